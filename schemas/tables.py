@@ -1,0 +1,196 @@
+"""The columns of every stored table, as Arrow schemas, and the key under which a newer version replaces a row.
+
+It must not know any database, connection or SQL: producers build `pa.Table`s from it, sinks store them.
+"""
+
+from typing import Final
+
+import pyarrow as pa
+
+SECOND: Final = pa.timestamp("s", "UTC")  # DateTime('UTC'): a minute's first second
+MILLI: Final = pa.timestamp("ms", "UTC")  # DateTime64(3, 'UTC')
+MONEY: Final = pa.decimal128(18, 9)  # Decimal(18, 9): nano-dollars
+COUNT: Final = pa.decimal128(18, 3)  # Decimal(18, 3): thousandths of a GPU
+LABELS: Final = pa.map_(pa.string(), pa.string())
+TEXT: Final = pa.string()
+BYTES: Final = pa.binary()  # a ClickHouse String that need not be UTF-8
+
+JOB_MINUTES: Final = "job_minutes"
+JOB_USAGE_MINUTES: Final = "job_usage_minutes"
+JOBS: Final = "jobs"
+ATTEMPTS: Final = "attempts"
+NODE_MINUTES: Final = "node_minutes"
+PRICES: Final = "prices"
+DEAD_LETTERS: Final = "dead_letters"
+ARCHIVE: Final = "archive"
+SNAPSHOTS: Final = "snapshots"
+META: Final = "meta"
+
+
+def _schema(**columns: pa.DataType) -> pa.Schema:
+    """No column is null but the two instants that may not have come yet."""
+    return pa.schema([pa.field(name, kind, name in ("started", "ended")) for name, kind in columns.items()])
+
+
+SCHEMAS: Final[dict[str, pa.Schema]] = {
+    JOB_MINUTES: _schema(
+        minute=SECOND,
+        job_id=TEXT,
+        attempt=pa.uint32(),
+        node=TEXT,
+        component=TEXT,
+        phase=TEXT,
+        sku=TEXT,
+        price_effective=MILLI,
+        price_usd=MONEY,
+        quantity=pa.int64(),
+        unit=TEXT,
+        cost_usd=MONEY,
+        lost_quantity=pa.int64(),
+        lost_cost_usd=MONEY,
+        shard=pa.uint16(),
+        version=pa.uint64(),
+    ),
+    JOB_USAGE_MINUTES: _schema(
+        minute=SECOND,
+        job_id=TEXT,
+        attempt=pa.uint32(),
+        node=TEXT,
+        sampled_gpu_s=pa.int64(),
+        productive_gpu_ms=pa.int64(),
+        sm_gpu_ms=pa.int64(),
+        sm_sampled_gpu_s=pa.int64(),
+        tensor_gpu_ms=pa.int64(),
+        tensor_sampled_gpu_s=pa.int64(),
+        memory_used_mib_max=pa.int64(),
+        power_w_max=pa.int64(),
+        shard=pa.uint16(),
+        version=pa.uint64(),
+    ),
+    JOBS: _schema(
+        job_id=TEXT,
+        owner=TEXT,
+        team=TEXT,
+        project=TEXT,
+        experiment=TEXT,
+        labels=LABELS,
+        state=TEXT,
+        attempts=pa.uint32(),
+        first_event=MILLI,
+        last_event=MILLI,
+        started=MILLI,
+        ended=MILLI,
+        cluster=TEXT,
+        region=TEXT,
+        cloud=TEXT,
+        purchase=TEXT,
+        gpu_type=TEXT,
+        instance_type=TEXT,
+        gpu_count=COUNT,
+        wall_clock_ms=pa.int64(),
+        shard=pa.uint16(),
+        version=pa.uint64(),
+    ),
+    ATTEMPTS: _schema(
+        job_id=TEXT,
+        attempt=pa.uint32(),
+        state=TEXT,
+        reason=TEXT,
+        started=MILLI,
+        ended=MILLI,
+        cloud=TEXT,
+        region=TEXT,
+        zone=TEXT,
+        cluster=TEXT,
+        account=TEXT,
+        instance_type=TEXT,
+        gpu_type=TEXT,
+        purchase=TEXT,
+        gpu_count=COUNT,
+        # The time of this attempt that no lower-numbered attempt covers, so sums over attempts are unions.
+        wall_clock_ms=pa.int64(),
+        shard=pa.uint16(),
+        version=pa.uint64(),
+    ),
+    NODE_MINUTES: _schema(
+        minute=SECOND,
+        node=TEXT,
+        sku=TEXT,
+        price_effective=MILLI,
+        price_usd=MONEY,
+        quantity=pa.int64(),
+        unit=TEXT,
+        cost_usd=MONEY,
+        shard=pa.uint16(),
+        version=pa.uint64(),
+    ),
+    PRICES: _schema(
+        sku=TEXT,
+        component=TEXT,
+        usd=MONEY,
+        per=TEXT,
+        gpus=pa.uint32(),
+        effective=MILLI,
+        match=LABELS,
+        source=TEXT,
+        id=TEXT,
+        time=MILLI,
+        version=pa.uint64(),
+    ),
+    DEAD_LETTERS: _schema(
+        topic=TEXT,
+        partition=pa.int32(),
+        offset=pa.int64(),
+        reason=TEXT,
+        detail=TEXT,
+        raw=BYTES,
+        time=MILLI,
+        version=pa.uint64(),
+    ),
+    ARCHIVE: _schema(
+        shard=pa.uint16(),
+        job_id=TEXT,
+        blob=BYTES,
+        first_ms=pa.int64(),
+        last_ms=pa.int64(),
+        version=pa.uint64(),
+    ),
+    SNAPSHOTS: _schema(
+        shard=pa.uint16(),
+        version=pa.uint64(),
+        parent=pa.uint64(),  # 0 marks a base
+        chunk=pa.uint32(),
+        chunks=pa.uint32(),
+        checksum=pa.uint64(),  # xxh3_64 of the whole blob
+        blob=BYTES,
+    ),
+    META: _schema(key=TEXT, value=TEXT, version=pa.uint64()),
+}
+
+# Rows that agree in these columns are one row, and the one of the greatest `version` counts.
+# Snapshots are never replaced; equal keys there are equal rows (a retried insert).
+KEYS: Final[dict[str, tuple[str, ...]]] = {
+    JOB_MINUTES: (
+        "job_id",
+        "attempt",
+        "minute",
+        "node",
+        "component",
+        "phase",
+        "sku",
+        "price_effective",
+        "unit",
+    ),
+    JOB_USAGE_MINUTES: ("job_id", "attempt", "minute", "node"),
+    JOBS: ("job_id",),
+    ATTEMPTS: ("job_id", "attempt"),
+    NODE_MINUTES: ("node", "minute", "sku", "price_effective", "unit"),
+    PRICES: ("sku", "effective"),
+    DEAD_LETTERS: ("topic", "partition", "offset"),
+    ARCHIVE: ("shard", "job_id"),
+    SNAPSHOTS: ("shard", "version", "chunk"),
+    META: ("key",),
+}
+
+# Tables cut into months: an insert may touch less than 100 of them at once.
+MONTHLY: Final = {JOB_MINUTES: "minute", JOB_USAGE_MINUTES: "minute", NODE_MINUTES: "minute"}

@@ -1,0 +1,212 @@
+"""Every setting of trainfare, as frozen models that are filled once and handed down.
+
+It must not read files, the environment or a clock: `streams.config_load` does that, at one door.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+MIB_BYTES = 2**20
+
+_HOST_PORT = re.compile(r"^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})$")
+_TOPIC_PREFIX = re.compile(r"^[A-Za-z0-9._-]{0,100}$")
+_IDENTIFIER = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,100}$")
+
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+
+class _Group(BaseModel):
+    """One table of `trainfare.toml`: frozen, and a name it does not know is a fault."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class KafkaSettings(_Group):
+    """Where the events come from, and how the group of workers behaves."""
+
+    bootstrap_servers: str = Field(
+        "127.0.0.1:9092", description="Brokers to begin with: `host:port`, several separated by commas."
+    )
+    group_id: str = Field(
+        "trainfare",
+        min_length=1,
+        max_length=200,
+        description="Consumer group; all workers of one meter share it.",
+    )
+    topic_prefix: str = Field("trainfare.", description="Put before every topic name.")
+    partitions: int = Field(
+        8,
+        ge=1,
+        le=4096,
+        description="Partitions of `jobs`, `gpu`, `network`, `storage` and `nodes`; at most so many workers share "
+        "the load. It cannot be changed once events are in the log.",
+    )
+    replication_factor: int = Field(
+        1, ge=1, le=15, description="Copies of each partition that `topics create` asks for."
+    )
+    session_timeout_ms: int = Field(
+        10_000,
+        ge=1_000,
+        le=90_000,
+        description="A worker silent for so long loses its partitions to the others.",
+    )
+    heartbeat_interval_ms: int = Field(
+        500,
+        ge=50,
+        le=30_000,
+        description="How often a worker says that it lives; at most a third of the session timeout.",
+    )
+    fetch_min_bytes: int = Field(
+        262_144,
+        ge=1,
+        le=64 * MIB_BYTES,
+        description="A broker waits for so much before it answers a fetch (or for `fetch_max_wait_ms`). "
+        "Small values burn a core at a thousand records a second.",
+    )
+    fetch_max_wait_ms: int = Field(
+        100, ge=1, le=10_000, description="The longest such wait; a part of the latency."
+    )
+    group_instance_id: str | None = Field(
+        None,
+        min_length=1,
+        max_length=200,
+        description="A name of this worker that survives restarts (static membership): nothing is revoked when it "
+        "comes back within the session timeout.",
+    )
+    security_protocol: SecurityProtocol = Field("PLAINTEXT", description="How brokers are spoken to.")
+    sasl_mechanism: SaslMechanism | None = Field(
+        None, description="Needed with a `SASL_...` security protocol."
+    )
+    sasl_username: str | None = Field(None, min_length=1, description="Needed with a SASL mechanism.")
+    sasl_password: SecretStr | None = Field(None, description="Needed with a SASL mechanism.")
+    ssl_ca_location: Path | None = Field(
+        None, description="File with the certificates of the brokers' authority (PEM)."
+    )
+
+    @field_validator("bootstrap_servers")
+    @classmethod
+    def _host_ports(cls, text: str) -> str:
+        """Refuse credentials in the address: addresses are logged and shown."""
+        if "@" in text or "://" in text:
+            raise ValueError(
+                "expected host:port[,host:port...] without scheme or user:password "
+                "(give kafka.sasl_username and kafka.sasl_password)"
+            )
+        servers = [part.strip() for part in text.split(",")]
+        for server in servers:
+            match = _HOST_PORT.match(server)
+            if match is None or not 1 <= int(match.group(1)) <= 65_535:
+                raise ValueError("expected host:port[,host:port...], e.g. kafka-1:9092,kafka-2:9092")
+        return ",".join(servers)
+
+    @field_validator("topic_prefix")
+    @classmethod
+    def _prefix(cls, text: str) -> str:
+        if not _TOPIC_PREFIX.match(text):
+            raise ValueError("expected at most 100 letters, digits, dots, dashes or underscores")
+        return text
+
+
+class ClickHouseSettings(_Group):
+    """Where the ledger is kept: a server, or the same engine embedded in the process."""
+
+    url: str = Field(
+        "http://127.0.0.1:8123", description="The server's HTTP address; not used with `data_dir`."
+    )
+    user: str = Field("default", min_length=1, description="User of the server.")
+    password: SecretStr = Field(SecretStr(""), description="Its password.")
+    database: str = Field("trainfare", description="Database of all tables and views; made if it is missing.")
+    data_dir: Path | None = Field(
+        None,
+        description="A directory for the embedded ClickHouse (`--data`); one process at a time may use it.",
+    )
+    cluster: str | None = Field(
+        None, description="Name of a ClickHouse cluster: tables become replicated and distributed over it."
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _http(cls, text: str) -> str:
+        if "@" in text:
+            raise ValueError("expected no user:password in it (give clickhouse.user and clickhouse.password)")
+        scheme, separator, rest = text.partition("://")
+        host_port = rest.rstrip("/")
+        if not separator or scheme not in ("http", "https") or not host_port or "/" in host_port:
+            raise ValueError("expected http://host:port or https://host:port")
+        if ":" in host_port and not _HOST_PORT.match(host_port):
+            raise ValueError("expected http://host:port or https://host:port")
+        return f"{scheme}://{host_port}"
+
+    @field_validator("database", "cluster")
+    @classmethod
+    def _identifier(cls, text: str | None) -> str | None:
+        if text is not None and not _IDENTIFIER.match(text):
+            raise ValueError("expected a plain name: letters, digits, underscores, no digit first")
+        return text
+
+
+class MeterSettings(_Group):
+    """The horizons within which the result does not depend on order, and the pace of the checkpoints."""
+
+    job_horizon_ms: int = Field(
+        DAY_MS,
+        ge=MINUTE_MS,
+        le=30 * DAY_MS,
+        description="An event so much older than the newest one before it in its partition is `too_late`.",
+    )
+    late_horizon_ms: int = Field(
+        10 * MINUTE_MS,
+        ge=10_000,
+        le=HOUR_MS,
+        description="A GPU sample so much older than the newest second of its GPU is `too_late`; memory grows with it.",
+    )
+    dedupe_horizon_ms: int = Field(
+        HOUR_MS,
+        ge=MINUTE_MS,
+        le=7 * DAY_MS,
+        description="How long the identity of a network or storage amount is remembered, in log time.",
+    )
+    checkpoint_interval_ms: int = Field(
+        1_000, ge=100, le=60_000, description="How often rows are written and offsets committed."
+    )
+    backlog_max_bytes: int = Field(
+        256 * MIB_BYTES,
+        ge=MIB_BYTES,
+        le=64 * 1024 * MIB_BYTES,
+        description="Rows that may wait for a ClickHouse that does not answer, before reading pauses.",
+    )
+    as_of_ms: int | None = Field(
+        None,
+        ge=0,
+        description="Pay unfinished jobs up to this instant (ms since 1970 UTC) instead of the clock.",
+    )
+
+
+class LogSettings(_Group):
+    """What the process says about itself, on stderr."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The least severe line that is shown."
+    )
+    format: Literal["auto", "console", "json"] = Field(
+        "auto",
+        description="`json`: one object a line; `console`: for people; `auto`: console on a terminal, else json.",
+    )
+
+
+class Settings(_Group):
+    """All settings, resolved."""
+
+    kafka: Annotated[KafkaSettings, Field(description="Kafka")] = KafkaSettings()
+    clickhouse: Annotated[ClickHouseSettings, Field(description="ClickHouse")] = ClickHouseSettings()
+    meter: Annotated[MeterSettings, Field(description="The meter")] = MeterSettings()
+    log: Annotated[LogSettings, Field(description="Logging")] = LogSettings()

@@ -1,0 +1,83 @@
+"""Set-up of structured logging: structlog for our own lines, and the libraries' lines in the same form.
+
+It must not decide what is worth a line; it only renders, on stderr, and keeps a flood of one line out.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+import structlog
+
+from streams.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from structlog.typing import Processor
+
+    from streams.config import LogSettings
+
+FLOOD_WINDOW_MS = 10_000
+_FLOODING_LOGGERS = ("aiokafka", "faust", "mode")
+"""A broker that is away makes aiokafka write some fifty equal lines a second."""
+
+
+class RepeatFilter(logging.Filter):
+    """Lets one line of a kind pass each `FLOOD_WINDOW_MS`, and says how many it held back."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self._seen: dict[tuple[str, int, str], tuple[int, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether the line is shown."""
+        key = (record.name, record.lineno, str(record.msg))
+        now_ms = self._clock.monotonic_ms()
+        since_ms, held = self._seen.get(key, (-FLOOD_WINDOW_MS, 0))
+        if now_ms - since_ms < FLOOD_WINDOW_MS:
+            self._seen[key] = (since_ms, held + 1)
+            return False
+        self._seen[key] = (now_ms, 0)
+        if held:
+            record.msg = f"{record.getMessage()} ({held} more like this held back)"
+            record.args = ()
+        return True
+
+
+def configure_logging(
+    settings: LogSettings, stream: TextIO | None = None, clock: Clock | None = None
+) -> None:
+    """Render every line of the process by the settings, to stderr unless another stream is given."""
+    out = sys.stderr if stream is None else stream
+    as_json = settings.format == "json" or (settings.format == "auto" and not out.isatty())
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    last: list[Processor] = (
+        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        if as_json
+        else [structlog.dev.ConsoleRenderer(colors=out.isatty())]
+    )
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        )
+    )
+    flood = RepeatFilter(SystemClock() if clock is None else clock)
+    handler.addFilter(lambda record: not record.name.startswith(_FLOODING_LOGGERS) or flood.filter(record))
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(settings.level.upper())
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )

@@ -1,0 +1,56 @@
+"""The names of all Kafka topics, and what each needs of the broker.
+
+It must not know a broker: `streams.transport` creates and checks what is described here.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Topic(StrEnum):
+    """A topic by its name without the prefix."""
+
+    JOBS = "jobs"
+    GPU = "gpu"
+    NETWORK = "network"
+    STORAGE = "storage"
+    NODES = "nodes"
+    PRICES = "prices"
+    CONTROLS = "controls"
+
+
+SHARD_TOPICS = (Topic.JOBS, Topic.GPU, Topic.NETWORK, Topic.STORAGE, Topic.NODES)
+"""Read by shards; equal partition counts, so that one partition number meets in one worker."""
+
+REFERENCE_TOPICS = (Topic.PRICES, Topic.CONTROLS)
+"""Read whole by every worker; one partition, log-compacted."""
+
+RECORD_MAX_BYTES = 2**20
+"""The largest event; what is larger is refused as `oversize`."""
+
+
+def full_name(topic: str, prefix: str) -> str:
+    """Return the name on the broker."""
+    return f"{prefix}{topic}"
+
+
+def short_name(name: str, prefix: str) -> str:
+    """Return the name without the prefix; a name that lacks it is returned as it is."""
+    return name.removeprefix(prefix)
+
+
+def partition_count(topic: Topic, partitions: int) -> int:
+    """Return how many partitions the topic must have."""
+    return partitions if topic in SHARD_TOPICS else 1
+
+
+def topic_config(topic: Topic) -> dict[str, str]:
+    """Return the topic-level configuration that the contract asks for."""
+    config = {
+        "message.timestamp.type": "LogAppendTime",
+        "max.message.bytes": str(RECORD_MAX_BYTES + 64 * 1024),
+    }
+    if topic in REFERENCE_TOPICS:
+        config["cleanup.policy"] = "compact"
+    return config

@@ -34,62 +34,63 @@ class KafkaSettings(_Group):
     """Where the events come from, and how the group of workers behaves."""
 
     bootstrap_servers: str = Field(
-        "127.0.0.1:9092", description="Brokers to begin with: `host:port`, several separated by commas."
+        default="127.0.0.1:9092",
+        description="Brokers to begin with: `host:port`, several separated by commas.",
     )
     group_id: str = Field(
-        "trainfare",
+        default="trainfare",
         min_length=1,
         max_length=200,
         description="Consumer group; all workers of one meter share it.",
     )
-    topic_prefix: str = Field("trainfare.", description="Put before every topic name.")
+    topic_prefix: str = Field(default="trainfare.", description="Put before every topic name.")
     partitions: int = Field(
-        8,
+        default=8,
         ge=1,
         le=4096,
         description="Partitions of `jobs`, `gpu`, `network`, `storage` and `nodes`; at most so many workers share "
         "the load. It cannot be changed once events are in the log.",
     )
     replication_factor: int = Field(
-        1, ge=1, le=15, description="Copies of each partition that `topics create` asks for."
+        default=1, ge=1, le=15, description="Copies of each partition that `topics create` asks for."
     )
     session_timeout_ms: int = Field(
-        10_000,
+        default=10_000,
         ge=1_000,
         le=90_000,
         description="A worker silent for so long loses its partitions to the others.",
     )
     heartbeat_interval_ms: int = Field(
-        500,
+        default=500,
         ge=50,
         le=30_000,
         description="How often a worker says that it lives; at most a third of the session timeout.",
     )
     fetch_min_bytes: int = Field(
-        262_144,
+        default=262_144,
         ge=1,
         le=64 * MIB_BYTES,
         description="A broker waits for so much before it answers a fetch (or for `fetch_max_wait_ms`). "
         "Small values burn a core at a thousand records a second.",
     )
     fetch_max_wait_ms: int = Field(
-        100, ge=1, le=10_000, description="The longest such wait; a part of the latency."
+        default=100, ge=1, le=10_000, description="The longest such wait; a part of the latency."
     )
     group_instance_id: str | None = Field(
-        None,
+        default=None,
         min_length=1,
         max_length=200,
         description="A name of this worker that survives restarts (static membership): nothing is revoked when it "
         "comes back within the session timeout.",
     )
-    security_protocol: SecurityProtocol = Field("PLAINTEXT", description="How brokers are spoken to.")
+    security_protocol: SecurityProtocol = Field(default="PLAINTEXT", description="How brokers are spoken to.")
     sasl_mechanism: SaslMechanism | None = Field(
-        None, description="Needed with a `SASL_...` security protocol."
+        default=None, description="Needed with a `SASL_...` security protocol."
     )
-    sasl_username: str | None = Field(None, min_length=1, description="Needed with a SASL mechanism.")
-    sasl_password: SecretStr | None = Field(None, description="Needed with a SASL mechanism.")
+    sasl_username: str | None = Field(default=None, min_length=1, description="Needed with a SASL mechanism.")
+    sasl_password: SecretStr | None = Field(default=None, description="Needed with a SASL mechanism.")
     ssl_ca_location: Path | None = Field(
-        None, description="File with the certificates of the brokers' authority (PEM)."
+        default=None, description="File with the certificates of the brokers' authority (PEM)."
     )
 
     @field_validator("bootstrap_servers")
@@ -120,17 +121,20 @@ class ClickHouseSettings(_Group):
     """Where the ledger is kept: a server, or the same engine embedded in the process."""
 
     url: str = Field(
-        "http://127.0.0.1:8123", description="The server's HTTP address; not used with `data_dir`."
+        default="http://127.0.0.1:8123", description="The server's HTTP address; not used with `data_dir`."
     )
-    user: str = Field("default", min_length=1, description="User of the server.")
-    password: SecretStr = Field(SecretStr(""), description="Its password.")
-    database: str = Field("trainfare", description="Database of all tables and views; made if it is missing.")
+    user: str = Field(default="default", min_length=1, description="User of the server.")
+    password: SecretStr = Field(default=SecretStr(""), description="Its password.")
+    database: str = Field(
+        default="trainfare", description="Database of all tables and views; made if it is missing."
+    )
     data_dir: Path | None = Field(
-        None,
+        default=None,
         description="A directory for the embedded ClickHouse (`--data`); one process at a time may use it.",
     )
     cluster: str | None = Field(
-        None, description="Name of a ClickHouse cluster: tables become replicated and distributed over it."
+        default=None,
+        description="Name of a ClickHouse cluster: tables become replicated and distributed over it.",
     )
 
     @field_validator("url")
@@ -158,34 +162,34 @@ class MeterSettings(_Group):
     """The horizons within which the result does not depend on order, and the pace of the checkpoints."""
 
     job_horizon_ms: int = Field(
-        DAY_MS,
+        default=DAY_MS,
         ge=MINUTE_MS,
         le=30 * DAY_MS,
         description="An event so much older than the newest one before it in its partition is `too_late`.",
     )
     late_horizon_ms: int = Field(
-        10 * MINUTE_MS,
+        default=10 * MINUTE_MS,
         ge=10_000,
         le=HOUR_MS,
         description="A GPU sample so much older than the newest second of its GPU is `too_late`; memory grows with it.",
     )
     dedupe_horizon_ms: int = Field(
-        HOUR_MS,
+        default=HOUR_MS,
         ge=MINUTE_MS,
         le=7 * DAY_MS,
         description="How long the identity of a network or storage amount is remembered, in log time.",
     )
     checkpoint_interval_ms: int = Field(
-        1_000, ge=100, le=60_000, description="How often rows are written and offsets committed."
+        default=1_000, ge=100, le=60_000, description="How often rows are written and offsets committed."
     )
     backlog_max_bytes: int = Field(
-        256 * MIB_BYTES,
+        default=256 * MIB_BYTES,
         ge=MIB_BYTES,
         le=64 * 1024 * MIB_BYTES,
         description="Rows that may wait for a ClickHouse that does not answer, before reading pauses.",
     )
     as_of_ms: int | None = Field(
-        None,
+        default=None,
         ge=0,
         description="Pay unfinished jobs up to this instant (ms since 1970 UTC) instead of the clock.",
     )
@@ -195,10 +199,10 @@ class LogSettings(_Group):
     """What the process says about itself, on stderr."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The least severe line that is shown."
+        default="info", description="The least severe line that is shown."
     )
     format: Literal["auto", "console", "json"] = Field(
-        "auto",
+        default="auto",
         description="`json`: one object a line; `console`: for people; `auto`: console on a terminal, else json.",
     )
 

@@ -1,0 +1,173 @@
+"""The events as the engine sees them: typed, validated and in integer units.
+
+It must not know JSON: how an event looks on the wire is the decoder's business.
+"""
+
+from enum import IntEnum, StrEnum
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from schemas.units import Per, Unit
+
+PRICE_FIELDS: Final = (
+    "cloud",
+    "region",
+    "zone",
+    "cluster",
+    "account",
+    "instance_type",
+    "gpu_type",
+    "purchase",
+)
+"""What a job, a node or a sample can be priced by."""
+
+TRAFFIC_FIELDS: Final = ("cloud", "region", "path", "direction", "op", "storage_class")
+"""What an amount of traffic can be priced by, beside its job's team and project."""
+
+MATCH_FIELDS: Final = (*PRICE_FIELDS, "team", "project", "path", "direction", "op", "storage_class")
+"""What a price can ask for."""
+
+
+class JobType(IntEnum):
+    """Lifecycle types; the numbers are the order of events of one instant."""
+
+    queued = 0
+    allocated = 1
+    started = 2
+    resumed = 3
+    scaled = 4
+    checkpointed = 5
+    heartbeat = 6
+    updated = 7
+    suspended = 8
+    preempted = 9
+    failed = 10
+    completed = 11
+    cancelled = 12
+
+
+class NodeType(IntEnum):
+    """Node lifecycle types; the numbers are the order of events of one instant."""
+
+    provisioned = 0
+    ready = 1
+    draining = 2
+    terminated = 3
+
+
+class Component(StrEnum):
+    """The parts of a cost; members are named as on the wire."""
+
+    gpu = "gpu"
+    compute = "compute"
+    network = "network"
+    storage = "storage"
+    license = "license"
+    labor = "labor"
+    overhead = "overhead"
+
+
+# gc=False: no event can be part of a reference cycle, so the collector need not visit millions of them.
+
+
+class JobEvent(Struct, frozen=True, gc=False):
+    """Something happened to an attempt of a job. None is: not named by this event."""
+
+    source: str
+    id: str
+    time_ms: int
+    job_id: str
+    attempt: int
+    type: JobType
+    gpu_milli: int | None = None  # the sum of `nodes` where only these are named
+    nodes: dict[str, int] | None = None  # node -> thousandths of a GPU held there
+    fields: dict[str, str] = {}  # the PRICE_FIELDS it names
+    instance_milli: int | None = None
+    cpu_milli: int | None = None
+    memory_milli: int | None = None  # GiB
+    owner: str | None = None
+    team: str | None = None
+    project: str | None = None
+    experiment: str | None = None
+    labels: dict[str, str] | None = None
+    reason: str | None = None
+    holds_gpus: bool = False
+    expected_nano_per_hour: int | None = None
+    budget: dict[str, str | int | float] | None = None  # the known keys, as given
+    deadline_ms: int | None = None
+    quality: dict[str, float] | None = None
+
+
+class GpuEvent(Struct, frozen=True, gc=False):
+    """Utilisation of the GPUs of one node over an interval that ends at `time_ms`."""
+
+    source: str
+    id: str  # '' when absent
+    time_ms: int
+    node: str
+    job_id: str  # '' when the GPUs are idle
+    attempt: int
+    interval_ms: int
+    gpus: list[str]  # not necessarily distinct
+    util_ratio: list[float]
+    sm_ratio: list[float] | None = None
+    tensor_ratio: list[float] | None = None
+    memory_used_mib: list[float] | None = None
+    power_w: list[float] | None = None
+    fields: dict[str, str] = {}  # the PRICE_FIELDS it names
+
+
+class TrafficEvent(Struct, frozen=True, gc=False):
+    """Amounts a job moved, asked for or stored over an interval that ends at `time_ms`."""
+
+    topic: str  # 'network' or 'storage'
+    source: str
+    id: str
+    time_ms: int
+    job_id: str
+    attempt: int
+    interval_ms: int
+    amounts: tuple[tuple[Unit, int], ...]  # bytes, requests; for mib_ms the MiB that are stored
+    match: dict[str, str] = {}  # the TRAFFIC_FIELDS it names
+
+
+class NodeEvent(Struct, frozen=True, gc=False):
+    """Something happened to a node."""
+
+    source: str
+    id: str
+    time_ms: int
+    node: str
+    type: NodeType
+    gpu_milli: int | None = None
+    fields: dict[str, str] = {}  # the PRICE_FIELDS it names
+
+
+class PriceEvent(Struct, frozen=True, gc=False):
+    """One revision of a price."""
+
+    source: str
+    id: str
+    time_ms: int
+    sku: str
+    component: Component
+    usd_nano: int
+    per: Per
+    gpus: int  # of an instance_hour: how many GPUs the price is for, 0 when it names none; else 1
+    effective_ms: int
+    match: dict[str, str] = {}  # the MATCH_FIELDS it asks for
+
+
+class ControlEvent(Struct, frozen=True, gc=False):
+    """An owner's address, a budget, a silence or a planned rate; all empty is a deletion (see the key)."""
+
+    source: str
+    id: str
+    time_ms: int
+    kind: str
+    name: str
+    value: dict[str, object] = {}
+
+
+Event: TypeAlias = JobEvent | GpuEvent | TrafficEvent | NodeEvent | PriceEvent | ControlEvent

@@ -1,0 +1,26 @@
+"""The machine reasons for which a record becomes a dead letter.
+
+It must not hold any wording for people: that is the detail of the refusal.
+"""
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a record was refused; members are named as they are stored and counted."""
+
+    not_an_object = "not_an_object"
+    malformed_json = "malformed_json"
+    unknown_topic = "unknown_topic"
+    unknown_type = "unknown_type"
+    unknown_value = "unknown_value"  # of an enum other than `type`
+    missing_field = "missing_field"
+    wrong_type = "wrong_type"
+    out_of_range = "out_of_range"  # negative, too large, before 2000, too many decimals, too long or empty
+    not_finite = "not_finite"
+    unequal_lengths = "unequal_lengths"
+    inconsistent = "inconsistent"  # fields that may not stand together
+    oversize = "oversize"  # the record's bytes, or more GPUs than a record may hold
+    future = "future"
+    too_late = "too_late"
+    bad_envelope = "bad_envelope"  # CloudEvents

@@ -1,0 +1,96 @@
+"""The units of quantities and money, and the exact conversions into them.
+
+It must not round in silence: what has no exact value in a unit is refused with ValueError.
+"""
+
+import math
+import re
+from enum import StrEnum
+from typing import Final
+
+NANO_PER_USD: Final = 10**9
+MILLI: Final = 1_000
+MS_PER_HOUR: Final = 3_600_000
+BYTES_PER_GIB: Final = 2**30
+BYTES_PER_GB: Final = 10**9
+BYTES_PER_MIB: Final = 2**20
+REQUESTS_PER_THOUSAND: Final = 1_000
+MIB_PER_GIB: Final = 1_024
+HOURS_PER_MONTH: Final = 730
+
+USD_LIMIT: Final = 100_000
+"""A price is below this many dollars."""
+
+_USD = re.compile(r"0*([0-9]{1,5})(?:\.([0-9]{1,9}))?", re.ASCII)
+
+
+class Unit(StrEnum):
+    """The unit of a ledger quantity; members are named as they are stored."""
+
+    gpu_milli_ms = "gpu_milli_ms"
+    instance_milli_ms = "instance_milli_ms"
+    cpu_milli_ms = "cpu_milli_ms"
+    memory_gib_milli_ms = "memory_gib_milli_ms"
+    ms = "ms"
+    bytes = "bytes"
+    requests = "requests"
+    mib_ms = "mib_ms"
+
+
+class Per(StrEnum):
+    """What a price is per; members are named as on the wire."""
+
+    gpu_hour = "gpu_hour"
+    instance_hour = "instance_hour"
+    vcpu_hour = "vcpu_hour"
+    memory_gib_hour = "memory_gib_hour"
+    job_hour = "job_hour"
+    gib = "gib"
+    gb = "gb"
+    thousand_requests = "thousand_requests"
+    gib_month = "gib_month"
+
+
+_DIVISOR: Final[dict[Per, int]] = {
+    Per.gpu_hour: MS_PER_HOUR * MILLI,
+    Per.instance_hour: MS_PER_HOUR * MILLI,
+    Per.vcpu_hour: MS_PER_HOUR * MILLI,
+    Per.memory_gib_hour: MS_PER_HOUR * MILLI,
+    Per.job_hour: MS_PER_HOUR,
+    Per.gib: BYTES_PER_GIB,
+    Per.gb: BYTES_PER_GB,
+    Per.thousand_requests: REQUESTS_PER_THOUSAND,
+    Per.gib_month: MIB_PER_GIB * HOURS_PER_MONTH * MS_PER_HOUR,
+}
+
+
+def divisor(per: Per, gpus: int) -> int:
+    """The divisor of cost_nano = quantity x usd_nano / divisor.
+
+    `gpus` counts for `instance_hour` only, where it is the number of GPUs the price is for;
+    0 says that the price is for the instance itself (instance time, not GPU-time).
+    """
+    base = _DIVISOR[per]
+    return base * gpus if per is Per.instance_hour and gpus > 1 else base
+
+
+def usd_to_nano(text: str) -> int:
+    """Nano-dollars of a plain decimal string in [0, 100000) with at most nine decimals."""
+    match = _USD.fullmatch(text)
+    if match is None:
+        raise ValueError(f"expected a decimal string in [0, {USD_LIMIT}) with at most 9 decimals")
+    whole, decimals = match.groups()
+    return int(whole) * NANO_PER_USD + int((decimals or "").ljust(9, "0"))
+
+
+def to_milli(x: float) -> int:
+    """Thousandths of a finite number that has at most three decimals."""
+    if isinstance(x, int):
+        return x * MILLI
+    if not math.isfinite(x):
+        raise ValueError("expected a finite number")
+    # The double nearest to k/1000 is the only one that gives k back and comes from it.
+    milli = round(x * MILLI)
+    if milli / MILLI != x:
+        raise ValueError("expected a number with at most three decimals")
+    return milli

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
@@ -210,7 +210,7 @@ class LogSettings(_Group):
 class Settings(_Group):
     """All settings, resolved."""
 
-    kafka: Annotated[KafkaSettings, Field(description="Kafka")] = KafkaSettings()
-    clickhouse: Annotated[ClickHouseSettings, Field(description="ClickHouse")] = ClickHouseSettings()
-    meter: Annotated[MeterSettings, Field(description="The meter")] = MeterSettings()
-    log: Annotated[LogSettings, Field(description="Logging")] = LogSettings()
+    kafka: KafkaSettings = KafkaSettings()
+    clickhouse: ClickHouseSettings = ClickHouseSettings()
+    meter: MeterSettings = MeterSettings()
+    log: LogSettings = LogSettings()

@@ -1,0 +1,90 @@
+"""Write docs/settings.md from the settings models, so that the page cannot fall behind the code.
+
+It must not contain words about one setting: they stand in `streams.config`, beside the setting.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
+
+from streams.config_load import groups, is_secret, variable
+
+_HEAD = """# Settings
+
+Every setting has one name in `trainfare.toml` and one environment variable. What is given later wins:
+
+1. the defaults below;
+2. `trainfare.toml` in the working directory, or the file that `TRAINFARE_CONFIG` names;
+3. `TRAINFARE_*` variables (an empty one counts as not given); a secret may instead stand in a file that its `..._FILE` variable names;
+4. options of the command, such as `--data`.
+
+`trainfare config check` lists every fault at once: the setting, its value (secrets as `***`), what is expected, where it came from.
+
+```toml
+# trainfare.toml
+[kafka]
+bootstrap_servers = "kafka-1:9092,kafka-2:9092"
+partitions = 32
+
+[clickhouse]
+url = "https://clickhouse.example:8443"
+user = "trainfare"
+```
+
+Two more variables are read by the command itself: `TRAINFARE_CONFIG` (above) and `TRAINFARE_DEBUG=1` (show tracebacks).
+
+This page is generated: `python -m streams.config_docs > docs/settings.md`.
+"""
+
+
+def render() -> str:
+    """Return the whole page."""
+    parts = [_HEAD]
+    for group, model in groups().items():
+        summary = (model.__doc__ or "").strip().splitlines()[0]
+        parts.append(
+            f"\n## [{group}]\n\n{summary}\n\n| setting | variable | default | allowed | meaning |\n|---|---|---|---|---|\n"
+        )
+        parts.extend(_row(group, name, field) for name, field in model.model_fields.items())
+    return "".join(parts)
+
+
+def _row(group: str, name: str, field: FieldInfo) -> str:
+    plain = variable(group, name)
+    names = f"`{plain}`, `{plain}_FILE`" if is_secret(field) else f"`{plain}`"
+    return f"| `{name}` | {names} | {_default(field)} | {_allowed(field)} | {field.description} |\n"
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.default
+    if isinstance(value, SecretStr):
+        value = value.get_secret_value()
+    if value is None or value == "":
+        return "none"
+    return f"`{value}`"
+
+
+def _allowed(field: FieldInfo) -> str:
+    """Return the bounds or the choices of a setting in words."""
+    annotation = str(field.annotation)
+    choices = re.findall(r"'([^']+)'", annotation) if "Literal" in annotation else []
+    if choices:
+        return ", ".join(f"`{each}`" for each in choices)
+    kind = "integer" if "int" in annotation else "text"
+    low = high = None
+    for constraint in field.metadata:
+        low = getattr(constraint, "ge", low)
+        high = getattr(constraint, "le", high)
+    if "Path" in annotation:
+        return "path"
+    if low is not None and high is not None:
+        return f"{low} to {high}"
+    return f"{kind} from {low}" if low is not None else kind
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())

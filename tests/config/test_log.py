@@ -1,0 +1,63 @@
+"""Lines of ours and of libraries come out in one form, and a flood is held back."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from streams.clock import ManualClock
+from streams.config import LogSettings
+from streams.log import FLOOD_WINDOW_MS, configure_logging
+
+
+@pytest.fixture(autouse=True)
+def _restore() -> Iterator[None]:
+    """Give the process its own logging back."""
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    yield
+    root.handlers, root.level = handlers, level
+    structlog.reset_defaults()
+
+
+def test_json_lines_of_ours_and_of_libraries() -> None:
+    """Every line is one object with level, logger and time."""
+    out = io.StringIO()
+    configure_logging(LogSettings(format="json"), out)
+    structlog.get_logger("ours").info("checkpoint", rows=3)
+    logging.getLogger("theirs").warning("lost %s", "broker")
+    ours, theirs = (json.loads(line) for line in out.getvalue().splitlines())
+    assert (ours["event"], ours["rows"], ours["level"], ours["logger"]) == ("checkpoint", 3, "info", "ours")
+    assert (theirs["event"], theirs["level"]) == ("lost broker", "warning")
+    assert ours["timestamp"].endswith("Z")
+
+
+def test_level_holds() -> None:
+    """Lines below the level do not show."""
+    out = io.StringIO()
+    configure_logging(LogSettings(level="warning", format="console"), out)
+    structlog.get_logger("ours").info("quiet")
+    structlog.get_logger("ours").warning("loud")
+    assert "quiet" not in out.getvalue()
+    assert "loud" in out.getvalue()
+
+
+def test_flood_of_a_library_is_held_back_and_counted() -> None:
+    """A broker that is away must not fill the disk."""
+    out, clock = io.StringIO(), ManualClock()
+    configure_logging(LogSettings(format="json"), out, clock)
+    for _ in range(100):
+        logging.getLogger("aiokafka.conn").error("Unable connect to %s", "kafka:9092")
+        clock.advance(20)
+    assert len(out.getvalue().splitlines()) == 1
+    clock.advance(FLOOD_WINDOW_MS)
+    for _ in range(2):
+        logging.getLogger("aiokafka.conn").error("Unable connect to %s", "kafka:9092")
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 2
+    assert "(99 more like this held back)" in lines[-1]

@@ -1,0 +1,23 @@
+"""docs/settings.md is what the models say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streams.config_docs import render
+from streams.config_load import groups, variable
+
+PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
+
+
+def test_page_is_current() -> None:
+    """Run `python -m streams.config_docs > docs/settings.md` where this fails."""
+    assert PAGE.read_text(encoding="utf-8") == render()
+
+
+def test_page_names_every_setting() -> None:
+    """No setting is left out by the generator itself."""
+    text = render()
+    for group, model in groups().items():
+        for name in model.model_fields:
+            assert f"| `{name}` | `{variable(group, name)}`" in text

@@ -1,0 +1,98 @@
+"""Finished jobs that left a shard's memory, as opaque blobs that can be fetched back by job id.
+
+It must not know what is in a blob, nor when a job may leave.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from schemas.tables import ARCHIVE, SCHEMAS
+from sinks.port import Condition, Rows
+
+# One insert holds at most this much, so that no request needs much more memory than that.
+INSERT_BYTES: Final = 32 * 2**20
+# Ids travel in a request's address, which servers and proxies allow some 16 KiB for.
+IDS_BYTES: Final = 4096
+
+
+class Archived(NamedTuple):
+    """A job's state, and the first and last instant that anything in it is about."""
+
+    job_id: str
+    blob: bytes
+    first_ms: int
+    last_ms: int
+
+
+class Archive:
+    """Archived jobs of all shards in one table; a job archived again replaces what was there."""
+
+    def __init__(self, rows: Rows, insert_bytes: int = INSERT_BYTES, ids_bytes: int = IDS_BYTES) -> None:
+        self._rows = rows
+        self._insert_bytes = insert_bytes
+        self._ids_bytes = ids_bytes
+
+    def save(self, shard: int, version: int, jobs: Iterable[Archived]) -> None:
+        """Return when all are durable. The same call again changes nothing."""
+        schema = SCHEMAS[ARCHIVE]
+        for number, part in enumerate(_pieces(jobs, self._insert_bytes)):
+            columns = [
+                pa.array([shard] * len(part), pa.uint16()),
+                pa.array([job.job_id for job in part], pa.string()),
+                pa.array([job.blob for job in part], pa.binary()),
+                pa.array([job.first_ms for job in part], pa.int64()),
+                pa.array([job.last_ms for job in part], pa.int64()),
+                pa.array([version] * len(part), pa.uint64()),
+            ]
+            token = f"archive:{shard}:{version}:{number}"
+            self._rows.insert(ARCHIVE, pa.Table.from_arrays(columns, schema=schema), token)
+
+    def fetch(self, shard: int, job_ids: Iterable[str]) -> dict[str, bytes]:
+        """Blobs of those of the jobs that are archived."""
+        found: dict[str, bytes] = {}
+        for ids in _batches(job_ids, self._ids_bytes):
+            where = [Condition("shard", "=", shard), Condition("job_id", "in", ids)]
+            table = self._rows.select(ARCHIVE, where, ("job_id", "blob"))
+            found.update(zip(table["job_id"].to_pylist(), table["blob"].to_pylist(), strict=True))
+        return found
+
+    def job_ids(self, shard: int) -> list[str]:
+        """All archived jobs of the shard, sorted."""
+        return self._ids([Condition("shard", "=", shard)])
+
+    def overlapping(self, shard: int, from_ms: int) -> list[str]:
+        """Jobs with anything at or after the instant: those that a price effective then may touch."""
+        return self._ids([Condition("shard", "=", shard), Condition("last_ms", ">=", from_ms)])
+
+    def _ids(self, where: Sequence[Condition]) -> list[str]:
+        ids: list[str] = self._rows.select(ARCHIVE, where, ("job_id",))["job_id"].to_pylist()
+        return ids
+
+
+def _pieces(jobs: Iterable[Archived], limit_bytes: int) -> Iterator[list[Archived]]:
+    part: list[Archived] = []
+    size_bytes = 0
+    for job in jobs:
+        if part and size_bytes + len(job.blob) > limit_bytes:
+            yield part
+            part, size_bytes = [], 0
+        part.append(job)
+        size_bytes += len(job.blob)
+    if part:
+        yield part
+
+
+def _batches(job_ids: Iterable[str], limit_bytes: int) -> Iterator[list[str]]:
+    batch: list[str] = []
+    size_bytes = 0
+    for job_id in job_ids:
+        length = len(job_id.encode())
+        if batch and size_bytes + length > limit_bytes:
+            yield batch
+            batch, size_bytes = [], 0
+        batch.append(job_id)
+        size_bytes += length
+    if batch:
+        yield batch

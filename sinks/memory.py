@@ -1,0 +1,124 @@
+"""A store in memory with the same meaning as the real one, and faults on demand: for tests.
+
+It must not be used to keep anything, and it speaks no SQL.
+"""
+
+import operator
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+import pyarrow as pa
+
+from schemas.tables import KEYS, SCHEMAS
+from sinks.archive import Archive
+from sinks.conform import conform
+from sinks.errors import SinkBusy, SinkError
+from sinks.meta import Meta
+from sinks.port import Condition
+from sinks.readback import Readback
+from sinks.snapshots import Snapshots
+
+Row = dict[str, Any]
+_OPS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "in": lambda value, values: value in values,
+}
+
+
+class _Fault(NamedTuple):
+    when: Literal["before", "after"]
+    error: SinkError
+    table: str | None
+
+
+class MemoryStore:
+    """Of equal keys the row of the greatest version counts, of equal versions the last one."""
+
+    def __init__(self, name: str = "the store in memory") -> None:
+        self._rows: dict[str, dict[tuple[Any, ...], Row]] = {table: {} for table in SCHEMAS}
+        self._tokens: set[tuple[str, str]] = set()
+        self._faults: list[_Fault] = []
+        self._lock = threading.Lock()
+        self._closed = False
+        self.inserts = 0
+        self.snapshots = Snapshots(self)
+        self.archive = Archive(self)
+        self.readback = Readback(self)
+        self.meta = Meta(self, name)
+
+    def fail(
+        self,
+        times: int = 1,
+        *,
+        when: Literal["before", "after"] = "before",
+        error: SinkError | None = None,
+        table: str | None = None,
+    ) -> None:
+        """Let the next inserts fail: `before` anything is stored, or `after` all of it is."""
+        fault = _Fault(when, error or SinkBusy("a fault on demand", 10), table)
+        self._faults.extend([fault] * times)
+
+    def insert(self, table: str, rows: pa.Table, token: str) -> None:
+        rows = conform(table, rows)
+        with self._lock:
+            self._check_open()
+            self.inserts += 1
+            fault = next((f for f in self._faults if f.table in (None, table)), None)
+            if fault is not None:
+                self._faults.remove(fault)
+            if fault is not None and fault.when == "before":
+                raise fault.error
+            if (table, token) not in self._tokens:
+                self._tokens.add((table, token))
+                self._merge(table, rows.to_pylist())
+            if fault is not None:
+                raise fault.error
+
+    def select(
+        self, table: str, where: Sequence[Condition] = (), columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        schema = conform(table, SCHEMAS[table].empty_table(), columns).schema
+        with self._lock:
+            self._check_open()
+            stored = self._rows[table]
+            rows = [stored[key] for key in sorted(stored)]
+        found = [{name: row[name] for name in schema.names} for row in rows if _fits(row, where)]
+        return pa.Table.from_pylist(found, schema=schema)
+
+    def greatest(self, table: str, column: str, where: Sequence[Condition] = ()) -> int:
+        values = self.select(table, where, (column,))[column].to_pylist()
+        return max(values, default=0)
+
+    def delete(self, table: str, where: Sequence[Condition]) -> None:
+        with self._lock:
+            self._check_open()
+            kept = {key: row for key, row in self._rows[table].items() if not _fits(row, where)}
+            self._rows[table] = kept
+
+    def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
+        raise SinkError("the store in memory speaks no SQL")
+
+    def close(self) -> None:
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SinkError("the store in memory is closed")
+
+    def _merge(self, table: str, rows: list[Row]) -> None:
+        stored = self._rows[table]
+        for row in rows:
+            key = tuple(row[name] for name in KEYS[table])
+            current = stored.get(key)
+            if current is None or row["version"] >= current["version"]:
+                stored[key] = row
+
+
+def _fits(row: Row, where: Sequence[Condition]) -> bool:
+    return all(_OPS[c.op](row[c.column], c.value) for c in where)

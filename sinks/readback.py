@@ -1,0 +1,36 @@
+"""What a shard has stored beyond a version: a new owner re-derives or zeroes these rows.
+
+It must not judge the rows: which of them still apply is for the pipeline to know.
+"""
+
+import pyarrow as pa
+
+from schemas.tables import ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES, SCHEMAS
+from sinks.errors import SinkError
+from sinks.port import Condition, Rows
+
+SHARDED = (JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES, JOBS, ATTEMPTS)
+
+
+class Readback:
+    """Reads the rows of one shard by version."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def newer(self, table: str, shard: int, version: int, *, zeros: bool = False) -> pa.Table:
+        """Current rows with a greater version; those of quantity 0 only if `zeros`.
+
+        A key's current row has its greatest version, so no row is passed over by looking at versions first.
+        """
+        if table not in SHARDED:
+            raise SinkError(f"rows of `{table}` do not belong to a shard")
+        where = [Condition("shard", "=", shard), Condition("version", ">", version)]
+        if not zeros and "quantity" in SCHEMAS[table].names:
+            where.append(Condition("quantity", "!=", 0))
+        return self._rows.select(table, where)
+
+    def max_version(self, shard: int) -> int:
+        """The greatest version that any row of the shard has, 0 if it has none."""
+        where = [Condition("shard", "=", shard)]
+        return max(self._rows.greatest(table, "version", where) for table in (*SHARDED, "snapshots"))

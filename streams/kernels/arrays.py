@@ -1,0 +1,47 @@
+"""Array types of the kernels, and the check that an argument has exactly the layout a kernel was compiled for.
+
+Must not convert lossily: a float or an unsigned array where int64 is wanted is an error, not a cast.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+I64 = NDArray[np.int64]
+I32 = NDArray[np.int32]
+U64 = NDArray[np.uint64]
+U16 = NDArray[np.uint16]
+U8 = NDArray[np.uint8]
+F64 = NDArray[np.float64]
+Records = NDArray[np.void]
+
+INT64_MAX = 2**63 - 1
+INT64_MIN = -(2**63)
+
+S = TypeVar("S", bound=np.generic)
+
+
+def exact(values: ArrayLike, dtype: type[S]) -> NDArray[S]:
+    """The same values as a C-ordered, writable array of `dtype`: anything else would compile a kernel anew."""
+    array: NDArray[Any] = np.asarray(values)
+    if array.dtype != dtype:
+        # An empty list has no type of its own.
+        array = array.astype(dtype, casting="unsafe" if array.size == 0 else "safe")
+    return np.require(array, requirements=["C", "W", "A"])
+
+
+def equal_lengths(*arrays: NDArray[Any]) -> int:
+    """The common length, or ValueError: a kernel reads without bounds checks."""
+    lengths = {len(array) for array in arrays}
+    if len(lengths) != 1:
+        raise ValueError(f"arrays of unequal length: {sorted(lengths)}")
+    return lengths.pop()
+
+
+def check_pointers(pointers: I64, size: int) -> None:
+    """Row pointers must rise from 0 to `size`, or a kernel would read past an array."""
+    if len(pointers) == 0 or pointers[0] != 0 or pointers[-1] != size or bool((np.diff(pointers) < 0).any()):
+        raise ValueError(f"pointers do not rise from 0 to {size}")

@@ -29,8 +29,8 @@ OPTIONS: dict[str, Any] = {
 def kernel(function: F) -> F:
     """Compile on first use; without a place for the cache (read-only install, no home) compile anyway."""
     try:
-        return cast(F, numba.njit(cache=True, **OPTIONS)(function))
+        return cast("F", numba.njit(cache=True, **OPTIONS)(function))
     except RuntimeError as fault:
         if "cannot cache" not in str(fault):
             raise
-        return cast(F, numba.njit(cache=False, **OPTIONS)(function))
+        return cast("F", numba.njit(cache=False, **OPTIONS)(function))

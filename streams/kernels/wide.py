@@ -19,7 +19,7 @@ _NARROW_DIGIT_LIMIT = 2**52
 
 @kernel
 def saturating_add(a: int, b: int) -> int:
-    """a + b of values not negative, at most int64 max."""
+    """Sum of two values not negative, at most int64 max."""
     if a > INT64_MAX - b:
         return INT64_MAX
     return a + b
@@ -27,7 +27,7 @@ def saturating_add(a: int, b: int) -> int:
 
 @kernel
 def saturating_mul(a: int, b: int) -> int:
-    """a * b of values not negative, at most int64 max."""
+    """Product of two values not negative, at most int64 max."""
     if float(a) * float(b) < PRODUCT_FITS:
         return a * b
     if a > INT64_MAX // b:

@@ -33,7 +33,7 @@ divisors = st.one_of(
 
 def i64(value: int) -> int:
     """A numpy scalar, which overflows where the compiled code would."""
-    return cast(int, np.int64(value))
+    return cast("int", np.int64(value))
 
 
 @given(wide, wide, positive)

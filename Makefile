@@ -1,0 +1,75 @@
+# Every verb works from a fresh checkout: it makes .venv from requirements.lock first, and says so.
+# `make` alone lists the verbs.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+
+# The newest Python from 3.11 on; name another with `make PYTHON=...`.
+PYTHON ?= $(shell for each in python3.13 python3.12 python3.11 python3.14 python3 python; do \
+	"$$each" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$each"; break; }; done)
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.trainfare-installed
+TEST_ARGS ?=
+DEMO_DATA ?= ./meter
+DEMO_ARGS ?=
+DEMO_FILES ?= examples/helios-500.jsonl.gz
+
+.PHONY: help demo test test-long check bench lock docs clean
+
+help:  ## List the verbs.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(STAMP): requirements.lock pyproject.toml
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "make: no Python 3.11 or newer found; install one, or name it: make PYTHON=/path/to/python3" >&2; exit 1; fi
+	@if [ ! -x $(BIN)/python ]; then echo "== making $(VENV) with $(PYTHON) ($$($(PYTHON) --version))"; \
+		$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "make: $(PYTHON) cannot make a virtual environment (Debian: apt-get install python3-venv)" >&2; exit 1; }; fi
+	@echo "== installing the packages of requirements.lock, each checked by its hash (1.4 GB on disk, once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@echo "== installing trainfare itself from this checkout"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+demo: $(STAMP)  ## Meter a real trace of 500 jobs on this machine and show what they cost (DEMO_ARGS: more options of replay).
+	@echo "== trainfare replay $(DEMO_FILES) --data $(DEMO_DATA) $(DEMO_ARGS)"
+	@$(BIN)/trainfare replay $(DEMO_FILES) --data $(DEMO_DATA) $(DEMO_ARGS)
+	@echo; echo "== the ten dearest jobs: trainfare jobs --data $(DEMO_DATA) --limit 10"
+	@$(BIN)/trainfare jobs --data $(DEMO_DATA) --limit 10
+	@echo; echo "== cost by team: trainfare sql --data $(DEMO_DATA) ..."
+	@$(BIN)/trainfare sql --data $(DEMO_DATA) "SELECT team, count() AS jobs, round(sum(gpu_s) / 3600, 1) AS gpu_h, \
+		sum(cost_usd) AS usd, sum(lost_cost_usd) AS lost_usd FROM job_costs GROUP BY team ORDER BY usd DESC LIMIT 10"
+	@echo; echo "Next: $(BIN)/trainfare explain JOB --data $(DEMO_DATA)   every interval of one job's cost"
+
+# The suite without the JIT comes first, so that the last line of all is the summary of the whole suite.
+test: $(STAMP)  ## Run the tests: kernels without the JIT, then everything (TEST_ARGS: options of pytest).
+	@echo "== the kernels as plain Python (NUMBA_DISABLE_JIT=1)"
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/kernels
+	@echo "== all tests"
+	@$(BIN)/python -m pytest $(TEST_ARGS)
+
+test-long: $(STAMP)  ## Run the tests that take minutes.
+	@$(BIN)/python -m pytest -m long $(TEST_ARGS)
+
+check: $(STAMP)  ## Lint, format, types and import contracts.
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+bench: $(STAMP)  ## Measure the throughput and print it.
+	@$(BIN)/python -m loadtest.bench $(BENCH_ARGS)
+
+lock: $(STAMP)  ## Resolve requirements.lock anew from pyproject.toml.
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra test --extra dev \
+		--no-emit-index-url --no-emit-find-links --no-header --no-annotate pyproject.toml --output-file requirements.lock
+
+docs: $(STAMP)  ## Write the generated pages.
+	@$(BIN)/python -m streams.config_docs > docs/settings.md
+
+clean:  ## Remove the environment and caches; data directories stay.
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -21,7 +21,7 @@ HOURS_PER_MONTH: Final = 730
 USD_LIMIT: Final = 100_000
 """A price is below this many dollars."""
 
-_USD = re.compile(r"0*([0-9]{1,5})(?:\.([0-9]{1,9}))?", re.ASCII)
+_USD = re.compile(r"0*([0-9]{1,18})(?:\.([0-9]{1,9}))?", re.ASCII)
 
 
 class Unit(StrEnum):
@@ -74,13 +74,12 @@ def divisor(per: Per, gpus: int) -> int:
     return base * gpus if per is Per.instance_hour and gpus > 1 else base
 
 
-def usd_to_nano(text: str) -> int:
-    """Nano-dollars of a plain decimal string in [0, 100000) with at most nine decimals."""
+def usd_to_nano(text: str, limit_usd: int = USD_LIMIT) -> int:
+    """Nano-dollars of a plain decimal string in [0, limit) with at most nine decimals."""
     match = _USD.fullmatch(text)
-    if match is None:
-        raise ValueError(f"expected a decimal string in [0, {USD_LIMIT}) with at most 9 decimals")
-    whole, decimals = match.groups()
-    return int(whole) * NANO_PER_USD + int((decimals or "").ljust(9, "0"))
+    if match is None or int(match[1]) >= limit_usd:
+        raise ValueError(f"expected a decimal string in [0, {limit_usd}) with at most 9 decimals")
+    return int(match[1]) * NANO_PER_USD + int((match[2] or "").ljust(9, "0"))
 
 
 def to_milli(x: float) -> int:

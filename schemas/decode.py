@@ -1,0 +1,130 @@
+"""Records of the log to events: the one door through which data comes in.
+
+It must not raise, whatever the bytes are: a record that is no valid event is an `Invalid`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from schemas.cloudevents import NO_ENVELOPE, Headers, read_headers, unwrap_structured, with_envelope
+from schemas.events import Event
+from schemas.invalid import Invalid
+from schemas.reasons import Reason
+from schemas.refusal import RefusedError, explain_mismatch, explain_unparsable, shown
+from schemas.validate_controls import DELETION, control_event
+from schemas.validate_gpu import gpu_event
+from schemas.validate_jobs import job_event, node_event
+from schemas.validate_prices import price_event
+from schemas.validate_traffic import network_event, storage_event
+from schemas.wire import ControlWire, GpuWire, JobWire, NetworkWire, NodeWire, PriceWire, StorageWire, Wire
+
+RECORD_MAX_BYTES: Final = 2**20
+
+
+class _Topic(msgspec.Struct, frozen=True):
+    """How the records of a topic are read; the validator fits the wire struct."""
+
+    wire: type[Wire]
+    decoder: msgspec.json.Decoder[Any]
+    validate: Callable[[Any, int], Event]
+
+
+def _topic(wire: type[Wire], validate: Callable[[Any, int], Event]) -> _Topic:
+    return _Topic(wire, msgspec.json.Decoder(wire), validate)
+
+
+_TOPICS: Final[dict[str, _Topic]] = {
+    "jobs": _topic(JobWire, job_event),
+    "gpu": _topic(GpuWire, gpu_event),
+    "network": _topic(NetworkWire, network_event),
+    "storage": _topic(StorageWire, storage_event),
+    "nodes": _topic(NodeWire, node_event),
+    "prices": _topic(PriceWire, price_event),
+}
+_CONTROLS: Final = "controls"
+_PARSE_ERRORS: Final = (msgspec.MsgspecError, ValueError, RecursionError)
+
+
+def decode(
+    topic: str,
+    value: bytes | None,
+    headers: Sequence[tuple[str, bytes | None]],
+    newest_allowed_ms: int,
+) -> Event | Invalid:
+    """The event of a record, or why there is none.
+
+    `topic` has no prefix. An event later than `newest_allowed_ms` is of the future.
+    """
+    known = _TOPICS.get(topic)
+    if known is None and topic != _CONTROLS:
+        expected = ", ".join((*_TOPICS, _CONTROLS))
+        return Invalid(Reason.unknown_topic, f"topic: got {shown(topic)}, expected one of {expected}")
+    if value is None:
+        if topic == _CONTROLS:
+            return DELETION
+        return Invalid(Reason.not_an_object, "record: got nothing (a tombstone), expected one JSON object")
+    if len(value) > RECORD_MAX_BYTES:
+        detail = f"record: got {len(value)} bytes, expected at most {RECORD_MAX_BYTES}"
+        return Invalid(Reason.oversize, detail)
+    try:
+        envelope = read_headers(headers) if headers else NO_ENVELOPE
+        if known is not None and envelope is NO_ENVELOPE:
+            event = _decode_plain(known, value, newest_allowed_ms)
+            if event is not None:
+                return event
+        return _decode_any(known, value, envelope, newest_allowed_ms)
+    except RefusedError as refusal:
+        return refusal.invalid
+
+
+def _decode_plain(known: _Topic, value: bytes, newest_allowed_ms: int) -> Event | None:
+    """The short way, for nearly all records; None where the record must be looked at more closely."""
+    try:
+        if not value.isascii():
+            value.decode("utf-8")  # msgspec does not look into strings of unknown fields
+        raw = known.decoder.decode(value)
+    except _PARSE_ERRORS:
+        return None
+    if raw.specversion is not None:
+        return None
+    return known.validate(raw, newest_allowed_ms)
+
+
+def _decode_any(
+    known: _Topic | None,
+    value: bytes,
+    envelope: Headers,
+    newest_allowed_ms: int,
+) -> Event:
+    """The long way: envelopes, controls, and everything that has to be explained."""
+    record = _without_envelope(_parse(value), envelope)
+    wire = ControlWire if known is None else known.wire
+    try:
+        raw: Any = msgspec.convert(record, wire)
+    except msgspec.ValidationError as error:
+        raise explain_mismatch(error, record, wire) from None
+    if known is None:
+        return control_event(raw, record, newest_allowed_ms)
+    return known.validate(raw, newest_allowed_ms)
+
+
+def _parse(value: bytes) -> dict[str, object]:
+    try:
+        value.decode("utf-8")
+        record = msgspec.json.decode(value)
+    except _PARSE_ERRORS as error:
+        raise explain_unparsable(value, error) from None
+    if not isinstance(record, dict):
+        detail = f"record: got {shown(record)}, expected one JSON object"
+        raise RefusedError(Reason.not_an_object, detail)
+    return record
+
+
+def _without_envelope(record: dict[str, object], headers: Headers) -> Mapping[str, object]:
+    if headers.attributes is not None:
+        return with_envelope(record, headers.attributes)
+    if headers.structured or record.get("specversion") is not None:
+        return unwrap_structured(record)
+    return record

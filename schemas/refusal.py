@@ -1,0 +1,198 @@
+"""Refusals in words: from what a decoder or a check found wrong to a reason and a detail.
+
+It must not decide what is valid; it explains decisions made elsewhere, and so may be slow.
+"""
+
+import json
+import re
+from functools import cache
+from math import isfinite
+from typing import Final, NoReturn, get_type_hints
+
+import msgspec
+
+from schemas.invalid import Invalid
+from schemas.reasons import Reason
+
+SHOWN_CHARS: Final = 80
+_NOTHING: Final = object()
+
+# The wording of msgspec's errors; tests/schemas/test_refusals.py holds every form that can occur.
+_AT: Final = re.compile(r" - at (?P<key>`key` in )?`(?P<path>\$[^`]*)`$")
+_MISSING: Final = re.compile(r"Object missing required field `(?P<field>[^`]+)`")
+_EXPECTED: Final = re.compile(r"Expected `(?P<type>[^`]+)`(?P<rest>.*)$")
+_STEP: Final = re.compile(r"\.([^.\[]+)|\[(\.\.\.|\d+)\]")
+
+
+class RefusedError(Exception):
+    """Ends the validation of one record; it never leaves this package."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.invalid = Invalid(reason, detail)
+
+
+def refuse(reason: Reason, field: str, value: object, expected: str) -> NoReturn:
+    """Refuse a field's value."""
+    raise RefusedError(reason, f"field `{field}`: got {shown(value)}, expected {expected}")
+
+
+def refuse_missing(field: str, expected: str) -> NoReturn:
+    """Refuse a record that lacks a field."""
+    refuse(Reason.missing_field, field, _NOTHING, expected)
+
+
+def shown(value: object) -> str:
+    """A value as JSON, shortened, in characters that any UTF-8 sink takes."""
+    if value is _NOTHING:
+        return "nothing"
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except (ValueError, RecursionError):
+        text = "a value nested too deeply"
+    if len(text) > SHOWN_CHARS:
+        text = text[: SHOWN_CHARS - 1] + "…"
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def explain_mismatch(error: msgspec.ValidationError, record: object, wire: type) -> RefusedError:
+    """Say which field of a parsed record does not fit its wire struct, and why."""
+    if not isinstance(record, dict):
+        return RefusedError(Reason.not_an_object, f"record: got {shown(record)}, expected one JSON object")
+    message = str(error)
+    missing = _MISSING.match(message)
+    if missing:
+        return _missing(missing["field"], wire)
+    at = _AT.search(message)
+    steps = _STEP.findall(at["path"]) if at else []
+    if at is None or not steps:
+        return RefusedError(Reason.wrong_type, f"record: got {shown(record)}, expected {message}")
+    message = message[: at.start()]
+    top = steps[0][0]
+    if message.endswith("got `null`") and len(steps) == 1:
+        return _missing(top, wire)
+    field, value = _locate(record, steps, str(error), wire)
+    if at["key"]:
+        field, value = f"{field} (a name in it)", ""
+    expected = _description(wire, top) if len(steps) == 1 or steps[1][1] else _plain(message)
+    reason = _reason_of(message, top, value)
+    return RefusedError(reason, f"field `{field}`: got {shown(value)}, expected {expected}")
+
+
+def explain_unparsable(value: bytes, error: Exception) -> RefusedError:
+    """Say why bytes are no JSON; a literal that is no number of JSON is named for what it is."""
+    literals: list[str] = []
+
+    def constant(name: str) -> float:
+        literals.append(name)
+        return float(name)
+
+    try:
+        record = json.loads(value.decode("utf-8"), parse_constant=constant)
+    except UnicodeDecodeError as bad:
+        byte = f"byte 0x{value[bad.start]:02x} at position {bad.start}"
+        return RefusedError(Reason.malformed_json, f"record: got {byte}, expected UTF-8")
+    except RecursionError:
+        return RefusedError(Reason.malformed_json, f"record: got {_head(value)}, expected less deep nesting")
+    except ValueError as bad_value:
+        if "integer string conversion" in str(bad_value):
+            return RefusedError(
+                Reason.out_of_range, f"record: got {_head(value)}, expected integers of 64 bits"
+            )
+        record = _NOTHING
+    if isinstance(error, RecursionError):
+        return RefusedError(Reason.malformed_json, f"record: got {_head(value)}, expected less deep nesting")
+    if literals or isinstance(error, msgspec.ValidationError):
+        found = _not_finite(record)
+        if found is not None:
+            return RefusedError(
+                Reason.not_finite, f"field `{found[0]}`: got {found[1]}, expected a finite number of JSON"
+            )
+    return RefusedError(
+        Reason.malformed_json, f"record: got {_head(value)}, expected one JSON object ({error})"
+    )
+
+
+@cache
+def descriptions(wire: type) -> dict[str, str]:
+    """What is expected of each field of a wire struct, in words."""
+    found: dict[str, str] = {}
+    for name, hint in get_type_hints(wire, include_extras=True).items():
+        for meta in getattr(hint, "__metadata__", ()):
+            if isinstance(meta, msgspec.Meta) and meta.description is not None:
+                found[name] = meta.description
+    return found
+
+
+def _missing(field: str, wire: type) -> RefusedError:
+    detail = f"field `{field}`: got nothing, expected {_description(wire, field)} (it is required)"
+    return RefusedError(Reason.missing_field, detail)
+
+
+def _description(wire: type, field: str) -> str:
+    return descriptions(wire).get(field, "another value")
+
+
+def _plain(message: str) -> str:
+    """The expectation in msgspec's own words, for fields inside of objects."""
+    expected = _EXPECTED.match(message)
+    if expected is None:
+        return "a known value" if message.startswith("Invalid enum") else "a number in range"
+    return (expected["type"] + expected["rest"].split(", got")[0]).replace("`", "")
+
+
+def _reason_of(message: str, top: str, value: object) -> Reason:
+    if message.startswith("Invalid enum"):
+        return Reason.unknown_type if top == "type" else Reason.unknown_value
+    if message.startswith("Number out of range"):
+        return Reason.not_finite
+    if ", got `" in message:
+        not_finite = isinstance(value, float) and not isfinite(value)
+        return Reason.not_finite if not_finite else Reason.wrong_type
+    if top == "gpus" and "`array`" in message:
+        return Reason.oversize
+    return Reason.out_of_range
+
+
+def _locate(
+    record: dict[str, object], steps: list[tuple[str, str]], error: str, wire: type
+) -> tuple[str, object]:
+    """Follow a path such as `$.nodes[...]` to the field's full name and its value."""
+    field, value = steps[0][0], record.get(steps[0][0], _NOTHING)
+    for name, index in steps[1:]:
+        key: str | int | None
+        if isinstance(value, dict):
+            key = name or _offender(value, steps[0][0], error, wire)
+            field, value = f"{field}.{key}", value.get(key, _NOTHING)
+        elif isinstance(value, list) and index.isdecimal():
+            field, value = f"{field}[{index}]", value[int(index)]
+    return field, value
+
+
+def _offender(value: dict[str, object], field: str, error: str, wire: type) -> str | None:
+    """The first name in a dict for which the same error arises when it stands there alone."""
+    for name, item in value.items():
+        try:
+            msgspec.convert({field: {name: item}}, wire)
+        except msgspec.ValidationError as found:
+            if str(found) == error:
+                return name
+    return None
+
+
+def _not_finite(record: object) -> tuple[str, str] | None:
+    """The first number in a parsed record that is none, with its path."""
+    pending: list[tuple[str, object]] = [("", record)]
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, float) and not isfinite(value):
+            return path or "record", json.dumps(value)
+        if isinstance(value, dict):
+            pending += [(f"{path}.{name}" if path else name, item) for name, item in value.items()]
+        elif isinstance(value, list):
+            pending += [(f"{path}[{index}]", item) for index, item in enumerate(value)]
+    return None
+
+
+def _head(value: bytes) -> str:
+    return shown(value[: 4 * SHOWN_CHARS].decode("utf-8", "backslashreplace"))

@@ -1,0 +1,32 @@
+"""Control records to events.
+
+It must not give the kinds a meaning: beyond the amounts, times and choices that any kind may have,
+a record's fields are kept as they are.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from schemas.checks import check_time, money_nano
+from schemas.events import ControlEvent
+from schemas.wire import ControlWire
+
+_OWN_FIELDS: Final = frozenset(("source", "id", "time_ms", "kind", "name"))
+
+DELETION: Final = ControlEvent(source="", id="", time_ms=0, kind="", name="", value={})
+"""What a record without a value is: its key says which control is gone."""
+
+
+def control_event(raw: ControlWire, record: Mapping[str, object], newest_allowed_ms: int) -> ControlEvent:
+    """The event of a record of `controls`, which is given typed and whole."""
+    check_time(raw.time_ms, newest_allowed_ms)
+    money_nano("usd", raw.usd)
+    money_nano("usd_per_hour", raw.usd_per_hour)
+    return ControlEvent(
+        source=raw.source,
+        id=raw.id,
+        time_ms=raw.time_ms,
+        kind=raw.kind,
+        name=raw.name,
+        value={name: value for name, value in record.items() if name not in _OWN_FIELDS},
+    )

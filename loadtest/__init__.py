@@ -1,0 +1,1 @@
+"""Public cluster traces and load for measuring the meter; not part of the installed product."""

@@ -1,0 +1,145 @@
+"""The words of the oracle: log lines, result tables, orders and exact arithmetic.
+
+Must not import streams, sinks or schemas: a fault there could then hide itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+MINUTE_MS = 60_000
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+FUTURE_MS = 5 * MINUTE_MS  # "more than 5 min later than its append time, or in `replay` than the run's start"
+PAID_AT_MOST_MS = 400 * DAY_MS  # "An attempt is paid for 400 days at most"
+LARGEST_COST_NANO = 10**18 - 1  # "a cost beyond Decimal(18, 9) is capped"
+
+# "order of the types as in this table read left to right and top to bottom"
+JOB_TYPES = (
+    "queued", "allocated", "started", "resumed", "scaled", "checkpointed", "heartbeat", "updated",
+    "suspended", "preempted", "failed", "completed", "cancelled",
+)  # fmt: skip
+STARTS = ("allocated", "started", "resumed")  # "`resumed` counts as `started` wherever the word is used"
+ENDS = ("preempted", "failed", "completed", "cancelled")
+NODE_TYPES = ("provisioned", "ready", "draining", "terminated")
+
+PRICE_FIELDS = ("cloud", "region", "zone", "cluster", "account", "instance_type", "gpu_type", "purchase")
+TRAFFIC_FIELDS = ("cloud", "region", "path", "direction", "op", "storage_class")
+MATCH_FIELDS = (*PRICE_FIELDS, "team", "project", "path", "direction", "op", "storage_class")
+
+Json = dict[str, Any]
+Context = tuple[tuple[str, str], ...]  # the match fields that an event or a job has, sorted
+
+
+@dataclass(frozen=True)
+class Line:
+    """One record of the log; `valid` False marks what decoding must refuse, not the oracle's business."""
+
+    topic: str  # without prefix
+    value: Json | bytes
+    headers: Mapping[str, str] | None = None
+    partition: int = 0
+    valid: bool = True
+
+
+class LedgerKey(NamedTuple):
+    minute: int  # time_ms // 60000, as everywhere in the tables
+    job_id: str
+    attempt: int
+    node: str
+    component: str
+    phase: str
+    sku: str
+    price_effective_ms: int
+    unit: str
+
+
+class LedgerRow(NamedTuple):
+    quantity: int
+    cost_nano: int
+    lost_quantity: int
+    lost_cost_nano: int
+
+
+class UsageRow(NamedTuple):
+    sampled_gpu_s: int
+    productive_gpu_ms: int
+
+
+class NodeKey(NamedTuple):
+    minute: int
+    node: str
+    sku: str
+    price_effective_ms: int
+    unit: str
+
+
+class NodeRow(NamedTuple):
+    quantity: int
+    cost_nano: int
+
+
+class JobRow(NamedTuple):
+    state: str
+    attempts: int
+    owner: str | None
+    team: str | None
+    project: str | None
+    experiment: str | None
+    labels: tuple[tuple[str, str], ...]
+    wall_clock_ms: int
+
+
+class AttemptRow(NamedTuple):
+    state: str
+    wall_clock_ms: int  # of this attempt's time, what no lower-numbered attempt of the job covers
+
+
+@dataclass
+class Counts:
+    """records in = applied + duplicate + too late + dead-lettered; each record is in exactly one."""
+
+    applied: int = 0
+    duplicate: int = 0
+    too_late: int = 0
+    dead_lettered: int = 0
+
+
+@dataclass
+class Tables:
+    """What is compared; rows of quantity 0 are in none of the tables."""
+
+    ledger: dict[LedgerKey, LedgerRow] = field(default_factory=dict)
+    usage: dict[tuple[int, str, int], UsageRow] = field(default_factory=dict)
+    nodes: dict[NodeKey, NodeRow] = field(default_factory=dict)
+    jobs: dict[str, JobRow] = field(default_factory=dict)
+    attempts: dict[tuple[str, int], AttemptRow] = field(default_factory=dict)
+    dead: list[tuple[int, str]] = field(default_factory=list)  # (index in the log, reason)
+    counts: Counts = field(default_factory=Counts)
+
+
+def milli(number: float) -> int:
+    """Thousandths of a number that has three decimals at most."""
+    return round(number * 1000)
+
+
+def usd_nano(text: str) -> int:
+    """Nano-dollars of "a decimal string, up to 9 decimals"."""
+    return int(Decimal(text) * 10**9)
+
+
+def cost_nano(quantity: int, price_nano: int, divisor: int) -> int:
+    """round_half_even(quantity x usd_nano / divisor), capped."""
+    whole, rest = divmod(quantity * price_nano, divisor)
+    if 2 * rest > divisor or (2 * rest == divisor and whole % 2 == 1):
+        whole += 1
+    return min(whole, LARGEST_COST_NANO)
+
+
+def context_of(*parts: Mapping[str, str | None]) -> Context:
+    """The match fields of a job or an event; a JSON null is an absent field."""
+    merged = {name: value for part in parts for name, value in part.items() if value is not None}
+    return tuple(sorted(merged.items()))

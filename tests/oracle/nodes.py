@@ -1,0 +1,52 @@
+"""What the nodes cost, priced "as its GPUs would be, by the `gpu` SKUs".
+
+Must not look at jobs: the balance compares two independent sums.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.oracle.model import NODE_TYPES, Json, NodeKey, NodeRow, context_of, cost_nano
+from tests.oracle.prices import UNPRICED, PriceBook, Revision
+from tests.oracle.rows import minutes
+from tests.oracle.timeline import Segment, Values
+
+
+def paid_time(events: list[Json], as_of_ms: int) -> list[Segment]:
+    """Time "from `provisioned` (or its first event) to `terminated`; provisioned again, again"."""
+    ordered = sorted(events, key=lambda e: (e["time_ms"], NODE_TYPES.index(e["type"]), e["source"], e["id"]))
+    values, paid, terminated = Values(), False, False
+    segments: list[Segment] = []
+    for index, event in enumerate(ordered):
+        if terminated and event["type"] != "provisioned":
+            pass  # While terminated every event but `provisioned` changes nothing, its values neither.
+        else:
+            values = values.after(event)
+            terminated = event["type"] == "terminated"
+            paid = not terminated
+        until_ms = ordered[index + 1]["time_ms"] if index + 1 < len(ordered) else as_of_ms
+        if paid and event["time_ms"] < until_ms:
+            segments.append(Segment(event["time_ms"], until_ms, "", values))
+    if not terminated:  # "Attempts and nodes that have not ended are paid up to the meter's clock"
+        segments = [s._replace(end_ms=min(s.end_ms, as_of_ms)) for s in segments]
+    return [s for s in segments if s.start_ms < s.end_ms]
+
+
+def node_rows(node: str, events: list[Json], book: PriceBook, as_of_ms: int) -> dict[NodeKey, NodeRow]:
+    """The rows of one node."""
+    quantities: Counter[NodeKey] = Counter()
+    prices: dict[NodeKey, Revision] = {}
+    for segment in paid_time(events, as_of_ms):
+        context = context_of(segment.values.fields)  # a node has no team and no project
+        for step_start_ms, step_end_ms in book.steps(segment.start_ms, segment.end_ms):
+            price = book.winner("gpu", "gpu_milli_ms", context, step_start_ms) or UNPRICED
+            for minute, start_ms, end_ms in minutes(step_start_ms, step_end_ms):
+                key = NodeKey(minute, node, price.sku, price.effective_ms, "gpu_milli_ms")
+                quantities[key] += segment.values.gpu_milli * (end_ms - start_ms)
+                prices[key] = price
+    return {
+        key: NodeRow(quantity, cost_nano(quantity, prices[key].price_nano, prices[key].divisor))
+        for key, quantity in quantities.items()
+        if quantity
+    }

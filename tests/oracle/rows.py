@@ -1,0 +1,191 @@
+"""Ledger rows of one job: lifecycle time, samples of metered attempts, and traffic.
+
+Must not decide what was accepted or when an attempt ended; quantities first, cost once per row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from tests.oracle.intake import Sample, attempt_of
+from tests.oracle.model import (
+    MINUTE_MS,
+    TRAFFIC_FIELDS,
+    Context,
+    Json,
+    LedgerKey,
+    LedgerRow,
+    UsageRow,
+    context_of,
+    cost_nano,
+)
+from tests.oracle.prices import UNPRICED, PriceBook, Revision
+from tests.oracle.timeline import Interval, Segment, overlaps
+
+GPU_TIME_COMPONENTS = ("gpu", "license", "labor", "overhead")
+COMPUTE_UNITS = ("instance_milli_ms", "cpu_milli_ms", "memory_gib_milli_ms")
+JOB_TIME_COMPONENTS = ("compute", "license", "labor", "overhead")
+NEVER_SILENT = ("gpu", "network", "storage")  # without a price these book a row of cost 0 and an empty sku
+
+
+def minutes(start_ms: int, end_ms: int) -> Iterator[tuple[int, int, int]]:
+    """[start, end) cut at minutes, as (minute, start, end)."""
+    while start_ms < end_ms:
+        minute = start_ms // MINUTE_MS
+        until_ms = min((minute + 1) * MINUTE_MS, end_ms)
+        yield minute, start_ms, until_ms
+        start_ms = until_ms
+
+
+class Ledger:
+    """Sums quantities by row key; the cost is "derived once, from its whole quantity"."""
+
+    def __init__(self, job_id: str, book: PriceBook) -> None:
+        self.job_id = job_id
+        self.book = book
+        self._quantity: Counter[LedgerKey] = Counter()
+        self._lost: Counter[LedgerKey] = Counter()
+        self._price: dict[LedgerKey, Revision] = {}
+
+    def price(self, component: str, unit: str, context: Context, at_ms: int) -> Revision | None:
+        """The price, the unpriced mark, or None where an unpriced quantity books nothing."""
+        found = self.book.winner(component, unit, context, at_ms)
+        return UNPRICED if found is None and component in NEVER_SILENT else found
+
+    def add(
+        self, minute: int, attempt: int, node: str, component: str, phase: str, price: Revision, unit: str,
+        quantity: int, lost: int,
+    ) -> None:  # fmt: skip
+        key = LedgerKey(
+            minute, self.job_id, attempt, node, component, phase, price.sku, price.effective_ms, unit
+        )
+        self._quantity[key] += quantity
+        self._lost[key] += lost
+        self._price[key] = price
+
+    def rows(self) -> dict[LedgerKey, LedgerRow]:
+        """Priced rows: "the lost quantity is priced and rounded as a row is"; nothing of quantity 0."""
+        rows: dict[LedgerKey, LedgerRow] = {}
+        for key, quantity in self._quantity.items():
+            if quantity:
+                price, lost = self._price[key], self._lost[key]
+                rows[key] = LedgerRow(
+                    quantity,
+                    cost_nano(quantity, price.price_nano, price.divisor),
+                    lost,
+                    cost_nano(lost, price.price_nano, price.divisor),
+                )
+        return rows
+
+
+def book_segment(ledger: Ledger, attempt: int, segment: Segment, team: Context, lost: list[Interval]) -> None:
+    """The rows of one stretch of paid time, price step by price step, minute by minute."""
+    values, phase = segment.values, segment.phase
+    context = context_of(values.fields, dict(team))
+    # (node, component, unit, units held: the quantity of one ms)
+    held = [(node, c, "gpu_milli_ms", gpus) for node, gpus in values.places() for c in GPU_TIME_COMPONENTS]
+    # "the rows of other time have no node, and the phase of the time"
+    counts = (values.instance_milli, values.cpu_milli, values.memory_milli)
+    held += [("", "compute", unit, count) for unit, count in zip(COMPUTE_UNITS, counts, strict=True)]
+    # The quantity of `job_hour` is "the attempt's paid time, whatever its GPUs".
+    held += [("", component, "ms", 1) for component in JOB_TIME_COMPONENTS]
+    for step_start_ms, step_end_ms in ledger.book.steps(segment.start_ms, segment.end_ms):
+        priced = [
+            (node, component, unit, per_ms, price)
+            for node, component, unit, per_ms in held
+            if (price := ledger.price(component, unit, context, step_start_ms)) is not None
+        ]
+        for minute, start_ms, end_ms in minutes(step_start_ms, step_end_ms):
+            lost_ms = sum(b - a for a, b in overlaps(lost, start_ms, end_ms))
+            for node, component, unit, per_ms, price in priced:
+                ledger.add(
+                    minute, attempt, node, component, phase, price, unit,
+                    per_ms * (end_ms - start_ms), per_ms * lost_ms,
+                )  # fmt: skip
+
+
+def book_samples(ledger: Ledger, attempt: int, samples: Iterable[Sample], team: Context) -> None:
+    """It "pays for its sampled GPU-seconds (phase `metered`, price by the sample's fields)"."""
+    covered: dict[tuple[int, str], set[str]] = {}  # (second, node) -> GPUs
+    newest: dict[int, Sample] = {}  # minute -> "the newest sample that covers a second of that minute"
+    for sample in samples:
+        for second in range(sample.first_s, sample.end_s):
+            covered.setdefault((second, sample.node), set()).update(sample.permille)
+            minute = second // 60
+            if minute not in newest or newest[minute].newer() < sample.newer():
+                newest[minute] = sample
+    contexts = {minute: context_of(sample.fields, dict(team)) for minute, sample in newest.items()}
+    for (second, node), gpus in covered.items():
+        minute = second // 60
+        # Second s is the interval [1000 s, 1000 s + 1000) ms, cut where a price changes inside it.
+        for start_ms, end_ms in ledger.book.steps(second * 1000, second * 1000 + 1000):
+            # "other components per GPU-time follow, `job_hour` does not"
+            for component in GPU_TIME_COMPONENTS:
+                price = ledger.price(component, "gpu_milli_ms", contexts[minute], start_ms)
+                if price is not None:
+                    quantity = 1000 * len(gpus) * (end_ms - start_ms)
+                    ledger.add(
+                        minute, attempt, node, component, "metered", price, "gpu_milli_ms", quantity, 0
+                    )
+
+
+def usage(samples: Iterable[Sample]) -> dict[int, UsageRow]:
+    """Per minute of one attempt: GPU-seconds covered, and "the sum of their permille"."""
+    largest: dict[tuple[str, str, int], int] = {}  # (node, GPU, second) -> "the largest permille"
+    for sample in samples:
+        for gpu, permille in sample.permille.items():
+            for second in range(sample.first_s, sample.end_s):
+                key = (sample.node, gpu, second)
+                largest[key] = max(largest.get(key, 0), permille)
+    rows: dict[int, UsageRow] = {}
+    for (_, _, second), permille in largest.items():
+        seconds, productive_ms = rows.get(second // 60, (0, 0))
+        rows[second // 60] = UsageRow(seconds + 1, productive_ms + permille)
+    return rows
+
+
+def book_traffic(ledger: Ledger, topic: str, event: Json, team: Context, lost: list[Interval]) -> None:
+    """The rows of one amount: "spread over the minutes of its interval"."""
+    own = {f: event.get(f) for f in TRAFFIC_FIELDS}
+    if topic == "network":
+        own["path"] = own["path"] or "unclassified"
+    # "Their `team` and `project` are the job's; the other match fields are the event's alone."
+    context = context_of(own, dict(team))
+    end_ms: int = event["time_ms"]
+    interval_ms: int = event["interval_ms"]
+    start_ms = end_ms - interval_ms
+    for unit, amount in _amounts(topic, event):
+
+        def before(at_ms: int, unit: str = unit, amount: int = amount) -> int:
+            """By the contract: "what falls before instant m is floor(amount x (m - start) / interval)"."""
+            if unit == "mib_ms":  # "floor(bytes / 2^20) x the overlap in ms"
+                return amount * (at_ms - start_ms)
+            return amount * (at_ms - start_ms) // interval_ms
+
+        def book(minute: int, at_ms: int, quantity: int, lost_quantity: int, unit: str = unit) -> None:
+            price = ledger.price(topic, unit, context, at_ms)
+            if price is not None:
+                # "Rows of traffic have no node and no phase"
+                ledger.add(minute, attempt_of(event), "", topic, "", price, unit, quantity, lost_quantity)
+
+        if interval_ms == 0:  # "an interval of 0 books it all in the minute of time_ms"
+            quantity = 0 if unit == "mib_ms" else amount
+            is_lost = any(a <= end_ms < b for a, b in lost)
+            book(end_ms // MINUTE_MS, end_ms, quantity, quantity if is_lost else 0)
+            continue
+        for step_start_ms, step_end_ms in ledger.book.steps(start_ms, end_ms):
+            for minute, a_ms, b_ms in minutes(step_start_ms, step_end_ms):
+                lost_quantity = sum(before(d) - before(c) for c, d in overlaps(lost, a_ms, b_ms))
+                book(minute, a_ms, before(b_ms) - before(a_ms), lost_quantity)
+
+
+def _amounts(topic: str, event: Json) -> list[tuple[str, int]]:
+    """What an event books: (unit, amount)."""
+    if topic == "network":
+        return [("bytes", event["bytes"])]
+    if event["op"] == "stored":
+        return [("mib_ms", event["bytes"] // 2**20)]
+    if event["op"] in ("read", "write"):  # "`read` and `write` book bytes and requests"
+        return [(unit, event[unit]) for unit in ("bytes", "requests") if event.get(unit) is not None]
+    return [("requests", event["requests"])]

@@ -5,6 +5,8 @@ Must not import anything of `streams`.
 
 from __future__ import annotations
 
+import itertools
+
 MAX_COST_NANO = 10**18 - 1
 INT64_MAX = 2**63 - 1
 
@@ -50,3 +52,48 @@ def diff_minutes(old: list[list[Interval]], new: list[list[Interval]]) -> list[t
             if was.get(minute, (0, 0)) != now.get(minute, (0, 0))
         ]
     return rows
+
+
+Cuts = list[tuple[int, int]]
+"""(from_ms, line), rising."""
+Amount = tuple[int, int, int, int, Cuts]
+"""linear, amount, start_ms, interval_ms, cuts."""
+
+
+def _before(linear: int, amount: int, start: int, interval: int, at: int) -> int:
+    passed = min(max(at - start, 0), interval)
+    return amount * passed if linear else amount * passed // interval
+
+
+def _line_at(cuts: Cuts, at: int) -> int:
+    return next((line for from_ms, line in reversed(cuts) if from_ms <= at), -1)
+
+
+def spread(
+    events: list[Amount], lo_minute: int, hi_minute: int, lost: list[tuple[int, int]]
+) -> list[tuple[int, int, int, int]]:
+    """(line, minute, quantity, lost): every boundary of minutes, cuts and lost intervals makes a piece."""
+    sums: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def add(line: int, at: int, quantity: int, is_lost: bool) -> None:
+        if line >= 0 and lo_minute <= at // 60_000 < hi_minute and quantity:
+            was, was_lost = sums.get((line, at // 60_000), (0, 0))
+            sums[line, at // 60_000] = was + quantity, was_lost + (quantity if is_lost else 0)
+
+    for linear, amount, start, interval, cuts in events:
+        end = start + interval
+        if interval == 0:
+            if not linear:
+                add(_line_at(cuts, start), start, amount, any(s <= start < e for s, e in lost))
+            continue
+        marks = {start, end, *(m * 60_000 for m in range(start // 60_000 + 1, end // 60_000 + 1))}
+        marks |= {at for at, _ in cuts if start < at < end}
+        marks |= {at for pair in lost for at in pair if start < at < end}
+        edges = sorted(marks)
+        for a, b in itertools.pairwise(edges):
+            piece = _before(linear, amount, start, interval, b) - _before(linear, amount, start, interval, a)
+            add(_line_at(cuts, a), a, piece, any(s <= a < e for s, e in lost))
+    return [
+        (line, minute, min(quantity, INT64_MAX), min(part, INT64_MAX))
+        for (line, minute), (quantity, part) in sorted(sums.items())
+    ]

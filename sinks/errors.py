@@ -8,7 +8,7 @@ class SinkError(Exception):
     """A sink did not do what it was asked; the message says what, where and what to do."""
 
 
-class SinkBusy(SinkError):
+class SinkBusy(SinkError):  # noqa: N818 - named by the fact
     """The sink may take the very same request later: keep it, wait, try again."""
 
     def __init__(self, message: str, retry_after_ms: int = 1000) -> None:
@@ -20,17 +20,17 @@ class StoreUnreachable(SinkBusy):
     """Nobody answers at the store's address."""
 
 
-class StoreInUse(SinkError):
+class StoreInUse(SinkError):  # noqa: N818 - named by the fact
     """Another process has the data directory open."""
 
 
-class StoreMismatch(SinkError):
+class StoreMismatch(SinkError):  # noqa: N818 - named by the fact
     """The store belongs to another log, or was written by another version of the meter."""
 
 
-class QueryRefused(SinkError):
+class QueryRefused(SinkError):  # noqa: N818 - named by the fact
     """A user's SQL does more than read this store's tables."""
 
 
-class QueryFailed(SinkError):
+class QueryFailed(SinkError):  # noqa: N818 - named by the fact
     """ClickHouse could not run the SQL: a wrong name, type or syntax."""

@@ -65,6 +65,7 @@ class MemoryStore:
         self._faults.extend([fault] * times)
 
     def insert(self, table: str, rows: pa.Table, token: str) -> None:
+        """Store the rows unless a fault is due."""
         rows = conform(table, rows)
         with self._lock:
             self._check_open()
@@ -83,6 +84,7 @@ class MemoryStore:
     def select(
         self, table: str, where: Sequence[Condition] = (), columns: Sequence[str] | None = None
     ) -> pa.Table:
+        """Current rows, ordered by key."""
         schema = conform(table, SCHEMAS[table].empty_table(), columns).schema
         with self._lock:
             self._check_open()
@@ -91,20 +93,24 @@ class MemoryStore:
         found = [{name: row[name] for name in schema.names} for row in rows if _fits(row, where)]
         return pa.Table.from_pylist(found, schema=schema)
 
-    def greatest(self, table: str, column: str, where: Sequence[Condition] = ()) -> int:
-        values = self.select(table, where, (column,))[column].to_pylist()
-        return max(values, default=0)
+    def newest_version(self, table: str, where: Sequence[Condition] = ()) -> int:
+        """The greatest version of the rows, 0 if none fits."""
+        versions: list[int] = self.select(table, where, ("version",))["version"].to_pylist()
+        return max(versions, default=0)
 
     def delete(self, table: str, where: Sequence[Condition]) -> None:
+        """Forget rows."""
         with self._lock:
             self._check_open()
             kept = {key: row for key, row in self._rows[table].items() if not _fits(row, where)}
             self._rows[table] = kept
 
     def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
+        """Refused: there is no SQL here."""
         raise SinkError("the store in memory speaks no SQL")
 
     def close(self) -> None:
+        """Refuse everything from now on."""
         self._closed = True
 
     def _check_open(self) -> None:

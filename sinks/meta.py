@@ -26,7 +26,7 @@ class Meta:
 
     def put(self, key: str, value: str) -> None:
         """Set the value, over any other."""
-        version = self._rows.greatest(META, "version", [Condition("key", "=", key)]) + 1
+        version = self._rows.newest_version(META, [Condition("key", "=", key)]) + 1
         row = pa.Table.from_pylist([{"key": key, "value": value, "version": version}], schema=SCHEMAS[META])
         self._rows.insert(META, row, f"meta:{key}:{version}:{value}")
 

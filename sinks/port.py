@@ -42,8 +42,8 @@ class Rows(Protocol):
         """Current rows, ordered by key, in the types of `schemas.tables`."""
         ...
 
-    def greatest(self, table: str, column: str, where: Sequence[Condition] = ()) -> int:
-        """The greatest value of an integer column, 0 if no row fits."""
+    def newest_version(self, table: str, where: Sequence[Condition] = ()) -> int:
+        """The greatest version of the rows, 0 if none fits. Conditions on key columns and shard only."""
         ...
 
     def delete(self, table: str, where: Sequence[Condition]) -> None:
@@ -55,16 +55,29 @@ class Store(Rows, Protocol):
     """A store with the books that a worker keeps in it. All calls block; any thread may call."""
 
     @property
-    def snapshots(self) -> "Snapshots": ...
+    def snapshots(self) -> "Snapshots":
+        """Shards' states."""
+        ...
+
     @property
-    def archive(self) -> "Archive": ...
+    def archive(self) -> "Archive":
+        """Finished jobs."""
+        ...
+
     @property
-    def readback(self) -> "Readback": ...
+    def readback(self) -> "Readback":
+        """Rows by shard and version."""
+        ...
+
     @property
-    def meta(self) -> "Meta": ...
+    def meta(self) -> "Meta":
+        """Facts about the whole store."""
+        ...
 
     def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
         """Run our own SQL, with `{name:Type}` for parameters. DateTime columns come as uint32 seconds."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of everything; later calls raise SinkError."""
+        ...

@@ -33,4 +33,4 @@ class Readback:
     def max_version(self, shard: int) -> int:
         """The greatest version that any row of the shard has, 0 if it has none."""
         where = [Condition("shard", "=", shard)]
-        return max(self._rows.greatest(table, "version", where) for table in (*SHARDED, "snapshots"))
+        return max(self._rows.newest_version(table, where) for table in (*SHARDED, "snapshots"))

@@ -1,0 +1,117 @@
+"""Clients of one ClickHouse, one per thread, and the retries around every call.
+
+It must not know any table, and hands out no client: calls go through `call`.
+"""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, TypeVar
+
+import clickhouse_connect
+import stamina
+from clickhouse_connect.driver.client import Client
+from clickhouse_connect.driver.exceptions import ClickHouseError, ProgrammingError
+
+from sinks.clickhouse import lock
+from sinks.clickhouse.faults import mapped
+from sinks.clickhouse.target import Embedded, Server, Target
+from sinks.errors import SinkBusy, SinkError, StoreInUse
+
+T = TypeVar("T")
+
+WAIT_FIRST_S: Final = 0.1
+WAIT_MOST_S: Final = 2.0
+
+
+class Connection:
+    """Serves any thread; a client is made on a thread's first call and lives until `close`.
+
+    With `read_only`, ClickHouse itself refuses every statement that changes anything.
+    """
+
+    def __init__(self, target: Target, database: str, *, read_only: bool = False) -> None:
+        self.target = target
+        self._database = database
+        self._read_only = read_only
+        self._local = threading.local()
+        self._clients: list[Client] = []
+        self._lock = threading.Lock()
+        self._closed = False
+        if isinstance(target, Embedded):
+            lock.acquire(target.data_dir)
+
+    def call(self, work: Callable[[Client], T]) -> T:
+        """Run one request, again on faults that pass, for `retry_for_s` in all; then raise the last one.
+
+        `work` must bear being run twice: inserts carry a token, the rest changes nothing.
+        """
+        for attempt in stamina.retry_context(
+            on=SinkBusy,
+            attempts=None,
+            timeout=self.target.retry_for_s,
+            wait_initial=WAIT_FIRST_S,
+            wait_max=WAIT_MOST_S,
+            wait_jitter=WAIT_FIRST_S,
+        ):
+            with attempt, mapped(str(self.target)):
+                return work(self._client())
+        raise AssertionError("stamina returned without a result or an exception")
+
+    def close(self) -> None:
+        """Close the clients of all threads and free the directory. Calls after it raise SinkError."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            clients, self._clients = self._clients, []
+        for client in clients:
+            with suppress(ClickHouseError):
+                client.close()
+        if isinstance(self.target, Embedded):
+            lock.release(self.target.data_dir)
+
+    def _client(self) -> Client:
+        client: Client | None = getattr(self._local, "client", None)
+        if self._closed:
+            raise SinkError(f"{self.target} was closed")
+        if client is None:
+            client = self._open()
+            with self._lock:
+                self._clients.append(client)
+            self._local.client = client
+        return client
+
+    def _open(self) -> Client:
+        client = _embedded(self.target) if isinstance(self.target, Embedded) else _remote(self.target)
+        client.database = self._database
+        if self._read_only:
+            # Last: from here on this client can change nothing, not even this setting.
+            client.set_client_setting("readonly", 2)
+        return client
+
+
+def _embedded(target: Embedded) -> Client:
+    try:
+        return clickhouse_connect.get_client(interface="chdb", path=str(target.engine_dir))
+    except ProgrammingError as error:
+        text = str(error)
+        if "EmbeddedServer" in text or "lock file" in text.lower():
+            raise StoreInUse(lock.in_use(target.data_dir, "another process")) from error
+        raise SinkError(f"{target} cannot be opened: {text}") from error
+
+
+def _remote(target: Server) -> Client:
+    return clickhouse_connect.get_client(
+        interface=target.scheme,
+        host=target.host,
+        port=target.port,
+        username=target.user,
+        password=target.password,
+        ca_cert=str(target.ca_cert) if target.ca_cert else None,
+        compress=target.compress,
+        connect_timeout=target.connect_timeout_s,
+        send_receive_timeout=target.request_timeout_s,
+        autogenerate_session_id=False,
+        client_name="trainfare",
+    )

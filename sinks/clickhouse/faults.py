@@ -1,0 +1,76 @@
+"""The one door through which the driver's exceptions become ours.
+
+It must not decide whether to retry: it only says what kind of fault it is.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from clickhouse_connect.driver.exceptions import (
+    ClickHouseError,
+    DatabaseError,
+    Error,
+    OperationalError,
+)
+
+from sinks.errors import QueryFailed, SinkBusy, SinkError, StoreUnreachable
+
+# Codes of ClickHouse after which the very same request may succeed.
+BUSY_CODES: Final = frozenset(
+    {
+        159,  # TIMEOUT_EXCEEDED
+        202,  # TOO_MANY_SIMULTANEOUS_QUERIES
+        203,  # NO_FREE_CONNECTION
+        209,  # SOCKET_TIMEOUT
+        210,  # NETWORK_ERROR
+        225,  # NO_ZOOKEEPER
+        236,  # ABORTED (the server shuts down)
+        241,  # MEMORY_LIMIT_EXCEEDED
+        242,  # TABLE_IS_READ_ONLY
+        243,  # NOT_ENOUGH_SPACE
+        252,  # TOO_MANY_PARTS
+        285,  # TOO_FEW_LIVE_REPLICAS
+        319,  # UNKNOWN_STATUS_OF_INSERT
+        999,  # KEEPER_EXCEPTION
+    }
+)
+_ACCESS_CODES: Final = frozenset({192, 193, 194, 497, 516})
+_BUSY_STATUSES: Final = ("HTTP status 429", "HTTP status 502", "HTTP status 503", "HTTP status 504")
+
+
+@contextmanager
+def mapped(where: str) -> Iterator[None]:
+    """Run driver calls; `where` names the store in messages."""
+    try:
+        yield
+    except ClickHouseError as error:
+        raise as_ours(error, where) from error
+
+
+def as_ours(error: ClickHouseError, where: str) -> SinkError:
+    """The exception of ours that a driver's exception means."""
+    code = error.code if isinstance(error, Error) else None
+    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if code in BUSY_CODES:
+        return SinkBusy(f"{where} cannot do this now: {text}")
+    if code in _ACCESS_CODES:
+        return SinkError(f"{where} refused access: {text}; check the user, the password and their rights")
+    if code is not None:
+        return QueryFailed(f"{where} answered: {text}")
+    if any(status in text for status in _BUSY_STATUSES):
+        return SinkBusy(f"{where} cannot do this now: {text}")
+    if isinstance(error, OperationalError):
+        return StoreUnreachable(
+            f"{where} does not answer: {_cause(error)}; check that it runs and that the address is right"
+        )
+    if isinstance(error, DatabaseError):
+        return SinkError(f"{where} failed: {text}")
+    return SinkError(f"the driver of {where} failed: {text}")
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost reason, which is the one that a person can act on."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    return str(error) or type(error).__name__

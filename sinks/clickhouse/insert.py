@@ -1,0 +1,44 @@
+"""How a table of rows becomes inserts that ClickHouse takes: few enough months and rows at a time.
+
+It must not send anything: it only cuts, and the same rows are always cut alike.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemas.tables import MONTHLY
+
+# ClickHouse refuses an insert into more than 100 partitions.
+MOST_MONTHS: Final = 90
+MOST_ROWS: Final = 1_000_000
+
+
+class Piece(NamedTuple):
+    """One insert; its token tells a retry of it from another insert."""
+
+    token: str
+    rows: pa.Table
+
+
+def pieces(table: str, rows: pa.Table, token: str) -> Iterator[Piece]:
+    """The rows in inserts of at most MOST_MONTHS months and MOST_ROWS rows; none for no rows."""
+    number = 0
+    for part in _by_months(rows, MONTHLY[table]) if table in MONTHLY else [rows]:
+        for start in range(0, part.num_rows, MOST_ROWS):
+            yield Piece(f"{token}:{number}", part.slice(start, MOST_ROWS))
+            number += 1
+
+
+def _by_months(rows: pa.Table, column: str) -> Iterator[pa.Table]:
+    instants = rows[column]
+    months = pc.add(pc.multiply(pc.year(instants), 12), pc.month(instants))
+    distinct = sorted(pc.unique(months).to_pylist())
+    if len(distinct) <= MOST_MONTHS:
+        yield rows
+        return
+    for first in range(0, len(distinct), MOST_MONTHS):
+        wanted = pa.array(distinct[first : first + MOST_MONTHS], months.type)
+        yield rows.filter(pc.is_in(months, wanted))

@@ -1,0 +1,95 @@
+"""Brings a store's tables and views to the form that this version knows, by numbered SQL files.
+
+It must not change a file once it was released: a store remembers what it ran, and refuses other contents.
+"""
+
+import re
+from importlib import resources
+from typing import Final, NamedTuple
+
+import xxhash
+
+from sinks.clickhouse.connection import Connection
+from sinks.errors import StoreMismatch
+
+_FILE: Final = re.compile(r"\d{4}_[a-z0-9_]+\.sql")
+_LEDGER: Final = """
+CREATE TABLE IF NOT EXISTS migrations
+    (name String, checksum UInt64, applied DateTime64(3, 'UTC') DEFAULT now64(3))
+ENGINE = ReplacingMergeTree ORDER BY name
+"""
+
+
+class Migration(NamedTuple):
+    """One file; its statements are written so that running them twice is running them once."""
+
+    name: str
+    sql: str
+
+    @property
+    def checksum(self) -> int:
+        """Tells an edited file from the one that a store ran."""
+        return xxhash.xxh3_64_intdigest(self.sql.encode())
+
+    def statements(self) -> list[str]:
+        """The statements, which end in a semicolon at the end of a line."""
+        parts = re.split(r";\s*\n", self.sql + "\n")
+        bare = (re.sub(r"^\s*--.*\n?", "", part, flags=re.MULTILINE).strip() for part in parts)
+        return [part for part in bare if part]
+
+
+def shipped() -> list[Migration]:
+    """All migrations of this version, in order."""
+    folder = resources.files("sinks.clickhouse") / "migrations"
+    names = sorted(item.name for item in folder.iterdir() if _FILE.fullmatch(item.name))
+    return [Migration(name, (folder / name).read_text()) for name in names]
+
+
+def create_database(connection: Connection, database: str) -> None:
+    """Make the database, through a connection that is not in it yet."""
+    connection.call(lambda client: client.command(f"CREATE DATABASE IF NOT EXISTS `{database}`"))
+
+
+def migrate(connection: Connection, migrations: list[Migration]) -> list[str]:
+    """Apply what the store has not seen; return the names applied.
+
+    Two workers may do so at once: each statement bears repetition, and recording comes after running.
+    """
+    connection.call(lambda client: client.command(_LEDGER))
+    done = _recorded(connection)
+    where = str(connection.target)
+    newer = sorted(set(done) - {migration.name for migration in migrations})
+    if newer:
+        raise StoreMismatch(
+            f"{where} was made by a later version (it has {newer[-1]}); use that version of trainfare"
+        )
+    applied = []
+    for migration in migrations:
+        if migration.name not in done:
+            _apply(connection, migration)
+            applied.append(migration.name)
+        elif done[migration.name] != migration.checksum:
+            raise StoreMismatch(
+                f"{where} was made by another build ({migration.name} differs); "
+                "use that build, or give a new store"
+            )
+    return applied
+
+
+def _recorded(connection: Connection) -> dict[str, int]:
+    rows = connection.call(
+        lambda client: client.query("SELECT name, checksum FROM migrations FINAL")
+    ).result_rows
+    return {str(name): int(checksum) for name, checksum in rows}
+
+
+def _apply(connection: Connection, migration: Migration) -> None:
+    for statement in migration.statements():
+        _run(connection, statement)
+    values = {"name": migration.name, "checksum": migration.checksum}
+    record = "INSERT INTO migrations (name, checksum) SELECT {name:String}, {checksum:UInt64}"
+    connection.call(lambda client: client.command(record, parameters=values))
+
+
+def _run(connection: Connection, statement: str) -> None:
+    connection.call(lambda client: client.command(statement))

@@ -1,0 +1,71 @@
+"""SQL for reading and forgetting rows of our own tables, with every value bound as a parameter.
+
+It must not put a value into the text of a statement, nor talk to a server.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from schemas.tables import KEYS, SCHEMAS, SNAPSHOTS
+from sinks.errors import SinkError
+from sinks.port import Condition, Value
+
+_OPS: Final = {"=": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "in": "IN"}
+
+
+class Statement(NamedTuple):
+    """SQL and the values of its `{name:Type}` parameters."""
+
+    sql: str
+    parameters: dict[str, Value]
+
+
+def select(table: str, where: Sequence[Condition], columns: Sequence[str] | None) -> Statement:
+    """Current rows, ordered by key."""
+    names = SCHEMAS[table].names if columns is None else columns
+    condition, parameters = _where(table, where)
+    listed = ", ".join(_known(table, name) for name in names)
+    order = ", ".join(f"`{name}`" for name in KEYS[table])
+    return Statement(f"SELECT {listed} FROM {_current(table)}{condition} ORDER BY {order}", parameters)
+
+
+def newest_version(table: str, where: Sequence[Condition]) -> Statement:
+    """One row with the greatest version. It needs no FINAL: the row that has it is the one that counts."""
+    condition, parameters = _where(table, where)
+    return Statement(f"SELECT max(version) AS version FROM `{table}`{condition}", parameters)
+
+
+def delete(table: str, where: Sequence[Condition]) -> Statement:
+    """Forget rows; an empty condition is refused."""
+    if not where:
+        raise SinkError(f"a deletion from `{table}` must say which rows")
+    condition, parameters = _where(table, where)
+    return Statement(f"DELETE FROM `{table}`{condition}", parameters)
+
+
+def _current(table: str) -> str:
+    # Snapshots are plain rows that are never replaced.
+    return f"`{table}`" if table == SNAPSHOTS else f"`{table}` FINAL"
+
+
+def _where(table: str, where: Sequence[Condition]) -> tuple[str, dict[str, Value]]:
+    parameters = {f"p{number}": condition.value for number, condition in enumerate(where)}
+    parts = [
+        f"{_known(table, condition.column)} {_OPS[condition.op]} {{p{number}:{_type(condition.value)}}}"
+        for number, condition in enumerate(where)
+    ]
+    return (" WHERE " + " AND ".join(parts) if parts else ""), parameters
+
+
+def _type(value: Value) -> str:
+    if isinstance(value, str):
+        return "String"
+    if isinstance(value, int):
+        return "UInt64" if value >= 2**63 else "Int64"
+    return "Array(String)" if all(isinstance(item, str) for item in value) else "Array(Int64)"
+
+
+def _known(table: str, column: str) -> str:
+    if column not in SCHEMAS[table].names:
+        raise SinkError(f"`{table}` has no column `{column}`")
+    return f"`{column}`"

@@ -1,0 +1,103 @@
+"""The store of the meter in a ClickHouse, a server or embedded: one object for rows, books and SQL.
+
+It must not know what the rows mean, nor when they are due.
+"""
+
+import threading
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from sinks.archive import Archive
+from sinks.clickhouse import guard, select
+from sinks.clickhouse.answer import Answer, ask
+from sinks.clickhouse.connection import Connection
+from sinks.clickhouse.insert import Piece, pieces
+from sinks.clickhouse.migrate import create_database, migrate, shipped
+from sinks.clickhouse.target import Target
+from sinks.conform import conform
+from sinks.meta import Meta
+from sinks.port import Condition
+from sinks.readback import Readback
+from sinks.snapshots import Snapshots
+
+# Every database has this one, so a first client can be made before ours exists.
+_SYSTEM = "system"
+
+
+class ClickHouseStore:
+    """Rows, snapshots, archive and SQL of one database. Calls block; any thread may call.
+
+    Opening it makes the database and brings its tables up to date. Raises StoreUnreachable if nobody answers,
+    StoreInUse if another process has the directory, StoreMismatch if another version made it.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._connection = Connection(target, target.database)
+        self._reader: Connection | None = None
+        self._table_functions: frozenset[str] = frozenset()
+        self._lock = threading.Lock()
+        self.snapshots = Snapshots(self)
+        self.archive = Archive(self)
+        self.readback = Readback(self)
+        self.meta = Meta(self, str(target))
+        try:
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def insert(self, table: str, rows: pa.Table, token: str) -> None:
+        """Store the rows, in as many inserts as their months and number ask for; see `port.Rows`."""
+        for piece in pieces(table, conform(table, rows), token):
+            self._insert(table, piece)
+
+    def select(
+        self, table: str, where: Sequence[Condition] = (), columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Current rows, ordered by key."""
+        return conform(table, self.query(*select.select(table, where, columns)), columns)
+
+    def newest_version(self, table: str, where: Sequence[Condition] = ()) -> int:
+        """The greatest version of the rows, 0 if none fits."""
+        versions: list[int] = self.query(*select.newest_version(table, where))["version"].to_pylist()
+        return versions[0] if versions else 0
+
+    def delete(self, table: str, where: Sequence[Condition]) -> None:
+        """Forget rows; they vanish at once, and from the disk at the next merge."""
+        sql, parameters = select.delete(table, where)
+        self._connection.call(lambda client: client.command(sql, parameters=parameters))
+
+    def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
+        """Run SQL of our own that reads; DateTime columns come as uint32 seconds."""
+        bound = dict(parameters or {})
+        return self._connection.call(lambda client: client.query_arrow(sql, parameters=bound))
+
+    def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> Answer:
+        """Run a user's SQL, which can only read this store; raises QueryRefused or QueryFailed."""
+        with self._lock:
+            if self._reader is None:
+                names = self.query("SELECT name FROM system.table_functions")["name"].to_pylist()
+                self._table_functions = frozenset(names)
+                self._reader = Connection(self.target, self.target.database, read_only=True)
+        statement = guard.check(sql, self._table_functions)
+        return self._reader.call(lambda client: ask(client, statement, parameters))
+
+    def close(self) -> None:
+        """Close all clients and free the directory."""
+        if self._reader is not None:
+            self._reader.close()
+        self._connection.close()
+
+    def _insert(self, table: str, piece: Piece) -> None:
+        settings = {"insert_deduplication_token": piece.token, "insert_deduplicate": 1}
+        self._connection.call(lambda client: client.insert_arrow(table, piece.rows, settings=settings))
+
+    def _prepare(self) -> None:
+        first = Connection(self.target, _SYSTEM)
+        try:
+            create_database(first, self.target.database)
+        finally:
+            first.close()
+        migrate(self._connection, shipped())

@@ -1,0 +1,74 @@
+"""Where a ClickHouse is: a server's address, or a directory for the one embedded in this process.
+
+It must not read settings or the environment; whoever does hands the result in.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from sinks.errors import SinkError
+
+DATABASE: Final = "trainfare"
+_PORTS: Final = {"http": 8123, "https": 8443}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """A ClickHouse server, spoken to over HTTP. The password stays out of `repr`."""
+
+    url: str
+    database: str = DATABASE
+    user: str = "default"
+    password: str = field(default="", repr=False)
+    ca_cert: Path | None = None
+    compress: bool = True
+    connect_timeout_s: int = 5
+    request_timeout_s: int = 60
+    retry_for_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in _PORTS or not parts.hostname:
+            raise SinkError(f"`{self.url}` is no address of a ClickHouse; expected http(s)://host:port")
+        if parts.username or parts.password:
+            raise SinkError("the address of the ClickHouse names a user or password; give them apart")
+
+    @property
+    def scheme(self) -> str:
+        """One of `http` and `https`."""
+        return urlsplit(self.url).scheme
+
+    @property
+    def host(self) -> str:
+        """Its host, without brackets."""
+        return urlsplit(self.url).hostname or ""
+
+    @property
+    def port(self) -> int:
+        """Its port, the usual one if the address has none."""
+        return urlsplit(self.url).port or _PORTS[self.scheme]
+
+    def __str__(self) -> str:
+        return f"ClickHouse at {self.url}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embedded:
+    """A ClickHouse inside this process; one process at a time, and one directory per process."""
+
+    data_dir: Path
+    database: str = DATABASE
+    retry_for_s: float = 10.0
+
+    @property
+    def engine_dir(self) -> Path:
+        """Where the engine keeps its files; the rest of the directory is ours."""
+        return self.data_dir.resolve() / "clickhouse"
+
+    def __str__(self) -> str:
+        return f"the store in {self.data_dir}"
+
+
+Target = Server | Embedded

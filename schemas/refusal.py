@@ -7,7 +7,7 @@ import json
 import re
 from functools import cache
 from math import isfinite
-from typing import Final, NoReturn, get_type_hints
+from typing import Final, NoReturn, get_args, get_type_hints
 
 import msgspec
 
@@ -74,7 +74,7 @@ def explain_mismatch(error: msgspec.ValidationError, record: object, wire: type)
     field, value = _locate(record, steps, str(error), wire)
     if at["key"]:
         field, value = f"{field} (a name in it)", ""
-    expected = _description(wire, top) if len(steps) == 1 or steps[1][1] else _plain(message)
+    expected = descriptions(wire).get(field) or f"{_plain(message)}, in {_description(wire, top)}"
     reason = _reason_of(message, top, value)
     return RefusedError(reason, f"field `{field}`: got {shown(value)}, expected {expected}")
 
@@ -115,9 +115,12 @@ def explain_unparsable(value: bytes, error: Exception) -> RefusedError:
 
 @cache
 def descriptions(wire: type) -> dict[str, str]:
-    """What is expected of each field of a wire struct, in words."""
+    """What is expected of each field of a wire struct, in words; those of a struct in it as `budget.usd`."""
     found: dict[str, str] = {}
     for name, hint in get_type_hints(wire, include_extras=True).items():
+        for inner in get_args(get_args(hint)[0]) if get_args(hint) else ():
+            if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
+                found |= {f"{name}.{field}": text for field, text in descriptions(inner).items()}
         for meta in getattr(hint, "__metadata__", ()):
             if isinstance(meta, msgspec.Meta) and meta.description is not None:
                 found[name] = meta.description
@@ -134,11 +137,11 @@ def _description(wire: type, field: str) -> str:
 
 
 def _plain(message: str) -> str:
-    """The expectation in msgspec's own words, for fields inside of objects."""
+    """The expectation in msgspec's own words, for what stands in arrays and objects."""
     expected = _EXPECTED.match(message)
     if expected is None:
-        return "a known value" if message.startswith("Invalid enum") else "a number in range"
-    return (expected["type"] + expected["rest"].split(", got")[0]).replace("`", "")
+        return "a number in range"
+    return expected["type"] + expected["rest"].split(", got")[0]
 
 
 def _reason_of(message: str, top: str, value: object) -> Reason:
@@ -149,7 +152,7 @@ def _reason_of(message: str, top: str, value: object) -> Reason:
     if ", got `" in message:
         not_finite = isinstance(value, float) and not isfinite(value)
         return Reason.not_finite if not_finite else Reason.wrong_type
-    if top == "gpus" and "`array`" in message:
+    if "`array` of length <=" in message:
         return Reason.oversize
     return Reason.out_of_range
 

@@ -195,8 +195,8 @@ class GpuWire(PricedWire, kw_only=True, gc=False):
         int, Meta(ge=1, le=MAX_SAMPLE_MS, description=f"an integer from 1 to {MAX_SAMPLE_MS} (1 hour)")
     ]
     gpus: Annotated[
-        Annotated[list[str], Meta(max_length=MAX_GPUS)] | None,
-        Meta(description=f"an array of at most {MAX_GPUS} GPU ids (strings)"),
+        Annotated[list[str], Meta(min_length=1, max_length=MAX_GPUS)] | None,
+        Meta(description=f"an array of 1 to {MAX_GPUS} GPU ids (strings)"),
     ] = None
     util_ratio: Ratios
     sm_ratio: OptRatios = None

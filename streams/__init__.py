@@ -1,1 +1,1 @@
-
+"""trainfare: the taxi meter for ML training."""

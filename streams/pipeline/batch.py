@@ -1,0 +1,55 @@
+"""What the engine is fed: the records of one fetch of one partition, and the log interval it went over.
+
+Plain data; where it came from (Kafka, the embedded broker, a test) does not show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Record(Protocol):
+    """One log record; aiokafka's ConsumerRecord fits.  `timestamp` is the log time in ms."""
+
+    @property
+    def offset(self) -> int:
+        """Position in the partition's log."""
+
+    @property
+    def timestamp(self) -> int:
+        """Log time, ms since 1970."""
+
+    @property
+    def value(self) -> bytes | None:
+        """The event; None is a tombstone."""
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]:
+        """Kafka headers, for CloudEvents in binary mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """A plain record, for tests and in-process feeds."""
+
+    offset: int
+    timestamp: int
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LogBatch:
+    """Records of `topic` (without prefix) in offset order, all within the interval [start, end).
+
+    Offsets of the interval without a record (markers, aborted or compacted records) are legal; a batch that
+    starts above the offset awaited is not: records were lost on the way and must be fetched again.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    records: Sequence[Record]

@@ -1,0 +1,153 @@
+"""How a job's and a node's state is written down: typed records in MessagePack.
+
+The form only; when it is written and where it goes is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from schemas.events import JobEvent, NodeEvent
+from streams.pipeline.job import Attempt, Dimensions, Job, Winner
+from streams.pipeline.node import NodeState
+from streams.pipeline.traffic import Basis, MinuteRows, Traffic
+from streams.pricing.kinds import PriceRef
+from streams.timeline.intervals import Span
+from streams.timeline.lines import Interval, Line, Lines
+from streams.timeline.states import STARTS
+
+#: (line, intervals) of each booked line.
+_BookedLines = list[tuple[Line, list[Interval]]]
+#: (lines, rows of (line position, minute, quantity, lost quantity)).
+_BookedRows = tuple[list[Line], list[tuple[int, int, int, int]]]
+_TrafficColumns = tuple[bytes, bytes, bytes, bytes, list[Basis]]
+
+
+class AttemptBlob(msgspec.Struct, array_like=True):
+    """An attempt's state."""
+
+    number: int
+    sampled: bool
+    events: list[JobEvent]
+    traffic: _TrafficColumns
+    winners: list[tuple[int, Winner]]
+    dirty_traffic: list[tuple[int, int]]
+    dirty_metered: list[int]
+    booked_lines: _BookedLines
+    booked_lost: list[Span]
+    booked_metered: _BookedRows
+    booked_traffic: _BookedRows
+
+
+class JobBlob(msgspec.Struct, array_like=True):
+    """A job's state; its samples' coverage is written apart."""
+
+    id: str
+    seen: list[bytes]
+    first_ms: int
+    last_ms: int
+    dirty: bool
+    booked_as_of_ms: int
+    booked_dimensions: Dimensions
+    attempts: list[AttemptBlob]
+
+
+class NodeBlob(msgspec.Struct, array_like=True):
+    """A node's state."""
+
+    name: str
+    dirty: bool
+    seen: list[bytes]
+    events: list[NodeEvent]
+    booked_lines: _BookedLines
+
+
+def dump_job(job: Job) -> JobBlob:
+    """A job as it stands; derived things (timelines) are left out."""
+    return JobBlob(
+        id=job.id,
+        seen=sorted(job.seen),
+        first_ms=job.first_ms,
+        last_ms=job.last_ms,
+        dirty=job.dirty,
+        booked_as_of_ms=job.booked_as_of_ms,
+        booked_dimensions=job.booked_dimensions,
+        attempts=[
+            AttemptBlob(
+                number=attempt.number,
+                sampled=attempt.sampled,
+                events=attempt.events,
+                traffic=attempt.traffic.dump(),
+                winners=list(attempt.winners.items()),
+                dirty_traffic=attempt.dirty_traffic,
+                dirty_metered=sorted(attempt.dirty_metered),
+                booked_lines=list(attempt.booked_lines.items()),
+                booked_lost=list(attempt.booked_lost),
+                booked_metered=_dump_rows(attempt.booked_metered),
+                booked_traffic=_dump_rows(attempt.booked_traffic),
+            )
+            for attempt in job.attempts.values()
+        ],
+    )
+
+
+def load_job(blob: JobBlob) -> Job:
+    """The inverse of `dump_job`."""
+    job = Job(blob.id)
+    job.seen = set(blob.seen)
+    job.first_ms, job.last_ms = blob.first_ms, blob.last_ms
+    job.dirty = blob.dirty
+    job.booked_as_of_ms = blob.booked_as_of_ms
+    job.booked_dimensions = blob.booked_dimensions
+    for part in blob.attempts:
+        attempt: Attempt = job.attempt(part.number)
+        attempt.sampled = part.sampled
+        attempt.events = part.events
+        attempt.has_start = any(event.type in STARTS for event in part.events)
+        attempt.traffic = Traffic.load(part.traffic)
+        attempt.winners = dict(part.winners)
+        attempt.dirty_traffic = part.dirty_traffic
+        attempt.dirty_metered = set(part.dirty_metered)
+        attempt.booked_lines = load_lines(part.booked_lines)
+        attempt.booked_lost = tuple(part.booked_lost)
+        attempt.booked_metered = _load_rows(part.booked_metered)
+        attempt.booked_traffic = _load_rows(part.booked_traffic)
+    return job
+
+
+def dump_node(node: NodeState) -> NodeBlob:
+    """A node as it stands."""
+    return NodeBlob(node.name, node.dirty, sorted(node.seen), node.events, list(node.booked_lines.items()))
+
+
+def load_node(blob: NodeBlob) -> NodeState:
+    """The inverse of `dump_node`."""
+    node = NodeState(blob.name)
+    node.events = blob.events
+    node.seen = set(blob.seen)
+    node.booked_lines = load_lines(blob.booked_lines)
+    node.dirty = blob.dirty
+    return node
+
+
+def load_lines(booked: _BookedLines) -> Lines:
+    """Booked lines as they were before they were written down."""
+    return {Line(line.node, line.phase, PriceRef(*line.price)): intervals for line, intervals in booked}
+
+
+def _dump_rows(rows: MinuteRows) -> _BookedRows:
+    lines: dict[Line, int] = {}
+    flat = [
+        (lines.setdefault(line, len(lines)), minute, quantity, lost)
+        for minute, by_line in rows.items()
+        for line, (quantity, lost) in by_line.items()
+    ]
+    return list(lines), flat
+
+
+def _load_rows(dumped: _BookedRows) -> MinuteRows:
+    lines, flat = dumped
+    rows: MinuteRows = {}
+    for position, minute, quantity, lost in flat:
+        rows.setdefault(minute, {})[lines[position]] = (quantity, lost)
+    return rows

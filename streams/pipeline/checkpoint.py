@@ -1,0 +1,164 @@
+"""A checkpoint: everything that must be stored so that the log before `next` need never be read again.
+
+Made without waiting for anything; stored around the core, in this order:
+1. the tables (a crash after this: the rows are written again, with the same values and a higher version);
+2. the snapshot (a crash after this: reading starts at the snapshot's `next`, what the commit says is not asked);
+3. the commit to Kafka (for monitoring, and as a floor).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from schemas.tables import ARCHIVE, DEAD_LETTERS, JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES, SCHEMAS
+from streams.pipeline import snapshot
+from streams.pipeline.derive import derive_job, derive_node
+from streams.pipeline.ids import job_hash
+from streams.pipeline.job import Job
+from streams.pipeline.ledger import LedgerRows
+from streams.pipeline.tables import dead_letter_table, job_tables
+from streams.pipeline.usage_table import usage_table
+
+if TYPE_CHECKING:
+    from streams.pipeline.shard import Shard
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What to store.  `more`: rows are left over, so take another checkpoint before resting."""
+
+    shard: int
+    version: int
+    parent: int
+    tables: dict[str, pa.Table]
+    snapshot: bytes
+    next: dict[str, int]
+    rows: int
+    more: bool
+
+
+def take(shard: Shard, as_of_ms: int, version: int, *, open_attempts: bool) -> Checkpoint:
+    """The checkpoint of a shard; its rows count as booked from now on."""
+    if version <= shard.version:
+        raise ValueError(f"version {version} of shard {shard.number} is not above its last, {shard.version}")
+    tables: dict[str, pa.Table] = {}
+    derived, more = _derive_jobs(shard, as_of_ms, version, tables, open_attempts=open_attempts)
+    _derive_nodes(shard, as_of_ms, version, tables, open_nodes=open_attempts)
+    usage = usage_table(shard.coverage, shard.number, version)
+    if usage.num_rows:
+        tables[JOB_USAGE_MINUTES] = usage
+    tables.update(job_tables(derived, as_of_ms, shard.number, version))
+    if shard.dead_letters:
+        tables[DEAD_LETTERS] = dead_letter_table(shard.dead_letters, version)
+        shard.dead_letters = []
+    leaving = [job for job in _finished(shard) if job.id not in shard.dirty_jobs]
+    if leaving:
+        tables[ARCHIVE] = _archive(shard, leaving, version)
+    parent = shard.version if snapshot.increment_is_due(shard) else 0
+    shard.version = version
+    blob = snapshot.increment(shard) if parent else snapshot.base(shard)
+    shard.saved_next = dict(shard.next)
+    rows = sum(table.num_rows for table in tables.values())
+    return Checkpoint(shard.number, version, parent, tables, blob, shard.saved_next, rows, more)
+
+
+def _derive_jobs(
+    shard: Shard, as_of_ms: int, version: int, tables: dict[str, pa.Table], *, open_attempts: bool
+) -> tuple[list[Job], bool]:
+    """Derive dirty jobs (and, if asked, those that go on) until the checkpoint is large enough."""
+    due = set(shard.dirty_jobs)
+    if open_attempts:
+        due.update(job_id for job_id in shard.open_jobs if shard.jobs[job_id].booked_as_of_ms != as_of_ms)
+    rows = LedgerRows()
+    derived: list[Job] = []
+    for job_id in sorted(due):
+        if rows.estimate > shard.settings.rows_per_checkpoint:
+            break
+        job = shard.jobs[job_id]
+        derive_job(job, rows, shard.book, sampled_minute(shard), as_of_ms, open_attempts=open_attempts)
+        derived.append(job)
+        shard.dirty_jobs.discard(job_id)
+        shard.changes.jobs.add(job_id)
+        if job.is_open:
+            shard.open_jobs.add(job_id)
+        else:
+            shard.open_jobs.discard(job_id)
+    if rows.estimate:
+        table, capped = rows.job_minutes(shard.number, version)
+        shard.books.capped_costs += capped
+        if table.num_rows:
+            tables[JOB_MINUTES] = table
+    return derived, len(derived) < len(due)
+
+
+def _derive_nodes(
+    shard: Shard, as_of_ms: int, version: int, tables: dict[str, pa.Table], *, open_nodes: bool
+) -> None:
+    rows = LedgerRows()
+    for name in sorted(shard.nodes):
+        node = shard.nodes[name]
+        if node.dirty or (open_nodes and node.is_open):
+            derive_node(node, rows, shard.book, as_of_ms, open_nodes=open_nodes)
+            shard.changes.nodes.add(name)
+    if rows.estimate:
+        table, capped = rows.node_minutes(shard.number, version)
+        shard.books.capped_costs += capped
+        if table.num_rows:
+            tables[NODE_MINUTES] = table
+
+
+def sampled_minute(shard: Shard) -> _Sampled:
+    """The sampled seconds of a metered minute, by node."""
+    return _Sampled(shard)
+
+
+class _Sampled:
+    def __init__(self, shard: Shard) -> None:
+        self._coverage = shard.coverage
+
+    def __call__(
+        self, job_id: str, attempt: int, minute: int
+    ) -> Iterator[tuple[str, int, NDArray[np.uint16]]]:
+        coverage = self._coverage
+        for row in coverage.minute_rows(job_id, attempt, minute):
+            _, _, node = coverage.holder(int(coverage.row_holder[row]))
+            yield node, int(coverage.sampled_gpu_s[row]), coverage.counts[row]
+
+
+def _finished(shard: Shard) -> list[Job]:
+    """Jobs that ended longer than the job horizon ago, by the shard's newest event time."""
+    newest_ms = max(shard.newest_ms.values(), default=0)
+    limit_ms = newest_ms - shard.settings.job_horizon_ms
+    if limit_ms < shard.archive_due_ms:
+        return []
+    shard.archive_due_ms = limit_ms + shard.settings.job_horizon_ms // 24
+    return [job for job in shard.jobs.values() if job.is_finished and _last_ms(job) < limit_ms]
+
+
+def _last_ms(job: Job) -> int:
+    """The last instant that anything of the job is about."""
+    ends = [line.ended_ms for line in job.timelines().values() if line.ended_ms is not None]
+    return max([job.last_ms, *ends])
+
+
+def _archive(shard: Shard, leaving: list[Job], version: int) -> pa.Table:
+    """Rows of `archive`; the jobs leave memory."""
+    rows: dict[str, list[object]] = {name: [] for name in SCHEMAS[ARCHIVE].names}
+    for job in leaving:
+        values = (shard.number, job.id, snapshot.job_blob(shard, job), job.first_ms, _last_ms(job), version)
+        for name, value in zip(
+            ("shard", "job_id", "blob", "first_ms", "last_ms", "version"), values, strict=True
+        ):
+            rows[name].append(value)
+        shard.archived[job_hash(job.id)] = version
+        del shard.jobs[job.id]
+        shard.changes.jobs.discard(job.id)
+        shard.changes.gone[job.id] = version
+    shard.coverage.forget([job.id for job in leaving])
+    return pa.Table.from_pydict(rows, schema=SCHEMAS[ARCHIVE])

@@ -1,0 +1,144 @@
+"""From a job's state to the rows that changed: the one place where usage, time and prices meet.
+
+Pure: state and prices in, rows out, and the state remembers what it gave out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.pipeline.job import Attempt, Job
+from streams.pipeline.ledger import LedgerRows
+from streams.pipeline.metered import minute_rows
+from streams.pipeline.node import NodeState
+from streams.pipeline.traffic import MINUTE_MS, MinuteRows
+from streams.pricing.book import PriceBook
+from streams.timeline.attempts import Timeline
+from streams.timeline.intervals import Span, union
+from streams.timeline.lines import Line, attempt_lines
+from streams.timeline.nodes import node_lines
+
+#: (job_id, attempt, minute) -> (node, sampled GPU-seconds, GPUs covering each second) of each node.
+SampledMinute = Callable[[str, int, int], Iterable[tuple[str, int, NDArray[np.uint16]]]]
+
+
+def derive_job(
+    job: Job,
+    rows: LedgerRows,
+    book: PriceBook,
+    sampled: SampledMinute,
+    as_of_ms: int,
+    *,
+    open_attempts: bool,
+) -> None:
+    """Add the rows of `job` that differ from what was booked; attempts that go on only if asked for."""
+    dimensions = job.dimensions()
+    if (dimensions.team, dimensions.project) != job.booked_dimensions[1:3]:
+        job.redo_all()  # its rows may match other prices now
+    for number, timeline in job.timelines().items():
+        attempt = job.attempts[number]
+        team, project = dimensions.team, dimensions.project
+        if attempt.has_start and (open_attempts or timeline.ended_ms is not None):
+            lines = attempt_lines(timeline.paid(as_of_ms), timeline.lost, book, team, project)
+            rows.add_lines(job.id, number, attempt.booked_lines, lines)
+            attempt.booked_lines = lines
+        _derive_traffic(job.id, attempt, timeline, rows, book, team, project)
+        _derive_metered(job.id, attempt, rows, book, sampled, team, project)
+    job.booked_dimensions = dimensions
+    job.dirty = False
+    if open_attempts or not job.is_open:
+        job.booked_as_of_ms = as_of_ms
+
+
+def derive_node(
+    node: NodeState, rows: LedgerRows, book: PriceBook, as_of_ms: int, *, open_nodes: bool
+) -> None:
+    """Add the rows of `node` that differ from what was booked."""
+    if node.is_open and not open_nodes:
+        return
+    lines = node_lines(node.segments(), as_of_ms, book)
+    rows.add_lines(node.name, 0, node.booked_lines, lines)
+    node.booked_lines = lines
+    node.dirty = False
+
+
+def _derive_traffic(
+    job_id: str,
+    attempt: Attempt,
+    timeline: Timeline,
+    rows: LedgerRows,
+    book: PriceBook,
+    team: str | None,
+    project: str | None,
+) -> None:
+    if timeline.lost != attempt.booked_lost:
+        attempt.dirty_traffic.extend(_minutes(timeline.lost, attempt.traffic.all_minutes()))
+        attempt.dirty_traffic.extend(_minutes(attempt.booked_lost, attempt.traffic.all_minutes()))
+        attempt.booked_lost = timeline.lost
+    if not attempt.dirty_traffic:
+        return
+    ranges = union(attempt.dirty_traffic)
+    attempt.dirty_traffic = []
+    new = attempt.traffic.rows(ranges, book, team, project, timeline.lost)
+    for lo, hi in ranges:
+        _replace(job_id, attempt.number, attempt.booked_traffic, new, range(lo, hi), rows)
+
+
+def _derive_metered(
+    job_id: str,
+    attempt: Attempt,
+    rows: LedgerRows,
+    book: PriceBook,
+    sampled: SampledMinute,
+    team: str | None,
+    project: str | None,
+) -> None:
+    if not attempt.dirty_metered:
+        return
+    minutes = sorted(attempt.dirty_metered)
+    attempt.dirty_metered = set()
+    new: MinuteRows = {}
+    if not attempt.has_start:  # else the timeline pays, and what was metered goes to zero
+        for minute in minutes:
+            winner = attempt.winners.get(minute)
+            if winner is not None:
+                holders = list(sampled(job_id, attempt.number, minute))
+                new[minute] = minute_rows(minute, winner.price_fields, holders, book, team, project)
+    _replace(job_id, attempt.number, attempt.booked_metered, new, minutes, rows)
+
+
+def _replace(
+    job_id: str,
+    attempt: int,
+    booked: MinuteRows,
+    new: MinuteRows,
+    minutes: Iterable[int],
+    rows: LedgerRows,
+) -> None:
+    """Write what differs between booked and new rows of the minutes; remember the new ones."""
+    nothing: dict[Line, tuple[int, int]] = {}
+    for minute in minutes:
+        before, after = booked.get(minute, nothing), new.get(minute, nothing)
+        if before == after:
+            continue
+        for line in before.keys() | after.keys():
+            quantities = after.get(line, (0, 0))
+            if before.get(line, (0, 0)) != quantities:
+                rows.add_row(job_id, attempt, line, minute, *quantities)
+        if after:
+            booked[minute] = after
+        else:
+            del booked[minute]
+
+
+def _minutes(spans: tuple[Span, ...], within: tuple[int, int]) -> list[tuple[int, int]]:
+    """Minute ranges [lo, hi) that the spans touch, inside `within`."""
+    ranges = ((start // MINUTE_MS, -(-end // MINUTE_MS)) for start, end in spans)
+    return [
+        (max(lo, within[0]), min(hi, within[1]))
+        for lo, hi in ranges
+        if max(lo, within[0]) < min(hi, within[1])
+    ]

@@ -1,0 +1,120 @@
+"""What one event does to a shard's books, topic by topic.
+
+Decoding, lateness and offsets are settled before; nothing here writes a row or knows a price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+import xxhash
+
+from schemas.events import GpuEvent, JobEvent, NodeEvent, TrafficEvent
+from streams.pipeline.job import Job
+from streams.pipeline.node import NodeState
+from streams.usage.coverage import Coverage
+from streams.usage.ids import SeenIds, identities128
+
+
+class Outcome(Enum):
+    """What became of a record; each is counted in the books."""
+
+    APPLIED = "applied"
+    DUPLICATE = "duplicate"
+    TOO_LATE = "too_late"
+
+
+class JobBook(dict[str, Job]):
+    """The jobs in memory by id."""
+
+    def of(self, job_id: str) -> Job:
+        """The job of that id, new when it is not known."""
+        job = self.get(job_id)
+        if job is None:
+            job = self[job_id] = Job(job_id)
+        return job
+
+
+def fold_job(jobs: JobBook, event: JobEvent) -> Outcome:
+    """A lifecycle event: one (source, id) counts once for as long as its job is known."""
+    job = jobs.of(event.job_id)
+    identity = _identity(event.source, event.id)
+    if identity in job.seen:
+        return Outcome.DUPLICATE
+    job.seen.add(identity)
+    job.add_event(event)
+    job.touch(event.time_ms)
+    return Outcome.APPLIED
+
+
+def fold_node(nodes: dict[str, NodeState], event: NodeEvent) -> Outcome:
+    """A node's event: one (source, id) counts once."""
+    node = nodes.get(event.node)
+    if node is None:
+        node = nodes[event.node] = NodeState(event.node)
+    identity = _identity(event.source, event.id)
+    if identity in node.seen:
+        return Outcome.DUPLICATE
+    node.seen.add(identity)
+    node.add_event(event)
+    return Outcome.APPLIED
+
+
+def fold_traffic(
+    jobs: JobBook, seen: SeenIds, events: Sequence[TrafficEvent], log_ms: Sequence[int], horizon_ms: int
+) -> list[Outcome]:
+    """Amounts are added up, so each needs its identity: remembered for `horizon_ms` of log time at least.
+
+    Generations of ids are hours (horizons) of log time on a fixed grid, and the table is handed runs of one
+    generation, so that how the log was cut into batches does not show.
+    """
+    outcomes: list[Outcome] = []
+    begin = 0
+    while begin < len(events):
+        generation = log_ms[begin] // horizon_ms
+        end = begin + 1
+        while end < len(events) and log_ms[end] // horizon_ms == generation:
+            end += 1
+        low, high = identities128(map(_traffic_identity, events[begin:end]))
+        is_new = seen.add(low, high, generation * horizon_ms)
+        for event, new in zip(events[begin:end], is_new.tolist(), strict=True):
+            if new:
+                _add_amounts(jobs, event)
+            outcomes.append(Outcome.APPLIED if new else Outcome.DUPLICATE)
+        begin = end
+    return outcomes
+
+
+def _add_amounts(jobs: JobBook, event: TrafficEvent) -> None:
+    job = jobs.of(event.job_id)
+    attempt = job.attempt(event.attempt)
+    attempt.dirty_traffic.append(attempt.traffic.add(event))
+    job.touch(event.time_ms)
+
+
+def fold_samples(jobs: JobBook, coverage: Coverage, events: Sequence[GpuEvent]) -> tuple[list[Outcome], int]:
+    """Samples are merged by the largest value, so duplicates need no identity.
+
+    Returns an outcome per record and how many single GPUs were too late.  Idle GPUs (no job) change nothing.
+    """
+    folded = coverage.fold(events)
+    outcomes: list[Outcome] = []
+    for event, late in zip(events, folded.all_late.tolist(), strict=True):
+        if late:
+            outcomes.append(Outcome.TOO_LATE)
+            continue
+        outcomes.append(Outcome.APPLIED)
+        if event.job_id:
+            job = jobs.of(event.job_id)
+            job.attempt(event.attempt).add_sample(event)
+            job.touch(event.time_ms)
+    return outcomes, folded.late
+
+
+def _identity(source: str, event_id: str) -> bytes:
+    return xxhash.xxh3_128_digest(f"{len(source)}:{source}{event_id}".encode("utf-8", "surrogatepass"))
+
+
+def _traffic_identity(event: TrafficEvent) -> str:
+    return f"{event.topic}:{len(event.job_id)}:{event.job_id}{len(event.source)}:{event.source}{event.id}"

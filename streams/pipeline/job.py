@@ -1,0 +1,203 @@
+"""The state of a job in memory: its attempts' events, amounts and samples' contexts, and what has been booked.
+
+State only; how it changes stands in the fold modules, what it costs in `derive`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from schemas.events import GpuEvent, JobEvent
+from streams.pipeline.traffic import MinuteRows, Traffic
+from streams.timeline.attempts import Timeline, event_order, timelines
+from streams.timeline.intervals import Span
+from streams.timeline.lines import Lines
+from streams.timeline.states import STARTS
+from streams.timeline.values import NO_FIELDS, named_fields
+
+MINUTE_S = 60
+
+
+class Winner(NamedTuple):
+    """The newest sample that covers a second of a minute; its price fields price the metered minute."""
+
+    time_ms: int
+    source: str
+    node: str
+    id: str
+    fields: tuple[str, ...]  # '' where the sample names none: tuples of None do not compare
+
+    @property
+    def price_fields(self) -> tuple[str | None, ...]:
+        """The sample's price fields; None where it names none."""
+        return tuple(value or None for value in self.fields)
+
+
+class Dimensions(NamedTuple):
+    """What belongs to the whole job: the latest event that names it wins."""
+
+    owner: str | None = None
+    team: str | None = None
+    project: str | None = None
+    experiment: str | None = None
+    labels: tuple[tuple[str, str], ...] | None = None
+
+
+class Attempt:
+    """One attempt: what is known of it, what must be derived again, and what the tables hold of it."""
+
+    __slots__ = (
+        "booked_lines",
+        "booked_lost",
+        "booked_metered",
+        "booked_traffic",
+        "dirty_metered",
+        "dirty_traffic",
+        "events",
+        "has_start",
+        "number",
+        "sampled",
+        "traffic",
+        "winners",
+    )
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.events: list[JobEvent] = []
+        self.has_start = False  # an attempt without one is metered
+        self.sampled = False
+        self.traffic = Traffic()
+        self.winners: dict[int, Winner] = {}
+        self.dirty_traffic: list[tuple[int, int]] = []
+        self.dirty_metered: set[int] = set()
+        self.booked_lines: Lines = {}
+        self.booked_lost: tuple[Span, ...] = ()
+        self.booked_metered: MinuteRows = {}
+        self.booked_traffic: MinuteRows = {}
+
+    def add_event(self, event: JobEvent) -> None:
+        """One more lifecycle event (not a duplicate)."""
+        self.events.append(event)
+        if event.type in STARTS and not self.has_start:
+            self.has_start = True  # the timeline pays from now on; what was metered is restated to zero
+            self.winners.clear()
+            self.dirty_metered = set(self.booked_metered)
+
+    def add_sample(self, event: GpuEvent) -> None:
+        """Note which price fields price the minutes that an accepted sample covers."""
+        first_s = (event.time_ms - event.interval_ms) // 1000
+        last_s = event.time_ms // 1000 - 1
+        if last_s < first_s:
+            return
+        self.sampled = True
+        if self.has_start:
+            return
+        fields = tuple(value or "" for value in named_fields(NO_FIELDS, event.fields))
+        winner = Winner(event.time_ms, event.source, event.node, event.id, fields)
+        for minute in range(first_s // MINUTE_S, last_s // MINUTE_S + 1):
+            self.dirty_metered.add(minute)
+            standing = self.winners.get(minute)
+            if standing is None or winner > standing:
+                self.winners[minute] = winner
+
+    def redo_all(self) -> None:
+        """Derive everything again: a price or the job's team changed, or the attempt came from the archive."""
+        if len(self.traffic):
+            self.dirty_traffic.append(self.traffic.all_minutes())
+        self.dirty_metered.update(self.winners, self.booked_metered)
+
+
+class Job:
+    """One job.  `seen` holds the identity hashes of its lifecycle events for as long as the job is known."""
+
+    __slots__ = (
+        "_dimensions",
+        "_timelines",
+        "attempts",
+        "booked_as_of_ms",
+        "booked_dimensions",
+        "dirty",
+        "first_ms",
+        "id",
+        "last_ms",
+        "row_dirty",
+        "seen",
+    )
+
+    def __init__(self, job_id: str) -> None:
+        self.id = job_id
+        self.seen: set[bytes] = set()
+        self.attempts: dict[int, Attempt] = {}
+        self.first_ms = 2**62
+        self.last_ms = -(2**62)
+        self.dirty = True
+        self.booked_as_of_ms = -1
+        self.booked_dimensions = Dimensions()
+        self._timelines: dict[int, Timeline] | None = None
+        self._dimensions: Dimensions | None = None
+
+    def attempt(self, number: int) -> Attempt:
+        """The attempt of that number, new when it was not known."""
+        known = self.attempts.get(number)
+        if known is None:
+            known = self.attempts[number] = Attempt(number)
+            self._timelines = None
+        return known
+
+    def touch(self, time_ms: int) -> None:
+        """An event at `time_ms` was applied."""
+        self.first_ms = min(self.first_ms, time_ms)
+        self.last_ms = max(self.last_ms, time_ms)
+        self.dirty = True
+
+    def add_event(self, event: JobEvent) -> None:
+        """One more lifecycle event (not a duplicate)."""
+        self.attempt(event.attempt).add_event(event)
+        self._timelines = self._dimensions = None
+
+    def timelines(self) -> dict[int, Timeline]:
+        """Timelines of the attempts that have lifecycle events (computed once per change)."""
+        if self._timelines is None:
+            self._timelines = timelines({n: a.events for n, a in self.attempts.items()})
+        return self._timelines
+
+    def dimensions(self) -> Dimensions:
+        """Owner, team, project, experiment and labels as the latest events name them."""
+        if self._dimensions is None:
+            found: dict[str, object] = {}
+            for number in sorted(self.attempts):
+                for event in sorted(self.attempts[number].events, key=event_order):
+                    for name in ("owner", "team", "project", "experiment"):
+                        value = getattr(event, name)
+                        if value is not None:
+                            found[name] = value
+                    if event.labels is not None:
+                        found["labels"] = tuple(sorted(event.labels.items()))
+            self._dimensions = Dimensions(**found)  # type: ignore[arg-type]  # names are the fields', values theirs
+        return self._dimensions
+
+    def state_of(self, number: int) -> str:
+        """The state of an attempt; metered when samples alone make it."""
+        timeline = self.timelines().get(number)
+        if timeline is None or not self.attempts[number].events:
+            return "metered"
+        if timeline.metered and timeline.ended_ms is None and self.attempts[number].sampled:
+            return "metered"
+        return timeline.state
+
+    @property
+    def is_open(self) -> bool:
+        """Whether time alone goes on costing: an attempt that holds GPUs and has not ended."""
+        return any(t.ended_ms is None and t.segments for t in self.timelines().values())
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the highest attempt has ended, or nothing but samples and amounts is known."""
+        lines = self.timelines()
+        return all(line.ended_ms is not None or not self.attempts[n].events for n, line in lines.items())
+
+    def redo_all(self) -> None:
+        """Derive every row of the job again."""
+        self.dirty = True
+        for attempt in self.attempts.values():
+            attempt.redo_all()

@@ -1,0 +1,179 @@
+"""Collects what changed in a shard's lines and turns it into priced rows, all lines in one kernel call.
+
+It derives money from quantities at the last moment; it does not decide what changed or when to write.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from schemas.tables import JOB_MINUTES, NODE_MINUTES, SCHEMAS
+from streams.kernels.bill import bill_rows
+from streams.kernels.minutes import diff_minutes
+from streams.pipeline.columns import money, seconds_of_minutes, take_text
+from streams.pipeline.traffic import MINUTE_MS
+from streams.timeline.lines import Interval, Line, Lines
+
+
+class _Owner(NamedTuple):
+    """Whose line it is: a job's attempt, or (attempt 0) a node."""
+
+    id: str
+    attempt: int
+
+
+class Priced(NamedTuple):
+    """Rows as arrays: int32 line and minute; int64 quantity, lost quantity, cost and lost cost in nano-dollars."""
+
+    line: NDArray[np.int32]
+    minute: NDArray[np.int32]
+    quantity: NDArray[np.int64]
+    lost: NDArray[np.int64]
+    cost_nano: NDArray[np.int64]
+    lost_cost_nano: NDArray[np.int64]
+    capped: int
+
+
+class LedgerRows:
+    """Rows to be written: closed-form lines that changed, and single rows."""
+
+    def __init__(self) -> None:
+        self._owners: list[_Owner] = []
+        self._lines: list[Line] = []
+        self._old: list[list[Interval]] = []
+        self._new: list[list[Interval]] = []
+        self._single: dict[tuple[_Owner, Line], int] = {}
+        self._row_line = array("i")
+        self._row_minute = array("i")
+        self._row_quantity = array("q")
+        self._row_lost = array("q")
+        self.estimate = 0  #: about how many rows will come out
+
+    def add_lines(self, owner_id: str, attempt: int, old: Lines, new: Lines) -> None:
+        """Write the minutes in which `new` differs from `old` (what the tables hold)."""
+        owner = _Owner(owner_id, attempt)
+        for line in old.keys() | new.keys():
+            before, after = old.get(line, []), new.get(line, [])
+            if before != after:
+                self._owners.append(owner)
+                self._lines.append(line)
+                self._old.append(before)
+                self._new.append(after)
+                self.estimate += _changed_minutes(before, after)
+
+    def add_row(self, owner_id: str, attempt: int, line: Line, minute: int, quantity: int, lost: int) -> None:
+        """Write one row as it is."""
+        owner = _Owner(owner_id, attempt)
+        index = self._single.get((owner, line))
+        if index is None:
+            index = self._single[(owner, line)] = len(self._lines)
+            self._owners.append(owner)
+            self._lines.append(line)
+            self._old.append([])
+            self._new.append([])
+        self._row_line.append(index)
+        self._row_minute.append(minute)
+        self._row_quantity.append(quantity)
+        self._row_lost.append(lost)
+        self.estimate += 1
+
+    def priced(self) -> Priced:
+        """All rows with their cost, derived from the whole quantity of each."""
+        old, new = _flat(self._old), _flat(self._new)
+        line, minute, quantity, lost = diff_minutes(*old, *new)
+        line = np.concatenate((line, np.array(self._row_line, np.int32)))
+        minute = np.concatenate((minute, np.array(self._row_minute, np.int32)))
+        quantity = np.concatenate((quantity, np.array(self._row_quantity, np.int64)))
+        lost = np.concatenate((lost, np.array(self._row_lost, np.int64)))
+        usd_nano = np.array([entry.price.usd_nano for entry in self._lines], np.int64)
+        divisor = np.array([entry.price.divisor for entry in self._lines], np.int64)
+        cost_nano, lost_cost_nano, capped = bill_rows(line, quantity, lost, usd_nano, divisor)
+        return Priced(line, minute, quantity, lost, cost_nano, lost_cost_nano, int(capped))
+
+    def job_minutes(self, shard: int, version: int) -> tuple[pa.Table, int]:
+        """The rows as a `job_minutes` table, and how many costs were capped."""
+        rows = self.priced()
+        prices = [entry.price for entry in self._lines]
+        size = len(rows.line)
+        columns = {
+            "minute": seconds_of_minutes(rows.minute),
+            "job_id": take_text([owner.id for owner in self._owners], rows.line),
+            "attempt": pa.array(np.array([o.attempt for o in self._owners], np.uint32)[rows.line]),
+            "node": take_text([entry.node for entry in self._lines], rows.line),
+            "component": take_text([price.component for price in prices], rows.line),
+            "phase": take_text([entry.phase for entry in self._lines], rows.line),
+            **self._price_columns(rows),
+            "quantity": pa.array(rows.quantity),
+            "unit": take_text([price.unit for price in prices], rows.line),
+            "cost_usd": money(rows.cost_nano),
+            "lost_quantity": pa.array(rows.lost),
+            "lost_cost_usd": money(rows.lost_cost_nano),
+            "shard": pa.array(np.full(size, shard, np.uint16)),
+            "version": pa.array(np.full(size, version, np.uint64)),
+        }
+        return pa.Table.from_pydict(columns, schema=SCHEMAS[JOB_MINUTES]), rows.capped
+
+    def node_minutes(self, shard: int, version: int) -> tuple[pa.Table, int]:
+        """The rows as a `node_minutes` table (the owners are nodes), and how many costs were capped."""
+        rows = self.priced()
+        size = len(rows.line)
+        columns = {
+            "minute": seconds_of_minutes(rows.minute),
+            "node": take_text([owner.id for owner in self._owners], rows.line),
+            **self._price_columns(rows),
+            "quantity": pa.array(rows.quantity),
+            "unit": take_text([entry.price.unit for entry in self._lines], rows.line),
+            "cost_usd": money(rows.cost_nano),
+            "shard": pa.array(np.full(size, shard, np.uint16)),
+            "version": pa.array(np.full(size, version, np.uint64)),
+        }
+        return pa.Table.from_pydict(columns, schema=SCHEMAS[NODE_MINUTES]), rows.capped
+
+    def _price_columns(self, rows: Priced) -> dict[str, pa.Array]:
+        prices = [entry.price for entry in self._lines]
+        effective_ms = np.array([price.effective_ms for price in prices], np.int64)[rows.line]
+        return {
+            "sku": take_text([price.sku for price in prices], rows.line),
+            "price_effective": pa.array(effective_ms.view("datetime64[ms]")).cast(
+                SCHEMAS[JOB_MINUTES].field("price_effective").type
+            ),
+            "price_usd": money(np.array([price.usd_nano for price in prices], np.int64)[rows.line]),
+        }
+
+
+def quantity_in(intervals: Iterable[Interval], minute: int) -> tuple[int, int]:
+    """(quantity, lost quantity) of a line in one minute, as its closed form gives it."""
+    begin_ms, finish_ms = minute * MINUTE_MS, (minute + 1) * MINUTE_MS
+    quantity = lost = 0
+    for start_ms, end_ms, rate, flag in intervals:
+        amount = rate * max(0, min(end_ms, finish_ms) - max(start_ms, begin_ms))
+        quantity += amount
+        lost += amount * flag
+    return quantity, lost
+
+
+def _changed_minutes(before: list[Interval], after: list[Interval]) -> int:
+    """About how many minutes differ: a plain prolongation counts its new part only."""
+    common = 0
+    while common < min(len(before), len(after)) and before[common] == after[common]:
+        common += 1
+    rest = [*before[common:], *after[common:]]
+    start_ms = min(interval[0] for interval in rest)
+    end_ms = max(interval[1] for interval in rest)
+    if common < min(len(before), len(after)) and before[common][0::2] == after[common][0::2]:
+        start_ms = min(before[common][1], after[common][1])
+    return (end_ms - start_ms) // MINUTE_MS + 2
+
+
+def _flat(lists: list[list[Interval]]) -> tuple[NDArray[np.int64], ...]:
+    """Interval lists as (ptr, start, end, rate, lost) arrays."""
+    ptr = np.zeros(len(lists) + 1, np.int64)
+    np.cumsum([len(intervals) for intervals in lists], out=ptr[1:])
+    flat = np.array([interval for intervals in lists for interval in intervals], np.int64).reshape(-1, 4)
+    return (ptr, *(np.ascontiguousarray(flat[:, column]) for column in range(3)), flat[:, 3].astype(np.uint8))

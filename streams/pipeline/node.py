@@ -1,0 +1,42 @@
+"""The state of a node in memory: its events and what has been booked of it.
+
+Nodes have their own books beside the jobs'; who used them is joined in the tables.
+"""
+
+from __future__ import annotations
+
+from schemas.events import NodeEvent
+from streams.timeline.lines import Lines
+from streams.timeline.nodes import NodeSegment, node_segments
+
+
+class NodeState:
+    """One node; `seen` holds the identity hashes of its events."""
+
+    __slots__ = ("_segments", "booked_lines", "dirty", "events", "name", "seen")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.events: list[NodeEvent] = []
+        self.seen: set[bytes] = set()
+        self.booked_lines: Lines = {}
+        self.dirty = True
+        self._segments: tuple[NodeSegment, ...] | None = None
+
+    def add_event(self, event: NodeEvent) -> None:
+        """One more of the node's events (not a duplicate)."""
+        self.events.append(event)
+        self.dirty = True
+        self._segments = None
+
+    def segments(self) -> tuple[NodeSegment, ...]:
+        """The node's paid time, computed once per change."""
+        if self._segments is None:
+            self._segments = node_segments(self.events)
+        return self._segments
+
+    @property
+    def is_open(self) -> bool:
+        """Whether time alone goes on costing."""
+        segments = self.segments()
+        return bool(segments) and segments[-1].goes_on

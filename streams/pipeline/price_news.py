@@ -1,0 +1,61 @@
+"""What a newer price book means for jobs and nodes in memory: whose rows must be derived again.
+
+Compares step functions; changes nothing itself.
+"""
+
+from __future__ import annotations
+
+from streams.pipeline.job import Job
+from streams.pipeline.node import NodeState
+from streams.pricing.book import PriceBook
+from streams.pricing.context import Context, traffic_context, usage_context
+from streams.pricing.kinds import KIND_OF_UNIT, TIME_COMPONENTS, Kind
+
+
+class PriceNews:
+    """The difference between two books; each context is compared once."""
+
+    def __init__(self, old: PriceBook, new: PriceBook) -> None:
+        self._old = old
+        self._new = new
+        self._differs: dict[tuple[Context, str, Kind], bool] = {}
+        self.from_ms = new.first_difference_ms(old)
+
+    def touches_job(self, job: Job) -> bool:
+        """Whether any price that the job's rows were derived by is another now."""
+        if self.from_ms is None:
+            return False
+        team, project = job.booked_dimensions.team, job.booked_dimensions.project
+        for number, timeline in job.timelines().items():
+            attempt = job.attempts[number]
+            fields = {segment.values.fields for segment in timeline.segments}
+            fields.update(winner.price_fields for winner in attempt.winners.values())
+            if any(self._usage_differs(usage_context(values, team, project)) for values in fields):
+                return True
+            if any(
+                self._price_differs(traffic_context(dict(match), team, project), topic, KIND_OF_UNIT[unit])
+                for topic, unit, match in attempt.traffic.bases
+            ):
+                return True
+        return False
+
+    def touches_node(self, node: NodeState) -> bool:
+        """Whether any price of the node's time is another now."""
+        return self.from_ms is not None and any(
+            self._price_differs(usage_context(segment.fields, None, None), "gpu", Kind.GPU_TIME)
+            for segment in node.segments()
+        )
+
+    def _usage_differs(self, context: Context) -> bool:
+        return any(
+            self._price_differs(context, component, kind)
+            for kind, components in TIME_COMPONENTS.items()
+            for component in components
+        )
+
+    def _price_differs(self, context: Context, component: str, kind: Kind) -> bool:
+        key = (context, component, kind)
+        known = self._differs.get(key)
+        if known is None:
+            known = self._differs[key] = self._old.steps(*key) != self._new.steps(*key)
+        return known

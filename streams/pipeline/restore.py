@@ -1,0 +1,136 @@
+"""A shard from its snapshots, a job from the archive, and rows that a crash left behind put right.
+
+Bytes and rows are handed in; nothing is fetched here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from schemas.tables import JOB_MINUTES, NODE_MINUTES
+from streams.pipeline import snapshot
+from streams.pipeline.blobs import load_job, load_node
+from streams.pipeline.ids import job_hash
+from streams.pipeline.ledger import LedgerRows, quantity_in
+from streams.pipeline.traffic import MinuteRows
+from streams.pricing.book import PriceBook
+from streams.pricing.kinds import PriceRef
+from streams.timeline.lines import Line, Lines
+
+if TYPE_CHECKING:
+    from streams.pipeline.shard import Shard
+
+_NANO = 10**9
+
+
+def restore(shard: Shard, blobs: Sequence[bytes]) -> None:
+    """Apply a base and its increments to an empty shard, with the prices as the snapshot knew them."""
+    for data in blobs:
+        blob = snapshot.unpack(data)
+        if blob.shard != shard.number:
+            raise ValueError(f"a snapshot of shard {blob.shard} was handed to shard {shard.number}")
+        shard.version = blob.version
+        shard.next, shard.saved_next = dict(blob.next), dict(blob.next)
+        shard.newest_ms, shard.log_ms = blob.newest_ms, blob.log_ms
+        shard.archive_due_ms = blob.archive_due_ms
+        shard.books = blob.books
+        shard.archived.update(blob.archived)
+        shard.archived.update(blob.newly_archived)
+        for job_id in blob.gone:
+            shard.jobs.pop(job_id, None)
+        shard.coverage.forget(blob.gone)
+        for job in blob.jobs:
+            shard.jobs[job.id] = load_job(job)
+        for node in blob.nodes:
+            shard.nodes[node.name] = load_node(node)
+        if blob.prices is not None:
+            shard.book = PriceBook.empty().with_events(blob.prices)
+        shard.coverage.apply(blob.coverage)
+        for topic, ids in blob.seen.items():
+            shard.seen[topic].apply(snapshot.seen_part(ids))
+        shard.dirty_jobs = set(blob.dirty_jobs)
+        shard.open_jobs = set(blob.open_jobs)
+        shard.increments = 0 if blob.is_base else shard.increments + 1
+    shard.changes.clear()
+
+
+def adopt_job(shard: Shard, job_id: str, data: bytes) -> None:
+    """Take an archived job back; everything of it is derived again."""
+    archived = snapshot.unpack_job(data)
+    job = load_job(archived.job)
+    job.redo_all()
+    shard.jobs[job_id] = job
+    shard.coverage.apply(archived.coverage)
+    shard.dirty_jobs.add(job_id)
+    if job.is_open:
+        shard.open_jobs.add(job_id)
+
+
+def read_back(shard: Shard, table: str, rows: pa.Table, version: int) -> pa.Table:
+    """The given rows (stored after the snapshot, by an owner that is gone) as the snapshot has them.
+
+    A key holds derived facts (phase, sku), so such a row may have no successor of the same key: it must be
+    put back to what was booked, or to 0, before the log is folded on.  Its job must be in memory.
+    """
+    values = LedgerRows()
+    for row in rows.to_pylist():
+        price = PriceRef(
+            component=row.get("component", "gpu"),
+            unit=row["unit"],
+            sku=row["sku"],
+            effective_ms=round(row["price_effective"].timestamp() * 1000),
+            usd_nano=int(row["price_usd"] * _NANO),
+            divisor=1,
+        )
+        minute = int(row["minute"].timestamp()) // 60
+        if table == NODE_MINUTES:
+            line = Line("", "", price)
+            node = shard.nodes.get(row["node"])
+            found = _in_lines(node.booked_lines if node else {}, line, minute)
+            values.add_row(row["node"], 0, found[0], minute, found[1], found[2])
+        else:
+            line = Line(row["node"], row["phase"], price)
+            found = _booked(shard, row["job_id"], row["attempt"], line, minute)
+            values.add_row(row["job_id"], row["attempt"], found[0], minute, found[1], found[2])
+    shard.version = max(shard.version, version)
+    build = {NODE_MINUTES: values.node_minutes, JOB_MINUTES: values.job_minutes}[table]
+    return build(shard.number, version)[0]
+
+
+def _booked(shard: Shard, job_id: str, attempt: int, line: Line, minute: int) -> tuple[Line, int, int]:
+    job = shard.jobs.get(job_id)
+    if job is None and job_hash(job_id) in shard.archived:
+        raise LookupError(f"job {job_id} is archived: adopt it before its rows are read back")
+    state = job.attempts.get(attempt) if job is not None else None
+    if state is None:
+        return line, 0, 0
+    for found in (
+        _in_lines(state.booked_lines, line, minute),
+        _in_rows(state.booked_metered, line, minute),
+        _in_rows(state.booked_traffic, line, minute),
+    ):
+        if found[1]:
+            return found
+    return line, 0, 0
+
+
+def _key(line: Line) -> tuple[str, ...]:
+    price = line.price
+    return (line.node, line.phase, price.component, price.unit, price.sku, str(price.effective_ms))
+
+
+def _in_lines(lines: Lines, line: Line, minute: int) -> tuple[Line, int, int]:
+    for booked, intervals in lines.items():
+        if _key(booked) == _key(line):
+            return (booked, *quantity_in(intervals, minute))
+    return line, 0, 0
+
+
+def _in_rows(rows: MinuteRows, line: Line, minute: int) -> tuple[Line, int, int]:
+    for booked, (quantity, lost) in rows.get(minute, {}).items():
+        if _key(booked) == _key(line):
+            return booked, quantity, lost
+    return line, 0, 0

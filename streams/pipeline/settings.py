@@ -1,0 +1,24 @@
+"""The few numbers the core depends on, handed in once; nothing below reads configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+#: An event may be this much later than its append time (clock skew); more is `future`.
+FUTURE_MS: Final = 300_000
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSettings:
+    """Horizons in ms.  `run_start_ms` is set in a replay only: there `future` is judged by the run's start."""
+
+    job_horizon_ms: int = 86_400_000
+    late_horizon_ms: int = 600_000
+    dedupe_horizon_ms: int = 3_600_000
+    run_start_ms: int | None = None
+    rows_per_checkpoint: int = 500_000
+
+    def newest_allowed_ms(self, append_ms: int) -> int:
+        """The latest `time_ms` to be believed of a record appended at `append_ms`."""
+        return FUTURE_MS + (append_ms if self.run_start_ms is None else self.run_start_ms)

@@ -1,0 +1,268 @@
+"""One shard of the meter: all books of the jobs whose ids hash to one partition number.
+
+A deterministic machine: its state is a function of the log prefix up to `next`.  It does no I/O and reads no
+clock; fetching, storing and committing are done around it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+import pyarrow as pa
+
+from schemas.decode import decode
+from schemas.events import Event, GpuEvent, JobEvent, NodeEvent, TrafficEvent
+from schemas.invalid import Invalid
+from schemas.reasons import Reason
+from streams.pipeline import checkpoint as checkpoints
+from streams.pipeline import restore as restoring
+from streams.pipeline.batch import LogBatch, Record
+from streams.pipeline.books import Books
+from streams.pipeline.fold import JobBook, Outcome, fold_job, fold_node, fold_samples, fold_traffic
+from streams.pipeline.ids import job_hash
+from streams.pipeline.node import NodeState
+from streams.pipeline.price_news import PriceNews
+from streams.pipeline.settings import ShardSettings
+from streams.pipeline.tables import DeadLetter
+from streams.pricing.book import PriceBook
+from streams.usage.coverage import Coverage
+from streams.usage.ids import SeenIds
+
+RAW_BYTES_AT_MOST = 64 * 1024
+TOPICS = ("jobs", "gpu", "network", "storage", "nodes")
+
+
+@dataclass(slots=True)
+class Decoded:
+    """A batch's records from `next` on, decoded, each with its log time."""
+
+    batch: LogBatch
+    expected: int
+    trimmed: int
+    records: Sequence[Record]
+    events: list[Event | Invalid]
+
+
+@dataclass(slots=True)
+class Changes:
+    """What the next snapshot increment must carry."""
+
+    jobs: set[str] = field(default_factory=set)
+    nodes: set[str] = field(default_factory=set)
+    gone: dict[str, int] = field(default_factory=dict)
+    prices: bool = True
+
+    def clear(self) -> None:
+        """A snapshot carries them now."""
+        self.jobs.clear()
+        self.nodes.clear()
+        self.gone.clear()
+        self.prices = False
+
+
+class Shard:
+    """The state of one partition number of `jobs`, `gpu`, `network`, `storage` and `nodes`."""
+
+    def __init__(self, number: int, settings: ShardSettings, book: PriceBook) -> None:
+        self.number = number
+        self.settings = settings
+        self.book = book
+        self.next: dict[str, int] = {}
+        self.newest_ms: dict[str, int] = {}
+        self.log_ms: dict[str, int] = {}
+        self.jobs = JobBook()
+        self.nodes: dict[str, NodeState] = {}
+        self.coverage = Coverage(settings.late_horizon_ms // 1000)
+        # One table per topic: nothing orders the topics, so their log times must not meet.
+        self.seen = {topic: SeenIds(settings.dedupe_horizon_ms) for topic in ("network", "storage")}
+        self.archived: dict[int, int] = {}  # hash of a job's id -> version of its state in the archive
+        self.archive_due_ms = 0
+        self.books = Books()
+        self.dead_letters: list[DeadLetter] = []
+        self.dirty_jobs: set[str] = set()
+        self.open_jobs: set[str] = set()
+        self.changes = Changes()
+        self.version = 0
+        self.saved_next: dict[str, int] = {}
+        self.increments = 0
+        self._decoded: Decoded | None = None
+
+    # -- the log -------------------------------------------------------------------------------------------
+
+    def missing(self, batch: LogBatch) -> dict[str, int]:
+        """Archived jobs that the batch speaks of, with the version to fetch: `adopt` them before `fold`."""
+        if not self.archived or batch.start > self.next.get(batch.topic, 0):
+            return {}
+        return self.absent({getattr(event, "job_id", "") for event in self._decode(batch).events})
+
+    def absent(self, job_ids: Iterable[str]) -> dict[str, int]:
+        """Those of the jobs that are in the archive and not in memory, with the version of their state."""
+        absent = (
+            (job_id, self.archived.get(job_hash(job_id))) for job_id in job_ids if job_id not in self.jobs
+        )
+        return {job_id: version for job_id, version in absent if version is not None}
+
+    def fold(self, batch: LogBatch) -> int | None:
+        """Apply a batch.  Returns None, or the offset to fetch again from when records before it are missing."""
+        expected = self.next.get(batch.topic, 0)
+        if batch.start > expected:
+            return expected
+        decoded = self._decode(batch)
+        self._decoded = None
+        self.next[batch.topic] = max(expected, batch.end)
+        self.books.trimmed += decoded.trimmed
+        self.books.records_in += len(decoded.records)
+        accepted = self._accept(batch, decoded)
+        outcomes = self._apply(batch.topic, accepted)
+        for (record, event), outcome in zip(accepted, outcomes, strict=True):
+            self._count(batch, record, event, outcome)
+        return None
+
+    def _decode(self, batch: LogBatch) -> Decoded:
+        """Decode once, whether `missing` or `fold` asks first."""
+        expected = self.next.get(batch.topic, 0)
+        known = self._decoded
+        if known is not None and known.batch is batch and known.expected == expected:
+            return known
+        first = bisect_left(batch.records, expected, key=lambda record: record.offset)
+        records = batch.records[first:]
+        allowed = self.settings.newest_allowed_ms
+        events = [decode(batch.topic, r.value, r.headers, allowed(r.timestamp)) for r in records]
+        self._decoded = Decoded(batch, expected, first, records, events)
+        return self._decoded
+
+    def _accept(self, batch: LogBatch, decoded: Decoded) -> list[tuple[Record, Event]]:
+        """The valid and timely events; the others become dead letters."""
+        topic = batch.topic
+        newest_ms = self.newest_ms.get(topic, -(2**62))
+        log_ms = self.log_ms.get(topic, 0)
+        accepted: list[tuple[Record, Event]] = []
+        for record, event in zip(decoded.records, decoded.events, strict=True):
+            log_ms = max(log_ms, record.timestamp)
+            if isinstance(event, Invalid):
+                self.books.dead_lettered += 1
+                self._bury(batch, record, event.reason, event.detail)
+            elif event.time_ms < newest_ms - self.settings.job_horizon_ms:
+                self.books.too_late += 1
+                self._bury(
+                    batch, record, Reason.too_late, _late_by(event.time_ms, newest_ms, "the newest event")
+                )
+            else:
+                newest_ms = max(newest_ms, event.time_ms)
+                accepted.append((record, event))
+        self.newest_ms[topic] = newest_ms
+        self.log_ms[topic] = log_ms
+        return accepted
+
+    def _apply(self, topic: str, accepted: Sequence[tuple[Record, Event]]) -> list[Outcome]:
+        events = [event for _, event in accepted]
+        if topic == "jobs":
+            return [fold_job(self.jobs, event) for event in events if isinstance(event, JobEvent)]
+        if topic == "nodes":
+            return [fold_node(self.nodes, event) for event in events if isinstance(event, NodeEvent)]
+        if topic == "gpu":
+            samples = [event for event in events if isinstance(event, GpuEvent)]
+            outcomes, late = fold_samples(self.jobs, self.coverage, samples)
+            self.books.late_gpu_samples += late
+            return outcomes
+        amounts = [event for event in events if isinstance(event, TrafficEvent)]
+        log_ms = list(accumulate((record.timestamp for record, _ in accepted), max))
+        return fold_traffic(self.jobs, self.seen[topic], amounts, log_ms, self.settings.dedupe_horizon_ms)
+
+    def _count(self, batch: LogBatch, record: Record, event: Event, outcome: Outcome) -> None:
+        if outcome is Outcome.DUPLICATE:
+            self.books.duplicate += 1
+            return
+        if outcome is Outcome.TOO_LATE:
+            self.books.too_late += 1
+            detail = f"every GPU of the sample begins more than {self.settings.late_horizon_ms} ms before its newest second"
+            self._bury(batch, record, Reason.too_late, detail)
+            return
+        self.books.applied += 1
+        if isinstance(event, NodeEvent):
+            self.changes.nodes.add(event.node)
+        elif isinstance(event, JobEvent | GpuEvent | TrafficEvent) and event.job_id:
+            self.dirty_jobs.add(event.job_id)
+
+    def _bury(self, batch: LogBatch, record: Record, reason: Reason, detail: str) -> None:
+        raw = (record.value or b"")[:RAW_BYTES_AT_MOST]
+        log_ms = self.log_ms.get(batch.topic, 0)
+        self.dead_letters.append(
+            DeadLetter(
+                batch.topic,
+                batch.partition,
+                record.offset,
+                str(reason),
+                detail,
+                raw,
+                max(log_ms, record.timestamp),
+            )
+        )
+
+    # -- prices --------------------------------------------------------------------------------------------
+
+    def set_prices(self, book: PriceBook) -> int | None:
+        """Take a newer price book; jobs and nodes whose prices differ are derived again.
+
+        Returns the instant (ms) from which any price differs: archived jobs paid at or after it must be
+        adopted.  None: nothing changed.
+        """
+        if book is self.book:
+            return None
+        news = PriceNews(self.book, book)
+        self.book = book
+        self.changes.prices = True
+        for job in self.jobs.values():
+            if news.touches_job(job):
+                job.redo_all()
+                self.dirty_jobs.add(job.id)
+        for node in self.nodes.values():
+            node.dirty = node.dirty or news.touches_node(node)
+        return news.from_ms
+
+    # -- archive -------------------------------------------------------------------------------------------
+
+    def adopt(self, blobs: Mapping[str, bytes]) -> None:
+        """Take archived jobs back into memory; they are derived again, as prices may have changed meanwhile."""
+        for job_id, blob in blobs.items():
+            if job_id not in self.jobs:
+                restoring.adopt_job(self, job_id, blob)
+
+    # -- storing -------------------------------------------------------------------------------------------
+
+    def checkpoint(self, as_of_ms: int, version: int, *, open_attempts: bool) -> checkpoints.Checkpoint:
+        """What must be stored now: rows, snapshot, offsets.  See `streams.pipeline.checkpoint`."""
+        return checkpoints.take(self, as_of_ms, version, open_attempts=open_attempts)
+
+    def unsaved(self, as_of_ms: int, *, open_attempts: bool) -> bool:
+        """Whether a checkpoint would store anything new."""
+        return bool(
+            self.next != self.saved_next
+            or self.dirty_jobs
+            or self.dead_letters
+            or self.changes.jobs
+            or self.changes.prices
+            or any(node.dirty or (open_attempts and node.is_open) for node in self.nodes.values())
+            or (open_attempts and any(self.jobs[j].booked_as_of_ms != as_of_ms for j in self.open_jobs))
+        )
+
+    @classmethod
+    def restore(cls, number: int, settings: ShardSettings, book: PriceBook, blobs: Sequence[bytes]) -> Shard:
+        """A shard from a base snapshot and its increments; then `book` is taken as news (`set_prices`)."""
+        shard = cls(number, settings, PriceBook.empty())
+        restoring.restore(shard, blobs)
+        shard.prices_changed_from_ms = shard.set_prices(book)
+        return shard
+
+    prices_changed_from_ms: int | None = None
+
+    def read_back(self, table: str, rows: pa.Table, version: int) -> pa.Table:
+        """Rows stored after the snapshot, as the snapshot has them: see `streams.pipeline.readback`."""
+        return restoring.read_back(self, table, rows, version)
+
+
+def _late_by(time_ms: int, newest_ms: int, what: str) -> str:
+    return f"field `time_ms`: {time_ms} is {newest_ms - time_ms} ms before {what} of its partition"

@@ -1,0 +1,42 @@
+"""Rows of `job_usage_minutes`: what samples covered, by job, attempt, node and minute.
+
+Columns of coverage in, an Arrow table out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from schemas.tables import JOB_USAGE_MINUTES, SCHEMAS
+from streams.pipeline.columns import seconds_of_minutes, take_text
+from streams.usage.coverage import Coverage
+
+_MEASURES = (
+    "sampled_gpu_s",
+    "productive_gpu_ms",
+    "sm_gpu_ms",
+    "sm_sampled_gpu_s",
+    "tensor_gpu_ms",
+    "tensor_sampled_gpu_s",
+    "memory_used_mib_max",
+    "power_w_max",
+)
+
+
+def usage_table(coverage: Coverage, shard: int, version: int) -> pa.Table:
+    """The usage rows that changed since they were last taken."""
+    dirty = coverage.take_dirty()
+    holders, index = np.unique(coverage.row_holder[dirty], return_inverse=True)
+    names = [coverage.holder(int(holder)) for holder in holders]
+    place = index.astype(np.int32)
+    columns = {
+        "minute": seconds_of_minutes(coverage.row_minute[dirty]),
+        "job_id": take_text([job_id for job_id, _, _ in names], place),
+        "attempt": pa.array(np.array([attempt for _, attempt, _ in names], np.uint32)[place]),
+        "node": take_text([node for _, _, node in names], place),
+        **{name: pa.array(getattr(coverage, name)[dirty].astype(np.int64)) for name in _MEASURES},
+        "shard": pa.array(np.full(len(dirty), shard, np.uint16)),
+        "version": pa.array(np.full(len(dirty), version, np.uint64)),
+    }
+    return pa.Table.from_pydict(columns, schema=SCHEMAS[JOB_USAGE_MINUTES])

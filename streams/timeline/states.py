@@ -1,0 +1,47 @@
+"""What each lifecycle event makes of an attempt: its state, and whether its GPUs are held.
+
+A literal transcription of the table in CONTRACT 1 (jobs); no times and no quantities here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from schemas.events import JobEvent, JobType
+
+ENDINGS: Final = frozenset({JobType.preempted, JobType.failed, JobType.completed, JobType.cancelled})
+#: `resumed` counts as `started` wherever the word is used.
+STARTS: Final = frozenset({JobType.allocated, JobType.started, JobType.resumed})
+
+_STATE: Final[dict[JobType, str]] = {
+    JobType.queued: "queued",
+    JobType.allocated: "starting",
+    JobType.started: "running",
+    JobType.resumed: "running",
+    JobType.suspended: "suspended",
+    JobType.preempted: "preempted",
+    JobType.failed: "failed",
+    JobType.completed: "completed",
+    JobType.cancelled: "cancelled",
+}
+
+_HELD: Final[dict[JobType, bool]] = {
+    JobType.queued: False,
+    JobType.allocated: True,
+    JobType.started: True,
+    JobType.resumed: True,
+}
+
+
+def state_after(event: JobEvent, state: str) -> str:
+    """The attempt's state after `event`; events that set none leave it as before."""
+    return _STATE.get(event.type, state)
+
+
+def held_after(event: JobEvent, held: bool) -> bool:
+    """Whether GPUs are held (and paid) after `event`."""
+    if event.type == JobType.suspended:
+        return event.holds_gpus
+    if event.type in ENDINGS:
+        return False
+    return _HELD.get(event.type, held)

@@ -1,0 +1,245 @@
+"""The engine without Kafka and ClickHouse: a log in, the tables out, in the oracle's words.
+
+Cuts the log into batches anywhere, checkpoints at each cut, restarts from snapshots where asked; the store is a
+dict with ReplacingMergeTree's rule.  It computes nothing itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import count
+
+import pyarrow as pa
+
+from schemas.decode import decode
+from schemas.events import PriceEvent
+from schemas.invalid import Invalid
+from schemas.tables import ARCHIVE, ATTEMPTS, DEAD_LETTERS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
+from streams.pipeline.batch import LogBatch, LogRecord
+from streams.pipeline.books import Books
+from streams.pipeline.settings import FUTURE_MS, ShardSettings
+from streams.pipeline.shard import Shard
+from streams.pipeline.step import step
+from streams.pricing.book import PriceBook
+from tests.oracle.model import (
+    AttemptRow,
+    Counts,
+    JobRow,
+    LedgerKey,
+    LedgerRow,
+    Line,
+    NodeKey,
+    NodeRow,
+    Tables,
+    UsageRow,
+)
+
+FAR_FUTURE_MS = 4_102_444_800_000
+KEYS = {
+    JOB_MINUTES: (
+        "minute", "job_id", "attempt", "node", "component", "phase", "sku", "price_effective", "unit",
+    ),
+    JOB_USAGE_MINUTES: ("minute", "job_id", "attempt", "node"),
+    JOBS: ("job_id",),
+    ATTEMPTS: ("job_id", "attempt"),
+    NODE_MINUTES: ("minute", "node", "sku", "price_effective", "unit"),
+    DEAD_LETTERS: ("topic", "partition", "offset"),
+    ARCHIVE: ("shard", "job_id", "version"),
+}  # fmt: skip
+
+
+class DictStore:
+    """Tables by key; the greatest version stands."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, dict[tuple[object, ...], dict[str, object]]] = {name: {} for name in KEYS}
+
+    def insert(self, name: str, rows: pa.Table) -> None:
+        """Keep the rows whose version is above the standing one's."""
+        table = self.tables[name]
+        for row in rows.to_pylist():
+            key = tuple(row[column] for column in KEYS[name])
+            standing = table.get(key)
+            if standing is None or row["version"] > standing["version"]:
+                table[key] = row
+
+    def fetch(self, shard: int, wanted: Mapping[str, int]) -> dict[str, bytes]:
+        """Archived states."""
+        return {j: self.tables[ARCHIVE][shard, j, v]["blob"] for j, v in wanted.items()}  # type: ignore[misc]
+
+
+class Meter:
+    """All shards of a log, fed piece by piece."""
+
+    def __init__(self, settings: ShardSettings) -> None:
+        self.settings = settings
+        self.store = DictStore()
+        self.book = PriceBook.empty()
+        self.shards: dict[int, Shard] = {}
+        self.offsets: dict[tuple[str, int], int] = {}
+        self.positions: dict[tuple[str, int, int], int] = {}
+        self.dead: list[tuple[int, str]] = []
+        self.others = Books()
+        self.newest_ms = 0
+        self.snapshots: dict[int, list[bytes]] = {}
+        self.versions = count(1)
+
+    def feed(self, lines: Sequence[tuple[int, Line]]) -> None:
+        """One piece of the log: a batch per topic and partition, in the order of their first lines."""
+        batches: dict[tuple[str, int], list[LogRecord]] = {}
+        prices: list[PriceEvent] = []
+        for index, line in lines:
+            value = line.value if isinstance(line.value, bytes) else json.dumps(line.value).encode()
+            headers = [(name, text.encode()) for name, text in (line.headers or {}).items()]
+            event = decode(line.topic, value, headers, self.settings.newest_allowed_ms(0))
+            if not isinstance(event, Invalid):
+                self.newest_ms = max(self.newest_ms, event.time_ms)
+            if line.topic in ("prices", "controls"):
+                self._take_reference(index, event, prices)
+                continue
+            where = (line.topic, line.partition)
+            offset = self.offsets.get(where, 0)
+            self.offsets[where] = offset + 1
+            self.positions[(*where, offset)] = index
+            batches.setdefault(where, []).append(LogRecord(offset, self.newest_ms, value, headers))
+        self.book = self.book.with_events(prices)
+        for (topic, partition), records in batches.items():
+            batch = LogBatch(topic, partition, records[0].offset, records[-1].offset + 1, records)
+            self._step(self._shard(partition), [batch], open_attempts=False)
+
+    def _take_reference(self, index: int, event: object, prices: list[PriceEvent]) -> None:
+        self.others.records_in += 1
+        if isinstance(event, Invalid):
+            self.others.dead_lettered += 1
+            self.dead.append((index, str(event.reason)))
+            return
+        self.others.applied += 1
+        if isinstance(event, PriceEvent):
+            prices.append(event)
+
+    def _shard(self, number: int) -> Shard:
+        if number not in self.shards:
+            self.shards[number] = Shard(number, self.settings, self.book)
+            self.snapshots[number] = []
+        return self.shards[number]
+
+    def _step(self, shard: Shard, batches: Sequence[LogBatch], *, open_attempts: bool, as_of_ms: int = -1) -> None:
+        changed_from_ms = self.book.first_difference_ms(shard.book)
+        if changed_from_ms is not None:
+            touched = {
+                str(row["job_id"]): int(str(row["version"]))
+                for (number, *_), row in self.store.tables[ARCHIVE].items()
+                if number == shard.number and int(str(row["last_ms"])) >= changed_from_ms
+            }
+            shard.adopt(self.store.fetch(shard.number, shard.absent(touched)))
+        taken = step(
+            shard,
+            batches,
+            self.book,
+            lambda wanted: self.store.fetch(shard.number, wanted),
+            self.newest_ms if as_of_ms < 0 else as_of_ms,
+            self.versions,
+            open_attempts=open_attempts,
+        )
+        for checkpoint in taken:
+            for name, rows in checkpoint.tables.items():
+                self.store.insert(name, rows)
+            if checkpoint.parent == 0:
+                self.snapshots[shard.number].clear()
+            self.snapshots[shard.number].append(checkpoint.snapshot)
+
+    def checkpoint(self, as_of_ms: int) -> None:
+        """All shards, with what goes on."""
+        for shard in self.shards.values():
+            self._step(shard, [], open_attempts=True, as_of_ms=as_of_ms)
+
+    def restart(self) -> None:
+        """Throw every shard away and restore it from its snapshots."""
+        for number in self.shards:
+            self.shards[number] = Shard.restore(number, self.settings, self.book, self.snapshots[number])
+
+    def tables(self) -> Tables:
+        """What the store holds, in the oracle's words."""
+        found = Tables()
+        stored = self.store.tables
+        for row in stored[JOB_MINUTES].values():
+            if row["quantity"]:
+                key = LedgerKey(
+                    _minute(row), row["job_id"], row["attempt"], row["node"], row["component"], row["phase"],
+                    row["sku"], _ms(row["price_effective"]), row["unit"],
+                )  # fmt: skip
+                found.ledger[key] = LedgerRow(
+                    row["quantity"], _nano(row["cost_usd"]), row["lost_quantity"], _nano(row["lost_cost_usd"])
+                )
+        for row in stored[JOB_USAGE_MINUTES].values():
+            where = (_minute(row), row["job_id"], row["attempt"])
+            so_far = found.usage.get(where, UsageRow(0, 0))
+            found.usage[where] = UsageRow(
+                so_far.sampled_gpu_s + row["sampled_gpu_s"], so_far.productive_gpu_ms + row["productive_gpu_ms"]
+            )
+        for row in stored[NODE_MINUTES].values():
+            if row["quantity"]:
+                node = NodeKey(_minute(row), row["node"], row["sku"], _ms(row["price_effective"]), row["unit"])
+                found.nodes[node] = NodeRow(row["quantity"], _nano(row["cost_usd"]))
+        for row in stored[JOBS].values():
+            found.jobs[row["job_id"]] = JobRow(
+                row["state"], row["attempts"], row["owner"] or None, row["team"] or None, row["project"] or None,
+                row["experiment"] or None, tuple(sorted(row["labels"])), row["wall_clock_ms"],
+            )  # fmt: skip
+        for row in stored[ATTEMPTS].values():
+            found.attempts[row["job_id"], row["attempt"]] = AttemptRow(row["state"], row["wall_clock_ms"])
+        letters = [
+            (self.positions[row["topic"], row["partition"], row["offset"]], str(row["reason"]))
+            for row in stored[DEAD_LETTERS].values()
+        ]
+        found.dead = sorted([*letters, *self.dead])
+        found.counts = _counts(self.shards.values(), self.others)
+        return found
+
+
+def meter(
+    lines: Sequence[Line],
+    *,
+    as_of_ms: int | None = None,
+    cuts: Sequence[int] = (),
+    restarts: Sequence[int] = (),
+    open_at: Sequence[int] = (),
+    settings: ShardSettings | None = None,
+) -> Tables:
+    """The tables that the engine makes of a log.
+
+    `cuts`: positions in `lines` at which a batch ends (and a checkpoint is taken); at those in `restarts` all
+    state is thrown away and restored from snapshots; at those in `open_at` attempts that go on are booked too.
+    """
+    machine = Meter(settings or ShardSettings(run_start_ms=FAR_FUTURE_MS - FUTURE_MS, rows_per_checkpoint=200))
+    edges = sorted({0, *(cut for cut in (*cuts, *restarts, *open_at) if 0 < cut < len(lines)), len(lines)})
+    numbered = list(enumerate(lines))
+    for begin, end in zip(edges, edges[1:], strict=False):
+        machine.feed(numbered[begin:end])
+        if end in open_at:
+            machine.checkpoint(machine.newest_ms)
+        if end in restarts:
+            machine.restart()
+    machine.checkpoint(machine.newest_ms if as_of_ms is None else as_of_ms)
+    return machine.tables()
+
+
+def _counts(shards: object, others: Books) -> Counts:
+    total = others
+    for shard in shards:  # type: ignore[attr-defined]
+        total = total.plus(shard.books)
+    assert total.balanced, total
+    return Counts(total.applied, total.duplicate, total.too_late, total.dead_lettered)
+
+
+def _minute(row: dict[str, object]) -> int:
+    return int(row["minute"].timestamp()) // 60  # type: ignore[attr-defined]
+
+
+def _ms(instant: object) -> int:
+    return round(instant.timestamp() * 1000)  # type: ignore[attr-defined]
+
+
+def _nano(usd: object) -> int:
+    return int(usd.scaleb(9))  # type: ignore[attr-defined]

@@ -93,6 +93,12 @@ def load_settings(
     return settings
 
 
+def load_origins(env: Mapping[str, str], file: Path | None = None) -> dict[tuple[str, str], str]:
+    """Return where each setting that was given comes from; what is absent has its default."""
+    given = _from_file(_config_file(env, file), []) | _from_environment(env, [])
+    return {key: each.origin for key, each in given.items()}
+
+
 def _config_file(env: Mapping[str, str], file: Path | None) -> Path | None:
     named = file or (Path(env[CONFIG_VARIABLE]) if env.get(CONFIG_VARIABLE) else None)
     if named is not None:
@@ -151,9 +157,11 @@ def _from_environment(env: Mapping[str, str], faults: list[Fault]) -> dict[tuple
             if env.get(by_file):
                 _read_secret(group, name, env, by_file, given, faults)
     prefixes = tuple(f"{ENV_PREFIX}{group.upper()}_" for group in groups())
-    for name in env:
-        if name.startswith(prefixes) and name not in known and not _ORCHESTRATOR.search(name):
-            faults.append(_unknown(name, known, "the environment"))
+    faults.extend(
+        _unknown(name, known, "the environment")
+        for name in env
+        if name.startswith(prefixes) and name not in known and not _ORCHESTRATOR.search(name)
+    )
     return given
 
 
@@ -220,40 +228,40 @@ def _cross_checks(
     settings: Settings, given: Mapping[tuple[str, str], _Given], faulty: set[str]
 ) -> Iterator[Fault]:
     """Yield what is wrong between settings that are right one by one."""
-
-    def fault(setting: str, expected: str) -> Iterator[Fault]:
+    for setting, expected in (*_timing_faults(settings), *_access_faults(settings)):
         if setting in faulty:
-            return
+            continue
         group, _, name = setting.partition(".")
         value = getattr(getattr(settings, group), name)
         origin = given[(group, name)].origin if (group, name) in given else "the default"
         yield Fault(setting, _HIDDEN if isinstance(value, SecretStr) else redact(value), expected, origin)
 
+
+def _timing_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     kafka, meter = settings.kafka, settings.meter
     if kafka.heartbeat_interval_ms * 3 > kafka.session_timeout_ms:
-        yield from fault(
-            "kafka.heartbeat_interval_ms", "expected at most a third of kafka.session_timeout_ms"
-        )
+        yield "kafka.heartbeat_interval_ms", "expected at most a third of kafka.session_timeout_ms"
     if kafka.fetch_max_wait_ms >= kafka.session_timeout_ms:
-        yield from fault("kafka.fetch_max_wait_ms", "expected less than kafka.session_timeout_ms")
+        yield "kafka.fetch_max_wait_ms", "expected less than kafka.session_timeout_ms"
+    if meter.late_horizon_ms > meter.job_horizon_ms:
+        yield "meter.late_horizon_ms", "expected at most meter.job_horizon_ms"
+
+
+def _access_faults(settings: Settings) -> Iterator[tuple[str, str]]:
+    kafka, clickhouse = settings.kafka, settings.clickhouse
     sasl = kafka.security_protocol.startswith("SASL_")
     if sasl and kafka.sasl_mechanism is None:
-        yield from fault("kafka.sasl_mechanism", f"expected one with {kafka.security_protocol}")
+        yield "kafka.sasl_mechanism", f"expected one with {kafka.security_protocol}"
     if not sasl and kafka.sasl_mechanism is not None:
-        yield from fault(
-            "kafka.security_protocol", "expected SASL_SSL or SASL_PLAINTEXT with kafka.sasl_mechanism"
-        )
-    if kafka.sasl_mechanism is not None:
-        if kafka.sasl_username is None:
-            yield from fault("kafka.sasl_username", "expected a name with kafka.sasl_mechanism")
-        if kafka.sasl_password is None:
-            yield from fault("kafka.sasl_password", "expected a password with kafka.sasl_mechanism")
+        yield "kafka.security_protocol", "expected SASL_SSL or SASL_PLAINTEXT with kafka.sasl_mechanism"
+    if kafka.sasl_mechanism is not None and kafka.sasl_username is None:
+        yield "kafka.sasl_username", "expected a name with kafka.sasl_mechanism"
+    if kafka.sasl_mechanism is not None and kafka.sasl_password is None:
+        yield "kafka.sasl_password", "expected a password with kafka.sasl_mechanism"
     if kafka.ssl_ca_location is not None and not kafka.ssl_ca_location.is_file():
-        yield from fault("kafka.ssl_ca_location", "expected a readable file")
-    if settings.clickhouse.data_dir is not None and settings.clickhouse.cluster is not None:
-        yield from fault("clickhouse.cluster", "expected none with clickhouse.data_dir, which is one process")
-    if meter.late_horizon_ms > meter.job_horizon_ms:
-        yield from fault("meter.late_horizon_ms", "expected at most meter.job_horizon_ms")
+        yield "kafka.ssl_ca_location", "expected a readable file"
+    if clickhouse.data_dir is not None and clickhouse.cluster is not None:
+        yield "clickhouse.cluster", "expected none with clickhouse.data_dir, which is one process"
 
 
 def _all_fields() -> Iterator[tuple[str, str, FieldInfo]]:

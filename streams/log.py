@@ -81,3 +81,12 @@ def configure_logging(
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
+
+
+def silence_logging() -> None:
+    """Show no lines at all: a short command says itself, in one line, what went wrong."""
+    root = logging.getLogger()
+    root.handlers = [logging.NullHandler()]
+    structlog.configure(
+        processors=[structlog.stdlib.render_to_log_kwargs], logger_factory=structlog.stdlib.LoggerFactory()
+    )

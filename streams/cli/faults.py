@@ -1,0 +1,71 @@
+"""The one place where a fault becomes a line on stderr and an exit code.
+
+It must not let a traceback out, unless TRAINFARE_DEBUG=1 asks for it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+
+import typer
+
+from sinks.errors import QueryRefused, SinkError, StoreMismatch
+from streams.config_load import SettingsError
+from streams.errors import TrainfareError, WrongUseError
+
+DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+DEBUG_VARIABLE = "TRAINFARE_DEBUG"
+
+
+def guarded(command: Callable[[], int | None]) -> int:
+    """Run the command and return its exit code; whatever it raises is said in one line."""
+    try:
+        return command() or DONE
+    except typer.Exit as leave:
+        return leave.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        _say("stopped")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has what it wanted; nobody is left to be told.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except Exception as fault:  # noqa: BLE001  # the last door: everything else would be a traceback
+        if os.environ.get(DEBUG_VARIABLE) == "1":
+            traceback.print_exc()
+        code, lines = described(fault)
+        for line in lines:
+            _say(line)
+        return code
+
+
+def described(fault: Exception) -> tuple[int, list[str]]:
+    """Return the exit code of a fault, and what to say."""
+    if isinstance(fault, SettingsError):
+        return WRONG_USE, [str(each) for each in fault.faults]
+    if isinstance(fault, (WrongUseError, StoreMismatch, QueryRefused)):
+        return WRONG_USE, [str(fault)]
+    if isinstance(fault, (TrainfareError, SinkError)):
+        return FAILED, [str(fault)]
+    if isinstance(fault, typer.TyperException):
+        return _of_typer(fault)
+    if isinstance(fault, OSError) and fault.filename is not None:
+        return FAILED, [f"{fault.filename}: {fault.strerror}"]
+    return FAILED, [f"internal fault: {type(fault).__name__}: {fault}; {DEBUG_VARIABLE}=1 shows where"]
+
+
+def _of_typer(fault: typer.TyperException) -> tuple[int, list[str]]:
+    """Unknown commands, options and values that are not allowed."""
+    context = getattr(fault, "ctx", None)
+    path = context.command_path if context is not None else "trainfare"
+    message = str(getattr(fault, "format_message", fault.__str__)())
+    code = getattr(fault, "exit_code", WRONG_USE)
+    return code, [f"{message.rstrip('.')}; see `{path} --help`"]
+
+
+def _say(line: str) -> None:
+    one_line = " ".join(line.split())
+    sys.stderr.write(f"trainfare: {one_line}\n")

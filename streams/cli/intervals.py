@@ -1,0 +1,134 @@
+"""Ledger rows of one job to intervals: runs of minutes in which the same thing happened, and the rule behind each.
+
+Pure; it must not compute a cost again, only add up what the ledger says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+MINUTE = timedelta(minutes=1)
+_KEY = ("attempt", "node", "component", "phase", "sku", "price_effective", "price_usd", "unit")
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """What a span of time cost, and why."""
+
+    begin: datetime
+    end: datetime
+    attempt: int
+    node: str
+    component: str
+    phase: str
+    quantity: int
+    unit: str
+    price_usd: Decimal
+    per: str
+    sku: str
+    revision: datetime
+    cost_usd: Decimal
+    lost_cost_usd: Decimal
+    rule: str
+
+
+def merged(rows: Iterable[Mapping[str, object]], *, by_minute: bool = False) -> list[Interval]:
+    """Return intervals in order of time.
+
+    Consecutive minutes are one interval while their key and quantity are equal: a change of GPUs, price, phase
+    or node begins a new line, and so does a minute that is paid only in part.
+    """
+    lines: dict[tuple[object, ...], list[Mapping[str, object]]] = {}
+    for row in rows:
+        lines.setdefault(tuple(row[name] for name in _KEY), []).append(row)
+    found: list[Interval] = []
+    for line in lines.values():
+        ordered = sorted(line, key=_minute)
+        found.extend(_interval(run) for run in _runs(ordered, by_minute=by_minute))
+    return sorted(
+        found, key=lambda each: (each.begin, each.attempt, each.component, each.node, each.phase, each.sku)
+    )
+
+
+def total_usd(intervals: Iterable[Interval]) -> Decimal:
+    """Return the exact sum."""
+    return sum((each.cost_usd for each in intervals), Decimal(0))
+
+
+def _minute(row: Mapping[str, object]) -> datetime:
+    minute = row["minute"]
+    assert isinstance(minute, datetime)  # the ledger's type
+    return minute
+
+
+def _runs(rows: list[Mapping[str, object]], *, by_minute: bool) -> Iterator[list[Mapping[str, object]]]:
+    run: list[Mapping[str, object]] = []
+    for row in rows:
+        if run and (
+            by_minute or _minute(row) - _minute(run[-1]) != MINUTE or row["quantity"] != run[-1]["quantity"]
+        ):
+            yield run
+            run = []
+        run.append(row)
+    if run:
+        yield run
+
+
+def _interval(run: list[Mapping[str, object]]) -> Interval:
+    first = run[0]
+    revision = first["price_effective"]
+    assert isinstance(revision, datetime)  # the ledger's type
+    return Interval(
+        begin=_minute(first),
+        end=_minute(run[-1]) + MINUTE,
+        attempt=int(str(first["attempt"])),
+        node=str(first["node"]),
+        component=str(first["component"]),
+        phase=str(first["phase"]),
+        quantity=sum(int(str(row["quantity"])) for row in run),
+        unit=str(first["unit"]),
+        price_usd=Decimal(str(first["price_usd"])),
+        per=_per(first),
+        sku=str(first["sku"]),
+        revision=revision,
+        cost_usd=sum((Decimal(str(row["cost_usd"])) for row in run), Decimal(0)),
+        lost_cost_usd=sum((Decimal(str(row["lost_cost_usd"])) for row in run), Decimal(0)),
+        rule=_rule(first),
+    )
+
+
+def _per(row: Mapping[str, object]) -> str:
+    gpus = int(str(row.get("gpus") or 0))
+    return (
+        f"{row.get('per') or ''}/{gpus}"
+        if row.get("per") == "instance_hour" and gpus
+        else str(row.get("per") or "")
+    )
+
+
+def _rule(row: Mapping[str, object]) -> str:
+    """Say how the quantity came about, and why this price."""
+    return f"{_quantity_rule(str(row['unit']), str(row['phase']))}; {_price_rule(row)}"
+
+
+def _quantity_rule(unit: str, phase: str) -> str:
+    if phase == "metered":
+        return "sampled seconds, no lifecycle event"
+    if unit in ("bytes", "requests"):
+        return "amount spread over its interval"
+    if unit == "mib_ms":
+        return "stored size x time"
+    what = {"gpu_milli_ms": "GPUs", "instance_milli_ms": "instances", "cpu_milli_ms": "CPUs", "ms": "attempt"}
+    return f"{what.get(unit, 'memory')} held while {phase}"
+
+
+def _price_rule(row: Mapping[str, object]) -> str:
+    if not row["sku"]:
+        return "unpriced: no price matches"
+    match = row.get("match")
+    if isinstance(match, Mapping) and match:
+        return "price matches " + ", ".join(f"{key}={value}" for key, value in sorted(match.items()))
+    return "price for any"

@@ -1,0 +1,110 @@
+"""`trainfare jobs` and `trainfare job ID`: what jobs cost, and where one job's money went.
+
+It must not add up costs in floats: sums are ClickHouse's, over decimals.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from streams.cli.options import DataOption, settings_for
+from streams.cli.output import Format, FormatOption, Grid, to_json, usd, write
+from streams.cli.reading import Reader, reader
+from streams.errors import TrainfareError
+
+_COSTS = """
+SELECT job_id, owner, team, project, state, attempts, toDecimal64(gpu_s / 3600, 3) AS gpu_h,
+       toDecimal64(wall_clock_s / 3600, 3) AS wall_clock_h, cost_usd, lost_cost_usd
+FROM job_costs
+WHERE ({state:String} = '' OR state = {state:String})
+  AND ({owner:String} = '' OR owner = {owner:String})
+  AND ({team:String} = '' OR team = {team:String})
+ORDER BY cost_usd DESC, job_id
+LIMIT {limit:UInt32}
+"""
+_ONE = "SELECT * FROM job_costs WHERE job_id = {job:String}"
+_ATTEMPTS = """
+SELECT attempt, state, reason, started, ended, gpu_count, cloud, region, gpu_type, purchase,
+       toDecimal64(wall_clock_ms / 3600000, 3) AS wall_clock_h
+FROM attempts FINAL WHERE job_id = {job:String} ORDER BY attempt
+"""
+_PHASES = """
+SELECT attempt, phase, component, sku, unit, sum(quantity) AS quantity, sum(cost_usd) AS cost_usd,
+       sum(lost_cost_usd) AS lost_cost_usd
+FROM ledger WHERE job_id = {job:String}
+GROUP BY attempt, phase, component, sku, unit ORDER BY attempt, component, phase, sku, unit
+"""
+_COMPONENTS = ("gpu", "compute", "network", "storage", "license", "labor", "overhead")
+_MONEY = frozenset({"cost_usd", "lost_cost_usd"})
+
+
+def jobs(
+    data: DataOption = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many at most.")] = 50,
+    state: Annotated[str, typer.Option(help="Only jobs in this state, e.g. running.")] = "",
+    owner: Annotated[str, typer.Option(help="Only this owner's.")] = "",
+    team: Annotated[str, typer.Option(help="Only this team's.")] = "",
+    form: FormatOption = Format.table,
+) -> None:
+    """List jobs, the dearest first."""
+    with reader(settings_for(data).clickhouse) as store:
+        answer = store.ask(_COSTS, limit=limit, state=state, owner=owner, team=team)
+        write(_shown(Grid(answer.names, list(answer.rows())), form), form)
+
+
+def job(
+    job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.")],
+    data: DataOption = None,
+    form: FormatOption = Format.table,
+) -> None:
+    """Show one job: attempts, phases, cost by component, what was lost."""
+    with reader(settings_for(data).clickhouse) as store:
+        costs = costs_of(store, job_id)
+        attempts = store.ask(_ATTEMPTS, job=job_id)
+        phases = store.ask(_PHASES, job=job_id)
+    spent = Grid(phases.names, list(phases.rows()))
+    tried = Grid(attempts.names, list(attempts.rows()))
+    if form is Format.json:
+        sys.stdout.write(
+            to_json({**costs, "by_attempt": tried.records(), "by_phase": spent.records()}) + "\n"
+        )
+    elif form is Format.csv:
+        write(spent, form)
+    else:
+        _show(costs, tried, spent)
+
+
+def costs_of(store: Reader, job_id: str) -> dict[str, object]:
+    """Return the job's row of `job_costs`."""
+    found = store.records(_ONE, job=job_id)
+    if not found:
+        raise TrainfareError(f"job {job_id!r}: not in this store; `trainfare jobs` lists what is")
+    return found[0]
+
+
+def _show(costs: dict[str, object], attempts: Grid, phases: Grid) -> None:
+    """Write the page of one job, for a person."""
+    names = ("job_id", "owner", "team", "project", "experiment", "state", "attempts", "wall_clock_s", "gpu_s")
+    facts = [(name, costs[name]) for name in names if costs.get(name) not in (None, "")]
+    write(Grid(("", ""), facts), Format.table)
+    parts = [(name, usd(costs[f"{name}_cost_usd"])) for name in _COMPONENTS if costs[f"{name}_cost_usd"]]
+    totals = [("total", usd(costs["cost_usd"])), ("of it lost", usd(costs["lost_cost_usd"]))]
+    for title, grid in (
+        ("Cost by component (USD)", Grid(("component", "usd"), [*parts, *totals])),
+        ("Attempts", attempts),
+        ("Cost by phase", _shown(phases, Format.table)),
+    ):
+        sys.stdout.write(f"\n{title}\n")
+        write(grid, Format.table)
+
+
+def _shown(grid: Grid, form: Format) -> Grid:
+    """Round dollars where a person reads them; programs get every digit."""
+    if form is not Format.table:
+        return grid
+    money = {at for at, name in enumerate(grid.columns) if name in _MONEY}
+    rows = [[usd(cell) if at in money else cell for at, cell in enumerate(row)] for row in grid.rows]
+    return Grid(grid.columns, rows)

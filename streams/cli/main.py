@@ -1,0 +1,103 @@
+"""The command `trainfare`: every verb, and the example its --help ends with.
+
+It must not do work itself, nor import what only one verb needs: `trainfare --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
+
+import typer
+
+from streams.cli import explain, jobs, prices, publish, query, replay, setup, worker
+from streams.cli.faults import DEBUG_VARIABLE, WRONG_USE, guarded
+from streams.log import silence_logging
+
+Command = Callable[..., None]
+
+COMMANDS: tuple[tuple[str, Command, str], ...] = (
+    ("replay", replay.replay, "trainfare replay examples/helios-500.jsonl.gz --data ./meter"),
+    ("worker", worker.worker, "TRAINFARE_KAFKA_BOOTSTRAP_SERVERS=kafka:9092 trainfare worker"),
+    (
+        "sql",
+        query.sql,
+        'trainfare sql "SELECT team, sum(cost_usd) FROM job_costs GROUP BY team" --data ./meter',
+    ),
+    ("jobs", jobs.jobs, "trainfare jobs --data ./meter --state running --limit 10"),
+    ("job", jobs.job, "trainfare job train-7b --data ./meter"),
+    ("explain", explain.explain, "trainfare explain train-7b --data ./meter --format csv"),
+    ("publish", publish.publish, "trainfare publish events.jsonl.gz"),
+)
+GROUPS: tuple[tuple[str, str, tuple[tuple[str, Command, str], ...]], ...] = (
+    ("prices", "What things cost.", (("load", prices.load, "trainfare prices load prices.csv"),)),
+    ("config", "The settings.", (("check", setup.check, "trainfare config check --format json"),)),
+    ("topics", "The topics on Kafka.", (("create", setup.create, "trainfare topics create"),)),
+)
+
+
+def _typer(help_text: str) -> typer.Typer:
+    return typer.Typer(
+        help=help_text,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+def build() -> typer.Typer:
+    """Return the command with all its verbs."""
+    app = _typer("The taxi meter for ML training: what every job costs, exactly, in seconds.")
+    app.callback(invoke_without_command=True)(_root)
+    for name, command, example in COMMANDS:
+        app.command(name, epilog=f"Example: {example}")(command)
+    for group, help_text, verbs in GROUPS:
+        inner = _typer(help_text)
+        inner.callback(invoke_without_command=True)(_group)
+        for name, command, example in verbs:
+            inner.command(name, epilog=f"Example: {example}")(command)
+        app.add_typer(inner, name=group)
+    return app
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        try:
+            number = version("trainfare")
+        except PackageNotFoundError:
+            number = "unknown (run from a checkout that is not installed)"
+        sys.stdout.write(f"trainfare {number}\n")
+        raise typer.Exit
+
+
+def _root(
+    context: typer.Context,
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Say what there is where no verb was given."""
+    _group(context)
+
+
+def _group(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        sys.stderr.write(context.get_help() + "\n")
+        raise typer.Exit(WRONG_USE)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave the process with its exit code."""
+    app = build()
+    if os.environ.get(DEBUG_VARIABLE) != "1":
+        silence_logging()  # worker and replay set up their own
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(guarded(lambda: app(given, prog_name="trainfare", standalone_mode=False)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""What several commands share: the settings from where the user gave them, and common options.
+
+It must not be imported below the command; nobody else reads the environment.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streams.config import Settings
+from streams.config_load import load_settings
+
+DataOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="Directory of the embedded ClickHouse; without it, the configured server.",
+    ),
+]
+
+
+def settings_for(data: Path | None = None, **overrides: object) -> Settings:
+    """Return the settings of the environment, with what the command line says on top (`meter__as_of_ms=...`)."""
+    given = {name.replace("__", ".", 1): value for name, value in overrides.items()}
+    return load_settings(os.environ, overrides={"clickhouse.data_dir": data, **given})

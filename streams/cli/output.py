@@ -1,0 +1,136 @@
+"""Rows to a person or a program: rich tables on a terminal, plain text, JSON or CSV where asked or piped.
+
+It must not round what a program reads: JSON and CSV carry every digit, money as decimal strings.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated, TextIO
+
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+
+class Format(StrEnum):
+    """How rows are written."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+
+
+FormatOption = Annotated[
+    Format, typer.Option("--format", "-f", help="table (plain text where piped), json or csv.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Named columns and their rows."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[object]]
+
+    def records(self) -> list[dict[str, object]]:
+        """Return each row as an object."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+def usd(value: object) -> str:
+    """Return dollars for people: cents, or four places below a dollar."""
+    amount = Decimal(str(value))
+    return f"{amount:,.2f}" if abs(amount) >= 1 or amount == 0 else f"{amount:.4f}"
+
+
+def plain(value: object) -> str:
+    """Return a cell's exact value as text; nothing and NULL are empty."""
+    if value is None:
+        return ""
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, datetime):
+        return stamp(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={each}" for key, each in sorted(value.items()))
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return str(value)
+
+
+def stamp(at: datetime) -> str:
+    """Return a UTC instant, with milliseconds only where it has some."""
+    return at.strftime("%Y-%m-%d %H:%M:%S") + (f".{at.microsecond // 1000:03d}" if at.microsecond else "")
+
+
+def to_json(value: object) -> str:
+    """Return JSON; money is a decimal string, instants are ISO 8601 in UTC."""
+    options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS | orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
+    return orjson.dumps(value, default=plain, option=options).decode()
+
+
+def write(grid: Grid, form: Format, stream: TextIO | None = None) -> None:
+    """Write rows in the form asked for."""
+    out = sys.stdout if stream is None else stream
+    if form is Format.json:
+        out.write(to_json(grid.records()) + "\n")
+    elif form is Format.csv:
+        out.write(_csv(grid))
+    elif out.isatty():
+        _rich(grid, out)
+    else:
+        out.write(_aligned(grid))
+
+
+def _csv(grid: Grid) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(grid.columns)
+    writer.writerows([plain(cell) for cell in row] for row in grid.rows)
+    return text.getvalue()
+
+
+def _numeric(grid: Grid) -> list[bool]:
+    return [
+        bool(grid.rows) and all(_is_number(row[at]) for row in grid.rows) for at in range(len(grid.columns))
+    ]
+
+
+def _is_number(cell: object) -> bool:
+    if isinstance(cell, str):
+        return cell.replace(",", "").replace(".", "").lstrip("-").isdecimal() or not cell
+    return isinstance(cell, (int, float, Decimal)) or cell is None
+
+
+def _rich(grid: Grid, out: TextIO) -> None:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name, right in zip(grid.columns, _numeric(grid), strict=True):
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    for row in grid.rows:
+        table.add_row(*(Text(plain(cell)) for cell in row))  # Text: brackets in data are no markup
+    Console(file=out).print(table)
+
+
+def _aligned(grid: Grid) -> str:
+    """Return columns of spaces, for logs and pipes."""
+    cells = [list(grid.columns), *([plain(cell) for cell in row] for row in grid.rows)]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(grid.columns))]
+    right = _numeric(grid)
+    lines = (
+        "  ".join(
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(row, widths, right, strict=True)
+        ).rstrip()
+        for row in cells
+    )
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,117 @@
+"""Price records from a file: JSON lines, a JSON array, or CSV; each checked as the meter will check it.
+
+It must not publish: a file is taken whole, or refused with the line and the field of its first fault.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from schemas.decode import decode
+from schemas.events import PriceEvent
+from schemas.invalid import Invalid
+from streams.cli.files import whole
+from streams.errors import WrongUseError
+from streams.topics import Topic
+
+AHEAD_MS: Final = 300_000
+_INTEGERS: Final = ("effective_ms", "gpus", "time_ms")
+_SOURCE: Final = "trainfare prices load"
+
+
+class PriceRecord(NamedTuple):
+    """One valid price, as it is published."""
+
+    line: int
+    key: bytes
+    value: bytes
+
+
+def price_records(path: Path, now_ms: int) -> list[PriceRecord]:
+    """Return the file's records; `id`, `source` and `time_ms` are made where a record names none."""
+    found: list[PriceRecord] = []
+    for line, record in _objects(path):
+        sku, effective_ms = record.get("sku"), record.get("effective_ms")
+        complete = {"id": f"{sku}@{effective_ms}", "source": _SOURCE, "time_ms": now_ms, **record}
+        value = msgspec.json.encode(complete)
+        event = decode(Topic.PRICES, value, (), now_ms + AHEAD_MS)
+        if isinstance(event, Invalid):
+            raise WrongUseError(f"{path} line {line}: {event.detail}; nothing was published")
+        assert isinstance(event, PriceEvent)  # the topic says so
+        found.append(PriceRecord(line, f"{event.sku}@{event.effective_ms}".encode(), value))
+    if not found:
+        raise WrongUseError(
+            f"{path}: no price records; expected JSON lines, a JSON array or CSV with a header"
+        )
+    return found
+
+
+def _objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+    """Yield records with the number of the line on which each begins."""
+    content = whole(path)
+    suffixes = [suffix for suffix in path.suffixes if suffix not in (".gz", ".zst")]
+    if suffixes and suffixes[-1].lower() == ".csv":
+        yield from _of_csv(path, content)
+    elif content.lstrip()[:1] == b"[":
+        yield from _of_array(path, content)
+    else:
+        for number, text in enumerate(content.split(b"\n"), start=1):
+            if text.strip():
+                yield number, _object(path, number, text)
+
+
+def _of_array(path: Path, content: bytes) -> Iterator[tuple[int, dict[str, object]]]:
+    try:
+        elements = msgspec.json.decode(content, type=list[msgspec.Raw])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as fault:
+        raise WrongUseError(f"{path}: not a JSON array: {fault}") from None
+    position = 0
+    for element in elements:
+        text = bytes(element)
+        position = content.index(text, position)
+        yield (
+            content.count(b"\n", 0, position) + 1,
+            _object(path, content.count(b"\n", 0, position) + 1, text),
+        )
+        position += len(text)
+
+
+def _of_csv(path: Path, content: bytes) -> Iterator[tuple[int, dict[str, object]]]:
+    try:
+        reader = csv.DictReader(io.StringIO(content.decode("utf-8-sig")), strict=True)
+        for row in reader:
+            record: dict[str, object] = {}
+            for name, cell in row.items():
+                if name is None or isinstance(cell, list):
+                    raise WrongUseError(f"{path} line {reader.line_num}: more cells than the header names")
+                if cell:
+                    record[name.strip()] = _cell(name.strip(), cell.strip())
+            yield reader.line_num, record
+    except (csv.Error, UnicodeDecodeError) as fault:
+        raise WrongUseError(f"{path}: not CSV in UTF-8: {fault}") from None
+
+
+def _cell(name: str, text: str) -> object:
+    if name in _INTEGERS and text.lstrip("-").isdecimal():
+        return int(text)
+    return text
+
+
+def _object(path: Path, line: int, text: bytes) -> dict[str, object]:
+    """Return a record; a line of a file for `publish` is taken too."""
+    try:
+        record = msgspec.json.decode(text, type=dict[str, object])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as fault:
+        raise WrongUseError(f"{path} line {line}: not a JSON object: {fault}") from None
+    value = record.get("value")
+    if "topic" in record and isinstance(value, dict):
+        if not str(record["topic"]).endswith(Topic.PRICES):
+            raise WrongUseError(f"{path} line {line}: topic {record['topic']!r}, expected prices")
+        return {str(name): each for name, each in value.items()}
+    return record

@@ -1,0 +1,74 @@
+"""`trainfare publish FILE`: events from JSONL to Kafka, keyed and partitioned as the contract says.
+
+It must not validate events: the meter does, and stores what it refuses. Only a line that is no event is refused here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import msgspec
+import typer
+
+from streams.cli.files import must_exist, numbered_lines
+from streams.cli.keys import key_of
+from streams.cli.options import settings_for
+from streams.cli.progress import progress
+from streams.errors import WrongUseError
+from streams.topics import Topic, short_name
+
+
+class _Line(msgspec.Struct):
+    """One line of a file of events; the value's bytes go on as they are."""
+
+    topic: str
+    value: msgspec.Raw
+    headers: dict[str, str] | None = None
+
+
+class _Outgoing(NamedTuple):
+    topic: Topic
+    key: bytes
+    value: bytes | None
+    headers: list[tuple[str, bytes]]
+
+
+_decoder = msgspec.json.Decoder(_Line)
+
+
+def publish(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="JSONL, optionally .gz or .zst.")],
+) -> None:
+    """Publish events from JSONL files to Kafka: one {"topic": "jobs", "value": {...}} a line."""
+    settings = settings_for()
+    must_exist(files)
+    prefix = settings.kafka.topic_prefix
+    # Two passes: nothing is sent of files of which a part cannot be.
+    total = sum(1 for file in files for _ in outgoing(file, prefix))
+    from streams.cli.producer import LogProducer  # loads Kafka clients; not needed to refuse a file
+
+    with LogProducer(settings.kafka) as producer, progress("publishing", total) as advance:
+        for file in files:
+            for event in outgoing(file, prefix):
+                producer.send(*event)
+                advance(1)
+    sys.stdout.write(f"{producer.acknowledged} events acknowledged by {settings.kafka.bootstrap_servers}\n")
+
+
+def outgoing(file: Path, prefix: str) -> Iterator[_Outgoing]:
+    """Yield what each line of the file becomes on Kafka."""
+    for number, text in numbered_lines(file):
+        try:
+            line = _decoder.decode(text)
+            topic = Topic(short_name(line.topic, prefix))
+        except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
+            raise WrongUseError(
+                f'{file} line {number}: {fault}; expected {{"topic": "jobs", "value": {{...}}}} '
+                f"with a topic of {', '.join(Topic)}"
+            ) from None
+        value = bytes(line.value)
+        headers = [(name, each.encode()) for name, each in (line.headers or {}).items()]
+        yield _Outgoing(topic, key_of(topic, value), None if value == b"null" else value, headers)

@@ -1,0 +1,87 @@
+"""`trainfare replay FILE...`: files through the whole pipeline, with everything embedded, until all is stored.
+
+It must not meter by itself; it starts the embedded meter and shows its books.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streams.cli.files import must_exist
+from streams.cli.options import settings_for
+from streams.cli.output import Format, Grid, to_json, write
+from streams.cli.progress import progress
+from streams.config import LogSettings
+from streams.errors import TrainfareError
+from streams.log import configure_logging
+
+if TYPE_CHECKING:
+    from streams.embedded.replay import ReplayResult
+
+
+def replay(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="JSONL in log order, optionally .gz or .zst.")
+    ],
+    data: Annotated[
+        Path, typer.Option("--data", metavar="DIR", help="Where the ledger is kept; made if missing.")
+    ],
+    as_of: Annotated[
+        int | None,
+        typer.Option(
+            "--as-of", metavar="MS", min=0, help="Pay unfinished jobs up to here (ms since 1970 UTC)."
+        ),
+    ] = None,
+    append: Annotated[bool, typer.Option("--append", help="Add other files to a directory in use.")] = False,
+    partitions: Annotated[
+        int | None, typer.Option(min=1, max=4096, help="Shards; the result does not depend on it.")
+    ] = None,
+    form: Annotated[
+        Format | None, typer.Option("--format", "-f", help="table on a terminal, else json.")
+    ] = None,
+) -> None:
+    """Meter the events of files; the same files again resume and change nothing."""
+    settings = settings_for(data, meter__as_of_ms=as_of, kafka__partitions=partitions)
+    must_exist(files)
+    configure_logging(_quieter(settings.log))
+    from streams.embedded.replay import run_replay  # loads Kafka, ClickHouse and the kernels
+
+    with progress("metering", None) as advance:
+        result = run_replay(files, data, as_of, append, settings, advance)
+    _show(result, form or (Format.table if sys.stdout.isatty() else Format.json))
+    if not result.balanced:
+        raise TrainfareError(
+            f"the books of {data} do not balance: {result.records_in} records in, but {result.applied} applied + "
+            f"{result.duplicate} duplicate + {result.too_late} too late + {result.dead_lettered} dead-lettered"
+        )
+
+
+def _quieter(log: LogSettings) -> LogSettings:
+    """The progress bar tells what `info` lines would."""
+    return log.model_copy(update={"level": "warning"}) if log.level == "info" else log
+
+
+def _show(result: ReplayResult, form: Format) -> None:
+    summary = {
+        "records_in": result.records_in,
+        "applied": result.applied,
+        "duplicate": result.duplicate,
+        "too_late": result.too_late,
+        "dead_lettered": result.dead_lettered,
+        "jobs": result.jobs,
+        "gpu_hours": result.gpu_hours,
+        "usd": result.usd,
+        "seconds": result.seconds,
+        "balanced": result.balanced,
+    }
+    if form is Format.json:
+        sys.stdout.write(to_json(summary) + "\n")
+    elif form is Format.csv:
+        write(Grid(tuple(summary), [tuple(summary.values())]), form)
+    else:
+        labels = {"usd": "dollars", "balanced": "books balance"}
+        write(Grid(("", ""), [(labels.get(k, k.replace("_", " ")), v) for k, v in summary.items()]), form)

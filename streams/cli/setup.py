@@ -1,0 +1,40 @@
+"""`trainfare config check` and `trainfare topics create`: what must be right before a worker starts.
+
+It must not change a setting or a topic that exists.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pydantic import SecretStr
+
+from streams.cli.options import settings_for
+from streams.cli.output import Format, FormatOption, Grid, write
+from streams.config_load import groups, load_origins, load_settings
+
+
+def check(form: FormatOption = Format.table) -> None:
+    """Show every setting with its value and origin, or every fault at once."""
+    settings = load_settings(os.environ)
+    origins = load_origins(os.environ)
+    rows = []
+    for group, model in groups().items():
+        for name in model.model_fields:
+            value = getattr(getattr(settings, group), name)
+            secret = isinstance(value, SecretStr) and value.get_secret_value() != ""
+            shown = "***" if secret else "" if value is None or isinstance(value, SecretStr) else str(value)
+            rows.append((f"{group}.{name}", shown, origins.get((group, name), "default")))
+    write(Grid(("setting", "value", "from"), rows), form)
+
+
+def create() -> None:
+    """Create the missing topics with the right partitions, compaction and timestamps; check those that exist."""
+    settings = settings_for()
+    from streams.transport.admin import connect, create_topics  # loads Kafka clients
+
+    made = create_topics(settings.kafka, connect(settings.kafka))
+    where = settings.kafka.bootstrap_servers
+    text = "created " + ", ".join(made) if made else "all topics exist, as they must be"
+    sys.stdout.write(f"{where}: {text}\n")

@@ -1,0 +1,67 @@
+"""The hand-written pages keep up with the code: links, reasons, metrics, settings, figures of the example."""
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from schemas.reasons import Reason
+from streams.metrics import METRICS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "examples").glob("*.md")),
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_to_a_file(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
+    local = [target for target in targets if "://" not in target]
+    assert [target for target in local if not (page.parent / target).exists()] == []
+
+
+def test_every_decision_is_listed() -> None:
+    folder = ROOT / "docs" / "decisions"
+    listed = set(re.findall(r"\((\d{4}-[\w-]+\.md)\)", (folder / "README.md").read_text()))
+    assert listed == {page.name for page in folder.glob("0*.md")}
+
+
+def test_the_runbook_names_every_reason_of_a_dead_letter() -> None:
+    section = _operations().partition("## Dead letters")[2].partition("\n## ")[0]
+    assert {reason.value for reason in Reason} - set(re.findall(r"`(\w+)`", section)) == set()
+
+
+def test_the_runbook_names_only_metrics_that_exist() -> None:
+    named = set(re.findall(r"trainfare_[a-z_]+", _operations()))
+    assert named
+    assert named <= {metric.name for metric in METRICS}
+
+
+def test_the_runbook_names_only_settings_that_exist() -> None:
+    settings = (ROOT / "docs" / "settings.md").read_text()
+    named = re.findall(r"`(?:kafka|clickhouse|meter)\.(\w+)`", _operations())
+    assert named
+    assert [name for name in named if f"| `{name}` |" not in settings] == []
+
+
+def test_the_figures_of_the_example_are_those_of_the_file() -> None:
+    page = (ROOT / "examples" / "README.md").read_text()
+    lines = gzip.decompress((ROOT / "examples" / "helios-500.jsonl.gz").read_bytes()).splitlines()
+    events = [json.loads(line)["value"] for line in lines if b'"topic":"jobs"' in line]
+    gpus = [event["gpu_count"] for event in events if event["type"] == "started"]
+    ends = [event["type"] for event in events]
+    said = re.sub(r"\s+", " ", page)
+    assert f"{len(lines):,} lines" in said
+    assert f"{gpus.count(0)} of the {len(gpus)} jobs have no GPU" in said
+    assert f"{sum(count > 1 for count in gpus)} have more than one, the largest has {max(gpus)}" in said
+    completed, cancelled, failed = (ends.count(kind) for kind in ("completed", "cancelled", "failed"))
+    assert f"{completed} completed, {cancelled} were cancelled, {failed} failed" in said
+
+
+def _operations() -> str:
+    return (ROOT / "docs" / "operations.md").read_text()

@@ -1,0 +1,211 @@
+"""ClickHouse's HTTP protocol, as far as clickhouse-connect speaks it, in front of chDB: a server for tests.
+
+`python -m tests.store_front --data DIR --port N` lets several processes share one store, and fails on command:
+`POST /fault?kind=...&times=N`. It must not be used outside tests: it asks for no password.
+"""
+
+import argparse
+import json
+import os
+import re
+import socket
+import struct
+import tempfile
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final, Literal
+from urllib.parse import parse_qsl, urlsplit
+
+import chdb
+
+from sinks.clickhouse import lock
+from sinks.clickhouse.target import Embedded
+
+Fault = Literal["unavailable", "slow", "reset_before", "reset_after", "unavailable_after"]
+
+# Parameters that a server takes for itself and does not pass to the engine as settings.
+_TRANSPORT: Final = frozenset(
+    "query database buffer_size session_id session_timeout session_check query_id quota_key compress decompress "
+    "wait_end_of_query client_protocol_version role send_progress_in_http_headers enable_http_compression "
+    "http_headers_progress_interval_ms user password default_format".split()
+)
+_NAME: Final = re.compile(r"[A-Za-z_]\w*")
+_INSERT: Final = re.compile(rb"\s*INSERT\s+INTO\s+(?P<table>.+?)\s+FORMAT\s+(?P<format>\w+)\s*", re.I | re.S)
+_FORMAT: Final = re.compile(r"\bFORMAT\s+(\w+)\s*;?\s*$", re.IGNORECASE)
+_CODE: Final = re.compile(r"Code: (\d+)")
+
+
+class Faults:
+    """Faults still to come, of inserts or of all requests."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._left: list[tuple[Fault, str, float]] = []
+
+    def add(self, kind: Fault, times: int, on: str, delay_s: float) -> None:
+        with self._lock:
+            self._left.extend([(kind, on, delay_s)] * times)
+
+    def take(self, *, insert: bool) -> tuple[Fault, float] | None:
+        with self._lock:
+            for fault in self._left:
+                if fault[1] == "all" or insert:
+                    self._left.remove(fault)
+                    return fault[0], fault[2]
+        return None
+
+
+class Front(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, address: tuple[str, int], engine_dir: Path) -> None:
+        super().__init__(address, Handler)
+        self.engine = str(engine_dir)
+        self.faults = Faults()
+        # One handle stays open, so that the engine does not stop and start between requests.
+        self._keep = chdb.connect(self.engine)
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Front
+
+    def do_GET(self) -> None:
+        if urlsplit(self.path).path == "/ping":
+            self._reply(200, b"Ok.\n")
+        else:
+            self.do_POST()
+
+    def do_POST(self) -> None:
+        url = urlsplit(self.path)
+        parameters = dict(parse_qsl(url.query, keep_blank_values=True))
+        body = self._body()
+        if url.path == "/fault":
+            kind, times = parameters["kind"], int(parameters.get("times", "1"))
+            delay_s = float(parameters.get("delay_s", "0"))
+            self.server.faults.add(kind, times, parameters.get("on", "insert"), delay_s)  # type: ignore[arg-type]  # a test's own word
+            self._reply(200, b"ok\n")
+            return
+        head = parameters["query"].encode() + b"\n" if "query" in parameters else b""
+        insert = _INSERT.match(head + body)
+        fault, delay_s = self.server.faults.take(insert=insert is not None) or (None, 0.0)
+        if fault == "reset_before":
+            self._reset()
+            return
+        if fault == "unavailable":
+            self._reply(503, b"a fault on demand\n")
+            return
+        time.sleep(delay_s)
+        self._run(parameters, head + body, insert, fault)
+
+    def _run(
+        self, parameters: dict[str, str], sql: bytes, insert: re.Match[bytes] | None, fault: Fault | None
+    ) -> None:
+        handle = chdb.connect(self.server.engine)
+        try:
+            if "database" in parameters:
+                handle.query(f"USE `{parameters['database']}`")
+            result, form = (
+                _insert(handle, parameters, insert, sql[insert.end() :])
+                if insert
+                else _query(handle, parameters, sql.decode())
+            )
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
+            text = str(error)
+            code = _CODE.search(text)
+            self._reply(
+                500, text.encode(), {"X-ClickHouse-Exception-Code": code.group(1) if code else "1002"}
+            )
+            return
+        finally:
+            handle.close()
+        if fault == "reset_after":
+            self._reset()
+        elif fault == "unavailable_after":
+            self._reply(503, b"a fault on demand\n")
+        else:
+            self._reply(200, result, {"X-ClickHouse-Format": form} if form else {})
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
+            parts = []
+            while size_bytes := int(self.rfile.readline().split(b";")[0], 16):
+                parts.append(self.rfile.read(size_bytes))
+                self.rfile.readline()
+            self.rfile.readline()
+            return b"".join(parts)
+        return self.rfile.read(int(self.headers.get("Content-Length", "0")))
+
+    def _reply(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in {"X-ClickHouse-Timezone": "UTC", **(headers or {})}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _reset(self) -> None:
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close_connection = True
+        self.connection.close()
+        self.wfile = self.rfile = open(os.devnull, "r+b", buffering=0)  # type: ignore[assignment]  # noqa: PTH123, SIM115 - nothing is left to flush
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it
+        """Say nothing of each request."""
+
+
+def _settings(parameters: dict[str, str]) -> dict[str, str]:
+    names = [n for n in parameters if n not in _TRANSPORT and not n.startswith("param_")]
+    # `readonly` comes last, since nothing can be set after it.
+    return {
+        name: parameters[name]
+        for name in sorted(names, key=lambda n: n == "readonly")
+        if _NAME.fullmatch(name)
+    }
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _insert(
+    handle: Any, parameters: dict[str, str], insert: re.Match[bytes], rows: bytes
+) -> tuple[bytes, str]:
+    form = insert["format"].decode()
+    clause = ", ".join(f"{name} = {_quote(value)}" for name, value in _settings(parameters).items())
+    with tempfile.NamedTemporaryFile(suffix=".rows") as file:
+        file.write(rows)
+        file.flush()
+        settings = f"SETTINGS {clause} " if clause else ""
+        table = insert["table"].decode()
+        handle.query(f"INSERT INTO {table} FROM INFILE {_quote(file.name)} {settings}FORMAT {form}")
+    return b"", ""
+
+
+def _query(handle: Any, parameters: dict[str, str], sql: str) -> tuple[bytes, str]:
+    for name, value in _settings(parameters).items():
+        handle.query(f"SET {name} = {_quote(value)}")
+    bound = {name[6:]: value for name, value in parameters.items() if name.startswith("param_")}
+    named = _FORMAT.search(sql)
+    form = named.group(1) if named else "TabSeparated"
+    result = handle.query(sql, form, params=bound).bytes()
+    return result, form if result or named else ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--port", type=int, default=0)
+    options = parser.parse_args()
+    target = Embedded(data_dir=options.data)
+    lock.acquire(target.data_dir)
+    front = Front(("127.0.0.1", options.port), target.engine_dir)
+    print(json.dumps({"port": front.server_port}), flush=True)  # noqa: T201 - whoever started it reads this
+    front.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Starts, faults, kills and restarts `tests.store_front` as a process of its own, on a port that stays.
+
+It must not be left running: use it as a context manager.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
+
+from sinks.clickhouse import Server
+from tests.store_front import Fault
+
+ROOT = Path(__file__).parents[1]
+
+
+class StoreProcess:
+    """A ClickHouse server for tests; `start` after `kill` brings it back with its data, at the same address."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._process: subprocess.Popen[str] | None = None
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def target(
+        self, database: str = "trainfare", *, retry_for_s: float = 10.0, timeout_s: int = 30
+    ) -> Server:
+        return Server(
+            url=self.url,
+            database=database,
+            compress=False,
+            retry_for_s=retry_for_s,
+            request_timeout_s=timeout_s,
+        )
+
+    def start(self) -> Self:
+        command = [
+            sys.executable,
+            "-m",
+            "tests.store_front",
+            "--data",
+            self._data_dir,
+            "--port",
+            str(self.port),
+        ]
+        self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "the store front did not start; its stderr says why"
+        self.port = json.loads(line)["port"]
+        return self
+
+    def fault(self, kind: Fault, times: int = 1, *, on: str = "insert", delay_s: float = 0.0) -> None:
+        query = urlencode({"kind": kind, "times": times, "on": on, "delay_s": delay_s})
+        with urlopen(Request(f"{self.url}/fault?{query}", data=b""), timeout=10):
+            pass
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()

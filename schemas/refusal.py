@@ -15,7 +15,8 @@ from schemas.invalid import Invalid
 from schemas.reasons import Reason
 
 SHOWN_CHARS: Final = 80
-_NOTHING: Final = object()
+NOTHING: Final = object()
+"""The value of a field that is absent."""
 
 # The wording of msgspec's errors; tests/schemas/test_refusals.py holds every form that can occur.
 _AT: Final = re.compile(r" - at (?P<key>`key` in )?`(?P<path>\$[^`]*)`$")
@@ -34,25 +35,23 @@ class RefusedError(Exception):
 
 def refuse(reason: Reason, field: str, value: object, expected: str) -> NoReturn:
     """Refuse a field's value."""
-    raise RefusedError(reason, f"field `{field}`: got {shown(value)}, expected {expected}")
+    raise _refused(reason, field, value, expected)
 
 
 def refuse_missing(field: str, expected: str) -> NoReturn:
     """Refuse a record that lacks a field."""
-    refuse(Reason.missing_field, field, _NOTHING, expected)
+    refuse(Reason.missing_field, field, NOTHING, expected)
 
 
 def shown(value: object) -> str:
     """A value as JSON, shortened, in characters that any UTF-8 sink takes."""
-    if value is _NOTHING:
+    if value is NOTHING:
         return "nothing"
     try:
         text = json.dumps(value, ensure_ascii=False, default=str)
     except (ValueError, RecursionError):
         text = "a value nested too deeply"
-    if len(text) > SHOWN_CHARS:
-        text = text[: SHOWN_CHARS - 1] + "…"
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return _short(text)
 
 
 def explain_mismatch(error: msgspec.ValidationError, record: object, wire: type) -> RefusedError:
@@ -76,7 +75,7 @@ def explain_mismatch(error: msgspec.ValidationError, record: object, wire: type)
         field, value = f"{field} (a name in it)", ""
     expected = descriptions(wire).get(field) or f"{_plain(message)}, in {_description(wire, top)}"
     reason = _reason_of(message, top, value)
-    return RefusedError(reason, f"field `{field}`: got {shown(value)}, expected {expected}")
+    return _refused(reason, field, value, expected)
 
 
 def explain_unparsable(value: bytes, error: Exception) -> RefusedError:
@@ -99,15 +98,13 @@ def explain_unparsable(value: bytes, error: Exception) -> RefusedError:
             return RefusedError(
                 Reason.out_of_range, f"record: got {_head(value)}, expected integers of 64 bits"
             )
-        record = _NOTHING
+        record = NOTHING
     if isinstance(error, RecursionError):
         return RefusedError(Reason.malformed_json, f"record: got {_head(value)}, expected less deep nesting")
     if literals or isinstance(error, msgspec.ValidationError):
         found = _not_finite(record)
         if found is not None:
-            return RefusedError(
-                Reason.not_finite, f"field `{found[0]}`: got {found[1]}, expected a finite number of JSON"
-            )
+            return _refused(Reason.not_finite, found[0], found[1], "a finite number of JSON")
     return RefusedError(
         Reason.malformed_json, f"record: got {_head(value)}, expected one JSON object ({error})"
     )
@@ -127,9 +124,19 @@ def descriptions(wire: type) -> dict[str, str]:
     return found
 
 
+def _refused(reason: Reason, field: str, value: object, expected: str) -> RefusedError:
+    return RefusedError(reason, f"field `{_short(field)}`: got {shown(value)}, expected {expected}")
+
+
+def _short(text: str) -> str:
+    if len(text) > SHOWN_CHARS:
+        text = text[: SHOWN_CHARS - 1] + "…"
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def _missing(field: str, wire: type) -> RefusedError:
-    detail = f"field `{field}`: got nothing, expected {_description(wire, field)} (it is required)"
-    return RefusedError(Reason.missing_field, detail)
+    expected = f"{_description(wire, field)} (it is required)"
+    return _refused(Reason.missing_field, field, NOTHING, expected)
 
 
 def _description(wire: type, field: str) -> str:
@@ -161,12 +168,12 @@ def _locate(
     record: dict[str, object], steps: list[tuple[str, str]], error: str, wire: type
 ) -> tuple[str, object]:
     """Follow a path such as `$.nodes[...]` to the field's full name and its value."""
-    field, value = steps[0][0], record.get(steps[0][0], _NOTHING)
+    field, value = steps[0][0], record.get(steps[0][0], NOTHING)
     for name, index in steps[1:]:
         key: str | int | None
         if isinstance(value, dict):
             key = name or _offender(value, steps[0][0], error, wire)
-            field, value = f"{field}.{key}", value.get(key, _NOTHING)
+            field, value = f"{field}.{key}", value.get(key, NOTHING)
         elif isinstance(value, list) and index.isdecimal():
             field, value = f"{field}[{index}]", value[int(index)]
     return field, value
@@ -183,13 +190,13 @@ def _offender(value: dict[str, object], field: str, error: str, wire: type) -> s
     return None
 
 
-def _not_finite(record: object) -> tuple[str, str] | None:
+def _not_finite(record: object) -> tuple[str, float] | None:
     """The first number in a parsed record that is none, with its path."""
     pending: list[tuple[str, object]] = [("", record)]
     while pending:
         path, value = pending.pop()
         if isinstance(value, float) and not isfinite(value):
-            return path or "record", json.dumps(value)
+            return path or "record", value
         if isinstance(value, dict):
             pending += [(f"{path}.{name}" if path else name, item) for name, item in value.items()]
         elif isinstance(value, list):

@@ -8,7 +8,7 @@ from typing import Final
 from schemas.checks import check_time, usd_nano
 from schemas.events import MATCH_FIELDS, Component, PriceEvent
 from schemas.reasons import Reason
-from schemas.refusal import refuse
+from schemas.refusal import NOTHING, refuse
 from schemas.units import USD_LIMIT, Per
 from schemas.wire import PriceWire
 
@@ -37,7 +37,7 @@ def price_event(raw: PriceWire, newest_allowed_ms: int) -> PriceEvent:
     if raw.per is Per.instance_hour:
         gpus = raw.gpus or 0
         if gpus == 0 and raw.component is not Component.compute:
-            refuse(Reason.inconsistent, "gpus", None, f"the GPUs of an instance_hour of {raw.component}")
+            refuse(Reason.inconsistent, "gpus", NOTHING, f"the GPUs of an instance_hour of {raw.component}")
     return PriceEvent(
         source=raw.source,
         id=raw.id,

@@ -439,7 +439,7 @@ OTHERS: list[Case] = [
         "prices",
         {"gpus": ...},
         Reason.inconsistent,
-        "field `gpus`: got null, expected the GPUs of an instance_hour of gpu",
+        "field `gpus`: got nothing, expected the GPUs of an instance_hour of gpu",
     ),
     (
         "prices",

@@ -21,6 +21,8 @@ from streams.errors import WrongUseError
 ENV_PREFIX = "TRAINFARE_"
 CONFIG_VARIABLE = "TRAINFARE_CONFIG"
 DEFAULT_FILE = Path("trainfare.toml")
+_OTHERS = frozenset({"TRAINFARE_KAFKA_LIBS"})
+"""Looks like a setting, but tells the tests where Kafka's jars are."""
 _HIDDEN = "***"
 _PYDANTIC_WORDS = re.compile(r"^(Input|String) should")
 _ORCHESTRATOR = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)$")
@@ -145,7 +147,7 @@ def _from_file(path: Path | None, faults: list[Fault]) -> dict[tuple[str, str], 
 def _from_environment(env: Mapping[str, str], faults: list[Fault]) -> dict[tuple[str, str], _Given]:
     """Read the variables; an empty one counts as not given."""
     given: dict[tuple[str, str], _Given] = {}
-    known: set[str] = {CONFIG_VARIABLE}
+    known = {CONFIG_VARIABLE, *_OTHERS}
     for group, name, field in _all_fields():
         plain = variable(group, name)
         known.add(plain)

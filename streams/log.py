@@ -87,6 +87,4 @@ def silence_logging() -> None:
     """Show no lines at all: a short command says itself, in one line, what went wrong."""
     root = logging.getLogger()
     root.handlers = [logging.NullHandler()]
-    structlog.configure(
-        processors=[structlog.stdlib.render_to_log_kwargs], logger_factory=structlog.stdlib.LoggerFactory()
-    )
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

@@ -12,7 +12,7 @@ import structlog
 
 from streams.clock import ManualClock
 from streams.config import LogSettings
-from streams.log import FLOOD_WINDOW_MS, configure_logging
+from streams.log import FLOOD_WINDOW_MS, configure_logging, silence_logging
 
 
 @pytest.fixture(autouse=True)
@@ -51,13 +51,25 @@ def test_flood_of_a_library_is_held_back_and_counted() -> None:
     """A broker that is away must not fill the disk."""
     out, clock = io.StringIO(), ManualClock()
     configure_logging(LogSettings(format="json"), out, clock)
-    for _ in range(100):
+
+    def complain() -> None:
         logging.getLogger("aiokafka.conn").error("Unable connect to %s", "kafka:9092")
+
+    for _ in range(100):
+        complain()
         clock.advance(20)
     assert len(out.getvalue().splitlines()) == 1
     clock.advance(FLOOD_WINDOW_MS)
-    for _ in range(2):
-        logging.getLogger("aiokafka.conn").error("Unable connect to %s", "kafka:9092")
+    complain()
+    complain()
     lines = out.getvalue().splitlines()
     assert len(lines) == 2
     assert "(99 more like this held back)" in lines[-1]
+
+
+def test_silence_for_short_commands(capfd: pytest.CaptureFixture[str]) -> None:
+    """A retry that a library reports must not stand between a person and the one line of the fault."""
+    silence_logging()
+    structlog.get_logger("stamina").warning("retry", args=())
+    logging.getLogger("clickhouse_connect").error("Unexpected Http Driver Exception")
+    assert capfd.readouterr() == ("", "")

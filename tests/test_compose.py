@@ -1,0 +1,144 @@
+"""The compose file says what the code reads: every setting exists, every value is valid, every address fits."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from streams.cli.main import COMMANDS, GROUPS
+from streams.config import Settings
+from streams.config_load import groups, is_secret, load_settings, variable
+from tests.kafka.broker import VERSION as KAFKA_VERSION
+
+ROOT = Path(__file__).parents[1]
+FILE = ROOT / "docker-compose.yml"
+OURS = ("topics", "worker")
+
+
+@pytest.fixture(scope="module")
+def compose() -> dict[str, Any]:
+    """Return the file with the defaults of its variables filled in."""
+    text = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", FILE.read_text(encoding="utf-8"))
+    loaded: dict[str, Any] = yaml.safe_load(text)
+    return loaded
+
+
+def environment(compose: dict[str, Any], service: str) -> dict[str, str]:
+    """Return a service's variables as text."""
+    return {name: str(value) for name, value in compose["services"][service]["environment"].items()}
+
+
+@pytest.mark.parametrize("service", OURS)
+def test_every_variable_is_a_setting(compose: dict[str, Any], service: str) -> None:
+    """A misspelt variable would be a fault at the start of the worker; here it is one before."""
+    known = set()
+    for group, model in groups().items():
+        for name, field in model.model_fields.items():
+            known.add(variable(group, name))
+            if is_secret(field):
+                known.add(f"{variable(group, name)}_FILE")
+    assert set(environment(compose, service)) <= known
+
+
+@pytest.mark.parametrize("service", OURS)
+def test_settings_are_valid_and_point_at_the_other_services(
+    compose: dict[str, Any], service: str, tmp_path: Path
+) -> None:
+    """The values load, and host names and ports are those of the services."""
+    (tmp_path / "password").write_text("x")
+    env = environment(compose, service)
+    env["TRAINFARE_CLICKHOUSE_PASSWORD_FILE"] = str(tmp_path / "password")
+    settings = load_settings(env)
+    assert settings.kafka.topic_prefix == Settings().kafka.topic_prefix
+    assert settings.kafka.partitions == Settings().kafka.partitions
+    assert settings.clickhouse.database == Settings().clickhouse.database
+    kafka = environment(compose, "kafka")
+    assert f"INSIDE://{settings.kafka.bootstrap_servers}" in kafka["KAFKA_ADVERTISED_LISTENERS"].split(",")
+    assert settings.clickhouse.url == "http://clickhouse:8123"
+    assert "clickhouse" in compose["services"]
+
+
+def test_defaults_of_the_command_reach_the_services_from_outside(compose: dict[str, Any]) -> None:
+    """`trainfare publish` on the same machine needs no setting."""
+    bootstrap = Settings().kafka.bootstrap_servers
+    assert f"OUTSIDE://{bootstrap}" in environment(compose, "kafka")["KAFKA_ADVERTISED_LISTENERS"].split(",")
+    assert compose["services"]["kafka"]["ports"] == [f"{bootstrap}:9092"]
+    address = Settings().clickhouse.url.removeprefix("http://")
+    assert compose["services"]["clickhouse"]["ports"] == [f"{address}:8123"]
+
+
+def test_ports_are_open_to_this_machine_only(compose: dict[str, Any]) -> None:
+    """A demo set-up is no open database."""
+    for name, service in compose["services"].items():
+        for port in service.get("ports", []):
+            assert port.startswith("127.0.0.1:"), name
+
+
+def test_broker_is_as_the_contract_asks(compose: dict[str, Any]) -> None:
+    """Append time, no topic by accident, KRaft, and the version the tests run."""
+    kafka = environment(compose, "kafka")
+    assert kafka["KAFKA_LOG_MESSAGE_TIMESTAMP_TYPE"] == "LogAppendTime"
+    assert kafka["KAFKA_AUTO_CREATE_TOPICS_ENABLE"] == "false"
+    assert kafka["KAFKA_PROCESS_ROLES"] == "broker,controller"
+    assert compose["services"]["kafka"]["image"] == f"apache/kafka:{KAFKA_VERSION}"
+    listeners = {each.partition(":")[0] for each in kafka["KAFKA_LISTENERS"].split(",")}
+    protocols = {each.partition(":")[0] for each in kafka["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"].split(",")}
+    assert listeners == protocols
+
+
+def test_user_and_password_are_the_same_on_both_sides(compose: dict[str, Any]) -> None:
+    """ClickHouse and the workers read one secret."""
+    server = environment(compose, "clickhouse")
+    for service in OURS:
+        ours = environment(compose, service)
+        assert ours["TRAINFARE_CLICKHOUSE_USER"] == server["CLICKHOUSE_USER"]
+        assert ours["TRAINFARE_CLICKHOUSE_PASSWORD_FILE"] == server["CLICKHOUSE_PASSWORD_FILE"]
+        assert ours["TRAINFARE_CLICKHOUSE_DATABASE"] == server["CLICKHOUSE_DB"]
+    assert (ROOT / compose["secrets"]["clickhouse_password"]["file"]).is_file()
+
+
+def test_commands_exist_and_wait_for_what_they_need(compose: dict[str, Any]) -> None:
+    """Topics before workers, a healthy broker before topics; the verbs are verbs."""
+    verbs = {(name,) for name, *_ in COMMANDS} | {
+        (group, name) for group, _, inner in GROUPS for name, *_ in inner
+    }
+    services = compose["services"]
+    for service in OURS:
+        assert tuple(services[service]["command"]) in verbs
+    assert services["topics"]["depends_on"]["kafka"]["condition"] == "service_healthy"
+    assert services["worker"]["depends_on"] == {
+        "topics": {"condition": "service_completed_successfully"},
+        "clickhouse": {"condition": "service_healthy"},
+    }
+    assert services["topics"]["restart"] == "no"
+
+
+def test_dockerfile_copies_what_the_build_context_has() -> None:
+    """The ignore file lets through exactly what is copied."""
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    copied = {
+        source
+        for line in lines
+        if line.startswith("COPY ") and "--from" not in line
+        for source in line.split()[1:-1]
+    }
+    ignore = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    allowed = {line.removeprefix("!") for line in ignore if line.startswith("!")}
+    assert copied == allowed
+
+
+def test_docker_compose_accepts_the_file() -> None:
+    """The real parser agrees, where it is installed."""
+    docker = shutil.which("docker")
+    if docker is None or subprocess.run([docker, "compose", "version"], capture_output=True).returncode:
+        pytest.skip("no working `docker compose` client on this machine")
+    done = subprocess.run(
+        [docker, "compose", "-f", str(FILE), "config", "--quiet"], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr

@@ -3,6 +3,7 @@
 It must not raise, whatever the bytes are: a record that is no valid event is an `Invalid`.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ from schemas.validate_traffic import network_event, storage_event
 from schemas.wire import ControlWire, GpuWire, JobWire, NetworkWire, NodeWire, PriceWire, StorageWire, Wire
 
 RECORD_MAX_BYTES: Final = 2**20
+MAX_DEPTH: Final = 256
+"""A limit of our own: that of the parser depends on the call stack, and a verdict must not."""
 
 
 class _Topic(msgspec.Struct, frozen=True):
@@ -44,6 +47,9 @@ _TOPICS: Final[dict[str, _Topic]] = {
     "prices": _topic(PriceWire, price_event),
 }
 _CONTROLS: Final = "controls"
+# A string that does not end matches too, so that no input takes more than one pass.
+_STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_BRACKETS: Final = re.compile(rb"[\[\]{}]")
 _PARSE_ERRORS: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
@@ -68,6 +74,9 @@ def decode(
     if len(value) > RECORD_MAX_BYTES:
         detail = f"record: got {len(value)} bytes, expected at most {RECORD_MAX_BYTES}"
         return Invalid(Reason.oversize, detail)
+    if len(value) > 2 * MAX_DEPTH and _too_deep(value):
+        detail = f"record: got more levels of nesting, expected at most {MAX_DEPTH}"
+        return Invalid(Reason.malformed_json, detail)
     try:
         envelope = read_headers(headers) if headers else NO_ENVELOPE
         if known is not None and envelope is NO_ENVELOPE:
@@ -77,6 +86,17 @@ def decode(
         return _decode_any(known, value, envelope, newest_allowed_ms)
     except RefusedError as refusal:
         return refusal.invalid
+
+
+def _too_deep(value: bytes) -> bool:
+    if value.count(b"[") + value.count(b"{") <= MAX_DEPTH:
+        return False
+    depth = 0
+    for bracket in _BRACKETS.finditer(_STRINGS.sub(b"", value)):
+        depth += 1 if bracket[0] in b"[{" else -1
+        if depth > MAX_DEPTH:
+            return True
+    return False
 
 
 def _decode_plain(known: _Topic, value: bytes, newest_allowed_ms: int) -> Event | None:

@@ -1,0 +1,30 @@
+"""Whether an assignment keeps each shard whole, and which shards it names.
+
+It must not ask the broker: it judges what Faust was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from faust.types import TP
+
+from streams.errors import TrainfareError
+from streams.topics import SHARD_TOPICS, full_name
+
+
+def check_assignment(partitions: Iterable[TP], prefix: str) -> set[int]:
+    """Return the shard numbers; refuse an assignment in which a shard's topics lie with different workers."""
+    topics: dict[int, set[str]] = {}
+    for tp in partitions:
+        topics.setdefault(tp.partition, set()).add(tp.topic)
+    whole = {full_name(topic, prefix) for topic in SHARD_TOPICS}
+    for number, names in sorted(topics.items()):
+        lacking = sorted(whole - names)
+        if lacking:
+            raise TrainfareError(
+                f"partition {number} was assigned to this worker without {', '.join(lacking)}: the group has workers "
+                "with other topics or another assignor, or the topics have unequal partition counts; "
+                "run the same version with the same settings in all workers"
+            )
+    return set(topics)

@@ -1,0 +1,155 @@
+"""Stores what shards want stored, in the one order that survives a crash at any point, until it succeeds.
+
+It must not decide when; it never throws a taken checkpoint away but with its shard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from faust.types import TP
+
+from schemas.tables import DEAD_LETTERS
+from sinks.errors import SinkBusy
+from sinks.port import Store
+from streams.agents.deadletters import DeadLetterSink
+from streams.agents.held import Held, Taken
+from streams.agents.options import KeeperOptions
+from streams.agents.ports import LogConsumer
+from streams.topics import full_name
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Extra:
+    """Rows of no shard: prices, and what was refused among them."""
+
+    table: str
+    rows: pa.Table
+    token: str
+
+
+@dataclass
+class Totals:
+    """What was stored since the start."""
+
+    checkpoints: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    refused: int = 0
+
+
+class Checkpointer:
+    """One flight of checkpoints at a time; a flight that could not be stored is tried again before any other."""
+
+    def __init__(
+        self,
+        store: Store,
+        consumer: Callable[[], LogConsumer],
+        options: KeeperOptions,
+        dead_letters: DeadLetterSink | None,
+    ) -> None:
+        self._store = store
+        self._consumer = consumer
+        self._options = options
+        self._dead_letters = dead_letters
+        self._flight: list[Taken] = []
+        self._extras: list[Extra] = []
+        self._lock = asyncio.Lock()
+        self.totals = Totals()
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What is taken and not stored yet."""
+        return sum(taken.size_bytes for taken in self._flight)
+
+    def add(self, extra: Extra) -> None:
+        """Store these rows with the next flight."""
+        self._extras.append(extra)
+
+    def forget(self, held: Held) -> None:
+        """Drop what is taken of a shard that is no longer ours."""
+        held.gone = True
+        self._flight = [taken for taken in self._flight if taken.held is not held]
+
+    async def run(self, take: Callable[[], Iterable[Taken]]) -> bool:
+        """Store the flight under way, else a new one; False if the store asks to come again later."""
+        async with self._lock:
+            if not self._flight:
+                for taken in take():
+                    self._flight.append(taken)
+                    await asyncio.sleep(0)  # each is up to a second of work, and heartbeats need the loop
+            flight, extras = list(self._flight), list(self._extras)
+            if not flight and not extras:
+                return True
+            if not self._consumer().is_member():
+                logger.warning(
+                    "no checkpoint: the group has not answered for a session, others may own our shards"
+                )
+                return False
+            try:
+                await asyncio.to_thread(self._put, flight, extras)
+            except SinkBusy as busy:
+                self.totals.refused += 1
+                logger.warning("checkpoint of %d shards not stored, trying again: %s", len(flight), busy)
+                return False
+            self._flight = [taken for taken in self._flight if taken not in flight]
+            del self._extras[: len(extras)]
+            self._count(flight)
+            await self._commit(flight)
+            return True
+
+    def _put(self, flight: Sequence[Taken], extras: Sequence[Extra]) -> None:
+        """Rows, dead letters, snapshots.
+
+        1. Rows first: a crash after them replays into the same keys, and a new owner zeroes those without successor.
+        2. Dead letters next: a crash after them publishes some twice, never none.
+        3. Snapshots last: from here on the records behind them are never read again.
+        """
+        for extra in extras:
+            self._store.insert(extra.table, extra.rows, extra.token)
+        marks = ",".join(f"{t.held.number}.{t.checkpoint.version}" for t in flight)
+        mark = hashlib.blake2b(marks.encode(), digest_size=16).hexdigest()
+        merged = {name: _merged(flight, name) for name in dict.fromkeys(_names(flight))}
+        for name, rows in merged.items():
+            if rows.num_rows:
+                self._store.insert(name, rows, f"checkpoint:{name}:{mark}")
+        refused = merged.get(DEAD_LETTERS)
+        if self._dead_letters is not None and refused is not None and refused.num_rows:
+            self._dead_letters.send(refused)
+        for taken in flight:
+            point = taken.checkpoint
+            if taken.held.gone:
+                continue
+            self._store.snapshots.save(taken.held.number, point.version, point.parent, point.snapshot)
+
+    async def _commit(self, flight: Sequence[Taken]) -> None:
+        """Commit to Kafka: for people who watch the lag; a start never relies on it."""
+        prefix = self._options.topic_prefix
+        offsets = {
+            TP(full_name(topic, prefix), taken.held.number): offset
+            for taken in flight
+            for topic, offset in taken.next.items()
+        }
+        if offsets:
+            await self._consumer().commit_next(offsets)
+
+    def _count(self, flight: Sequence[Taken]) -> None:
+        self.totals.checkpoints += 1
+        for taken in flight:
+            for name, rows in taken.checkpoint.tables.items():
+                self.totals.rows[name] = self.totals.rows.get(name, 0) + rows.num_rows
+
+
+def _names(flight: Sequence[Taken]) -> Iterable[str]:
+    return (name for taken in flight for name in taken.checkpoint.tables)
+
+
+def _merged(flight: Sequence[Taken], name: str) -> pa.Table:
+    parts = [taken.checkpoint.tables[name] for taken in flight if name in taken.checkpoint.tables]
+    return parts[0] if len(parts) == 1 else pa.concat_tables(parts)

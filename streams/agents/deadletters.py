@@ -1,0 +1,73 @@
+"""Refused records sent on to a Kafka topic, so that whoever produced them can look at them there.
+
+At least once, before the offset they came from is passed; it must not decide what is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Protocol
+
+import orjson
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from sinks.errors import SinkBusy
+
+
+class DeadLetterSink(Protocol):
+    """Takes rows of `dead_letters`; returns when they are stored, raises SinkBusy to be asked again."""
+
+    def send(self, rows: pa.Table) -> None:
+        """Return once all are safe."""
+        ...
+
+
+class DeadLetterProducer:
+    """Publishes each dead letter as one JSON object, keyed by where it came from."""
+
+    def __init__(self, config: dict[str, Any], topic: str, timeout_s: float = 5.0) -> None:
+        self._topic = topic
+        self._timeout_s = timeout_s
+        self._refused: list[KafkaError] = []
+        self._producer = Producer(
+            {
+                **config,
+                "enable.idempotence": True,
+                "linger.ms": 20,
+                "message.timeout.ms": int(timeout_s * 1000),
+            }
+        )
+
+    def send(self, rows: pa.Table) -> None:
+        """Return once the broker has acknowledged every row."""
+        self._refused.clear()
+        times_ms = rows["time"].cast(pa.int64()).to_pylist()
+        for row, time_ms in zip(rows.to_pylist(), times_ms, strict=True):
+            key, value = _message(row, time_ms)
+            try:
+                self._producer.produce(self._topic, value=value, key=key, on_delivery=self._delivered)
+            except BufferError:
+                self._producer.flush(self._timeout_s)
+                self._producer.produce(self._topic, value=value, key=key, on_delivery=self._delivered)
+            except KafkaException as error:
+                self._refused.append(error.args[0])
+        waiting = self._producer.flush(self._timeout_s + 1)
+        if waiting or self._refused:
+            reason = self._refused[0].str() if self._refused else f"{waiting} not acknowledged"
+            raise SinkBusy(f"dead letters could not be published to topic {self._topic}: {reason}")
+
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            self._refused.append(error)
+
+
+def _message(row: dict[str, Any], time_ms: int) -> tuple[bytes, bytes]:
+    raw = bytes(row["raw"])
+    body = {name: row[name] for name in ("topic", "partition", "offset", "reason", "detail")}
+    body["time_ms"] = time_ms
+    try:
+        body["raw"] = raw.decode()
+    except UnicodeDecodeError:
+        body["raw_base64"] = base64.b64encode(raw).decode()
+    return f"{row['topic']}/{row['partition']}/{row['offset']}".encode(), orjson.dumps(body)

@@ -1,0 +1,90 @@
+"""A shard in this worker's hands, with what its keeping needs beside its state.
+
+It must not do I/O.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from streams.agents.ports import Checkpoint, Shard
+from streams.agents.versions import VersionClock
+from streams.pipeline.batch import LogBatch
+
+
+@dataclass(eq=False)
+class Held:
+    """One shard, and what was last done with it."""
+
+    number: int
+    shard: Shard
+    versions: VersionClock
+    left_over: bool = False  # the last checkpoint could not hold everything
+    # Set when another worker may own it: whatever is still on its way to the store then stops short of a snapshot.
+    gone: bool = False
+    repricing: bool = False  # archived jobs that a price touches are not yet in memory
+    fed_bytes: int = 0
+    # While unfinished attempts are paid in several checkpoints: the instant they are all paid up to.
+    open_as_of_ms: int | None = None
+    # topic -> (offset asked for again, when)
+    refetching: dict[str, tuple[int, int]] = field(default_factory=dict)
+    hole_since_ms: dict[str, int] = field(default_factory=dict)
+
+    def feed(self, batch: LogBatch) -> int | None:
+        """Fold a batch; the offset to fetch again when records before it are missing."""
+        again = self.shard.fold(batch)
+        if again is None:
+            self.fed_bytes += _size_bytes(batch)
+            self.hole_since_ms.pop(batch.topic, None)
+            self.refetching.pop(batch.topic, None)
+        return again
+
+    def checkpoint(self, as_of_ms: int, *, open_attempts: bool) -> Taken | None:
+        """What is to be stored now, if anything."""
+        if self.open_as_of_ms is not None:
+            as_of_ms, open_attempts = self.open_as_of_ms, True
+        if self.repricing or not (
+            self.left_over or self.shard.unsaved(as_of_ms, open_attempts=open_attempts)
+        ):
+            return None
+        point = self.shard.checkpoint(as_of_ms, self.versions.next(), open_attempts=open_attempts)
+        self.left_over, self.fed_bytes = point.more, 0
+        self.open_as_of_ms = as_of_ms if point.more and open_attempts else None
+        return Taken(self, point)
+
+    def refetch_due(self, topic: str, offset: int, now_ms: int, patience_ms: int) -> bool:
+        """Whether to fetch again now: not for every batch that was already on its way behind the hole."""
+        self.hole_since_ms.setdefault(topic, now_ms)
+        asked = self.refetching.get(topic)
+        if asked is not None and asked[0] == offset and now_ms - asked[1] < patience_ms:
+            return False
+        self.refetching[topic] = (offset, now_ms)
+        return True
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A checkpoint that is to be stored, as often as it takes."""
+
+    held: Held
+    checkpoint: Checkpoint
+
+    @cached_property
+    def size_bytes(self) -> int:
+        """About what it weighs in memory."""
+        rows_bytes = sum(int(table.nbytes) for table in self.checkpoint.tables.values())
+        return rows_bytes + len(self.checkpoint.snapshot)
+
+    @property
+    def next(self) -> Mapping[str, int]:
+        """Offsets that may be committed once this is stored."""
+        return self.checkpoint.next
+
+
+def _size_bytes(batch: LogBatch) -> int:
+    """About what the batch weighs; the first record stands for all."""
+    if not batch.records:
+        return 0
+    return len(batch.records) * (len(batch.records[0].value or b"") + 64)

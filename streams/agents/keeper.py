@@ -1,0 +1,265 @@
+"""Keeps the shards that Faust assigns to this worker: restored, fed, priced, stored, handed over.
+
+It must not know how a record is metered, nor anything private of Faust.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TypeVar
+
+from faust.types import TP
+
+from schemas.tables import DEAD_LETTERS, PRICES
+from sinks.errors import SinkBusy
+from sinks.port import Store
+from streams.agents.assignment import check_assignment
+from streams.agents.checkpointer import Checkpointer, Extra
+from streams.agents.deadletters import DeadLetterSink
+from streams.agents.held import Held, Taken
+from streams.agents.options import KeeperOptions
+from streams.agents.ports import LogConsumer, ShardFactory
+from streams.agents.reference import News
+from streams.agents.restore import archived, repriced, restore
+from streams.errors import TrainfareError
+from streams.pipeline.batch import LogBatch
+from streams.pipeline.tables import dead_letter_table
+from streams.pricing.book import PriceBook
+from streams.pricing.rows import price_table
+from streams.topics import full_name
+
+logger = logging.getLogger(__name__)
+
+_REFETCH_EVERY_MS = 1_000
+_T = TypeVar("_T")
+
+
+class Keeper:
+    """All state is touched in the event loop only; every fault ends in `fail`, none in Faust's supervisor."""
+
+    def __init__(
+        self,
+        store: Store,
+        factory: ShardFactory,
+        consumer: Callable[[], LogConsumer],
+        options: KeeperOptions,
+        dead_letters: DeadLetterSink | None = None,
+    ) -> None:
+        self._store = store
+        self._factory = factory
+        self._consumer = consumer
+        self._options = options
+        self._checkpointer = Checkpointer(store, consumer, options, dead_letters)
+        self._wanted: set[int] = set()
+        self._generation = -1
+        self._open_paid_ms = options.now_ms()
+        self._one_restore = asyncio.Lock()
+        self._one_book = asyncio.Lock()
+        self._room = asyncio.Event()
+        self._room.set()
+        self.book = PriceBook.empty()
+        self.held: dict[int, Held] = {}
+        self.fault: BaseException | None = None
+        self.failed = asyncio.Event()
+        self.totals = self._checkpointer.totals
+
+    def fail(self, fault: BaseException) -> None:
+        """Stop metering for good: the state of a shard may be half changed, so nothing more is stored."""
+        if self.fault is None:
+            known = isinstance(fault, TrainfareError)
+            logger.error("metering stops: %s", fault, exc_info=None if known else fault)
+            self.fault = fault
+            self._room.set()
+            self.failed.set()
+
+    # -- assignment ----------------------------------------------------------------------------------------
+
+    def assigned(self, partitions: Iterable[TP], generation: int) -> None:
+        """Faust has new partitions for us; what others may have had in between is dropped."""
+        numbers = check_assignment(partitions, self._options.topic_prefix)
+        # Nobody else can have owned a partition between two generations of which we were in both.
+        kept = numbers if generation == self._generation + 1 else set()
+        for number in list(self.held):
+            if number not in kept:
+                self._checkpointer.forget(self.held.pop(number))
+        self._wanted, self._generation = numbers, generation
+        for held in self.held.values():
+            held.versions.enter(generation)
+            held.refetching.clear()
+
+    async def restore_missing(self) -> None:
+        """Load every shard that is ours and not in memory; due before the flow resumes."""
+        async with self._one_restore:
+            for number in sorted(self._wanted - set(self.held)):
+                generation, book = self._generation, self.book
+                load = partial(restore, self._store, self._factory, number, generation, book)
+                restored = await self._patiently(load, lambda ours=generation: ours == self._generation)  # type: ignore[misc]
+                if restored is None or generation != self._generation:
+                    return  # Another rebalance came, and calls again.
+                held = restored.held
+                async with self._one_book:
+                    self.held[number] = held
+                    await self._price(held)
+                logger.info(
+                    "shard %d begins at %s, %d rows put right",
+                    number,
+                    held.shard.next,
+                    restored.rows_put_right,
+                )
+
+    def start_offsets(self, partitions: Iterable[TP]) -> dict[TP, int]:
+        """Where reading starts: at what the shards await, whatever was committed."""
+        prefix = self._options.topic_prefix
+        return {
+            tp: self.held[tp.partition].shard.next.get(tp.topic.removeprefix(prefix), 0)
+            for tp in partitions
+            if tp.partition in self.held
+        }
+
+    # -- feeding -------------------------------------------------------------------------------------------
+
+    async def take(self, batch: LogBatch) -> None:
+        """Meter one batch.  No await lies between the last look at the shard and the end of its fold."""
+        try:
+            await self._room.wait()
+            held = self.held.get(batch.partition)
+            if held is None or self.fault is not None:
+                return
+            missing = held.shard.missing(batch)
+            if missing:
+                fetch = partial(archived, self._store, batch.partition, missing)
+                blobs = await self._patiently(fetch, lambda: self.held.get(batch.partition) is held)
+                if blobs is None or self.held.get(batch.partition) is not held:
+                    return
+                held.shard.adopt(blobs)
+            again = held.feed(batch)
+            if again is not None:
+                await self._refetch(held, batch, again)
+            self._keep_room()
+        except Exception as fault:  # noqa: BLE001 - Faust would take the batch for done and go on behind it
+            self.fail(fault)
+
+    async def _refetch(self, held: Held, batch: LogBatch, offset: int) -> None:
+        """Records before the batch were lost on the way: read again; if the log itself lacks them, stop."""
+        now_ms = self._options.now_ms()
+        if not held.refetch_due(batch.topic, offset, now_ms, _REFETCH_EVERY_MS):
+            return
+        name = full_name(batch.topic, self._options.topic_prefix)
+        if now_ms - held.hole_since_ms[batch.topic] > self._options.hole_patience_ms:
+            raise TrainfareError(
+                f"topic {name} partition {batch.partition} lacks records {offset} to {batch.start - 1}, which were "
+                "never metered; restore them, or begin anew with another group and an empty store"
+            )
+        logger.warning("%s/%d: have %d, got %d; reading again", name, batch.partition, offset, batch.start)
+        await self._consumer().refetch(TP(name, batch.partition), offset)
+
+    # -- prices --------------------------------------------------------------------------------------------
+
+    async def set_book(self, book: PriceBook) -> None:
+        """Take a newer price book; what it changes is derived again with the next checkpoint."""
+        self.book = book
+        async with self._one_book:
+            for held in list(self.held.values()):
+                await self._price(held)
+
+    def news(self, news: News) -> asyncio.Task[None]:
+        """Take what the reference reader read: rows for the store, the book for the shards."""
+        if news.revised:
+            # The token names the interval of the log, and with it the content: workers may read in other pieces.
+            rows = price_table(news.revised, news.next)
+            self._checkpointer.add(Extra(PRICES, rows, f"prices:{news.first}:{news.next}"))
+        for letter in news.refused:
+            rows = dead_letter_table([letter], letter.offset + 1)
+            self._checkpointer.add(Extra(DEAD_LETTERS, rows, f"refused:{letter.topic}:{letter.offset}"))
+        return asyncio.ensure_future(self.set_book(news.book))
+
+    async def _price(self, held: Held) -> None:
+        """Give a shard the newest book.
+
+        No checkpoint may be taken before the archived jobs that it reprices are adopted: its snapshot would say
+        that the book is known, and a new owner would not look for them.
+        """
+        try:
+            from_ms = held.shard.set_prices(self.book)
+            if from_ms is None:
+                return
+            held.repricing = True
+            fetch = partial(repriced, self._store, held.shard, held.number, from_ms)
+            blobs = await self._patiently(fetch, lambda: not held.gone)
+            if blobs is not None:
+                held.shard.adopt(blobs)
+                held.repricing = False
+        except Exception as fault:  # noqa: BLE001 - a task of the loop would only log it
+            self.fail(fault)
+
+    # -- storing -------------------------------------------------------------------------------------------
+
+    async def tick(self) -> None:
+        """Store what was metered since the last tick, or try again what could not be stored."""
+        every_ms = self._options.open_attempts_interval_ms
+        due = every_ms is not None and self._options.now_ms() - self._open_paid_ms >= every_ms
+        await self.checkpoint(open_attempts=due)
+
+    async def checkpoint(self, *, open_attempts: bool) -> bool:
+        """One checkpoint of all shards that need it; False if it is not stored (yet)."""
+        if self.fault is not None:
+            return False
+        if open_attempts:
+            self._open_paid_ms = self._options.now_ms()
+        try:
+            stored = await self._checkpointer.run(lambda: self._due(open_attempts))
+        except Exception as fault:  # noqa: BLE001 - a timer of Faust's would swallow or repeat it
+            self.fail(fault)
+            return False
+        self._keep_room()
+        return stored
+
+    async def hand_over(self) -> bool:
+        """The last checkpoint before a rebalance or a stop; what it does not reach, the next owner replays."""
+        if self.fault is not None or not self.held or not self._consumer().is_member():
+            return False
+        storing = asyncio.ensure_future(self.store_all())
+        await asyncio.wait({storing}, timeout=self._options.handover_timeout_ms / 1000)
+        return storing.done() and storing.result()
+
+    async def store_all(self, *, open_attempts: bool = False) -> bool:
+        """A flight under way, then what came since, until nothing is left."""
+        stored = await self.checkpoint(open_attempts=False)
+        if stored and open_attempts:
+            stored = await self.checkpoint(open_attempts=True)
+        while stored and any(held.left_over for held in self.held.values()):
+            stored = await self.checkpoint(open_attempts=False)
+        return stored
+
+    def _due(self, open_attempts: bool) -> Iterator[Taken]:
+        for held in list(self.held.values()):
+            if self.held.get(held.number) is held:
+                taken = held.checkpoint(self._options.as_of_ms(), open_attempts=open_attempts)
+                if taken is not None:
+                    yield taken
+
+    @property
+    def backlog_bytes(self) -> int:
+        """What was read and is not stored."""
+        return self._checkpointer.waiting_bytes + sum(held.fed_bytes for held in self.held.values())
+
+    def _keep_room(self) -> None:
+        """Reading pauses while too much waits: the agent stops, its buffer fills, Faust stops fetching."""
+        if self.fault is not None or self.backlog_bytes < self._options.backlog_max_bytes:
+            self._room.set()
+        elif self._room.is_set():
+            logger.warning("reading pauses: %d bytes wait for the store", self.backlog_bytes)
+            self._room.clear()
+
+    async def _patiently(self, call: Callable[[], _T], wanted: Callable[[], bool]) -> _T | None:
+        """Ask the store, again and again while it is busy; None once the answer is no longer wanted."""
+        while wanted() and self.fault is None:
+            try:
+                return await asyncio.to_thread(call)
+            except SinkBusy as busy:
+                logger.warning("waiting for the store: %s", busy)
+                await asyncio.sleep(busy.retry_after_ms / 1000)
+        return None

@@ -1,0 +1,156 @@
+"""One worker's meter: Faust's app, the keeper of shards and the reference reader, started and stopped together.
+
+It must not choose a store or an engine: both are handed in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from faust.types import TP
+
+from sinks.port import Store
+from streams.agents.deadletters import DeadLetterSink
+from streams.agents.keeper import Keeper
+from streams.agents.options import KeeperOptions
+from streams.agents.ports import ShardFactory
+from streams.agents.reference import ReferenceReader
+from streams.config import KafkaSettings
+from streams.pipeline.settings import ShardSettings
+from streams.pricing.book import PriceBook
+from streams.transport.faults import explained
+from streams.transport.meter_app import Hooks, MeterApp, new_meter_app
+from streams.transport.options import FetchOptions
+from streams.transport.security import librdkafka_config
+
+logger = logging.getLogger(__name__)
+
+_STOP_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class LogOrigin:
+    """Where the broker's log begins in the log that is metered; all zero but for an embedded broker that resumes."""
+
+    base: Mapping[TP, int]
+    book: PriceBook
+
+
+FROM_THE_BEGINNING = LogOrigin({}, PriceBook.empty())
+
+
+class Meter:
+    """One worker's meter; `run` once."""
+
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        shard: ShardSettings,
+        options: KeeperOptions,
+        store: Store,
+        factory: ShardFactory,
+        *,
+        dead_letters: DeadLetterSink | None = None,
+        origin: LogOrigin = FROM_THE_BEGINNING,
+    ) -> None:
+        self._kafka = kafka
+        fetch = FetchOptions(
+            topic_prefix=kafka.topic_prefix,
+            start_offsets=self._start_offsets,
+            fetch_min_bytes=kafka.fetch_min_bytes,
+            fetch_max_wait_ms=kafka.fetch_max_wait_ms,
+            base=origin.base,
+        )
+        self.app: MeterApp = new_meter_app(kafka, fetch)
+        self.keeper = Keeper(store, factory, lambda: self.app.meter_consumer, options, dead_letters)
+        self.keeper.book = origin.book
+        self.reader = ReferenceReader(
+            librdkafka_config(kafka),
+            kafka.topic_prefix,
+            shard.newest_allowed_ms,
+            self.keeper.news,
+            self.keeper.fail,
+            book=origin.book,
+            base={tp.topic.removeprefix(kafka.topic_prefix): offset for tp, offset in origin.base.items()},
+        )
+        self._wire(options)
+
+    def _start_offsets(self, partitions: Iterable[TP]) -> Mapping[TP, int]:
+        base = self.app.fetch_options.base
+        return {tp: o - base.get(tp, 0) for tp, o in self.keeper.start_offsets(partitions).items()}
+
+    def _wire(self, options: KeeperOptions) -> None:
+        app, keeper = self.app, self.keeper
+        app.before_reading = self.reader.start
+
+        async def checkpoints() -> None:
+            while not app.should_stop:
+                await app.sleep(options.checkpoint_interval_ms / 1000)
+                if not app.rebalancing and not app.should_stop:
+                    await keeper.tick()
+
+        async def assigned(partitions: set[TP]) -> None:
+            with self._no_escape():
+                keeper.assigned(partitions, app.consumer_generation_id)
+
+        async def complete() -> None:
+            with self._no_escape():
+                await keeper.restore_missing()
+
+        async def leaving() -> None:
+            with self._no_escape():
+                await keeper.hand_over()
+
+        app.wire(Hooks(keeper.take, checkpoints, assigned, complete, leaving))
+
+    @contextlib.contextmanager
+    def _no_escape(self) -> Iterator[None]:
+        """A fault in a hook of Faust's ends the meter in words; Faust would crash in its own."""
+        try:
+            yield
+        except Exception as fault:  # noqa: BLE001 - the point of it
+            self.keeper.fail(fault)
+
+    async def run(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Start, do `work` beside, stop; raises what went wrong, in words where there are some."""
+        starting = asyncio.ensure_future(self.app.start())
+        working = asyncio.ensure_future(work())
+        failed = asyncio.ensure_future(self.keeper.failed.wait())
+        try:
+            await self._watch(starting, working, failed)
+        finally:
+            await self._stop(starting, failed)
+            if not working.done():
+                working.cancel()
+            await asyncio.gather(working, failed, return_exceptions=True)
+        if self.keeper.fault is not None:
+            raise explained(self.keeper.fault, self._kafka)
+        working.result()
+
+    async def _watch(self, starting: asyncio.Future[None], *others: asyncio.Future[Any]) -> None:
+        """Return when the work is done or anything has failed."""
+        await asyncio.wait({starting, *others}, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done() and not starting.cancelled() and starting.exception() is not None:
+            self.keeper.fail(starting.exception())  # type: ignore[arg-type]  # checked in the line above
+        if any(other.done() for other in others):
+            return
+        ended = asyncio.ensure_future(self.app.wait_until_stopped())
+        await asyncio.wait({ended, *others}, return_when=asyncio.FIRST_COMPLETED)
+        ended.cancel()
+        if self.app.crash_reason is not None:
+            self.keeper.fail(self.app.crash_reason)
+
+    async def _stop(self, *tasks: asyncio.Future[Any]) -> None:
+        try:
+            await asyncio.wait_for(self.app.stop(), _STOP_TIMEOUT_S)
+        except Exception as fault:  # noqa: BLE001 - everything that matters is stored or will be replayed
+            logger.warning("the app did not stop in order: %r", fault)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.reader.stop()

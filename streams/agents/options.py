@@ -1,0 +1,29 @@
+"""The pace and the bounds of keeping shards, resolved from the settings once.
+
+It must not read the environment; durations end in their unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class KeeperOptions:
+    """How often to store, how much may wait, and how long to be patient."""
+
+    topic_prefix: str
+    as_of_ms: Callable[[], int]
+    now_ms: Callable[[], int]  # monotonic, for patience only
+    checkpoint_interval_ms: int = 1_000
+    # Unfinished attempts are paid up to now this often; None: only by a checkpoint that asks for it.
+    open_attempts_interval_ms: int | None = 10_000
+    backlog_max_bytes: int = 256 * 2**20
+    # A hole in the log that stays so long is none of ours: records are gone.
+    hole_patience_ms: int = 30_000
+    # How long a rebalance or a stop waits for the last checkpoint; without it the next owner replays.
+    handover_timeout_ms: int = 8_000
+    # Bases of a shard's snapshots that are kept, and after how many checkpoints older ones are dropped.
+    bases_kept: int = 2
+    prune_every: int = 600

@@ -1,0 +1,120 @@
+"""What the keeper needs of a shard and of the consumer: protocols, so that tests can stand in for both.
+
+It must not import the engine nor Faust.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+from faust.types import TP
+
+from streams.pipeline.batch import LogBatch
+from streams.pricing.book import PriceBook
+
+
+class Checkpoint(Protocol):
+    """What one shard wants stored: rows first, then the snapshot, then the offsets."""
+
+    @property
+    def version(self) -> int:
+        """Above all versions of the shard before."""
+        ...
+
+    @property
+    def parent(self) -> int:
+        """The version whose snapshot this one continues; 0 for a base."""
+        ...
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """Rows by table."""
+        ...
+
+    @property
+    def snapshot(self) -> bytes:
+        """The state, or what changed of it."""
+        ...
+
+    @property
+    def next(self) -> Mapping[str, int]:
+        """Topic -> the offset up to which all of this accounts for."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        ...
+
+    @property
+    def more(self) -> bool:
+        """Whether rows are left over for another checkpoint."""
+        ...
+
+
+class Shard(Protocol):
+    """`streams.pipeline.shard.Shard`, as far as it is kept here."""
+
+    @property
+    def next(self) -> dict[str, int]:
+        """Topic -> next offset to read."""
+        ...
+
+    @property
+    def prices_changed_from_ms(self) -> int | None:
+        """Since when the book at `restore` differs from that of the snapshot."""
+        ...
+
+    def missing(self, batch: LogBatch) -> Mapping[str, int]:
+        """Archived jobs that the batch speaks of, with the version of their state."""
+        ...
+
+    def absent(self, job_ids: Iterable[str]) -> Mapping[str, int]:
+        """Those of the jobs that are archived and not in memory."""
+        ...
+
+    def adopt(self, blobs: Mapping[str, bytes]) -> None:
+        """Take archived jobs back into memory."""
+        ...
+
+    def fold(self, batch: LogBatch) -> int | None:
+        """Apply a batch, or return the offset to fetch again from."""
+        ...
+
+    def set_prices(self, book: PriceBook) -> int | None:
+        """Take a newer book; since when prices differ, for archived jobs."""
+        ...
+
+    def checkpoint(self, as_of_ms: int, version: int, *, open_attempts: bool) -> Checkpoint:
+        """What must be stored now."""
+        ...
+
+    def unsaved(self, as_of_ms: int, *, open_attempts: bool) -> bool:
+        """Whether a checkpoint would store anything new."""
+        ...
+
+    def read_back(self, table: str, rows: pa.Table, version: int) -> pa.Table:
+        """Rows stored after the snapshot, as it has them."""
+        ...
+
+
+#: A shard of this number from its book and the blobs of its newest snapshot (none: a new shard).
+ShardFactory = Callable[[int, PriceBook, Sequence[bytes]], Shard]
+
+
+class LogConsumer(Protocol):
+    """The transport's consumer, as far as the keeper steers it."""
+
+    def is_member(self) -> bool:
+        """Whether the group may still count on us."""
+        ...
+
+    async def refetch(self, tp: TP, log_offset: int) -> None:
+        """Read again from an offset of the log."""
+        ...
+
+    async def commit_next(self, next_offsets: Mapping[TP, int], timeout_s: float = ...) -> bool:
+        """Commit; False if refused, never an exception."""
+        ...

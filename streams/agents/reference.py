@@ -1,0 +1,214 @@
+"""Prices and controls: two small topics that every worker reads whole, before anything else, and then follows.
+
+It must not keep shards: it hands over immutable books, and what the store should know of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from schemas.decode import decode
+from schemas.events import ControlEvent, PriceEvent
+from schemas.invalid import Invalid
+from streams.errors import TrainfareError
+from streams.pipeline.books import Books
+from streams.pipeline.tables import DeadLetter
+from streams.pricing.book import PriceBook
+from streams.topics import REFERENCE_TOPICS, Topic, full_name
+
+logger = logging.getLogger(__name__)
+
+_PARTITION = 0  # each has one
+_AT_ONCE = 1_000
+_FIRST_FOLD = 50_000
+_WAIT_S = 0.2
+_RAW_BYTES_AT_MOST = 64 * 1024
+
+
+@dataclass(frozen=True)
+class News:
+    """What a read brought: the book after it, and what is to be stored."""
+
+    book: PriceBook
+    controls: Mapping[bytes, ControlEvent]
+    revised: Sequence[PriceEvent]
+    refused: Sequence[DeadLetter]
+    # The interval of the prices' log that was read: what was revised in it is a function of it.
+    first: int
+    next: int
+
+
+@dataclass
+class _Read:
+    """What the thread knows; nobody else touches it."""
+
+    book: PriceBook
+    controls: dict[bytes, ControlEvent] = field(default_factory=dict)
+    next: dict[str, int] = field(default_factory=dict)
+    log_ms: int = 0
+
+
+class ReferenceReader:
+    """A thread with a consumer of its own, outside the group: every worker needs all of it."""
+
+    def __init__(
+        self,
+        client_config: Mapping[str, Any],
+        topic_prefix: str,
+        newest_allowed_ms: Callable[[int], int],
+        on_news: Callable[[News], object],
+        on_fault: Callable[[BaseException], None],
+        *,
+        book: PriceBook | None = None,
+        base: Mapping[str, int] | None = None,
+    ) -> None:
+        self._config = dict(client_config)
+        self._prefix = topic_prefix
+        self._newest_allowed_ms = newest_allowed_ms
+        self._on_news = on_news
+        self._on_fault = on_fault
+        self._base = dict(base or {})
+        self._read = _Read(PriceBook.empty() if book is None else book)
+        self._stop = threading.Event()
+        self._ready = asyncio.Event()
+        self._thread: threading.Thread | None = None
+        self.books = Books()
+        # topic -> next offset to read; replaced whole, so that any thread may look.
+        self.next: Mapping[str, int] = {}
+
+    async def start(self) -> None:
+        """Return when both topics are read to the end they had."""
+        loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, args=(loop,), name="reference", daemon=True)
+        self._thread.start()
+        await self._ready.wait()
+
+    async def stop(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, 5)
+
+    # -- in the thread -------------------------------------------------------------------------------------
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            consumer = Consumer(
+                {
+                    **self._config,
+                    "group.id": "trainfare-reference",  # asked for by the client; nothing is committed
+                    "enable.auto.commit": False,
+                    "isolation.level": "read_committed",
+                    "enable.partition.eof": True,
+                    "auto.offset.reset": "earliest",
+                }
+            )
+            try:
+                self._follow(consumer, loop)
+            finally:
+                consumer.close()
+        except BaseException as fault:  # noqa: BLE001 - a thread that dies in silence would leave old prices in force
+            _tell(loop, self._on_fault, fault)
+        finally:
+            _tell(loop, self._ready.set)
+
+    def _follow(self, consumer: Consumer, loop: asyncio.AbstractEventLoop) -> None:
+        names = [full_name(topic, self._prefix) for topic in REFERENCE_TOPICS]
+        consumer.assign([TopicPartition(name, _PARTITION, OFFSET_BEGINNING) for name in names])
+        unread = set(names)
+        messages: list[Message] = []
+        while not self._stop.is_set():
+            for message in consumer.consume(_AT_ONCE, timeout=_WAIT_S):
+                error = message.error()
+                if error is None:
+                    messages.append(message)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    unread.discard(str(message.topic()))
+                else:
+                    _judge(error)
+            # A book is made anew with every fold, so the first read is folded in few large pieces.
+            if messages and (not unread or len(messages) >= _FIRST_FOLD):
+                _tell(loop, self._on_news, self._fold(messages))
+                messages = []
+            if not unread:
+                _tell(loop, self._ready.set)
+
+    def _fold(self, messages: Sequence[Message]) -> News:
+        read = self._read
+        first = read.next.get(Topic.PRICES, self._base.get(Topic.PRICES, 0))
+        prices: list[PriceEvent] = []
+        refused: list[DeadLetter] = []
+        for message in messages:
+            event = self._decode(message)
+            if isinstance(event, Invalid):
+                refused.append(self._refusal(message, event))
+            elif isinstance(event, PriceEvent):
+                prices.append(event)
+            elif isinstance(event, ControlEvent):
+                read.controls[message.key() or b""] = event
+        before = read.book
+        read.book = before.with_events(prices)
+        standing = {id(event) for event in read.book.events} if read.book is not before else set()
+        self.books.records_in += len(messages)
+        self.books.dead_lettered += len(refused)
+        self.books.applied += len(messages) - len(refused)
+        self.next = dict(read.next)
+        return News(
+            read.book,
+            dict(read.controls),
+            [event for event in prices if id(event) in standing],
+            refused,
+            first,
+            read.next.get(Topic.PRICES, 0),
+        )
+
+    def _decode(self, message: Message) -> object:
+        topic, offset = self._place(message)
+        append_ms = message.timestamp()[1]
+        self._read.log_ms = max(self._read.log_ms, append_ms)
+        self._read.next[topic] = offset + 1
+        headers = [(str(header[0]), _as_bytes(header[1])) for header in message.headers() or ()]
+        return decode(topic, message.value(), headers, self._newest_allowed_ms(append_ms))
+
+    def _place(self, message: Message) -> tuple[str, int]:
+        topic = str(message.topic()).removeprefix(self._prefix)
+        return topic, int(message.offset() or 0) + self._base.get(topic, 0)
+
+    def _refusal(self, message: Message, invalid: Invalid) -> DeadLetter:
+        topic, offset = self._place(message)
+        raw = (message.value() or b"")[:_RAW_BYTES_AT_MOST]
+        logger.warning("%s/%d refused: %s", topic, offset, invalid.detail)
+        return DeadLetter(
+            topic, _PARTITION, offset, str(invalid.reason), invalid.detail, raw, self._read.log_ms
+        )
+
+
+def _as_bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _judge(error: KafkaError) -> None:
+    """Most errors pass by themselves; a topic that is gone, or a name refused, does not."""
+    if error.fatal() or error.code() in (
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError._AUTHENTICATION,
+    ):
+        raise TrainfareError(f"prices and controls cannot be read: {error.str()}") from KafkaException(error)
+    logger.warning("prices and controls: %s", error.str())
+
+
+def _tell(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *arguments: object) -> None:
+    try:
+        loop.call_soon_threadsafe(call, *arguments)
+    except RuntimeError:
+        logger.debug("the event loop has ended; what the reader had to say no longer matters")

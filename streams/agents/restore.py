@@ -1,0 +1,67 @@
+"""A shard as the store has it: its newest snapshot, and the rows stored after that put right.
+
+It must not run in the event loop: every call blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from schemas.tables import JOB_MINUTES, NODE_MINUTES
+from sinks.port import Store
+from streams.agents.held import Held
+from streams.agents.ports import Shard, ShardFactory
+from streams.agents.versions import VersionClock
+from streams.pricing.book import PriceBook
+
+#: Tables whose keys hold derived facts; the rows of the others are written again by the replay under the same keys.
+DERIVED_KEYS: Final = (JOB_MINUTES, NODE_MINUTES)
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A shard that may be fed, and how many stored rows it took back."""
+
+    held: Held
+    rows_put_right: int
+
+
+def restore(store: Store, factory: ShardFactory, number: int, generation: int, book: PriceBook) -> Restored:
+    """Load, read back, and adopt what a price that came meanwhile touches."""
+    chain = store.snapshots.load(number)
+    versions = VersionClock(store.readback.max_version(number), generation)
+    shard = factory(number, book, chain.blobs)
+    put_right = _put_right(store, shard, number, chain.version, versions)
+    if shard.prices_changed_from_ms is not None:
+        shard.adopt(repriced(store, shard, number, shard.prices_changed_from_ms))
+    return Restored(Held(number, shard, versions), put_right)
+
+
+def _put_right(store: Store, shard: Shard, number: int, snapshot_version: int, versions: VersionClock) -> int:
+    """Rows beyond the snapshot may have keys that the replay never writes again: phase and SKU are derived facts."""
+    count = 0
+    for table in DERIVED_KEYS:
+        stored = store.readback.newer(table, number, snapshot_version)
+        if not stored.num_rows:
+            continue
+        if table == JOB_MINUTES:
+            jobs = set(stored["job_id"].to_pylist())
+            shard.adopt(archived(store, number, shard.absent(jobs)))
+        version = versions.next()
+        rows = shard.read_back(table, stored, version)
+        if rows.num_rows:
+            store.insert(table, rows, f"readback:{table}:{number}.{version}")
+            count += rows.num_rows
+    return count
+
+
+def archived(store: Store, number: int, wanted: Mapping[str, int]) -> dict[str, bytes]:
+    """The state of archived jobs."""
+    return store.archive.fetch(number, wanted) if wanted else {}
+
+
+def repriced(store: Store, shard: Shard, number: int, from_ms: int) -> dict[str, bytes]:
+    """The state of archived jobs that were paid at or after the instant from which prices differ."""
+    return archived(store, number, shard.absent(store.archive.overlapping(number, from_ms)))

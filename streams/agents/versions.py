@@ -1,0 +1,71 @@
+"""Versions of stored rows: (group incarnation, Kafka generation, counter) in one integer, so that a later owner wins.
+
+It must not read a clock: order comes from the group's generations and from what is stored.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+_COUNTER_BITS: Final = 32
+_GENERATION_BITS: Final = 20
+_INCARNATION_BITS: Final = 12
+# An owner that comes back within one generation (static membership) begins a new block, so that even an insert of
+# its earlier life that is still on the way cannot bear the same version.
+_LIFE_BITS: Final = 16
+
+
+class Version(NamedTuple):
+    """The parts of a version; tuples order as the integers do."""
+
+    incarnation: int
+    generation: int
+    counter: int
+
+    def pack(self) -> int:
+        """Return the integer that is stored."""
+        if (
+            self.incarnation >> _INCARNATION_BITS
+            or self.generation >> _GENERATION_BITS
+            or self.counter >> _COUNTER_BITS
+        ):
+            raise ValueError(f"{self} does not fit into 64 bits")
+        upper = (self.incarnation << _GENERATION_BITS) | self.generation
+        return (upper << _COUNTER_BITS) | self.counter
+
+    @classmethod
+    def unpack(cls, packed: int) -> Version:
+        """Return the parts of a stored integer."""
+        upper = packed >> _COUNTER_BITS
+        return cls(
+            upper >> _GENERATION_BITS,
+            upper & ((1 << _GENERATION_BITS) - 1),
+            packed & ((1 << _COUNTER_BITS) - 1),
+        )
+
+
+class VersionClock:
+    """Gives a shard versions above everything it has ever stored."""
+
+    def __init__(self, newest_stored: int, generation: int) -> None:
+        self._last = Version.unpack(newest_stored)
+        self.enter(generation)
+
+    def enter(self, generation: int) -> None:
+        """Go on in another generation of the group.
+
+        A smaller one means that the group was made anew (or another cluster): the incarnation counts these.
+        """
+        generation &= (1 << _GENERATION_BITS) - 1
+        incarnation, newest_generation, counter = self._last
+        if generation > newest_generation:
+            self._last = Version(incarnation, generation, 0)
+        elif generation == newest_generation:
+            self._last = Version(incarnation, generation, ((counter >> _LIFE_BITS) + 1) << _LIFE_BITS)
+        else:
+            self._last = Version(incarnation + 1, generation, 0)
+
+    def next(self) -> int:
+        """Return a version that was never given before."""
+        self._last = self._last._replace(counter=self._last.counter + 1)
+        return self._last.pack()

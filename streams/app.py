@@ -1,0 +1,107 @@
+"""The whole meter wired: Faust's app, the keeper of shards, the reference reader and the store.
+
+It must not hold logic of its own: what happens to a record is `streams.pipeline`, when it is stored `streams.agents`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from typing import Any
+
+from sinks.clickhouse import ClickHouseStore, Embedded, Server, Target
+from streams.agents.deadletters import DeadLetterProducer
+from streams.agents.meter import Meter
+from streams.agents.options import KeeperOptions
+from streams.agents.ports import ShardFactory
+from streams.clock import Clock, SystemClock
+from streams.config import ClickHouseSettings, MeterSettings, Settings
+from streams.pipeline.settings import ShardSettings
+from streams.pipeline.shard import Shard
+from streams.pricing.book import PriceBook
+from streams.topics import full_name
+from streams.transport.admin import DEAD_LETTER_TOPIC, check_topics, connect
+from streams.transport.security import librdkafka_config
+
+logger = logging.getLogger(__name__)
+
+
+def engine(settings: ShardSettings) -> ShardFactory:
+    """The shards of the real engine."""
+
+    def make(number: int, book: PriceBook, blobs: Any) -> Shard:
+        return Shard.restore(number, settings, book, blobs)
+
+    return make
+
+
+def open_store(clickhouse: ClickHouseSettings) -> ClickHouseStore:
+    """Open the configured store: a server, or the one in a directory."""
+    target: Target
+    if clickhouse.data_dir is None:
+        target = Server(
+            url=clickhouse.url,
+            database=clickhouse.database,
+            user=clickhouse.user,
+            password=clickhouse.password.get_secret_value(),
+        )
+    else:
+        target = Embedded(data_dir=clickhouse.data_dir, database=clickhouse.database)
+    return ClickHouseStore(target)
+
+
+def shard_settings(meter: MeterSettings, run_start_ms: int | None = None) -> ShardSettings:
+    """The engine's part of the settings."""
+    return ShardSettings(
+        job_horizon_ms=meter.job_horizon_ms,
+        late_horizon_ms=meter.late_horizon_ms,
+        dedupe_horizon_ms=meter.dedupe_horizon_ms,
+        run_start_ms=run_start_ms,
+    )
+
+
+def run_worker(settings: Settings, clock: Clock | None = None) -> None:
+    """Meter the configured log until SIGTERM or SIGINT; raises TrainfareError for what a person can mend."""
+    the_clock = SystemClock() if clock is None else clock
+    kafka, meter = settings.kafka, settings.meter
+    check_topics(kafka, connect(kafka))
+    store = open_store(settings.clickhouse)
+    try:
+        options = KeeperOptions(
+            topic_prefix=kafka.topic_prefix,
+            as_of_ms=(lambda: the_clock.now_ms())
+            if meter.as_of_ms is None
+            else (lambda: meter.as_of_ms or 0),
+            now_ms=the_clock.monotonic_ms,
+            checkpoint_interval_ms=meter.checkpoint_interval_ms,
+            backlog_max_bytes=meter.backlog_max_bytes,
+        )
+        dead_letters = DeadLetterProducer(
+            librdkafka_config(kafka), full_name(DEAD_LETTER_TOPIC, kafka.topic_prefix)
+        )
+
+        shard = shard_settings(meter)
+
+        async def serve() -> None:
+            worker = Meter(kafka, shard, options, store, engine(shard), dead_letters=dead_letters)
+            await worker.run(until_signalled)
+
+        asyncio.run(serve())
+    finally:
+        store.close()
+
+
+async def until_signalled() -> None:
+    """Return at the first SIGTERM or SIGINT; a second one then does what it always does."""
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+    signals = (signal.SIGTERM, signal.SIGINT)
+    for number in signals:
+        loop.add_signal_handler(number, asked.set)
+    try:
+        await asked.wait()
+        logger.info("stopping: the last checkpoint is being stored")
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,95 @@
+"""A Kafka-protocol broker inside this process: librdkafka's mock cluster, for replays, demos and tests.
+
+It must not be taken for storage: it keeps about 5 MB of each partition, and nothing after the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from pathlib import Path
+from typing import Final, Self
+
+import confluent_kafka
+
+from streams.errors import TrainfareError
+
+RETAINED_BYTES: Final = 5 * 2**20
+"""What the mock cluster keeps of a partition, at least in the version that is pinned."""
+
+_RD_KAFKA_PRODUCER: Final = 0
+_ERROR_BYTES: Final = 512
+
+
+class EmbeddedBroker:
+    """A cluster of one broker on a free loopback port, from construction until `close`."""
+
+    def __init__(self, rebalance_delay_ms: int = 0) -> None:
+        self._library = _librdkafka()
+        error = ctypes.create_string_buffer(_ERROR_BYTES)
+        self._handle = self._library.rd_kafka_new(_RD_KAFKA_PRODUCER, None, error, _ERROR_BYTES)
+        if not self._handle:
+            raise TrainfareError(f"the embedded broker cannot start: {error.value.decode()}")
+        self._cluster = self._library.rd_kafka_mock_cluster_new(self._handle, 1)
+        if not self._cluster:
+            self._library.rd_kafka_destroy(self._handle)
+            raise TrainfareError("the embedded broker cannot start: no loopback port could be opened")
+        self._library.rd_kafka_mock_group_initial_rebalance_delay_ms(self._cluster, rebalance_delay_ms)
+        self.bootstrap_servers = self._library.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
+        self._closing = threading.Lock()
+        self._closed = False
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        """Create a topic; the cluster knows it at once."""
+        code = self._library.rd_kafka_mock_topic_create(self._cluster, name.encode(), partitions, 1)
+        if code != 0:
+            reason = self._library.rd_kafka_err2str(code).decode()
+            raise TrainfareError(f"the embedded broker refused topic {name}: {reason}")
+
+    def close(self) -> None:
+        """Take the broker away; whoever still talks to it sees a lost connection."""
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+        self._library.rd_kafka_mock_cluster_destroy(self._cluster)
+        self._library.rd_kafka_destroy(self._handle)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _librdkafka() -> ctypes.CDLL:
+    """The very library that confluent-kafka brings along; its mock cluster has no Python binding."""
+    package = Path(confluent_kafka.__file__).parent
+    beside = sorted((package.parent / "confluent_kafka.libs").glob("librdkafka*"))
+    inside = sorted((package / ".dylibs").glob("librdkafka*.dylib"))
+    for path in (*beside, *inside):
+        library = ctypes.CDLL(str(path))
+        if hasattr(library, "rd_kafka_mock_cluster_new"):
+            return _declare(library)
+    raise TrainfareError(
+        "the installed confluent-kafka brings no librdkafka with a mock cluster; "
+        "install its wheel from PyPI (not a build against a system library)"
+    )
+
+
+def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
+    pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
+    signatures = {
+        "rd_kafka_new": (pointer, [number, pointer, text, ctypes.c_size_t]),
+        "rd_kafka_destroy": (None, [pointer]),
+        "rd_kafka_err2str": (text, [number]),
+        "rd_kafka_mock_cluster_new": (pointer, [pointer, number]),
+        "rd_kafka_mock_cluster_destroy": (None, [pointer]),
+        "rd_kafka_mock_cluster_bootstraps": (text, [pointer]),
+        "rd_kafka_mock_topic_create": (number, [pointer, text, number, number]),
+        "rd_kafka_mock_group_initial_rebalance_delay_ms": (None, [pointer, ctypes.c_int32]),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library

@@ -1,0 +1,142 @@
+"""Topics at the broker: made as the contract asks, and checked before anything is read.
+
+It must not change or delete a topic that exists: what is wrong is said, and a person decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.cimpl import NewTopic
+
+from streams.config import KafkaSettings
+from streams.errors import TrainfareError
+from streams.topics import SHARD_TOPICS, Topic, full_name, partition_count, topic_config
+from streams.transport.security import librdkafka_config
+
+DEAD_LETTER_TOPIC: Final = "deadletter"
+_TIMEOUT_S: Final = 10.0
+_TIMESTAMP_TYPE: Final = "message.timestamp.type"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """What the broker says of a topic that exists."""
+
+    partitions: int
+    config: Mapping[str, str]
+
+
+def connect(kafka: KafkaSettings, timeout_s: float = _TIMEOUT_S) -> AdminClient:
+    """Return a client once a broker has answered; else say which address does not."""
+    client = AdminClient({**librdkafka_config(kafka), "socket.timeout.ms": int(timeout_s * 1000)})
+    try:
+        client.list_topics(timeout=timeout_s)
+    except KafkaException as error:
+        raise TrainfareError(
+            f"no Kafka broker answers at {kafka.bootstrap_servers} within {timeout_s:g} s "
+            f"({error.args[0].str()}); start it or set kafka.bootstrap_servers"
+        ) from None
+    return client
+
+
+def describe(client: AdminClient, names: Iterable[str]) -> dict[str, TopicState]:
+    """Return the state of those of `names` that exist."""
+    known = client.list_topics(timeout=_TIMEOUT_S).topics
+    present = [name for name in names if name in known and known[name].partitions]
+    if not present:
+        return {}
+    asked = client.describe_configs(
+        [ConfigResource(ResourceType.TOPIC, name) for name in present], request_timeout=_TIMEOUT_S
+    )
+    states = {}
+    for resource, answer in asked.items():
+        config = {entry.name: str(entry.value) for entry in answer.result().values()}
+        states[resource.name] = TopicState(len(known[resource.name].partitions), config)
+    return states
+
+
+def faults(kafka: KafkaSettings, states: Mapping[str, TopicState]) -> list[str]:
+    """Say what stands against metering these topics; nothing is asked of the broker here."""
+    found = []
+    for topic in Topic:
+        name = full_name(topic, kafka.topic_prefix)
+        state = states.get(name)
+        if state is None:
+            found.append(f"topic {name} does not exist (run `trainfare topics create`)")
+            continue
+        wanted = partition_count(topic, kafka.partitions)
+        if topic not in SHARD_TOPICS and state.partitions != wanted:
+            found.append(f"topic {name} has {state.partitions} partitions, expected {wanted}")
+        kind = state.config.get(_TIMESTAMP_TYPE, "LogAppendTime")
+        if kind != "LogAppendTime":
+            found.append(f"topic {name} has {_TIMESTAMP_TYPE}={kind}, expected LogAppendTime")
+    dead_letters = full_name(DEAD_LETTER_TOPIC, kafka.topic_prefix)
+    if dead_letters not in states:
+        found.append(f"topic {dead_letters} does not exist (run `trainfare topics create`)")
+    counts = {
+        full_name(topic, kafka.topic_prefix): states[full_name(topic, kafka.topic_prefix)].partitions
+        for topic in SHARD_TOPICS
+        if full_name(topic, kafka.topic_prefix) in states
+    }
+    if len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+        found.append(f"these topics must have equal partition counts, but have: {listed}")
+    elif counts and set(counts.values()) != {kafka.partitions}:
+        count = next(iter(counts.values()))
+        found.append(
+            f"the topics of the shards have {count} partitions, but kafka.partitions is {kafka.partitions}"
+        )
+    return found
+
+
+def check_topics(kafka: KafkaSettings, client: AdminClient) -> None:
+    """Refuse topics on which the result would not be exact."""
+    names = [full_name(topic, kafka.topic_prefix) for topic in (*Topic, DEAD_LETTER_TOPIC)]
+    found = faults(kafka, describe(client, names))
+    if found:
+        raise TrainfareError(f"Kafka at {kafka.bootstrap_servers} is not ready: " + "; ".join(found))
+
+
+def create_topics(kafka: KafkaSettings, client: AdminClient) -> list[str]:
+    """Create what is missing and return its names; a topic that exists and is wrong is an error."""
+    wanted = {
+        full_name(topic, kafka.topic_prefix): (partition_count(topic, kafka.partitions), topic_config(topic))
+        for topic in Topic
+    }
+    wanted[full_name(DEAD_LETTER_TOPIC, kafka.topic_prefix)] = (1, {})
+    existing = client.list_topics(timeout=_TIMEOUT_S).topics
+    missing = [name for name in wanted if name not in existing]
+    if missing:
+        started = client.create_topics(
+            [
+                NewTopic(
+                    name, wanted[name][0], replication_factor=kafka.replication_factor, config=wanted[name][1]
+                )
+                for name in missing
+            ],
+            request_timeout=_TIMEOUT_S,
+        )
+        for name, answer in started.items():
+            try:
+                answer.result()
+            except KafkaException as error:
+                raise TrainfareError(f"topic {name} could not be created: {error.args[0].str()}") from None
+    _wait_until_known(client, wanted)
+    check_topics(kafka, client)
+    return missing
+
+
+def _wait_until_known(client: AdminClient, names: Iterable[str]) -> None:
+    """A created topic takes a moment to reach all brokers' metadata."""
+    for _ in range(100):
+        known = client.list_topics(timeout=_TIMEOUT_S).topics
+        if all(name in known and known[name].partitions for name in names):
+            return
+        client.poll(0.1)

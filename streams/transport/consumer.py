@@ -1,0 +1,208 @@
+"""The Faust consumer that hands over one object per partition and fetch, and starts where it is told to.
+
+It must not interpret records, nor believe the group's committed offsets: these only report.
+Names private to Faust and aiokafka that are used here are listed in `pins`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any, cast
+
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError, NoOffsetForPartitionError
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+from faust.types.tuples import ConsumerMessage
+
+from streams.pipeline.batch import LogBatch, LogRecord
+from streams.transport.options import FetchOptions
+
+_BUSY_POLL_S = 0.005  # while a partition's buffer is full: Faust would sleep a second before it looks again
+_IDLE_POLL_S = 0.25  # no buffer is full, so only a fetch can bring something, and that wakes the wait
+_NO_GENERATION = -1
+
+
+class ConsumerThread(driver.AIOKafkaConsumerThread):
+    """Runs in the consumer thread's loop; `_fetched_to` is touched only there, in one step with fetch or seek."""
+
+    _options: FetchOptions
+    _fetched_to: dict[TP, int]
+    _heartbeat_ok_s: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._options = cast("Any", self.app).fetch_options
+        self._fetched_to = {}
+        self._heartbeat_ok_s = -1e9
+
+    async def on_start(self) -> None:
+        """Start the consumer, and from then on note when a heartbeat was answered."""
+        await super().on_start()
+        coordinator = self._ensure_consumer()._coordinator
+        beat = coordinator._do_heartbeat
+
+        async def noted() -> bool:
+            answered = bool(await beat())
+            if answered:
+                self._heartbeat_ok_s = time.monotonic()
+            return answered
+
+        coordinator._do_heartbeat = noted
+
+    def _create_worker_consumer(self, transport: driver.Transport) -> Any:
+        consumer = super()._create_worker_consumer(transport)
+        # AIOKafkaConsumer.start() reads these later.
+        consumer._isolation_level = self._options.isolation_level
+        consumer._fetch_max_wait_ms = self._options.fetch_max_wait_ms
+        consumer._fetch_min_bytes = self._options.fetch_min_bytes
+        return consumer
+
+    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        """Deliver nothing again before it was sought."""
+        self._fetched_to.clear()
+        await super().on_partitions_revoked(revoked)
+
+    async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
+        """Joining is as good as a heartbeat."""
+        self._heartbeat_ok_s = time.monotonic()
+        await super().on_partitions_assigned(assigned, generation_id)
+
+    def is_member(self) -> bool:
+        """Whether the group may still count on us: a worker that was frozen past its session must write nothing."""
+        generation = self._ensure_consumer()._coordinator.generation
+        silent_s = time.monotonic() - self._heartbeat_ok_s
+        return bool(generation != _NO_GENERATION and silent_s < self.app.conf.broker_session_timeout)
+
+    async def _seek_wait(self, consumer: Any, partitions: Mapping[TP, int]) -> None:
+        self._fetched_to.update(partitions)
+        await super()._seek_wait(consumer, partitions)
+
+    async def _fetch_records(
+        self,
+        consumer: Any,
+        active_partitions: set[TP],
+        timeout: float | None = None,  # noqa: ASYNC109 - Faust's signature
+        max_records: int | None = None,
+    ) -> Any:
+        try:
+            fetched = await super()._fetch_records(consumer, active_partitions, timeout, max_records)
+        except NoOffsetForPartitionError:
+            # The reset policy is 'none', and a fetch was under way while a partition came in whose seek is still due.
+            if consumer.assignment() - set(self._fetched_to):
+                return {}
+            raise
+        batches: dict[TP, list[LogBatch]] = {}
+        assignment = consumer._subscription.subscription.assignment
+        for tp, records in fetched.items():
+            if not records or tp not in self._fetched_to:
+                continue
+            start = self._fetched_to[tp]
+            end = self._fetched_to[tp] = assignment.state_value(tp).position
+            batches[tp] = [self._batch(tp, start, end, records)]
+        return batches
+
+    def _batch(self, tp: TP, start: int, end: int, records: list[Any]) -> LogBatch:
+        base = self._options.base.get(tp, 0)
+        if base:
+            records = [LogRecord(r.offset + base, r.timestamp, r.value, r.headers) for r in records]
+        topic = tp.topic.removeprefix(self._options.topic_prefix)
+        return LogBatch(topic, tp.partition, start + base, end + base, records)
+
+    async def commit_next(self, offsets: Mapping[TP, int], timeout_s: float) -> bool:
+        """Commit what is still ours; refused is False, never an exception."""
+
+        async def send() -> bool:
+            try:
+                consumer = self._ensure_consumer()
+                assigned = consumer.assignment()
+                ours = {TopicPartition(*tp): offset for tp, offset in offsets.items() if tp in assigned}
+                if not ours:
+                    return False
+                await asyncio.wait_for(consumer.commit(ours), timeout_s)
+            except (KafkaError, TimeoutError) as error:
+                self.log.warning("commit refused: %r", error)
+                return False
+            return True
+
+        return bool(await self.call_thread(send))
+
+
+class Consumer(driver.Consumer):
+    """Faust's consumer with whole fetches as messages, own starts and no bookkeeping of acknowledgements."""
+
+    _thread: ConsumerThread
+
+    def _new_consumer_thread(self) -> ConsumerThread:
+        return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
+    def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
+        batch = cast("LogBatch", record)
+        last = batch.records[-1]
+        # Faust compares message offsets with where it sought to, which are the broker's offsets.
+        offset = last.offset - self._thread._options.base.get(tp, 0)
+        return ConsumerMessage(
+            tp.topic,
+            tp.partition,
+            offset,
+            last.timestamp / 1000.0,
+            0,
+            [],
+            None,
+            cast("Any", batch),
+            None,
+            0,
+            0,
+            tp,
+            generation_id=self.app.consumer_generation_id,
+        )
+
+    async def _wait_next_records(  # Faust's signature
+        self,
+        timeout: float,  # noqa: ASYNC109 - Faust's signature
+    ) -> tuple[Any, set[TP] | None]:
+        """As Faust's, without its naps of one second."""
+        if not self.flow_active:
+            await self.wait(cast("Any", self.can_resume_flow))
+        active = self._get_active_partitions()
+        poll_s = _BUSY_POLL_S if self._buffered_partitions else _IDLE_POLL_S
+        if not active:
+            await self.sleep(_BUSY_POLL_S)
+            return {}, active
+        return await self._getmany(active_partitions=active, timeout=min(timeout, poll_s)), active
+
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        """Seek to our own positions; Faust calls this at the end of every rebalance, for retained partitions too."""
+        start = dict(self._thread._options.start_offsets(self.assignment()))
+        if start:
+            await self.seek_wait(start)
+        return start
+
+    async def verify_all_partitions_active(self) -> None:
+        """Nothing: Faust's alarm knows acknowledgements only, and takes a pause for a fault."""
+
+    async def refetch(self, tp: TP, log_offset: int) -> None:
+        """Read `tp` again from an offset of the log."""
+        try:
+            await self.seek_wait({tp: log_offset - self._thread._options.base.get(tp, 0)})
+        except KafkaError:
+            self.log.info("%s was revoked before it could be read again", tp)
+
+    async def commit_next(self, next_offsets: Mapping[TP, int], timeout_s: float = 5.0) -> bool:
+        """Commit {partition: next log offset to read}; unlike Faust's `_commit` it never stops the worker."""
+        base = self._thread._options.base
+        return await self._thread.commit_next(
+            {tp: offset - base.get(tp, 0) for tp, offset in next_offsets.items()}, timeout_s
+        )
+
+    def is_member(self) -> bool:
+        """Whether the group may still count on us."""
+        return self._thread.is_member()
+
+
+class Transport(driver.Transport):
+    """Faust's aiokafka transport with the consumer above."""
+
+    Consumer = Consumer

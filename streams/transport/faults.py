@@ -1,0 +1,39 @@
+"""What Faust's and aiokafka's exceptions mean to whoever runs the worker.
+
+It must not decide to go on: all of these end the worker.
+"""
+
+from __future__ import annotations
+
+from aiokafka.errors import (
+    KafkaConnectionError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+)
+from faust.types import TP
+
+from streams.config import KafkaSettings
+from streams.errors import TrainfareError
+
+
+def explained(fault: BaseException, kafka: KafkaSettings) -> BaseException:
+    """The fault in words, if it is one that a person can mend; else the fault itself."""
+    if isinstance(fault, OffsetOutOfRangeError | NoOffsetForPartitionError):
+        where = ", ".join(
+            f"{tp.topic}/{tp.partition} at {offset}" for tp, offset in _offsets(fault).items()
+        ) or str(fault)
+        return TrainfareError(
+            f"the log no longer has what was to be read next ({where}): retention has overtaken the meter, or the "
+            "topic was made anew; restore the records, or begin anew with another group and an empty store"
+        )
+    if isinstance(fault, KafkaConnectionError):
+        return TrainfareError(f"no Kafka broker answers at {kafka.bootstrap_servers}: {fault}")
+    if isinstance(fault, TopicAuthorizationFailedError):
+        return TrainfareError(f"Kafka at {kafka.bootstrap_servers} does not let this user read: {fault}")
+    return fault
+
+
+def _offsets(fault: BaseException) -> dict[TP, int]:
+    found = fault.args[0] if fault.args else None
+    return dict(found) if isinstance(found, dict) else {}

@@ -1,0 +1,121 @@
+"""The Faust app every meter runs on: our transport, no tables, no web, nothing on disk.
+
+It must not wire agents or stores: that is done in `streams.app`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import faust
+from faust.types import TP
+
+from streams.config import KafkaSettings
+from streams.pipeline.batch import LogBatch
+from streams.topics import SHARD_TOPICS, full_name
+from streams.transport.consumer import Consumer, Transport
+from streams.transport.options import FetchOptions
+from streams.transport.pins import refuse_if_moved
+from streams.transport.security import faust_brokers, faust_credentials
+
+_BATCHES_BUFFERED = 32  # Faust counts messages, and a message of ours is a whole fetch
+_PARTITION_FETCH_BYTES = 2**20
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What the app calls, and when."""
+
+    take: Callable[[LogBatch], Awaitable[None]]  # one batch after the other
+    background: Callable[[], Awaitable[None]]  # once, from the first assignment on
+    assigned: Callable[[set[TP]], Awaitable[None]]  # in a rebalance, when the new partitions are known
+    complete: Callable[[], Awaitable[None]]  # at its end, before positions are sought and reading goes on
+    leaving: Callable[
+        [], Awaitable[None]
+    ]  # before a rebalance and before the stop, while commits are possible
+
+
+class MeterApp(faust.App):
+    """`before_reading` is awaited once, before anything of Kafka runs."""
+
+    fetch_options: FetchOptions
+    before_reading: Callable[[], Awaitable[None]] | None = None
+    _handlers: tuple[object, ...] = ()
+
+    def wire(self, hooks: Hooks) -> None:
+        """Make the one agent, on one channel over all topics of a shard; Faust acknowledges nothing of it."""
+        names = [full_name(topic, self.fetch_options.topic_prefix) for topic in SHARD_TOPICS]
+        channel = self.topic(*names, key_type=None, value_type=None, value_serializer=None, acks=False)
+
+        async def meter(stream: Any) -> None:
+            async for batch in stream:
+                await hooks.take(batch)
+
+        async def assigned(_app: Any, assigned: set[TP], **_: Any) -> None:
+            await hooks.assigned(assigned)
+
+        async def complete(_app: Any, **_: Any) -> None:
+            await hooks.complete()
+
+        async def revoked(_app: Any, revoked: set[TP], **_: Any) -> None:
+            await hooks.leaving()
+
+        async def stopping(_app: Any, **_: Any) -> None:
+            await hooks.leaving()
+
+        self.agent(channel, name="meter")(meter)
+        self.task(hooks.background)
+        for name, handler in {
+            "on_partitions_assigned": assigned,
+            "on_rebalance_complete": complete,
+            "on_partitions_revoked": revoked,
+            "on_before_shutdown": stopping,
+        }.items():
+            getattr(self, name).connect(handler)
+        # Faust holds its signals' handlers by weak references.
+        self._handlers = (assigned, complete, revoked, stopping)
+
+    def _new_transport(self) -> Any:
+        return Transport(self.conf.broker_consumer, self)
+
+    async def on_first_start(self) -> None:
+        """Hold everything back until the reference data is read; Faust's directory is not made, nothing is in it."""
+        if self.before_reading is not None:
+            await self.before_reading()
+
+    @property
+    def meter_consumer(self) -> Consumer:
+        """Our consumer, as its own type."""
+        consumer = self.consumer
+        assert isinstance(consumer, Consumer)
+        return consumer
+
+
+def new_meter_app(kafka: KafkaSettings, options: FetchOptions) -> MeterApp:
+    """Make an app for one group; it is not started and has no agent yet."""
+    refuse_if_moved()
+    app = MeterApp(
+        kafka.group_id,
+        broker=faust_brokers(kafka),
+        broker_credentials=faust_credentials(kafka),
+        broker_session_timeout=kafka.session_timeout_ms / 1000,
+        broker_heartbeat_interval=kafka.heartbeat_interval_ms / 1000,
+        consumer_group_instance_id=kafka.group_instance_id,
+        consumer_max_fetch_size=_PARTITION_FETCH_BYTES,
+        # An offset that retention has overtaken stops the worker; any other policy would skip records in silence.
+        consumer_auto_offset_reset="none",
+        # Faust's own assignor, which keeps equal partition numbers together, is used only with standby replicas.
+        table_standby_replicas=1,
+        stream_buffer_maxsize=_BATCHES_BUFFERED,
+        stream_wait_empty=False,
+        store="memory://",
+        value_serializer="raw",
+        topic_allow_declare=False,
+        topic_disable_leader=True,
+        web_enabled=False,
+        worker_redirect_stdouts=False,
+    )
+    app.fetch_options = options
+    return app

@@ -1,0 +1,28 @@
+"""How the transport is told where to read from, and the marks it hands back for a start.
+
+Plain values; it must not read settings files or the environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from faust.types import TP
+
+#: Where each assigned partition starts, as offsets of the broker's log; a partition left out is not read yet.
+StartOffsets = Callable[[Iterable[TP]], Mapping[TP, int]]
+
+
+@dataclass(frozen=True)
+class FetchOptions:
+    """What Faust hard-codes or does not expose about a fetch."""
+
+    topic_prefix: str
+    start_offsets: StartOffsets
+    fetch_min_bytes: int = 262_144
+    fetch_max_wait_ms: int = 100
+    isolation_level: str = "read_committed"
+    # Offset of the first record of a broker's partition in the log it belongs to: an embedded broker that
+    # resumes a log begins again at 0, and so do all offsets that are exchanged with it.
+    base: Mapping[TP, int] = field(default_factory=dict)

@@ -1,0 +1,128 @@
+"""The versions and private names of Faust, mode and aiokafka that this package leans on, and whether they still stand.
+
+It must not work around a change: a moved name stops the worker before it reads anything.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+
+from streams.errors import TrainfareError
+
+VERSIONS: Final = {"faust-streaming": "0.15.3", "mode-streaming": "0.7.1", "aiokafka": "0.14.0"}
+
+# module -> dotted names that are overridden, called or set although they are private (or as good as).
+CLASS_NAMES: Final = {
+    "faust.app.base": (
+        "App._new_transport",
+        "App._create_directories",
+        "App.on_first_start",
+        "App.on_partitions_revoked",
+        "App.on_partitions_assigned",
+        "App.on_rebalance_complete",
+        "App.on_before_shutdown",
+    ),
+    "faust.transport.consumer": (
+        "Consumer._wait_next_records",
+        "Consumer._get_active_partitions",
+        "Consumer.perform_seek",
+        "Consumer.verify_all_partitions_active",
+        "Consumer.on_buffer_full",
+        "Consumer.on_buffer_drop",
+        "ThreadDelegateConsumer._getmany",
+        "QueueServiceThread.call_thread",
+    ),
+    "faust.transport.drivers.aiokafka": (
+        "Consumer._new_consumer_thread",
+        "Consumer._to_message",
+        "Consumer.seek_to_committed",
+        "Consumer.seek_wait",
+        "Transport.Consumer",
+        "AIOKafkaConsumerThread._create_worker_consumer",
+        "AIOKafkaConsumerThread._ensure_consumer",
+        "AIOKafkaConsumerThread._fetch_records",
+        "AIOKafkaConsumerThread._seek_wait",
+        "AIOKafkaConsumerThread.on_partitions_assigned",
+        "AIOKafkaConsumerThread.on_partitions_revoked",
+    ),
+    "aiokafka.consumer.group_coordinator": (
+        "GroupCoordinator._do_heartbeat",
+        "GroupCoordinator._maybe_leave_group",
+        "GroupCoordinator.reset_generation",
+    ),
+    "aiokafka.consumer.subscription_state": ("Assignment.state_value", "TopicPartitionState.position"),
+}
+
+# module -> attributes that exist on instances only, looked for in the source.
+INSTANCE_NAMES: Final = {
+    "aiokafka.consumer.consumer": (
+        "self._isolation_level =",
+        "self._fetch_max_wait_ms =",
+        "self._fetch_min_bytes =",
+        "self._subscription =",
+        "self._coordinator =",
+        "fetch_min_bytes=self._fetch_min_bytes",
+        "fetch_max_wait_ms=self._fetch_max_wait_ms",
+        "isolation_level=self._isolation_level",
+    ),
+    "aiokafka.consumer.group_coordinator": ("self.generation =", "self._do_heartbeat()"),
+    "faust.transport.consumer": ("self._buffered_partitions =", "self._read_offset ="),
+    "faust.transport.drivers.aiokafka": ("consumer_generation_id = generation",),
+}
+
+
+def moved() -> list[str]:
+    """Say in words what is not as it was when this package was written."""
+    return [*_versions(), *_class_names(), *_instance_names()]
+
+
+def refuse_if_moved() -> None:
+    """Stop before anything is read when the ground has shifted."""
+    faults = moved()
+    if faults:
+        raise TrainfareError(
+            "the installed Faust or aiokafka is not the one this version was built on: "
+            + "; ".join(faults)
+            + ". Install the pinned versions ("
+            + ", ".join(f"{name}=={pinned}" for name, pinned in VERSIONS.items())
+            + ")."
+        )
+
+
+def _versions() -> list[str]:
+    faults = []
+    for name, pinned in VERSIONS.items():
+        try:
+            found = version(name)
+        except PackageNotFoundError:
+            found = "nothing"
+        if found != pinned:
+            faults.append(f"{name} is {found}, expected {pinned}")
+    return faults
+
+
+def _class_names() -> list[str]:
+    faults = []
+    for module, names in CLASS_NAMES.items():
+        for name in names:
+            target: object = import_module(module)
+            for part in name.split("."):
+                if not hasattr(target, part):
+                    faults.append(f"{module}.{name} is gone")
+                    break
+                target = getattr(target, part)
+    return faults
+
+
+def _instance_names() -> list[str]:
+    faults = []
+    for module, fragments in INSTANCE_NAMES.items():
+        path = import_module(module).__file__
+        source = "" if path is None else Path(path).read_text(encoding="utf-8")
+        faults += [
+            f"{module} no longer says `{fragment}`" for fragment in fragments if fragment not in source
+        ]
+    return faults

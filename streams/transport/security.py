@@ -1,0 +1,56 @@
+"""How brokers are spoken to, said once for librdkafka's clients and once for Faust.
+
+It must not connect anywhere, nor let a password into a message.
+"""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+
+import faust
+from faust.types.auth import CredentialsT
+from yarl import URL
+
+from streams.config import KafkaSettings
+
+
+def librdkafka_config(kafka: KafkaSettings) -> dict[str, Any]:
+    """Return the settings that every confluent-kafka client of ours shares."""
+    config: dict[str, Any] = {
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "security.protocol": kafka.security_protocol,
+        # An address without a broker is reported by us, once; not by librdkafka on stderr, once a second.
+        "log_level": 0,
+    }
+    if kafka.sasl_mechanism is not None:
+        config["sasl.mechanisms"] = kafka.sasl_mechanism
+        config["sasl.username"] = kafka.sasl_username
+        config["sasl.password"] = (
+            "" if kafka.sasl_password is None else kafka.sasl_password.get_secret_value()
+        )
+    if kafka.ssl_ca_location is not None:
+        config["ssl.ca.location"] = str(kafka.ssl_ca_location)
+    return config
+
+
+def faust_brokers(kafka: KafkaSettings) -> list[URL]:
+    """Return the brokers as Faust wants them."""
+    return [URL(f"kafka://{server}") for server in kafka.bootstrap_servers.split(",")]
+
+
+def faust_credentials(kafka: KafkaSettings) -> CredentialsT | None:
+    """Return what Faust hands on to aiokafka; None for plain text without a name."""
+    context = None
+    if kafka.security_protocol in ("SSL", "SASL_SSL"):
+        cafile = None if kafka.ssl_ca_location is None else str(kafka.ssl_ca_location)
+        context = ssl.create_default_context(cafile=cafile)
+    if kafka.security_protocol in ("SASL_PLAINTEXT", "SASL_SSL"):
+        password = "" if kafka.sasl_password is None else kafka.sasl_password.get_secret_value()
+        return faust.SASLCredentials(
+            username=kafka.sasl_username,
+            password=password,
+            ssl_context=context,
+            mechanism=kafka.sasl_mechanism or "PLAIN",
+        )
+    return None if context is None else faust.SSLCredentials(context)

@@ -49,8 +49,8 @@ def derive_job(
         _derive_metered(job.id, attempt, rows, book, sampled, team, project)
     job.booked_dimensions = dimensions
     job.dirty = False
-    if open_attempts or not job.is_open:
-        job.booked_as_of_ms = as_of_ms
+    # What goes on and was left out now is due at the next checkpoint that asks for it, whatever its clock.
+    job.booked_as_of_ms = as_of_ms if open_attempts or not job.is_open else -1
 
 
 def derive_node(

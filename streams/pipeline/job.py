@@ -178,10 +178,10 @@ class Job:
 
     def state_of(self, number: int) -> str:
         """The state of an attempt; metered when samples alone make it."""
-        timeline = self.timelines().get(number)
-        if timeline is None or not self.attempts[number].events:
-            return "metered"
-        if timeline.metered and timeline.ended_ms is None and self.attempts[number].sampled:
+        timeline = self.timelines()[number]
+        attempt = self.attempts[number]
+        goes_on = timeline.ended_ms is None
+        if goes_on and timeline.metered and (attempt.sampled or not attempt.events):
             return "metered"
         return timeline.state
 

@@ -143,7 +143,7 @@ def _timeline(
         state = "superseded"
     return Timeline(
         attempt=number,
-        state=state or "metered",
+        state=state or "queued",
         reason=reason,
         metered=draft.metered,
         started_ms=started_ms,

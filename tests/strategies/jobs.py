@@ -1,0 +1,82 @@
+"""Lifecycle events of jobs: plausible stories and arbitrary sets of events, over several attempts.
+
+Must not keep to the order of the story in the log; the log's order is drawn elsewhere.
+"""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from tests.oracle.model import ENDS, JOB_TYPES, Json
+from tests.strategies.values import (
+    PROJECTS,
+    TEAMS,
+    Ids,
+    counts,
+    gpu_values,
+    instants,
+    maybe,
+    some_fields,
+)
+
+REASONS = ("spot_reclaim", "preemption", "out_of_memory", "node_failure", "user_error", "timeout", "unknown")
+
+other_counts = st.fixed_dictionaries(
+    {}, optional={"instance_count": counts, "cpu_count": counts, "memory_gib": counts}
+)
+dimensions = st.fixed_dictionaries(
+    {},
+    optional={
+        "owner": st.sampled_from(("ann", "bob")),
+        "team": st.sampled_from(TEAMS),
+        "project": st.sampled_from(PROJECTS),
+        "experiment": st.sampled_from(("e1", "e2")),
+        "labels": st.dictionaries(st.sampled_from(("a", "b")), st.sampled_from(("1", "2")), max_size=2),
+    },
+)
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> list[str]:
+    """The types of one attempt in an order that happens."""
+    types = draw(st.sampled_from((["queued"], [], ["queued", "allocated"], ["allocated"])))
+    steps = st.sampled_from(
+        (["checkpointed"], ["heartbeat"], ["scaled"], ["updated"], ["suspended"], ["suspended", "resumed"])
+    )
+    types = [*types, *draw(st.sampled_from((["started"], ["started"], ["resumed"], [])))]
+    for step in draw(st.lists(steps, max_size=3)):
+        types = [*types, *step]
+    return [*types, *draw(st.sampled_from(([], ["completed"], ["failed"], ["preempted"], ["cancelled"])))]
+
+
+@st.composite
+def attempt_events(draw: st.DrawFn, job_id: str, attempt: int, base_ms: int, ids: Ids) -> list[Json]:
+    """The events of one attempt: two in three a story in time order, else any types at any times."""
+    if draw(st.integers(0, 2)):
+        types = draw(stories())
+        times_ms = sorted(draw(st.lists(instants(base_ms), min_size=len(types), max_size=len(types))))
+    else:
+        types = draw(st.lists(st.sampled_from(JOB_TYPES), max_size=6))
+        times_ms = draw(st.lists(instants(base_ms), min_size=len(types), max_size=len(types)))
+    events: list[Json] = []
+    for index, (kind, time_ms) in enumerate(zip(types, times_ms, strict=True)):
+        event: Json = {"job_id": job_id, "type": kind, "time_ms": time_ms} | ids.next()
+        if attempt > 1 or draw(st.booleans()):  # attempt 1 is the default
+            event["attempt"] = attempt
+        event |= draw(maybe(gpu_values(), 2 if index == 0 or kind == "scaled" else 6))
+        event |= draw(maybe(other_counts, 4)) | draw(maybe(some_fields(), 3)) | draw(maybe(dimensions, 4))
+        if kind == "suspended":
+            event |= draw(st.sampled_from(({}, {"holds_gpus": True}, {"holds_gpus": False})))
+        if kind in ENDS:
+            event |= draw(maybe(st.sampled_from([{"reason": reason} for reason in REASONS])))
+        events.append(event)
+    return events
+
+
+@st.composite
+def job_events(
+    draw: st.DrawFn, job_id: str, base_ms: int, ids: Ids, *, first_attempt: int = 1, most_attempts: int = 3
+) -> list[Json]:
+    """The events of some attempts of one job; an attempt may have none, or be left out."""
+    numbers = range(first_attempt, first_attempt + draw(st.integers(1, most_attempts)))
+    return [event for n in numbers for event in draw(attempt_events(job_id, n, base_ms, ids))]

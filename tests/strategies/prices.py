@@ -1,0 +1,96 @@
+"""Price books: several SKUs per component and kind, revisions that change in the middle of a minute.
+
+Must only produce records that the contract accepts.
+"""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from tests.oracle.model import Json, Line
+from tests.strategies.values import BASE_MS, FIELD_VALUES, PROJECTS, TEAMS, Ids, instants, line
+
+# Which `per` a component's prices may have; "instance_hour+" is the one with `gpus`.
+KINDS = (
+    ("gpu", "gpu_hour"), ("gpu", "instance_hour+"),
+    ("compute", "instance_hour"), ("compute", "vcpu_hour"), ("compute", "memory_gib_hour"), ("compute", "job_hour"),
+    ("license", "gpu_hour"), ("license", "instance_hour+"), ("license", "job_hour"),
+    ("labor", "gpu_hour"), ("labor", "job_hour"),
+    ("overhead", "gpu_hour"), ("overhead", "instance_hour+"), ("overhead", "job_hour"),
+    ("network", "gib"), ("network", "gb"),
+    ("storage", "gib"), ("storage", "gb"), ("storage", "thousand_requests"), ("storage", "gib_month"),
+)  # fmt: skip
+# GPU prices are drawn as often as all others together: everything else follows GPU-time.
+kinds = st.one_of(st.sampled_from(KINDS[:2]), st.sampled_from(KINDS))
+
+MATCH_VALUES = FIELD_VALUES | {
+    "team": TEAMS,
+    "project": PROJECTS,
+    "path": ("internet", "unclassified"),
+    "direction": ("egress", "ingress"),
+    "op": ("read", "list", "stored"),
+    "storage_class": ("standard", "cold"),
+}
+MATCH_BY_COMPONENT = {
+    "network": ("cloud", "region", "team", "project", "path", "direction"),
+    "storage": ("cloud", "region", "team", "project", "op", "storage_class"),
+}
+
+# Prices at which products end in halves, at the limits, and ordinary ones.
+usd_texts = st.one_of(
+    st.sampled_from(("4.00", "1.40", "1.8", "98.32", "0", "0.000000001", "99999.999999999", "3.6", "0.023")),
+    st.integers(0, 10**11).map(lambda nano: f"{nano // 10**9}.{nano % 10**9:09}"),
+)
+
+
+@st.composite
+def matches(draw: st.DrawFn, component: str) -> dict[str, str | None]:
+    """Match fields of one revision: often none, seldom one that can never match."""
+    usual = MATCH_BY_COMPONENT.get(component, (*FIELD_VALUES, "team", "project"))
+    names = usual if draw(st.integers(0, 9)) else tuple(MATCH_VALUES)
+    chosen = draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
+    match: dict[str, str | None] = {name: draw(st.sampled_from(MATCH_VALUES[name])) for name in chosen}
+    if draw(st.integers(0, 15)) == 0:
+        match.setdefault("cluster", None)  # null means any
+    return match
+
+
+@st.composite
+def price_events(
+    draw: st.DrawFn, base_ms: int = BASE_MS, ids: Ids | None = None, most: int = 6
+) -> list[Json]:
+    """Revisions of some SKUs; a record may come later, in time and in the log, than the usage it prices."""
+    ids = ids or Ids("p")
+    effective = st.one_of(st.just(0), st.just(base_ms), instants(base_ms), st.just(base_ms + 10**10))
+    # One book in three prices every kind there is for whomever nothing narrower matches.
+    wide = KINDS if draw(st.integers(0, 2)) == 0 else ()
+    narrow = [None] * draw(st.integers(0, most))
+    events: list[Json] = []
+    for number, wide_kind in enumerate([*narrow, *wide]):
+        kind = wide_kind or draw(kinds)
+        match = {} if wide_kind else draw(matches(kind[0]))
+        for revision_number in range(1 if wide_kind else draw(st.integers(1, 3))):
+            if revision_number and draw(st.integers(0, 3)) == 0:  # a revision may be of another kind
+                kind = draw(kinds)
+            if revision_number and draw(st.integers(0, 3)) == 0:
+                match = draw(matches(kind[0]))
+            component, per = kind
+            event: Json = {
+                "sku": f"s{number}",
+                "component": component,
+                "usd": draw(usd_texts),
+                "per": per.rstrip("+"),
+                "effective_ms": 0 if revision_number == 0 and draw(st.booleans()) else draw(effective),
+                "time_ms": draw(instants(base_ms)),
+            }
+            if per.endswith("+"):
+                event["gpus"] = draw(st.sampled_from((1, 2, 3, 7, 8)))
+            events.append(event | match | ids.next())
+    return events
+
+
+def price_lines(
+    base_ms: int = BASE_MS, ids: Ids | None = None, most: int = 6
+) -> st.SearchStrategy[list[Line]]:
+    """The same as log lines."""
+    return price_events(base_ms, ids, most).map(lambda events: [line("prices", e) for e in events])

@@ -1,0 +1,133 @@
+"""GPU samples, network and storage amounts, and node events.
+
+Must keep ordinary samples at 5 minutes or less, so that their order can be drawn without any being late.
+"""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from tests.oracle.model import NODE_TYPES, Json
+from tests.strategies.values import (
+    GPUS,
+    NODES,
+    SOURCES,
+    Ids,
+    counts,
+    instants,
+    maybe,
+    some_fields,
+)
+
+ORDINARY_INTERVALS_MS = (1, 999, 1000, 1001, 5000, 15_000, 61_500, 300_000)
+LONG_INTERVALS_MS = (600_000, 601_000, 3_600_000)
+
+# 0.0005 and 0.0015 lie at halves of a permille; 0.57 x 1000.0 is not 570 before rounding.
+ratios = st.one_of(st.sampled_from((0, 1, 0.5, 0.0005, 0.0015, 0.0025, 0.57, 0.9995)), st.floats(0, 1))
+
+
+@st.composite
+def samples(
+    draw: st.DrawFn,
+    job_id: str,
+    attempts: tuple[int, ...],
+    base_ms: int,
+    intervals_ms: tuple[int, ...] = ORDINARY_INTERVALS_MS,
+    most: int = 6,
+) -> list[Json]:
+    """Records of one job: overlapping, unaligned, from two exporters, some without an id, some idle."""
+    events: list[Json] = []
+    for _ in range(draw(st.integers(0, most))):
+        gpus = draw(st.lists(st.sampled_from(GPUS), min_size=1, max_size=3))
+        event: Json = {
+            "node": draw(st.sampled_from(NODES)),
+            "source": draw(st.sampled_from(SOURCES)),
+            "time_ms": draw(instants(base_ms)),
+            "interval_ms": draw(st.sampled_from(intervals_ms)),
+            "gpus": gpus,
+            "util_ratio": draw(st.lists(ratios, min_size=len(gpus), max_size=len(gpus))),
+        }
+        if len(gpus) == 1 and draw(st.integers(0, 3)) == 0:  # scalars are arrays of one
+            event["gpu"], event["util_ratio"] = event.pop("gpus")[0], event["util_ratio"][0]
+        if draw(st.integers(0, 7)):
+            event["job_id"] = job_id
+            event["attempt"] = draw(st.sampled_from(attempts))
+        elif draw(st.booleans()):
+            event["job_id"] = ""  # idle
+        event |= draw(maybe(st.sampled_from([{"id": "a"}, {"id": "b"}]), 2)) | draw(maybe(some_fields(), 2))
+        events.append(event)
+    return events
+
+
+amounts = st.one_of(st.sampled_from((0, 1, 7, 10**9, 2**30, 2**53)), st.integers(0, 10**7))
+amount_intervals_ms = st.one_of(
+    st.sampled_from((0, 1, 999, 1000, 59_999, 60_000, 90_001, 3_600_000)),
+    st.integers(0, 600_000),
+    st.integers(0, 39).map(lambda n: 2 * 86_400_000 + 1 if n == 0 else n * 1000),
+)
+
+
+@st.composite
+def network_events(
+    draw: st.DrawFn, job_id: str, attempts: tuple[int, ...], base_ms: int, ids: Ids
+) -> list[Json]:
+    """Bytes moved."""
+    optional = st.fixed_dictionaries(
+        {},
+        optional={
+            "path": st.sampled_from(("same_zone", "cross_zone", "cross_region", "internet", "unclassified")),
+            "direction": st.sampled_from(("egress", "ingress")),
+            "cloud": st.sampled_from(("aws", "gcp")),
+            "region": st.sampled_from(("eu", "us")),
+            "dst_region": st.just("ap"),
+        },
+    )
+    events: list[Json] = []
+    for _ in range(draw(st.integers(0, 3))):
+        event = {"job_id": job_id, "attempt": draw(st.sampled_from(attempts)), "bytes": draw(amounts)}
+        event |= {"time_ms": draw(instants(base_ms)), "interval_ms": draw(amount_intervals_ms)}
+        events.append(event | draw(optional) | ids.next())
+    return events
+
+
+@st.composite
+def storage_events(
+    draw: st.DrawFn, job_id: str, attempts: tuple[int, ...], base_ms: int, ids: Ids
+) -> list[Json]:
+    """Storage work and storage kept."""
+    optional = st.fixed_dictionaries(
+        {},
+        optional={
+            "storage_class": st.sampled_from(("standard", "cold")),
+            "cloud": st.sampled_from(("aws", "gcp")),
+            "region": st.sampled_from(("eu", "us")),
+        },
+    )
+    events: list[Json] = []
+    for _ in range(draw(st.integers(0, 3))):
+        op = draw(st.sampled_from(("read", "write", "list", "delete", "stored")))
+        if op == "stored":
+            what = {"bytes": draw(amounts)}
+        elif op in ("list", "delete"):
+            what = {"requests": draw(amounts)}
+        else:
+            given = draw(st.sampled_from((("bytes",), ("requests",), ("bytes", "requests"))))
+            what = {unit: draw(amounts) for unit in given}
+        event: Json = {"job_id": job_id, "attempt": draw(st.sampled_from(attempts)), "op": op} | what
+        event |= {"time_ms": draw(instants(base_ms)), "interval_ms": draw(amount_intervals_ms)}
+        events.append(event | draw(optional) | ids.next())
+    return events
+
+
+@st.composite
+def node_events(draw: st.DrawFn, base_ms: int, ids: Ids) -> list[Json]:
+    """Events of some nodes, in plausible and implausible orders."""
+    events: list[Json] = []
+    for node in draw(st.lists(st.sampled_from(NODES), max_size=3, unique=True)):
+        for kind in draw(st.lists(st.sampled_from(NODE_TYPES), min_size=1, max_size=5)):
+            event: Json = {"node": node, "type": kind, "time_ms": draw(instants(base_ms))} | ids.next()
+            event |= draw(maybe(st.fixed_dictionaries({"gpu_count": counts}), 2)) | draw(
+                maybe(some_fields(), 3)
+            )
+            events.append(event)
+    return events

@@ -18,7 +18,7 @@ SHOWN_CHARS: Final = 80
 NOTHING: Final = object()
 """The value of a field that is absent."""
 
-# The wording of msgspec's errors; tests/schemas/test_refusals.py holds every form that can occur.
+# The wording of msgspec's errors; tests/schemas/test_refused_fields.py holds every form that can occur.
 _AT: Final = re.compile(r" - at (?P<key>`key` in )?`(?P<path>\$[^`]*)`$")
 _MISSING: Final = re.compile(r"Object missing required field `(?P<field>[^`]+)`")
 _EXPECTED: Final = re.compile(r"Expected `(?P<type>[^`]+)`(?P<rest>.*)$")

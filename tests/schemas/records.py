@@ -8,10 +8,12 @@ from typing import Any
 from schemas.decode import decode
 from schemas.events import Event
 from schemas.invalid import Invalid
+from schemas.reasons import Reason
 
 NOW_MS = 1_760_000_000_000
 
 Record = dict[str, Any]
+Case = tuple[str, Record, Reason, str]  # topic, changes to its full record, and the refusal they lead to
 
 FULL: dict[str, Record] = {
     "jobs": {
@@ -151,3 +153,10 @@ def decoded(topic: str, value: object) -> Event | Invalid:
     """Decode an object (as JSON) or bytes, five minutes before anything would be of the future."""
     raw = value if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False).encode()
     return decode(topic, raw, (), NOW_MS + 300_000)
+
+
+def refused(topic: str, value: object) -> Invalid:
+    """Decode what must be refused."""
+    result = decoded(topic, value)
+    assert isinstance(result, Invalid), result
+    return result

@@ -38,6 +38,13 @@ def price_event(raw: PriceWire, newest_allowed_ms: int) -> PriceEvent:
         gpus = raw.gpus or 0
         if gpus == 0 and raw.component is not Component.compute:
             refuse(Reason.inconsistent, "gpus", NOTHING, f"the GPUs of an instance_hour of {raw.component}")
+        if gpus > 0 and raw.component is Component.compute:
+            refuse(
+                Reason.inconsistent,
+                "gpus",
+                gpus,
+                "none: an instance_hour of compute is per instance, not per GPU",
+            )
     return PriceEvent(
         source=raw.source,
         id=raw.id,

@@ -52,6 +52,12 @@ OTHERS: list[Case] = [
     ("prices", {"gpus": 1_000_001}, Reason.out_of_range, "field `gpus`: got 1000001, expected"),
     (
         "prices",
+        {"component": "compute", "gpus": 8},
+        Reason.inconsistent,
+        "field `gpus`: got 8, expected none: an instance_hour of compute is per instance",
+    ),
+    (
+        "prices",
         {"gpus": ...},
         Reason.inconsistent,
         "field `gpus`: got nothing, expected the GPUs of an instance_hour of gpu",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -15,7 +16,14 @@ from tests.oracle.intake import attempt_of, body
 from tests.oracle.model import DAY_MS, HOUR_MS, Line
 from tests.strategies.jobs import attempt_events, job_events
 from tests.strategies.prices import price_lines
-from tests.strategies.usage import network_events, node_events, samples, storage_events
+from tests.strategies.usage import (
+    LONG_INTERVALS_MS,
+    ORDINARY_INTERVALS_MS,
+    network_events,
+    node_events,
+    samples,
+    storage_events,
+)
 from tests.strategies.values import BASE_MS, SPAN_MS, Ids, instants, line
 
 AMOUNTS = ("network", "storage")
@@ -48,9 +56,12 @@ def fleets(
     sampled: bool = True,
     traffic: bool = True,
     nodes: bool = True,
+    most_samples: int = 6,
+    long_samples: bool = False,
 ) -> list[Line]:
     """The lines of some jobs, in no particular order. `closed`: every attempt and node has an end."""
     ids = Ids(f"{base_ms // DAY_MS}-")
+    intervals_ms = ORDINARY_INTERVALS_MS + (LONG_INTERVALS_MS if long_samples else ())
     lines = draw(price_lines(base_ms, Ids(f"p{base_ms // DAY_MS}-")))
     for number in range(draw(st.integers(1, most_jobs))):
         job_id = f"j{number}"
@@ -67,7 +78,9 @@ def fleets(
             ]
         lines += [line("jobs", e) for e in events]
         if sampled:
-            lines += [line("gpu", e) for e in draw(samples(job_id, attempts, base_ms))]
+            lines += [
+                line("gpu", e) for e in draw(samples(job_id, attempts, base_ms, intervals_ms, most_samples))
+            ]
         if traffic:
             lines += [line("network", e) for e in draw(network_events(job_id, attempts, base_ms, ids))]
             lines += [line("storage", e) for e in draw(storage_events(job_id, attempts, base_ms, ids))]
@@ -137,6 +150,11 @@ def shuffled(draw: st.DrawFn, lines: list[Line]) -> list[Line]:
     return copies_near([one for _, day in sorted(days.items()) for one in _in_some_order(rng, day)])
 
 
+def orders(**wanted: Any) -> st.SearchStrategy[list[Line]]:
+    """A fleet in some order within the horizons."""
+    return fleets(**wanted).flatmap(shuffled)
+
+
 @st.composite
 def scrambled(draw: st.DrawFn, lines: list[Line]) -> list[Line]:
     """Any order at all: what is late then is for the oracle to say, from the same log."""
@@ -169,6 +187,13 @@ def with_impostors(draw: st.DrawFn, lines: list[Line]) -> list[Line]:
         event |= draw(st.sampled_from(({}, {"attempt": 2})))
         impostors.append(replace(named[index], value=event))
     return [*lines, *impostors]
+
+
+@st.composite
+def with_stragglers(draw: st.DrawFn, lines: list[Line]) -> list[Line]:
+    """Some lines moved back to the edge of the 24 h horizon and beyond it."""
+    back_ms = st.sampled_from((0, 0, 0, 0, DAY_MS, DAY_MS - SPAN_MS, DAY_MS + SPAN_MS))
+    return [replace(one, value=dict(body(one)) | {"time_ms": time_of(one) - draw(back_ms)}) for one in lines]
 
 
 def batch_cuts(count: int) -> st.SearchStrategy[list[int]]:

@@ -1,0 +1,208 @@
+"""Holders, rings and rows as bytes and back: for the archive, a snapshot's base and its increments.
+
+Must not compress or checksum (the snapshot does), and no number of this process may leave it: a blob speaks of
+holders by name and of GPUs by their place in their holder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.kernels.arrays import I32, I64, U16
+from streams.kernels.rings import free_rows, put_cells, put_newest, put_rows, seal_cells, take_cells
+from streams.kernels.store import NEVER_S, PLANE
+from streams.usage.growth import Arrays
+from streams.usage.names import Holder, Names
+
+FORMAT = 1
+# A second that gains nothing from any sample.
+_SEALED = 1001
+
+_SLOT = np.dtype([("holder", "<i4"), ("ordinal", "<i4"), ("newest_s", "<i8"), ("from_s", "<i8")])
+_SUMS = ("sampled_gpu_s", "productive_gpu_ms", "memory_used_mib_max", "power_w_max")
+_ROW = np.dtype(
+    [("holder", "<i4"), ("minute", "<i4"), ("counted", "<i8"), *((name, "<i8") for name in _SUMS)]
+)
+
+
+class HolderPart(msgspec.Struct, frozen=True, array_like=True):
+    """A holder and its GPUs from the first one on that the blobs before did not name."""
+
+    job_id: str
+    attempt: int
+    node: str
+    counting: bool
+    first_gpu: int
+    gpus: list[str]
+
+
+class Blob(msgspec.Struct, frozen=True, array_like=True):
+    """Arrays as bytes, little-endian; `forget` comes before all else."""
+
+    format: int
+    width_s: int
+    forget: list[str]
+    holders: list[HolderPart]
+    slots: bytes
+    cells: bytes
+    sm_cells: bytes
+    tensor_cells: bytes
+    rows: bytes
+    sm_rows: bytes
+    tensor_rows: bytes
+    counts: bytes
+
+
+def pack(
+    arrays: Arrays, names: Names, forget: list[str], slots: I32, from_s: I64, rows: I64, *, increment: bool
+) -> bytes:
+    """These slots, each from a second on, and these rows; an increment names only GPUs not named before."""
+    store = arrays.store
+    numbers = np.unique(np.concatenate([store.slots["holder"][slots], store.rows["holder"][rows]]))
+    holders = [names.by_number(int(number)) for number in numbers]
+    slot_part = np.empty(len(slots), _SLOT)
+    newest_s = store.slots["newest_s"][slots]
+    # A ring remembers its width; a slot without a second has no cell.
+    from_s = np.where(
+        newest_s == NEVER_S, NEVER_S + 1, np.maximum(from_s, newest_s - store.ring.shape[1] + 1)
+    )
+    slot_part["holder"] = np.searchsorted(numbers, store.slots["holder"][slots])
+    slot_part["ordinal"] = store.slots["ordinal"][slots]
+    slot_part["newest_s"], slot_part["from_s"] = newest_s, from_s
+    row_part = np.empty(len(rows), _ROW)
+    counted = store.rows["counts_at"][rows] >= 0
+    row_part["holder"] = np.searchsorted(numbers, store.rows["holder"][rows])
+    row_part["minute"], row_part["counted"] = store.rows["minute"][rows], counted
+    for name in _SUMS:
+        row_part[name] = store.rows[name][rows]
+
+    parts = [_holder_part(holder, arrays, holder.exported_gpus if increment else 0) for holder in holders]
+    if increment:
+        mark_exported(holders)
+
+    def cells(ring: U16, used: bool) -> bytes:
+        out = np.empty(int((newest_s - from_s + 1).sum()) if used else 0, np.uint16)
+        if used:
+            take_cells(slots, from_s, newest_s, ring, out)
+        return out.tobytes()
+
+    return msgspec.msgpack.encode(
+        Blob(
+            format=FORMAT,
+            width_s=store.ring.shape[1],
+            forget=forget,
+            holders=parts,
+            slots=slot_part.tobytes(),
+            cells=cells(store.ring, True),
+            sm_cells=cells(store.sm_ring, arrays.has_sm),
+            tensor_cells=cells(store.tensor_ring, arrays.has_tensor),
+            rows=row_part.tobytes(),
+            sm_rows=store.sm_rows[rows].tobytes() if arrays.has_sm else b"",
+            tensor_rows=store.tensor_rows[rows].tobytes() if arrays.has_tensor else b"",
+            counts=store.counts[store.rows["counts_at"][rows][counted]].tobytes(),
+        )
+    )
+
+
+def _holder_part(holder: Holder, arrays: Arrays, first_gpu: int) -> HolderPart:
+    return HolderPart(
+        job_id=holder.job_id,
+        attempt=holder.attempt,
+        node=holder.node,
+        counting=bool(arrays.store.holders["counting"][holder.number]),
+        first_gpu=first_gpu,
+        gpus=list(holder.gpus)[first_gpu:],
+    )
+
+
+def read(data: bytes) -> Blob:
+    """Decode, or ValueError for a format of another version."""
+    version = msgspec.msgpack.decode(data, type=tuple[Any, ...])[0]
+    if version != FORMAT:
+        raise ValueError(f"coverage format {version}, this version reads {FORMAT}")
+    return msgspec.msgpack.decode(data, type=Blob)
+
+
+def unpack(blob: Blob, arrays: Arrays, names: Names, *, touch: bool) -> None:
+    """Take over slots and rows; `touch`: the next increment must bring them too."""
+    holders = [_own_holder(part, arrays, names) for part in blob.holders]
+    _unpack_slots(blob, holders, arrays, touch)
+    _unpack_rows(blob, holders, arrays, touch)
+    if not touch:
+        mark_exported(holders)
+
+
+def mark_exported(holders: Iterable[Holder]) -> None:
+    """The next increment need not name their GPUs."""
+    for holder in holders:
+        holder.exported_gpus = len(holder.gpus)
+
+
+def _own_holder(part: HolderPart, arrays: Arrays, names: Names) -> Holder:
+    holder = names.holder(part.job_id, part.attempt, part.node)
+    if len(holder.gpus) < part.first_gpu:
+        raise ValueError(f"{part.job_id} on {part.node}: an increment before this one is missing")
+    for gpu in part.gpus:
+        names.slot(holder, gpu)
+    if not part.counting:
+        free_rows(holder.number, True, arrays.store)
+    return holder
+
+
+def _unpack_slots(blob: Blob, holders: list[Holder], arrays: Arrays, touch: bool) -> None:
+    part = _array(blob.slots, _SLOT)
+    sm, tensor = _array(blob.sm_cells, np.uint16), _array(blob.tensor_cells, np.uint16)
+    arrays.use_planes(len(sm) > 0 or bool(blob.sm_rows), len(tensor) > 0 or bool(blob.tensor_rows))
+    store = arrays.store
+    by_place = [list(holder.gpus.values()) for holder in holders]
+    places = zip(part["holder"].tolist(), part["ordinal"].tolist(), strict=True)
+    slots = np.array([by_place[holder][ordinal] for holder, ordinal in places], np.int32)
+    from_s, newest_s = part["from_s"].astype(np.int64), part["newest_s"].astype(np.int64)
+    fresh = store.slots["newest_s"][slots] == NEVER_S
+    put_cells(slots, from_s, newest_s, _array(blob.cells, np.uint16), store.slots, store.ring)
+    if arrays.has_sm:
+        put_cells(slots, from_s, newest_s, sm, store.slots, store.sm_ring)
+    if arrays.has_tensor:
+        put_cells(slots, from_s, newest_s, tensor, store.slots, store.tensor_ring)
+    if blob.width_s < store.ring.shape[1]:
+        # The horizon has grown: what the narrower ring had forgotten must not be counted twice.
+        sealed = fresh & (newest_s != NEVER_S)
+        seal_cells(slots[sealed], newest_s[sealed], blob.width_s, store.ring, _SEALED)
+        if arrays.has_sm:
+            seal_cells(slots[sealed], newest_s[sealed], blob.width_s, store.sm_ring, _SEALED)
+        if arrays.has_tensor:
+            seal_cells(slots[sealed], newest_s[sealed], blob.width_s, store.tensor_ring, _SEALED)
+    put_newest(slots, from_s, newest_s, touch, store)
+
+
+def _unpack_rows(blob: Blob, holders: list[Holder], arrays: Arrays, touch: bool) -> None:
+    part = _array(blob.rows, _ROW)
+    arrays.reserve_rows(len(part))
+    numbers = np.array([holder.number for holder in holders], np.int32)
+    rows = np.empty(len(part), np.int64)
+    store = arrays.store
+    put_rows(numbers[part["holder"]], part["minute"].astype(np.int32), touch, store, rows)
+    for name in _SUMS:
+        store.rows[name][rows] = part[name]
+    if blob.sm_rows:
+        store.sm_rows[rows] = _array(blob.sm_rows, PLANE)
+    if blob.tensor_rows:
+        store.tensor_rows[rows] = _array(blob.tensor_rows, PLANE)
+    counted = np.flatnonzero(part["counted"])
+    lines = store.rows["counts_at"][rows[counted]]
+    store.counts[lines[lines >= 0]] = _array(blob.counts, np.uint16).reshape(-1, 60)[lines >= 0]
+
+
+def _array(data: bytes, dtype: Any) -> NDArray[Any]:
+    """A writable copy, as the kernels want it."""
+    return np.frombuffer(data, dtype).copy()
+
+
+def all_slots(holders: Iterable[Holder]) -> I32:
+    """The slots of these holders."""
+    return np.array([slot for holder in holders for slot in holder.gpus.values()], np.int32)

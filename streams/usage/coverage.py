@@ -1,0 +1,242 @@
+"""Seconds of GPUs covered by samples, and their sums per (job, attempt, node) and minute, of one shard.
+
+Must not price anything, and reads no clock: a sample is late by the samples before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.events import GpuEvent
+from streams.kernels.arrays import I32, I64, U16
+from streams.kernels.coverage import fold_samples
+from streams.kernels.rings import free_rows, rows_at, rows_between
+from streams.kernels.store import (
+    COUNTS,
+    DIRTY,
+    DIRTY_ROWS,
+    NEVER_S,
+    UNEXPORTED,
+    UNEXPORTED_ROWS,
+    UNEXPORTED_SLOTS,
+    UNTOUCHED_S,
+)
+from streams.usage.blob import all_slots, mark_exported, pack, read, unpack
+from streams.usage.flatten import flatten
+from streams.usage.growth import Arrays
+from streams.usage.names import Key, Names
+
+# Cells merged by one kernel call, about a tenth of a second.
+_CELLS_PER_CALL = 50_000_000
+# Below this, forgotten rows and slots are not worth a compaction.
+_SPARE = 1024
+# Minutes up to which a look-up of each beats a walk over all rows of a holder.
+_FEW_MINUTES = 64
+
+
+class Folded(NamedTuple):
+    """What a batch did."""
+
+    late: int  # samples of a GPU that came too late for it
+    all_late: NDArray[np.bool_]  # by record: all of its GPUs were late
+    touched: I64  # the records that cover a second of a GPU which was not late, idle ones never
+
+
+class UsageRows(NamedTuple):
+    """Columns of usage rows."""
+
+    holder: I32
+    minute: I32
+    sampled_gpu_s: I64
+    productive_gpu_ms: I64
+    sm_gpu_ms: I64
+    sm_sampled_gpu_s: I64
+    tensor_gpu_ms: I64
+    tensor_sampled_gpu_s: I64
+    memory_used_mib_max: I64
+    power_w_max: I64
+
+
+class Coverage:
+    """Slots (job, attempt, node, GPU) with a ring of seconds; rows per holder (job, attempt, node) and minute.
+
+    Numbers of holders and rows hold until the next forget().
+    """
+
+    def __init__(self, late_horizon_s: int = 600) -> None:
+        self._horizon_s = late_horizon_s
+        self._arrays = Arrays(late_horizon_s + 1)
+        self._names = Names(self._arrays)
+        self._forgotten: list[str] = []
+        self._free_rows = self._free_slots = self._free_counts = 0
+
+    def fold(self, records: Sequence[GpuEvent]) -> Folded:
+        """Merge the samples in their order."""
+        samples = flatten(records, self._names, self._arrays)
+        self._arrays.use_planes(len(samples.sm) > 0, len(samples.tensor) > 0)
+        sizes = np.diff(samples.value_ptr)
+        minutes = np.maximum((samples.end_s - 1) // 60 - samples.begin_s // 60 + 1, 0)
+        # Each call has its share of the work, and room for its rows.
+        work = np.cumsum((sizes + 60) * (samples.end_s - samples.begin_s + 1))
+        first = 0
+        while first < len(records):
+            done = int(work[first - 1]) if first else 0
+            stop = max(first + 1, int(np.searchsorted(work, done + _CELLS_PER_CALL, "right")))
+            self._arrays.reserve_rows(int(minutes[first:stop].sum()))
+            fold_samples(first, stop, self._horizon_s, self._arrays.store, samples)
+            first = stop
+        return Folded(
+            late=int(samples.late.sum()),
+            all_late=(sizes > 0) & (samples.late == sizes),
+            touched=np.flatnonzero(samples.covers),
+        )
+
+    def take_dirty(self) -> I64:
+        """The rows whose values changed since the last call."""
+        store = self._arrays.store
+        rows = store.dirty[: store.used[DIRTY_ROWS]].astype(np.int64)
+        store.rows["flags"][rows] &= ~DIRTY
+        store.used[DIRTY_ROWS] = 0
+        return rows[store.rows["holder"][rows] >= 0]
+
+    def usage(self, rows: I64) -> UsageRows:
+        """The columns of these rows."""
+        store, arrays = self._arrays.store, self._arrays
+        part = store.rows[rows]
+        zeros = np.zeros(len(rows), np.int64)
+        return UsageRows(
+            part["holder"],
+            part["minute"],
+            part["sampled_gpu_s"],
+            part["productive_gpu_ms"],
+            store.sm_rows["gpu_ms"][rows] if arrays.has_sm else zeros,
+            store.sm_rows["sampled_gpu_s"][rows] if arrays.has_sm else zeros,
+            store.tensor_rows["gpu_ms"][rows] if arrays.has_tensor else zeros,
+            store.tensor_rows["sampled_gpu_s"][rows] if arrays.has_tensor else zeros,
+            part["memory_used_mib_max"],
+            part["power_w_max"],
+        )
+
+    def counts(self, rows: I64) -> U16:
+        """[row, second of the minute]: GPUs of the holder that cover it; ValueError after drop_counts()."""
+        lines = self._arrays.store.rows["counts_at"][rows]
+        if bool((lines < 0).any()):
+            raise ValueError("the counts of a row were dropped")
+        found: U16 = self._arrays.store.counts[lines]
+        return found
+
+    def drop_counts(self, job_id: str, attempt: int) -> None:
+        """Free the counts of an attempt that can no longer be metered (two thirds of a row's memory)."""
+        for holder in self._names.of_attempt(job_id, attempt):
+            self._free_counts += free_rows(holder.number, True, self._arrays.store)[1]
+        self._compact_if_sparse()
+
+    def holders_of(self, job_id: str, attempt: int) -> list[int]:
+        """The holders of an attempt."""
+        return [holder.number for holder in self._names.of_attempt(job_id, attempt)]
+
+    def attempts_of(self, job_id: str) -> list[int]:
+        """The attempts of a job that have holders, rising."""
+        return sorted({holder.attempt for holder in self._names.of_job(job_id)})
+
+    def holder(self, number: int) -> Key:
+        """(job_id, attempt, node) of a holder."""
+        found = self._names.by_number(number)
+        return found.job_id, found.attempt, found.node
+
+    def rows_of(
+        self, holders: Sequence[int], lo_minute: int | None = None, hi_minute: int | None = None
+    ) -> I64:
+        """The holders' rows of the minutes [lo, hi), sorted by holder as given, then minute."""
+        numbers = np.array(holders, np.int64)
+        lo = -(2**31) if lo_minute is None else lo_minute
+        hi = 2**31 if hi_minute is None else hi_minute
+        walk = rows_at if hi - lo <= _FEW_MINUTES else rows_between
+        rows = np.empty(walk(numbers, lo, hi, self._arrays.store, np.empty(0, np.int64)), np.int64)
+        walk(numbers, lo, hi, self._arrays.store, rows)
+        place = {number: k for k, number in enumerate(holders)}
+        part = self._arrays.store.rows[rows]
+        order = np.array([place[number] for number in part["holder"].tolist()], np.int64)
+        return rows[np.lexsort((part["minute"], order))]
+
+    def minute_rows(self, job_id: str, attempt: int, minute: int) -> I64:
+        """The rows of an attempt in one minute, one per node."""
+        return self.rows_of(self.holders_of(job_id, attempt), minute, minute + 1)
+
+    def forget(self, job_ids: Iterable[str]) -> None:
+        """Free slots and rows of jobs, rows not yet taken included; numbers given out before no longer hold."""
+        store = self._arrays.store
+        for job_id in job_ids:
+            gone = self._names.forget(job_id)
+            if gone:
+                self._forgotten.append(job_id)
+            for holder in gone:
+                rows, counts = free_rows(holder.number, False, store)
+                self._free_rows += rows
+                self._free_counts += counts
+                self._free_slots += len(holder.gpus)
+                store.slots["holder"][list(holder.gpus.values())] = -1
+        self._compact_if_sparse()
+
+    def _compact_if_sparse(self) -> None:
+        pairs = (
+            (self._free_rows, self._arrays.rows),
+            (self._free_slots, self._arrays.slots),
+            (self._free_counts, int(self._arrays.store.used[COUNTS])),
+        )
+        if any(free > _SPARE and 2 * free > used for free, used in pairs):
+            self._names.compact()
+            self._free_rows = self._free_slots = self._free_counts = 0
+
+    def export(self, job_ids: Iterable[str]) -> bytes:
+        """All of these jobs, for adopt(); changes nothing."""
+        holders = [holder for job_id in job_ids for holder in self._names.of_job(job_id)]
+        slots = all_slots(holders)
+        rows = self.rows_of([holder.number for holder in holders])
+        return pack(self._arrays, self._names, [], slots, np.full(len(slots), NEVER_S), rows, increment=False)
+
+    def export_base(self) -> bytes:
+        """All jobs, for apply(); the next export_dirty() counts from here."""
+        data = self.export(self._names.jobs())
+        for job_id in self._names.jobs():
+            mark_exported(self._names.of_job(job_id))
+        self._exported()
+        return data
+
+    def export_dirty(self) -> bytes:
+        """What changed since the last increment or base, for apply() after those before it."""
+        store = self._arrays.store
+        slots = store.unexported_slots[: store.used[UNEXPORTED_SLOTS]]
+        slots = slots[store.slots["holder"][slots] >= 0]
+        rows = store.unexported[: store.used[UNEXPORTED_ROWS]].astype(np.int64)
+        rows = rows[store.rows["holder"][rows] >= 0]
+        from_s = store.slots["touched_s"][slots]
+        data = pack(self._arrays, self._names, self._forgotten, slots, from_s, rows, increment=True)
+        self._exported()
+        return data
+
+    def _exported(self) -> None:
+        store = self._arrays.store
+        store.slots["touched_s"][store.unexported_slots[: store.used[UNEXPORTED_SLOTS]]] = UNTOUCHED_S
+        store.rows["flags"][store.unexported[: store.used[UNEXPORTED_ROWS]]] &= ~UNEXPORTED
+        store.used[[UNEXPORTED_SLOTS, UNEXPORTED_ROWS]] = 0
+        self._forgotten = []
+
+    def apply(self, data: bytes) -> None:
+        """Take over a base, or an increment after those before it; nothing is dirty by it."""
+        blob = read(data)
+        self.forget(blob.forget)
+        unpack(blob, self._arrays, self._names, touch=False)
+        self._forgotten = []
+
+    def adopt(self, data: bytes) -> None:
+        """Take back jobs from the archive, so that the next increment brings them; nothing is dirty by it."""
+        blob = read(data)
+        for part in blob.holders:
+            if self._names.of_job(part.job_id):
+                raise ValueError(f"job {part.job_id} is in memory already")
+        unpack(blob, self._arrays, self._names, touch=True)

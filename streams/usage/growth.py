@@ -1,0 +1,206 @@
+"""The arrays of a coverage as they grow and shrink: room before a kernel call, compaction after forgetting.
+
+Must not interpret a sample, and no array may be kept by others across a call that makes room.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.kernels.arrays import I32, I64
+from streams.kernels.rings import chain_rows, fill_cells
+from streams.kernels.store import (
+    COUNTS,
+    DIRTY,
+    DIRTY_ROWS,
+    HOLDER,
+    NEVER_S,
+    PLANE,
+    ROW,
+    ROWS,
+    SLOT,
+    UNEXPORTED,
+    UNEXPORTED_ROWS,
+    UNEXPORTED_SLOTS,
+    UNTOUCHED_S,
+    USED_SIZE,
+    Store,
+)
+
+_SMALLEST_INDEX = 64
+
+
+def grown(array: NDArray[Any], room: int) -> NDArray[Any]:
+    """The array, or a copy of it half as large again, filled with zeros, that has the room."""
+    if len(array) >= room:
+        return array
+    larger = np.zeros((max(room, len(array) * 3 // 2), *array.shape[1:]), array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+class Arrays:
+    """A Store with room; `store` is replaced whenever an array is."""
+
+    def __init__(self, width_s: int) -> None:
+        self.holders = 0
+        self.slots = 0
+        self.groups = 0
+        ring = np.zeros((0, width_s), np.uint16)
+        plane = np.zeros(0, PLANE)
+        none = np.zeros(0, np.int32)
+        self.store = Store(
+            slots=np.zeros(0, SLOT),
+            ring=ring,
+            sm_ring=ring.copy(),
+            tensor_ring=ring.copy(),
+            holders=np.zeros(0, HOLDER),
+            rows=np.zeros(0, ROW),
+            sm_rows=plane,
+            tensor_rows=plane.copy(),
+            counts=np.zeros((0, 60), np.uint16),
+            cells=np.zeros(_SMALLEST_INDEX, np.int32),
+            group_ptr=np.zeros(2, np.int64),
+            group_slot=none,
+            dirty=none.copy(),
+            unexported=none.copy(),
+            unexported_slots=none.copy(),
+            used=np.zeros(USED_SIZE, np.int64),
+        )
+        self.has_sm = False
+        self.has_tensor = False
+        self.clear_groups()
+
+    @property
+    def rows(self) -> int:
+        """Rows in use, forgotten ones included."""
+        return int(self.store.used[ROWS])
+
+    def add_holder(self) -> int:
+        """A new holder, whose rows keep counts."""
+        store = self.store = self.store._replace(holders=grown(self.store.holders, self.holders + 1))
+        store.holders[self.holders] = (-1, 1)
+        self.holders += 1
+        return self.holders - 1
+
+    def add_slot(self, holder: int, ordinal: int) -> int:
+        """A new slot without a second; `ordinal`: which GPU of its holder it is."""
+        room = self.slots + 1
+        if room > len(self.store.slots):
+            slots = grown(self.store.slots, room)
+            self.store = self.store._replace(
+                slots=slots,
+                ring=grown(self.store.ring, len(slots)),
+                sm_ring=grown(self.store.sm_ring, len(slots) if self.has_sm else 0),
+                tensor_ring=grown(self.store.tensor_ring, len(slots) if self.has_tensor else 0),
+                unexported_slots=grown(self.store.unexported_slots, len(slots)),
+            )
+        self.store.slots[self.slots] = (NEVER_S, UNTOUCHED_S, holder, ordinal)
+        self.slots += 1
+        return self.slots - 1
+
+    def add_group(self, slots: list[int]) -> int:
+        """A new group: the slots of a record's GPUs, in their order."""
+        first = int(self.store.group_ptr[self.groups])
+        store = self.store = self.store._replace(
+            group_ptr=grown(self.store.group_ptr, self.groups + 2),
+            group_slot=grown(self.store.group_slot, first + len(slots)),
+        )
+        store.group_slot[first : first + len(slots)] = slots
+        store.group_ptr[self.groups + 1] = first + len(slots)
+        self.groups += 1
+        return self.groups - 1
+
+    def clear_groups(self) -> None:
+        """Forget all groups but group 0, which has no slot."""
+        self.groups = 1
+        self.store.group_ptr[:2] = 0
+
+    def reserve_rows(self, extra: int) -> None:
+        """Room for so many new rows, their counts, their cells of the index and their marks."""
+        room = self.rows + extra
+        store = self.store
+        if room > len(store.rows):
+            rows = grown(store.rows, room)
+            store = store._replace(
+                rows=rows,
+                sm_rows=grown(store.sm_rows, len(rows) if self.has_sm else 0),
+                tensor_rows=grown(store.tensor_rows, len(rows) if self.has_tensor else 0),
+                dirty=grown(store.dirty, len(rows)),
+                unexported=grown(store.unexported, len(rows)),
+            )
+        store = store._replace(counts=grown(store.counts, int(store.used[COUNTS]) + extra))
+        if 2 * room > len(store.cells):
+            store = store._replace(cells=np.zeros(1 << (2 * room - 1).bit_length(), np.int32))
+            fill_cells(store)
+        self.store = store
+
+    def use_planes(self, sm: bool, tensor: bool) -> None:
+        """Begin to keep the planes from now on."""
+        slots, rows = len(self.store.slots), len(self.store.rows)
+        if sm and not self.has_sm:
+            self.has_sm = True
+            self.store = self.store._replace(
+                sm_ring=grown(self.store.sm_ring, slots), sm_rows=grown(self.store.sm_rows, rows)
+            )
+        if tensor and not self.has_tensor:
+            self.has_tensor = True
+            self.store = self.store._replace(
+                tensor_ring=grown(self.store.tensor_ring, slots),
+                tensor_rows=grown(self.store.tensor_rows, rows),
+            )
+
+    def compact(self, holders: list[int]) -> tuple[I32, I32]:
+        """Keep what belongs to these holders; the new numbers of holders and slots by the old ones."""
+        old = self.store
+        used, slots = old.rows[: self.rows], old.slots[: self.slots]
+        rows_kept, slots_kept = np.flatnonzero(used["holder"] >= 0), np.flatnonzero(slots["holder"] >= 0)
+        new_holder, new_slot = (
+            _numbers(self.holders, np.array(holders, np.int64)),
+            _numbers(self.slots, slots_kept),
+        )
+        rows, slots = used[rows_kept], slots[slots_kept]
+        rows["holder"], slots["holder"] = new_holder[rows["holder"]], new_holder[slots["holder"]]
+        counted = np.flatnonzero(rows["counts_at"] >= 0)
+        counts = old.counts[rows["counts_at"][counted]]
+        rows["counts_at"][counted] = np.arange(len(counted))
+        kept = old.holders[holders]
+        kept["newest_row"] = -1
+        dirty = np.flatnonzero(rows["flags"] & DIRTY).astype(np.int32)
+        unexported = np.flatnonzero(rows["flags"] & UNEXPORTED).astype(np.int32)
+        touched = np.flatnonzero(slots["touched_s"] != UNTOUCHED_S).astype(np.int32)
+        self.holders, self.slots = len(kept), len(slots)
+        lengths = {ROWS: len(rows), COUNTS: len(counts), DIRTY_ROWS: len(dirty)}
+        lengths |= {UNEXPORTED_ROWS: len(unexported), UNEXPORTED_SLOTS: len(touched)}
+        self.store = Store(
+            slots=slots,
+            ring=old.ring[slots_kept],
+            sm_ring=old.sm_ring[slots_kept] if self.has_sm else old.sm_ring,
+            tensor_ring=old.tensor_ring[slots_kept] if self.has_tensor else old.tensor_ring,
+            holders=kept,
+            rows=rows,
+            sm_rows=old.sm_rows[rows_kept] if self.has_sm else old.sm_rows,
+            tensor_rows=old.tensor_rows[rows_kept] if self.has_tensor else old.tensor_rows,
+            counts=counts,
+            cells=np.zeros(max(_SMALLEST_INDEX, 1 << (2 * len(rows)).bit_length()), np.int32),
+            group_ptr=np.zeros(2, np.int64),
+            group_slot=np.zeros(0, np.int32),
+            dirty=grown(dirty, len(rows)),
+            unexported=grown(unexported, len(rows)),
+            unexported_slots=grown(touched, len(slots)),
+            used=np.array([lengths[k] for k in range(USED_SIZE)], np.int64),
+        )
+        self.clear_groups()
+        chain_rows(self.store)
+        fill_cells(self.store)
+        return new_holder, new_slot
+
+
+def _numbers(size: int, kept: I64) -> I32:
+    """Position among the kept ones by old number, -1 for the others."""
+    new = np.full(size, -1, np.int32)
+    new[kept] = np.arange(len(kept))
+    return new

@@ -1,0 +1,136 @@
+"""Names of holders and GPUs, and the numbers under which the kernels know them.
+
+Must not hold a quantity: what a number stands for in the arrays is the business of Arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schemas.events import GpuEvent
+from streams.usage.growth import Arrays
+
+# A message shape is (node, job_id, attempt, GPUs); an exporter that permutes its GPUs makes many.
+_SPARE_GROUPS = 10_000
+
+Key = tuple[str, int, str]
+"""job_id, attempt, node."""
+
+
+class Holder:
+    """The GPUs of one node that one attempt was seen on."""
+
+    __slots__ = ("attempt", "exported_gpus", "gpus", "job_id", "node", "number")
+
+    def __init__(self, number: int, job_id: str, attempt: int, node: str) -> None:
+        self.number = number
+        self.job_id = job_id
+        self.attempt = attempt
+        self.node = node
+        # GPU id -> slot, in the order of first appearance: a GPU's place is its ordinal.
+        self.gpus: dict[str, int] = {}
+        self.exported_gpus = 0
+
+
+class Names:
+    """Look-ups from names to numbers; a message shape seen before costs one."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self._arrays = arrays
+        self._holders: dict[Key, Holder] = {}
+        self._of_attempt: dict[tuple[str, int], list[Holder]] = {}
+        self._of_job: dict[str, list[Holder]] = {}
+        self._by_number: list[Holder | None] = []
+        self._groups: dict[tuple[str, str, int, tuple[str, ...]], int] = {}
+        # Group -> for each distinct GPU its positions in the record, where a record repeats a GPU.
+        self.repeated: dict[int, list[list[int]]] = {}
+
+    def groups_of(self, records: Sequence[GpuEvent]) -> list[int]:
+        """The group of each record; 0, which has no slot, for idle GPUs."""
+        if len(self._groups) > _SPARE_GROUPS + 4 * self._arrays.slots:
+            self._clear_groups()
+        known = self._groups
+        found = []
+        for record in records:
+            if not record.job_id:
+                found.append(0)
+                continue
+            shape = (record.node, record.job_id, record.attempt, tuple(record.gpus))
+            group = known.get(shape)
+            if group is None:
+                group = known[shape] = self._learn(*shape)
+            found.append(group)
+        return found
+
+    def _learn(self, node: str, job_id: str, attempt: int, gpus: tuple[str, ...]) -> int:
+        holder = self.holder(job_id, attempt, node)
+        places: dict[str, list[int]] = {}
+        for place, gpu in enumerate(gpus):
+            places.setdefault(gpu, []).append(place)
+        group = self._arrays.add_group([self.slot(holder, gpu) for gpu in places])
+        if len(places) < len(gpus):
+            self.repeated[group] = list(places.values())
+        return group
+
+    def holder(self, job_id: str, attempt: int, node: str) -> Holder:
+        """The holder, made if there is none."""
+        key = job_id, attempt, node
+        holder = self._holders.get(key)
+        if holder is None:
+            holder = self._holders[key] = Holder(self._arrays.add_holder(), *key)
+            self._of_attempt.setdefault((job_id, attempt), []).append(holder)
+            self._of_job.setdefault(job_id, []).append(holder)
+            self._by_number.append(holder)
+        return holder
+
+    def slot(self, holder: Holder, gpu: str) -> int:
+        """The slot of a holder's GPU, made if there is none."""
+        slot = holder.gpus.get(gpu)
+        if slot is None:
+            slot = holder.gpus[gpu] = self._arrays.add_slot(holder.number, len(holder.gpus))
+        return slot
+
+    def by_number(self, number: int) -> Holder:
+        """The holder of that number, or KeyError if it was forgotten."""
+        holder = self._by_number[number] if 0 <= number < len(self._by_number) else None
+        if holder is None:
+            raise KeyError(f"no holder {number}")
+        return holder
+
+    def of_attempt(self, job_id: str, attempt: int) -> list[Holder]:
+        """The holders of an attempt, in the order of first appearance."""
+        return self._of_attempt.get((job_id, attempt), [])
+
+    def of_job(self, job_id: str) -> list[Holder]:
+        """The holders of all attempts of a job."""
+        return self._of_job.get(job_id, [])
+
+    def jobs(self) -> list[str]:
+        """All job ids."""
+        return list(self._of_job)
+
+    def forget(self, job_id: str) -> list[Holder]:
+        """Drop the names of a job; its holders, for their arrays to be freed."""
+        gone = self._of_job.pop(job_id, [])
+        for holder in gone:
+            del self._holders[holder.job_id, holder.attempt, holder.node]
+            self._of_attempt.pop((holder.job_id, holder.attempt), None)
+            self._by_number[holder.number] = None
+        if gone:
+            self._clear_groups()
+        return gone
+
+    def compact(self) -> None:
+        """Let the arrays shrink, and take over the new numbers."""
+        kept = [holder for holder in self._by_number if holder is not None]
+        _, new_slot = self._arrays.compact([holder.number for holder in kept])
+        for number, holder in enumerate(kept):
+            holder.number = number
+            holder.gpus = {gpu: int(new_slot[slot]) for gpu, slot in holder.gpus.items()}
+        self._by_number = list(kept)
+        self._clear_groups()
+
+    def _clear_groups(self) -> None:
+        self._groups.clear()
+        self.repeated.clear()
+        self._arrays.clear_groups()

@@ -8,13 +8,11 @@ Made without waiting for anything; stored around the core, in this order:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from schemas.tables import ARCHIVE, DEAD_LETTERS, JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES, SCHEMAS
 from streams.pipeline import snapshot
@@ -22,8 +20,10 @@ from streams.pipeline.derive import derive_job, derive_node
 from streams.pipeline.ids import job_hash
 from streams.pipeline.job import Job
 from streams.pipeline.ledger import LedgerRows
+from streams.pipeline.metered import NodeSeconds
 from streams.pipeline.tables import dead_letter_table, job_tables
 from streams.pipeline.usage_table import usage_table
+from streams.usage.coverage import Coverage
 
 if TYPE_CHECKING:
     from streams.pipeline.shard import Shard
@@ -81,7 +81,14 @@ def _derive_jobs(
         if rows.estimate > shard.settings.rows_per_checkpoint:
             break
         job = shard.jobs[job_id]
-        derive_job(job, rows, shard.book, sampled_minute(shard), as_of_ms, open_attempts=open_attempts)
+        derive_job(
+            job,
+            rows,
+            shard.book,
+            partial(sampled_minute, shard.coverage),
+            as_of_ms,
+            open_attempts=open_attempts,
+        )
         derived.append(job)
         shard.dirty_jobs.discard(job_id)
         shard.changes.jobs.add(job_id)
@@ -113,22 +120,16 @@ def _derive_nodes(
             tables[NODE_MINUTES] = table
 
 
-def sampled_minute(shard: Shard) -> _Sampled:
+def sampled_minute(coverage: Coverage, job_id: str, attempt: int, minute: int) -> list[NodeSeconds]:
     """The sampled seconds of a metered minute, by node."""
-    return _Sampled(shard)
-
-
-class _Sampled:
-    def __init__(self, shard: Shard) -> None:
-        self._coverage = shard.coverage
-
-    def __call__(
-        self, job_id: str, attempt: int, minute: int
-    ) -> Iterator[tuple[str, int, NDArray[np.uint16]]]:
-        coverage = self._coverage
-        for row in coverage.minute_rows(job_id, attempt, minute):
-            _, _, node = coverage.holder(int(coverage.row_holder[row]))
-            yield node, int(coverage.sampled_gpu_s[row]), coverage.counts[row]
+    rows = coverage.minute_rows(job_id, attempt, minute)
+    if not rows.size:
+        return []
+    usage, counts = coverage.usage(rows), coverage.counts(rows)
+    return [
+        (coverage.holder(int(holder))[2], int(sampled_gpu_s), seconds)
+        for holder, sampled_gpu_s, seconds in zip(usage.holder, usage.sampled_gpu_s, counts, strict=True)
+    ]
 
 
 def _finished(shard: Shard) -> list[Job]:

@@ -5,14 +5,11 @@ Pure: state and prices in, rows out, and the state remembers what it gave out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Callable, Iterable, Sequence
 
 from streams.pipeline.job import Attempt, Job
 from streams.pipeline.ledger import LedgerRows
-from streams.pipeline.metered import minute_rows
+from streams.pipeline.metered import NodeSeconds, minute_rows
 from streams.pipeline.node import NodeState
 from streams.pipeline.traffic import MINUTE_MS, MinuteRows
 from streams.pricing.book import PriceBook
@@ -21,8 +18,8 @@ from streams.timeline.intervals import Span, union
 from streams.timeline.lines import Line, attempt_lines
 from streams.timeline.nodes import node_lines
 
-#: (job_id, attempt, minute) -> (node, sampled GPU-seconds, GPUs covering each second) of each node.
-SampledMinute = Callable[[str, int, int], Iterable[tuple[str, int, NDArray[np.uint16]]]]
+#: The sampled seconds of (job_id, attempt, minute), by node.
+SampledMinute = Callable[[str, int, int], Sequence[NodeSeconds]]
 
 
 def derive_job(
@@ -105,7 +102,7 @@ def _derive_metered(
         for minute in minutes:
             winner = attempt.winners.get(minute)
             if winner is not None:
-                holders = list(sampled(job_id, attempt.number, minute))
+                holders = sampled(job_id, attempt.number, minute)
                 new[minute] = minute_rows(minute, winner.price_fields, holders, book, team, project)
     _replace(job_id, attempt.number, attempt.booked_metered, new, minutes, rows)
 

@@ -36,14 +36,19 @@ class JobBook(dict[str, Job]):
         return job
 
 
-def fold_job(jobs: JobBook, event: JobEvent) -> Outcome:
+def fold_job(jobs: JobBook, coverage: Coverage, event: JobEvent) -> Outcome:
     """A lifecycle event: one (source, id) counts once for as long as its job is known."""
     job = jobs.of(event.job_id)
     identity = _identity(event.source, event.id)
     if identity in job.seen:
         return Outcome.DUPLICATE
     job.seen.add(identity)
+    was_metered = not job.attempt(event.attempt).has_start
     job.add_event(event)
+    if was_metered and job.attempt(event.attempt).has_start:
+        coverage.drop_counts(
+            job.id, event.attempt
+        )  # the timeline pays: no minute of it is cut by second any more
     job.touch(event.time_ms)
     return Outcome.APPLIED
 
@@ -99,13 +104,9 @@ def fold_samples(jobs: JobBook, coverage: Coverage, events: Sequence[GpuEvent]) 
     Returns an outcome per record and how many single GPUs were too late.  Idle GPUs (no job) change nothing.
     """
     folded = coverage.fold(events)
-    outcomes: list[Outcome] = []
-    for event, late in zip(events, folded.all_late.tolist(), strict=True):
-        if late:
-            outcomes.append(Outcome.TOO_LATE)
-            continue
-        outcomes.append(Outcome.APPLIED)
-        if event.job_id:
+    outcomes = [Outcome.TOO_LATE if late else Outcome.APPLIED for late in folded.all_late.tolist()]
+    for event, outcome in zip(events, outcomes, strict=True):
+        if event.job_id and outcome is Outcome.APPLIED:
             job = jobs.of(event.job_id)
             job.attempt(event.attempt).add_sample(event)
             job.touch(event.time_ms)

@@ -5,7 +5,7 @@ Coverage hands in the seconds; this module keeps no state and reads no samples.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,19 +20,19 @@ from streams.timeline.lines import Line, price_pieces
 #: Thousandths of a GPU x ms in one sampled GPU-second.
 MILLI_MS_PER_GPU_S = 1000 * 1000
 
+#: A node, its sampled GPU-seconds in a minute, and the GPUs that cover each of the minute's 60 seconds.
+NodeSeconds = tuple[str, int, NDArray[np.uint16]]
+
 
 def minute_rows(
     minute: int,
     fields: tuple[str | None, ...],
-    holders: Iterable[tuple[str, int, NDArray[np.uint16]]],
+    holders: Sequence[NodeSeconds],
     book: PriceBook,
     team: str | None,
     project: str | None,
 ) -> dict[Line, tuple[int, int]]:
-    """The rows of one minute of a metered attempt: line -> (quantity, 0).
-
-    `holders`: (node, sampled GPU-seconds, GPUs that cover each of the minute's 60 seconds).
-    """
+    """The rows of one minute of a metered attempt: line -> (quantity, 0)."""
     start_ms = minute * MINUTE_MS
     context = usage_context(fields, team, project)
     rows: dict[Line, tuple[int, int]] = {}

@@ -41,7 +41,6 @@ def restore(shard: Shard, blobs: Sequence[bytes]) -> None:
         shard.archived.update(blob.newly_archived)
         for job_id in blob.gone:
             shard.jobs.pop(job_id, None)
-        shard.coverage.forget(blob.gone)
         for job in blob.jobs:
             shard.jobs[job.id] = load_job(job)
         for node in blob.nodes:
@@ -63,7 +62,7 @@ def adopt_job(shard: Shard, job_id: str, data: bytes) -> None:
     job = load_job(archived.job)
     job.redo_all()
     shard.jobs[job_id] = job
-    shard.coverage.apply(archived.coverage)
+    shard.coverage.adopt(archived.coverage)
     shard.dirty_jobs.add(job_id)
     if job.is_open:
         shard.open_jobs.add(job_id)

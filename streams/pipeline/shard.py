@@ -160,7 +160,9 @@ class Shard:
     def _apply(self, topic: str, accepted: Sequence[tuple[Record, Event]]) -> list[Outcome]:
         events = [event for _, event in accepted]
         if topic == "jobs":
-            return [fold_job(self.jobs, event) for event in events if isinstance(event, JobEvent)]
+            return [
+                fold_job(self.jobs, self.coverage, event) for event in events if isinstance(event, JobEvent)
+            ]
         if topic == "nodes":
             return [fold_node(self.nodes, event) for event in events if isinstance(event, NodeEvent)]
         if topic == "gpu":

@@ -77,7 +77,7 @@ def base(shard: Shard) -> bytes:
         is_base=True,
         jobs=shard.jobs.values(),
         nodes=list(shard.nodes),
-        coverage=shard.coverage.export_all(),
+        coverage=shard.coverage.export_base(),
         seen={topic: _ids(ids.export()) for topic, ids in shard.seen.items()},
         archived=shard.archived,
     )

@@ -26,17 +26,18 @@ _MEASURES = (
 
 def usage_table(coverage: Coverage, shard: int, version: int) -> pa.Table:
     """The usage rows that changed since they were last taken."""
-    dirty = coverage.take_dirty()
-    holders, index = np.unique(coverage.row_holder[dirty], return_inverse=True)
+    usage = coverage.usage(coverage.take_dirty())
+    holders, index = np.unique(usage.holder, return_inverse=True)
     names = [coverage.holder(int(holder)) for holder in holders]
     place = index.astype(np.int32)
+    size = len(place)
     columns = {
-        "minute": seconds_of_minutes(coverage.row_minute[dirty]),
+        "minute": seconds_of_minutes(usage.minute),
         "job_id": take_text([job_id for job_id, _, _ in names], place),
         "attempt": pa.array(np.array([attempt for _, attempt, _ in names], np.uint32)[place]),
         "node": take_text([node for _, _, node in names], place),
-        **{name: pa.array(getattr(coverage, name)[dirty].astype(np.int64)) for name in _MEASURES},
-        "shard": pa.array(np.full(len(dirty), shard, np.uint16)),
-        "version": pa.array(np.full(len(dirty), version, np.uint64)),
+        **{name: pa.array(getattr(usage, name).astype(np.int64)) for name in _MEASURES},
+        "shard": pa.array(np.full(size, shard, np.uint16)),
+        "version": pa.array(np.full(size, version, np.uint64)),
     }
     return pa.Table.from_pydict(columns, schema=SCHEMAS[JOB_USAGE_MINUTES])

@@ -85,7 +85,8 @@ class MemoryStore:
         self, table: str, where: Sequence[Condition] = (), columns: Sequence[str] | None = None
     ) -> pa.Table:
         """Current rows, ordered by key."""
-        schema = conform(table, SCHEMAS[table].empty_table(), columns).schema
+        whole = SCHEMAS[table]
+        schema = whole if columns is None else pa.schema([whole.field(name) for name in columns])
         with self._lock:
             self._check_open()
             stored = self._rows[table]

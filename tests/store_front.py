@@ -27,9 +27,20 @@ Fault = Literal["unavailable", "slow", "reset_before", "reset_after", "unavailab
 
 # Parameters that a server takes for itself and does not pass to the engine as settings.
 _TRANSPORT: Final = frozenset(
-    "query database buffer_size session_id session_timeout session_check query_id quota_key compress decompress "
-    "wait_end_of_query client_protocol_version role send_progress_in_http_headers enable_http_compression "
-    "http_headers_progress_interval_ms user password default_format".split()
+    {
+        "query",
+        "database",
+        "buffer_size",
+        "client_protocol_version",
+        "compress",
+        "decompress",
+        "enable_http_compression",
+        "http_headers_progress_interval_ms",
+        "query_id",
+        "send_progress_in_http_headers",
+        "session_id",
+        "wait_end_of_query",
+    }
 )
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _INSERT: Final = re.compile(rb"\s*INSERT\s+INTO\s+(?P<table>.+?)\s+FORMAT\s+(?P<format>\w+)\s*", re.I | re.S)
@@ -66,11 +77,12 @@ class Front(ThreadingHTTPServer):
         self.engine = str(engine_dir)
         self.faults = Faults()
         # One handle stays open, so that the engine does not stop and start between requests.
-        self._keep = chdb.connect(self.engine)
+        self._keep = _connect(self.engine)
 
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else every answer waits 40 ms for an acknowledgement of its headers
     server: Front
 
     def do_GET(self) -> None:
@@ -104,7 +116,7 @@ class Handler(BaseHTTPRequestHandler):
     def _run(
         self, parameters: dict[str, str], sql: bytes, insert: re.Match[bytes] | None, fault: Fault | None
     ) -> None:
-        handle = chdb.connect(self.server.engine)
+        handle = _connect(self.server.engine)
         try:
             if "database" in parameters:
                 handle.query(f"USE `{parameters['database']}`")
@@ -155,6 +167,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it
         """Say nothing of each request."""
+
+
+def _connect(engine_dir: str) -> Any:
+    return chdb.connect(engine_dir)  # type: ignore[no-untyped-call]  # chdb leaves it untyped
 
 
 def _settings(parameters: dict[str, str]) -> dict[str, str]:

@@ -47,15 +47,8 @@ class StoreProcess:
         )
 
     def start(self) -> Self:
-        command = [
-            sys.executable,
-            "-m",
-            "tests.store_front",
-            "--data",
-            self._data_dir,
-            "--port",
-            str(self.port),
-        ]
+        options = ["--data", str(self._data_dir), "--port", str(self.port)]
+        command = [sys.executable, "-m", "tests.store_front", *options]
         self._process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         line = self._process.stdout.readline()

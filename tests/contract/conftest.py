@@ -1,0 +1,49 @@
+"""Every store behind one name, empty at the start of each test."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from sinks.clickhouse import ClickHouseStore, Embedded
+from sinks.memory import MemoryStore
+from sinks.port import Store
+from tests.sinks.stores import empty, opened
+from tests.store_process import StoreProcess
+
+KINDS = ["memory", "chdb", "http"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreProcess]:
+    with StoreProcess(tmp_path_factory.mktemp("server")) as process:
+        yield process
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def shared(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ClickHouseStore | None]:
+    """A store for the tests of a module; of stores in memory each test has its own."""
+    if request.param == "memory":
+        yield None
+    elif request.param == "chdb":
+        with opened(Embedded(data_dir=tmp_path_factory.mktemp("engine"))) as store:
+            yield store
+    else:
+        process: StoreProcess = request.getfixturevalue("server")
+        with opened(process.target()) as store:
+            yield store
+
+
+@pytest.fixture
+def store(shared: ClickHouseStore | None) -> Store:
+    if shared is None:
+        return MemoryStore()
+    empty(shared.target)
+    return shared
+
+
+@pytest.fixture
+def another(shared: ClickHouseStore | None) -> Store:
+    """One more store of the same kind, which the test closes."""
+    return MemoryStore() if shared is None else ClickHouseStore(shared.target)

@@ -1,0 +1,213 @@
+import pytest
+
+from schemas.tables import JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES, PRICES, SNAPSHOTS
+from sinks.archive import Archive, Archived
+from sinks.errors import SinkError, StoreMismatch
+from sinks.port import Condition, Store
+from sinks.snapshots import Chain, Snapshots
+from tests.sinks.rows import rows
+
+SMALL_CHUNKS = 4
+
+
+@pytest.fixture
+def snapshots(store: Store) -> Snapshots:
+    return Snapshots(store, chunk_bytes=SMALL_CHUNKS)
+
+
+def lose(store: Store, version: int, chunk: int) -> None:
+    where = [Condition("shard", "=", 1), Condition("version", "=", version), Condition("chunk", "=", chunk)]
+    store.delete(SNAPSHOTS, where)
+
+
+def spoil(store: Store, version: int, chunk: int) -> None:
+    """The chunk is there, with another byte in it."""
+    where = [Condition("shard", "=", 1), Condition("version", "=", version), Condition("chunk", "=", chunk)]
+    (row,) = store.select(SNAPSHOTS, where).to_pylist()
+    store.delete(SNAPSHOTS, where)
+    store.insert(
+        SNAPSHOTS, rows(SNAPSHOTS, row | {"blob": b"?" + row["blob"][1:]}), f"spoilt {version} {chunk}"
+    )
+
+
+class TestSnapshots:
+    def test_nothing_saved_is_an_empty_chain(self, snapshots: Snapshots) -> None:
+        assert snapshots.load(1) == Chain(0, [])
+
+    @pytest.mark.parametrize("size_bytes", [0, 1, 4, 5, 8, 9, 100])
+    def test_a_blob_of_any_size_comes_back(self, snapshots: Snapshots, size_bytes: int) -> None:
+        blob = bytes(i * 7 % 256 for i in range(size_bytes))
+        snapshots.save(1, 5, 0, blob)
+        assert snapshots.load(1) == Chain(5, [blob])
+
+    def test_a_base_and_its_increments_come_oldest_first(self, snapshots: Snapshots) -> None:
+        for version, parent in [(5, 0), (6, 5), (9, 6)]:
+            snapshots.save(1, version, parent, b"v%d" % version)
+        assert snapshots.load(1) == Chain(9, [b"v5", b"v6", b"v9"])
+
+    def test_increments_of_an_older_base_or_another_owner_are_left_out(self, snapshots: Snapshots) -> None:
+        for version, parent in [(5, 0), (6, 5), (7, 5), (8, 0), (9, 8)]:
+            snapshots.save(1, version, parent, b"v%d" % version)
+        assert snapshots.load(1) == Chain(9, [b"v8", b"v9"])
+
+    def test_shards_are_apart(self, snapshots: Snapshots) -> None:
+        snapshots.save(1, 5, 0, b"one")
+        snapshots.save(2, 6, 0, b"two")
+        assert snapshots.load(1) == Chain(5, [b"one"])
+
+    def test_versions_may_use_all_64_bits(self, snapshots: Snapshots) -> None:
+        snapshots.save(1, 2**64 - 2, 0, b"base")
+        snapshots.save(1, 2**64 - 1, 2**64 - 2, b"more")
+        assert snapshots.load(1) == Chain(2**64 - 1, [b"base", b"more"])
+
+    def test_a_retry_of_a_save_changes_nothing(self, snapshots: Snapshots) -> None:
+        for _ in range(2):
+            snapshots.save(1, 5, 0, b"0123456789")
+        assert snapshots.load(1) == Chain(5, [b"0123456789"])
+
+    @pytest.mark.parametrize("damage", [lose, spoil])
+    def test_a_damaged_increment_falls_back_to_what_is_before_it(
+        self, store: Store, snapshots: Snapshots, damage: object
+    ) -> None:
+        snapshots.save(1, 5, 0, b"base")
+        snapshots.save(1, 6, 5, b"0123456789")
+        snapshots.save(1, 7, 6, b"more")
+        assert callable(damage)
+        damage(store, 6, 2)
+        assert snapshots.load(1) == Chain(5, [b"base"])
+
+    @pytest.mark.parametrize("damage", [lose, spoil])
+    def test_a_damaged_base_falls_back_to_the_chain_before_it(
+        self, store: Store, snapshots: Snapshots, damage: object
+    ) -> None:
+        for version, parent in [(5, 0), (6, 5), (7, 0), (8, 7)]:
+            snapshots.save(1, version, parent, b"blob of %d" % version)
+        assert callable(damage)
+        damage(store, 7, 0)
+        assert snapshots.load(1) == Chain(6, [b"blob of 5", b"blob of 6"])
+
+    def test_an_increment_without_its_base_is_no_chain(self, snapshots: Snapshots) -> None:
+        snapshots.save(1, 6, 5, b"more")
+        assert snapshots.load(1) == Chain(0, [])
+
+    @pytest.mark.parametrize("parent", [5, 6, -1])
+    def test_a_version_continues_an_older_one_only(self, snapshots: Snapshots, parent: int) -> None:
+        with pytest.raises(SinkError, match="cannot continue"):
+            snapshots.save(1, 5, parent, b"")
+
+    def test_pruning_keeps_the_newest_bases_and_what_follows_them(
+        self, store: Store, snapshots: Snapshots
+    ) -> None:
+        for version, parent in [(1, 0), (2, 1), (3, 0), (4, 3), (5, 0), (6, 5)]:
+            snapshots.save(1, version, parent, b"v%d" % version)
+        snapshots.save(2, 1, 0, b"other shard")
+        snapshots.prune(1, keep=2)
+        kept = store.select(SNAPSHOTS, [Condition("shard", "=", 1)], ("version",))["version"].to_pylist()
+        assert kept == [3, 4, 5, 6]
+        assert snapshots.load(1) == Chain(6, [b"v5", b"v6"])
+        assert snapshots.load(2) == Chain(1, [b"other shard"])
+
+    def test_pruning_does_not_count_an_incomplete_base(self, store: Store, snapshots: Snapshots) -> None:
+        snapshots.save(1, 1, 0, b"whole")
+        snapshots.save(1, 2, 0, b"0123456789")
+        lose(store, 2, 1)
+        snapshots.prune(1, keep=1)
+        assert snapshots.load(1) == Chain(1, [b"whole"])
+
+    def test_at_least_one_base_is_kept(self, snapshots: Snapshots) -> None:
+        with pytest.raises(SinkError, match="at least one"):
+            snapshots.prune(1, keep=0)
+
+
+class TestArchive:
+    def test_jobs_come_back_by_id(self, store: Store) -> None:
+        jobs = [Archived("a", b"\x00\xff", 10, 20), Archived("b'\\", b"", 10, 30)]
+        store.archive.save(1, 5, jobs)
+        assert store.archive.fetch(1, ["b'\\", "a", "absent"]) == {"a": b"\x00\xff", "b'\\": b""}
+        assert store.archive.fetch(2, ["a"]) == {}
+        assert store.archive.fetch(1, []) == {}
+
+    def test_a_job_archived_again_replaces_itself(self, store: Store) -> None:
+        store.archive.save(1, 5, [Archived("a", b"old", 10, 20)])
+        store.archive.save(1, 6, [Archived("a", b"new", 10, 40)])
+        assert store.archive.fetch(1, ["a"]) == {"a": b"new"}
+        assert store.archive.overlapping(1, 30) == ["a"]
+
+    def test_jobs_of_a_shard(self, store: Store) -> None:
+        store.archive.save(1, 5, [Archived("b", b"", 0, 0), Archived("a", b"", 0, 0)])
+        store.archive.save(2, 5, [Archived("c", b"", 0, 0)])
+        assert store.archive.job_ids(1) == ["a", "b"]
+
+    def test_a_job_overlaps_up_to_its_last_instant(self, store: Store) -> None:
+        store.archive.save(
+            1, 5, [Archived("a", b"", 0, 19), Archived("b", b"", 0, 20), Archived("c", b"", 30, 40)]
+        )
+        assert store.archive.overlapping(1, 20) == ["b", "c"]
+
+    def test_many_and_large_jobs_are_cut_into_several_requests(self, store: Store) -> None:
+        archive = Archive(store, insert_bytes=100, ids_bytes=50)
+        jobs = [Archived(f"job-{i:04}", bytes([i]) * 30, 0, i) for i in range(100)]
+        archive.save(1, 5, jobs)
+        assert archive.fetch(1, [job.job_id for job in jobs]) == {job.job_id: job.blob for job in jobs}
+
+
+class TestReadback:
+    def test_rows_newer_than_a_version(self, store: Store) -> None:
+        given = [
+            {"job_id": "old", "version": 5, "quantity": 1},
+            {"job_id": "new", "version": 6, "quantity": 2},
+            {"job_id": "other shard", "version": 6, "quantity": 2, "shard": 1},
+        ]
+        store.insert(JOB_MINUTES, rows(JOB_MINUTES, *given), "t")
+        assert store.readback.newer(JOB_MINUTES, 0, 5)["job_id"].to_pylist() == ["new"]
+
+    def test_only_the_current_value_of_a_row_is_read(self, store: Store) -> None:
+        for version in (6, 7):
+            store.insert(
+                NODE_MINUTES, rows(NODE_MINUTES, {"version": version, "quantity": version}), f"t{version}"
+            )
+        assert store.readback.newer(NODE_MINUTES, 0, 5)["quantity"].to_pylist() == [7]
+
+    def test_rows_that_were_zeroed_are_read_only_if_asked_for(self, store: Store) -> None:
+        store.insert(JOB_MINUTES, rows(JOB_MINUTES, {"version": 6, "quantity": 3}), "a")
+        store.insert(JOB_MINUTES, rows(JOB_MINUTES, {"version": 7, "quantity": 0}), "b")
+        assert store.readback.newer(JOB_MINUTES, 0, 5).num_rows == 0
+        assert store.readback.newer(JOB_MINUTES, 0, 5, zeros=True)["version"].to_pylist() == [7]
+
+    def test_tables_without_quantities_are_read_too(self, store: Store) -> None:
+        store.insert(JOBS, rows(JOBS, {"version": 6}), "a")
+        store.insert(JOB_USAGE_MINUTES, rows(JOB_USAGE_MINUTES, {"version": 6}), "b")
+        assert store.readback.newer(JOBS, 0, 5).num_rows == 1
+        assert store.readback.newer(JOB_USAGE_MINUTES, 0, 5).num_rows == 1
+
+    def test_tables_without_shards_are_refused(self, store: Store) -> None:
+        with pytest.raises(SinkError, match="do not belong to a shard"):
+            store.readback.newer(PRICES, 0, 5)
+
+    def test_the_greatest_version_of_a_shard(self, store: Store) -> None:
+        assert store.readback.max_version(0) == 0
+        store.insert(JOB_MINUTES, rows(JOB_MINUTES, {"version": 6}), "a")
+        store.insert(NODE_MINUTES, rows(NODE_MINUTES, {"version": 8}), "b")
+        store.insert(JOBS, rows(JOBS, {"version": 99, "shard": 1}), "c")
+        assert store.readback.max_version(0) == 8
+        store.snapshots.save(0, 9, 0, b"")
+        assert store.readback.max_version(0) == 9
+
+
+class TestMeta:
+    def test_a_value_is_kept_and_replaced(self, store: Store) -> None:
+        assert store.meta.get("log") is None
+        for value in ("a", "b", "a"):
+            store.meta.put("log", value)
+            assert store.meta.get("log") == value
+
+    def test_the_first_claim_holds_and_agrees_with_itself(self, store: Store) -> None:
+        for _ in range(2):
+            store.meta.claim("log", "mine")
+        assert store.meta.get("log") == "mine"
+
+    def test_another_claim_is_a_mismatch_and_changes_nothing(self, store: Store) -> None:
+        store.meta.claim("log", "mine")
+        with pytest.raises(StoreMismatch, match="its log is `mine`, not `theirs`; use --append"):
+            store.meta.claim("log", "theirs", "use --append")
+        assert store.meta.get("log") == "mine"

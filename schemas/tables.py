@@ -187,7 +187,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     NODE_MINUTES: ("node", "minute", "sku", "price_effective", "unit"),
     PRICES: ("sku", "effective"),
     DEAD_LETTERS: ("topic", "partition", "offset"),
-    ARCHIVE: ("shard", "job_id"),
+    ARCHIVE: ("shard", "job_id", "version"),
     SNAPSHOTS: ("shard", "version", "chunk"),
     META: ("key",),
 }

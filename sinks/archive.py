@@ -3,7 +3,7 @@
 It must not know what is in a blob, nor when a job may leave.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -15,6 +15,8 @@ from sinks.port import Condition, Rows
 INSERT_BYTES: Final = 32 * 2**20
 # Ids travel in a request's address, which servers and proxies allow some 16 KiB for.
 IDS_BYTES: Final = 4096
+# So few versions still fit beside the ids.
+_MOST_VERSIONS: Final = 64
 
 
 class Archived(NamedTuple):
@@ -27,7 +29,11 @@ class Archived(NamedTuple):
 
 
 class Archive:
-    """Archived jobs of all shards in one table; a job archived again replaces what was there."""
+    """Archived jobs of all shards in one table.
+
+    A job archived again is kept beside its older states: a new owner goes on from a snapshot, and needs the
+    state that the snapshot knows of, not one that was stored after it.
+    """
 
     def __init__(self, rows: Rows, insert_bytes: int = INSERT_BYTES, ids_bytes: int = IDS_BYTES) -> None:
         self._rows = rows
@@ -49,13 +55,18 @@ class Archive:
             token = f"archive:{shard}:{version}:{number}"
             self._rows.insert(ARCHIVE, pa.Table.from_arrays(columns, schema=schema), token)
 
-    def fetch(self, shard: int, job_ids: Iterable[str]) -> dict[str, bytes]:
-        """Blobs of those of the jobs that are archived."""
+    def fetch(self, shard: int, wanted: Mapping[str, int]) -> dict[str, bytes]:
+        """The blobs of jobs (id -> version of the state wanted), of those that are archived."""
         found: dict[str, bytes] = {}
-        for ids in _batches(job_ids, self._ids_bytes):
+        for ids in _batches(wanted, self._ids_bytes):
+            versions = sorted({wanted[job_id] for job_id in ids})
             where = [Condition("shard", "=", shard), Condition("job_id", "in", ids)]
-            table = self._rows.select(ARCHIVE, where, ("job_id", "blob"))
-            found.update(zip(table["job_id"].to_pylist(), table["blob"].to_pylist(), strict=True))
+            if len(versions) <= _MOST_VERSIONS:
+                where.append(Condition("version", "in", versions))
+            table = self._rows.select(ARCHIVE, where, ("job_id", "version", "blob"))
+            for job_id, version, blob in zip(*table.to_pydict().values(), strict=True):
+                if wanted[job_id] == version:
+                    found[job_id] = blob
         return found
 
     def job_ids(self, shard: int) -> list[str]:
@@ -68,7 +79,7 @@ class Archive:
 
     def _ids(self, where: Sequence[Condition]) -> list[str]:
         ids: list[str] = self._rows.select(ARCHIVE, where, ("job_id",))["job_id"].to_pylist()
-        return ids
+        return sorted(set(ids))
 
 
 def _pieces(jobs: Iterable[Archived], limit_bytes: int) -> Iterator[list[Archived]]:

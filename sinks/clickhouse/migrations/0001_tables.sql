@@ -166,7 +166,7 @@ CREATE TABLE IF NOT EXISTS archive
     version UInt64
 )
 ENGINE = ReplacingMergeTree(version)
-ORDER BY (shard, job_id)
+ORDER BY (shard, job_id, version)
 SETTINGS non_replicated_deduplication_window = 1000;
 
 CREATE TABLE IF NOT EXISTS snapshots

@@ -1,0 +1,44 @@
+"""Run the command as a user does: another process, its exit code and what it wrote."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+NOBODY = "127.0.0.1:9"
+"""The discard port: nothing listens there."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of a command."""
+
+    code: int
+    out: str
+    err: str
+
+    def one_line(self) -> str:
+        """Return the one line on stderr; there must be no other, and no traceback."""
+        lines = self.err.splitlines()
+        assert len(lines) == 1, self.err
+        assert "Traceback" not in self.err
+        assert lines[0].startswith("trainfare: ")
+        return lines[0]
+
+
+def trainfare(*words: object, env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:
+    """Run `trainfare` with no settings but those given."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TRAINFARE_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "streams.cli.main", *(str(word) for word in words)],
+        env={**inherited, "PYTHONPATH": str(ROOT), **(env or {})},
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)

@@ -1,0 +1,156 @@
+"""Whatever a user gets wrong is said in one line on stderr, with the right exit code and no traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streams.cli.main import COMMANDS, GROUPS
+from tests.cli.command import NOBODY, trainfare
+
+PRICE = '{"sku": "h100", "component": "gpu", "usd": "%s", "per": "gpu_hour", "effective_ms": 1700000000000}\n'
+
+
+def test_unknown_command_and_option() -> None:
+    done = trainfare("fly")
+    assert (done.code, done.out) == (2, "")
+    assert done.one_line() == "trainfare: No such command 'fly'; see `trainfare --help`"
+    done = trainfare("jobs", "--colour", "red")
+    assert done.code == 2
+    assert "No such option" in done.one_line()
+
+
+def test_missing_argument_and_value_out_of_range() -> None:
+    assert trainfare("explain").code == 2
+    done = trainfare("jobs", "--limit", "0")
+    assert done.code == 2
+    assert "--limit" in done.one_line()
+
+
+def test_no_command_shows_the_help_on_stderr() -> None:
+    for words in ((), ("prices",), ("config",), ("topics",)):
+        done = trainfare(*words)
+        assert (done.code, done.out) == (2, "")
+        assert "Usage: trainfare" in done.err
+
+
+@pytest.mark.parametrize("command", ["replay", "publish"])
+def test_missing_file_of_events(command: str, tmp_path: Path) -> None:
+    data = ("--data", tmp_path / "meter") if command == "replay" else ()
+    done = trainfare(command, tmp_path / "none.jsonl", *data)
+    assert done.code == 2
+    assert f"{tmp_path / 'none.jsonl'}: no such file" in done.one_line()
+    assert not (tmp_path / "meter").exists(), "nothing was begun"
+
+
+def test_directory_instead_of_a_file(tmp_path: Path) -> None:
+    done = trainfare("publish", tmp_path)
+    assert done.code == 2
+    assert "is a directory" in done.one_line()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("this is not JSON\n", "line 1: "),
+        ('{"topic": "jobs", "value": {}}\n\n[1]\n', "line 3: "),
+        ('{"topic": "weather", "value": {}}\n', "'weather' is not a valid Topic"),
+        ('{"value": {}}\n', "topic"),
+    ],
+)
+def test_publish_refuses_what_is_no_event_before_it_sends_any(
+    content: str, said: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "events.jsonl"
+    file.write_text(content)
+    done = trainfare("publish", file, env={"TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": NOBODY})
+    assert done.code == 2
+    assert str(file) in done.one_line()
+    assert said in done.one_line()
+
+
+def test_broken_gzip(tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl.gz").write_bytes(b"no gzip")
+    done = trainfare("publish", tmp_path / "events.jsonl.gz")
+    assert done.code == 2
+    assert "cannot be read" in done.one_line()
+
+
+def test_price_below_zero_names_file_line_and_field(tmp_path: Path) -> None:
+    file = tmp_path / "prices.jsonl"
+    file.write_text(PRICE % "2.50" + PRICE % "-1")
+    done = trainfare("prices", "load", file, env={"TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": NOBODY})
+    assert done.code == 2
+    line = done.one_line()
+    assert f"{file} line 2: " in line
+    assert "`usd`" in line
+    assert "-1" in line
+
+
+@pytest.mark.parametrize(
+    "words", [("topics", "create"), ("publish", "e.jsonl"), ("prices", "load", "p.jsonl")]
+)
+def test_kafka_that_does_not_answer_is_named(words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "e.jsonl").write_text('{"topic": "jobs", "value": {"job_id": "a"}}\n')
+    (tmp_path / "p.jsonl").write_text(PRICE % "2.50")
+    done = trainfare(*words, env={"TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": NOBODY}, cwd=tmp_path)
+    assert done.code == 1
+    assert NOBODY in done.one_line()
+
+
+def test_worker_without_kafka_names_the_address() -> None:
+    done = trainfare("worker", env={"TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": NOBODY})
+    assert done.code == 1
+    assert done.err.splitlines()[-1].startswith("trainfare: ")
+    assert NOBODY in done.err.splitlines()[-1]
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("words", [("sql", "SELECT 1"), ("jobs",), ("job", "a"), ("explain", "a")])
+def test_clickhouse_that_does_not_answer_is_named(words: tuple[str, ...]) -> None:
+    done = trainfare(*words, env={"TRAINFARE_CLICKHOUSE_URL": f"http://{NOBODY}"})
+    assert done.code == 1
+    assert f"http://{NOBODY}" in done.one_line()
+
+
+@pytest.mark.parametrize("words", [("sql", "SELECT 1"), ("jobs",), ("job", "a"), ("explain", "a")])
+def test_data_directory_that_is_none(words: tuple[str, ...], tmp_path: Path) -> None:
+    done = trainfare(*words, "--data", tmp_path / "nothing")
+    assert done.code == 2
+    assert "no meter's data there" in done.one_line()
+    assert not (tmp_path / "nothing").exists(), "a question makes no store"
+
+
+def test_faulty_settings_are_all_named_one_a_line() -> None:
+    env = {"TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": "bob:hunter2@kafka:9092", "TRAINFARE_LOG_LEVEL": "loud"}
+    done = trainfare("config", "check", env=env)
+    assert (done.code, done.out) == (2, "")
+    assert len(done.err.splitlines()) == 2
+    assert "hunter2" not in done.err
+
+
+def test_config_check_hides_secrets() -> None:
+    done = trainfare("config", "check", "--format", "csv", env={"TRAINFARE_CLICKHOUSE_PASSWORD": "hunter2"})
+    assert done.code == 0
+    assert "clickhouse.password,***,TRAINFARE_CLICKHOUSE_PASSWORD" in done.out
+    assert "hunter2" not in done.out + done.err
+
+
+def test_version() -> None:
+    done = trainfare("--version")
+    assert done.code == 0
+    assert done.out.startswith("trainfare ")
+
+
+VERBS = [(name,) for name, *_ in COMMANDS] + [
+    (group, name) for group, _, inner in GROUPS for name, *_ in inner
+]
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_help_of_every_verb_ends_with_an_example(verb: tuple[str, ...]) -> None:
+    done = trainfare(*verb, "--help")
+    assert (done.code, done.err) == (0, "")
+    example = done.out.strip().rsplit("Example: ", 1)[1]
+    assert f"trainfare {' '.join(verb)}" in " ".join(example.split())

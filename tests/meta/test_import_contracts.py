@@ -1,0 +1,70 @@
+"""import-linter's contracts hold, and each one fires on a planted violation."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.meta.tree import ROOT
+
+PACKAGES = ("schemas", "sinks", "streams")
+
+PLANTED = {
+    "Import order of the distribution, low to high": ("schemas/planted.py", "import sinks"),
+    "Import order inside streams; a new package must find its place here": ("streams/homeless.py", ""),
+    "Only transport, agents, app, embedded and cli import faust": ("sinks/planted.py", "import faust"),
+    "Only transport imports aiokafka": ("streams/agents/planted.py", "import aiokafka"),
+    "The core does no I/O and reads no clock": ("streams/kernels/planted.py", "import time"),
+    "The core knows no sink and no door to the environment": ("streams/pipeline/planted.py", "import sinks"),
+    "Settings are resolved at the outermost door": ("sinks/planted.py", "import streams.config_load"),
+}
+"""Contract -> the file and the line that break it."""
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the packages in which violations may be planted."""
+    root = tmp_path_factory.mktemp("checkout")
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__", "*.nb?"))
+    shutil.copy(ROOT / "pyproject.toml", root)
+    return root
+
+
+def lint(root: Path) -> subprocess.CompletedProcess[str]:
+    command = shutil.which("lint-imports", path=str(Path(sys.executable).parent)) or "lint-imports"
+    env = {**os.environ, "PYTHONPATH": str(root), "COLUMNS": "200"}
+    return subprocess.run(
+        [command, "--no-logo", "--no-cache"], cwd=root, env=env, capture_output=True, text=True
+    )
+
+
+def test_contracts_hold(copy: Path) -> None:
+    done = lint(copy)
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_contract_has_a_planted_violation() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    assert {each["name"] for each in contracts} == set(PLANTED)
+
+
+@pytest.mark.parametrize("contract", PLANTED)
+def test_contract_fires(copy: Path, contract: str) -> None:
+    name, line = PLANTED[contract]
+    planted = copy / name
+    planted.write_text(f"{line}\n")
+    try:
+        done = lint(copy)
+    finally:
+        planted.unlink()
+    assert done.returncode != 0
+    assert f"{contract} BROKEN" in done.stdout

@@ -1,0 +1,73 @@
+"""requirements.lock pins everything by hash and names no place to load it from."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+from tests.meta.tree import ROOT
+
+_NAME = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==(\S+)")
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def entries(text: str) -> dict[str, list[str]]:
+    """Return each requirement's lines by its first line."""
+    found: dict[str, list[str]] = {}
+    current = ""
+    for line in text.splitlines():
+        if line and not line.startswith((" ", "#")):
+            current = line
+            found[current] = []
+        elif line.strip():
+            found[current].append(line.strip())
+    return found
+
+
+def unhashed(text: str) -> list[str]:
+    return [
+        head
+        for head, lines in entries(text).items()
+        if not _NAME.match(head)
+        or not any(re.fullmatch(r"--hash=sha256:[0-9a-f]{64} ?\\?", line) for line in lines)
+    ]
+
+
+def places(text: str) -> list[str]:
+    return [line for line in text.splitlines() if re.search(r"://|--(extra-)?index|--find-links| @ ", line)]
+
+
+LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+
+
+def test_every_package_is_pinned_with_hashes() -> None:
+    assert len(entries(LOCK)) > 40
+    assert not unhashed(LOCK)
+
+
+def test_no_address_of_a_registry() -> None:
+    assert not places(LOCK)
+
+
+def test_every_dependency_of_the_project_is_locked_within_its_bounds() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [
+        *project["dependencies"],
+        *(each for extra in project["optional-dependencies"].values() for each in extra),
+    ]
+    locked = {normal(match[1]) for head in entries(LOCK) if (match := _NAME.match(head))}
+    missing = [each for each in wanted if normal(re.split(r"[\[<>=!~; ]", each)[0]) not in locked]
+    assert not missing
+    exact = [each for each in wanted if "==" in each]
+    assert exact
+    assert all(any(head.startswith(f"{each} ") or head == each for head in entries(LOCK)) for each in exact)
+
+
+def test_guards_fire() -> None:
+    assert unhashed("numpy==2.0 \\\n    --hash=md5:00\n")
+    assert unhashed("numpy>=2.0\n")
+    assert places("numpy @ file:///numpy.whl\n")
+    assert places("--index-url x\n")

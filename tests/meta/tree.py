@@ -1,0 +1,94 @@
+"""The files of the project as git knows them, and the rules every one of them keeps."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LINES_MAX = 300
+
+# Spelt in parts, so that this file does not contain what it looks for.
+REGISTRY_HOSTS = tuple(
+    "".join(parts)
+    for parts in (
+        ("py", "pi.org"),
+        ("python", "hosted.org"),
+        ("repo.maven", ".apache.org"),
+        ("repo1.", "maven.org"),
+        ("registry-1.", "docker.io"),
+        ("gh", "cr.io"),
+        ("qu", "ay.io"),
+        ("registry.", "npmjs.org"),
+        ("proxy.", "golang.org"),
+    )
+)
+MACHINE_PATHS = tuple(
+    "".join(parts) for parts in (("/wo", "rk/"), ("/ro", "ot/"), ("/home/", "user"), ("/opt/", "wheels"))
+)
+AUTHORING_WORDS = tuple(
+    "".join(parts)
+    for parts in (
+        ("sub", "agent"),
+        ("clau", "de"),
+        ("chat", "gpt"),
+        ("co", "pilot"),
+        ("as an a", "i "),
+        ("language ", "model wrote"),
+        ("BRI", "EF.md"),
+        ("CONTR", "ACT.md"),
+        ("this ses", "sion of the project"),
+    )
+)
+BACKGROUND = "../" + "shared"
+_SUPPRESSION = re.compile(
+    r"#\s*(noqa|type:\s*ignore|pragma: no cover|fmt: skip)(?P<codes>[^#]*)(?P<rest>#.*)?$"
+)
+_DASHED = re.compile(r"\s-+\s+\w{3,}")
+
+
+def tracked() -> list[Path]:
+    """Return the tracked files; without git there is nothing to hold to the rules."""
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"not a git checkout: {done.stderr.strip()}")
+    return [ROOT / name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def text_of(path: Path) -> str | None:
+    """Return a file's text; None for what is no text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def forbidden_in(text: str) -> list[str]:
+    """Return what must not stand in any tracked file."""
+    lower = text.lower()
+    words = (*REGISTRY_HOSTS, *MACHINE_PATHS, *AUTHORING_WORDS)
+    # A word in lower case is meant in any case; a file's name as it is spelt.
+    return [word for word in words if word in (lower if word.islower() else text)]
+
+
+def unexplained_in(text: str) -> list[str]:
+    """Return lines that silence a check without saying why on the same line."""
+    found = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        match = _SUPPRESSION.search(line)
+        if match is None or match.group(1) == "fmt: skip":
+            continue
+        before = line[: match.start()]
+        explained = len((match.group("rest") or "").strip("# ")) > 3 or _DASHED.search(match.group("codes"))
+        if not explained and before.count('"') % 2 == 0:
+            found.append(f"{number}: {line.strip()}")
+    return found
+
+
+def docstring_of(source: str) -> str:
+    """Return the module's docstring, or nothing."""
+    return ast.get_docstring(ast.parse(source)) or ""

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from streams.cli.price_files import price_records
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ALLOWED_PER = {
     "gpu": {"gpu_hour", "instance_hour"},
@@ -61,6 +63,11 @@ def test_prices_do_not_move_the_clock_of_a_replay(prices: list[Record]) -> None:
     begin_ms = datetime(2020, 1, 1, tzinfo=UTC).timestamp() * 1000
     assert {price["time_ms"] for price in prices} == {begin_ms}
     assert min(price["effective_ms"] for price in prices) == begin_ms
+
+
+def test_the_load_command_takes_the_file(prices: list[Record]) -> None:
+    records = price_records(EXAMPLES / "prices.jsonl", now_ms=1_800_000_000_000)
+    assert [json.loads(record.value) for record in records] == prices
 
 
 def test_a_revision_falls_inside_the_example(prices: list[Record]) -> None:

@@ -48,7 +48,7 @@ BACKGROUND = "../" + "shared"
 _SUPPRESSION = re.compile(
     r"#\s*(noqa|type:\s*ignore|pragma: no cover|fmt: skip)(?P<codes>[^#]*)(?P<rest>#.*)?$"
 )
-_DASHED = re.compile(r"\s-+\s+\w{3,}")
+_DASHED = re.compile(r"\s-+\s+\S.{5,}")
 
 
 def tracked() -> list[Path]:

@@ -1,0 +1,54 @@
+"""What holds for every test: no way out of this machine, and no silent skip of what CI demands.
+
+It must not hold fixtures of one suite; those stand beside their tests.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import traceback
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import pytest
+
+REQUIRE_KAFKA = "TRAINFARE_REQUIRE_KAFKA"
+_LOOPBACK = ("127.", "::1", "localhost", "0.0.0.0")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn the skip of a test against a real broker into a failure where CI demands one."""
+    report = yield
+    demanded = os.environ.get(REQUIRE_KAFKA) == "1" and item.get_closest_marker("kafka") is not None
+    if demanded and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"{REQUIRE_KAFKA}=1, but this was skipped: {report.longrepr}"
+    return report
+
+
+@pytest.fixture(autouse=True)
+def _no_way_out(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fail a test that connects beyond this machine, even if its code swallows the error."""
+    tried: list[str] = []
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: Any, /) -> None:
+        if isinstance(address, tuple) and not str(address[0]).startswith(_LOOPBACK):
+            tried.append(f"{address}\n{''.join(traceback.format_stack(limit=8))}")
+            raise PermissionError(f"tests do not connect to {address}")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)
+    yield
+    if tried:
+        pytest.fail(f"the test connected beyond this machine: {tried[0]}")
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable of somebody's shell must not decide a test."""
+    for name in list(os.environ):
+        if name.startswith("TRAINFARE_") and name not in (REQUIRE_KAFKA, "TRAINFARE_KAFKA_LIBS"):
+            monkeypatch.delenv(name)

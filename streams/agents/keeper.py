@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -26,7 +26,7 @@ from streams.agents.reference import News
 from streams.agents.restore import archived, repriced, restore
 from streams.errors import TrainfareError
 from streams.pipeline.batch import LogBatch
-from streams.pipeline.tables import dead_letter_table
+from streams.pipeline.tables import DeadLetter, dead_letter_table
 from streams.pricing.book import PriceBook
 from streams.pricing.rows import price_table
 from streams.topics import full_name
@@ -176,6 +176,17 @@ class Keeper:
             self._checkpointer.add(Extra(DEAD_LETTERS, rows, f"refused:{letter.topic}:{letter.offset}"))
         return asyncio.ensure_future(self.set_book(news.book))
 
+    def refuse(self, letters: Sequence[DeadLetter], source: str) -> None:
+        """Store what never came to a shard, with the next checkpoint."""
+        places = [(letter.partition, letter.offset) for letter in letters]
+        token = f"{source}:{min(places)}:{max(places)}:{len(places)}"
+        self._checkpointer.add(Extra(DEAD_LETTERS, dead_letter_table(letters, 1), token))
+
+    async def settled(self) -> None:
+        """Return when all shards have the newest book."""
+        async with self._one_book:
+            return
+
     async def _price(self, held: Held) -> None:
         """Give a shard the newest book.
 
@@ -233,6 +244,13 @@ class Keeper:
         while stored and any(held.left_over for held in self.held.values()):
             stored = await self.checkpoint(open_attempts=False)
         return stored
+
+    async def store_until_done(self) -> None:
+        """The last checkpoint of a log that has ended; returns when it is stored, raises if it never can be."""
+        while not await self.store_all(open_attempts=True):
+            if self.fault is not None:
+                raise self.fault
+            await asyncio.sleep(1)
 
     def _due(self, open_attempts: bool) -> Iterator[Taken]:
         for held in list(self.held.values()):

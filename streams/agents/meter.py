@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from faust.types import TP
@@ -35,13 +35,12 @@ _STOP_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class LogOrigin:
-    """Where the broker's log begins in the log that is metered; all zero but for an embedded broker that resumes."""
+    """Where an embedded broker's log begins in the log that is metered; a broker of its own begins at 0."""
 
-    base: Mapping[TP, int]
-    book: PriceBook
-
-
-FROM_THE_BEGINNING = LogOrigin({}, PriceBook.empty())
+    book: PriceBook = field(default_factory=PriceBook.empty)  # prices of the log before
+    reference: Mapping[str, int] = field(default_factory=dict)  # topic -> records of the log before
+    # The broker was given only what the shards have not folded yet, so its first record is what each awaits.
+    at_next: bool = False
 
 
 class Meter:
@@ -56,15 +55,18 @@ class Meter:
         factory: ShardFactory,
         *,
         dead_letters: DeadLetterSink | None = None,
-        origin: LogOrigin = FROM_THE_BEGINNING,
+        origin: LogOrigin | None = None,
     ) -> None:
         self._kafka = kafka
+        self._origin = origin = LogOrigin() if origin is None else origin
+        # Shared with the consumer's thread; an entry is made before the partition is first sought, and stays.
+        self._base: dict[TP, int] = {}
         fetch = FetchOptions(
             topic_prefix=kafka.topic_prefix,
             start_offsets=self._start_offsets,
             fetch_min_bytes=kafka.fetch_min_bytes,
             fetch_max_wait_ms=kafka.fetch_max_wait_ms,
-            base=origin.base,
+            base=self._base,
         )
         self.app: MeterApp = new_meter_app(kafka, fetch)
         self.keeper = Keeper(store, factory, lambda: self.app.meter_consumer, options, dead_letters)
@@ -76,13 +78,16 @@ class Meter:
             self.keeper.news,
             self.keeper.fail,
             book=origin.book,
-            base={tp.topic.removeprefix(kafka.topic_prefix): offset for tp, offset in origin.base.items()},
+            base=origin.reference,
         )
         self._wire(options)
 
     def _start_offsets(self, partitions: Iterable[TP]) -> Mapping[TP, int]:
-        base = self.app.fetch_options.base
-        return {tp: o - base.get(tp, 0) for tp, o in self.keeper.start_offsets(partitions).items()}
+        starts = self.keeper.start_offsets(partitions)
+        if self._origin.at_next:
+            for tp, offset in starts.items():
+                self._base.setdefault(tp, offset)
+        return {tp: offset - self._base.get(tp, 0) for tp, offset in starts.items()}
 
     def _wire(self, options: KeeperOptions) -> None:
         app, keeper = self.app, self.keeper

@@ -12,6 +12,7 @@ import pyarrow as pa
 from faust.types import TP
 
 from streams.pipeline.batch import LogBatch
+from streams.pipeline.books import Books
 from streams.pricing.book import PriceBook
 
 
@@ -60,6 +61,11 @@ class Shard(Protocol):
     @property
     def next(self) -> dict[str, int]:
         """Topic -> next offset to read."""
+        ...
+
+    @property
+    def books(self) -> Books:
+        """What became of every record."""
         ...
 
     @property

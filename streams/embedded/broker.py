@@ -27,7 +27,10 @@ class EmbeddedBroker:
     def __init__(self, rebalance_delay_ms: int = 0) -> None:
         self._library = _librdkafka()
         error = ctypes.create_string_buffer(_ERROR_BYTES)
-        self._handle = self._library.rd_kafka_new(_RD_KAFKA_PRODUCER, None, error, _ERROR_BYTES)
+        config = self._library.rd_kafka_conf_new()
+        # The client that carries the cluster has no broker to talk to, and would complain of it on stderr.
+        self._library.rd_kafka_conf_set(config, b"log_level", b"0", error, _ERROR_BYTES)
+        self._handle = self._library.rd_kafka_new(_RD_KAFKA_PRODUCER, config, error, _ERROR_BYTES)
         if not self._handle:
             raise TrainfareError(f"the embedded broker cannot start: {error.value.decode()}")
         self._cluster = self._library.rd_kafka_mock_cluster_new(self._handle, 1)
@@ -81,6 +84,8 @@ def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
     pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
     signatures = {
         "rd_kafka_new": (pointer, [number, pointer, text, ctypes.c_size_t]),
+        "rd_kafka_conf_new": (pointer, []),
+        "rd_kafka_conf_set": (number, [pointer, text, text, text, ctypes.c_size_t]),
         "rd_kafka_destroy": (None, [pointer]),
         "rd_kafka_err2str": (text, [number]),
         "rd_kafka_mock_cluster_new": (pointer, [pointer, number]),

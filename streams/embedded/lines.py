@@ -1,0 +1,103 @@
+"""A line of a file as a record of the log: its topic, partition, value, and the log time it gets.
+
+It must not refuse an event: what is in an envelope goes to the log, and is judged where everything is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from schemas.decode import decode
+from schemas.events import ControlEvent, Event, GpuEvent, JobEvent, NodeEvent, PriceEvent, TrafficEvent
+from schemas.invalid import Invalid
+from schemas.reasons import Reason
+from streams.embedded.files import Line
+from streams.pipeline.tables import DeadLetter
+from streams.topics import RECORD_MAX_BYTES, SHARD_TOPICS, Topic
+from streams.transport.partitions import partition_of
+
+#: The name under which lines that hold no event are kept: `partition` is the file's index, `offset` the line's number.
+LINES_TOPIC: Final = "replay"
+#: The log time of lines before the first valid event; older events are refused.
+FIRST_LOG_MS: Final = 946_684_800_000
+_RAW_BYTES_AT_MOST: Final = 64 * 1024
+_TOPICS: Final = frozenset(topic.value for topic in Topic)
+_SHARD_TOPICS: Final = frozenset(topic.value for topic in SHARD_TOPICS)
+_NULL: Final = b"null"
+
+
+class _Envelope(msgspec.Struct):
+    topic: str
+    value: msgspec.Raw
+    headers: dict[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sendable:
+    """A record to produce."""
+
+    topic: str
+    partition: int
+    value: bytes | None
+    headers: list[tuple[str, str | bytes | None]]
+    log_ms: int
+    key: bytes
+
+
+@dataclass
+class LineReader:
+    """Lines in log order; the log's time is the newest event time so far."""
+
+    topic_prefix: str
+    partitions: int
+    newest_allowed_ms: int
+    newest_ms: int = FIRST_LOG_MS
+    _decoder: msgspec.json.Decoder[_Envelope] = field(default_factory=lambda: msgspec.json.Decoder(_Envelope))
+
+    def read(self, line: Line) -> Sendable | DeadLetter:
+        """Return the record, or the dead letter that the line is."""
+        try:
+            envelope = self._decoder.decode(line.data)
+        except msgspec.ValidationError as fault:
+            return self._refused(line, Reason.bad_envelope, f"line: {fault}")
+        except (msgspec.DecodeError, ValueError, RecursionError) as fault:
+            return self._refused(line, Reason.malformed_json, f"line: {fault}")
+        topic = envelope.topic.removeprefix(self.topic_prefix)
+        if topic not in _TOPICS:
+            expected = ", ".join(sorted(_TOPICS))
+            return self._refused(
+                line, Reason.unknown_topic, f"field `topic`: got {topic[:100]!r}, expected one of {expected}"
+            )
+        raw = bytes(envelope.value)
+        value = None if raw == _NULL else raw
+        headers = [(name, text.encode()) for name, text in (envelope.headers or {}).items()]
+        event = decode(topic, value, headers, self.newest_allowed_ms)
+        if not isinstance(event, Invalid):
+            self.newest_ms = max(self.newest_ms, event.time_ms)
+        key = _key(event)
+        partition = partition_of(key, self.partitions) if topic in _SHARD_TOPICS and key else 0
+        # Cut, an event that is too large is refused all the same, and passes through the broker.
+        sent = None if value is None else value[: RECORD_MAX_BYTES + 1]
+        return Sendable(topic, partition, sent, [*headers], self.newest_ms, key)
+
+    def _refused(self, line: Line, reason: Reason, detail: str) -> DeadLetter:
+        raw = line.data.rstrip(b"\r\n")[:_RAW_BYTES_AT_MOST]
+        return DeadLetter(LINES_TOPIC, line.file, line.number, str(reason), detail, raw, self.newest_ms)
+
+
+def _key(event: Event | Invalid) -> bytes:
+    """What decides the partition; a record that is refused has no job, so any partition may refuse it."""
+    if isinstance(event, JobEvent | TrafficEvent):
+        return event.job_id.encode()
+    if isinstance(event, GpuEvent):
+        return (event.job_id or event.node).encode()
+    if isinstance(event, NodeEvent):
+        return event.node.encode()
+    if isinstance(event, PriceEvent):
+        return f"{event.sku}@{event.effective_ms}".encode()
+    if isinstance(event, ControlEvent):
+        return f"{event.kind}/{event.name}".encode()
+    return b""

@@ -1,0 +1,272 @@
+"""A replay: files through an embedded broker and the same app as in production, until all of it is stored.
+
+It must not meter: it feeds the log, waits, and asks for the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Final
+
+from sinks.clickhouse import ClickHouseStore
+from streams.agents.meter import LogOrigin, Meter
+from streams.agents.options import KeeperOptions
+from streams.app import engine, open_store, shard_settings
+from streams.clock import Clock, SystemClock
+from streams.config import Settings
+from streams.embedded import segments
+from streams.embedded.broker import EmbeddedBroker
+from streams.embedded.feeder import Feeder, FeedStopped, Place
+from streams.embedded.files import digest, read_lines
+from streams.embedded.lines import LineReader, Sendable
+from streams.embedded.prices import stored_book
+from streams.embedded.segments import Replayed, Segment
+from streams.pipeline.books import Books
+from streams.pipeline.tables import DeadLetter
+from streams.topics import REFERENCE_TOPICS, SHARD_TOPICS, Topic, full_name, partition_count
+
+logger = logging.getLogger(__name__)
+
+_CHECKPOINT_INTERVAL_MS: Final = 2_000
+_SESSION_TIMEOUT_MS: Final = 90_000  # there is nobody else to take over
+_POLL_S: Final = 0.01
+_PROGRESS_EVERY: Final = 1_000
+_REFUSED_AT_ONCE: Final = 1_000
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class ReplayResult:
+    """The books and totals of all that was ever replayed into the directory."""
+
+    records_in: int
+    applied: int
+    duplicate: int
+    too_late: int
+    dead_lettered: int
+    jobs: int
+    gpu_hours: Decimal
+    usd: Decimal
+    seconds: float
+    rows: int  # written by this run
+
+    @property
+    def balanced(self) -> bool:
+        """Whether every record is accounted for once."""
+        return self.records_in == self.applied + self.duplicate + self.too_late + self.dead_lettered
+
+
+def run_replay(
+    files: Sequence[Path],
+    data: Path,
+    as_of: int | None = None,
+    append: bool = False,
+    settings: Settings | None = None,
+    advance: Progress | None = None,
+    clock: Clock | None = None,
+) -> ReplayResult:
+    """Meter the events of the files into the store of a directory; the same files again change nothing."""
+    started_s = time.monotonic()
+    settings = Settings() if settings is None else settings
+    now_ms = (SystemClock() if clock is None else clock).now_ms()
+    digests = {path: digest(path) for path in files}
+    store = open_store(settings.clickhouse.model_copy(update={"data_dir": data}))
+    try:
+        replayed = segments.load(store.meta, settings.kafka.partitions)
+        segment = replayed.begin(digests, now_ms, append=append, where=data)
+        rows = 0
+        if not segment.done or (segment is replayed.last and as_of != segment.as_of_ms):
+            segments.save(store.meta, replayed)
+            replay = _Replay(store, settings, replayed, segment, list(files), as_of, advance)
+            rows = asyncio.run(replay.run())
+            segments.save(store.meta, replayed)
+        return _result(store, replayed.last.total, rows, time.monotonic() - started_s)
+    finally:
+        store.close()
+
+
+class _Replay:
+    """One run of one segment."""
+
+    def __init__(
+        self,
+        store: ClickHouseStore,
+        settings: Settings,
+        replayed: Replayed,
+        segment: Segment,
+        files: list[Path],
+        as_of_ms: int | None,
+        advance: Progress | None,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._replayed = replayed
+        self._segment = segment
+        self._files = files
+        self._as_of_ms = as_of_ms
+        self._advance = advance
+        self._stop = threading.Event()
+        self._lines = LineReader(
+            settings.kafka.topic_prefix,
+            replayed.partitions,
+            shard_settings(settings.meter, segment.run_start_ms).newest_allowed_ms(0),
+        )
+        self._lines.newest_ms = max(self._lines.newest_ms, segment.newest_ms)
+        self._bad_lines = 0
+
+    async def run(self) -> int:
+        """Return how many rows were written; the segment is done then."""
+        with EmbeddedBroker() as broker:
+            prefix = self._settings.kafka.topic_prefix
+            for topic in Topic:
+                broker.create_topic(
+                    full_name(topic, prefix), partition_count(topic, self._replayed.partitions)
+                )
+            meter = self._meter(broker)
+            try:
+                await meter.run(lambda: self._feed_and_finish(meter, broker))
+            finally:
+                self._stop.set()
+            return sum(meter.keeper.totals.rows.values())
+
+    def _meter(self, broker: EmbeddedBroker) -> Meter:
+        kafka = self._settings.kafka.model_copy(
+            update={
+                "bootstrap_servers": broker.bootstrap_servers,
+                "partitions": self._replayed.partitions,
+                "group_id": "replay",
+                # A static member sends no LeaveGroup, which the mock cluster's last member must not.
+                "group_instance_id": "replay",
+                "session_timeout_ms": _SESSION_TIMEOUT_MS,
+                "fetch_min_bytes": 1,
+                "security_protocol": "PLAINTEXT",
+                "sasl_mechanism": None,
+            }
+        )
+        meter = self._settings.meter
+        shard = shard_settings(meter, self._segment.run_start_ms)
+        options = KeeperOptions(
+            topic_prefix=kafka.topic_prefix,
+            as_of_ms=self._as_of,
+            now_ms=SystemClock().monotonic_ms,
+            checkpoint_interval_ms=_CHECKPOINT_INTERVAL_MS,
+            open_attempts_interval_ms=None,
+            backlog_max_bytes=meter.backlog_max_bytes,
+        )
+        base = self._segment.base
+        origin = LogOrigin(
+            book=stored_book(self._store) if base else LogOrigin().book,
+            reference={topic: base.get(topic, [0])[0] for topic in REFERENCE_TOPICS},
+            at_next=True,
+        )
+        return Meter(kafka, shard, options, self._store, engine(shard), origin=origin)
+
+    def _as_of(self) -> int:
+        return self._lines.newest_ms if self._as_of_ms is None else self._as_of_ms
+
+    async def _feed_and_finish(self, meter: Meter, broker: EmbeddedBroker) -> None:
+        numbers = range(self._replayed.partitions)
+        await _until(lambda: set(meter.keeper.held) == set(numbers))
+        base = self._segment.base
+        places = [(str(topic), number) for topic in SHARD_TOPICS for number in numbers]
+        skip = {place: _position(meter, place) - _at(base, place) for place in places}
+        begin = {place: _position(meter, place) for place in places}
+        begin |= {(str(topic), 0): _at(base, (topic, 0)) for topic in REFERENCE_TOPICS}
+        feeder = Feeder(
+            broker.bootstrap_servers,
+            self._settings.kafka.topic_prefix,
+            skip,
+            lambda place: _position(meter, place) - begin[place],
+            self._stop,
+        )
+        loop = asyncio.get_running_loop()
+        try:
+            await asyncio.to_thread(feeder.feed, self._records(meter, loop))
+        except FeedStopped:
+            return
+        ends = {place: _at(base, place) + count for place, count in feeder.counts.items()}
+        await _until(lambda: all(_position(meter, place) >= end for place, end in ends.items()))
+        await self._finish(meter, ends)
+
+    def _records(self, meter: Meter, loop: asyncio.AbstractEventLoop) -> Iterator[Sendable]:
+        """In the feeder's thread: the records of all lines; what is none is kept as a dead letter."""
+        refused: list[DeadLetter] = []
+        before = self._replayed.files_before(self._segment)
+        for count, line in enumerate(read_lines(self._files), 1):
+            record = self._lines.read(line._replace(file=before + line.file))
+            if isinstance(record, Sendable):
+                yield record
+            else:
+                refused.append(record)
+                self._bad_lines += 1
+            if len(refused) >= _REFUSED_AT_ONCE:
+                loop.call_soon_threadsafe(meter.keeper.refuse, refused, "lines")
+                refused = []
+            if self._advance is not None and count % _PROGRESS_EVERY == 0:
+                self._advance(_PROGRESS_EVERY)
+        if refused:
+            loop.call_soon_threadsafe(meter.keeper.refuse, refused, "lines")
+
+    async def _finish(self, meter: Meter, ends: dict[Place, int]) -> None:
+        """The last checkpoint: unfinished attempts are paid up to the meter's clock."""
+        await meter.keeper.settled()
+        await meter.keeper.store_until_done()
+        segment, numbers = self._segment, range(self._replayed.partitions)
+        every = {(str(topic), number): 0 for topic in SHARD_TOPICS for number in numbers} | ends
+        topics = [str(topic) for topic in Topic]
+        before = {place: _at(segment.base, place) for place in every}
+        segment.end = segments.counts(before | ends, topics, self._replayed.partitions)
+        segment.end_newest_ms = self._lines.newest_ms
+        segment.as_of_ms = self._as_of_ms
+        bad = Books(records_in=self._bad_lines, dead_lettered=self._bad_lines)
+        segment.books = meter.reader.books.plus(bad)
+        segment.total = self._replayed.books()
+        for held in meter.keeper.held.values():
+            segment.total = segment.total.plus(held.shard.books)
+        segment.done = True
+
+
+async def _until(ready: Callable[[], bool]) -> None:
+    while not ready():  # noqa: ASYNC110 - positions move with every batch; nobody should have to announce them
+        await asyncio.sleep(_POLL_S)
+
+
+def _position(meter: Meter, place: Place) -> int:
+    """The next offset, in the log of all segments, that the meter awaits."""
+    topic, number = place
+    if topic in REFERENCE_TOPICS:
+        return meter.reader.next.get(topic, 0)
+    held = meter.keeper.held.get(number)
+    return 0 if held is None else held.shard.next.get(topic, 0)
+
+
+def _at(base: dict[str, list[int]], place: tuple[str, int]) -> int:
+    counts = base.get(place[0], [])
+    return counts[place[1]] if place[1] < len(counts) else 0
+
+
+def _result(store: ClickHouseStore, books: Books, rows: int, seconds: float) -> ReplayResult:
+    totals = store.query(
+        "SELECT (SELECT count() FROM jobs FINAL) AS jobs, sum(cost_usd) AS usd, "
+        "sumIf(quantity, component = 'gpu' AND unit = 'gpu_milli_ms') AS gpu_milli_ms FROM job_minutes FINAL"
+    ).to_pylist()[0]
+    return ReplayResult(
+        records_in=books.records_in,
+        applied=books.applied,
+        duplicate=books.duplicate,
+        too_late=books.too_late,
+        dead_lettered=books.dead_lettered,
+        jobs=int(totals["jobs"]),
+        gpu_hours=Decimal(int(totals["gpu_milli_ms"])) / 3_600_000_000,
+        usd=Decimal(totals["usd"]),
+        seconds=round(seconds, 3),
+        rows=rows,
+    )

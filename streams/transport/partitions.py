@@ -1,0 +1,16 @@
+"""Which partition a key belongs to: Java's default partitioner, so that all producers agree.
+
+It must not choose for records without a key.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from aiokafka.partitioner import murmur2
+
+
+@lru_cache(maxsize=2**18)
+def partition_of(key: bytes, partitions: int) -> int:
+    """Return murmur2(key) modulo the count, as `DefaultPartitioner` of Kafka's Java client does."""
+    return int(murmur2(key) & 0x7FFFFFFF) % partitions

@@ -6,6 +6,7 @@ It must not meter by itself; it starts the embedded meter and shows its books.
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +22,8 @@ from streams.log import configure_logging
 
 if TYPE_CHECKING:
     from streams.embedded.replay import ReplayResult
+
+_MILLIONTH = Decimal("0.000001")
 
 
 def replay(
@@ -73,7 +76,7 @@ def _show(result: ReplayResult, form: Format) -> None:
         "too_late": result.too_late,
         "dead_lettered": result.dead_lettered,
         "jobs": result.jobs,
-        "gpu_hours": result.gpu_hours,
+        "gpu_hours": result.gpu_hours.quantize(_MILLIONTH),
         "usd": result.usd,
         "seconds": result.seconds,
         "balanced": result.balanced,

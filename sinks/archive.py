@@ -64,9 +64,8 @@ class Archive:
             if len(versions) <= _MOST_VERSIONS:
                 where.append(Condition("version", "in", versions))
             table = self._rows.select(ARCHIVE, where, ("job_id", "version", "blob"))
-            for job_id, version, blob in zip(*table.to_pydict().values(), strict=True):
-                if wanted[job_id] == version:
-                    found[job_id] = blob
+            states = zip(*table.to_pydict().values(), strict=True)
+            found |= {job_id: blob for job_id, version, blob in states if wanted[job_id] == version}
         return found
 
     def job_ids(self, shard: int) -> list[str]:

@@ -95,10 +95,19 @@ def _embedded(target: Embedded) -> Client:
     try:
         return clickhouse_connect.get_client(interface="chdb", path=str(target.engine_dir))
     except ProgrammingError as error:
-        text = str(error)
-        if "EmbeddedServer" in text or "lock file" in text.lower():
-            raise StoreInUse(lock.in_use(target.data_dir, "another process")) from error
-        raise SinkError(f"{target} cannot be opened: {text}") from error
+        raise _not_opened(target, str(error)) from error
+
+
+def _not_opened(target: Embedded, text: str) -> SinkError:
+    if "already initialized with path" in text:
+        return StoreInUse(
+            f"{target} cannot be opened beside another one: a process has one data directory at a time; "
+            "close the other store first"
+        )
+    if "EmbeddedServer" in text:
+        # Our own lock was free, so whoever it is does not take it: a bare chDB, say.
+        return StoreInUse(lock.in_use(target.data_dir, "another process"))
+    return SinkError(f"{target} cannot be opened: {text}")
 
 
 def _remote(target: Server) -> Client:

@@ -62,7 +62,11 @@ def _type(value: Value) -> str:
         return "String"
     if isinstance(value, int):
         return "UInt64" if value >= 2**63 else "Int64"
-    return "Array(String)" if all(isinstance(item, str) for item in value) else "Array(Int64)"
+    if all(isinstance(item, str) for item in value):
+        return "Array(String)"
+    return (
+        "Array(UInt64)" if any(item >= 2**63 for item in value if isinstance(item, int)) else "Array(Int64)"
+    )
 
 
 def _known(table: str, column: str) -> str:

@@ -157,10 +157,11 @@ def test_an_unknown_table_is_refused(store: Store) -> None:
         (Condition("topic", "in", ["it's \\ {p0:String} \n", "absent"]), [3]),
         (Condition("topic", "in", []), []),
         (Condition("version", "=", 2**64 - 1), [MOST]),
+        (Condition("version", "in", [1, 2**64 - 1]), [1, 2, 3, MOST]),
     ],
 )
 def test_conditions(store: Store, condition: Condition, expected: list[int]) -> None:
-    given = [
+    given: list[dict[str, Any]] = [
         {"offset": 1},
         {"offset": 2},
         {"offset": 3, "topic": "it's \\ {p0:String} \n"},

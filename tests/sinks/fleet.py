@@ -1,0 +1,122 @@
+"""A small fleet whose every figure in the tests of views was worked out by hand.
+
+Job a (team red, completed): attempt 1 on spot in cluster c1 was preempted, attempt 2 on demand in c2 completed.
+Job b (team red, running): one attempt in c1. Job c (team blue) has no cost, no start, no usage.
+
+Ledger, in March 2026, one GPU-hour = 3,600,000,000 gpu_milli_ms:
+    a/1 10:00 n1 gpu      2 GPU-h   6.00 lost 6.00 (old version: 99.00)
+    a/1 10:30    overhead           1.00 lost 1.00
+    a/2 12:00 n1 gpu      1 GPU-h   4.00
+    a/2 12:00    network            0.50           (no phase)
+    a/2 12:00    storage            0.25           (no phase)
+    a/2 12:00    license            0.125
+    a/2 12:00    labor              0.125
+    b/1 10:00 n2 gpu      4 GPU-h  12.00
+    b/1 10:00    compute            2.00
+    b/1 15:00    network            8.00           (no phase, no paid time in that hour)
+    b/1 11:00 n2 gpu      written as 1 GPU-h 7.00, then as quantity 0: it does not show
+Total 34.00: a 12.00, b 22.00.
+"""
+
+from decimal import Decimal
+from typing import Any
+
+from schemas.tables import ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
+from sinks.port import Rows
+from tests.sinks.rows import instant, rows
+
+GPU_HOUR = 3_600_000_000
+HOUR_MS = 3_600_000
+NANO = Decimal("0.000000001")
+
+
+def line(job: str, clock: str, component: str, usd: str, **more: Any) -> dict[str, Any]:
+    """A row of the ledger in March 2026."""
+    job_id, attempt = job.split("/")
+    return {
+        "job_id": job_id,
+        "attempt": int(attempt),
+        "minute": instant(f"2026-03-01 {clock}"),
+        "component": component,
+        "cost_usd": Decimal(usd),
+        "quantity": 1,
+        "phase": "" if component in ("network", "storage") else "running",
+        "sku": f"{component}-sku",
+    } | more
+
+
+LINES = [
+    line("a/1", "10:00", "gpu", "6", node="n1", quantity=2 * GPU_HOUR, lost_cost_usd=Decimal(6), version=2),
+    line("a/1", "10:30", "overhead", "1", lost_cost_usd=Decimal(1)),
+    line("a/2", "12:00", "gpu", "4", node="n1", quantity=GPU_HOUR),
+    line("a/2", "12:00", "network", "0.5", unit="bytes"),
+    line("a/2", "12:00", "storage", "0.25", unit="requests"),
+    line("a/2", "12:00", "license", "0.125", quantity=GPU_HOUR),
+    line("a/2", "12:00", "labor", "0.125", quantity=GPU_HOUR),
+    line("b/1", "10:00", "gpu", "12", node="n2", quantity=4 * GPU_HOUR),
+    line("b/1", "10:00", "compute", "2", unit="cpu_milli_ms"),
+    line("b/1", "15:00", "network", "8", unit="bytes"),
+    line("b/1", "11:00", "gpu", "0", node="n2", quantity=0, version=2),
+]
+OLDER = [
+    line("a/1", "10:00", "gpu", "99", node="n1", quantity=GPU_HOUR, version=1),
+    line("b/1", "11:00", "gpu", "7", node="n2", quantity=GPU_HOUR, version=1),
+]
+JOB_ROWS: list[dict[str, Any]] = [
+    {"job_id": "a", "team": "red", "owner": "ann", "project": "p", "experiment": "e1", "state": "completed"}
+    | {"attempts": 2, "wall_clock_ms": 3 * HOUR_MS + 1, "labels": [("k", "v")]},
+    {"job_id": "b", "team": "red", "owner": "bob", "project": "p", "experiment": "e1", "state": "running"}
+    | {"attempts": 1, "wall_clock_ms": HOUR_MS},
+    {"job_id": "c", "team": "blue", "owner": "cat", "experiment": "e2", "state": "queued", "attempts": 1},
+]
+ATTEMPT_ROWS: list[dict[str, Any]] = [
+    {
+        "job_id": "a",
+        "attempt": 1,
+        "cluster": "c1",
+        "region": "r1",
+        "purchase": "spot",
+        "wall_clock_ms": HOUR_MS,
+    },
+    {"job_id": "a", "attempt": 2, "cluster": "c2", "region": "r1", "purchase": "on_demand"}
+    | {"wall_clock_ms": 2 * HOUR_MS + 1},
+    {
+        "job_id": "b",
+        "attempt": 1,
+        "cluster": "c1",
+        "region": "r2",
+        "purchase": "spot",
+        "wall_clock_ms": HOUR_MS,
+    },
+    {"job_id": "c", "attempt": 1},
+]
+# Sampled 2 GPU-h of a (1.5 productive, of which tensor 0.75) on two nodes, and 4 GPU-h of b (1 productive).
+USAGE_ROWS: list[dict[str, Any]] = [
+    {"job_id": "a", "attempt": 2, "node": node, "sampled_gpu_s": 3600, "productive_gpu_ms": productive_ms}
+    | {
+        "tensor_gpu_ms": tensor_ms,
+        "tensor_sampled_gpu_s": 3600,
+        "memory_used_mib_max": mib,
+        "power_w_max": mib,
+    }
+    for node, productive_ms, tensor_ms, mib in [
+        ("n1", HOUR_MS, HOUR_MS // 2, 10),
+        ("n2", 1_800_000, 900_000, 30),
+    ]
+] + [{"job_id": "b", "attempt": 1, "node": "n2", "sampled_gpu_s": 14400, "productive_gpu_ms": HOUR_MS}]
+# n1 is paid 10.00 in the minute of a/1's 6.00; n2 9.00 in that of b's 12.00; n3 is idle.
+NODE_ROWS: list[dict[str, Any]] = [
+    {"node": node, "minute": instant("2026-03-01 10:00"), "quantity": 1, "cost_usd": Decimal(usd)}
+    for node, usd in [("n1", 10), ("n2", 9), ("n3", 5)]
+]
+
+
+def load(store: Rows) -> None:
+    """Put the fleet into a store, the older versions last."""
+    store.insert(JOB_MINUTES, rows(JOB_MINUTES, *LINES), "lines")
+    store.insert(JOB_MINUTES, rows(JOB_MINUTES, *OLDER), "older")
+    store.insert(JOBS, rows(JOBS, *JOB_ROWS), "jobs")
+    store.insert(JOBS, rows(JOBS, {"job_id": "a", "team": "old", "version": 0}), "old jobs")
+    store.insert(ATTEMPTS, rows(ATTEMPTS, *ATTEMPT_ROWS), "attempts")
+    store.insert(JOB_USAGE_MINUTES, rows(JOB_USAGE_MINUTES, *USAGE_ROWS), "usage")
+    store.insert(NODE_MINUTES, rows(NODE_MINUTES, *NODE_ROWS), "nodes")

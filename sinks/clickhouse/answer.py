@@ -25,7 +25,6 @@ class Answer:
 
 def ask(client: Client, sql: str, parameters: Mapping[str, object] | None) -> Answer:
     """Run a statement that only reads."""
-    # One sequence is fine for bound values of any kind; the driver wants a plain dict.
     bound = dict(parameters or {})
     result = client.query(sql, parameters=bound, tz_mode="aware", query_tz="UTC")
     names = tuple(result.column_names)

@@ -16,7 +16,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError, ProgrammingErr
 from sinks.clickhouse import lock
 from sinks.clickhouse.faults import mapped
 from sinks.clickhouse.target import Embedded, Server, Target
-from sinks.errors import SinkBusy, SinkError, StoreInUse
+from sinks.errors import SinkBusy, SinkError, StoreInUse, StoreUnreachable
 
 T = TypeVar("T")
 
@@ -34,6 +34,8 @@ class Connection:
         self.target = target
         self._database = database
         self._read_only = read_only
+        # A user's query that needs too much memory or time is not helped by running it again.
+        self._retried = StoreUnreachable if read_only else SinkBusy
         self._local = threading.local()
         self._clients: list[Client] = []
         self._lock = threading.Lock()
@@ -47,7 +49,7 @@ class Connection:
         `work` must bear being run twice: inserts carry a token, the rest changes nothing.
         """
         for attempt in stamina.retry_context(
-            on=SinkBusy,
+            on=self._retried,
             attempts=None,
             timeout=self.target.retry_for_s,
             wait_initial=WAIT_FIRST_S,

@@ -9,13 +9,23 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from itertools import count
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from schemas.decode import decode
 from schemas.events import PriceEvent
 from schemas.invalid import Invalid
-from schemas.tables import ARCHIVE, ATTEMPTS, DEAD_LETTERS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
+from schemas.tables import (
+    ARCHIVE,
+    ATTEMPTS,
+    DEAD_LETTERS,
+    JOB_MINUTES,
+    JOB_USAGE_MINUTES,
+    JOBS,
+    NODE_MINUTES,
+    SCHEMAS,
+)
 from streams.pipeline.batch import LogBatch, LogRecord
 from streams.pipeline.books import Books
 from streams.pipeline.settings import FUTURE_MS, ShardSettings
@@ -47,6 +57,14 @@ KEYS = {
     DEAD_LETTERS: ("topic", "partition", "offset"),
     ARCHIVE: ("shard", "job_id", "version"),
 }  # fmt: skip
+
+
+class Snapshot(NamedTuple):
+    """One stored snapshot; parent 0 is a base."""
+
+    version: int
+    parent: int
+    blob: bytes
 
 
 class DictStore:
@@ -82,7 +100,8 @@ class Meter:
         self.dead: list[tuple[int, str]] = []
         self.others = Books()
         self.newest_ms = 0
-        self.snapshots: dict[int, list[bytes]] = {}
+        self.snapshots: dict[int, list[Snapshot]] = {}
+        self.log: dict[tuple[str, int], list[LogRecord]] = {}
         self.versions = count(1)
 
     def feed(self, lines: Sequence[tuple[int, Line]]) -> None:
@@ -102,7 +121,9 @@ class Meter:
             offset = self.offsets.get(where, 0)
             self.offsets[where] = offset + 1
             self.positions[(*where, offset)] = index
-            batches.setdefault(where, []).append(LogRecord(offset, self.newest_ms, value, headers))
+            record = LogRecord(offset, self.newest_ms, value, headers)
+            self.log.setdefault(where, []).append(record)
+            batches.setdefault(where, []).append(record)
         self.book = self.book.with_events(prices)
         for (topic, partition), records in batches.items():
             batch = LogBatch(topic, partition, records[0].offset, records[-1].offset + 1, records)
@@ -124,7 +145,9 @@ class Meter:
             self.snapshots[number] = []
         return self.shards[number]
 
-    def _step(self, shard: Shard, batches: Sequence[LogBatch], *, open_attempts: bool, as_of_ms: int = -1) -> None:
+    def _step(
+        self, shard: Shard, batches: Sequence[LogBatch], *, open_attempts: bool, as_of_ms: int = -1
+    ) -> None:
         changed_from_ms = self.book.first_difference_ms(shard.book)
         if changed_from_ms is not None:
             touched = {
@@ -145,9 +168,9 @@ class Meter:
         for checkpoint in taken:
             for name, rows in checkpoint.tables.items():
                 self.store.insert(name, rows)
-            if checkpoint.parent == 0:
-                self.snapshots[shard.number].clear()
-            self.snapshots[shard.number].append(checkpoint.snapshot)
+            self.snapshots[shard.number].append(
+                Snapshot(checkpoint.version, checkpoint.parent, checkpoint.snapshot)
+            )
 
     def checkpoint(self, as_of_ms: int) -> None:
         """All shards, with what goes on."""
@@ -156,8 +179,44 @@ class Meter:
 
     def restart(self) -> None:
         """Throw every shard away and restore it from its snapshots."""
+        self.crash(0)
+
+    def crash(self, lost: int) -> None:
+        """As after a kill between storing rows and storing snapshots: the `lost` newest snapshots are missing.
+
+        Each shard is restored from what is left, rows stored after it are put right, and the log is read again.
+        """
         for number in self.shards:
-            self.shards[number] = Shard.restore(number, self.settings, self.book, self.snapshots[number])
+            chain = self._chain(number, lost)
+            shard = Shard.restore(number, self.settings, self.book, [snapshot.blob for snapshot in chain])
+            self.shards[number] = shard
+            known = chain[-1].version if chain else 0
+            for table in (JOB_MINUTES, NODE_MINUTES):
+                self._put_right(shard, table, known)
+            for (topic, partition), records in sorted(self.log.items()):
+                again = records[shard.next.get(topic, 0) :]
+                if partition == number and again:
+                    batch = LogBatch(topic, partition, again[0].offset, again[-1].offset + 1, again)
+                    self._step(shard, [batch], open_attempts=False)
+
+    def _chain(self, number: int, lost: int) -> list[Snapshot]:
+        """The newest base that is left, and its increments."""
+        left = self.snapshots[number][: len(self.snapshots[number]) - lost]
+        self.snapshots[number] = left
+        bases = [position for position, snapshot in enumerate(left) if snapshot.parent == 0]
+        return left[bases[-1] :] if bases else []
+
+    def _put_right(self, shard: Shard, table: str, known: int) -> None:
+        newer = [
+            row
+            for row in self.store.tables[table].values()
+            if row["shard"] == shard.number and row["version"] > known and row["quantity"]
+        ]
+        if newer:
+            jobs = {row["job_id"] for row in newer if "job_id" in row}
+            shard.adopt(self.store.fetch(shard.number, shard.absent(jobs)))
+            rows = pa.Table.from_pylist(newer, schema=SCHEMAS[table])
+            self.store.insert(table, shard.read_back(table, rows, next(self.versions)))
 
     def tables(self) -> Tables:
         """What the store holds, in the oracle's words."""
@@ -176,11 +235,14 @@ class Meter:
             where = (_minute(row), row["job_id"], row["attempt"])
             so_far = found.usage.get(where, UsageRow(0, 0))
             found.usage[where] = UsageRow(
-                so_far.sampled_gpu_s + row["sampled_gpu_s"], so_far.productive_gpu_ms + row["productive_gpu_ms"]
+                so_far.sampled_gpu_s + row["sampled_gpu_s"],
+                so_far.productive_gpu_ms + row["productive_gpu_ms"],
             )
         for row in stored[NODE_MINUTES].values():
             if row["quantity"]:
-                node = NodeKey(_minute(row), row["node"], row["sku"], _ms(row["price_effective"]), row["unit"])
+                node = NodeKey(
+                    _minute(row), row["node"], row["sku"], _ms(row["price_effective"]), row["unit"]
+                )
                 found.nodes[node] = NodeRow(row["quantity"], _nano(row["cost_usd"]))
         for row in stored[JOBS].values():
             found.jobs[row["job_id"]] = JobRow(
@@ -204,16 +266,23 @@ def meter(
     as_of_ms: int | None = None,
     cuts: Sequence[int] = (),
     restarts: Sequence[int] = (),
+    crashes: Mapping[int, int] | None = None,
     open_at: Sequence[int] = (),
     settings: ShardSettings | None = None,
 ) -> Tables:
     """The tables that the engine makes of a log.
 
     `cuts`: positions in `lines` at which a batch ends (and a checkpoint is taken); at those in `restarts` all
-    state is thrown away and restored from snapshots; at those in `open_at` attempts that go on are booked too.
+    state is thrown away and restored from snapshots; at those in `crashes` the given number of newest snapshots
+    is lost besides (their rows are not); at those in `open_at` attempts that go on are booked too.
     """
-    machine = Meter(settings or ShardSettings(run_start_ms=FAR_FUTURE_MS - FUTURE_MS, rows_per_checkpoint=200))
-    edges = sorted({0, *(cut for cut in (*cuts, *restarts, *open_at) if 0 < cut < len(lines)), len(lines)})
+    machine = Meter(
+        settings or ShardSettings(run_start_ms=FAR_FUTURE_MS - FUTURE_MS, rows_per_checkpoint=200)
+    )
+    crashes = crashes or {}
+    edges = sorted(
+        {0, *(cut for cut in (*cuts, *restarts, *crashes, *open_at) if 0 < cut < len(lines)), len(lines)}
+    )
     numbered = list(enumerate(lines))
     for begin, end in zip(edges, edges[1:], strict=False):
         machine.feed(numbered[begin:end])
@@ -221,6 +290,8 @@ def meter(
             machine.checkpoint(machine.newest_ms)
         if end in restarts:
             machine.restart()
+        if end in crashes:
+            machine.crash(crashes[end])
     machine.checkpoint(machine.newest_ms if as_of_ms is None else as_of_ms)
     return machine.tables()
 

@@ -121,10 +121,13 @@ def _replace(
         before, after = booked.get(minute, nothing), new.get(minute, nothing)
         if before == after:
             continue
-        for line in before.keys() | after.keys():
-            quantities = after.get(line, (0, 0))
-            if before.get(line, (0, 0)) != quantities:
+        for line, quantities in after.items():
+            if before.get(line) != quantities:
                 rows.add_row(job_id, attempt, line, minute, *quantities)
+        standing = {line.row_key for line in after}
+        for line in before:
+            if line.row_key not in standing:
+                rows.add_row(job_id, attempt, line, minute, 0, 0)
         if after:
             booked[minute] = after
         else:

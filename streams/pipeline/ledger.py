@@ -58,14 +58,26 @@ class LedgerRows:
     def add_lines(self, owner_id: str, attempt: int, old: Lines, new: Lines) -> None:
         """Write the minutes in which `new` differs from `old` (what the tables hold)."""
         owner = _Owner(owner_id, attempt)
-        for line in old.keys() | new.keys():
-            before, after = old.get(line, []), new.get(line, [])
+        replaced = {line.row_key: line for line in old.keys() - new.keys()}
+        for line, after in new.items():
+            before = old.get(line, [])
+            republished = replaced.pop(line.row_key, None)
             if before != after:
-                self._owners.append(owner)
-                self._lines.append(line)
-                self._old.append(before)
-                self._new.append(after)
-                self.estimate += _changed_minutes(before, after)
+                self._add(owner, line, before, after)
+            if republished is not None:
+                # The same rows at other dollars: all of them anew (above), and none where there are none any more.
+                self._add(owner, line, old[republished], after)
+        for line in replaced.values():
+            self._add(owner, line, old[line], [])
+
+    def _add(self, owner: _Owner, line: Line, before: list[Interval], after: list[Interval]) -> None:
+        if before == after:
+            return
+        self._owners.append(owner)
+        self._lines.append(line)
+        self._old.append(before)
+        self._new.append(after)
+        self.estimate += _changed_minutes(before, after)
 
     def add_row(self, owner_id: str, attempt: int, line: Line, minute: int, quantity: int, lost: int) -> None:
         """Write one row as it is."""

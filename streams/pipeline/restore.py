@@ -116,20 +116,15 @@ def _booked(shard: Shard, job_id: str, attempt: int, line: Line, minute: int) ->
     return line, 0, 0
 
 
-def _key(line: Line) -> tuple[str, ...]:
-    price = line.price
-    return (line.node, line.phase, price.component, price.unit, price.sku, str(price.effective_ms))
-
-
 def _in_lines(lines: Lines, line: Line, minute: int) -> tuple[Line, int, int]:
     for booked, intervals in lines.items():
-        if _key(booked) == _key(line):
+        if booked.row_key == line.row_key:
             return (booked, *quantity_in(intervals, minute))
     return line, 0, 0
 
 
 def _in_rows(rows: MinuteRows, line: Line, minute: int) -> tuple[Line, int, int]:
     for booked, (quantity, lost) in rows.get(minute, {}).items():
-        if _key(booked) == _key(line):
+        if booked.row_key == line.row_key:
             return booked, quantity, lost
     return line, 0, 0

@@ -181,8 +181,10 @@ def _lost(
         since_ms = checkpoint_ms if checkpoint_ms is not None else started_ms
         if since_ms is not None:
             spans.append((since_ms, ended_ms))
-    if is_retry:
-        spans.extend((s.start_ms, s.end_ms) for s in segments if s.phase == "starting")
+    if is_retry and segments:
+        # Up to 400 days like all paid time, but not to the meter's clock: that cuts what is paid, not the phase.
+        limit_ms = segments[0].start_ms + PAID_AT_MOST_MS
+        spans.extend((s.start_ms, min(s.end_ms, limit_ms)) for s in segments if s.phase == "starting")
     return union(spans)
 
 

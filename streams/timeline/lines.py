@@ -23,6 +23,15 @@ class Line(NamedTuple):
     phase: str
     price: PriceRef
 
+    @property
+    def row_key(self) -> tuple[str, str, str, str, str, int]:
+        """What tells its rows apart in the tables.
+
+        A revision that is published again with other dollars makes another line, but the same rows.
+        """
+        price = self.price
+        return (self.node, self.phase, price.component, price.unit, price.sku, price.effective_ms)
+
 
 #: (start_ms, end_ms, rate per ms, 1 if lost): disjoint, ascending.
 Interval = tuple[int, int, int, int]

@@ -68,7 +68,7 @@ def _book_job(tables: Tables, job_id: str, log: JobLog, book: PriceBook, as_of_m
     covered: list[Interval] = []  # the wall-clock time of the attempts so far
     for index, attempt in enumerate(attempts):
         segments = attempt.segments(as_of_ms)
-        lost[attempt.number] = attempt.lost(as_of_ms, has_lower=index > 0)
+        lost[attempt.number] = attempt.lost(has_lower=index > 0)
         for segment in segments:
             book_segment(ledger, attempt.number, segment, team, lost[attempt.number])
         samples = [s for s in log.samples if s.attempt == attempt.number]

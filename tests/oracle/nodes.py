@@ -17,11 +17,14 @@ def paid_time(events: list[Json], as_of_ms: int) -> list[Segment]:
     """Time "from `provisioned` (or its first event) to `terminated`; provisioned again, again"."""
     ordered = sorted(events, key=lambda e: (e["time_ms"], NODE_TYPES.index(e["type"]), e["source"], e["id"]))
     values, paid, terminated = Values(), False, False
+    service_at = 0  # where in `segments` the present time of service begins
     segments: list[Segment] = []
     for index, event in enumerate(ordered):
         if terminated and event["type"] != "provisioned":
             pass  # While terminated every event but `provisioned` changes nothing, its values neither.
         else:
+            if terminated:  # provisioned again: what was terminated has ended, and no clock cuts it
+                service_at = len(segments)
             values = values.after(event)
             terminated = event["type"] == "terminated"
             paid = not terminated
@@ -29,7 +32,8 @@ def paid_time(events: list[Json], as_of_ms: int) -> list[Segment]:
         if paid and event["time_ms"] < until_ms:
             segments.append(Segment(event["time_ms"], until_ms, "", values))
     if not terminated:  # "Attempts and nodes that have not ended are paid up to the meter's clock"
-        segments = [s._replace(end_ms=min(s.end_ms, as_of_ms)) for s in segments]
+        present = [s._replace(end_ms=min(s.end_ms, as_of_ms)) for s in segments[service_at:]]
+        segments = segments[:service_at] + present
     return [s for s in segments if s.start_ms < s.end_ms]
 
 

@@ -13,6 +13,7 @@ from tests.oracle.intake import JobLog, attempt_of
 from tests.oracle.model import ENDS, JOB_TYPES, PAID_AT_MOST_MS, PRICE_FIELDS, STARTS, Json, milli
 
 Interval = tuple[int, int]
+ENDLESS_MS = 2**62
 
 # "the attempt is then"; types that are not here leave it as before
 STATE_AFTER = {
@@ -151,7 +152,7 @@ class Attempt:
         capped = [s._replace(end_ms=min(s.end_ms, cap_ms)) for s in found]
         return [s for s in capped if s.start_ms < s.end_ms]
 
-    def lost(self, as_of_ms: int, *, has_lower: bool) -> list[Interval]:
+    def lost(self, *, has_lower: bool) -> list[Interval]:
         """Lost time as disjoint intervals: "a second is lost once"."""
         if self.metered:  # "no wall-clock time and no lost work"
             return []
@@ -163,7 +164,8 @@ class Attempt:
             if since_ms is not None:
                 intervals.append((since_ms, self.own_end["time_ms"]))
         if has_lower:  # "plus the `starting` phase of every attempt after the lowest-numbered"
-            intervals += [(s.start_ms, s.end_ms) for s in self.segments(as_of_ms) if s.phase == "starting"]
+            # The meter's clock "cuts nothing else": a start-up that goes on has no end yet.
+            intervals += [(s.start_ms, s.end_ms) for s in self.segments(ENDLESS_MS) if s.phase == "starting"]
         return union(intervals)
 
 

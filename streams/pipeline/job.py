@@ -87,10 +87,8 @@ class Attempt:
         """Note which price fields price the minutes that an accepted sample covers."""
         first_s = (event.time_ms - event.interval_ms) // 1000
         last_s = event.time_ms // 1000 - 1
-        if last_s < first_s:
-            return
         self.sampled = True
-        if self.has_start:
+        if self.has_start or last_s < first_s:
             return
         fields = tuple(value or "" for value in named_fields(NO_FIELDS, event.fields))
         winner = Winner(event.time_ms, event.source, event.node, event.id, fields)

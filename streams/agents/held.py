@@ -14,6 +14,20 @@ from streams.agents.versions import VersionClock
 from streams.pipeline.batch import LogBatch
 
 
+@dataclass
+class Hole:
+    """Records [offset, found) of a topic did not come: lost on the way, or gone from the log."""
+
+    offset: int
+    found: int
+    since_ms: int
+    asked_ms: int | None = None
+
+    def due(self, now_ms: int, every_ms: int) -> bool:
+        """Whether to ask now: not for every batch that was already on its way behind the hole."""
+        return self.asked_ms is None or now_ms - self.asked_ms >= every_ms
+
+
 @dataclass(eq=False)
 class Held:
     """One shard, and what was last done with it."""
@@ -28,18 +42,19 @@ class Held:
     fed_bytes: int = 0
     # While unfinished attempts are paid in several checkpoints: the instant they are all paid up to.
     open_as_of_ms: int | None = None
-    # topic -> (offset asked for again, when)
-    refetching: dict[str, tuple[int, int]] = field(default_factory=dict)
-    hole_since_ms: dict[str, int] = field(default_factory=dict)
+    holes: dict[str, Hole] = field(default_factory=dict)  # by topic
 
-    def feed(self, batch: LogBatch) -> int | None:
-        """Fold a batch; the offset to fetch again when records before it are missing."""
-        again = self.shard.fold(batch)
-        if again is None:
+    def feed(self, batch: LogBatch, now_ms: int) -> bool:
+        """Fold a batch; False if records before it are missing, which are then known as a hole."""
+        offset = self.shard.fold(batch)
+        if offset is None:
             self.fed_bytes += _size_bytes(batch)
-            self.hole_since_ms.pop(batch.topic, None)
-            self.refetching.pop(batch.topic, None)
-        return again
+            self.holes.pop(batch.topic, None)
+            return True
+        hole = self.holes.get(batch.topic)
+        if hole is None or hole.offset != offset:
+            self.holes[batch.topic] = Hole(offset, batch.start, now_ms)
+        return False
 
     def checkpoint(self, as_of_ms: int, *, open_attempts: bool) -> Taken | None:
         """What is to be stored now, if anything."""
@@ -53,15 +68,6 @@ class Held:
         self.left_over, self.fed_bytes = point.more, 0
         self.open_as_of_ms = as_of_ms if point.more and open_attempts else None
         return Taken(self, point)
-
-    def refetch_due(self, topic: str, offset: int, now_ms: int, patience_ms: int) -> bool:
-        """Whether to fetch again now: not for every batch that was already on its way behind the hole."""
-        self.hole_since_ms.setdefault(topic, now_ms)
-        asked = self.refetching.get(topic)
-        if asked is not None and asked[0] == offset and now_ms - asked[1] < patience_ms:
-            return False
-        self.refetching[topic] = (offset, now_ms)
-        return True
 
 
 @dataclass(frozen=True)

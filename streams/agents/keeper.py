@@ -88,7 +88,7 @@ class Keeper:
         self._wanted, self._generation = numbers, generation
         for held in self.held.values():
             held.versions.enter(generation)
-            held.refetching.clear()
+            held.holes.clear()  # every partition is sought again
 
     async def restore_missing(self) -> None:
         """Load every shard that is ours and not in memory; due before the flow resumes."""
@@ -135,26 +135,30 @@ class Keeper:
                 if blobs is None or self.held.get(batch.partition) is not held:
                     return
                 held.shard.adopt(blobs)
-            again = held.feed(batch)
-            if again is not None:
-                await self._refetch(held, batch, again)
+            if not held.feed(batch, self._options.now_ms()):
+                await self._fill_holes()
             self._keep_room()
         except Exception as fault:  # noqa: BLE001 - Faust would take the batch for done and go on behind it
             self.fail(fault)
 
-    async def _refetch(self, held: Held, batch: LogBatch, offset: int) -> None:
-        """Records before the batch were lost on the way: read again; if the log itself lacks them, stop."""
+    async def _fill_holes(self) -> None:
+        """Read again what was lost on the way; if the log itself lacks it, stop."""
         now_ms = self._options.now_ms()
-        if not held.refetch_due(batch.topic, offset, now_ms, _REFETCH_EVERY_MS):
-            return
-        name = full_name(batch.topic, self._options.topic_prefix)
-        if now_ms - held.hole_since_ms[batch.topic] > self._options.hole_patience_ms:
-            raise TrainfareError(
-                f"topic {name} partition {batch.partition} lacks records {offset} to {batch.start - 1}, which were "
-                "never metered; restore them, or begin anew with another group and an empty store"
-            )
-        logger.warning("%s/%d: have %d, got %d; reading again", name, batch.partition, offset, batch.start)
-        await self._consumer().refetch(TP(name, batch.partition), offset)
+        for held in list(self.held.values()):
+            for topic, hole in list(held.holes.items()):
+                if not hole.due(now_ms, _REFETCH_EVERY_MS):
+                    continue
+                name = full_name(topic, self._options.topic_prefix)
+                if now_ms - hole.since_ms > self._options.hole_patience_ms:
+                    raise TrainfareError(
+                        f"topic {name} partition {held.number} lacks records {hole.offset} to {hole.found - 1}, which "
+                        "were never metered; restore them, or begin anew with another group and an empty store"
+                    )
+                logger.warning(
+                    "%s/%d: have %d, got %d; reading again", name, held.number, hole.offset, hole.found
+                )
+                hole.asked_ms = now_ms
+                await self._consumer().refetch(TP(name, held.number), hole.offset)
 
     # -- prices --------------------------------------------------------------------------------------------
 
@@ -213,6 +217,10 @@ class Keeper:
         every_ms = self._options.open_attempts_interval_ms
         due = every_ms is not None and self._options.now_ms() - self._open_paid_ms >= every_ms
         await self.checkpoint(open_attempts=due)
+        try:
+            await self._fill_holes()
+        except Exception as fault:  # noqa: BLE001 - as in `take`
+            self.fail(fault)
 
     async def checkpoint(self, *, open_attempts: bool) -> bool:
         """One checkpoint of all shards that need it; False if it is not stored (yet)."""

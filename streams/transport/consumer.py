@@ -25,6 +25,22 @@ _IDLE_POLL_S = 0.25  # no buffer is full, so only a fetch can bring something, a
 _NO_GENERATION = -1
 
 
+class _NoReadOffsets(dict[TP, "int | None"]):
+    """Faust drops messages below the offset it last saw, but notes that offset only after the message was handled.
+
+    A partition that is read again in between would then lose records, again and again; the shards trim by themselves.
+    """
+
+    def __missing__(self, _tp: TP) -> None:
+        return None
+
+    def __setitem__(self, _tp: TP, _offset: int | None) -> None:
+        """Nothing is kept."""
+
+    def update(self, *_: Any, **__: Any) -> None:
+        """Nothing is kept."""
+
+
 class ConsumerThread(driver.AIOKafkaConsumerThread):
     """Runs in the consumer thread's loop; `_fetched_to` is touched only there, in one step with fetch or seek."""
 
@@ -134,6 +150,10 @@ class Consumer(driver.Consumer):
     """Faust's consumer with whole fetches as messages, own starts and no bookkeeping of acknowledgements."""
 
     _thread: ConsumerThread
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._read_offset = _NoReadOffsets()
 
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)

@@ -18,6 +18,7 @@ from schemas.tables import DEAD_LETTERS
 from sinks.snapshots import Chain
 from streams.agents.ports import Shard, ShardFactory
 from streams.pipeline.batch import LogBatch
+from streams.pipeline.books import Books
 from streams.pipeline.tables import DeadLetter, dead_letter_table
 from streams.pricing.book import PriceBook
 
@@ -60,6 +61,11 @@ class CountingShard:
     @property
     def next(self) -> dict[str, int]:
         return self.state.next
+
+    @property
+    def books(self) -> Books:
+        read = sum(self.state.count.values())
+        return Books(records_in=read, applied=read, trimmed=self.state.trimmed)
 
     def missing(self, batch: LogBatch) -> Mapping[str, int]:
         return {}

@@ -1,17 +1,21 @@
 """Real Apache Kafka brokers for tests: KRaft processes on free loopback ports, from jars that Maven fetches once.
 
-It must not hide that no broker could be started: `why_not` says it, and the fixture skips or fails.
+It must not hide that no broker could be started: `why_not` says it, and `shared_broker` skips or fails.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
+from functools import lru_cache
 from pathlib import Path
 
+import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
@@ -158,3 +162,19 @@ def _free_ports(count: int) -> list[int]:
     finally:
         for one in sockets:
             one.close()
+
+
+@lru_cache(maxsize=1)
+def shared_broker() -> KafkaBroker:
+    """The one broker of this test process, stopped at its end; skips or fails the test when there is none."""
+    reason = why_not()
+    if reason is not None and os.environ.get("TRAINFARE_REQUIRE_KAFKA") == "1":
+        pytest.fail(f"TRAINFARE_REQUIRE_KAFKA=1, but {reason}", pytrace=False)
+    if reason is not None:
+        pytest.skip(reason)
+    directory = Path(tempfile.mkdtemp(prefix="trainfare-kafka-"))
+    broker = KafkaBroker(directory)
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    atexit.register(broker.kill)
+    broker.start()
+    return broker

@@ -60,8 +60,8 @@ def take(shard: Shard, as_of_ms: int, version: int, *, open_attempts: bool) -> C
     leaving = [job for job in _finished(shard) if job.id not in shard.dirty_jobs]
     if leaving:
         tables[ARCHIVE] = _archive(shard, leaving, version)
-    parent = shard.version if snapshot.increment_is_due(shard) else 0
-    shard.version = version
+    parent = shard.snapshot_version if snapshot.increment_is_due(shard) else 0
+    shard.version = shard.snapshot_version = version
     blob = snapshot.increment(shard) if parent else snapshot.base(shard)
     shard.saved_next = dict(shard.next)
     rows = sum(table.num_rows for table in tables.values())

@@ -32,7 +32,7 @@ def restore(shard: Shard, blobs: Sequence[bytes]) -> None:
         blob = snapshot.unpack(data)
         if blob.shard != shard.number:
             raise ValueError(f"a snapshot of shard {blob.shard} was handed to shard {shard.number}")
-        shard.version = blob.version
+        shard.version = shard.snapshot_version = blob.version
         shard.next, shard.saved_next = dict(blob.next), dict(blob.next)
         shard.newest_ms, shard.log_ms = blob.newest_ms, blob.log_ms
         shard.archive_due_ms = blob.archive_due_ms

@@ -85,7 +85,8 @@ class Shard:
         self.dirty_jobs: set[str] = set()
         self.open_jobs: set[str] = set()
         self.changes = Changes()
-        self.version = 0
+        self.version = 0  # of the last rows given out
+        self.snapshot_version = 0  # of the last snapshot given out, which the next increment goes on from
         self.saved_next: dict[str, int] = {}
         self.increments = 0
         self._decoded: Decoded | None = None

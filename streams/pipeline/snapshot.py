@@ -66,7 +66,7 @@ class ArchivedJob(msgspec.Struct, array_like=True):
 
 def increment_is_due(shard: Shard) -> bool:
     """Whether an increment will do; else a base is due (the first one, and now and then)."""
-    return shard.version > 0 and shard.increments < INCREMENTS_PER_BASE
+    return shard.snapshot_version > 0 and shard.increments < INCREMENTS_PER_BASE
 
 
 def base(shard: Shard) -> bytes:

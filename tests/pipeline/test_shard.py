@@ -1,0 +1,211 @@
+"""A shard and its log: trimmed, refused, late, archived, restored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+import zstandard
+
+from schemas.tables import ARCHIVE, DEAD_LETTERS, JOB_MINUTES
+from streams.pipeline import snapshot
+from streams.pipeline.batch import LogBatch, LogRecord
+from streams.pipeline.settings import ShardSettings
+from streams.pipeline.shard import Shard
+from streams.pipeline.snapshot import UnknownFormatError
+from streams.pipeline.step import LogHoleError, step
+from streams.pricing.book import PriceBook
+
+T0 = 1_704_067_200_000
+HOUR_MS = 3_600_000
+
+
+def shard() -> Shard:
+    return Shard(3, ShardSettings(), PriceBook.empty())
+
+
+def records(events: Sequence[dict[str, object] | bytes], first: int = 0) -> list[LogRecord]:
+    values = [e if isinstance(e, bytes) else json.dumps(e).encode() for e in events]
+    return [LogRecord(first + i, T0 + 48 * HOUR_MS, value) for i, value in enumerate(values)]
+
+
+def batch(*events: dict[str, object] | bytes, first: int = 0, topic: str = "jobs") -> LogBatch:
+    return LogBatch(topic, 3, first, first + len(events), records(events, first))
+
+
+def event(kind: str, after_ms: int = 0, job_id: str = "j", **named: object) -> dict[str, object]:
+    return {
+        "source": "s",
+        "id": f"{kind}{after_ms}{job_id}",
+        "time_ms": T0 + after_ms,
+        "job_id": job_id,
+        "type": kind,
+    } | named
+
+
+def test_batch_above_next_is_a_hole_and_is_not_folded() -> None:
+    one = shard()
+    assert one.fold(batch(event("started"))) is None
+    assert one.fold(batch(event("completed", 5), first=2)) == 1
+    assert one.next == {"jobs": 1}
+    assert one.books.records_in == 1
+
+
+def test_step_says_which_records_are_missing() -> None:
+    with pytest.raises(LogHoleError, match=r"jobs\[3\]: records 0 to 6 are missing") as hole:
+        step(shard(), [batch(event("started"), first=7)], PriceBook.empty(), lambda _: {}, T0, [1])
+    assert hole.value.refetch_at == 0
+
+
+def test_what_is_below_next_is_trimmed_and_counted() -> None:
+    one = shard()
+    events = [event("started"), event("heartbeat", 1), event("completed", 2)]
+    one.fold(batch(*events[:2]))
+    one.fold(batch(*events))
+    assert (one.books.records_in, one.books.applied, one.books.trimmed) == (3, 3, 2)
+    assert one.next == {"jobs": 3}
+
+
+def test_interval_without_records_moves_next() -> None:
+    one = shard()
+    assert one.fold(LogBatch("jobs", 3, 0, 10, records([event("started")], first=4))) is None
+    assert one.next == {"jobs": 10}
+
+
+def test_each_record_is_counted_once_and_a_refused_one_is_kept_with_its_reason() -> None:
+    one = shard()
+    late = event("heartbeat", -25 * HOUR_MS)
+    one.fold(
+        batch(
+            event("started"), event("started"), b"not json", late, event("nonsense"), b"x" * (1 << 20) + b"x"
+        )
+    )
+    books = one.books
+    assert books.balanced
+    assert (books.records_in, books.applied, books.duplicate, books.too_late, books.dead_lettered) == (
+        6,
+        1,
+        1,
+        1,
+        3,
+    )
+    letters = one.checkpoint(T0, 1, open_attempts=True).tables[DEAD_LETTERS].to_pylist()
+    assert [(row["offset"], row["reason"]) for row in letters] == [
+        (2, "malformed_json"),
+        (3, "too_late"),
+        (4, "unknown_type"),
+        (5, "oversize"),
+    ]
+    assert len(letters[3]["raw"]) == 64 * 1024
+    assert letters[0]["raw"] == b"not json"
+    assert all(row["detail"] for row in letters)
+
+
+def test_checkpoint_takes_only_a_version_above_the_last() -> None:
+    one = shard()
+    one.checkpoint(T0, 5, open_attempts=True)
+    with pytest.raises(ValueError, match="version 5 of shard 3 is not above its last, 5"):
+        one.checkpoint(T0, 5, open_attempts=True)
+
+
+def test_nothing_is_unsaved_after_a_checkpoint_until_time_or_the_log_goes_on() -> None:
+    one = shard()
+    one.fold(batch(event("started", gpu_count=1)))
+    assert one.unsaved(T0 + 1, open_attempts=False)
+    one.checkpoint(T0 + 60_000, 1, open_attempts=True)
+    assert not one.unsaved(T0 + 60_000, open_attempts=True)
+    assert one.unsaved(T0 + 120_000, open_attempts=True)
+    assert not one.unsaved(T0 + 120_000, open_attempts=False)
+    one.fold(LogBatch("jobs", 3, 1, 2, []))
+    assert one.unsaved(T0 + 60_000, open_attempts=False)
+
+
+def test_large_checkpoint_is_cut_and_says_that_more_is_left() -> None:
+    one = Shard(3, ShardSettings(rows_per_checkpoint=10), PriceBook.empty())
+    jobs = [
+        event(kind, at, f"j{n}", gpu_count=1)
+        for n in range(3)
+        for kind, at in (("started", 0), ("completed", HOUR_MS))
+    ]
+    one.fold(batch(*jobs))
+    points = [one.checkpoint(T0 + HOUR_MS, version, open_attempts=True) for version in (1, 2, 3)]
+    assert [point.more for point in points] == [True, True, False]
+    assert [point.tables[JOB_MINUTES].num_rows for point in points] == [60, 60, 60]
+
+
+def test_finished_job_leaves_memory_for_the_archive_and_comes_back_with_a_late_event() -> None:
+    one = shard()
+    one.fold(
+        batch(event("started", gpu_count=2), event("completed", HOUR_MS), event("started", 30 * HOUR_MS, "k"))
+    )
+    first = one.checkpoint(T0, 1, open_attempts=True)
+    assert first.tables[ARCHIVE]["job_id"].to_pylist() == ["j"]
+    assert list(one.jobs) == ["k"]
+    news = batch(event("updated", 30 * HOUR_MS, owner="ann"), first=3)
+    assert one.missing(news) == {"j": 1}
+    one.adopt({"j": first.tables[ARCHIVE]["blob"][0].as_py()})
+    assert one.missing(news) == {}
+    one.fold(news)
+    second = one.checkpoint(T0, 2, open_attempts=True)
+    assert second.tables["jobs"].to_pylist()[0]["owner"] == "ann"
+    assert JOB_MINUTES not in second.tables  # what was booked is still right
+    assert one.books.applied == 4
+
+
+def test_event_that_an_archived_job_had_before_is_a_duplicate() -> None:
+    one = shard()
+    one.fold(batch(event("started"), event("completed", 1), event("started", 30 * HOUR_MS, "k")))
+    first = one.checkpoint(T0, 1, open_attempts=True)
+    again = batch(event("updated", 30 * HOUR_MS), event("updated", 30 * HOUR_MS), first=3)
+    one.adopt({"j": first.tables[ARCHIVE]["blob"][0].as_py()})
+    one.fold(again)
+    assert (one.books.applied, one.books.duplicate) == (4, 1)
+
+
+def test_restored_shard_goes_on_where_the_snapshot_ends() -> None:
+    one = shard()
+    one.fold(batch(event("started", gpu_count=1)))
+    points = [one.checkpoint(T0 + 60_000, 1, open_attempts=True)]
+    one.fold(batch(event("scaled", 90_000, gpu_count=2), first=1))
+    points.append(one.checkpoint(T0 + 120_000, 2, open_attempts=True))
+    assert [point.parent for point in points] == [0, 1]
+    again = Shard.restore(3, ShardSettings(), PriceBook.empty(), [point.snapshot for point in points])
+    assert (again.next, again.books, again.version) == (one.next, one.books, 2)
+    end = batch(event("completed", 150_000), first=2)
+    for machine in (one, again):
+        machine.fold(end)
+    assert (
+        one.checkpoint(T0, 3, open_attempts=True).tables[JOB_MINUTES]
+        == again.checkpoint(T0, 3, open_attempts=True).tables[JOB_MINUTES]
+    )
+
+
+def test_snapshot_of_another_format_is_refused_with_what_to_do() -> None:
+    point = shard().checkpoint(T0, 1, open_attempts=True)
+    blob = msgspec.msgpack.decode(zstandard.decompress(point.snapshot))
+    blob["format"] = snapshot.FORMAT + 1
+    changed = zstandard.compress(msgspec.msgpack.encode(blob))
+    with pytest.raises(UnknownFormatError, match="run the program that wrote it"):
+        Shard.restore(3, ShardSettings(), PriceBook.empty(), [changed])
+
+
+def test_snapshot_of_another_shard_is_refused() -> None:
+    point = shard().checkpoint(T0, 1, open_attempts=True)
+    with pytest.raises(ValueError, match="a snapshot of shard 3 was handed to shard 4"):
+        Shard.restore(4, ShardSettings(), PriceBook.empty(), [point.snapshot])
+
+
+def test_rows_after_the_snapshot_are_read_back_as_the_snapshot_has_them() -> None:
+    one = shard()
+    one.fold(batch(event("started", gpu_count=1)))
+    known = one.checkpoint(T0 + 60_000, 1, open_attempts=True)
+    one.fold(batch(event("suspended", 30_000, holds_gpus=True), first=1))
+    phantom = one.checkpoint(T0 + 60_000, 2, open_attempts=True).tables[JOB_MINUTES]
+    assert {row["phase"] for row in phantom.to_pylist()} == {"running", "suspended"}
+    again = Shard.restore(3, ShardSettings(), PriceBook.empty(), [known.snapshot])
+    put_right = again.read_back(JOB_MINUTES, phantom, 3).to_pylist()
+    assert {row["phase"]: row["quantity"] for row in put_right} == {"running": 60_000_000, "suspended": 0}
+    assert {row["version"] for row in put_right} == {3}
+    assert again.checkpoint(T0 + 60_000, 4, open_attempts=True).parent == 1

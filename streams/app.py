@@ -6,13 +6,11 @@ It must not hold logic of its own: what happens to a record is `streams.pipeline
 from __future__ import annotations
 
 import asyncio
-import logging
-import signal
 from typing import Any
 
 from sinks.clickhouse import ClickHouseStore, Embedded, Server, Target
 from streams.agents.deadletters import DeadLetterProducer
-from streams.agents.meter import Meter
+from streams.agents.meter import Meter, until_signalled
 from streams.agents.options import KeeperOptions
 from streams.agents.ports import ShardFactory
 from streams.clock import Clock, SystemClock
@@ -23,8 +21,6 @@ from streams.pricing.book import PriceBook
 from streams.topics import full_name
 from streams.transport.admin import DEAD_LETTER_TOPIC, check_topics, connect
 from streams.transport.security import librdkafka_config
-
-logger = logging.getLogger(__name__)
 
 
 def engine(settings: ShardSettings) -> ShardFactory:
@@ -90,18 +86,3 @@ def run_worker(settings: Settings, clock: Clock | None = None) -> None:
         asyncio.run(serve())
     finally:
         store.close()
-
-
-async def until_signalled() -> None:
-    """Return at the first SIGTERM or SIGINT; a second one then does what it always does."""
-    loop = asyncio.get_running_loop()
-    asked = asyncio.Event()
-    signals = (signal.SIGTERM, signal.SIGINT)
-    for number in signals:
-        loop.add_signal_handler(number, asked.set)
-    try:
-        await asked.wait()
-        logger.info("stopping: the last checkpoint is being stored")
-    finally:
-        for number in signals:
-            loop.remove_signal_handler(number)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from schemas.decode import decode
 from schemas.events import ControlEvent, PriceEvent
@@ -28,7 +28,8 @@ logger = logging.getLogger(__name__)
 _PARTITION = 0  # each has one
 _AT_ONCE = 1_000
 _FIRST_FOLD = 50_000
-_WAIT_S = 0.2
+_WAIT_S = 0.1
+_FIRST_ANSWER_S = 30.0
 _RAW_BYTES_AT_MOST = 64 * 1024
 
 
@@ -108,6 +109,7 @@ class ReferenceReader:
                     "isolation.level": "read_committed",
                     "enable.partition.eof": True,
                     "auto.offset.reset": "earliest",
+                    "fetch.wait.max.ms": int(_WAIT_S * 1000),
                 }
             )
             try:
@@ -120,9 +122,8 @@ class ReferenceReader:
             _tell(loop, self._ready.set)
 
     def _follow(self, consumer: Consumer, loop: asyncio.AbstractEventLoop) -> None:
-        names = [full_name(topic, self._prefix) for topic in REFERENCE_TOPICS]
-        consumer.assign([TopicPartition(name, _PARTITION, OFFSET_BEGINNING) for name in names])
-        unread = set(names)
+        unread = {full_name(topic, self._prefix) for topic in REFERENCE_TOPICS}
+        consumer.assign([_begin(consumer, name) for name in sorted(unread)])
         messages: list[Message] = []
         while not self._stop.is_set():
             for message in consumer.consume(_AT_ONCE, timeout=_WAIT_S):
@@ -188,6 +189,16 @@ class ReferenceReader:
         return DeadLetter(
             topic, _PARTITION, offset, str(invalid.reason), invalid.detail, raw, self._read.log_ms
         )
+
+
+def _begin(consumer: Consumer, name: str) -> TopicPartition:
+    """The topic's first offset; asked for, as the client would take half a second to find it by itself."""
+    place = TopicPartition(name, _PARTITION)
+    try:
+        low, _ = consumer.get_watermark_offsets(place, timeout=_FIRST_ANSWER_S)
+    except KafkaException as fault:
+        raise TrainfareError(f"topic {name} cannot be read: {fault.args[0].str()}") from fault
+    return TopicPartition(name, _PARTITION, low)
 
 
 def _as_bytes(value: str | bytes | None) -> bytes | None:

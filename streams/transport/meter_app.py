@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import faust
+from faust.tables.manager import TableManager
 from faust.types import TP
 
 from streams.config import KafkaSettings
@@ -22,6 +23,15 @@ from streams.transport.security import faust_brokers, faust_credentials
 
 _BATCHES_BUFFERED = 32  # Faust counts messages, and a message of ours is a whole fetch
 _PARTITION_FETCH_BYTES = 2**20
+
+
+class NoTables(TableManager):
+    """Faust's table manager drives the end of every rebalance; without tables it has nothing to wait for."""
+
+    async def on_start(self) -> None:
+        """As Faust's, without the second that it gives tables to register."""
+        await self._update_channels()
+        await self.recovery.start()
 
 
 @dataclass(frozen=True)
@@ -111,6 +121,7 @@ def new_meter_app(kafka: KafkaSettings, options: FetchOptions) -> MeterApp:
         stream_buffer_maxsize=_BATCHES_BUFFERED,
         stream_wait_empty=False,
         store="memory://",
+        TableManager=NoTables,
         value_serializer="raw",
         topic_allow_declare=False,
         topic_disable_leader=True,

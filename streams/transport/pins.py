@@ -25,6 +25,7 @@ CLASS_NAMES: Final = {
         "App.on_rebalance_complete",
         "App.on_before_shutdown",
     ),
+    "faust.tables.manager": ("TableManager.on_start", "TableManager._update_channels"),
     "faust.transport.consumer": (
         "Consumer._wait_next_records",
         "Consumer._get_active_partitions",

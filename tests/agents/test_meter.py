@@ -13,12 +13,13 @@ from faust.types import TP
 from schemas.tables import DEAD_LETTERS
 from sinks.errors import SinkBusy
 from sinks.memory import MemoryStore
+from sinks.port import Store
 from streams.agents.keeper import Keeper
 from streams.agents.meter import Meter
 from streams.agents.versions import Version
 from streams.errors import TrainfareError
 from streams.pipeline.batch import LogBatch
-from tests.agents.fakes import CountingShard, FileStore, State
+from tests.agents.fakes import CountingShard, State, file_store
 from tests.agents.lab import Lab, folded, run, until
 
 
@@ -26,7 +27,7 @@ def numbers(first: int, last: int) -> list[bytes]:
     return [str(number).encode() for number in range(first, last)]
 
 
-def stored(store: FileStore | MemoryStore, shard: int) -> State:
+def stored(store: Store, shard: int) -> State:
     return msgspec.json.decode(store.snapshots.load(shard).blobs[-1], type=State)
 
 
@@ -203,7 +204,7 @@ def test_a_fault_in_the_fold_stops_the_meter_and_stores_no_half_changed_state(
 
 
 def test_the_next_life_of_a_worker_has_higher_versions(lab: Lab, tmp_path: Path) -> None:
-    store = FileStore(tmp_path)
+    store = file_store(tmp_path)
     seen = []
     for life in range(3):
         lab.produce("gpu", 0, numbers(life * 10, life * 10 + 10))
@@ -213,7 +214,7 @@ def test_the_next_life_of_a_worker_has_higher_versions(lab: Lab, tmp_path: Path)
             await until(lambda: folded(meter, "gpu", 0) == end)
 
         run(meter, work)
-        seen.append(store.load(0).version)
+        seen.append(store.snapshots.load(0).version)
     assert sorted(set(seen)) == seen
     assert stored(store, 0).sum == {"gpu": sum(range(30))}
 

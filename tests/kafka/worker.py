@@ -1,0 +1,39 @@
+"""A worker process with counting shards and a store of files: `python -m tests.kafka.worker SETTINGS_JSON STORE_DIR`.
+
+It must end only by a signal, or by a fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+from pathlib import Path
+
+from streams.agents.meter import Meter, until_signalled
+from streams.agents.options import KeeperOptions
+from streams.config import KafkaSettings
+from streams.pipeline.settings import ShardSettings
+from tests.agents.fakes import counting_shards, file_store
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    kafka = KafkaSettings.model_validate_json(sys.argv[1])
+    options = KeeperOptions(
+        topic_prefix=kafka.topic_prefix,
+        as_of_ms=lambda: 0,
+        now_ms=lambda: time.monotonic_ns() // 1_000_000,
+        checkpoint_interval_ms=300,
+    )
+
+    async def go() -> None:
+        store = file_store(Path(sys.argv[2]))
+        await Meter(kafka, ShardSettings(), options, store, counting_shards()).run(until_signalled)
+
+    asyncio.run(go())
+
+
+if __name__ == "__main__":
+    main()

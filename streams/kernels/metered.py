@@ -1,6 +1,6 @@
-"""GPU-time of the pieces of a minute, from how many GPUs cover each of its seconds.
+"""GPU-time of a metered attempt: the covered seconds of a minute, cut where its price changes.
 
-Must not know prices: where a minute is cut is handed in.
+Must not decide the cuts or the price.
 """
 
 from __future__ import annotations
@@ -9,40 +9,43 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streams.kernels._jit import kernel
-from streams.kernels.arrays import I32, I64, U16, check_pointers, exact
+from streams.kernels.arrays import I32, I64, U16, check_pointers, equal_lengths, exact
 
-SECONDS = 60
 MINUTE_MS = 60_000
-GPU_MILLI = 1_000
 
 
 @kernel
-def _pieces(counts: U16, cut_ptr: I64, cut_offset_ms: I32, quantity: I64) -> None:
-    for row in range(len(cut_ptr) - 1):
-        for piece in range(cut_ptr[row], cut_ptr[row + 1]):
-            begin_ms = cut_offset_ms[piece]
-            end_ms = cut_offset_ms[piece + 1] if piece + 1 < cut_ptr[row + 1] else MINUTE_MS
+def _minute_pieces(counts: U16, cut_ptr: I64, cut_offset_ms: I32, quantity: I64) -> int:
+    """Fill `quantity`; the first row whose cuts do not rise from 0 to at most a minute (-1: none)."""
+    for r in range(cut_ptr.size - 1):
+        for j in range(cut_ptr[r], cut_ptr[r + 1]):
+            a = int(cut_offset_ms[j])
+            b = MINUTE_MS
+            if j + 1 < cut_ptr[r + 1]:
+                b = int(cut_offset_ms[j + 1])
+            if a < 0 or a > b or b > MINUTE_MS or (j == cut_ptr[r] and a != 0):
+                return r
             total = 0
-            for second in range(begin_ms // 1000, -(-end_ms // 1000)):
-                from_ms = max(begin_ms, second * 1000)
-                until_ms = min(end_ms, second * 1000 + 1000)
-                total += np.int64(counts[row, second]) * (until_ms - from_ms)
-            quantity[piece] = total * GPU_MILLI
+            for second in range(a // 1000, (b + 999) // 1000):
+                overlap_ms = min(b, second * 1000 + 1000) - max(a, second * 1000)
+                total += int(np.int64(counts[r, second])) * 1000 * overlap_ms
+            quantity[j] = total
+    return -1
 
 
 def minute_pieces(counts: ArrayLike, cut_ptr: ArrayLike, cut_offset_ms: ArrayLike) -> I64:
-    """Thousandths of a GPU x ms of each piece.
+    """GPU-milli-ms of each piece: count x 1000 x the ms of the piece in each second.
 
-    `counts` uint16[r, 60]: GPUs that cover each second of minute r; its pieces begin at
-    `cut_offset_ms[cut_ptr[r]:cut_ptr[r + 1]]` (int32, in the minute, rising, the first one 0).
-    ValueError for a layout that the kernel would read past.
+    Piece j of row r runs from cut_offset_ms[j] (in the minute; the first 0, rising) to the next or the end.
     """
-    seconds, ptr, offsets = exact(counts, np.uint16), exact(cut_ptr, np.int64), exact(cut_offset_ms, np.int32)
-    check_pointers(ptr, len(offsets))
-    if seconds.ndim != 2 or seconds.shape[1] != SECONDS or len(seconds) != len(ptr) - 1:
-        raise ValueError(f"counts of shape {seconds.shape} for {len(ptr) - 1} minutes of {SECONDS} seconds")
-    if bool(((offsets < 0) | (offsets >= MINUTE_MS)).any()):
-        raise ValueError("a cut lies outside its minute")
-    quantity = np.zeros(len(offsets), np.int64)
-    _pieces(seconds, ptr, offsets, quantity)
+    table = exact(counts, np.uint16)
+    pointers, offsets = exact(cut_ptr, np.int64), exact(cut_offset_ms, np.int32)
+    if table.ndim != 2 or table.shape[1] != 60:
+        raise ValueError(f"counts of shape {table.shape}, expected (rows, 60)")
+    equal_lengths(table, pointers[1:])
+    check_pointers(pointers, len(offsets))
+    quantity = np.empty(len(offsets), np.int64)
+    bad = _minute_pieces(table, pointers, offsets, quantity)
+    if bad >= 0:
+        raise ValueError(f"row {bad}: cuts do not rise from 0 within the minute")
     return quantity

@@ -97,3 +97,9 @@ def spread(
         (line, minute, min(quantity, INT64_MAX), min(part, INT64_MAX))
         for (line, minute), (quantity, part) in sorted(sums.items())
     ]
+
+
+def minute_pieces(counts: list[int], offsets: list[int]) -> list[int]:
+    """GPU-milli-ms of the pieces of one minute, a millisecond at a time."""
+    edges = [*offsets, 60_000]
+    return [sum(counts[ms // 1000] * 1000 for ms in range(a, b)) for a, b in itertools.pairwise(edges)]

@@ -1,0 +1,113 @@
+"""Compile every kernel, before the consumer group is joined: compilation holds the GIL for seconds.
+
+Must not leave a kernel out: a test compares what is compiled here with what the suite's calls need.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streams.kernels.bill import bill_rows, cost_nano
+from streams.kernels.coverage import fold_samples
+from streams.kernels.idset import add_ids, insert_ids
+from streams.kernels.metered import minute_pieces
+from streams.kernels.minutes import diff_minutes
+from streams.kernels.rings import (
+    chain_rows,
+    fill_cells,
+    free_rows,
+    put_cells,
+    put_newest,
+    put_rows,
+    rows_at,
+    rows_between,
+    seal_cells,
+    take_cells,
+)
+from streams.kernels.spread import spread
+from streams.kernels.store import HOLDER, NEVER_S, PLANE, ROW, SLOT, USED_SIZE, Samples, Store
+
+
+def compile_all() -> None:
+    """Call each kernel once, on next to nothing."""
+    _warm_money()
+    _warm_ids()
+    _warm_coverage()
+
+
+def _warm_money() -> None:
+    one, line, flag = np.ones(1, np.int64), np.zeros(1, np.int32), np.zeros(1, np.uint8)
+    pointers, cut = np.array([0, 1]), np.full(1, -(2**63))
+    cost_nano(one, one, one)
+    bill_rows(line, one, one, one, one)
+    lists = pointers, one, one * 2, one, flag
+    diff_minutes(*lists, *lists)
+    spread(flag, one, one, one, pointers, cut, line, 0, 1, one, one * 2)
+    minute_pieces(np.ones((1, 60), np.uint16), pointers, line)
+
+
+def _warm_ids() -> None:
+    lo, hi = np.zeros((2, 4), np.uint64)
+    key, state = np.ones(1, np.uint64), np.zeros(2, np.int64)
+    insert_ids(key, key, lo, hi, state)
+    add_ids(key, key, lo, hi, state, lo, hi, state, np.empty(1, np.bool_))
+
+
+def empty_store() -> Store:
+    """One slot of one holder, room for one row, planes in use."""
+    ring = np.zeros((1, 2), np.uint16)
+    store = Store(
+        slots=np.zeros(1, SLOT),
+        ring=ring,
+        sm_ring=ring.copy(),
+        tensor_ring=ring.copy(),
+        holders=np.zeros(1, HOLDER),
+        rows=np.zeros(1, ROW),
+        sm_rows=np.zeros(1, PLANE),
+        tensor_rows=np.zeros(1, PLANE),
+        counts=np.zeros((1, 60), np.uint16),
+        cells=np.zeros(2, np.int32),
+        group_ptr=np.array([0, 1]),
+        group_slot=np.zeros(1, np.int32),
+        dirty=np.zeros(1, np.int32),
+        unexported=np.zeros(1, np.int32),
+        unexported_slots=np.zeros(1, np.int32),
+        used=np.zeros(USED_SIZE, np.int64),
+    )
+    store.slots["newest_s"] = store.slots["touched_s"] = NEVER_S
+    store.holders["newest_row"] = -1
+    return store
+
+
+def _warm_coverage() -> None:
+    store = empty_store()
+    slot, minute = np.zeros(1, np.int32), np.zeros(1, np.int32)
+    second, row = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    values = np.ones(1, np.float64)
+    samples = Samples(
+        group=np.zeros(1, np.int32),
+        begin_s=second,
+        end_s=second + 1,
+        value_ptr=np.array([0, 1]),
+        util=values,
+        sm=values,
+        tensor=values,
+        memory=values,
+        power=values,
+        late=np.zeros(1, np.int32),
+        covers=np.zeros(1, np.uint8),
+    )
+    fold_samples(0, 1, 1, store, samples)
+    cells = np.zeros(1, np.uint16)
+    take_cells(slot, second, second, store.ring, cells)
+    put_cells(slot, second, second, cells, store.slots, store.ring)
+    put_newest(slot, second, second, False, store)
+    put_rows(slot, minute, False, store, row)
+    seal_cells(slot, second, 1, store.ring, 0)
+    store.cells[:] = 0
+    fill_cells(store)
+    store.holders["newest_row"] = -1
+    chain_rows(store)
+    rows_between(second, 0, 1, store, row)
+    rows_at(second, 0, 1, store, row)
+    free_rows(0, True, store)

@@ -32,12 +32,13 @@ $(STAMP): requirements.lock pyproject.toml
 	@echo "== installing the packages of requirements.lock, each checked by its hash (1.4 GB on disk, once)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@echo "== installing trainfare itself from this checkout"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . 2>&1 \
+		| { grep -iE 'error|cannot' || true; }
 	@touch $(STAMP)
 
 demo: $(STAMP)  ## Meter a real trace of 500 jobs on this machine and show what they cost (DEMO_ARGS: more options of replay).
 	@echo "== trainfare replay $(DEMO_FILES) --data $(DEMO_DATA) $(DEMO_ARGS)"
-	@$(BIN)/trainfare replay $(DEMO_FILES) --data $(DEMO_DATA) $(DEMO_ARGS)
+	@$(BIN)/trainfare replay $(DEMO_FILES) --data $(DEMO_DATA) --format table $(DEMO_ARGS)
 	@echo; echo "== the ten dearest jobs: trainfare jobs --data $(DEMO_DATA) --limit 10"
 	@$(BIN)/trainfare jobs --data $(DEMO_DATA) --limit 10
 	@echo; echo "== cost by team: trainfare sql --data $(DEMO_DATA) ..."

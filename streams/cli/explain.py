@@ -23,8 +23,10 @@ _ROWS = """
 SELECT l.minute AS minute, l.attempt AS attempt, l.node AS node, l.component AS component, l.phase AS phase,
        l.sku AS sku, l.price_effective AS price_effective, l.price_usd AS price_usd, l.quantity AS quantity,
        l.unit AS unit, l.cost_usd AS cost_usd, l.lost_cost_usd AS lost_cost_usd,
-       p.per AS per, p.gpus AS gpus, p.match AS match
+       p.per AS per, p.gpus AS gpus, p.match AS match, a.started AS started, a.ended AS ended
 FROM ledger AS l
+LEFT JOIN (SELECT attempt, started, ended FROM attempts FINAL WHERE job_id = {job:String}) AS a
+  ON a.attempt = l.attempt
 LEFT JOIN (SELECT sku, effective, per, gpus, match FROM prices FINAL) AS p
   ON p.sku = l.sku AND p.effective = l.price_effective
 WHERE l.job_id = {job:String}

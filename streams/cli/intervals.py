@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 MINUTE = timedelta(minutes=1)
+_PAID_PHASES = frozenset({"starting", "running", "suspended"})
 _KEY = ("attempt", "node", "component", "phase", "sku", "price_effective", "price_usd", "unit")
 
 
@@ -47,7 +48,7 @@ def merged(rows: Iterable[Mapping[str, object]], *, by_minute: bool = False) -> 
     found: list[Interval] = []
     for line in lines.values():
         ordered = sorted(line, key=_minute)
-        found.extend(_interval(run) for run in _runs(ordered, by_minute=by_minute))
+        found.extend(_interval(run, whole_minutes=by_minute) for run in _runs(ordered, by_minute=by_minute))
     return sorted(
         found, key=lambda each: (each.begin, each.attempt, each.component, each.node, each.phase, each.sku)
     )
@@ -77,13 +78,18 @@ def _runs(rows: list[Mapping[str, object]], *, by_minute: bool) -> Iterator[list
         yield run
 
 
-def _interval(run: list[Mapping[str, object]]) -> Interval:
+def _interval(run: list[Mapping[str, object]], *, whole_minutes: bool) -> Interval:
     first = run[0]
+    begin, end = _minute(first), _minute(run[-1]) + MINUTE
+    if not whole_minutes and first["phase"] in _PAID_PHASES:
+        # The ledger knows minutes; the attempt's own begin and end are known to the millisecond.
+        begin = _within(begin, end, first.get("started"), begin)
+        end = _within(begin, end, first.get("ended"), end)
     revision = first["price_effective"]
     assert isinstance(revision, datetime)  # the ledger's type
     return Interval(
-        begin=_minute(first),
-        end=_minute(run[-1]) + MINUTE,
+        begin=begin,
+        end=end,
         attempt=int(str(first["attempt"])),
         node=str(first["node"]),
         component=str(first["component"]),
@@ -98,6 +104,10 @@ def _interval(run: list[Mapping[str, object]]) -> Interval:
         lost_cost_usd=sum((Decimal(str(row["lost_cost_usd"])) for row in run), Decimal(0)),
         rule=_rule(first),
     )
+
+
+def _within(begin: datetime, end: datetime, instant: object, otherwise: datetime) -> datetime:
+    return instant if isinstance(instant, datetime) and begin < instant < end else otherwise
 
 
 def _per(row: Mapping[str, object]) -> str:

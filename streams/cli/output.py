@@ -48,9 +48,10 @@ class Grid:
 
 
 def usd(value: object) -> str:
-    """Return dollars for people: cents, or four places below a dollar."""
+    """Return dollars for people: cents, and more places where cents would hide the amount."""
     amount = Decimal(str(value))
-    return f"{amount:,.2f}" if abs(amount) >= 1 or amount == 0 else f"{amount:.4f}"
+    places = 2 if abs(amount) >= 1 or amount == 0 else 4 if abs(amount) >= Decimal("0.01") else 9
+    return f"{amount:,.{places}f}"
 
 
 def plain(value: object) -> str:
@@ -113,7 +114,7 @@ def _is_number(cell: object) -> bool:
 
 
 def _rich(grid: Grid, out: TextIO) -> None:
-    table = Table(box=None, header_style="bold", pad_edge=False)
+    table = Table(box=None, header_style="bold", pad_edge=False, show_header=any(grid.columns))
     for name, right in zip(grid.columns, _numeric(grid), strict=True):
         table.add_column(name, justify="right" if right else "left", overflow="fold")
     for row in grid.rows:
@@ -123,8 +124,10 @@ def _rich(grid: Grid, out: TextIO) -> None:
 
 def _aligned(grid: Grid) -> str:
     """Return columns of spaces, for logs and pipes."""
-    cells = [list(grid.columns), *([plain(cell) for cell in row] for row in grid.rows)]
-    widths = [max(len(row[at]) for row in cells) for at in range(len(grid.columns))]
+    cells = [[plain(cell) for cell in row] for row in grid.rows]
+    if any(grid.columns):
+        cells.insert(0, list(grid.columns))
+    widths = [max((len(row[at]) for row in cells), default=0) for at in range(len(grid.columns))]
     right = _numeric(grid)
     lines = (
         "  ".join(

@@ -86,5 +86,5 @@ def _show(result: ReplayResult, form: Format) -> None:
     elif form is Format.csv:
         write(Grid(tuple(summary), [tuple(summary.values())]), form)
     else:
-        labels = {"usd": "dollars", "balanced": "books balance"}
+        labels = {"gpu_hours": "GPU hours", "usd": "dollars", "balanced": "books balance"}
         write(Grid(("", ""), [(labels.get(k, k.replace("_", " ")), v) for k, v in summary.items()]), form)

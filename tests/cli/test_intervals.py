@@ -47,6 +47,17 @@ def test_consecutive_equal_minutes_are_one_interval() -> None:
     assert spans([row(2), row(0), row(1)]) == [(0, 3)]
 
 
+def test_begin_and_end_of_the_attempt_are_exact() -> None:
+    times = {"started": T0 + timedelta(seconds=30), "ended": T0 + timedelta(seconds=150)}
+    rows = [row(0, quantity=1, **times), row(1, **times), row(2, quantity=1, **times)]
+    first, middle, last = merged(rows)
+    assert (first.begin, first.end) == (times["started"], T0 + timedelta(minutes=1))
+    assert (middle.begin, middle.end) == (first.end, last.begin)
+    assert last.end == times["ended"]
+    assert merged(rows, by_minute=True)[0].begin == T0
+    assert merged([row(0, phase="", **times)])[0].begin == T0, "traffic is not bound to paid time"
+
+
 def test_gap_begins_a_new_interval() -> None:
     assert spans([row(0), row(2)]) == [(0, 1), (2, 3)]
 

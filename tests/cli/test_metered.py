@@ -183,7 +183,7 @@ def test_explanation_ends_on_what_the_job_cost(data: Path) -> None:
     told = json.loads(answer("explain", "a", "--data", data, "--format", "json"))
     assert told["total_usd"] == str(COST_A)
     assert [(each["begin"], each["end"], each["quantity"]) for each in told["intervals"]] == [
-        ("2026-03-01T12:00:00Z", "2026-03-01T12:01:00Z", 240_000_000),
+        ("2026-03-01T12:00:30Z", "2026-03-01T12:01:00Z", 240_000_000),
         ("2026-03-01T12:01:00Z", "2026-03-01T12:03:00Z", 960_000_000),
     ]
     first = told["intervals"][0]

@@ -67,7 +67,14 @@ def test_empty_answers_keep_their_header() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [("0", "0.00"), ("1234.567", "1,234.57"), ("0.01234", "0.0123"), ("-2", "-2.00")]
+    ("value", "shown"),
+    [
+        ("0", "0.00"),
+        ("1234.567", "1,234.57"),
+        ("0.01234", "0.0123"),
+        ("0.000000001", "0.000000001"),
+        ("-2", "-2.00"),
+    ],
 )
 def test_dollars_for_people(value: str, shown: str) -> None:
     assert usd(Decimal(value)) == shown

@@ -148,14 +148,7 @@ class Meter:
     def _step(
         self, shard: Shard, batches: Sequence[LogBatch], *, open_attempts: bool, as_of_ms: int = -1
     ) -> None:
-        changed_from_ms = self.book.first_difference_ms(shard.book)
-        if changed_from_ms is not None:
-            touched = {
-                str(row["job_id"]): int(str(row["version"]))
-                for (number, *_), row in self.store.tables[ARCHIVE].items()
-                if number == shard.number and int(str(row["last_ms"])) >= changed_from_ms
-            }
-            shard.adopt(self.store.fetch(shard.number, shard.absent(touched)))
+        self._adopt_repriced(shard, self.book.first_difference_ms(shard.book))
         taken = step(
             shard,
             batches,
@@ -171,6 +164,17 @@ class Meter:
             self.snapshots[shard.number].append(
                 Snapshot(checkpoint.version, checkpoint.parent, checkpoint.snapshot)
             )
+
+    def _adopt_repriced(self, shard: Shard, from_ms: int | None) -> None:
+        """Archived jobs that were paid at or after the instant from which prices differ."""
+        if from_ms is None:
+            return
+        touched = {
+            str(row["job_id"])
+            for (number, *_), row in self.store.tables[ARCHIVE].items()
+            if number == shard.number and int(str(row["last_ms"])) >= from_ms
+        }
+        shard.adopt(self.store.fetch(shard.number, shard.absent(touched)))
 
     def checkpoint(self, as_of_ms: int) -> None:
         """All shards, with what goes on."""
@@ -193,6 +197,7 @@ class Meter:
             known = chain[-1].version if chain else 0
             for table in (JOB_MINUTES, NODE_MINUTES):
                 self._put_right(shard, table, known)
+            self._adopt_repriced(shard, shard.prices_changed_from_ms)
             for (topic, partition), records in sorted(self.log.items()):
                 again = records[shard.next.get(topic, 0) :]
                 if partition == number and again:

@@ -80,7 +80,7 @@ class Feeder:
                 "bootstrap.servers": bootstrap_servers,
                 "log_level": 0,
                 "enable.idempotence": True,  # and with it order, also when a request is repeated
-                "linger.ms": 5,
+                "linger.ms": 50,  # batches of a few hundred records; `flush` does not wait for it
                 "batch.size": 256 * 1024,
                 "message.max.bytes": RECORD_MAX_BYTES + 64 * 1024,
                 "queue.buffering.max.messages": 200_000,

@@ -31,7 +31,9 @@ class Segment(msgspec.Struct):
     newest_ms: int  # the log's time before it
     end: dict[str, list[int]] = {}
     end_newest_ms: int = 0
-    books: Books = msgspec.field(default_factory=Books)  # of lines, prices and controls; what shards read is in their own
+    books: Books = msgspec.field(
+        default_factory=Books
+    )  # of lines, prices and controls; what shards read is in their own
     total: Books = msgspec.field(default_factory=Books)  # of everything up to its end
     as_of_ms: int | None = None
     done: bool = False

@@ -1,0 +1,102 @@
+"""One replay in a process of its own, which may end by a kill: `python -m tests.embedded.replay_process JOB_JSON`.
+
+Prints the result and all current rows as JSON; chDB knows one directory per process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from schemas.tables import ATTEMPTS, DEAD_LETTERS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES, PRICES
+
+ROOT = Path(__file__).parents[2]
+TABLES = (JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES, JOBS, ATTEMPTS, DEAD_LETTERS, PRICES)
+KILLED = -signal.SIGKILL
+
+
+def replay(files: Sequence[Path], data: Path, **options: Any) -> dict[str, Any]:
+    """Run a replay to its end."""
+    done = _run(files, data, options)
+    assert done.returncode == 0, done.stderr.decode()[-3000:]
+    found: dict[str, Any] = orjson.loads(done.stdout)
+    return found
+
+
+def killed(files: Sequence[Path], data: Path, after_lines: int, **options: Any) -> None:
+    """Run a replay that is killed when it has read so many lines (whole thousands)."""
+    done = _run(files, data, {**options, "kill_after_lines": after_lines})
+    assert done.returncode == KILLED, done.stderr.decode()[-3000:]
+
+
+def refused(files: Sequence[Path], data: Path, **options: Any) -> str:
+    """Run a replay that must not start, and return what it says."""
+    done = _run(files, data, options)
+    assert done.returncode == 1
+    return done.stderr.decode().strip().splitlines()[-1]
+
+
+def _run(files: Sequence[Path], data: Path, options: dict[str, Any]) -> subprocess.CompletedProcess[bytes]:
+    job = orjson.dumps({"files": [str(file) for file in files], "data": str(data), **options})
+    return subprocess.run(
+        [sys.executable, "-m", "tests.embedded.replay_process", job.decode()],
+        cwd=ROOT,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def _main() -> None:
+    from streams.config import KafkaSettings, Settings
+    from streams.embedded import replay as module
+
+    job = orjson.loads(sys.argv[1])
+    module._CHECKPOINT_INTERVAL_MS = 100  # type: ignore[misc]  # so that a kill has something to come after
+    read = 0
+
+    def advance(by: int) -> None:
+        nonlocal read
+        read += by
+        if read == job.get("kill_after_lines"):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    settings = Settings(kafka=KafkaSettings(partitions=job.get("partitions", 4)))
+    result = module.run_replay(
+        [Path(file) for file in job["files"]],
+        Path(job["data"]),
+        job.get("as_of"),
+        job.get("append", False),
+        settings,
+        advance,
+    )
+    from streams.app import open_store
+
+    store = open_store(settings.clickhouse.model_copy(update={"data_dir": Path(job["data"])}))
+    tables = {table: _rows(store.select(table).to_pylist()) for table in TABLES}
+    store.close()
+    found = {"result": dataclasses.asdict(result), "balanced": result.balanced, "tables": tables}
+    sys.stdout.buffer.write(orjson.dumps(found, default=str))
+
+
+def _rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What users see: no versions, no shards, no rows of quantity 0."""
+    kept = [row for row in rows if row.get("quantity") != 0]
+    for row in kept:
+        row.pop("version", None)
+        row.pop("shard", None)
+        if isinstance(row.get("raw"), bytes):
+            row["raw"] = row["raw"].decode(errors="replace")
+    return sorted(kept, key=str)
+
+
+if __name__ == "__main__":
+    _main()

@@ -17,7 +17,7 @@ class ShardSettings:
     late_horizon_ms: int = 600_000
     dedupe_horizon_ms: int = 3_600_000
     run_start_ms: int | None = None
-    rows_per_checkpoint: int = 500_000
+    rows_per_checkpoint: int = 100_000
 
     def newest_allowed_ms(self, append_ms: int) -> int:
         """The latest `time_ms` to be believed of a record appended at `append_ms`."""

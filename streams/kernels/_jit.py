@@ -1,14 +1,13 @@
 """The one door for JIT options: every kernel is nopython, nogil, cached and strict about floats.
 
 Must not hold numerical code, and no other module may import numba.
-
-A cached kernel is keyed by its own file alone: after a change of a helper in another file, remove the
-`*.nbi`/`*.nbc` files beside the kernels that call it.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -23,14 +22,49 @@ OPTIONS: dict[str, Any] = {
     # Divisors are checked before a loop, not in it.
     "error_model": "numpy",
     "boundscheck": False,
+    # No kernel allocates (one that does fails to compile), so none needs to count references to its arrays.
+    # Numba would do so atomically at each use of an array in a tuple: 25 times the time of a fold.
+    "_nrt": False,
 }
+
+
+def sources_digest(folder: Path) -> str:
+    """What all kernels depend on."""
+    digest = hashlib.blake2b(digest_size=8)
+    for path in sorted(folder.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _use_own_cache() -> None:
+    """Give each state of the sources its own cache folder.
+
+    Numba asks only if a kernel's own file has changed, not the helpers and constants that it took from other
+    files: an upgrade could go on with the old arithmetic.
+    """
+    config: Any = numba.config
+    here = Path(__file__).parent
+    base = Path(config.CACHE_DIR) if config.CACHE_DIR else here / "__pycache__"
+    config.CACHE_DIR = str(base / sources_digest(here))
+
+
+_use_own_cache()
 
 
 def kernel(function: F) -> F:
     """Compile on first use; without a place for the cache (read-only install, no home) compile anyway."""
+    return _compiled(function, OPTIONS)
+
+
+def helper(function: F) -> F:
+    """A kernel for other kernels, inlined in them."""
+    return _compiled(function, {**OPTIONS, "forceinline": True})
+
+
+def _compiled(function: F, options: dict[str, Any]) -> F:
     try:
-        return cast("F", numba.njit(cache=True, **OPTIONS)(function))
+        return cast("F", numba.njit(cache=True, **options)(function))
     except RuntimeError as fault:
         if "cannot cache" not in str(fault):
             raise
-        return cast("F", numba.njit(cache=False, **OPTIONS)(function))
+        return cast("F", numba.njit(cache=False, **options)(function))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streams.kernels._jit import kernel
+from streams.kernels._jit import helper, kernel
 from streams.kernels.arrays import F64, I32, U16, Records
 from streams.kernels.store import (
     COUNTS,
@@ -27,7 +27,7 @@ COUNT_MAX = 2**16 - 1
 _LARGEST = 9.0e18
 
 
-@kernel
+@helper
 def find_row(holder: int, minute: int, cells: I32, rows: Records) -> int:
     """The cell of the index that holds row + 1, or the empty (0) one where it belongs."""
     mask = cells.size - 1
@@ -42,7 +42,7 @@ def find_row(holder: int, minute: int, cells: I32, rows: Records) -> int:
     return at
 
 
-@kernel
+@helper
 def open_row(holder: int, minute: int, store: Store) -> int:
     """The row of (holder, minute), made if there is none."""
     at = find_row(holder, minute, store.cells, store.rows)
@@ -62,7 +62,7 @@ def open_row(holder: int, minute: int, store: Store) -> int:
     return row
 
 
-@kernel
+@helper
 def mark_unexported(row: int, store: Store) -> None:
     """Put the row on the list of the next increment, once."""
     if store.rows[row]["flags"] & UNEXPORTED == 0:
@@ -71,7 +71,7 @@ def mark_unexported(row: int, store: Store) -> None:
         store.used[UNEXPORTED_ROWS] += 1
 
 
-@kernel
+@helper
 def _mark_changed(row: int, store: Store) -> None:
     mark_unexported(row, store)
     if store.rows[row]["flags"] & DIRTY == 0:
@@ -80,7 +80,7 @@ def _mark_changed(row: int, store: Store) -> None:
         store.used[DIRTY_ROWS] += 1
 
 
-@kernel
+@helper
 def touch_slot(slot: int, from_s: int, store: Store) -> None:
     """The next increment brings the seconds of the slot from `from_s` on."""
     if store.slots[slot]["touched_s"] == UNTOUCHED_S:
@@ -89,7 +89,7 @@ def touch_slot(slot: int, from_s: int, store: Store) -> None:
     store.slots[slot]["touched_s"] = min(store.slots[slot]["touched_s"], from_s)
 
 
-@kernel
+@helper
 def clear_gap(slot: int, newest_s: int, begin_s: int, ring: U16) -> None:
     """Uncover the seconds after the newest and before `begin_s`, whose cells hold older seconds."""
     if newest_s == NEVER_S or ring.shape[0] == 0:
@@ -99,7 +99,7 @@ def clear_gap(slot: int, newest_s: int, begin_s: int, ring: U16) -> None:
         ring[slot, second % width] = 0
 
 
-@kernel
+@helper
 def _permille(values: F64, at: int) -> int:
     """Half to even of the IEEE double product; -1 where there is no value."""
     if values.size == 0 or np.isnan(values[at]):
@@ -107,7 +107,7 @@ def _permille(values: F64, at: int) -> int:
     return int(np.int64(np.rint(values[at] * 1000.0)))
 
 
-@kernel
+@helper
 def _raise_to(values: F64, at: int, greatest: int) -> int:
     """The greater of the value, rounded half to even and kept inside int64, and the greatest so far."""
     if values.size == 0 or np.isnan(values[at]):
@@ -115,7 +115,7 @@ def _raise_to(values: F64, at: int, greatest: int) -> int:
     return max(int(np.int64(np.rint(min(values[at], _LARGEST)))), greatest)
 
 
-@kernel
+@helper
 def _merge(
     slot: int, lo_s: int, hi_s: int, newest_s: int, permille: int, ring: U16, counts_at: int, counts: U16
 ) -> tuple[int, int]:
@@ -147,7 +147,7 @@ def _merge(
     return seconds, gained
 
 
-@kernel
+@helper
 def _merge_plane(
     slot: int,
     lo_s: int,
@@ -168,7 +168,7 @@ def _merge_plane(
     return seconds > 0 or gained > 0
 
 
-@kernel
+@helper
 def _merge_gpu(slot: int, v: int, lo_s: int, hi_s: int, row: int, store: Store, samples: Samples) -> bool:
     """One GPU's sample into one minute; whether the row changed."""
     newest_s = store.slots[slot]["newest_s"]
@@ -195,7 +195,7 @@ def _merge_gpu(slot: int, v: int, lo_s: int, hi_s: int, row: int, store: Store, 
     return changed
 
 
-@kernel
+@helper
 def _fold_record(i: int, horizon_s: int, store: Store, samples: Samples) -> None:
     """One record; the newest second of a GPU moves only after all minutes, so that lateness stays as judged."""
     b, e = samples.begin_s[i], samples.end_s[i]

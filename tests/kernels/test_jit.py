@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import streams.kernels
@@ -36,7 +37,12 @@ def kernels() -> dict[str, Any]:
 def use_everything() -> None:
     """The usage classes with every feature."""
     plain: dict[str, Any] = {"source": "x", "id": "", "node": "n", "attempt": 1, "interval_ms": 2000}
-    full: dict[str, Any] = {"sm_ratio": [0.5], "tensor_ratio": [0.5], "memory_used_mib": [1.0], "power_w": [1.0]}
+    full: dict[str, Any] = {
+        "sm_ratio": [0.5],
+        "tensor_ratio": [0.5],
+        "memory_used_mib": [1.0],
+        "power_w": [1.0],
+    }
     coverage = Coverage(5)
     coverage.fold([GpuEvent(**plain, job_id="j", time_ms=60_000, gpus=["g"], util_ratio=[0.5])])
     coverage.export_base()
@@ -81,6 +87,24 @@ def test_every_kernel_frees_the_gil_and_is_strict() -> None:
         assert function.targetoptions["nogil"], name
         assert not function.targetoptions["fastmath"], name
         assert function.targetoptions["nopython"], name
+
+
+@compiled_only
+def test_a_kernel_that_allocates_does_not_compile() -> None:
+    def allocate(size: int) -> int:
+        return int(np.zeros(size).size)
+
+    with pytest.raises(Exception, match="NRT|passed into the function"):
+        _jit.kernel(allocate)(3)
+
+
+def test_another_source_means_another_cache(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("LIMIT = 1")
+    before = _jit.sources_digest(tmp_path)
+    (tmp_path / "a.py").write_text("LIMIT = 2")
+    assert _jit.sources_digest(tmp_path) != before
+    own = _jit.sources_digest(Path(streams.kernels.__file__).parent)
+    assert own in vars(importlib.import_module("numba").config)["CACHE_DIR"]
 
 
 def test_only_the_door_imports_numba() -> None:

@@ -21,6 +21,7 @@ PLANTED = {
     "Only transport, agents, app, embedded and cli import faust": ("sinks/planted.py", "import faust"),
     "Only transport imports aiokafka": ("streams/agents/planted.py", "import aiokafka"),
     "The core does no I/O and reads no clock": ("streams/kernels/planted.py", "import time"),
+    "Only the door of the JIT imports numba": ("streams/usage/planted.py", "import numba"),
     "The core knows no sink and no door to the environment": ("streams/pipeline/planted.py", "import sinks"),
     "Settings are resolved at the outermost door": ("sinks/planted.py", "import streams.config_load"),
 }

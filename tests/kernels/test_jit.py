@@ -94,7 +94,7 @@ def test_a_kernel_that_allocates_does_not_compile() -> None:
     def allocate(size: int) -> int:
         return int(np.zeros(size).size)
 
-    with pytest.raises(Exception, match="NRT|passed into the function"):
+    with pytest.raises(Exception, match=r"NRT|passed into the function"):
         _jit.kernel(allocate)(3)
 
 

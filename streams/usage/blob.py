@@ -150,6 +150,7 @@ def _own_holder(part: HolderPart, arrays: Arrays, names: Names) -> Holder:
     for gpu in part.gpus:
         names.slot(holder, gpu)
     if not part.counting:
+        names.drop_counts(part.job_id, part.attempt)
         free_rows(holder.number, True, arrays.store)
     return holder
 

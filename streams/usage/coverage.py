@@ -64,7 +64,7 @@ class UsageRows(NamedTuple):
 class Coverage:
     """Slots (job, attempt, node, GPU) with a ring of seconds; rows per holder (job, attempt, node) and minute.
 
-    Numbers of holders and rows hold until the next forget().
+    Numbers of holders and rows hold until the next forget(), drop_counts() or apply().
     """
 
     def __init__(self, late_horizon_s: int = 600) -> None:
@@ -130,7 +130,8 @@ class Coverage:
         return found
 
     def drop_counts(self, job_id: str, attempt: int) -> None:
-        """Free the counts of an attempt that can no longer be metered (two thirds of a row's memory)."""
+        """Keep no counts of an attempt that can no longer be metered (two thirds of a row's memory)."""
+        self._names.drop_counts(job_id, attempt)
         for holder in self._names.of_attempt(job_id, attempt):
             self._free_counts += free_rows(holder.number, True, self._arrays.store)[1]
         self._compact_if_sparse()

@@ -79,10 +79,10 @@ class Arrays:
         """Rows in use, forgotten ones included."""
         return int(self.store.used[ROWS])
 
-    def add_holder(self) -> int:
-        """A new holder, whose rows keep counts."""
+    def add_holder(self, counting: bool) -> int:
+        """A new holder; `counting`: its rows keep counts."""
         store = self.store = self.store._replace(holders=grown(self.store.holders, self.holders + 1))
-        store.holders[self.holders] = (-1, 1)
+        store.holders[self.holders] = (-1, counting)
         self.holders += 1
         return self.holders - 1
 

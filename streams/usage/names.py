@@ -41,6 +41,8 @@ class Names:
         self._of_attempt: dict[tuple[str, int], list[Holder]] = {}
         self._of_job: dict[str, list[Holder]] = {}
         self._by_number: list[Holder | None] = []
+        # Attempts whose holders keep no counts, those still to be seen included.
+        self._uncounted: dict[str, set[int]] = {}
         self._groups: dict[tuple[str, str, int, tuple[str, ...]], int] = {}
         # Group -> for each distinct GPU its positions in the record, where a record repeats a GPU.
         self.repeated: dict[int, list[list[int]]] = {}
@@ -77,11 +79,18 @@ class Names:
         key = job_id, attempt, node
         holder = self._holders.get(key)
         if holder is None:
-            holder = self._holders[key] = Holder(self._arrays.add_holder(), *key)
+            holder = self._holders[key] = Holder(self._arrays.add_holder(self._counting(*key[:2])), *key)
             self._of_attempt.setdefault((job_id, attempt), []).append(holder)
             self._of_job.setdefault(job_id, []).append(holder)
             self._by_number.append(holder)
         return holder
+
+    def _counting(self, job_id: str, attempt: int) -> bool:
+        return attempt not in self._uncounted.get(job_id, ())
+
+    def drop_counts(self, job_id: str, attempt: int) -> None:
+        """Holders of the attempt that are still to be made keep no counts."""
+        self._uncounted.setdefault(job_id, set()).add(attempt)
 
     def slot(self, holder: Holder, gpu: str) -> int:
         """The slot of a holder's GPU, made if there is none."""
@@ -111,6 +120,7 @@ class Names:
 
     def forget(self, job_id: str) -> list[Holder]:
         """Drop the names of a job; its holders, for their arrays to be freed."""
+        self._uncounted.pop(job_id, None)
         gone = self._of_job.pop(job_id, [])
         for holder in gone:
             del self._holders[holder.job_id, holder.attempt, holder.node]

@@ -180,6 +180,15 @@ def test_dropped_counts_are_not_read_as_zero() -> None:
         coverage.counts(rows)
 
 
+def test_counts_dropped_before_the_first_sample_are_never_kept() -> None:
+    coverage = Coverage()
+    coverage.drop_counts("j", 1)
+    coverage.fold([sample(60, 1), sample(60, 1, attempt=2)])
+    with pytest.raises(ValueError, match="dropped"):
+        coverage.counts(coverage.rows_of(coverage.holders_of("j", 1)))
+    assert coverage.counts(coverage.rows_of(coverage.holders_of("j", 2))).sum() == 1
+
+
 @pytest.mark.parametrize(
     "record",
     [

@@ -9,12 +9,14 @@ import asyncio
 from typing import Any
 
 from sinks.clickhouse import ClickHouseStore, Embedded, Server, Target
+from sinks.meta import Meta
 from streams.agents.deadletters import DeadLetterProducer
 from streams.agents.meter import Meter, until_signalled
 from streams.agents.options import KeeperOptions
 from streams.agents.ports import ShardFactory
 from streams.clock import Clock, SystemClock
-from streams.config import ClickHouseSettings, MeterSettings, Settings
+from streams.config import ClickHouseSettings, KafkaSettings, MeterSettings, Settings
+from streams.kernels.warm import compile_all
 from streams.pipeline.settings import ShardSettings
 from streams.pipeline.shard import Shard
 from streams.pricing.book import PriceBook
@@ -24,7 +26,8 @@ from streams.transport.security import librdkafka_config
 
 
 def engine(settings: ShardSettings) -> ShardFactory:
-    """The shards of the real engine."""
+    """The shards of the real engine, compiled: doing so later would hold up heartbeats."""
+    compile_all()
 
     def make(number: int, book: PriceBook, blobs: Any) -> Shard:
         return Shard.restore(number, settings, book, blobs)
@@ -57,13 +60,22 @@ def shard_settings(meter: MeterSettings, run_start_ms: int | None = None) -> Sha
     )
 
 
+def claim(meta: Meta, kafka: KafkaSettings, cluster_id: str) -> None:
+    """A store belongs to one log, and a job to one shard: another cluster or partition count would mix them up."""
+    log = f"topics {kafka.topic_prefix}* of Kafka cluster {cluster_id}"
+    meta.claim("log", log, "give each log a store of its own")
+    meta.claim("partitions", str(kafka.partitions), "the partition count of a log cannot change")
+
+
 def run_worker(settings: Settings, clock: Clock | None = None) -> None:
     """Meter the configured log until SIGTERM or SIGINT; raises TrainfareError for what a person can mend."""
     the_clock = SystemClock() if clock is None else clock
     kafka, meter = settings.kafka, settings.meter
-    check_topics(kafka, connect(kafka))
+    client = connect(kafka)
+    check_topics(kafka, client)
     store = open_store(settings.clickhouse)
     try:
+        claim(store.meta, kafka, str(client.list_topics(timeout=10).cluster_id))
         options = KeeperOptions(
             topic_prefix=kafka.topic_prefix,
             as_of_ms=(lambda: the_clock.now_ms())

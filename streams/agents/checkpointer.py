@@ -68,6 +68,10 @@ class Checkpointer:
         """What is taken and not stored yet."""
         return sum(taken.size_bytes for taken in self._flight)
 
+    def carries(self, held: Held) -> bool:
+        """Whether something of the shard is taken and not stored yet."""
+        return any(taken.held is held for taken in self._flight)
+
     def add(self, extra: Extra) -> None:
         """Store these rows with the next flight."""
         self._extras.append(extra)
@@ -127,6 +131,8 @@ class Checkpointer:
             if taken.held.gone:
                 continue
             self._store.snapshots.save(taken.held.number, point.version, point.parent, point.snapshot)
+            if point.parent == 0:
+                self._store.snapshots.prune(taken.held.number, self._options.bases_kept)
 
     async def _commit(self, flight: Sequence[Taken]) -> None:
         """Commit to Kafka: for people who watch the lag; a start never relies on it."""

@@ -9,12 +9,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
 
 from faust.types import TP
 
 from schemas.tables import DEAD_LETTERS, PRICES
-from sinks.errors import SinkBusy
 from sinks.port import Store
 from streams.agents.assignment import check_assignment
 from streams.agents.checkpointer import Checkpointer, Extra
@@ -22,8 +20,9 @@ from streams.agents.deadletters import DeadLetterSink
 from streams.agents.held import Held, Taken
 from streams.agents.options import KeeperOptions
 from streams.agents.ports import LogConsumer, ShardFactory
+from streams.agents.recall import Recall
 from streams.agents.reference import News
-from streams.agents.restore import archived, repriced, restore
+from streams.agents.restore import restore
 from streams.errors import TrainfareError
 from streams.pipeline.batch import LogBatch
 from streams.pipeline.tables import DeadLetter, dead_letter_table
@@ -34,7 +33,6 @@ from streams.topics import full_name
 logger = logging.getLogger(__name__)
 
 _REFETCH_EVERY_MS = 1_000
-_T = TypeVar("_T")
 
 
 class Keeper:
@@ -53,6 +51,7 @@ class Keeper:
         self._consumer = consumer
         self._options = options
         self._checkpointer = Checkpointer(store, consumer, options, dead_letters)
+        self._recall = Recall(store, self._checkpointer, lambda: self.fault is not None)
         self._wanted: set[int] = set()
         self._generation = -1
         self._open_paid_ms = options.now_ms()
@@ -96,7 +95,7 @@ class Keeper:
             for number in sorted(self._wanted - set(self.held)):
                 generation, book = self._generation, self.book
                 load = partial(restore, self._store, self._factory, number, generation, book)
-                restored = await self._patiently(load, lambda ours=generation: ours == self._generation)  # type: ignore[misc]
+                restored = await self._recall.patiently(load, partial(self._is_generation, generation))
                 if restored is None or generation != self._generation:
                     return  # Another rebalance came, and calls again.
                 held = restored.held
@@ -109,6 +108,9 @@ class Keeper:
                     held.shard.next,
                     restored.rows_put_right,
                 )
+
+    def _is_generation(self, generation: int) -> bool:
+        return generation == self._generation
 
     def start_offsets(self, partitions: Iterable[TP]) -> dict[TP, int]:
         """Where reading starts: at what the shards await, whatever was committed."""
@@ -128,13 +130,8 @@ class Keeper:
             held = self.held.get(batch.partition)
             if held is None or self.fault is not None:
                 return
-            missing = held.shard.missing(batch)
-            if missing:
-                fetch = partial(archived, self._store, batch.partition, missing)
-                blobs = await self._patiently(fetch, lambda: self.held.get(batch.partition) is held)
-                if blobs is None or self.held.get(batch.partition) is not held:
-                    return
-                held.shard.adopt(blobs)
+            if not await self._recall.for_batch(held, batch):
+                return
             if not held.feed(batch, self._options.now_ms()):
                 await self._fill_holes()
             self._keep_room()
@@ -202,11 +199,7 @@ class Keeper:
             if from_ms is None:
                 return
             held.repricing = True
-            fetch = partial(repriced, self._store, held.shard, held.number, from_ms)
-            blobs = await self._patiently(fetch, lambda: not held.gone)
-            if blobs is not None:
-                held.shard.adopt(blobs)
-                held.repricing = False
+            held.repricing = not await self._recall.for_prices(held, from_ms)
         except Exception as fault:  # noqa: BLE001 - a task of the loop would only log it
             self.fail(fault)
 
@@ -279,13 +272,3 @@ class Keeper:
         elif self._room.is_set():
             logger.warning("reading pauses: %d bytes wait for the store", self.backlog_bytes)
             self._room.clear()
-
-    async def _patiently(self, call: Callable[[], _T], wanted: Callable[[], bool]) -> _T | None:
-        """Ask the store, again and again while it is busy; None once the answer is no longer wanted."""
-        while wanted() and self.fault is None:
-            try:
-                return await asyncio.to_thread(call)
-            except SinkBusy as busy:
-                logger.warning("waiting for the store: %s", busy)
-                await asyncio.sleep(busy.retry_after_ms / 1000)
-        return None

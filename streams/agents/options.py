@@ -24,6 +24,5 @@ class KeeperOptions:
     hole_patience_ms: int = 30_000
     # How long a rebalance or a stop waits for the last checkpoint; without it the next owner replays.
     handover_timeout_ms: int = 8_000
-    # Bases of a shard's snapshots that are kept, and after how many checkpoints older ones are dropped.
+    # Bases of a shard's snapshots that are kept, each with its increments.
     bases_kept: int = 2
-    prune_every: int = 600

@@ -15,9 +15,16 @@ SAMPLE_MS = 10_000
 
 
 def write_log(
-    path: Path, jobs: int, minutes: int, *, seed: int = 1, first_job: int = 0, prices: bool = True
+    path: Path,
+    jobs: int,
+    minutes: int,
+    *,
+    seed: int = 1,
+    first_job: int = 0,
+    prices: bool = True,
+    one_ends_of: int = 2,
 ) -> Path:
-    """Jobs with samples, traffic and nodes; every second job ends, the others go on."""
+    """Jobs with samples, traffic and nodes; one of so many jobs ends, the others go on."""
     rng = random.Random(seed)
     lines: list[dict[str, Any]] = []
 
@@ -61,7 +68,7 @@ def write_log(
                     "bytes": rng.randrange(10**10),
                 }
                 add("network", job_id=name, **traffic)
-    for name in names[::2]:
+    for name in names[::one_ends_of]:
         add(
             "jobs", job_id=name, type=rng.choice(["completed", "failed"]), time_ms=BEGIN_MS + minutes * 60_000
         )

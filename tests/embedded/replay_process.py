@@ -78,16 +78,39 @@ def _main() -> None:
         settings,
         advance,
     )
-    from streams.app import open_store
-
-    store = open_store(settings.clickhouse.model_copy(update={"data_dir": Path(job["data"])}))
-    tables = {table: _rows(store.select(table).to_pylist()) for table in TABLES}
-    store.close()
-    found = {"result": dataclasses.asdict(result), "balanced": result.balanced, "tables": tables}
+    found = {
+        "result": dataclasses.asdict(result),
+        "balanced": result.balanced,
+        "tables": _tables(Path(job["data"])),
+    }
     sys.stdout.buffer.write(orjson.dumps(found, default=str))
 
 
-def _rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def stored_rows(data: Path) -> dict[str, list[dict[str, Any]]]:
+    """All current rows of a directory, read in a process of its own."""
+    code = (
+        "import sys; from pathlib import Path; from tests.embedded import replay_process as p; "
+        "sys.stdout.buffer.write(p.orjson.dumps(p._tables(Path(sys.argv[1])), default=str))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(data)], cwd=ROOT, capture_output=True, timeout=60, check=True
+    )
+    found: dict[str, list[dict[str, Any]]] = orjson.loads(done.stdout)
+    return found
+
+
+def _tables(data: Path) -> dict[str, list[dict[str, Any]]]:
+    from streams.app import open_store
+    from streams.config import ClickHouseSettings
+
+    store = open_store(ClickHouseSettings(data_dir=data))
+    try:
+        return {table: current_rows(store.select(table).to_pylist()) for table in TABLES}
+    finally:
+        store.close()
+
+
+def current_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What users see: no versions, no shards, no rows of quantity 0."""
     kept = [row for row in rows if row.get("quantity") != 0]
     for row in kept:

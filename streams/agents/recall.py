@@ -1,0 +1,74 @@
+"""Brings archived jobs back into a shard's memory, however long the store takes to answer.
+
+It must not run while its shard is checkpointed: whoever calls sees to that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from sinks.errors import SinkBusy
+from sinks.port import Store
+from streams.agents.checkpointer import Checkpointer
+from streams.agents.held import Held
+from streams.agents.restore import archived, repriced
+from streams.errors import TrainfareError
+from streams.pipeline.batch import LogBatch
+
+logger = logging.getLogger(__name__)
+
+_LANDING_S = 0.02
+_T = TypeVar("_T")
+
+
+class Recall:
+    """Asks the store without end, until `stopped` or until the shard is gone."""
+
+    def __init__(self, store: Store, checkpointer: Checkpointer, stopped: Callable[[], bool]) -> None:
+        self._store = store
+        self._checkpointer = checkpointer
+        self._stopped = stopped
+
+    async def patiently(self, call: Callable[[], _T], wanted: Callable[[], bool]) -> _T | None:
+        """Ask again and again while the store is busy; None once the answer is no longer wanted."""
+        while wanted() and not self._stopped():
+            try:
+                return await asyncio.to_thread(call)
+            except SinkBusy as busy:
+                logger.warning("waiting for the store: %s", busy)
+                await asyncio.sleep(busy.retry_after_ms / 1000)
+        return None
+
+    async def for_batch(self, held: Held, batch: LogBatch) -> bool:
+        """Bring back the jobs that the batch speaks of; False if the shard was lost meanwhile."""
+        while missing := held.shard.missing(batch):
+            under_way = self._checkpointer.carries(held)
+            fetch = partial(archived, self._store, held.number, missing)
+            blobs = await self.patiently(fetch, lambda: not held.gone)
+            if blobs is None or held.gone:
+                return False
+            held.shard.adopt(blobs)
+            if len(blobs) < len(missing):
+                if not under_way:
+                    lacking = sorted(missing.keys() - blobs.keys())
+                    raise TrainfareError(
+                        f"the archive of shard {held.number} lacks {len(lacking)} jobs, the first is {lacking[0]!r}; "
+                        "restore the table `archive`, or begin anew with an empty store"
+                    )
+                await asyncio.sleep(_LANDING_S)  # They left memory with a checkpoint that is not stored yet.
+        return not held.gone
+
+    async def for_prices(self, held: Held, from_ms: int) -> bool:
+        """Bring back the jobs that were paid at or after an instant; False if the shard was lost meanwhile."""
+        while self._checkpointer.carries(held) and not self._stopped():  # noqa: ASYNC110 - it lands with the next tick
+            await asyncio.sleep(_LANDING_S)
+        fetch = partial(repriced, self._store, held.shard, held.number, from_ms)
+        blobs = await self.patiently(fetch, lambda: not held.gone)
+        if blobs is None or held.gone:
+            return False
+        held.shard.adopt(blobs)
+        return True

@@ -1,0 +1,156 @@
+"""The worker as it runs in production, on a real Kafka: killed, restarted, stopped; its rows are those of a replay."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from streams.config import ClickHouseSettings, KafkaSettings, MeterSettings, Settings
+from streams.embedded.files import Line, read_lines
+from streams.embedded.lines import LineReader, Sendable
+from streams.topics import full_name
+from streams.transport.admin import connect, create_topics
+from tests.embedded.logs import BEGIN_MS, write_log
+from tests.embedded.replay_process import ROOT, replay, stored_rows
+from tests.kafka.broker import shared_broker
+
+PARTITIONS = 3
+MINUTES = 5
+
+pytestmark = pytest.mark.kafka
+
+
+def settings_for(data: Path, **kafka: object) -> Settings:
+    prefix = f"p{time.time_ns()}."
+    given = {"topic_prefix": prefix, "group_id": f"{prefix}group", "partitions": PARTITIONS, **kafka}
+    return Settings(
+        kafka=KafkaSettings(session_timeout_ms=2_000, heartbeat_interval_ms=200, fetch_min_bytes=1, **given),  # type: ignore[arg-type]  # as given
+        clickhouse=ClickHouseSettings(data_dir=data),
+        meter=MeterSettings(as_of_ms=BEGIN_MS + MINUTES * 60_000, checkpoint_interval_ms=200),
+    )
+
+
+def start(settings: Settings, log: Path) -> subprocess.Popen[bytes]:
+    code = "import sys; from tests.kafka.test_worker import run; run(sys.argv[1])"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, settings.model_dump_json()],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=log.open("ab"),
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def run(settings_json: str) -> None:
+    """In the worker's process; what goes wrong is said as the command would."""
+    import logging
+
+    from streams.app import run_worker
+    from streams.errors import TrainfareError
+
+    logging.basicConfig(level=logging.INFO)
+    try:
+        run_worker(Settings.model_validate_json(settings_json))
+    except TrainfareError as fault:
+        sys.exit(f"trainfare: {fault}")
+
+
+def publish(kafka: KafkaSettings, lines: Iterable[Line]) -> dict[tuple[str, int], int]:
+    """Send a log's records to their partitions; returns how many each has."""
+    reader = LineReader("", kafka.partitions, 2**62)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
+    ends: dict[tuple[str, int], int] = {}
+    for line in lines:
+        record = reader.read(line)
+        assert isinstance(record, Sendable)
+        place = (full_name(record.topic, kafka.topic_prefix), record.partition)
+        producer.produce(place[0], value=record.value, key=record.key, partition=place[1])
+        producer.poll(0)
+        ends[place] = ends.get(place, 0) + 1
+    assert producer.flush(20) == 0
+    return {place: end for place, end in ends.items() if not place[0].endswith("prices")}
+
+
+def wait_for(output: Path, said: bytes, times: int) -> None:
+    deadline_s = time.monotonic() + 60
+    while output.read_bytes().count(said) < times:
+        assert time.monotonic() < deadline_s, output.read_text()[-3000:]
+        time.sleep(0.05)
+
+
+def wait_for_commits(kafka: KafkaSettings, ends: Mapping[tuple[str, int], int]) -> None:
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": kafka.group_id})
+    deadline_s = time.monotonic() + 60
+    while True:
+        found = consumer.committed([TopicPartition(*place) for place in ends], timeout=10)
+        if all(place.offset >= ends[place.topic, place.partition] for place in found):
+            break
+        assert time.monotonic() < deadline_s, [
+            (place.topic, place.partition, place.offset) for place in found
+        ]
+        time.sleep(0.2)
+    consumer.close()
+
+
+def test_a_worker_that_is_killed_and_restarted_stores_what_a_replay_stores(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.jsonl", jobs=40, minutes=MINUTES, one_ends_of=1)
+    settings = settings_for(tmp_path / "data", bootstrap_servers=shared_broker().bootstrap_servers)
+    create_topics(settings.kafka, connect(settings.kafka))
+    output = tmp_path / "worker.log"
+    lines = list(read_lines([log]))
+    ends = Counter(publish(settings.kafka, lines[: len(lines) // 2]))
+    first = start(settings, output)
+    wait_for(output, b"Worker ready", 1)
+    time.sleep(0.5)
+    first.kill()
+    first.wait(10)
+    second = start(settings, output)
+    wait_for(output, b"Worker ready", 2)
+    ends.update(publish(settings.kafka, lines[len(lines) // 2 :]))
+    wait_for_commits(settings.kafka, ends)
+    second.send_signal(signal.SIGTERM)
+    stop_s = time.monotonic()
+    assert second.wait(20) == 0, output.read_text()[-3000:]
+    assert time.monotonic() - stop_s < 8
+    expected = replay([log], tmp_path / "replayed", partitions=2)["tables"]
+    found = stored_rows(tmp_path / "data")
+    for table in ("job_minutes", "job_usage_minutes", "jobs", "attempts", "prices", "dead_letters"):
+        assert found[table] == expected[table], table
+
+
+def test_a_broker_that_does_not_answer_is_named(tmp_path: Path) -> None:
+    settings = settings_for(tmp_path / "data", bootstrap_servers="127.0.0.1:9")
+    output = tmp_path / "worker.log"
+    worker = start(settings, output)
+    assert worker.wait(40) == 1
+    said = output.read_text()
+    assert "trainfare: no Kafka broker answers at 127.0.0.1:9" in said
+    assert "Traceback" not in said
+
+
+def test_topics_that_are_not_as_they_must_be_are_named(tmp_path: Path) -> None:
+    settings = settings_for(tmp_path / "data", bootstrap_servers=shared_broker().bootstrap_servers)
+    output = tmp_path / "worker.log"
+    worker = start(settings, output)
+    assert worker.wait(40) == 1
+    assert f"topic {settings.kafka.topic_prefix}jobs does not exist" in output.read_text()
+
+
+def test_a_store_of_another_log_is_refused(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.jsonl", jobs=1, minutes=1)
+    replay([log], tmp_path / "data")
+    settings = settings_for(tmp_path / "data", bootstrap_servers=shared_broker().bootstrap_servers)
+    create_topics(settings.kafka, connect(settings.kafka))
+    output = tmp_path / "worker.log"
+    worker = start(settings, output)
+    assert worker.wait(40) == 1
+    assert "belongs to another meter" in output.read_text()

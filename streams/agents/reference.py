@@ -29,7 +29,9 @@ _PARTITION = 0  # each has one
 _AT_ONCE = 1_000
 _FIRST_FOLD = 50_000
 _WAIT_S = 0.1
-_FIRST_ANSWER_S = 30.0
+_FIRST_ANSWER_S = 10.0
+_FIRST_PAUSE_S = 0.2
+_FIRST_TRIES = 50
 _RAW_BYTES_AT_MOST = 64 * 1024
 
 
@@ -152,8 +154,10 @@ class ReferenceReader:
                 refused.append(self._refusal(message, event))
             elif isinstance(event, PriceEvent):
                 prices.append(event)
+            elif isinstance(event, ControlEvent) and message.value() is None:
+                read.controls.pop(_key(message), None)
             elif isinstance(event, ControlEvent):
-                read.controls[message.key() or b""] = event
+                read.controls[_key(message)] = event
         before = read.book
         read.book = before.with_events(prices)
         standing = {id(event) for event in read.book.events} if read.book is not before else set()
@@ -194,11 +198,21 @@ class ReferenceReader:
 def _begin(consumer: Consumer, name: str) -> TopicPartition:
     """The topic's first offset; asked for, as the client would take half a second to find it by itself."""
     place = TopicPartition(name, _PARTITION)
-    try:
-        low, _ = consumer.get_watermark_offsets(place, timeout=_FIRST_ANSWER_S)
-    except KafkaException as fault:
-        raise TrainfareError(f"topic {name} cannot be read: {fault.args[0].str()}") from fault
+    for left in range(_FIRST_TRIES, 0, -1):
+        try:
+            low, _ = consumer.get_watermark_offsets(place, timeout=_FIRST_ANSWER_S)
+        except KafkaException as fault:
+            # A topic that was just made has no leader yet, or not yet everywhere.
+            if left == 1:
+                raise TrainfareError(f"topic {name} cannot be read: {fault.args[0].str()}") from fault
+            consumer.poll(_FIRST_PAUSE_S)
+        else:
+            break
     return TopicPartition(name, _PARTITION, low)
+
+
+def _key(message: Message) -> bytes:
+    return message.key() or b""
 
 
 def _as_bytes(value: str | bytes | None) -> bytes | None:

@@ -41,14 +41,18 @@ class Lab:
     def produce(self, topic: str, partition: int, values: Iterable[bytes], timestamp_ms: int = 0) -> None:
         """Append records; returns when they are acknowledged."""
         producer = Producer({"bootstrap.servers": self.kafka.bootstrap_servers, "log_level": 0})
-        for value in values:
+        refused: list[object] = []
+        for number, value in enumerate(values):
             producer.produce(
                 full_name(topic, self.kafka.topic_prefix),
                 value=value,
+                key=f"{time.time_ns()}-{number}",  # compacted topics want one
                 partition=partition,
                 timestamp=timestamp_ms,
+                on_delivery=lambda error, _: refused.append(error) if error else None,
             )
         assert producer.flush(10) == 0
+        assert not refused
 
     def meter(
         self,

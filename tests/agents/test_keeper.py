@@ -1,0 +1,192 @@
+"""What the keeper keeps over a rebalance, and what it must throw away; without a broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+from faust.types import TP
+
+from sinks.memory import MemoryStore
+from streams.agents.keeper import Keeper
+from streams.agents.options import KeeperOptions
+from streams.errors import TrainfareError
+from streams.pipeline.batch import LogBatch, LogRecord
+from streams.topics import SHARD_TOPICS
+from tests.agents.fakes import CountingShard, counting_shards
+
+
+class Consumer:
+    """Notes what it is asked."""
+
+    def __init__(self) -> None:
+        self.member = True
+        self.commits: list[Mapping[TP, int]] = []
+        self.refetches: list[tuple[TP, int]] = []
+
+    def is_member(self) -> bool:
+        return self.member
+
+    async def refetch(self, tp: TP, log_offset: int) -> None:
+        self.refetches.append((tp, log_offset))
+
+    async def commit_next(self, next_offsets: Mapping[TP, int], timeout_s: float = 5.0) -> bool:
+        self.commits.append(next_offsets)
+        return True
+
+
+class Bench:
+    """A keeper, its store and its consumer, with a clock that is moved by hand."""
+
+    def __init__(self, store: MemoryStore | None = None) -> None:
+        self.store = store or MemoryStore()
+        self.consumer = Consumer()
+        self.now_ms = 0
+        options = KeeperOptions("t.", lambda: 0, lambda: self.now_ms)
+        self.keeper = Keeper(self.store, counting_shards(), lambda: self.consumer, options)
+
+    async def own(self, numbers: set[int], generation: int) -> None:
+        self.keeper.assigned({TP(f"t.{topic}", n) for topic in SHARD_TOPICS for n in numbers}, generation)
+        await self.keeper.restore_missing()
+
+    async def feed(self, number: int, first: int, last: int) -> None:
+        records = [LogRecord(offset, 0, b"1") for offset in range(first, last)]
+        await self.keeper.take(LogBatch("gpu", number, first, last, records))
+
+    def next(self, number: int) -> int:
+        return self.keeper.held[number].shard.next.get("gpu", 0)
+
+
+def test_a_shard_that_stays_ours_in_the_next_generation_keeps_its_memory() -> None:
+    async def go() -> None:
+        bench = Bench()
+        await bench.own({0, 1}, 4)
+        await bench.feed(0, 0, 5)
+        await bench.own({0}, 5)
+        assert set(bench.keeper.held) == {0}
+        assert bench.next(0) == 5
+
+    asyncio.run(go())
+
+
+def test_after_a_generation_without_us_everything_is_read_from_the_store() -> None:
+    async def go() -> None:
+        bench = Bench()
+        await bench.own({0}, 4)
+        await bench.feed(0, 0, 5)
+        other = Bench(bench.store)  # another worker owns it in generation 5
+        await other.own({0}, 5)
+        await other.feed(0, 0, 9)
+        await other.keeper.tick()
+        await bench.own({0}, 6)
+        assert bench.next(0) == 9
+
+    asyncio.run(go())
+
+
+def test_a_worker_that_the_group_has_given_up_stores_nothing() -> None:
+    async def go() -> None:
+        bench = Bench()
+        await bench.own({0}, 1)
+        await bench.feed(0, 0, 5)
+        bench.consumer.member = False
+        await bench.keeper.tick()
+        assert not await bench.keeper.hand_over()
+        assert bench.store.snapshots.load(0).blobs == []
+        bench.consumer.member = True
+        assert await bench.keeper.hand_over()
+        assert bench.store.snapshots.load(0).blobs
+
+    asyncio.run(go())
+
+
+def test_a_failed_checkpoint_is_stored_later_as_it_was_taken() -> None:
+    async def go() -> None:
+        bench = Bench()
+        await bench.own({0}, 1)
+        await bench.feed(0, 0, 5)
+        bench.store.fail(1)
+        await bench.keeper.tick()
+        assert bench.consumer.commits == []
+        await bench.feed(0, 5, 8)
+        await bench.keeper.tick()
+        assert bench.consumer.commits == [{TP("t.gpu", 0): 5}]
+        await bench.keeper.tick()
+        assert bench.consumer.commits[1] == {TP("t.gpu", 0): 8}
+
+    asyncio.run(go())
+
+
+def test_nothing_new_means_no_checkpoint() -> None:
+    async def go() -> None:
+        bench = Bench()
+        await bench.own({0}, 1)
+        await bench.keeper.tick()
+        assert bench.store.inserts == 0
+
+    asyncio.run(go())
+
+
+def test_a_hole_is_asked_for_once_a_second_and_given_up_in_words() -> None:
+    async def go() -> None:
+        bench = Bench()
+        await bench.own({0}, 1)
+        await bench.feed(0, 10, 12)
+        await bench.feed(0, 12, 14)
+        assert bench.consumer.refetches == [(TP("t.gpu", 0), 0)]
+        bench.now_ms = 1_000
+        await bench.keeper.tick()
+        assert len(bench.consumer.refetches) == 2
+        bench.now_ms = 31_000
+        await bench.keeper.tick()
+        assert isinstance(bench.keeper.fault, TrainfareError)
+        assert "lacks records 0 to 9" in str(bench.keeper.fault)
+
+    asyncio.run(go())
+
+
+def test_a_batch_of_a_shard_that_is_not_ours_is_left_alone() -> None:
+    async def go() -> None:
+        bench = Bench()
+        await bench.own({0}, 1)
+        await bench.feed(3, 0, 5)
+        assert bench.keeper.fault is None
+
+    asyncio.run(go())
+
+
+def test_unfinished_attempts_are_paid_at_their_own_pace() -> None:
+    async def go() -> None:
+        bench = Bench()
+        await bench.own({0}, 1)
+
+        def opened() -> int:
+            shard = bench.keeper.held[0].shard
+            assert isinstance(shard, CountingShard)
+            return shard.opened
+
+        await bench.keeper.tick()
+        assert opened() == 0
+        bench.now_ms = 10_000
+        await bench.keeper.tick()
+        await bench.keeper.tick()
+        assert opened() == 1
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("generation", [2, 7])
+def test_versions_of_a_later_owner_are_above_those_before(generation: int) -> None:
+    async def go() -> None:
+        bench = Bench()
+        await bench.own({0}, 1)
+        await bench.feed(0, 0, 5)
+        await bench.keeper.tick()
+        before = bench.store.snapshots.load(0).version
+        await bench.own({0}, generation)
+        await bench.feed(0, 5, 6)
+        await bench.keeper.tick()
+        assert bench.store.snapshots.load(0).version > before
+
+    asyncio.run(go())

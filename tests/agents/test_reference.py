@@ -1,0 +1,117 @@
+"""Prices and controls: read whole before anything else, then followed; refusals are kept, not lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+
+from confluent_kafka import Producer
+
+from schemas.tables import DEAD_LETTERS, PRICES
+from sinks.memory import MemoryStore
+from streams.agents.reference import News, ReferenceReader
+from streams.pipeline.settings import ShardSettings
+from streams.transport.security import librdkafka_config
+from tests.agents.lab import Lab, folded, run, until
+
+
+def price(sku: str, usd: str, time_ms: int = 1_700_000_000_000) -> bytes:
+    event = {"sku": sku, "component": "gpu", "usd": usd, "per": "gpu_hour", "effective_ms": 0, "source": "s"}
+    return json.dumps({**event, "id": f"{sku}{usd}{time_ms}", "time_ms": time_ms}).encode()
+
+
+def read(lab: Lab, work: Callable[[ReferenceReader, list[News]], Awaitable[None]]) -> list[News]:
+    """Start a reader, do the work, stop it."""
+    news: list[News] = []
+    faults: list[BaseException] = []
+
+    async def go() -> None:
+        reader = ReferenceReader(
+            librdkafka_config(lab.kafka),
+            lab.kafka.topic_prefix,
+            ShardSettings(run_start_ms=2**50).newest_allowed_ms,
+            news.append,
+            faults.append,
+        )
+        await reader.start()
+        try:
+            await work(reader, news)
+        finally:
+            await reader.stop()
+
+    asyncio.run(go())
+    assert not faults
+    return news
+
+
+def test_what_was_there_at_the_start_is_read_before_start_returns(lab: Lab) -> None:
+    lab.produce("prices", 0, [price(f"sku-{number}", "1") for number in range(2_500)])
+
+    async def work(reader: ReferenceReader, news: list[News]) -> None:
+        assert len(news[-1].book) == 2_500
+        assert reader.next["prices"] == 2_500
+
+    read(lab, work)
+
+
+def test_empty_topics_hold_nothing_back(lab: Lab) -> None:
+    async def work(reader: ReferenceReader, news: list[News]) -> None:
+        assert news == []
+
+    read(lab, work)
+
+
+def test_later_prices_are_followed_and_only_those_that_stand_are_revised(lab: Lab) -> None:
+    lab.produce("prices", 0, [price("a", "1", 1_700_000_000_002), price("b", "1")])
+
+    async def work(reader: ReferenceReader, news: list[News]) -> None:
+        lab.produce("prices", 0, [price("a", "9", 1_700_000_000_001), price("b", "2", 1_700_000_000_009)])
+        await until(lambda: reader.next["prices"] == 4)
+
+    news = read(lab, work)
+    assert [(one.first, one.next) for one in news][-1][1] == 4
+    revised = [(event.sku, event.usd_nano) for one in news for event in one.revised]
+    assert ("b", 2 * 10**9) in revised
+    assert ("a", 9 * 10**9) not in revised
+
+
+def test_controls_and_their_deletion_are_followed(lab: Lab) -> None:
+    producer = Producer({"bootstrap.servers": lab.kafka.bootstrap_servers, "log_level": 0})
+    value = {
+        "kind": "owner",
+        "name": "ann",
+        "slack": "#a",
+        "source": "s",
+        "id": "1",
+        "time_ms": 1_700_000_000_000,
+    }
+    producer.produce(f"{lab.kafka.topic_prefix}controls", key=b"owner/ann", value=json.dumps(value).encode())
+    assert producer.flush(10) == 0
+
+    async def work(reader: ReferenceReader, news: list[News]) -> None:
+        assert news[-1].controls[b"owner/ann"].name == "ann"
+        producer.produce(f"{lab.kafka.topic_prefix}controls", key=b"owner/ann", value=None)
+        assert producer.flush(10) == 0
+        await until(lambda: reader.next["controls"] == 2)
+
+    assert read(lab, work)[-1].controls == {}
+
+
+def test_prices_and_refusals_reach_the_store(lab: Lab) -> None:
+    lab.produce("prices", 0, [price("a", "1"), b"no price", price("a", "-1")])
+    lab.produce("gpu", 0, [b"1"])
+    store = MemoryStore()
+    meter = lab.meter(store)
+
+    async def work() -> None:
+        await until(lambda: folded(meter, "gpu", 0) == 1)
+        lab.produce("prices", 0, [price("a", "3", 1_700_000_000_001)])
+        await until(lambda: meter.reader.next.get("prices") == 4)
+
+    run(meter, work)
+    (row,) = store.select(PRICES).to_pylist()
+    assert (row["sku"], str(row["usd"]), row["version"]) == ("a", "3.000000000", 4)
+    letters = [(row["topic"], row["offset"], row["reason"]) for row in store.select(DEAD_LETTERS).to_pylist()]
+    assert letters == [("prices", 1, "malformed_json"), ("prices", 2, "out_of_range")]
+    assert meter.reader.books.balanced

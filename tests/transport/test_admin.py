@@ -1,0 +1,60 @@
+"""What stands against metering a broker's topics, in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from streams.config import KafkaSettings
+from streams.errors import TrainfareError
+from streams.topics import Topic, full_name, partition_count
+from streams.transport import admin
+from streams.transport.admin import TopicState, faults
+
+KAFKA = KafkaSettings(partitions=4, topic_prefix="t.")
+
+
+def right() -> dict[str, TopicState]:
+    good = {"message.timestamp.type": "LogAppendTime"}
+    states = {full_name(topic, "t."): TopicState(partition_count(topic, 4), good) for topic in Topic}
+    return states | {"t.deadletter": TopicState(1, {})}
+
+
+def test_topics_as_they_must_be_have_no_fault() -> None:
+    assert faults(KAFKA, right()) == []
+
+
+@pytest.mark.parametrize("name", ["t.jobs", "t.prices", "t.deadletter"])
+def test_a_missing_topic_is_named(name: str) -> None:
+    states = right()
+    del states[name]
+    assert faults(KAFKA, states) == [f"topic {name} does not exist (run `trainfare topics create`)"]
+
+
+def test_timestamps_of_the_producer_are_refused() -> None:
+    states = right() | {"t.gpu": TopicState(4, {"message.timestamp.type": "CreateTime"})}
+    assert faults(KAFKA, states) == [
+        "topic t.gpu has message.timestamp.type=CreateTime, expected LogAppendTime"
+    ]
+
+
+def test_unequal_partition_counts_of_a_shards_topics_are_refused() -> None:
+    states = right() | {"t.gpu": TopicState(8, {"message.timestamp.type": "LogAppendTime"})}
+    (fault,) = faults(KAFKA, states)
+    assert fault.startswith("these topics must have equal partition counts")
+    assert "t.gpu 8" in fault
+
+
+def test_more_partitions_than_configured_are_refused_because_keyed_events_would_move() -> None:
+    assert faults(KAFKA.model_copy(update={"partitions": 5}), right()) == [
+        "the topics of the shards have 4 partitions, but kafka.partitions is 5"
+    ]
+
+
+def test_prices_in_several_partitions_are_refused() -> None:
+    states = right() | {"t.prices": TopicState(2, {"message.timestamp.type": "LogAppendTime"})}
+    assert faults(KAFKA, states) == ["topic t.prices has 2 partitions, expected 1"]
+
+
+def test_a_broker_that_does_not_answer_is_named_by_its_address() -> None:
+    with pytest.raises(TrainfareError, match=r"no Kafka broker answers at 127\.0\.0\.1:9 within 1 s"):
+        admin.connect(KafkaSettings(bootstrap_servers="127.0.0.1:9"), timeout_s=1)

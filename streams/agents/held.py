@@ -28,6 +28,14 @@ class Hole:
         return self.asked_ms is None or now_ms - self.asked_ms >= every_ms
 
 
+@dataclass(frozen=True)
+class Takeover:
+    """Versions at the restore: of the snapshot that the shard began with, and the first of our own."""
+
+    snapshot: int
+    first: int
+
+
 @dataclass(eq=False)
 class Held:
     """One shard, and what was last done with it."""
@@ -35,6 +43,8 @@ class Held:
     number: int
     shard: Shard
     versions: VersionClock
+    takeover: Takeover
+    sweep_due_ms: int | None = None
     left_over: bool = False  # the last checkpoint could not hold everything
     # Set when another worker may own it: whatever is still on its way to the store then stops short of a snapshot.
     gone: bool = False

@@ -23,6 +23,7 @@ from streams.agents.ports import LogConsumer, ShardFactory
 from streams.agents.recall import Recall
 from streams.agents.reference import News
 from streams.agents.restore import restore
+from streams.agents.sweep import sweep
 from streams.errors import TrainfareError
 from streams.pipeline.batch import LogBatch
 from streams.pipeline.tables import DeadLetter, dead_letter_table
@@ -99,6 +100,7 @@ class Keeper:
                 if restored is None or generation != self._generation:
                     return  # Another rebalance came, and calls again.
                 held = restored.held
+                held.sweep_due_ms = self._options.now_ms() + self._options.sweep_after_ms
                 async with self._one_book:
                     self.held[number] = held
                     await self._price(held)
@@ -212,8 +214,15 @@ class Keeper:
         await self.checkpoint(open_attempts=due)
         try:
             await self._fill_holes()
+            await self._sweep()
         except Exception as fault:  # noqa: BLE001 - as in `take`
             self.fail(fault)
+
+    async def _sweep(self) -> None:
+        for held in list(self.held.values()):
+            if held.sweep_due_ms is not None and self._options.now_ms() >= held.sweep_due_ms:
+                held.sweep_due_ms = None
+                await sweep(self._store, self._recall, held)
 
     async def checkpoint(self, *, open_attempts: bool) -> bool:
         """One checkpoint of all shards that need it; False if it is not stored (yet)."""
@@ -254,11 +263,21 @@ class Keeper:
             await asyncio.sleep(1)
 
     def _due(self, open_attempts: bool) -> Iterator[Taken]:
+        """Checkpoints of the shards whose turn it is, as many as one flight may weigh; the others are next."""
+        as_of_ms, weight_bytes = self._options.as_of_ms(), 0
         for held in list(self.held.values()):
-            if self.held.get(held.number) is held:
-                taken = held.checkpoint(self._options.as_of_ms(), open_attempts=open_attempts)
-                if taken is not None:
-                    yield taken
+            if self.held.get(held.number) is not held:
+                continue
+            if open_attempts:
+                held.owe_open(as_of_ms)
+            if weight_bytes > self._options.flight_max_bytes:
+                held.left_over = held.owes(as_of_ms)
+                continue
+            taken = held.checkpoint(as_of_ms)
+            if taken is not None:
+                weight_bytes += taken.size_bytes
+                self.held[held.number] = self.held.pop(held.number)  # last in the next flight
+                yield taken
 
     @property
     def backlog_bytes(self) -> int:

@@ -24,5 +24,7 @@ class KeeperOptions:
     hole_patience_ms: int = 30_000
     # How long a rebalance or a stop waits for the last checkpoint; without it the next owner replays.
     handover_timeout_ms: int = 8_000
+    # An insert of a shard's earlier owner may land so long after the takeover; then it is looked for again.
+    sweep_after_ms: int = 90_000
     # Bases of a shard's snapshots that are kept, each with its increments.
     bases_kept: int = 2

@@ -11,7 +11,7 @@ from typing import Final
 
 from schemas.tables import JOB_MINUTES, NODE_MINUTES
 from sinks.port import Store
-from streams.agents.held import Held
+from streams.agents.held import Held, Takeover
 from streams.agents.ports import Shard, ShardFactory
 from streams.agents.versions import VersionClock
 from streams.pricing.book import PriceBook
@@ -32,11 +32,12 @@ def restore(store: Store, factory: ShardFactory, number: int, generation: int, b
     """Load, read back, and adopt what a price that came meanwhile touches."""
     chain = store.snapshots.load(number)
     versions = VersionClock(store.readback.max_version(number), generation)
+    takeover = Takeover(chain.version, versions.next())
     shard = factory(number, book, chain.blobs)
     put_right = _put_right(store, shard, number, chain.version, versions)
     if shard.prices_changed_from_ms is not None:
         shard.adopt(repriced(store, shard, number, shard.prices_changed_from_ms))
-    return Restored(Held(number, shard, versions), put_right)
+    return Restored(Held(number, shard, versions, takeover), put_right)
 
 
 def _put_right(store: Store, shard: Shard, number: int, snapshot_version: int, versions: VersionClock) -> int:

@@ -66,18 +66,32 @@ class Held:
             self.holes[batch.topic] = Hole(offset, batch.start, now_ms)
         return False
 
-    def checkpoint(self, as_of_ms: int, *, open_attempts: bool) -> Taken | None:
+    def owe_open(self, as_of_ms: int) -> None:
+        """Unfinished attempts are to be paid up to this instant, in as many checkpoints as it takes."""
+        if self.open_as_of_ms is None:
+            self.open_as_of_ms = as_of_ms
+
+    def owes(self, as_of_ms: int) -> bool:
+        """Whether there is anything to store."""
+        instant_ms, open_attempts = self._clock(as_of_ms)
+        return self.left_over or self.shard.unsaved(instant_ms, open_attempts=open_attempts)
+
+    def checkpoint(self, as_of_ms: int) -> Taken | None:
         """What is to be stored now, if anything."""
-        if self.open_as_of_ms is not None:
-            as_of_ms, open_attempts = self.open_as_of_ms, True
-        if self.repricing or not (
-            self.left_over or self.shard.unsaved(as_of_ms, open_attempts=open_attempts)
-        ):
+        if self.repricing:
             return None
-        point = self.shard.checkpoint(as_of_ms, self.versions.next(), open_attempts=open_attempts)
+        if not self.owes(as_of_ms):
+            self.open_as_of_ms = None
+            return None
+        instant_ms, open_attempts = self._clock(as_of_ms)
+        point = self.shard.checkpoint(instant_ms, self.versions.next(), open_attempts=open_attempts)
         self.left_over, self.fed_bytes = point.more, 0
-        self.open_as_of_ms = as_of_ms if point.more and open_attempts else None
+        self.open_as_of_ms = instant_ms if point.more and open_attempts else None
         return Taken(self, point)
+
+    def _clock(self, as_of_ms: int) -> tuple[int, bool]:
+        """Up to when unfinished attempts are paid, and whether they are paid at all."""
+        return (as_of_ms, False) if self.open_as_of_ms is None else (self.open_as_of_ms, True)
 
 
 @dataclass(frozen=True)

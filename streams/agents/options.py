@@ -19,6 +19,8 @@ class KeeperOptions:
     checkpoint_interval_ms: int = 1_000
     # Unfinished attempts are paid up to now this often; None: only by a checkpoint that asks for it.
     open_attempts_interval_ms: int | None = 10_000
+    # Rows that are on their way to the store at once; they are held in memory two or three times over.
+    flight_max_bytes: int = 64 * 2**20
     backlog_max_bytes: int = 256 * 2**20
     # A hole in the log that stays so long is none of ours: records are gone.
     hole_patience_ms: int = 30_000

@@ -14,7 +14,7 @@ import msgspec
 import typer
 
 from streams.cli.files import must_exist, numbered_lines
-from streams.cli.keys import key_of
+from streams.keys import key_of
 from streams.cli.options import settings_for
 from streams.cli.progress import progress
 from streams.errors import WrongUseError

@@ -11,10 +11,10 @@ from typing import Final
 import msgspec
 
 from schemas.decode import decode
-from schemas.events import ControlEvent, Event, GpuEvent, JobEvent, NodeEvent, PriceEvent, TrafficEvent
 from schemas.invalid import Invalid
 from schemas.reasons import Reason
 from streams.embedded.files import Line
+from streams.keys import key_of
 from streams.pipeline.tables import DeadLetter
 from streams.topics import RECORD_MAX_BYTES, SHARD_TOPICS, Topic
 from streams.transport.partitions import partition_of
@@ -77,8 +77,8 @@ class LineReader:
         event = decode(topic, value, headers, self.newest_allowed_ms)
         if not isinstance(event, Invalid):
             self.newest_ms = max(self.newest_ms, event.time_ms)
-        key = _key(event)
-        partition = partition_of(key, self.partitions) if topic in _SHARD_TOPICS and key else 0
+        key = b"" if value is None else key_of(Topic(topic), value)
+        partition = partition_of(key, self.partitions) if topic in _SHARD_TOPICS else 0
         # Cut, an event that is too large is refused all the same, and passes through the broker.
         sent = None if value is None else value[: RECORD_MAX_BYTES + 1]
         return Sendable(topic, partition, sent, [*headers], self.newest_ms, key)
@@ -86,18 +86,3 @@ class LineReader:
     def _refused(self, line: Line, reason: Reason, detail: str) -> DeadLetter:
         raw = line.data.rstrip(b"\r\n")[:_RAW_BYTES_AT_MOST]
         return DeadLetter(LINES_TOPIC, line.file, line.number, str(reason), detail, raw, self.newest_ms)
-
-
-def _key(event: Event | Invalid) -> bytes:
-    """What decides the partition; a record that is refused has no job, so any partition may refuse it."""
-    if isinstance(event, JobEvent | TrafficEvent):
-        return event.job_id.encode()
-    if isinstance(event, GpuEvent):
-        return (event.job_id or event.node).encode()
-    if isinstance(event, NodeEvent):
-        return event.node.encode()
-    if isinstance(event, PriceEvent):
-        return f"{event.sku}@{event.effective_ms}".encode()
-    if isinstance(event, ControlEvent):
-        return f"{event.kind}/{event.name}".encode()
-    return b""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from streams.cli.keys import key_of
+from streams.keys import key_of
 from streams.cli.price_files import price_records
 from streams.cli.publish import outgoing
 from streams.errors import WrongUseError

@@ -211,7 +211,9 @@ class Keeper:
         """Store what was metered since the last tick, or try again what could not be stored."""
         every_ms = self._options.open_attempts_interval_ms
         due = every_ms is not None and self._options.now_ms() - self._open_paid_ms >= every_ms
-        await self.checkpoint(open_attempts=due)
+        stored = await self.checkpoint(open_attempts=due)
+        while stored and any(held.left_over for held in self.held.values()):
+            stored = await self.checkpoint(open_attempts=False)
         try:
             await self._fill_holes()
             await self._sweep()

@@ -31,7 +31,8 @@ from streams.transport.security import librdkafka_config
 
 logger = logging.getLogger(__name__)
 
-_STOP_TIMEOUT_S = 30.0
+# Longer than a hand-over takes, shorter than an orchestrator waits; a broker that is away would hold it up for ever.
+_STOP_TIMEOUT_S = 15.0
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ It must not run before a restore, nor take rows of the present owner for foreign
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from functools import partial
 
@@ -40,7 +39,8 @@ async def sweep(store: Store, recall: Recall, held: Held) -> int:
             return count
         version = held.versions.next()
         rows = held.shard.read_back(table, late, version)
-        await asyncio.to_thread(store.insert, table, rows, f"sweep:{table}:{held.number}.{version}")
+        put = partial(store.insert, table, rows, f"sweep:{table}:{held.number}.{version}")
+        await recall.patiently(put, lambda: not held.gone)
         count += rows.num_rows
     if count:
         logger.warning(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
@@ -127,7 +127,11 @@ def create_topics(kafka: KafkaSettings, client: AdminClient) -> list[str]:
             try:
                 answer.result()
             except KafkaException as error:
-                raise TrainfareError(f"topic {name} could not be created: {error.args[0].str()}") from None
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise TrainfareError(
+                        f"topic {name} could not be created: {error.args[0].str()}"
+                    ) from None
+                missing.remove(name)  # made a moment ago by somebody else; it is checked below
     _wait_until_known(client, wanted)
     check_topics(kafka, client)
     return missing

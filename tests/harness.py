@@ -7,9 +7,10 @@ dict with ReplacingMergeTree's rule.  It computes nothing itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from itertools import count
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from itertools import count, pairwise
 
 import pyarrow as pa
 
@@ -32,6 +33,7 @@ from streams.pipeline.settings import FUTURE_MS, ShardSettings
 from streams.pipeline.shard import Shard
 from streams.pipeline.step import step
 from streams.pricing.book import PriceBook
+from tests.harness_store import DictStore, Row, Snapshot
 from tests.oracle.model import (
     AttemptRow,
     Counts,
@@ -46,45 +48,6 @@ from tests.oracle.model import (
 )
 
 FAR_FUTURE_MS = 4_102_444_800_000
-KEYS = {
-    JOB_MINUTES: (
-        "minute", "job_id", "attempt", "node", "component", "phase", "sku", "price_effective", "unit",
-    ),
-    JOB_USAGE_MINUTES: ("minute", "job_id", "attempt", "node"),
-    JOBS: ("job_id",),
-    ATTEMPTS: ("job_id", "attempt"),
-    NODE_MINUTES: ("minute", "node", "sku", "price_effective", "unit"),
-    DEAD_LETTERS: ("topic", "partition", "offset"),
-    ARCHIVE: ("shard", "job_id", "version"),
-}  # fmt: skip
-
-
-class Snapshot(NamedTuple):
-    """One stored snapshot; parent 0 is a base."""
-
-    version: int
-    parent: int
-    blob: bytes
-
-
-class DictStore:
-    """Tables by key; the greatest version stands."""
-
-    def __init__(self) -> None:
-        self.tables: dict[str, dict[tuple[object, ...], dict[str, object]]] = {name: {} for name in KEYS}
-
-    def insert(self, name: str, rows: pa.Table) -> None:
-        """Keep the rows whose version is above the standing one's."""
-        table = self.tables[name]
-        for row in rows.to_pylist():
-            key = tuple(row[column] for column in KEYS[name])
-            standing = table.get(key)
-            if standing is None or row["version"] > standing["version"]:
-                table[key] = row
-
-    def fetch(self, shard: int, wanted: Mapping[str, int]) -> dict[str, bytes]:
-        """Archived states."""
-        return {j: self.tables[ARCHIVE][shard, j, v]["blob"] for j, v in wanted.items()}  # type: ignore[misc]
 
 
 class Meter:
@@ -289,7 +252,7 @@ def meter(
         {0, *(cut for cut in (*cuts, *restarts, *crashes, *open_at) if 0 < cut < len(lines)), len(lines)}
     )
     numbered = list(enumerate(lines))
-    for begin, end in zip(edges, edges[1:], strict=False):
+    for begin, end in pairwise(edges):
         machine.feed(numbered[begin:end])
         if end in open_at:
             machine.checkpoint(machine.newest_ms)
@@ -301,21 +264,21 @@ def meter(
     return machine.tables()
 
 
-def _counts(shards: object, others: Books) -> Counts:
+def _counts(shards: Iterable[Shard], others: Books) -> Counts:
     total = others
-    for shard in shards:  # type: ignore[attr-defined]
+    for shard in shards:
         total = total.plus(shard.books)
     assert total.balanced, total
     return Counts(total.applied, total.duplicate, total.too_late, total.dead_lettered)
 
 
-def _minute(row: dict[str, object]) -> int:
-    return int(row["minute"].timestamp()) // 60  # type: ignore[attr-defined]
+def _minute(row: Row) -> int:
+    return int(row["minute"].timestamp()) // 60
 
 
-def _ms(instant: object) -> int:
-    return round(instant.timestamp() * 1000)  # type: ignore[attr-defined]
+def _ms(instant: datetime) -> int:
+    return round(instant.timestamp() * 1000)
 
 
-def _nano(usd: object) -> int:
-    return int(usd.scaleb(9))  # type: ignore[attr-defined]
+def _nano(usd: Decimal) -> int:
+    return int(usd.scaleb(9))

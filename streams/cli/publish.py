@@ -14,10 +14,10 @@ import msgspec
 import typer
 
 from streams.cli.files import must_exist, numbered_lines
-from streams.keys import key_of
 from streams.cli.options import settings_for
 from streams.cli.progress import progress
 from streams.errors import WrongUseError
+from streams.keys import key_of
 from streams.topics import RECORD_MAX_BYTES, Topic, short_name
 
 

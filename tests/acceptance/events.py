@@ -25,10 +25,10 @@ class _Log:
         self.rng = random.Random(seed)
         self.lines: list[tuple[int, Json | str]] = []
 
-    def add(self, topic: str, time_ms: int, *, at_ms: int | None = None, **value: Any) -> None:
-        """One event; it stands in the log at `at_ms` (default: its own time)."""
+    def add(self, topic: str, time_ms: int, at: int | None = None, /, **value: Any) -> None:
+        """One event; it stands in the log `at` an instant (default: its own time)."""
         event = {"source": "fleet", "id": f"e{len(self.lines)}", "time_ms": time_ms, **value}
-        self.lines.append((time_ms if at_ms is None else at_ms, {"topic": topic, "value": event}))
+        self.lines.append((time_ms if at is None else at, {"topic": topic, "value": event}))
 
 
 def write_fleet(path: Path, seed: int = 7) -> Path:
@@ -58,7 +58,7 @@ def _prices(log: _Log) -> None:
         log.add(
             "prices",
             BEGIN_MS,
-            at_ms=0,
+            0,
             sku=sku,
             component=component,
             usd=usd,
@@ -69,7 +69,7 @@ def _prices(log: _Log) -> None:
     middle_ms = BEGIN_MS + MINUTES * MINUTE_MS // 2
     # A price that comes long after the usage it prices, effective inside a minute.
     log.add(
-        "prices", middle_ms, at_ms=BEGIN_MS + 2 * MINUTES * MINUTE_MS, sku="h100", component="gpu", usd="5.5",
+        "prices", middle_ms, BEGIN_MS + 2 * MINUTES * MINUTE_MS, sku="h100", component="gpu", usd="5.5",
         per="gpu_hour", effective_ms=middle_ms - 12_345, gpu_type="H100",
     )  # fmt: skip
 
@@ -102,7 +102,7 @@ def _job(log: _Log, number: int) -> None:
             log.add(
                 "jobs",
                 end_ms,
-                at_ms=end_ms + rng.randrange(MINUTE_MS),
+                end_ms + rng.randrange(MINUTE_MS),
                 job_id=job_id,
                 attempt=attempt,
                 type=kind,
@@ -117,7 +117,7 @@ def _job(log: _Log, number: int) -> None:
         }
         late_ms = rng.choice((0, 0, 0, 5_000, 200_000))
         ratios = [round(rng.random(), 4) for _ in range(gpus)]
-        log.add("gpu", time_ms, at_ms=time_ms + late_ms, util_ratio=ratios, **sample)
+        log.add("gpu", time_ms, time_ms + late_ms, util_ratio=ratios, **sample)
         if rng.random() < 0.2:  # another exporter saw the same
             log.add("gpu", time_ms + 700, source="other", util_ratio=ratios[::-1], **sample)
     for time_ms in range(begin_ms, end_ms, 47_000):

@@ -103,7 +103,7 @@ def chunks(items: list[str], size: int) -> Iterable[list[str]]:
 
 
 def newest_ms(log: Path) -> int:
-    return max(line.value["time_ms"] for line in lines_of(log) if isinstance(line.value, dict))
+    return max(int(line.value["time_ms"]) for line in lines_of(log) if isinstance(line.value, dict))
 
 
 def check(

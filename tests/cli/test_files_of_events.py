@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from streams.keys import key_of
 from streams.cli.price_files import price_records
 from streams.cli.publish import outgoing
 from streams.errors import WrongUseError
+from streams.keys import key_of
 from streams.topics import Topic
 
 NOW_MS = 1_800_000_000_000

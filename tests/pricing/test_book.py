@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from schemas.events import Component, PriceEvent
@@ -11,10 +13,21 @@ from streams.pricing.context import traffic_context, usage_context
 from streams.pricing.kinds import Kind, kind_of_price
 
 
-def price(sku: str, usd: str = "1", effective_ms: int = 0, **named: object) -> PriceEvent:
+def price(sku: str, usd: str = "1", effective_ms: int = 0, **named: Any) -> PriceEvent:
     """A gpu_hour price unless told otherwise; other keywords are match fields."""
-    values = {"component": "gpu", "per": "gpu_hour", "gpus": 1, "time_ms": 0, "source": "s", "id": sku} | named
-    match = {k: str(v) for k, v in values.items() if k not in ("component", "per", "gpus", "time_ms", "source", "id")}
+    values = {
+        "component": "gpu",
+        "per": "gpu_hour",
+        "gpus": 1,
+        "time_ms": 0,
+        "source": "s",
+        "id": sku,
+    } | named
+    match = {
+        k: str(v)
+        for k, v in values.items()
+        if k not in ("component", "per", "gpus", "time_ms", "source", "id")
+    }
     return PriceEvent(
         source=str(values["source"]),
         id=str(values["id"]),
@@ -29,7 +42,7 @@ def price(sku: str, usd: str = "1", effective_ms: int = 0, **named: object) -> P
     )
 
 
-def sku_at(events: list[PriceEvent], at_ms: int = 10, team: str | None = None, **fields: str) -> str | None:
+def sku_at(events: list[PriceEvent], at_ms: int = 10, team: str | None = None, **fields: Any) -> str | None:
     """The winning gpu SKU at an instant."""
     names = ("cloud", "region", "zone", "cluster", "account", "instance_type", "gpu_type", "purchase")
     context = usage_context(tuple(fields.get(name) for name in names), team, None)

@@ -26,12 +26,16 @@ def phases(line: Timeline) -> list[tuple[int, int, str]]:
 
 
 def test_queued_is_free_allocated_starts_started_runs() -> None:
-    line = lines_of(event("queued", 0), event("allocated", 10), event("started", 20), event("completed", 30))[1]
+    line = lines_of(event("queued", 0), event("allocated", 10), event("started", 20), event("completed", 30))[
+        1
+    ]
     assert phases(line) == [(10, 20, "starting"), (20, 30, "running")]
     assert (line.state, line.started_ms, line.ended_ms) == ("completed", 10, 30)
 
 
-@pytest.mark.parametrize(("holds", "paid"), [(False, [(0, 10, "running")]), (True, [(0, 10, "running"), (10, 30, "suspended")])])
+@pytest.mark.parametrize(
+    ("holds", "paid"), [(False, [(0, 10, "running")]), (True, [(0, 10, "running"), (10, 30, "suspended")])]
+)
 def test_suspended_releases_unless_it_holds(holds: bool, paid: list[tuple[int, int, str]]) -> None:
     line = lines_of(event("started", 0), event("suspended", 10, holds_gpus=holds), event("completed", 30))[1]
     assert phases(line) == paid
@@ -82,7 +86,10 @@ def test_attempt_without_end_is_superseded_by_the_first_start_of_any_later_attem
 
 def test_attempts_that_overlap_by_their_own_events_are_both_paid_but_counted_once_on_the_clock() -> None:
     found = lines_of(
-        event("started", 0), event("failed", 100), event("started", 50, attempt=2), event("completed", 150, attempt=2)
+        event("started", 0),
+        event("failed", 100),
+        event("started", 50, attempt=2),
+        event("completed", 150, attempt=2),
     )
     assert phases(found[1]) == [(0, 100, "running")]
     assert phases(found[2]) == [(50, 150, "running")]
@@ -97,7 +104,9 @@ def test_later_attempt_begins_with_the_last_values_those_after_the_end_not() -> 
         event("started", 30, attempt=2),
     )
     assert found[2].segments == (
-        Segment(30, OPEN_MS, "running", Values(2000, fields=(None, "eu", None, None, None, None, None, None))),
+        Segment(
+            30, OPEN_MS, "running", Values(2000, fields=(None, "eu", None, None, None, None, None, None))
+        ),
     )
 
 
@@ -128,7 +137,9 @@ def test_attempt_is_paid_for_400_days_at_most() -> None:
 
 
 def test_heartbeat_does_not_cut_a_segment() -> None:
-    line = lines_of(event("started", 0), event("heartbeat", 10), event("checkpointed", 20), event("completed", 30))[1]
+    line = lines_of(
+        event("started", 0), event("heartbeat", 10), event("checkpointed", 20), event("completed", 30)
+    )[1]
     assert phases(line) == [(0, 30, "running")]
 
 

@@ -75,8 +75,8 @@ def test_field_that_usage_does_not_name_is_no_match() -> None:
 )
 def test_ties_by_presence_of_fields_in_the_contract_order(first: str, second: str) -> None:
     # The loser's sku is the smaller one, so that only the tie order can decide.
-    events = [price("b", **{first: "x"}), price("a", **{second: "x"})]
-    assert sku_at(events, **{first: "x", second: "x"}) == "b"
+    events = [price("b", "1", 0, **{first: "x"}), price("a", "1", 0, **{second: "x"})]
+    assert sku_at(events, 10, None, **{first: "x", second: "x"}) == "b"
 
 
 def test_last_tie_by_smallest_sku() -> None:

@@ -243,6 +243,22 @@ def test_lost_work_is_from_the_last_checkpoint_to_the_end() -> None:
     }
 
 
+def test_the_clock_does_not_end_a_start_up_in_which_traffic_is_lost() -> None:
+    lines = [
+        PRICE,
+        job("j", "failed", T0, gpu_count=1),
+        job("j", "allocated", T0 + 1 * S, attempt=2),  # goes on
+        network("j", T0 + 9 * S, 0, bytes=5, attempt=2),
+    ]
+    tables = compute(
+        lines, as_of_ms=T0 + 4 * S
+    )  # GPU-time is cut at 4 s; the amounts of that start-up are not
+    assert {k.component: (r.quantity, r.lost_quantity) for k, r in tables.ledger.items()} == {
+        "gpu": (3_000_000, 3_000_000),
+        "network": (5, 5),
+    }
+
+
 def test_spot_with_a_retry_against_on_demand() -> None:
     # On demand 10 $/h x 2 h = 20 $. Spot 3 $/h: 1 h, checkpoint at 0:45, reclaimed at 1:00, again 1:15 (6 min of
     # it starting): (1 + 1.25) x 3 = 6.75 $, of which lost 0.25 h + 0.1 h = 0.35 h x 3 = 1.05 $.

@@ -193,6 +193,19 @@ def test_a_node_is_paid_from_its_first_event_to_terminated_and_again() -> None:
     assert row == (8000 * 10 * S + 4000 * 10 * S + 4000 * 10 * S, 160_000_000)
 
 
+def test_the_clock_cuts_the_present_service_of_a_node_and_none_that_ended() -> None:
+    lines = [
+        PRICE,
+        node("n", "provisioned", T0, gpu_count=1),
+        node("n", "terminated", T0 + 10 * S),
+        node("n", "provisioned", T0 + 20 * S),
+        node("n", "ready", T0 + 25 * S, gpu_count=2),
+    ]
+    # Ended: 10 s x 1. Present: 5 s x 1 and 5 s x 2 by 30 s; 2 s by 22 s; nothing of it by 5 s.
+    sums = [sum(r.quantity for r in compute(lines, as_of_ms=T0 + s * S).nodes.values()) for s in (30, 22, 5)]
+    assert sums == [25_000_000, 12_000_000, 10_000_000]
+
+
 def test_a_node_without_a_price_has_a_row_of_cost_zero() -> None:
     lines = [
         price("p", "1", team="red"),

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from tests.oracle.model import ENDS, JOB_TYPES, Json
+from tests.oracle.intake import attempt_of
+from tests.oracle.model import ENDS, JOB_TYPES, STARTS, Json
 from tests.strategies.values import (
     PROJECTS,
     TEAMS,
     Ids,
+    Times,
     counts,
     gpu_values,
-    instants,
     maybe,
     some_fields,
 )
@@ -50,14 +51,14 @@ def stories(draw: st.DrawFn) -> list[str]:
 
 
 @st.composite
-def attempt_events(draw: st.DrawFn, job_id: str, attempt: int, base_ms: int, ids: Ids) -> list[Json]:
+def attempt_events(draw: st.DrawFn, job_id: str, attempt: int, times: Times, ids: Ids) -> list[Json]:
     """The events of one attempt: two in three a story in time order, else any types at any times."""
     if draw(st.integers(0, 2)):
         types = draw(stories())
-        times_ms = sorted(draw(st.lists(instants(base_ms), min_size=len(types), max_size=len(types))))
+        times_ms = sorted(draw(st.lists(times, min_size=len(types), max_size=len(types))))
     else:
         types = draw(st.lists(st.sampled_from(JOB_TYPES), max_size=6))
-        times_ms = draw(st.lists(instants(base_ms), min_size=len(types), max_size=len(types)))
+        times_ms = draw(st.lists(times, min_size=len(types), max_size=len(types)))
     events: list[Json] = []
     for index, (kind, time_ms) in enumerate(zip(types, times_ms, strict=True)):
         event: Json = {"job_id": job_id, "type": kind, "time_ms": time_ms} | ids.next()
@@ -70,13 +71,26 @@ def attempt_events(draw: st.DrawFn, job_id: str, attempt: int, base_ms: int, ids
         if kind in ENDS:
             event |= draw(maybe(st.sampled_from([{"reason": reason} for reason in REASONS])))
         events.append(event)
+        if (
+            kind in ENDS and draw(st.integers(0, 2)) == 0
+        ):  # two ends at one instant: the order of types decides
+            events.append(event | {"type": draw(st.sampled_from(ENDS))} | ids.next())
     return events
 
 
 @st.composite
 def job_events(
-    draw: st.DrawFn, job_id: str, base_ms: int, ids: Ids, *, first_attempt: int = 1, most_attempts: int = 3
+    draw: st.DrawFn, job_id: str, times: Times, ids: Ids, *, first_attempt: int = 1, most_attempts: int = 3
 ) -> list[Json]:
     """The events of some attempts of one job; an attempt may have none, or be left out."""
     numbers = range(first_attempt, first_attempt + draw(st.integers(1, most_attempts)))
-    return [event for n in numbers for event in draw(attempt_events(job_id, n, base_ms, ids))]
+    events: list[Json] = [event for n in numbers for event in draw(attempt_events(job_id, n, times, ids))]
+    # At the very instant at which a later attempt starts, an earlier one still says what it held.
+    starts_ms = [e["time_ms"] for e in events if e["type"] in STARTS and attempt_of(e) > first_attempt]
+    wanted = draw(st.booleans())
+    if starts_ms and wanted:
+        events = [e for e in events if attempt_of(e) != first_attempt or e["type"] not in ENDS]
+        last_word = {"job_id": job_id, "attempt": first_attempt, "time_ms": draw(st.sampled_from(starts_ms))}
+        kind = draw(st.sampled_from(("scaled", "heartbeat", "queued", "suspended")))
+        events.append(last_word | {"type": kind} | draw(gpu_values()) | draw(some_fields()) | ids.next())
+    return events

@@ -24,7 +24,7 @@ from tests.strategies.usage import (
     samples,
     storage_events,
 )
-from tests.strategies.values import BASE_MS, SPAN_MS, Ids, instants, line
+from tests.strategies.values import BASE_MS, SPAN_MS, Ids, instants, line, times_around
 
 AMOUNTS = ("network", "storage")
 DEDUPE_MS = HOUR_MS  # an amount's id is remembered for an hour of log time at least
@@ -61,13 +61,14 @@ def fleets(
 ) -> list[Line]:
     """The lines of some jobs, in no particular order. `closed`: every attempt and node has an end."""
     ids = Ids(f"{base_ms // DAY_MS}-")
+    times = draw(times_around(base_ms))
     intervals_ms = ORDINARY_INTERVALS_MS + (LONG_INTERVALS_MS if long_samples else ())
     lines = draw(price_lines(base_ms, Ids(f"p{base_ms // DAY_MS}-")))
     for number in range(draw(st.integers(1, most_jobs))):
         job_id = f"j{number}"
         attempts = (first_attempt, first_attempt + 1)
         # One job in four is known by its samples and traffic alone.
-        events = draw(job_events(job_id, base_ms, ids, first_attempt=first_attempt)) if (
+        events = draw(job_events(job_id, times, ids, first_attempt=first_attempt)) if (
             lifecycle and draw(st.integers(0, 3))
         ) else []  # fmt: skip
         if closed:
@@ -79,13 +80,13 @@ def fleets(
         lines += [line("jobs", e) for e in events]
         if sampled:
             lines += [
-                line("gpu", e) for e in draw(samples(job_id, attempts, base_ms, intervals_ms, most_samples))
+                line("gpu", e) for e in draw(samples(job_id, attempts, times, intervals_ms, most_samples))
             ]
         if traffic:
-            lines += [line("network", e) for e in draw(network_events(job_id, attempts, base_ms, ids))]
-            lines += [line("storage", e) for e in draw(storage_events(job_id, attempts, base_ms, ids))]
+            lines += [line("network", e) for e in draw(network_events(job_id, attempts, times, ids))]
+            lines += [line("storage", e) for e in draw(storage_events(job_id, attempts, times, ids))]
     if nodes:
-        events = draw(node_events(base_ms, ids))
+        events = draw(node_events(times, ids))
         if closed:
             ends = {"type": "terminated", "time_ms": base_ms + SPAN_MS}
             events += [{"node": n} | ends | ids.next() for n in sorted({e["node"] for e in events})]
@@ -97,7 +98,7 @@ def fleets(
 def months_apart(draw: st.DrawFn) -> list[Line]:
     """A fleet that ended, and weeks later news of it: retries, owners, prices, and another fleet."""
     later_ms = BASE_MS + draw(st.sampled_from((2, 40, 399, 401))) * DAY_MS
-    news = draw(attempt_events("j0", 1, later_ms, Ids("late-")))
+    news = draw(attempt_events("j0", 1, instants(later_ms), Ids("late-")))
     return [
         *draw(fleets(closed=True, most_jobs=2)),
         *(line("jobs", event) for event in news),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from tests.oracle.model import Json, Line
-from tests.strategies.values import BASE_MS, FIELD_VALUES, PROJECTS, TEAMS, Ids, instants, line
+from tests.strategies.values import BASE_MS, FIELD_VALUES, PROJECTS, TEAMS, Ids, instants, line, usually_first
 
 # Which `per` a component's prices may have; "instance_hour+" is the one with `gpus`.
 KINDS = (
@@ -19,6 +19,15 @@ KINDS = (
     ("overhead", "gpu_hour"), ("overhead", "instance_hour+"), ("overhead", "job_hour"),
     ("network", "gib"), ("network", "gb"),
     ("storage", "gib"), ("storage", "gb"), ("storage", "thousand_requests"), ("storage", "gib_month"),
+)  # fmt: skip
+# Narrower prices beside those for everybody: they tie in their number of match fields.
+RIVALS: tuple[tuple[tuple[str, str], dict[str, str]], ...] = (
+    (("gpu", "gpu_hour"), {"zone": "z1"}), (("gpu", "gpu_hour"), {"gpu_type": "H100"}),
+    (("gpu", "gpu_hour"), {"gpu_type": "A100"}), (("gpu", "instance_hour+"), {"region": "eu"}),
+    (("gpu", "gpu_hour"), {"project": "llm"}), (("gpu", "gpu_hour"), {"team": "red"}),
+    (("license", "gpu_hour"), {"purchase": "spot"}), (("license", "gpu_hour"), {"cloud": "aws"}),
+    (("network", "gib"), {"direction": "egress"}), (("network", "gb"), {"path": "unclassified"}),
+    (("storage", "gib"), {"op": "read"}), (("storage", "thousand_requests"), {"storage_class": "standard"}),
 )  # fmt: skip
 # GPU prices are drawn as often as all others together: everything else follows GPU-time.
 kinds = st.one_of(st.sampled_from(KINDS[:2]), st.sampled_from(KINDS))
@@ -48,8 +57,9 @@ def matches(draw: st.DrawFn, component: str) -> dict[str, str | None]:
     """Match fields of one revision: often none, seldom one that can never match."""
     usual = MATCH_BY_COMPONENT.get(component, (*FIELD_VALUES, "team", "project"))
     names = usual if draw(st.integers(0, 9)) else tuple(MATCH_VALUES)
-    chosen = draw(st.lists(st.sampled_from(names), max_size=2, unique=True))
-    match: dict[str, str | None] = {name: draw(st.sampled_from(MATCH_VALUES[name])) for name in chosen}
+    # One field mostly, so that SKUs tie in their number.
+    chosen = draw(st.lists(st.sampled_from(names), max_size=draw(st.sampled_from((0, 1, 1, 2))), unique=True))
+    match: dict[str, str | None] = {name: draw(usually_first(MATCH_VALUES[name])) for name in chosen}
     if draw(st.integers(0, 15)) == 0:
         match.setdefault("cluster", None)  # null means any
     return match
@@ -63,13 +73,15 @@ def price_events(
     ids = ids or Ids("p")
     effective = st.one_of(st.just(0), st.just(base_ms), instants(base_ms), st.just(base_ms + 10**10))
     # One book in three prices every kind there is for whomever nothing narrower matches.
-    wide = KINDS if draw(st.integers(0, 2)) == 0 else ()
+    wide: list[tuple[tuple[str, str], dict[str, str]]] = []
+    if draw(st.integers(0, 2)) == 0:
+        wide = [(kind, {}) for kind in KINDS] + list(RIVALS)
     narrow = [None] * draw(st.integers(0, most))
     events: list[Json] = []
-    for number, wide_kind in enumerate([*narrow, *wide]):
-        kind = wide_kind or draw(kinds)
-        match = {} if wide_kind else draw(matches(kind[0]))
-        for revision_number in range(1 if wide_kind else draw(st.integers(1, 3))):
+    for number, fixed in enumerate([*narrow, *wide]):
+        kind = fixed[0] if fixed else draw(kinds)
+        match: dict[str, str | None] = {**fixed[1]} if fixed else draw(matches(kind[0]))
+        for revision_number in range(1 if fixed else draw(st.integers(1, 3))):
             if revision_number and draw(st.integers(0, 3)) == 0:  # a revision may be of another kind
                 kind = draw(kinds)
             if revision_number and draw(st.integers(0, 3)) == 0:
@@ -81,7 +93,7 @@ def price_events(
                 "usd": draw(usd_texts),
                 "per": per.rstrip("+"),
                 "effective_ms": 0 if revision_number == 0 and draw(st.booleans()) else draw(effective),
-                "time_ms": draw(instants(base_ms)),
+                "time_ms": draw(st.one_of(st.just(base_ms + 1000), instants(base_ms))),
             }
             if per.endswith("+"):
                 event["gpus"] = draw(st.sampled_from((1, 2, 3, 7, 8)))

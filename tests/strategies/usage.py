@@ -13,17 +13,24 @@ from tests.strategies.values import (
     NODES,
     SOURCES,
     Ids,
+    Times,
     counts,
-    instants,
     maybe,
     some_fields,
 )
 
 ORDINARY_INTERVALS_MS = (1, 999, 1000, 1001, 5000, 15_000, 61_500, 300_000)
-LONG_INTERVALS_MS = (600_000, 601_000, 3_600_000)
+LONG_INTERVALS_MS = (600_000, 601_000, 602_000, 3_600_000)  # 601 s at equal times: 600 s behind, not late
 
 # 0.0005 and 0.0015 lie at halves of a permille; 0.57 x 1000.0 is not 570 before rounding.
 ratios = st.one_of(st.sampled_from((0, 1, 0.5, 0.0005, 0.0015, 0.0025, 0.57, 0.9995)), st.floats(0, 1))
+
+
+# A sample of the same instant that differs in one part of the order of "newest", and in what it is priced by.
+twins = st.tuples(
+    st.sampled_from(({"source": "a"}, {"node": "n1"}, {"node": "n3"}, {"id": "0"}, {"id": "c"})),
+    st.sampled_from(({"gpu_type": "A100"}, {"gpu_type": "H100"}, {"zone": "z2", "region": "us"})),
+).map(lambda parts: parts[0] | parts[1])
 
 
 @st.composite
@@ -31,7 +38,7 @@ def samples(
     draw: st.DrawFn,
     job_id: str,
     attempts: tuple[int, ...],
-    base_ms: int,
+    times: Times,
     intervals_ms: tuple[int, ...] = ORDINARY_INTERVALS_MS,
     most: int = 6,
 ) -> list[Json]:
@@ -42,7 +49,7 @@ def samples(
         event: Json = {
             "node": draw(st.sampled_from(NODES)),
             "source": draw(st.sampled_from(SOURCES)),
-            "time_ms": draw(instants(base_ms)),
+            "time_ms": draw(times),
             "interval_ms": draw(st.sampled_from(intervals_ms)),
             "gpus": gpus,
             "util_ratio": draw(st.lists(ratios, min_size=len(gpus), max_size=len(gpus))),
@@ -56,6 +63,8 @@ def samples(
             event["job_id"] = ""  # idle
         event |= draw(maybe(st.sampled_from([{"id": "a"}, {"id": "b"}]), 2)) | draw(maybe(some_fields(), 2))
         events.append(event)
+        if event.get("job_id") and draw(st.booleans()):
+            events.append(event | draw(twins))
     return events
 
 
@@ -69,7 +78,7 @@ amount_intervals_ms = st.one_of(
 
 @st.composite
 def network_events(
-    draw: st.DrawFn, job_id: str, attempts: tuple[int, ...], base_ms: int, ids: Ids
+    draw: st.DrawFn, job_id: str, attempts: tuple[int, ...], times: Times, ids: Ids
 ) -> list[Json]:
     """Bytes moved."""
     optional = st.fixed_dictionaries(
@@ -85,14 +94,14 @@ def network_events(
     events: list[Json] = []
     for _ in range(draw(st.integers(0, 3))):
         event = {"job_id": job_id, "attempt": draw(st.sampled_from(attempts)), "bytes": draw(amounts)}
-        event |= {"time_ms": draw(instants(base_ms)), "interval_ms": draw(amount_intervals_ms)}
+        event |= {"time_ms": draw(times), "interval_ms": draw(amount_intervals_ms)}
         events.append(event | draw(optional) | ids.next())
     return events
 
 
 @st.composite
 def storage_events(
-    draw: st.DrawFn, job_id: str, attempts: tuple[int, ...], base_ms: int, ids: Ids
+    draw: st.DrawFn, job_id: str, attempts: tuple[int, ...], times: Times, ids: Ids
 ) -> list[Json]:
     """Storage work and storage kept."""
     optional = st.fixed_dictionaries(
@@ -114,18 +123,18 @@ def storage_events(
             given = draw(st.sampled_from((("bytes",), ("requests",), ("bytes", "requests"))))
             what = {unit: draw(amounts) for unit in given}
         event: Json = {"job_id": job_id, "attempt": draw(st.sampled_from(attempts)), "op": op} | what
-        event |= {"time_ms": draw(instants(base_ms)), "interval_ms": draw(amount_intervals_ms)}
+        event |= {"time_ms": draw(times), "interval_ms": draw(amount_intervals_ms)}
         events.append(event | draw(optional) | ids.next())
     return events
 
 
 @st.composite
-def node_events(draw: st.DrawFn, base_ms: int, ids: Ids) -> list[Json]:
+def node_events(draw: st.DrawFn, times: Times, ids: Ids) -> list[Json]:
     """Events of some nodes, in plausible and implausible orders."""
     events: list[Json] = []
     for node in draw(st.lists(st.sampled_from(NODES), max_size=3, unique=True)):
         for kind in draw(st.lists(st.sampled_from(NODE_TYPES), min_size=1, max_size=5)):
-            event: Json = {"node": node, "type": kind, "time_ms": draw(instants(base_ms))} | ids.next()
+            event: Json = {"node": node, "type": kind, "time_ms": draw(times)} | ids.next()
             event |= draw(maybe(st.fixed_dictionaries({"gpu_count": counts}), 2)) | draw(
                 maybe(some_fields(), 3)
             )

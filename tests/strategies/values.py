@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Json, Line
 
+Times = st.SearchStrategy[int]
+
 BASE_MS = 1_704_067_200_000  # 2024-01-01T00:00:00Z
 SPAN_MS = 2 * HOUR_MS  # all event times of one fleet lie in [base, base + span]
 PARTITIONS = 2
@@ -40,6 +42,14 @@ def instants(base_ms: int, span_ms: int = SPAN_MS) -> st.SearchStrategy[int]:
     return st.builds(lambda m, ms: base_ms + m * MINUTE_MS + ms, minute, inside_ms)
 
 
+@st.composite
+def times_around(draw: st.DrawFn, base_ms: int) -> Times:
+    """Event times that meet: most are one of a few instants of the fleet, so that ties and equal ends happen."""
+    pool_ms = draw(st.lists(instants(base_ms), min_size=3, max_size=6, unique=True))
+    meeting = st.sampled_from(pool_ms)
+    return st.one_of(meeting, meeting, instants(base_ms))
+
+
 def partition_of(key: str) -> int:
     """One partition per key, the same for every topic of a job."""
     return zlib.crc32(key.encode()) % PARTITIONS
@@ -65,13 +75,19 @@ class Ids:
         return {"source": SOURCES[number % 2], "id": f"{self._prefix}{number // 2}"}
 
 
+def usually_first(values: tuple[str, ...]) -> st.SearchStrategy[str]:
+    """The first value three times in four: prices and jobs then agree on several fields at once."""
+    return st.sampled_from((values[0], values[0], *values))
+
+
 @st.composite
-def some_fields(draw: st.DrawFn, most: int = 3) -> dict[str, str | None]:
-    """A few price fields; now and then a JSON null, which says nothing."""
-    names = draw(st.lists(st.sampled_from(tuple(FIELD_VALUES)), max_size=most, unique=True))
-    fields: dict[str, str | None] = {name: draw(st.sampled_from(FIELD_VALUES[name])) for name in names}
+def some_fields(draw: st.DrawFn) -> dict[str, str | None]:
+    """All price fields, or a few, or none; now and then a JSON null, which says nothing."""
+    some = st.lists(st.sampled_from(tuple(FIELD_VALUES)), max_size=3, unique=True)
+    names = draw(st.one_of(some, st.just(list(FIELD_VALUES))))
+    fields: dict[str, str | None] = {name: draw(usually_first(FIELD_VALUES[name])) for name in names}
     if draw(st.integers(0, 15)) == 0:
-        fields.setdefault("zone", None)
+        fields["zone"] = None
     return fields
 
 

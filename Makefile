@@ -14,6 +14,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.trainfare-installed
 TEST_ARGS ?=
+# Examples of each property: few enough here for a suite that is run often; `make test-long` tries ten times as many.
+export TRAINFARE_EXAMPLES ?= 50
+LONG_EXAMPLES ?= 500
 DEMO_DATA ?= ./meter
 DEMO_ARGS ?=
 DEMO_FILES ?= examples/helios-500.jsonl.gz
@@ -53,8 +56,11 @@ test: $(STAMP)  ## Run the tests: kernels without the JIT, then everything (TEST
 	@echo "== all tests"
 	@$(BIN)/python -m pytest $(TEST_ARGS)
 
-test-long: $(STAMP)  ## Run the tests that take minutes.
-	@$(BIN)/python -m pytest -m long $(TEST_ARGS)
+test-long: $(STAMP)  ## Run what takes minutes: the properties with many examples, whole traces.
+	@echo "== the properties, $(LONG_EXAMPLES) examples each"
+	@TRAINFARE_EXAMPLES=$(LONG_EXAMPLES) $(BIN)/python -m pytest tests/property --timeout 3600 $(TEST_ARGS)
+	@echo "== the tests marked long"
+	@$(BIN)/python -m pytest -m long --timeout 3600 $(TEST_ARGS)
 
 check: $(STAMP)  ## Lint, format, types and import contracts.
 	@$(BIN)/ruff check .

@@ -185,8 +185,11 @@ class Job:
 
     @property
     def is_open(self) -> bool:
-        """Whether time alone goes on costing: an attempt that holds GPUs and has not ended."""
-        return any(t.ended_ms is None and t.segments for t in self.timelines().values())
+        """Whether time alone changes its rows: an attempt that has not ended has paid time, or had some booked."""
+        return any(
+            line.ended_ms is None and (line.segments or self.attempts[number].booked_lines)
+            for number, line in self.timelines().items()
+        )
 
     @property
     def is_finished(self) -> bool:

@@ -122,6 +122,17 @@ def test_nothing_is_unsaved_after_a_checkpoint_until_time_or_the_log_goes_on() -
     assert one.unsaved(T0 + 60_000, open_attempts=False)
 
 
+def test_paid_time_that_a_later_event_takes_away_is_zeroed_when_open_attempts_are_due() -> None:
+    one = shard()
+    one.fold(batch(event("started", gpu_count=1)))
+    one.checkpoint(T0 + 30_000, 1, open_attempts=True)
+    one.fold(batch(event("suspended", holds_gpus=False), first=1))
+    assert JOB_MINUTES not in one.checkpoint(T0 + 30_000, 2, open_attempts=False).tables
+    assert one.unsaved(T0 + 30_000, open_attempts=True)
+    rows = one.checkpoint(T0 + 30_000, 3, open_attempts=True).tables[JOB_MINUTES].to_pylist()
+    assert [(row["phase"], row["quantity"]) for row in rows] == [("running", 0)]
+
+
 def test_large_checkpoint_is_cut_and_says_that_more_is_left() -> None:
     one = Shard(3, ShardSettings(rows_per_checkpoint=10), PriceBook.empty())
     jobs = [

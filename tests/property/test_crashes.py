@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.harness import meter
 from tests.oracle.compute import compute
+from tests.oracle.model import Line
 from tests.property.compare import assert_same
 from tests.property.profile import PROFILE
 from tests.strategies.logs import Log, batch_cuts, logs, months_apart, shuffled
@@ -29,7 +30,7 @@ def test_rows_stored_after_the_last_snapshot_are_put_right(log: Log, data: st.Da
 
 @PROFILE
 @given(months_apart().flatmap(shuffled), st.data())
-def test_archived_jobs_come_back_as_the_snapshot_knew_them(lines: list, data: st.DataObject) -> None:  # type: ignore[type-arg]
+def test_archived_jobs_come_back_as_the_snapshot_knew_them(lines: list[Line], data: st.DataObject) -> None:
     cuts = data.draw(batch_cuts(len(lines)), label="cuts")
     crashes = {cut: 1 + cut % 3 for cut in cuts[1::2]}
     assert_same(meter(lines, cuts=cuts, crashes=crashes), compute(lines))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from schemas.events import JobEvent, JobType
@@ -9,9 +11,9 @@ from streams.timeline.attempts import OPEN_MS, PAID_AT_MOST_MS, Segment, Timelin
 from streams.timeline.values import Values
 
 
-def event(kind: str, time_ms: int, attempt: int = 1, **named: object) -> JobEvent:
+def event(kind: str, time_ms: int, attempt: int = 1, **named: Any) -> JobEvent:
     """A lifecycle event; its id is its kind and time."""
-    return JobEvent("s", f"{kind}{time_ms}", time_ms, "j", attempt, JobType[kind], **named)  # type: ignore[arg-type]
+    return JobEvent("s", f"{kind}{time_ms}", time_ms, "j", attempt, JobType[kind], **named)
 
 
 def lines_of(*events: JobEvent) -> dict[int, Timeline]:

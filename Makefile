@@ -14,6 +14,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.trainfare-installed
 TEST_ARGS ?=
+# Processes that share the tests; each has its own broker, and two cores bear two.
+TEST_WORKERS ?= 2
 # Examples of each property: few enough here for a suite that is run often; `make test-long` tries ten times as many.
 export TRAINFARE_EXAMPLES ?= 50
 LONG_EXAMPLES ?= 500
@@ -52,13 +54,13 @@ demo: $(STAMP)  ## Meter a real trace of 500 jobs on this machine and show what 
 # The suite without the JIT comes first, so that the last line of all is the summary of the whole suite.
 test: $(STAMP)  ## Run the tests: kernels without the JIT, then everything (TEST_ARGS: options of pytest).
 	@echo "== the kernels as plain Python (NUMBA_DISABLE_JIT=1)"
-	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/kernels
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) tests/kernels tests/usage
 	@echo "== all tests"
-	@$(BIN)/python -m pytest $(TEST_ARGS)
+	@$(BIN)/python -m pytest -n $(TEST_WORKERS) $(TEST_ARGS)
 
 test-long: $(STAMP)  ## Run what takes minutes: the properties with many examples, whole traces.
 	@echo "== the properties, $(LONG_EXAMPLES) examples each"
-	@TRAINFARE_EXAMPLES=$(LONG_EXAMPLES) $(BIN)/python -m pytest tests/property --timeout 3600 $(TEST_ARGS)
+	@TRAINFARE_EXAMPLES=$(LONG_EXAMPLES) $(BIN)/python -m pytest -n $(TEST_WORKERS) tests/property --timeout 3600 $(TEST_ARGS)
 	@echo "== the tests marked long"
 	@$(BIN)/python -m pytest -m long --timeout 3600 $(TEST_ARGS)
 

@@ -17,7 +17,7 @@ from faust.types import TP
 from schemas.tables import DEAD_LETTERS
 from sinks.errors import SinkBusy
 from sinks.port import Store
-from streams.agents.deadletters import DeadLetterSink
+from streams.agents.deadletters import DeadLetterSink, not_in_store
 from streams.agents.held import Held, Taken
 from streams.agents.options import KeeperOptions
 from streams.agents.ports import LogConsumer
@@ -116,6 +116,12 @@ class Checkpointer:
         3. Snapshots last: from here on the records behind them are never read again.
         """
         for extra in extras:
+            if extra.table == DEAD_LETTERS and self._dead_letters is not None:
+                # Every worker reads prices and controls from their beginning at every start: what the table has
+                # was published then.  Published first, so that a crash between the two repeats, not forgets.
+                news = not_in_store(self._store, extra.rows)
+                if news.num_rows:
+                    self._dead_letters.send(news)
             self._store.insert(extra.table, extra.rows, extra.token)
         marks = ",".join(f"{t.held.number}.{t.checkpoint.version}" for t in flight)
         mark = hashlib.blake2b(marks.encode(), digest_size=16).hexdigest()

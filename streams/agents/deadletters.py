@@ -12,7 +12,9 @@ import orjson
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from schemas.tables import DEAD_LETTERS
 from sinks.errors import SinkBusy
+from sinks.port import Condition, Rows
 
 
 class DeadLetterSink(Protocol):
@@ -60,6 +62,19 @@ class DeadLetterProducer:
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None:
             self._refused.append(error)
+
+
+def not_in_store(store: Rows, rows: pa.Table) -> pa.Table:
+    """Those of the dead letters (of one topic and partition) that the table does not hold yet."""
+    if not rows.num_rows:
+        return rows
+    where = [
+        Condition("topic", "=", rows["topic"][0].as_py()),
+        Condition("partition", "=", rows["partition"][0].as_py()),
+        Condition("offset", "in", rows["offset"].to_pylist()),
+    ]
+    stored = set(store.select(DEAD_LETTERS, where, ("offset",))["offset"].to_pylist())
+    return rows.filter(pa.array([offset not in stored for offset in rows["offset"].to_pylist()]))
 
 
 def _message(row: dict[str, Any], time_ms: int) -> tuple[bytes, bytes]:

@@ -1,0 +1,88 @@
+"""What one flight to the store carries, in which order, and what is published beside it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+from faust.types import TP
+
+from schemas.tables import DEAD_LETTERS
+from sinks.memory import MemoryStore
+from streams.agents.keeper import Keeper
+from streams.agents.options import KeeperOptions
+from streams.agents.reference import News
+from streams.pipeline.batch import LogBatch, LogRecord
+from streams.pipeline.tables import DeadLetter
+from streams.pricing.book import PriceBook
+from streams.topics import SHARD_TOPICS
+from tests.agents.fakes import counting_shards
+
+LETTER = DeadLetter("prices", 0, 7, "out_of_range", "field `usd`: got -1", b"{}", 5)
+
+
+class Published:
+    """Notes which dead letters were sent on, and how many rows the table had then."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self.sent: list[tuple[str, int]] = []
+        self.stored_before: list[int] = []
+
+    def send(self, rows: pa.Table) -> None:
+        self.stored_before.append(self._store.select(DEAD_LETTERS).num_rows)
+        self.sent += zip(rows["topic"].to_pylist(), rows["offset"].to_pylist(), strict=True)
+
+
+class Member:
+    """A consumer that is in the group."""
+
+    def is_member(self) -> bool:
+        return True
+
+    async def refetch(self, tp: TP, log_offset: int) -> None:
+        raise AssertionError((tp, log_offset))
+
+    async def commit_next(self, next_offsets: Mapping[TP, int], timeout_s: float = 5.0) -> bool:
+        return True
+
+
+def keeper(store: MemoryStore, published: Published | None = None, flight_max_bytes: int = 2**26) -> Keeper:
+    options = KeeperOptions("t.", lambda: 0, lambda: 0, flight_max_bytes=flight_max_bytes)
+    return Keeper(store, counting_shards(), Member, options, published)
+
+
+def test_refused_price_is_published_once_however_often_the_topic_is_read() -> None:
+    store = MemoryStore()
+    published = Published(store)
+
+    async def life() -> None:
+        one = keeper(store, published)
+        await one.news(News(PriceBook.empty(), {}, revised=[], refused=[LETTER], first=0, next=8))
+        assert await one.checkpoint(open_attempts=False)
+
+    for _ in range(2):
+        asyncio.run(life())
+    assert published.sent == [("prices", 7)]
+    assert published.stored_before == [0]  # a crash between the two publishes it again, never not at all
+    assert store.select(DEAD_LETTERS).num_rows == 1
+
+
+def test_flight_ends_when_it_is_heavy_and_the_other_shards_come_first_in_the_next() -> None:
+    async def go() -> None:
+        one = keeper(MemoryStore(), flight_max_bytes=0)
+        one.assigned({TP(f"t.{topic}", n) for topic in SHARD_TOPICS for n in range(3)}, 1)
+        await one.restore_missing()
+        for number in range(3):
+            await one.take(LogBatch("gpu", number, 0, 1, [LogRecord(0, 0, b"1")]))
+        flights = [_numbers(one) for _ in range(3)]
+        assert flights == [[0], [1], [2]]
+        assert _numbers(one) == []
+
+    asyncio.run(go())
+
+
+def _numbers(one: Keeper) -> list[int]:
+    due: Iterator[object] = one._due(False)
+    return [taken.held.number for taken in due]  # type: ignore[attr-defined]  # the order of shards is the point

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.harness import meter
+from tests.oracle.cases import T0, job, price
 from tests.oracle.compute import compute
 from tests.oracle.intake import attempt_of, body
 from tests.oracle.model import Line
@@ -161,3 +162,15 @@ def test_what_is_too_late_in_any_order_at_all(
 @given(months_apart().flatmap(shuffled), st.data())
 def test_news_of_jobs_that_ended_weeks_ago(lines: list[Line], data: st.DataObject) -> None:
     check(data, lines, None)
+
+
+def test_a_row_stored_before_a_restart_is_zeroed_when_an_equal_instant_takes_its_time_away() -> None:
+    # Found by the first property: 1 ms of running time is stored, then `suspended` comes, of the instant of `resumed`.
+    lines = [
+        price("s", "4.00", component="compute", per="job_hour", time_ms=T0 + 1),
+        job("j", "resumed", T0),
+        job("j", "suspended", T0),
+    ]
+    got = meter(lines, cuts=[2], restarts=[2], open_at=[2])
+    assert_same(got, compute(lines))
+    assert got.ledger == {}

@@ -46,7 +46,6 @@ class JobBlob(msgspec.Struct, array_like=True):
     seen: list[bytes]
     first_ms: int
     last_ms: int
-    dirty: bool
     booked_as_of_ms: int
     booked_dimensions: Dimensions
     attempts: list[AttemptBlob]
@@ -69,7 +68,6 @@ def dump_job(job: Job) -> JobBlob:
         seen=sorted(job.seen),
         first_ms=job.first_ms,
         last_ms=job.last_ms,
-        dirty=job.dirty,
         booked_as_of_ms=job.booked_as_of_ms,
         booked_dimensions=job.booked_dimensions,
         attempts=[
@@ -96,7 +94,6 @@ def load_job(blob: JobBlob) -> Job:
     job = Job(blob.id)
     job.seen = set(blob.seen)
     job.first_ms, job.last_ms = blob.first_ms, blob.last_ms
-    job.dirty = blob.dirty
     job.booked_as_of_ms = blob.booked_as_of_ms
     job.booked_dimensions = blob.booked_dimensions
     for part in blob.attempts:

@@ -45,7 +45,6 @@ def derive_job(
         _derive_traffic(job.id, attempt, timeline, rows, book, team, project)
         _derive_metered(job.id, attempt, rows, book, sampled, team, project)
     job.booked_dimensions = dimensions
-    job.dirty = False
     # What goes on and was left out now is due at the next checkpoint that asks for it, whatever its clock.
     job.booked_as_of_ms = as_of_ms if open_attempts or not job.is_open else -1
 

@@ -114,11 +114,9 @@ class Job:
         "attempts",
         "booked_as_of_ms",
         "booked_dimensions",
-        "dirty",
         "first_ms",
         "id",
         "last_ms",
-        "row_dirty",
         "seen",
     )
 
@@ -128,7 +126,6 @@ class Job:
         self.attempts: dict[int, Attempt] = {}
         self.first_ms = 2**62
         self.last_ms = -(2**62)
-        self.dirty = True
         self.booked_as_of_ms = -1
         self.booked_dimensions = Dimensions()
         self._timelines: dict[int, Timeline] | None = None
@@ -146,7 +143,6 @@ class Job:
         """An event at `time_ms` was applied."""
         self.first_ms = min(self.first_ms, time_ms)
         self.last_ms = max(self.last_ms, time_ms)
-        self.dirty = True
 
     def add_event(self, event: JobEvent) -> None:
         """One more lifecycle event (not a duplicate)."""
@@ -199,6 +195,5 @@ class Job:
 
     def redo_all(self) -> None:
         """Derive every row of the job again."""
-        self.dirty = True
         for attempt in self.attempts.values():
             attempt.redo_all()

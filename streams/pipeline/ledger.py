@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from schemas.columns import money, seconds_of_minutes, take_text
 from schemas.tables import JOB_MINUTES, NODE_MINUTES, SCHEMAS
 from streams.kernels.bill import bill_rows
 from streams.kernels.minutes import diff_minutes
-from streams.pipeline.columns import money, seconds_of_minutes, take_text
 from streams.pipeline.traffic import MINUTE_MS
 from streams.timeline.lines import Interval, Line, Lines
 

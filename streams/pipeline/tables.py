@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from schemas.columns import count, instants
 from schemas.events import PRICE_FIELDS
 from schemas.tables import ATTEMPTS, DEAD_LETTERS, JOBS, SCHEMAS
-from streams.pipeline.columns import count, instants
 from streams.pipeline.job import Job
 from streams.timeline.attempts import Timeline, wall_clock_ms
 

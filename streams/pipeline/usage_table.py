@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from schemas.columns import seconds_of_minutes, take_text
 from schemas.tables import JOB_USAGE_MINUTES, SCHEMAS
-from streams.pipeline.columns import seconds_of_minutes, take_text
 from streams.usage.coverage import Coverage
 
 _MEASURES = (

@@ -1,13 +1,10 @@
-"""Clocks, topic names and the list of metrics."""
+"""Clocks and topic names."""
 
 from __future__ import annotations
-
-import re
 
 import pytest
 
 from streams.clock import Clock, ManualClock, SystemClock
-from streams.metrics import METRICS, PREFIX, Kind
 from streams.topics import SHARD_TOPICS, Topic, full_name, partition_count, short_name, topic_config
 
 
@@ -40,13 +37,3 @@ def test_what_topics_need() -> None:
         assert config["message.timestamp.type"] == "LogAppendTime"
         assert (config.get("cleanup.policy") == "compact") == (topic not in SHARD_TOPICS)
         assert partition_count(topic, 12) == (12 if topic in SHARD_TOPICS else 1)
-
-
-def test_metric_names_carry_prefix_unit_and_meaning() -> None:
-    """Counters end in _total, nothing else does; names are unique."""
-    names = [metric.name for metric in METRICS]
-    assert len(set(names)) == len(names)
-    for metric in METRICS:
-        assert re.fullmatch(PREFIX + r"[a-z][a-z0-9_]*", metric.name)
-        assert metric.name.endswith("_total") == (metric.kind is Kind.COUNTER)
-        assert metric.meaning.endswith(".")

@@ -17,7 +17,6 @@ from tests.meta.tree import (
 )
 
 LONG_FILES: dict[str, str] = {
-    "tests/oracle/test_oracle_timeline.py": "one table of timelines worked by hand, read beside the contract",
     "tests/schemas/test_accepted.py": "one table of every accepted form of every event",
     "tests/sinks/test_views.py": "the figures of one small fleet worked by hand, for every view",
 }

@@ -79,6 +79,8 @@ def _show(result: ReplayResult, form: Format) -> None:
         "gpu_hours": result.gpu_hours.quantize(_MILLIONTH),
         "usd": result.usd,
         "seconds": result.seconds,
+        "rows_written": result.rows,
+        "rows_per_second": round(result.rows / result.seconds) if result.seconds else 0,
         "balanced": result.balanced,
     }
     if form is Format.json:

@@ -5,7 +5,7 @@ It must not judge the rows: which of them still apply is for the pipeline to kno
 
 import pyarrow as pa
 
-from schemas.tables import ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES, SCHEMAS
+from schemas.tables import ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
 from sinks.errors import SinkError
 from sinks.port import Condition, Rows
 
@@ -18,17 +18,14 @@ class Readback:
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
 
-    def newer(self, table: str, shard: int, version: int, *, zeros: bool = False) -> pa.Table:
-        """Current rows with a greater version; those of quantity 0 only if `zeros`.
+    def newer(self, table: str, shard: int, version: int) -> pa.Table:
+        """Current rows with a greater version, those of quantity 0 too.
 
-        A key's current row has its greatest version, so no row is passed over by looking at versions first.
+        A row that was set to zero after a snapshot may be one that the snapshot counts as booked.  A key's current row has its greatest version, so no row is passed over by looking at versions first.
         """
         if table not in SHARDED:
             raise SinkError(f"rows of `{table}` do not belong to a shard")
-        where = [Condition("shard", "=", shard), Condition("version", ">", version)]
-        if not zeros and "quantity" in SCHEMAS[table].names:
-            where.append(Condition("quantity", "!=", 0))
-        return self._rows.select(table, where)
+        return self._rows.select(table, [Condition("shard", "=", shard), Condition("version", ">", version)])
 
     def max_version(self, shard: int) -> int:
         """The greatest version that any row of the shard has, 0 if it has none."""

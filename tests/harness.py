@@ -178,7 +178,7 @@ class Meter:
         newer = [
             row
             for row in self.store.tables[table].values()
-            if row["shard"] == shard.number and row["version"] > known and row["quantity"]
+            if row["shard"] == shard.number and row["version"] > known
         ]
         if newer:
             jobs = {row["job_id"] for row in newer if "job_id" in row}

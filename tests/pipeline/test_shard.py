@@ -220,3 +220,14 @@ def test_rows_after_the_snapshot_are_read_back_as_the_snapshot_has_them() -> Non
     assert {row["phase"]: row["quantity"] for row in put_right} == {"running": 60_000_000, "suspended": 0}
     assert {row["version"] for row in put_right} == {3}
     assert again.checkpoint(T0 + 60_000, 4, open_attempts=True).parent == 1
+
+
+def test_row_that_was_zeroed_after_the_snapshot_is_read_back_to_what_the_snapshot_has() -> None:
+    one = shard()
+    one.fold(batch(event("started", gpu_count=1), event("completed", 60_000)))
+    known = one.checkpoint(T0, 1, open_attempts=True)
+    one.fold(batch(event("failed", 0), first=2))
+    zeroed = one.checkpoint(T0, 2, open_attempts=True).tables[JOB_MINUTES]
+    assert zeroed["quantity"].to_pylist() == [0]
+    again = Shard.restore(3, ShardSettings(), PriceBook.empty(), [known.snapshot])
+    assert again.read_back(JOB_MINUTES, zeroed, 3)["quantity"].to_pylist() == [60_000_000]

@@ -18,21 +18,13 @@ from schemas.tables import DEAD_LETTERS
 from sinks.errors import SinkBusy
 from sinks.port import Store
 from streams.agents.deadletters import DeadLetterSink, not_in_store
+from streams.agents.extras import Extra
 from streams.agents.held import Held, Taken
 from streams.agents.options import KeeperOptions
 from streams.agents.ports import LogConsumer
 from streams.topics import full_name
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Extra:
-    """Rows of no shard: prices, and what was refused among them."""
-
-    table: str
-    rows: pa.Table
-    token: str
 
 
 @dataclass
@@ -123,7 +115,8 @@ class Checkpointer:
                 if news.num_rows:
                     self._dead_letters.send(news)
             self._store.insert(extra.table, extra.rows, extra.token)
-        marks = ",".join(f"{t.held.number}.{t.checkpoint.version}" for t in flight)
+        # A version alone may return when an earlier life stored nothing that bears it; where it ends in the log may not.
+        marks = ",".join(f"{t.held.number}.{t.checkpoint.version}.{sorted(t.next.items())}" for t in flight)
         mark = hashlib.blake2b(marks.encode(), digest_size=16).hexdigest()
         merged = {name: _merged(flight, name) for name in dict.fromkeys(_names(flight))}
         for name, rows in merged.items():

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from faust.types import TP
 
-from schemas.tables import DEAD_LETTERS, PRICES
 from sinks.port import Store
 from streams.agents.assignment import check_assignment
-from streams.agents.checkpointer import Checkpointer, Extra
+from streams.agents.checkpointer import Checkpointer
 from streams.agents.deadletters import DeadLetterSink
+from streams.agents.extras import reference_rows, refused_rows
 from streams.agents.held import Held, Taken
 from streams.agents.options import KeeperOptions
 from streams.agents.ports import LogConsumer, ShardFactory
@@ -26,9 +26,8 @@ from streams.agents.restore import restore
 from streams.agents.sweep import sweep
 from streams.errors import TrainfareError
 from streams.pipeline.batch import LogBatch
-from streams.pipeline.tables import DeadLetter, dead_letter_table
+from streams.pipeline.tables import DeadLetter
 from streams.pricing.book import PriceBook
-from streams.pricing.rows import price_table
 from streams.topics import full_name
 
 logger = logging.getLogger(__name__)
@@ -61,6 +60,7 @@ class Keeper:
         self._room = asyncio.Event()
         self._room.set()
         self.book = PriceBook.empty()
+        self.reference_next: Mapping[str, int] = {}  # of prices and controls, what the shards know of
         self.held: dict[int, Held] = {}
         self.fault: BaseException | None = None
         self.failed = asyncio.Event()
@@ -170,20 +170,19 @@ class Keeper:
 
     def news(self, news: News) -> asyncio.Task[None]:
         """Take what the reference reader read: rows for the store, the book for the shards."""
-        if news.revised:
-            # The token names the interval of the log, and with it the content: workers may read in other pieces.
-            rows = price_table(news.revised, news.next)
-            self._checkpointer.add(Extra(PRICES, rows, f"prices:{news.first}:{news.next}"))
-        for letter in news.refused:
-            rows = dead_letter_table([letter], letter.offset + 1)
-            self._checkpointer.add(Extra(DEAD_LETTERS, rows, f"refused:{letter.topic}:{letter.offset}"))
-        return asyncio.ensure_future(self.set_book(news.book))
+        for extra in reference_rows(news):
+            self._checkpointer.add(extra)
+        return asyncio.ensure_future(self._take_news(news))
+
+    async def _take_news(self, news: News) -> None:
+        await self.set_book(news.book)
+        self.reference_next = (
+            news.positions
+        )  # only now: whoever waits for the last price waits for its effect
 
     def refuse(self, letters: Sequence[DeadLetter], source: str) -> None:
         """Store what never came to a shard, with the next checkpoint."""
-        places = [(letter.partition, letter.offset) for letter in letters]
-        token = f"{source}:{min(places)}:{max(places)}:{len(places)}"
-        self._checkpointer.add(Extra(DEAD_LETTERS, dead_letter_table(letters, 1), token))
+        self._checkpointer.add(refused_rows(letters, source))
 
     async def settled(self) -> None:
         """Return when all shards have the newest book."""
@@ -212,7 +211,8 @@ class Keeper:
         every_ms = self._options.open_attempts_interval_ms
         due = every_ms is not None and self._options.now_ms() - self._open_paid_ms >= every_ms
         stored = await self.checkpoint(open_attempts=due)
-        while stored and any(held.left_over for held in self.held.values()):
+        while stored and self._left_over():
+            await asyncio.sleep(0)
             stored = await self.checkpoint(open_attempts=False)
         try:
             await self._fill_holes()
@@ -253,9 +253,14 @@ class Keeper:
         stored = await self.checkpoint(open_attempts=False)
         if stored and open_attempts:
             stored = await self.checkpoint(open_attempts=True)
-        while stored and any(held.left_over for held in self.held.values()):
+        while stored and self._left_over():
+            await asyncio.sleep(0)
             stored = await self.checkpoint(open_attempts=False)
         return stored
+
+    def _left_over(self) -> bool:
+        """Whether another checkpoint would store more now: a shard that waits for archived jobs gives none."""
+        return any(held.left_over and not held.repricing for held in self.held.values())
 
     async def store_until_done(self) -> None:
         """The last checkpoint of a log that has ended; returns when it is stored, raises if it never can be."""

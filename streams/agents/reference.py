@@ -46,6 +46,7 @@ class News:
     # The interval of the prices' log that was read: what was revised in it is a function of it.
     first: int
     next: int
+    positions: Mapping[str, int]  # the next offset of each reference topic
 
 
 @dataclass
@@ -85,6 +86,11 @@ class ReferenceReader:
         self.books = Books()
         # topic -> next offset to read; replaced whole, so that any thread may look.
         self.next: Mapping[str, int] = {}
+
+    @property
+    def base(self) -> Mapping[str, int]:
+        """Where reading began, by topic."""
+        return self._base
 
     async def start(self) -> None:
         """Return when both topics are read to the end they had."""
@@ -172,6 +178,7 @@ class ReferenceReader:
             refused,
             first,
             read.next.get(Topic.PRICES, 0),
+            {str(topic): offset for topic, offset in read.next.items()},
         )
 
     def _decode(self, message: Message) -> object:

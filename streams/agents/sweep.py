@@ -31,10 +31,13 @@ async def sweep(store: Store, recall: Recall, held: Held) -> int:
         if not late.num_rows:
             continue
         if table == JOB_MINUTES:
-            wanted = held.shard.absent(set(late["job_id"].to_pylist()))
-            fetch = partial(archived, store, held.number, wanted)
-            blobs = await recall.patiently(fetch, lambda: not held.gone)
-            held.shard.adopt(blobs or {})
+            jobs = set(late["job_id"].to_pylist())
+            while wanted := held.shard.absent(jobs):  # more may leave memory meanwhile
+                fetch = partial(archived, store, held.number, wanted)
+                blobs = await recall.patiently(fetch, lambda: not held.gone)
+                if not blobs:
+                    break
+                held.shard.adopt(blobs)
         if held.gone:
             return count
         version = held.versions.next()

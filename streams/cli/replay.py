@@ -73,11 +73,13 @@ def _show(result: ReplayResult, form: Format) -> None:
         "records_in": result.records_in,
         "applied": result.applied,
         "duplicate": result.duplicate,
-        "too_late": result.too_late,
-        "dead_lettered": result.dead_lettered,
+        "dead_lettered": result.dead_lettered + result.too_late,
         "jobs": result.jobs,
         "gpu_hours": result.gpu_hours.quantize(_MILLIONTH),
         "usd": result.usd,
+        "unpriced_gpu_hours": result.unpriced_gpu_hours.quantize(_MILLIONTH),
+        "capped_costs": result.capped_costs,
+        "too_late": result.too_late,
         "seconds": result.seconds,
         "rows_written": result.rows,
         "rows_per_second": round(result.rows / result.seconds) if result.seconds else 0,
@@ -88,5 +90,11 @@ def _show(result: ReplayResult, form: Format) -> None:
     elif form is Format.csv:
         write(Grid(tuple(summary), [tuple(summary.values())]), form)
     else:
-        labels = {"gpu_hours": "GPU hours", "usd": "dollars", "balanced": "books balance"}
+        labels = {
+            "gpu_hours": "GPU hours",
+            "usd": "dollars",
+            "too_late": "of the dead letters too late",
+            "unpriced_gpu_hours": "unpriced GPU hours",
+            "balanced": "books balance",
+        }
         write(Grid(("", ""), [(labels.get(k, k.replace("_", " ")), v) for k, v in summary.items()]), form)

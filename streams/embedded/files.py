@@ -5,6 +5,7 @@ It must not interpret a line.
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import hashlib
 import io
@@ -31,6 +32,8 @@ def read_lines(files: Sequence[Path]) -> Iterator[Line]:
         try:
             with _open(path) as stream:
                 for number, data in enumerate(stream, 1):
+                    if number == 1:
+                        data = data.removeprefix(codecs.BOM_UTF8)  # some editors put it there
                     if data.strip():
                         yield Line(index, number, data)
         except (OSError, EOFError, gzip.BadGzipFile, zstandard.ZstdError) as fault:

@@ -28,6 +28,7 @@ from streams.embedded.files import digest, read_lines
 from streams.embedded.lines import LineReader, Sendable
 from streams.embedded.prices import stored_book
 from streams.embedded.segments import Replayed, Segment
+from streams.errors import WrongUseError
 from streams.pipeline.books import Books
 from streams.pipeline.tables import DeadLetter
 from streams.topics import REFERENCE_TOPICS, SHARD_TOPICS, Topic, full_name, partition_count
@@ -55,6 +56,8 @@ class ReplayResult:
     jobs: int
     gpu_hours: Decimal
     usd: Decimal
+    unpriced_gpu_hours: Decimal  # GPU-time that no price matched
+    capped_costs: int  # rows whose cost did not fit into Decimal(18, 9)
     seconds: float
     rows: int  # written by this run
 
@@ -78,12 +81,15 @@ def run_replay(
     settings = Settings() if settings is None else settings
     now_ms = (SystemClock() if clock is None else clock).now_ms()
     digests = {path: digest(path) for path in files}
+    if len(digests) < len(files):
+        raise WrongUseError("a file is named twice; name each once")
     store = open_store(settings.clickhouse.model_copy(update={"data_dir": data}))
     try:
         replayed = segments.load(store.meta, settings.kafka.partitions)
         segment = replayed.begin(digests, now_ms, append=append, where=data)
         rows = 0
         if not segment.done or (segment is replayed.last and as_of != segment.as_of_ms):
+            segment.done = False  # until its last checkpoint: a kill must not leave rows of another clock as the last word
             segments.save(store.meta, replayed)
             replay = _Replay(store, settings, replayed, segment, list(files), as_of, advance)
             rows = asyncio.run(replay.run())
@@ -243,7 +249,7 @@ def _position(meter: Meter, place: Place) -> int:
     """The next offset, in the log of all segments, that the meter awaits."""
     topic, number = place
     if topic in REFERENCE_TOPICS:
-        return meter.reader.next.get(topic, 0)
+        return int(meter.keeper.reference_next.get(topic, meter.reader.base.get(topic, 0)))
     held = meter.keeper.held.get(number)
     return 0 if held is None else held.shard.next.get(topic, 0)
 
@@ -256,7 +262,8 @@ def _at(base: dict[str, list[int]], place: tuple[str, int]) -> int:
 def _result(store: ClickHouseStore, books: Books, rows: int, seconds: float) -> ReplayResult:
     totals = store.query(
         "SELECT (SELECT count() FROM jobs FINAL) AS jobs, sum(cost_usd) AS usd, "
-        "sumIf(quantity, component = 'gpu' AND unit = 'gpu_milli_ms') AS gpu_milli_ms FROM job_minutes FINAL"
+        "toString(sumIf(toInt128(quantity), component = 'gpu' AND unit = 'gpu_milli_ms')) AS gpu_milli_ms, "
+        "toString(sumIf(toInt128(quantity), component = 'gpu' AND sku = '')) AS unpriced_milli_ms FROM job_minutes FINAL"
     ).to_pylist()[0]
     return ReplayResult(
         records_in=books.records_in,
@@ -267,6 +274,8 @@ def _result(store: ClickHouseStore, books: Books, rows: int, seconds: float) -> 
         jobs=int(totals["jobs"]),
         gpu_hours=Decimal(int(totals["gpu_milli_ms"])) / 3_600_000_000,
         usd=Decimal(totals["usd"]),
+        unpriced_gpu_hours=Decimal(int(totals["unpriced_milli_ms"])) / 3_600_000_000,
+        capped_costs=books.capped_costs,
         seconds=round(seconds, 3),
         rows=rows,
     )

@@ -152,7 +152,14 @@ def _archive(shard: Shard, leaving: list[Job], version: int) -> pa.Table:
     """Rows of `archive`; the jobs leave memory."""
     rows: dict[str, list[object]] = {name: [] for name in SCHEMAS[ARCHIVE].names}
     for job in leaving:
-        values = (shard.number, job.id, snapshot.job_blob(shard, job), job.first_ms, _last_ms(job), version)
+        values = (
+            shard.number,
+            job.id,
+            snapshot.job_blob(shard, job, version),
+            job.first_ms,
+            _last_ms(job),
+            version,
+        )
         for name, value in zip(
             ("shard", "job_id", "blob", "first_ms", "last_ms", "version"), values, strict=True
         ):

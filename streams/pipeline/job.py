@@ -25,12 +25,14 @@ class Winner(NamedTuple):
     source: str
     node: str
     id: str
-    fields: tuple[str, ...]  # '' where the sample names none: tuples of None do not compare
+    fields: tuple[
+        str, ...
+    ]  # "=" and the value, '' where the sample names none: tuples of None do not compare
 
     @property
     def price_fields(self) -> tuple[str | None, ...]:
         """The sample's price fields; None where it names none."""
-        return tuple(value or None for value in self.fields)
+        return tuple(value[1:] if value else None for value in self.fields)
 
 
 class Dimensions(NamedTuple):
@@ -90,7 +92,8 @@ class Attempt:
         self.sampled = True
         if self.has_start or last_s < first_s:
             return
-        fields = tuple(value or "" for value in named_fields(NO_FIELDS, event.fields))
+        named = named_fields(NO_FIELDS, event.fields)
+        fields = tuple("" if value is None else f"={value}" for value in named)
         winner = Winner(event.time_ms, event.source, event.node, event.id, fields)
         for minute in range(first_s // MINUTE_S, last_s // MINUTE_S + 1):
             self.dirty_metered.add(minute)

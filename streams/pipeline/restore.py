@@ -14,6 +14,7 @@ from schemas.tables import JOB_MINUTES, NODE_MINUTES
 from streams.pipeline import snapshot
 from streams.pipeline.blobs import load_job, load_node
 from streams.pipeline.ids import job_hash
+from streams.pipeline.job import Job
 from streams.pipeline.ledger import LedgerRows, quantity_in
 from streams.pipeline.traffic import MinuteRows
 from streams.pricing.book import PriceBook
@@ -53,16 +54,28 @@ def restore(shard: Shard, blobs: Sequence[bytes]) -> None:
         shard.dirty_jobs = set(blob.dirty_jobs)
         shard.open_jobs = set(blob.open_jobs)
         shard.increments = 0 if blob.is_base else shard.increments + 1
+    for known in shard.jobs.values():
+        _drop_counts(shard, known)
     shard.changes.clear()
+
+
+def _drop_counts(shard: Shard, job: Job) -> None:
+    """Attempts that the timeline pays need no counts by second, also those whose first sample is yet to come."""
+    for number, attempt in job.attempts.items():
+        if attempt.has_start:
+            shard.coverage.drop_counts(job.id, number)
 
 
 def adopt_job(shard: Shard, job_id: str, data: bytes) -> None:
     """Take an archived job back; everything of it is derived again."""
     archived = snapshot.unpack_job(data)
+    if archived.version != shard.archived.get(job_hash(job_id)):
+        return  # it came back and left again while this state was on its way: whoever asked asks again
     job = load_job(archived.job)
     job.redo_all()
     shard.jobs[job_id] = job
     shard.coverage.adopt(archived.coverage)
+    _drop_counts(shard, job)
     shard.dirty_jobs.add(job_id)
     if job.is_open:
         shard.open_jobs.add(job_id)

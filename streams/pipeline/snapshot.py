@@ -60,6 +60,7 @@ class ArchivedJob(msgspec.Struct, array_like=True):
     """A job in the archive with its samples' coverage."""
 
     format: int
+    version: int
     job: JobBlob
     coverage: bytes
 
@@ -146,9 +147,9 @@ def unpack(data: bytes) -> SnapshotBlob:
     return msgspec.msgpack.decode(raw, type=SnapshotBlob)
 
 
-def job_blob(shard: Shard, job: Job) -> bytes:
-    """A job for the archive."""
-    archived = ArchivedJob(FORMAT, dump_job(job), shard.coverage.export([job.id]))
+def job_blob(shard: Shard, job: Job, version: int) -> bytes:
+    """A job for the archive, as of a version."""
+    archived = ArchivedJob(FORMAT, version, dump_job(job), shard.coverage.export([job.id]))
     return zstandard.compress(msgspec.msgpack.encode(archived), _LEVEL)
 
 

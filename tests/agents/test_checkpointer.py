@@ -59,7 +59,8 @@ def test_refused_price_is_published_once_however_often_the_topic_is_read() -> No
 
     async def life() -> None:
         one = keeper(store, published)
-        await one.news(News(PriceBook.empty(), {}, revised=[], refused=[LETTER], first=0, next=8))
+        await one.news(News(PriceBook.empty(), {}, [], [LETTER], 0, 8, {"prices": 8}))
+        assert one.reference_next == {"prices": 8}
         assert await one.checkpoint(open_attempts=False)
 
     for _ in range(2):

@@ -131,6 +131,23 @@ def test_nothing_new_means_no_checkpoint() -> None:
     asyncio.run(go())
 
 
+def test_a_shard_that_waits_for_archived_jobs_does_not_hold_up_the_loop() -> None:
+    async def go() -> None:
+        bench = Bench()
+        await bench.own({0}, 1)
+        await bench.feed(0, 0, 1)
+        held = bench.keeper.held[0]
+        held.left_over = held.repricing = True
+        await bench.keeper.tick()  # would never come back
+        await bench.keeper.store_all()
+        assert held.left_over
+        held.repricing = False
+        await bench.keeper.tick()
+        assert not held.left_over
+
+    asyncio.run(go())
+
+
 def test_a_hole_is_asked_for_once_a_second_and_given_up_in_words() -> None:
     async def go() -> None:
         bench = Bench()

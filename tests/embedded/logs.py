@@ -10,7 +10,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-BEGIN_MS = 1_795_000_000_000
+BEGIN_MS = 1_704_000_000_000
 SAMPLE_MS = 10_000
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 from pathlib import Path
 from typing import Any
@@ -57,10 +58,38 @@ def test_the_same_files_again_change_nothing(log: Path, whole: dict[str, Any], t
 
 
 def test_the_meters_clock_cuts_unfinished_jobs(log: Path, whole: dict[str, Any], tmp_path: Path) -> None:
-    early = replay([log], tmp_path / "data", as_of=1_795_000_600_000)
+    early = replay([log], tmp_path / "data", as_of=1_704_000_600_000)
     assert float(early["result"]["gpu_hours"]) < float(whole["result"]["gpu_hours"])
     late = replay([log], tmp_path / "data")
     assert late["tables"] == whole["tables"]
+
+
+def test_a_run_with_another_clock_that_is_killed_leaves_the_first_command_something_to_do(
+    log: Path, whole: dict[str, Any], tmp_path: Path
+) -> None:
+    replay([log], tmp_path / "data")
+    killed([log], tmp_path / "data", 3_000, as_of=1_704_000_600_000)
+    assert replay([log], tmp_path / "data")["tables"] == whole["tables"]
+
+
+def test_the_last_lines_may_be_prices(log: Path, whole: dict[str, Any], tmp_path: Path) -> None:
+    lines = log.read_text().splitlines(keepends=True)
+    prices = [line for line in lines if '"topic":"prices"' in line]
+    late = tmp_path / "late.jsonl"
+    late.write_text("".join([x for x in lines if x not in prices] + prices))
+    assert replay([late], tmp_path / "data")["tables"]["job_minutes"] == whole["tables"]["job_minutes"]
+
+
+def test_a_file_named_twice_is_refused(log: Path, tmp_path: Path) -> None:
+    assert "named twice" in refused([log, log], tmp_path / "data")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line(
+    log: Path, whole: dict[str, Any], tmp_path: Path
+) -> None:
+    marked = tmp_path / "marked.jsonl"
+    marked.write_bytes(codecs.BOM_UTF8 + log.read_bytes())
+    assert replay([marked], tmp_path / "data")["tables"] == whole["tables"]
 
 
 def test_appended_files_go_on_where_the_log_ended(log: Path, tmp_path: Path) -> None:

@@ -165,6 +165,38 @@ def test_finished_job_leaves_memory_for_the_archive_and_comes_back_with_a_late_e
     assert one.books.applied == 4
 
 
+def test_state_that_was_fetched_before_the_job_came_back_and_left_again_is_not_adopted() -> None:
+    one = shard()
+    one.fold(batch(event("started"), event("completed", 1), event("started", 30 * HOUR_MS, "k")))
+    old = one.checkpoint(T0, 1, open_attempts=True).tables[ARCHIVE]["blob"][0].as_py()
+    one.adopt({"j": old})
+    one.fold(
+        batch(event("updated", 7 * HOUR_MS, owner="ann"), event("heartbeat", 47 * HOUR_MS, "k"), first=3)
+    )
+    new = one.checkpoint(T0, 2, open_attempts=True).tables[ARCHIVE]["blob"][0].as_py()
+    one.adopt({"j": old})
+    assert one.absent(["j"]) == {"j": 2}
+    one.adopt({"j": new})
+    assert one.jobs["j"].dimensions().owner == "ann"
+
+
+def test_empty_price_field_of_a_sample_is_a_value_and_not_an_absent_one() -> None:
+    sample = {
+        "source": "s",
+        "time_ms": T0 + 10_000,
+        "interval_ms": 10_000,
+        "node": "n",
+        "gpus": ["0"],
+        "util_ratio": [1],
+    }
+    one = shard()
+    one.fold(batch({**sample, "job_id": "named", "cloud": ""}, {**sample, "job_id": "silent"}, topic="gpu"))
+    fields = {
+        name: one.jobs[name].attempts[1].winners[T0 // 60_000].price_fields[0] for name in ("named", "silent")
+    }
+    assert fields == {"named": "", "silent": None}
+
+
 def test_event_that_an_archived_job_had_before_is_a_duplicate() -> None:
     one = shard()
     one.fold(batch(event("started"), event("completed", 1), event("started", 30 * HOUR_MS, "k")))

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from streams.cli.intervals import Interval, merged, total_usd
+from streams.cli.intervals import Interval, exact, merged, total_usd
 from streams.cli.jobs import costs_of
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import Format, FormatOption, Grid, plain, stamp, to_json, write
@@ -22,7 +22,7 @@ from streams.errors import TrainfareError
 _ROWS = """
 SELECT l.minute AS minute, l.attempt AS attempt, l.node AS node, l.component AS component, l.phase AS phase,
        l.sku AS sku, l.price_effective AS price_effective, l.price_usd AS price_usd, l.quantity AS quantity,
-       l.unit AS unit, l.cost_usd AS cost_usd, l.lost_cost_usd AS lost_cost_usd,
+       l.unit AS unit, l.cost_usd AS cost_usd, l.lost_cost_usd AS lost_cost_usd, l.lost_quantity AS lost_quantity,
        p.per AS per, p.gpus AS gpus, p.match AS match, a.started AS started, a.ended AS ended
 FROM ledger AS l
 LEFT JOIN (SELECT attempt, started, ended FROM attempts FINAL WHERE job_id = {job:String}) AS a
@@ -44,7 +44,12 @@ def explain(
     """Explain one job's cost: each interval [from, to) with its quantity, price, price revision and rule."""
     with reader(settings_for(data).clickhouse) as store:
         booked = Decimal(str(costs_of(store, job_id)["cost_usd"]))
-        intervals = merged(store.records(_ROWS, job=job_id), by_minute=minute)
+        records = store.records(_ROWS, job=job_id)
+        state = None if minute else store.state_of(job_id)
+    intervals = None if state is None else exact(state, records)
+    if intervals is None:
+        # Rows by minute; so too while a worker stores rows that its last snapshot does not know yet.
+        intervals = merged(records, by_minute=minute)
     total = total_usd(intervals)
     if form is Format.json:
         lines = [dataclasses.asdict(each) for each in intervals]
@@ -54,7 +59,8 @@ def explain(
         write(Grid(names, [dataclasses.astuple(each) for each in intervals]), form)
     else:
         write(_grid(intervals), form)
-        sys.stdout.write(f"total {plain(total)} USD in {len(intervals)} intervals\n")
+        many = "interval" if len(intervals) == 1 else "intervals"
+        sys.stdout.write(f"total {plain(total)} USD in {len(intervals)} {many}\n")
     if total != booked:
         raise TrainfareError(
             f"job {job_id}: its intervals sum to {plain(total)} USD, but job_costs says {plain(booked)}; "

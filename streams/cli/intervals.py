@@ -5,10 +5,13 @@ Pure; it must not compute a cost again, only add up what the ledger says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+
+from streams.cli.spans import Key, Share, instant, key_of, rows_by_key, shares
+from streams.pipeline.blobs import JobBlob
 
 MINUTE = timedelta(minutes=1)
 _PAID_PHASES = frozenset({"starting", "running", "suspended"})
@@ -49,9 +52,39 @@ def merged(rows: Iterable[Mapping[str, object]], *, by_minute: bool = False) -> 
     for line in lines.values():
         ordered = sorted(line, key=_minute)
         found.extend(_interval(run, whole_minutes=by_minute) for run in _runs(ordered, by_minute=by_minute))
-    return sorted(
-        found, key=lambda each: (each.begin, each.attempt, each.component, each.node, each.phase, each.sku)
+    return sorted(found, key=_order)
+
+
+def exact(job: JobBlob, records: Sequence[Mapping[str, object]]) -> list[Interval] | None:
+    """Return the intervals to the millisecond where the timeline pays; None if state and ledger do not agree.
+
+    What samples and traffic cost is known by the minute, from the instant on at which its price is in force.
+    """
+    by_key: dict[Key, list[Mapping[str, object]]] = {}
+    for record in records:
+        by_key.setdefault(key_of(record), []).append(record)
+    spans = shares(job, {key: rows for key, rows in rows_by_key(records).items() if key[2] in _PAID_PHASES})
+    if spans is None or {span.key for span in spans} != {key for key in by_key if key[2] in _PAID_PHASES}:
+        return None
+    found = [_span(span, by_key[span.key][0]) for span in spans]
+    found += merged(record for key, rows in by_key.items() if key[2] not in _PAID_PHASES for record in rows)
+    return sorted(found, key=_order)
+
+
+def _span(span: Share, record: Mapping[str, object]) -> Interval:
+    whole = _interval([record], whole_minutes=True)
+    return replace(
+        whole,
+        begin=instant(span.start_ms),
+        end=instant(span.end_ms),
+        quantity=span.quantity,
+        cost_usd=Decimal(span.cost_nano).scaleb(-9),
+        lost_cost_usd=Decimal(span.lost_cost_nano).scaleb(-9),
     )
+
+
+def _order(each: Interval) -> tuple[object, ...]:
+    return (each.begin, each.attempt, each.component, each.node, each.phase, each.sku)
 
 
 def total_usd(intervals: Iterable[Interval]) -> Decimal:
@@ -87,6 +120,8 @@ def _interval(run: list[Mapping[str, object]], *, whole_minutes: bool) -> Interv
         end = _within(begin, end, first.get("ended"), end)
     revision = first["price_effective"]
     assert isinstance(revision, datetime)  # the ledger's type
+    if not whole_minutes:
+        begin = _within(begin, end, revision, begin)  # a price is in force from its own instant on
     return Interval(
         begin=begin,
         end=end,

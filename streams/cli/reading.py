@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sinks.clickhouse import Answer, ClickHouseStore, Embedded, Server, Target
+from streams.cli.spans import stored_job
 from streams.config import ClickHouseSettings
 from streams.errors import WrongUseError
+from streams.pipeline.blobs import JobBlob
 
 _PATIENCE_S = 3.0
 """A person waits: a server that does not answer is named soon."""
@@ -30,6 +32,11 @@ class Reader:
         """Return the answer's rows as objects."""
         answer = self.ask(sql, **parameters)
         return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]
+
+    def state_of(self, job_id: str) -> JobBlob | None:
+        """The job's state as its shard last stored it; None if there is none."""
+        found = self.records("SELECT shard FROM jobs FINAL WHERE job_id = {job:String}", job=job_id)
+        return stored_job(self._store, int(str(found[0]["shard"])), job_id) if found else None
 
 
 @contextmanager

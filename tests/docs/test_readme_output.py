@@ -32,7 +32,11 @@ def _shown(label: str) -> str:
 
 def test_the_books_are_those_of_the_example(tables: Tables) -> None:
     assert int(_shown("applied")) == tables.counts.applied == int(_shown("records in"))
-    assert [_shown(label) for label in ("duplicate", "dead lettered", "unpriced GPU hours")] == ["0", "0", "0.000000"]
+    assert [_shown(label) for label in ("duplicate", "dead lettered", "unpriced GPU hours")] == [
+        "0",
+        "0",
+        "0.000000",
+    ]
     assert int(_shown("jobs")) == len(tables.jobs)
 
 

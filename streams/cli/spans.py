@@ -1,0 +1,155 @@
+"""The exact time spans of one job's booked lines, from the state that its shard last stored.
+
+The ledger knows minutes; the state knows to the millisecond when each line began, changed and ended.  This reads
+that state and shares out the ledger's own costs over it; it must not compute a cost of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import NamedTuple
+
+from sinks.clickhouse import ClickHouseStore
+from streams.pipeline import snapshot
+from streams.pipeline.blobs import JobBlob
+from streams.pipeline.ids import job_hash
+from streams.timeline.lines import Interval
+
+MINUTE_MS = 60_000
+
+#: (attempt, node, phase, component, unit, sku, price effective ms)
+Key = tuple[int, str, str, str, str, str, int]
+
+
+class Row(NamedTuple):
+    """A ledger row's whole quantity and costs, in nano-dollars."""
+
+    quantity: int
+    cost_nano: int
+    lost_quantity: int
+    lost_cost_nano: int
+
+
+class Share(NamedTuple):
+    """A span of one line, and its share of the ledger's costs."""
+
+    key: Key
+    start_ms: int
+    end_ms: int
+    quantity: int
+    cost_nano: int
+    lost_cost_nano: int
+
+
+def stored_job(store: ClickHouseStore, shard: int, job_id: str) -> JobBlob | None:
+    """The job's state in the newest snapshot of its shard, or in the archive where the snapshot says it is."""
+    found: JobBlob | None = None
+    archived: int | None = None
+    wanted = job_hash(job_id)
+    for data in store.snapshots.load(shard).blobs:
+        blob = snapshot.unpack(data)
+        archived = blob.newly_archived.get(wanted, blob.archived.get(wanted, archived))
+        if job_id in blob.gone:
+            found = None
+        found = next((job for job in blob.jobs if job.id == job_id), found)
+    if found is None and archived is not None:
+        fetched = store.archive.fetch(shard, {job_id: archived})
+        return snapshot.unpack_job(fetched[job_id]).job if job_id in fetched else None
+    return found
+
+
+def shares(job: JobBlob, rows: Mapping[Key, Mapping[int, Row]]) -> list[Share] | None:
+    """Each span of the job's timeline with its share of the rows (by minute), or None if both do not agree.
+
+    A minute's cost is shared by quantity, each span getting what the sum up to it comes to, rounded down, less
+    what the spans before it got: so the shares of a row add up to the row.
+    """
+    found: list[Share] = []
+    for attempt in job.attempts:
+        for line, intervals in attempt.booked_lines:
+            price = line.price
+            key = (
+                attempt.number,
+                line.node,
+                line.phase,
+                price.component,
+                price.unit,
+                price.sku,
+                price.effective_ms,
+            )
+            shared = _line_shares(key, intervals, rows.get(key, {}))
+            if shared is None:
+                return None
+            found += shared
+    return found
+
+
+def _line_shares(key: Key, intervals: Sequence[Interval], rows: Mapping[int, Row]) -> list[Share] | None:
+    given: dict[int, tuple[int, int]] = {}  # minute -> (quantity, lost quantity) that earlier spans took
+    found: list[Share] = []
+    for start_ms, end_ms, rate, is_lost in intervals:
+        cost_nano = lost_nano = 0
+        for minute in range(start_ms // MINUTE_MS, -(-end_ms // MINUTE_MS)):
+            row = rows.get(minute)
+            if row is None:
+                return None
+            overlap_ms = min(end_ms, (minute + 1) * MINUTE_MS) - max(start_ms, minute * MINUTE_MS)
+            taken, taken_lost = given.get(minute, (0, 0))
+            now, now_lost = taken + rate * overlap_ms, taken_lost + rate * overlap_ms * is_lost
+            if now > row.quantity or now_lost > row.lost_quantity:
+                return None
+            cost_nano += _up_to(row.cost_nano, now, row.quantity) - _up_to(row.cost_nano, taken, row.quantity)
+            lost_nano += _up_to(row.lost_cost_nano, now_lost, row.lost_quantity) - _up_to(
+                row.lost_cost_nano, taken_lost, row.lost_quantity
+            )
+            given[minute] = (now, now_lost)
+        found.append(Share(key, start_ms, end_ms, rate * (end_ms - start_ms), cost_nano, lost_nano))
+    whole = all(given.get(minute) == (row.quantity, row.lost_quantity) for minute, row in rows.items())
+    return found if whole else None
+
+
+def _up_to(cost_nano: int, part: int, whole: int) -> int:
+    return cost_nano * part // whole if whole else 0
+
+
+def rows_by_key(records: Iterable[Mapping[str, object]]) -> dict[Key, dict[int, Row]]:
+    """Ledger rows by line and minute."""
+    found: dict[Key, dict[int, Row]] = {}
+    for record in records:
+        found.setdefault(key_of(record), {})[_ms(record["minute"]) // MINUTE_MS] = Row(
+            int(str(record["quantity"])),
+            _nano(record["cost_usd"]),
+            int(str(record["lost_quantity"])),
+            _nano(record["lost_cost_usd"]),
+        )
+    return found
+
+
+def key_of(record: Mapping[str, object]) -> Key:
+    """The line that a ledger row belongs to."""
+    return (
+        int(str(record["attempt"])),
+        str(record["node"]),
+        str(record["phase"]),
+        str(record["component"]),
+        str(record["unit"]),
+        str(record["sku"]),
+        _ms(record["price_effective"]),
+    )
+
+
+def instant(ms: int) -> datetime:
+    """Milliseconds since 1970 as the instants of ledger rows."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+
+
+def _nano(usd: object) -> int:
+    return int(Decimal(str(usd)).scaleb(9))
+
+
+def _ms(value: object) -> int:
+    assert isinstance(value, datetime)  # the ledger's type
+    aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+    return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from schemas.events import JobEvent, JobType
-from streams.timeline.intervals import Span, clip, exclusive_ms, union
+from streams.timeline.intervals import Span, exclusive_ms, union
 from streams.timeline.states import ENDINGS, STARTS, held_after, state_after
 from streams.timeline.values import Values, values_after
 
@@ -17,8 +17,6 @@ from streams.timeline.values import Values, values_after
 PAID_AT_MOST_MS: Final = 400 * 86_400_000
 #: The end of what has not ended.
 OPEN_MS: Final = 2**62
-
-_PHASE: Final = {"starting": "starting", "running": "running", "suspended": "suspended"}
 
 
 class Segment(NamedTuple):
@@ -138,7 +136,7 @@ def _timeline(
             until_ms = (
                 (OPEN_MS if ended_ms is None else ended_ms) if is_last else effective[position + 1].time_ms
             )
-            _append(segments, Segment(event.time_ms, until_ms, _PHASE[state], values))
+            _append(segments, Segment(event.time_ms, until_ms, state, values))
     if draft.own_end is None and superseded_ms is not None:
         state = "superseded"
     return Timeline(
@@ -193,9 +191,3 @@ def wall_clock_ms(lines: Mapping[int, Timeline], as_of_ms: int) -> dict[int, int
     return exclusive_ms(
         {number: [(s.start_ms, s.end_ms) for s in line.paid(as_of_ms)] for number, line in lines.items()}
     )
-
-
-def paid_span(line: Timeline, as_of_ms: int) -> Span | None:
-    """First and last paid instant of an attempt."""
-    paid = line.paid(as_of_ms)
-    return clip((paid[0].start_ms, paid[-1].end_ms), 0, OPEN_MS) if paid else None

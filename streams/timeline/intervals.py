@@ -21,11 +21,6 @@ def union(spans: Iterable[Span]) -> tuple[Span, ...]:
     return tuple(merged)
 
 
-def clip(span: Span, from_ms: int, until_ms: int) -> Span:
-    """The part of `span` inside [from_ms, until_ms)."""
-    return (max(span[0], from_ms), min(span[1], until_ms))
-
-
 def length_ms(spans: Iterable[Span]) -> int:
     """How long the (disjoint) spans last."""
     return sum(end - start for start, end in spans)

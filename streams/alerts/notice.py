@@ -1,0 +1,68 @@
+"""An alert as it is stored and told: the values every layer passes on, and the ids that are derived from them.
+
+It must not decide whether an alert fires, nor how a message looks on the wire.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from msgspec import Struct
+
+Rule: TypeAlias = Literal["burn_fast", "burn_sustained", "burn_drift", "unpriced"]
+Severity: TypeAlias = Literal["page", "ticket"]
+Status: TypeAlias = Literal["firing", "resolved"]
+
+FIRING: Final = "firing"
+RESOLVED: Final = "resolved"
+_ID_DIGITS: Final = 24
+
+
+class Alert(Struct, frozen=True, kw_only=True, gc=False):
+    """The current row of one episode; money in nano-dollars, instants in ms since 1970."""
+
+    alert_id: str
+    rule: str
+    severity: str
+    status: str
+    subject_kind: str
+    subject_name: str
+    owner: str
+    team: str
+    project: str
+    started_ms: int
+    resolved_ms: int | None  # None while it fires
+    ratio: float  # 0: the rule judges no ratio
+    usd_nano_per_hour: int
+    expected_nano_per_hour: int
+    cost_nano: int
+    window_ms: int  # 0: the rule has no window
+    summary: str
+    evidence_sql: str
+    held_ms: int  # the last instant at which the rule's condition held: the figures are of then
+    changed_ms: int  # the instant of the last change of status
+    firings: int  # how often it has fired: 1, and one more each time it fires again
+    silenced: bool  # a silence covered it when the status changed: stored, not delivered
+
+
+class Address(NamedTuple):
+    """Where an owner wants to be told."""
+
+    kind: Literal["webhook", "slack", "email"]
+    url: str
+
+
+def alert_id(rule: str, subject_kind: str, subject_name: str, started_ms: int) -> str:
+    """The id of the episode of a rule and subject that began at `started_ms`."""
+    return "al_" + _digest(f"{rule}|{subject_kind}|{subject_name}|{started_ms}")
+
+
+def webhook_id(alert_id: str, status: str, changed_ms: int) -> str:
+    """The id of the message about one change of status: the same in every attempt, in every process."""
+    return "msg_" + _digest(f"{alert_id}|{status}|{changed_ms}")
+
+
+def _digest(text: str) -> str:
+    # A job's id may hold a lone surrogate (JSON can spell one), which strict UTF-8 would refuse.
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_ID_DIGITS]

@@ -20,6 +20,9 @@ JOB_USAGE_MINUTES: Final = "job_usage_minutes"
 JOBS: Final = "jobs"
 ATTEMPTS: Final = "attempts"
 NODE_MINUTES: Final = "node_minutes"
+BURN_RATES: Final = "burn_rates"
+ALERTS: Final = "alerts"
+DELIVERIES: Final = "deliveries"
 PRICES: Final = "prices"
 DEAD_LETTERS: Final = "dead_letters"
 ARCHIVE: Final = "archive"
@@ -28,8 +31,11 @@ META: Final = "meta"
 
 
 def _schema(**columns: pa.DataType) -> pa.Schema:
-    """No column is null but the two instants that may not have come yet."""
-    return pa.schema([pa.field(name, kind, name in ("started", "ended")) for name, kind in columns.items()])
+    """No column is null but the instants that may not have come yet."""
+    return pa.schema([pa.field(name, kind, name in _MAY_BE_NULL) for name, kind in columns.items()])
+
+
+_MAY_BE_NULL: Final = frozenset({"started", "ended", "resolved"})
 
 
 SCHEMAS: Final[dict[str, pa.Schema]] = {
@@ -124,6 +130,57 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         shard=pa.uint16(),
         version=pa.uint64(),
     ),
+    BURN_RATES: _schema(
+        time=MILLI,
+        job_id=TEXT,
+        usd_per_hour=MONEY,  # of the last 5 minutes
+        usd_per_hour_15m=MONEY,
+        usd_per_hour_1h=MONEY,
+        usd_per_hour_6h=MONEY,
+        expected_usd_per_hour=MONEY,
+        usd_per_hour_now=MONEY,
+        ratio_15m=pa.float64(),  # 0: not judged
+        shard=pa.uint16(),
+        version=pa.uint64(),
+    ),
+    ALERTS: _schema(
+        alert_id=TEXT,
+        rule=TEXT,
+        severity=TEXT,
+        status=TEXT,
+        subject_kind=TEXT,
+        subject_name=TEXT,
+        owner=TEXT,
+        team=TEXT,
+        project=TEXT,
+        started=MILLI,
+        resolved=MILLI,
+        ratio=pa.float64(),
+        usd_per_hour=MONEY,
+        expected_usd_per_hour=MONEY,
+        cost_usd=MONEY,
+        window_ms=pa.int64(),
+        summary=TEXT,
+        evidence_sql=TEXT,
+        held=MILLI,
+        changed=MILLI,
+        firings=pa.uint32(),
+        silenced=pa.bool_(),
+        shard=pa.uint16(),
+        version=pa.uint64(),
+    ),
+    DELIVERIES: _schema(
+        time=MILLI,
+        alert_id=TEXT,
+        webhook_id=TEXT,
+        status=TEXT,
+        receiver=TEXT,
+        attempt=pa.uint32(),
+        outcome=TEXT,
+        http_status=pa.uint16(),  # 0: no answer
+        detail=TEXT,
+        version=pa.uint64(),
+    ),
     PRICES: _schema(
         sku=TEXT,
         component=TEXT,
@@ -185,6 +242,9 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     JOBS: ("job_id",),
     ATTEMPTS: ("job_id", "attempt"),
     NODE_MINUTES: ("node", "minute", "sku", "price_effective", "unit"),
+    BURN_RATES: ("job_id", "time"),
+    ALERTS: ("alert_id",),
+    DELIVERIES: ("alert_id", "webhook_id", "receiver", "attempt"),
     PRICES: ("sku", "effective"),
     DEAD_LETTERS: ("topic", "partition", "offset"),
     ARCHIVE: ("shard", "job_id", "version"),
@@ -193,4 +253,9 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
 }
 
 # Tables cut into months: an insert may touch less than 100 of them at once.
-MONTHLY: Final = {JOB_MINUTES: "minute", JOB_USAGE_MINUTES: "minute", NODE_MINUTES: "minute"}
+MONTHLY: Final = {
+    JOB_MINUTES: "minute",
+    JOB_USAGE_MINUTES: "minute",
+    NODE_MINUTES: "minute",
+    BURN_RATES: "time",
+}

@@ -9,7 +9,9 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator
+
+from streams.config_live import AlertSettings, Group, WebSettings
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -24,13 +26,7 @@ SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 
-class _Group(BaseModel):
-    """One table of `trainfare.toml`: frozen, and a name it does not know is a fault."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-
-class KafkaSettings(_Group):
+class KafkaSettings(Group):
     """Where the events come from, and how the group of workers behaves."""
 
     bootstrap_servers: str = Field(
@@ -117,7 +113,7 @@ class KafkaSettings(_Group):
         return text
 
 
-class ClickHouseSettings(_Group):
+class ClickHouseSettings(Group):
     """Where the ledger is kept: a server, or the same engine embedded in the process."""
 
     url: str = Field(
@@ -158,7 +154,7 @@ class ClickHouseSettings(_Group):
         return text
 
 
-class MeterSettings(_Group):
+class MeterSettings(Group):
     """The horizons within which the result does not depend on order, and the pace of the checkpoints."""
 
     job_horizon_ms: int = Field(
@@ -195,7 +191,7 @@ class MeterSettings(_Group):
     )
 
 
-class LogSettings(_Group):
+class LogSettings(Group):
     """What the process says about itself, on stderr."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
@@ -207,10 +203,12 @@ class LogSettings(_Group):
     )
 
 
-class Settings(_Group):
+class Settings(Group):
     """All settings, resolved."""
 
     kafka: KafkaSettings = KafkaSettings()
     clickhouse: ClickHouseSettings = ClickHouseSettings()
     meter: MeterSettings = MeterSettings()
+    alerts: AlertSettings = AlertSettings()
+    web: WebSettings = WebSettings()
     log: LogSettings = LogSettings()

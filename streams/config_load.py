@@ -16,6 +16,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
 from streams.config import Settings
+from streams.config_live import is_loopback
 from streams.errors import WrongUseError
 
 ENV_PREFIX = "TRAINFARE_"
@@ -250,7 +251,9 @@ def _timing_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _access_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    kafka, clickhouse = settings.kafka, settings.clickhouse
+    kafka, clickhouse, web = settings.kafka, settings.clickhouse, settings.web
+    if web.enabled and web.token is None and not is_loopback(web.bind):
+        yield "web.token", f"expected a token, as others can reach web.bind {web.bind}"
     sasl = kafka.security_protocol.startswith("SASL_")
     if sasl and kafka.sasl_mechanism is None:
         yield "kafka.sasl_mechanism", f"expected one with {kafka.security_protocol}"

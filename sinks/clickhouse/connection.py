@@ -88,6 +88,8 @@ class Connection:
         client = _embedded(self.target) if isinstance(self.target, Embedded) else _remote(self.target)
         client.database = self._database
         if self._read_only:
+            # Whoever reads a table itself sees current rows, as in the views.
+            client.set_client_setting("final", 1)
             # Last: from here on this client can change nothing, not even this setting.
             client.set_client_setting("readonly", 2)
         return client

@@ -40,6 +40,10 @@ def extreme(table: str) -> dict[str, Any]:
             values[field.name] = 2**kind.bit_width - 1
         elif pa.types.is_signed_integer(kind):
             values[field.name] = -(2 ** (kind.bit_width - 1))
+        elif pa.types.is_floating(kind):
+            values[field.name] = 1.7976931348623157e308
+        elif pa.types.is_boolean(kind):
+            values[field.name] = True
         elif pa.types.is_binary(kind):
             values[field.name] = bytes(range(256))
         elif pa.types.is_string(kind):

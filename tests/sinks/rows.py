@@ -38,6 +38,10 @@ def _usual(field: pa.Field) -> Any:
         return Decimal(0)
     if pa.types.is_map(kind):
         return []
+    if pa.types.is_floating(kind):
+        return 0.0
+    if pa.types.is_boolean(kind):
+        return False
     if pa.types.is_binary(kind):
         return b""
     if pa.types.is_string(kind):

@@ -1,0 +1,102 @@
+"""The settings of what is live: where alerts go, and who may look at the page and the API.
+
+It must not read files, the environment or a clock, as `streams.config`, of which it is a part.
+"""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+import re
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
+
+_HOST = re.compile(r"^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?$")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address; a name other than `localhost` may mean anything."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class Group(BaseModel):
+    """One table of `trainfare.toml`: frozen, and a name it does not know is a fault."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class AlertSettings(Group):
+    """Where alerts go; addresses of owners come through the topic `controls`."""
+
+    webhook_secret: SecretStr | None = Field(
+        default=None,
+        description="Signs every webhook (Standard Webhooks: `whsec_` and base64 of 24 to 64 bytes). "
+        "Without it alerts are judged and stored, and nothing is sent.",
+    )
+    default_webhook: SecretStr | None = Field(
+        default=None,
+        description="Where the alert of an owner without an address goes: an https address, e.g. the platform's on-call.",
+    )
+    allow_hosts: str = Field(
+        default="",
+        description="Hosts, or `host:port`, separated by commas, that webhooks may reach although they are private "
+        "or speak plain http, e.g. a relay inside the cluster.",
+    )
+    max_attempts: int = Field(
+        default=8, ge=1, le=20, description="How often a message is tried before it counts as failed."
+    )
+    timeout_ms: int = Field(
+        default=15_000, ge=100, le=60_000, description="How long a receiver may take to answer."
+    )
+
+    @field_validator("webhook_secret")
+    @classmethod
+    def _standard_webhooks(cls, secret: SecretStr | None) -> SecretStr | None:
+        if secret is None:
+            return None
+        text = secret.get_secret_value()
+        try:
+            size = len(base64.b64decode(text.removeprefix("whsec_"), validate=True))
+        except ValueError:
+            size = 0
+        if not text.startswith("whsec_") or not 24 <= size <= 64:
+            raise ValueError("expected whsec_ and the base64 of 24 to 64 random bytes")
+        return secret
+
+    @field_validator("allow_hosts")
+    @classmethod
+    def _hosts(cls, text: str) -> str:
+        hosts = [part.strip() for part in text.split(",") if part.strip()]
+        for host in hosts:
+            if not _HOST.match(host):
+                raise ValueError("expected host or host:port, several separated by commas")
+        return ",".join(hosts)
+
+
+class WebSettings(Group):
+    """The API and the live page."""
+
+    enabled: bool = Field(default=True, description="Whether a worker serves them at all.")
+    bind: str = Field(
+        default="127.0.0.1",
+        min_length=1,
+        max_length=253,
+        description="Address to listen on; any but a loopback address needs `web.token`.",
+    )
+    port: int = Field(
+        default=8787, ge=0, le=65_535, description="Port to listen on; 0 takes any that is free."
+    )
+    token: SecretStr | None = Field(
+        default=None,
+        description="Who asks must show it (`Authorization: Bearer ...`); /healthz and /readyz are open.",
+    )
+
+    @field_validator("token")
+    @classmethod
+    def _long_enough(cls, token: SecretStr | None) -> SecretStr | None:
+        if token is not None and len(token.get_secret_value()) < 16:
+            raise ValueError("expected at least 16 characters")
+        return token

@@ -12,12 +12,12 @@ from typing import Annotated
 
 import typer
 
-from streams.cli.intervals import Interval, exact, merged, total_usd
 from streams.cli.jobs import costs_of
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import Format, FormatOption, Grid, plain, stamp, to_json, write
 from streams.cli.reading import reader
 from streams.errors import TrainfareError
+from streams.explain.intervals import Interval, exact, merged, total_usd
 
 _ROWS = """
 SELECT l.minute AS minute, l.attempt AS attempt, l.node AS node, l.component AS component, l.phase AS phase,

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sinks.clickhouse import Answer, ClickHouseStore, Embedded, Server, Target
-from streams.cli.spans import stored_job
 from streams.config import ClickHouseSettings
 from streams.errors import WrongUseError
+from streams.explain.spans import stored_job
 from streams.pipeline.blobs import JobBlob
 
 _PATIENCE_S = 3.0

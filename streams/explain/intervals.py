@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from streams.cli.spans import Key, Share, instant, key_of, rows_by_key, shares
+from streams.explain.spans import Key, Share, instant, key_of, rows_by_key, shares
 from streams.pipeline.blobs import JobBlob
 
 MINUTE = timedelta(minutes=1)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streams.cli.spans import Row, shares
+from streams.explain.spans import Row, shares
 from streams.pipeline.blobs import dump_job
 from streams.pipeline.job import Job
 from streams.pricing.kinds import PriceRef

@@ -8,7 +8,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.cli.intervals import merged, total_usd
+from streams.explain.intervals import merged, total_usd
 
 T0 = datetime(2026, 3, 1, tzinfo=UTC)
 

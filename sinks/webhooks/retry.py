@@ -1,0 +1,33 @@
+"""When a message is tried again: a schedule with full jitter, and what a receiver asks for.
+
+It must not draw random numbers nor read a clock: both are handed in.
+"""
+
+import re
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+SCHEDULE_MS: Final = (0, 1_000, 5_000, 30_000, 120_000, 300_000, 900_000, 1_800_000)
+"""The longest wait before the first attempt, the second...; the last one stands for all that follow."""
+
+LONGEST_RETRY_AFTER_MS: Final = 3_600_000
+_SECONDS: Final = re.compile(r"[0-9]+", re.ASCII)
+
+
+def delay_ms(attempts_made: int, jitter_ratio: float, asked_ms: int | None = None) -> int:
+    """How long to wait after so many attempts: any share of the schedule's wait, but as long as was asked for."""
+    longest_ms = SCHEDULE_MS[min(attempts_made, len(SCHEDULE_MS) - 1)]
+    return max(round(longest_ms * jitter_ratio), asked_ms or 0)
+
+
+def retry_after_ms(header: str, now_ms: int) -> int | None:
+    """What a Retry-After header asks for, in seconds or as an HTTP date, an hour at most; None if it says nothing."""
+    text = header.strip()
+    if _SECONDS.fullmatch(text):
+        # So many digits that int() would refuse them are the longest wait, too.
+        return LONGEST_RETRY_AFTER_MS if len(text) > 9 else min(int(text) * 1000, LONGEST_RETRY_AFTER_MS)
+    try:
+        then_ms = round(parsedate_to_datetime(text).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
+    return min(max(then_ms - now_ms, 0), LONGEST_RETRY_AFTER_MS)

@@ -1,0 +1,133 @@
+"""What `trainfare top` shows at one instant, as values, and where it comes from.
+
+It must not fetch anything, nor know how a screen draws it.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Protocol
+
+import msgspec
+
+from streams.errors import TrainfareError
+
+_NOTHING = Decimal(0)
+
+
+class JobAlert(msgspec.Struct, frozen=True):
+    """An alert that fires for a job, as the list of jobs names it."""
+
+    rule: str = ""
+    severity: str = ""
+    status: str = "firing"
+    alert_id: str = ""
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One job, with the names of the API; what it does not name is empty."""
+
+    job_id: str
+    owner: str = ""
+    team: str = ""
+    project: str = ""
+    experiment: str = ""
+    state: str = ""
+    attempts: int = 0
+    gpu_count: Decimal = _NOTHING
+    cluster: str = ""
+    region: str = ""
+    purchase: str = ""
+    gpu_type: str = ""
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    usd_per_hour_now: Decimal = _NOTHING
+    usd_per_hour: Decimal = _NOTHING
+    usd_per_hour_15m: Decimal = _NOTHING
+    usd_per_hour_1h: Decimal = _NOTHING
+    usd_per_hour_6h: Decimal = _NOTHING
+    expected_usd_per_hour: Decimal = _NOTHING
+    ratio: float | None = None
+    cost_usd: Decimal = _NOTHING
+    lost_cost_usd: Decimal = _NOTHING
+    gpu_h: Decimal = _NOTHING
+    productive_ratio: float | None = None
+    sparkline: tuple[tuple[int, float], ...] = ()
+    alerts: tuple[JobAlert, ...] = ()
+
+
+class Burn(msgspec.Struct, frozen=True):
+    """What the whole fleet costs."""
+
+    as_of_ms: int = 0
+    usd_per_hour_now: Decimal = _NOTHING
+    usd_per_hour_1h: Decimal = _NOTHING
+    spend_today_usd: Decimal = _NOTHING
+    idle_gpu_ratio: float | None = None
+    jobs_live: int = 0
+    gpus_held: Decimal = _NOTHING
+    alerts_firing: int = 0
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """Whom an alert is about."""
+
+    kind: str = ""
+    name: str = ""
+
+
+class Alert(msgspec.Struct, frozen=True):
+    """One alert, firing or resolved."""
+
+    alert_id: str
+    rule: str = ""
+    severity: str = ""
+    status: str = ""
+    subject: Subject = Subject()
+    owner: str = ""
+    started_ms: int = 0
+    resolved_ms: int | None = None
+    cost_usd: Decimal = _NOTHING
+    summary: str = ""
+    silenced: bool = False
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """Everything on the screen at one instant."""
+
+    as_of_ms: int
+    burn: Burn
+    jobs: tuple[Job, ...] = ()
+    alerts: tuple[Alert, ...] = ()
+    origin: str = ""  # where it was read, for people
+
+
+class Source(Protocol):
+    """Where snapshots come from; one thread calls at a time, not the one that draws."""
+
+    def fetch(self) -> Snapshot:
+        """Return the newest snapshot, or raise SourceError with words for the screen."""
+
+
+class SourceError(TrainfareError):
+    """There is no snapshot now; the message says where it was looked for, and what to do."""
+
+
+class _Jobs(msgspec.Struct):
+    jobs: tuple[Job, ...]
+    as_of_ms: int = 0
+
+
+class _Alerts(msgspec.Struct):
+    alerts: tuple[Alert, ...]
+
+
+def snapshot_of(jobs: bytes, burn: bytes, alerts: bytes, origin: str) -> Snapshot:
+    """Return the three answers of the API as one snapshot; fields it does not know are left out."""
+    try:
+        listed = msgspec.json.decode(jobs, type=_Jobs)
+        fleet = msgspec.json.decode(burn, type=Burn)
+        found = msgspec.json.decode(alerts, type=_Alerts).alerts
+    except msgspec.DecodeError as error:
+        raise SourceError(f"{origin}: not an answer of trainfare's API ({error})") from error
+    return Snapshot(max(fleet.as_of_ms, listed.as_of_ms), fleet, listed.jobs, found, origin)

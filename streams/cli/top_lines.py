@@ -1,0 +1,188 @@
+"""The lines of `trainfare top` around its table: the fleet, where the figures are from, alerts, one job, the keys.
+
+It must not draw, nor read a clock: instants are handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from rich.table import Table
+from rich.text import Text
+
+from streams.cli.output import usd
+from streams.cli.top_data import Alert, Job, Snapshot
+from streams.cli.top_rows import HIGH, LOW, VERY_HIGH, clean, count, money, ratio_sign, sparkline
+
+BEHIND_MS = 60_000
+"""Figures older than this are said to be old."""
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
+
+KEYS = (
+    ("q", "quit"),
+    ("s", "sort by the next column; a click on a title sorts by it"),
+    ("r", "reverse the order"),
+    ("/", "show only jobs with these words in their names, state or alerts; Esc shows all again"),
+    ("a", "show or hide the alerts"),
+    ("Enter", "everything about the job under the bar"),
+    ("↑ ↓ PgUp PgDn", "move the bar"),
+    ("?", "this help"),
+)
+
+
+def fleet(snapshot: Snapshot | None) -> Text:
+    """Return what all of it costs, in one line."""
+    if snapshot is None:
+        return Text("waiting for the first figures")
+    burn = snapshot.burn
+    line = Text(f"${money(burn.usd_per_hour_now)}/h now", "bold")
+    line.append(f" · 1h {money(burn.usd_per_hour_1h)} · today ${money(burn.spend_today_usd)}", "not bold")
+    line.append(f" · idle {percent(burn.idle_gpu_ratio)} · ", "not bold")
+    firing = burn.alerts_firing
+    pages = any(alert.severity == "page" for alert in snapshot.alerts if alert.status == "firing")
+    sign = ("● " if pages else "○ ") if firing else ""
+    said = f"{sign}{firing} alert{'' if firing == 1 else 's'} firing" if firing else "no alerts"
+    line.append(said, "bold red" if pages and firing else "yellow" if firing else "green")
+    return line
+
+
+def status(
+    snapshot: Snapshot | None, fault: str | None, silent_ms: int, now_ms: int | None, shown: str
+) -> Text:
+    """Return where the figures are from and how old they are; what is stale says so first.
+
+    `now_ms` is None where event time is not the time of this machine, as in a demo.
+    """
+    line = Text()
+    if fault is not None:
+        age = f"STALE for {ago(silent_ms)}" if snapshot is not None else "NO FIGURES"
+        line.append(f" {age} ", "bold white on red").append(f" {clean(fault)}", "red")
+        return line
+    if snapshot is None:
+        return line
+    behind_ms = 0 if now_ms is None or not snapshot.as_of_ms else now_ms - snapshot.as_of_ms
+    if behind_ms > BEHIND_MS:
+        line.append(f" {ago(behind_ms)} OLD ", "bold black on yellow").append(" ")
+    line.append(f"{snapshot.burn.jobs_live} jobs, {count(snapshot.burn.gpus_held)} GPUs · ")
+    line.append(f"{instant(snapshot.as_of_ms)} · {shown} · ")
+    line.append(clean(snapshot.origin), "dim")
+    return line
+
+
+def alert_lines(alerts: Sequence[Alert], as_of_ms: int) -> Text:
+    """Return one line for each alert, those that fire first, the newest on top."""
+    if not alerts:
+        return Text("no alerts", "dim")
+    lines = Text()
+    for alert in sorted(alerts, key=lambda each: (each.status != "firing", -each.started_ms, each.alert_id)):
+        firing = alert.status == "firing"
+        sign, style = ("✓", "dim")
+        if firing:
+            sign, style = ("●", "bold red") if alert.severity == "page" else ("○", "yellow")
+        about = f"{clean(alert.subject.kind)} {clean(alert.subject.name)}"
+        if lines:
+            lines.append("\n")
+        lines.append(f"{sign} {alert.status:<8} {clean(alert.rule):<14} ", style)
+        lines.append(f"{since(alert, as_of_ms):>7}  ", style if not firing else "")
+        lines.append(clean(alert.summary) or about, "dim" if not firing else "")
+        lines.append(" (silenced)" if alert.silenced else "", "dim")
+    return lines
+
+
+def since(alert: Alert, as_of_ms: int) -> str:
+    """Return for how long an alert fires, or fired."""
+    return ago(max(0, (alert.resolved_ms or as_of_ms) - alert.started_ms))
+
+
+def details(job: Job | None, alerts: Sequence[Alert], as_of_ms: int, width: int) -> Table:
+    """Return everything that is known of one job, for a person."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    if job is None:
+        grid.add_row("", "no longer among the jobs that the meter lists")
+        return grid
+    for name, text in _facts(job):
+        grid.add_row(name, text)
+    room = max(10, min(60, width - 24))
+    grid.add_row("trend", Text(sparkline(job.sparkline, room).lstrip() or "-", ratio_sign(job.ratio)[1]))
+    about = [alert for alert in alerts if alert.subject.name == job.job_id]
+    grid.add_row("alerts", alert_lines(about, as_of_ms) if about else Text("none", "dim"))
+    grid.add_row("why", f"trainfare explain {clean(job.job_id)}")
+    return grid
+
+
+def _facts(job: Job) -> list[tuple[str, Text]]:
+    names = ("owner", "team", "project", "experiment", "cluster", "region", "purchase", "gpu_type")
+    ratio, style = ratio_sign(job.ratio)
+    facts = [("job", Text(clean(job.job_id)))]
+    facts += [
+        (name.replace("_", " "), Text(clean(getattr(job, name)))) for name in names if getattr(job, name)
+    ]
+    begun = "" if job.started_ms is None else f", started {instant(job.started_ms)}"
+    ended = "" if job.ended_ms is None else f", ended {instant(job.ended_ms)}"
+    facts.append(("state", Text(f"{clean(job.state)}, attempt {job.attempts}{begun}{ended}")))
+    facts.append(("GPUs", Text(f"{count(job.gpu_count)} now, {job.gpu_h:,.1f} GPU-hours so far")))
+    windows = (("5 min", "usd_per_hour"), ("15 min", "usd_per_hour_15m"), ("1 h", "usd_per_hour_1h"))
+    rates = ", ".join(f"{usd(getattr(job, name))} over {window}" for window, name in windows)
+    facts.append(
+        ("$/h", Text(f"{usd(job.usd_per_hour_now)} now, {rates}, {usd(job.usd_per_hour_6h)} over 6 h"))
+    )
+    expected = f"{usd(job.expected_usd_per_hour)} $/h, ratio "
+    facts.append(("expected", Text.assemble(expected, (ratio.strip(), style))))
+    facts.append(
+        ("cost", Text(f"{_dollars(job.cost_usd)} so far, of it {_dollars(job.lost_cost_usd)} lost work"))
+    )
+    facts.append(("productive", Text(f"{percent(job.productive_ratio)} of sampled GPU-time, last 30 min")))
+    return facts
+
+
+def help_table() -> Table:
+    """Return the keys and what the signs mean."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column()
+    for key, does in KEYS:
+        grid.add_row(key, does)
+    grid.add_row("", "")
+    for sign, means in (
+        (("●", "bold red"), "a page fires for the job"),
+        (("○", "yellow"), "a ticket fires for the job"),
+        ((f"{VERY_HIGH}▲▲", "bold red"), f"burns at least {VERY_HIGH} times what was expected"),
+        ((f"{HIGH}▲", "yellow"), f"at least {HIGH} times"),
+        (("1.0", "green"), "about as expected"),
+        ((f"{LOW - 0.1:.1f}▽", "cyan"), f"less than {LOW} times"),
+    ):
+        grid.add_row(Text(*sign), means)
+    grid.add_row("ratio", "what the job burns now / what it was expected to; - where nothing is expected")
+    grid.add_row("15m, 1h", "burn rate over the last 15 minutes, the last hour, in $/h")
+    return grid
+
+
+def instant(at_ms: int) -> str:
+    """Return a UTC instant; its day too, since event time may be any day's."""
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC" if at_ms else "-"
+
+
+def ago(for_ms: int) -> str:
+    """Return a duration in its two largest units: people compare, they do not compute."""
+    parts: list[str] = []
+    left_ms = max(0, for_ms)
+    for unit_ms, name in _UNITS:
+        if left_ms >= unit_ms and len(parts) < 2:
+            parts.append(f"{left_ms // unit_ms} {name}")
+        elif parts:
+            break
+        left_ms %= unit_ms
+    return " ".join(parts) or "0 s"
+
+
+def percent(ratio: float | None) -> str:
+    """Return a share for people; unknown is a dash, never 0."""
+    return "-" if ratio is None else f"{ratio:.0%}".replace("%", " %")
+
+
+def _dollars(amount: Decimal) -> str:
+    return f"${usd(amount)}"

@@ -1,0 +1,253 @@
+"""The rows of `trainfare top`: which columns fit, in what order jobs stand, what each cell says and in what colour.
+
+It must not draw, nor let colour alone say anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from typing import NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+from rich.text import Text
+
+from streams.cli.output import usd
+from streams.cli.top_data import Job
+
+BARS = "▁▂▃▄▅▆▇█"
+HIGH, VERY_HIGH = 1.5, 2.5
+"""Ratios from which a job is marked: that of the slowest burn rule, and that of the fastest over its long window."""
+LOW = 0.5
+_PAGE, _TICKET = "●", "○"
+_TEN_THOUSAND, _MILLION = Decimal(10_000), Decimal(1_000_000)
+
+
+class Column(NamedTuple):
+    """One column: what it sorts by, and how much room it needs and can use."""
+
+    key: str
+    title: str
+    least: int
+    most: int
+    right: bool
+    sort: Callable[[Job], float | str | Decimal | None] | None
+
+
+COLUMNS = (
+    Column("mark", "", 1, 1, False, None),
+    Column("job", "job", 14, 34, False, lambda job: job.job_id),
+    Column("owner", "owner", 8, 16, False, lambda job: job.owner),
+    Column("team", "team", 8, 14, False, lambda job: job.team),
+    Column("state", "state", 9, 10, False, lambda job: job.state),
+    Column("gpus", "GPUs", 5, 8, True, lambda job: job.gpu_count),
+    Column("now", "$/h now", 9, 11, True, lambda job: job.usd_per_hour_now),
+    Column("m15", "15m", 8, 11, True, lambda job: job.usd_per_hour_15m),
+    Column("h1", "1h", 8, 11, True, lambda job: job.usd_per_hour_1h),
+    Column("expected", "expected", 9, 11, True, lambda job: job.expected_usd_per_hour),
+    Column("ratio", "ratio", 7, 8, True, lambda job: job.ratio),
+    Column("cost", "cost", 9, 12, True, lambda job: job.cost_usd),
+    Column("spark", "trend", 8, 24, False, None),
+)
+BY_KEY = {column.key: column for column in COLUMNS}
+SORTS = tuple(column.key for column in COLUMNS if column.sort is not None)
+SORT_CYCLE = ("now", "ratio", "cost", "m15", "h1", "gpus", "job", "owner", "team", "state", "expected")
+_FIRST = (
+    "mark",
+    "job",
+    "now",
+    "ratio",
+    "cost",
+    "gpus",
+    "state",
+    "owner",
+    "spark",
+    "m15",
+    "expected",
+    "h1",
+    "team",
+)
+_GAP = 1
+
+
+class Order(NamedTuple):
+    """By which column jobs are sorted, and which way."""
+
+    key: str = "now"
+    descending: bool = True
+
+    def after(self) -> Order:
+        """Return the next sort, numbers from the top and names from the beginning."""
+        following = SORT_CYCLE[(SORT_CYCLE.index(self.key) + 1) % len(SORT_CYCLE)]
+        return Order.natural(following)
+
+    @staticmethod
+    def natural(key: str) -> Order:
+        """Return the direction in which a column is read."""
+        return Order(key, BY_KEY[key].right)
+
+    def reversed(self) -> Order:
+        """Return the other direction."""
+        return Order(self.key, not self.descending)
+
+    @property
+    def arrow(self) -> str:
+        """Which way, as a sign."""
+        return "↓" if self.descending else "↑"
+
+
+def layout(width: int) -> list[tuple[Column, int]]:
+    """Return the columns that fit a width, with the room each gets."""
+    chosen: list[str] = []
+    left = width
+    for key in _FIRST:
+        need = BY_KEY[key].least + _GAP
+        if need > left:
+            break  # in order of importance: nothing less important takes the place
+        chosen.append(key)
+        left -= need
+    room = {key: BY_KEY[key].least for key in chosen}
+    for key in (
+        "job",
+        "spark",
+        "owner",
+        "team",
+        "cost",
+        "now",
+        "m15",
+        "h1",
+        "expected",
+        "state",
+        "ratio",
+        "gpus",
+    ):
+        if key in room:
+            more = min(left, BY_KEY[key].most - room[key])
+            room[key] += more
+            left -= more
+    return [(column, room[column.key]) for column in COLUMNS if column.key in room]
+
+
+def ordered(jobs: Iterable[Job], order: Order) -> list[Job]:
+    """Return the jobs sorted; what has no value comes last either way, equals by name."""
+    value = BY_KEY[order.key].sort
+    if value is None:
+        raise ValueError(f"column {order.key} has nothing to sort by")
+    named = sorted(jobs, key=lambda job: job.job_id)
+    known = [job for job in named if value(job) is not None]
+    known.sort(key=value, reverse=order.descending)  # type: ignore[arg-type]  # one type per column, and no None
+    return known + [job for job in named if value(job) is None]
+
+
+def matching(jobs: Iterable[Job], words: str) -> list[Job]:
+    """Return the jobs in whose names, state or alerts every word occurs, in any case."""
+    wanted = words.lower().split()
+    return [job for job in jobs if all(word in _haystack(job) for word in wanted)]
+
+
+def _haystack(job: Job) -> str:
+    names = (job.job_id, job.owner, job.team, job.project, job.experiment, job.state)
+    return "\n".join((*names, *(alert.rule for alert in job.alerts))).lower()
+
+
+def cells(job: Job, columns: Sequence[tuple[Column, int]]) -> list[Text]:
+    """Return the row of a job, each cell as wide as its column and the gap after it."""
+    return [_cell(job, column, room) for column, room in columns]
+
+
+def heading(column: Column, room: int, order: Order) -> Text:
+    """Return a column's title, with the sign of the order if it is sorted by it."""
+    title = column.title + (order.arrow if column.key == order.key else "")
+    return Text(_fitted(title, room, right=column.right) + " " * _GAP)
+
+
+def _cell(job: Job, column: Column, room: int) -> Text:
+    text, style = _content(job, column.key, room)
+    return Text(_fitted(text, room, right=column.right) + " " * _GAP, style=style)
+
+
+def _content(job: Job, key: str, room: int) -> tuple[str, str]:
+    if key == "mark":
+        return alert_sign(job)
+    if key == "job":
+        return middle(clean(job.job_id), room), ""
+    if key == "ratio":
+        return ratio_sign(job.ratio)
+    if key == "spark":
+        return sparkline(job.sparkline, room), ratio_sign(job.ratio)[1] or "cyan"
+    if key == "gpus":
+        return count(job.gpu_count), ""
+    if key in ("owner", "team", "state"):
+        return clean(str(getattr(job, key))), "dim" if key == "state" and job.ended_ms is not None else ""
+    value = {
+        "now": job.usd_per_hour_now,
+        "m15": job.usd_per_hour_15m,
+        "h1": job.usd_per_hour_1h,
+        "expected": job.expected_usd_per_hour,
+        "cost": job.cost_usd,
+    }[key]
+    return money(value), "dim" if value == 0 else ""
+
+
+def alert_sign(job: Job) -> tuple[str, str]:
+    """Return the sign of the gravest alert that fires for a job: full for a page, hollow for a ticket."""
+    firing = [alert.severity for alert in job.alerts if alert.status == "firing"]
+    if "page" in firing:
+        return _PAGE, "bold red"
+    return (_TICKET, "yellow") if firing else (" ", "")
+
+
+def ratio_sign(ratio: float | None) -> tuple[str, str]:
+    """Return actual over expected with its sign, and a colour that says the same."""
+    if ratio is None:
+        return "-  ", "dim"
+    shown = f"{ratio:.2f}" if ratio < 100 else f"{min(ratio, 99_999):.0f}"
+    if ratio >= VERY_HIGH:
+        return f"{shown}▲▲", "bold red"
+    if ratio >= HIGH:
+        return f"{shown}▲ ", "yellow"
+    return (f"{shown}▽ ", "cyan") if ratio < LOW else (f"{shown}  ", "green")
+
+
+def sparkline(points: Sequence[tuple[int, float]], room: int) -> str:
+    """Return the newest values as bars from zero; nothing is a blank, and little is still a bar."""
+    values = [max(0.0, value) for _, value in points[-room:]]
+    top = max(values, default=0.0)
+    if top == 0:
+        return "".join(" " for _ in values)
+    bars = (" " if value == 0 else BARS[min(7, int(value / top * 8))] for value in values)
+    return "".join(bars).rjust(room)
+
+
+def money(value: Decimal) -> str:
+    """Return dollars that fit a column: cents, fewer digits where the sum is large or tiny."""
+    if value >= _MILLION:
+        return f"{value / 1_000_000:,.2f}M"
+    if value >= _TEN_THOUSAND:
+        return f"{value:,.0f}"
+    return usd(value) if value == 0 or value >= Decimal("0.01") else "<0.01"
+
+
+def count(gpus: Decimal) -> str:
+    """Return a number of GPUs without idle zeros."""
+    return f"{gpus.normalize():f}" if gpus else "0"
+
+
+def clean(text: str) -> str:
+    """Return text that cannot steer a terminal: signs that do not print are replaced."""
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
+def middle(text: str, room: int) -> str:
+    """Return a name cut in its middle: numbers that tell jobs apart stand at the end."""
+    if cell_len(text) <= room:
+        return text
+    tail = (room - 1) // 2
+    return set_cell_size(text, room - 1 - tail) + "…" + text[-tail:]
+
+
+def _fitted(text: str, room: int, *, right: bool) -> str:
+    spare = room - cell_len(text)
+    if spare < 0:
+        return set_cell_size(text, room - 1) + "…"
+    return " " * spare + text if right else text + " " * spare

@@ -1,0 +1,76 @@
+"""Which burn rates are written: at changes and whole minutes, and ever more rarely after a job's end.
+
+Must not round money for storage; the state says only what was last written of each job.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streams.kernels._jit import kernel
+from streams.kernels.arrays import F64, I64, Records
+from streams.kernels.burn import MINUTE_MS, Bool
+
+#: After the end: each minute for so long, then at every tenth.
+CLOSE_MS = 900_000
+RARELY_MS = 600_000
+
+# What the last written row of a job was.
+NONE = 0
+GOING_ON = 1
+ENDED = 2
+EMPTY = 3  # ended, and nothing left in any window: no row follows
+
+LAST_ROW = np.dtype([("now_rate", np.float64), ("expected_rate", np.float64), ("kind", np.int64)], align=True)
+
+
+@kernel
+def choose_rows(
+    times_ms: I64,
+    now_rate: F64,
+    expected_rate: F64,
+    ended: Bool,
+    cost: F64,
+    elapsed_ms: I64,
+    ended_ms: I64,
+    index: I64,
+    last: Records,
+    chosen: Bool,
+) -> int:
+    """Fill `chosen` [tick, job] and bring the last rows up to date, job j's at index[j]; how many were chosen.
+
+    Rates count as changed from one whole nano-dollar per hour to another one.
+    """
+    found = 0
+    longest = cost.shape[2] - 1
+    for job in range(index.size):
+        row = index[job]
+        kind = last[row]["kind"]
+        last_now = last[row]["now_rate"]
+        last_expected = last[row]["expected_rate"]
+        for tick in range(times_ms.size):
+            t_ms = times_ms[tick]
+            now = np.rint(now_rate[tick, job])
+            expected = np.rint(expected_rate[tick, job])
+            changed = now != last_now or expected != last_expected
+            costs = now != 0.0 or cost[tick, job, longest] != 0.0
+            if ended[tick, job]:
+                every_ms = MINUTE_MS if t_ms - ended_ms[job] <= CLOSE_MS else RARELY_MS
+                if not costs:
+                    due = kind == GOING_ON or (kind == ENDED and t_ms % every_ms == 0)
+                    next_kind = EMPTY
+                else:
+                    due = kind != ENDED or changed or t_ms % every_ms == 0
+                    next_kind = ENDED
+            else:
+                begun = kind != NONE or costs or elapsed_ms[tick, job, longest] > 0
+                due = begun and (kind != GOING_ON or changed or t_ms % MINUTE_MS == 0)
+                next_kind = GOING_ON
+            chosen[tick, job] = due
+            if due:
+                found += 1
+                kind, last_now, last_expected = next_kind, now, expected
+        last[row]["kind"] = kind
+        last[row]["now_rate"] = last_now
+        last[row]["expected_rate"] = last_expected
+    return found

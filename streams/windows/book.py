@@ -1,0 +1,162 @@
+"""The curves of all live jobs of a shard, flat in arrays for the kernel.
+
+Must not interpret a figure; arrays handed out belong to the caller, the book's own never leave it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from streams.kernels.arrays import I64, Records, exact
+from streams.kernels.burn import CURVE, LUMP, STEP, fill_figures
+from streams.windows.curve import Curve
+from streams.windows.figures import Figures
+
+_SMALLEST: Final = 16
+
+
+class CurveBook:
+    """Curves by job; one put or drop costs what the curve is long, on average."""
+
+    __slots__ = ("_curves", "_ids", "_job_ids", "_lumps", "_slots", "_steps")
+
+    def __init__(self) -> None:
+        self._slots: dict[str, int] = {}
+        self._ids: list[str] = []  # by slot; slots have no gaps
+        self._job_ids: tuple[str, ...] | None = ()
+        self._curves = np.zeros(_SMALLEST, CURVE)
+        self._steps = _Arena(STEP, "step_at", "steps", "step_room")
+        self._lumps = _Arena(LUMP, "lump_at", "lumps", "lump_room")
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __contains__(self, job_id: object) -> bool:
+        return job_id in self._slots
+
+    @property
+    def job_ids(self) -> tuple[str, ...]:
+        """The jobs in the order of the figures; the same object until a job comes or goes."""
+        if self._job_ids is None:
+            self._job_ids = tuple(self._ids)
+        return self._job_ids
+
+    def put(self, curve: Curve) -> None:
+        """Take a curve in, instead of an older one of the job."""
+        slot = self._slots.get(curve.job_id)
+        if slot is None:
+            slot = self._slots[curve.job_id] = len(self._ids)
+            self._ids.append(curve.job_id)
+            self._job_ids = None
+            if slot == len(self._curves):
+                self._curves = np.concatenate((self._curves, np.zeros(max(slot // 2, _SMALLEST), CURVE)))
+            self._curves[slot] = 0
+        entry = self._curves[slot]
+        entry["first_paid_ms"] = curve.first_paid_ms
+        entry["ended_ms"] = curve.ended_ms
+        entry["unpriced_from_ms"] = curve.unpriced_from_ms
+        steps = self._steps.place(self._curves[: len(self._ids)], slot, len(curve.from_ms))
+        lengths_ms = np.diff(curve.from_ms)
+        steps["from_ms"] = curve.from_ms
+        steps["cost_rate"] = curve.cost_rate
+        steps["expected_rate"] = curve.expected_rate
+        steps["paid"] = curve.paid
+        for name, rate in (
+            ("cost_sum", curve.cost_rate),
+            ("expected_sum", curve.expected_rate),
+            ("paid_sum_ms", curve.paid),
+        ):
+            steps[name][0] = 0
+            np.cumsum(rate[:-1] * lengths_ms, out=steps[name][1:])
+        lumps = self._lumps.place(self._curves[: len(self._ids)], slot, len(curve.lump_minute))
+        if len(lumps):
+            lumps["minute"] = curve.lump_minute
+            lumps["cost"] = curve.lump_cost
+            lumps["cost_sum"][0] = 0
+            np.cumsum(curve.lump_cost[:-1], out=lumps["cost_sum"][1:])
+
+    def drop(self, job_id: str) -> None:
+        """Forget a job; KeyError if it has no curve."""
+        slot = self._slots.pop(job_id)
+        self._job_ids = None
+        self._steps.give_up(self._curves[slot])
+        self._lumps.give_up(self._curves[slot])
+        last_id = self._ids.pop()
+        if last_id != job_id:
+            self._curves[slot] = self._curves[len(self._ids)]
+            self._ids[slot] = last_id
+            self._slots[last_id] = slot
+
+    def figures(self, times_ms: I64) -> Figures:
+        """All figures at the ticks, which must ascend."""
+        ticks = exact(times_ms, np.int64)
+        curves = self._curves[: len(self._ids)]
+        found = Figures.empty(len(ticks), len(curves))
+        found.ended_ms[:] = curves["ended_ms"]
+        bad = fill_figures(
+            ticks,
+            curves,
+            self._steps.rows,
+            self._lumps.rows,
+            found.now_rate,
+            found.expected_rate,
+            found.cost_nano,
+            found.expected_nano,
+            found.elapsed_ms,
+            found.paid_whole,
+            found.ended,
+            found.unpriced,
+        )
+        if bad >= 0:
+            raise ValueError(f"tick {ticks[bad]} does not follow {ticks[bad - 1]}")
+        return found
+
+
+class _Arena:
+    """Ranges of rows, one a slot; the slot's record says where its range begins, how long it is, its room."""
+
+    __slots__ = ("_at", "_count", "_room", "_unused", "_used", "rows")
+
+    def __init__(self, dtype: np.dtype[np.void], at: str, count: str, room: str) -> None:
+        self.rows: Records = np.zeros(_SMALLEST, dtype)
+        self._at, self._count, self._room = at, count, room
+        self._used = 0
+        self._unused = 0  # rows before `_used` that belong to no slot
+
+    def place(self, curves: Records, slot: int, count: int) -> Records:
+        """A range of `count` rows for the slot, what it held is gone."""
+        entry = curves[slot]
+        if count > entry[self._room]:
+            grows = entry[self._room] > 0
+            self.give_up(entry)
+            room = count + count // 2 if grows else count
+            self._make_room(curves, room)
+            entry[self._at], entry[self._room] = self._used, room
+            self._used += room
+        entry[self._count] = count
+        at = int(entry[self._at])
+        return self.rows[at : at + count]
+
+    def give_up(self, entry: np.void) -> None:
+        """The slot has no range any more."""
+        self._unused += int(entry[self._room])
+        entry[self._count] = entry[self._room] = 0
+
+    def _make_room(self, curves: Records, room: int) -> None:
+        if self._used + room <= len(self.rows):
+            return
+        if self._unused <= self._used // 2:
+            larger = np.zeros(max(self._used + room, len(self.rows) * 3 // 2), self.rows.dtype)
+            larger[: self._used] = self.rows[: self._used]
+            self.rows = larger
+            return
+        counts = curves[self._count]
+        ends = np.cumsum(counts)
+        starts = ends - counts
+        used = int(ends[-1])
+        rows = np.zeros(max(used * 3 // 2 + room, _SMALLEST), self.rows.dtype)
+        rows[:used] = self.rows[np.repeat(curves[self._at] - starts, counts) + np.arange(used)]
+        curves[self._at], curves[self._room] = starts, counts
+        self.rows, self._used, self._unused = rows, used, 0

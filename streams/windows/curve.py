@@ -1,0 +1,187 @@
+"""What one job costs over time, as step functions: a sweep over the intervals of its lines.
+
+Must not look for a price or a matching control: both come resolved.  Nothing here is cut by a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from streams.kernels.arrays import F64, I64
+from streams.kernels.burn import HOUR_MS, MINUTE_MS, Bool
+from streams.timeline.intervals import Span
+from streams.timeline.lines import Lines
+from streams.windows.expected import Expected
+
+#: The end of what goes on, the first instant of what never is.
+NEVER_MS: Final = 2**62
+#: Every curve begins with a step of nothing.
+BEGINNING_MS: Final = -(2**62)
+#: Rates are summed as whole multiples of 2**-40 nano-dollars per ms: what ends leaves exactly nothing behind.
+_FRACTION_BITS: Final = 40
+_ONE: Final = float(1 << _FRACTION_BITS)
+
+
+class MeteredRun(NamedTuple):
+    """Sampled time [start_ms, end_ms) of a metered attempt.  `unpriced`: its GPU-time has no price."""
+
+    start_ms: int
+    end_ms: int
+    cost_rate: float  # nano-dollars per ms
+    unpriced: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """Step functions whose last step goes on for ever, and lumps by minute."""
+
+    job_id: str
+    first_paid_ms: int  #: -1: none
+    ended_ms: int  #: NEVER_MS while it goes on
+    unpriced_from_ms: int  #: the first instant of GPU-time without a price, NEVER_MS: none
+    quoted_nano_per_hour: float | None  #: None until there is a paid and priced instant
+    from_ms: I64  #: ascending, the first BEGINNING_MS
+    cost_rate: F64  #: nano-dollars per ms
+    expected_rate: F64  #: nano-dollars per ms, 0 where not paid
+    paid: Bool
+    lump_minute: I64  #: ascending
+    lump_cost: F64  #: nano-dollars
+
+
+class _Step(NamedTuple):
+    """What holds from `from_ms` on: the cost rate in fractions, and how many intervals are of each sort."""
+
+    from_ms: int
+    rate: int
+    priced: int
+    unpriced: int
+    paid: int
+
+
+_NOTHING: Final = _Step(BEGINNING_MS, 0, 0, 0, 0)
+
+
+def build_curve(
+    job_id: str,
+    *,
+    lines: Iterable[Lines],
+    paid: Iterable[Span],
+    seconds: Sequence[MeteredRun],
+    lumps: Mapping[int, float],
+    declared: Sequence[tuple[int, int]],
+    planned: Sequence[tuple[int, int, int]],
+    quoted_nano_per_hour: float | None,
+    ended_ms: int,
+    since_ms: int,
+) -> Curve:
+    """The curve of a job from the lines and paid time of its attempts, open ones up to the cap of 400 days.
+
+    `declared` (time_ms, nano-dollars per hour) is in the order of its events; `planned` (from_ms, until_ms,
+    nano-dollars per hour) is disjoint.  Detail before `since_ms` is left out: only windows after it may be asked.
+    """
+    steps = _sweep(_edges(lines, paid, seconds))
+    quoted = quoted_nano_per_hour
+    if quoted is None:
+        quoted = next((_per_hour(s.rate) for s in steps if s.paid and s.priced and not s.unpriced), None)
+    expected = Expected(declared, planned, quoted or 0.0)
+    rows = _since(_with_expected(steps, expected), since_ms)
+    kept = sorted((m, cost) for m, cost in lumps.items() if cost and (m + 1) * MINUTE_MS > since_ms)
+    return Curve(
+        job_id=job_id,
+        first_paid_ms=next((step.from_ms for step in steps if step.paid), -1),
+        ended_ms=ended_ms,
+        unpriced_from_ms=next((step.from_ms for step in steps if step.unpriced), NEVER_MS),
+        quoted_nano_per_hour=quoted,
+        from_ms=np.array([row[0] for row in rows], np.int64),
+        cost_rate=np.array([row[1] / _ONE for row in rows], np.float64),
+        expected_rate=np.array([row[2] / HOUR_MS for row in rows], np.float64),
+        paid=np.array([row[3] for row in rows], np.bool_),
+        lump_minute=np.array([minute for minute, _ in kept], np.int64),
+        lump_cost=np.array([cost for _, cost in kept], np.float64),
+    )
+
+
+def _edges(lines: Iterable[Lines], paid: Iterable[Span], seconds: Sequence[MeteredRun]) -> list[_Step]:
+    """Where something begins or ends, each as the change that it makes."""
+    edges: list[_Step] = []
+    for of_attempt in lines:
+        for line, intervals in of_attempt.items():
+            price = line.price
+            priced, unpriced = int(price.sku != ""), int(price.sku == "" and price.component == "gpu")
+            for start_ms, end_ms, quantity, _ in intervals:
+                if start_ms < end_ms and quantity > 0:
+                    rate = _fractions(quantity * price.usd_nano, price.divisor)
+                    edges.append(_Step(start_ms, rate, priced, unpriced, 0))
+                    edges.append(_Step(end_ms, -rate, -priced, -unpriced, 0))
+    for start_ms, end_ms in paid:
+        if start_ms < end_ms:
+            edges.append(_Step(start_ms, 0, 0, 0, 1))
+            edges.append(_Step(end_ms, 0, 0, 0, -1))
+    for run in seconds:
+        if run.start_ms < run.end_ms:
+            rate, priced, unpriced = round(run.cost_rate * _ONE), int(not run.unpriced), int(run.unpriced)
+            edges.append(_Step(run.start_ms, rate, priced, unpriced, 1))
+            edges.append(_Step(run.end_ms, -rate, -priced, -unpriced, -1))
+    edges.sort()
+    return edges
+
+
+def _sweep(edges: Sequence[_Step]) -> list[_Step]:
+    """Steps from changes; a step that changes nothing is none."""
+    steps = [_NOTHING]
+    at_ms, rate, priced, unpriced, paid = _NOTHING
+    for edge in edges:
+        if edge.from_ms != at_ms:
+            _add(steps, _Step(at_ms, rate, priced, unpriced, paid))
+            at_ms = edge.from_ms
+        rate += edge.rate
+        priced += edge.priced
+        unpriced += edge.unpriced
+        paid += edge.paid
+    _add(steps, _Step(at_ms, rate, priced, unpriced, paid))
+    return steps
+
+
+def _add(steps: list[_Step], step: _Step) -> None:
+    if step[1:] != steps[-1][1:]:
+        steps.append(step)
+
+
+#: from_ms, cost rate in fractions per ms, expected nano-dollars per hour, paid.
+_Row = tuple[int, int, float, bool]
+
+
+def _with_expected(steps: Sequence[_Step], expected: Expected) -> list[_Row]:
+    """The steps cut where the expected rate changes, which is nothing outside paid time."""
+    rows: list[_Row] = []
+    for position, step in enumerate(steps):
+        until_ms = steps[position + 1].from_ms if position + 1 < len(steps) else NEVER_MS
+        pieces = expected.between(step.from_ms, until_ms) if step.paid else [(step.from_ms, 0.0)]
+        for from_ms, per_hour in pieces:
+            row = (from_ms, step.rate, per_hour, step.paid > 0)
+            if not rows or row[1:] != rows[-1][1:]:
+                rows.append(row)
+    return rows
+
+
+def _since(rows: list[_Row], since_ms: int) -> list[_Row]:
+    """The rows from `since_ms` on, after the step of nothing that every curve begins with."""
+    first = 0
+    while first + 1 < len(rows) and rows[first + 1][0] <= since_ms:
+        first += 1
+    if first == 0:
+        return rows
+    return [rows[0], (since_ms, *rows[first][1:]), *rows[first + 1 :]]
+
+
+def _fractions(numerator: int, divisor: int) -> int:
+    """The quotient in fractions, to the nearest."""
+    return ((numerator << (_FRACTION_BITS + 1)) // divisor + 1) >> 1
+
+
+def _per_hour(rate: int) -> float:
+    return rate * HOUR_MS / _ONE

@@ -1,0 +1,153 @@
+"""Which burn rates are written, and their rows as an Arrow table.
+
+Must not derive a figure: windows come filled, here they are divided and rounded to nano-dollars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from schemas.columns import money, take_text
+from schemas.tables import BURN_RATES, MILLI, SCHEMAS
+from streams.kernels.arrays import F64, I64, Records, exact
+from streams.kernels.bill import MAX_COST_NANO
+from streams.kernels.burn import WINDOWS_MS
+from streams.kernels.due import ENDED, GOING_ON, LAST_ROW, NONE, choose_rows
+from streams.windows.figures import Figures, per_hour, ratios
+
+_JUDGED: Final = WINDOWS_MS.index(900_000)
+_RATE_COLUMNS: Final = ("usd_per_hour", "usd_per_hour_15m", "usd_per_hour_1h", "usd_per_hour_6h")
+_SMALLEST: Final = 16
+
+
+class LastRow(NamedTuple):
+    """What the row policy remembers of a job; `kind` as in the kernel."""
+
+    job_id: str
+    now_nano_per_hour: int
+    expected_nano_per_hour: int
+    kind: int
+
+
+class RowPolicy:
+    """Chooses ticks and jobs whose burn rate is written; remembers the last row of each job.
+
+    A job that goes on: whenever what accrues or is expected is not what its last row says, and each whole minute
+    from its first paid instant on.  One that has ended: at the first tick after, each minute for 15 minutes, every
+    tenth until nothing is left in its longest window, which is its last row.
+    """
+
+    __slots__ = ("_free", "_index", "_index_of", "_last", "_rows")
+
+    def __init__(self) -> None:
+        self._rows: dict[str, int] = {}
+        self._free: list[int] = []
+        self._last: Records = np.zeros(_SMALLEST, LAST_ROW)
+        self._index_of: tuple[str, ...] | None = None
+        self._index: I64 = np.zeros(0, np.int64)
+
+    def choose(self, times_ms: I64, job_ids: tuple[str, ...], figures: Figures) -> tuple[I64, I64]:
+        """(ticks, jobs): positions in the figures, ticks ascending.  They count as written from now on."""
+        ticks = exact(times_ms, np.int64)
+        if figures.shape != (len(ticks), len(job_ids)):
+            raise ValueError(f"figures of {figures.shape} for {len(ticks)} ticks and {len(job_ids)} jobs")
+        if job_ids is not self._index_of:
+            self._index = np.array([self._row_of(job_id) for job_id in job_ids], np.int64)
+            self._index_of = job_ids
+        chosen = np.empty(figures.shape, np.bool_)
+        choose_rows(
+            ticks,
+            figures.now_rate,
+            figures.expected_rate,
+            figures.ended,
+            figures.cost_nano,
+            figures.elapsed_ms,
+            figures.ended_ms,
+            self._index,
+            self._last,
+            chosen,
+        )
+        rows, columns = np.nonzero(chosen)
+        return rows, columns
+
+    def is_silent(self, job_id: str) -> bool:
+        """Whether no row is owed: once the job has ended and its windows are empty, nothing follows."""
+        row = self._rows.get(job_id)
+        return row is None or int(self._last[row]["kind"]) not in (GOING_ON, ENDED)
+
+    def drop(self, job_id: str) -> None:
+        """Forget a job, if it is known."""
+        row = self._rows.pop(job_id, None)
+        if row is not None:
+            self._free.append(row)
+            self._last[row] = 0
+            self._index_of = None
+
+    def dump(self) -> list[LastRow]:
+        """The last rows of all jobs that have one."""
+        entries = ((job_id, self._last[row]) for job_id, row in sorted(self._rows.items()))
+        return [
+            LastRow(job_id, int(entry["now_rate"]), int(entry["expected_rate"]), int(entry["kind"]))
+            for job_id, entry in entries
+            if entry["kind"] != NONE
+        ]
+
+    def load(self, dumped: Iterable[LastRow]) -> None:
+        """Take in what `dump` gave, from a shard that moved here."""
+        for job_id, now, expected, kind in dumped:
+            row = self._row_of(job_id)
+            self._last[row] = (now, expected, kind)
+
+    def _row_of(self, job_id: str) -> int:
+        row = self._rows.get(job_id)
+        if row is None:
+            if not self._free:
+                size = len(self._rows)
+                if size == len(self._last):
+                    self._last = np.concatenate((self._last, np.zeros(max(size // 2, _SMALLEST), LAST_ROW)))
+                self._free.append(size)
+            row = self._rows[job_id] = self._free.pop()
+        return row
+
+
+def burn_rows(
+    times_ms: I64,
+    job_ids: Sequence[str],
+    figures: Figures,
+    chosen: tuple[I64, I64],
+    shard: int,
+    version: int,
+) -> pa.Table:
+    """The `burn_rates` rows of the chosen (ticks, jobs)."""
+    ticks, jobs = chosen
+    cost, elapsed_ms = figures.cost_nano[chosen], figures.elapsed_ms[chosen]
+    rates = per_hour(cost, elapsed_ms)
+    columns = {
+        "time": pa.array(times_ms[ticks].view("datetime64[ms]")).cast(MILLI),
+        "job_id": _texts(job_ids, jobs),
+        **{name: _usd(rates[:, window]) for window, name in enumerate(_RATE_COLUMNS)},
+        "expected_usd_per_hour": _usd(figures.expected_rate[chosen]),
+        "usd_per_hour_now": _usd(figures.now_rate[chosen]),
+        "ratio_15m": pa.array(ratios(cost[:, _JUDGED], figures.expected_nano[chosen][:, _JUDGED])),
+        "shard": pa.array(np.full(len(ticks), shard, np.uint16)),
+        "version": pa.array(np.full(len(ticks), version, np.uint64)),
+    }
+    return pa.Table.from_pydict(columns, schema=SCHEMAS[BURN_RATES])
+
+
+def _texts(job_ids: Sequence[str], jobs: I64) -> pa.Array:
+    """The ids at these positions, without a text for each job of the shard where few are wanted."""
+    if len(jobs) < len(job_ids):
+        return pa.array([job_ids[job] for job in jobs.tolist()], pa.string())
+    return take_text(job_ids, jobs.astype(np.int32))
+
+
+def _usd(nano: F64) -> pa.Array:
+    """Nano-dollars to the nearest, at most what a Decimal(18, 9) holds."""
+    # The greatest amount itself is no float64.
+    whole = np.minimum(np.rint(nano), 2.0**62).astype(np.int64)
+    return money(np.minimum(whole, MAX_COST_NANO))

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from streams.cli.output import usd
 from streams.cli.top_data import Alert, Job, Snapshot
-from streams.cli.top_rows import HIGH, LOW, VERY_HIGH, clean, count, money, ratio_sign, sparkline
+from streams.cli.top_rows import HIGH, LOW, VERY_HIGH, burning, clean, count, money, ratio_sign, sparkline
 
 BEHIND_MS = 60_000
 """Figures older than this are said to be old."""
@@ -65,8 +65,8 @@ def status(
     behind_ms = 0 if now_ms is None or not snapshot.as_of_ms else now_ms - snapshot.as_of_ms
     if behind_ms > BEHIND_MS:
         line.append(f" {ago(behind_ms)} OLD ", "bold black on yellow").append(" ")
-    line.append(f"{snapshot.burn.jobs_live} jobs, {count(snapshot.burn.gpus_held)} GPUs · ")
-    line.append(f"{instant(snapshot.as_of_ms)} · {shown} · ")
+    line.append(f"{shown} · {snapshot.burn.jobs_live} jobs, {count(snapshot.burn.gpus_held)} GPUs · ")
+    line.append(f"{instant(snapshot.as_of_ms)} · ")
     line.append(clean(snapshot.origin), "dim")
     return line
 
@@ -85,7 +85,7 @@ def alert_lines(alerts: Sequence[Alert], as_of_ms: int) -> Text:
         if lines:
             lines.append("\n")
         lines.append(f"{sign} {alert.status:<8} {clean(alert.rule):<14} ", style)
-        lines.append(f"{since(alert, as_of_ms):>7}  ", style if not firing else "")
+        lines.append(f"{since(alert, as_of_ms):>11}  ", style if not firing else "")
         lines.append(clean(alert.summary) or about, "dim" if not firing else "")
         lines.append(" (silenced)" if alert.silenced else "", "dim")
     return lines
@@ -107,7 +107,7 @@ def details(job: Job | None, alerts: Sequence[Alert], as_of_ms: int, width: int)
     for name, text in _facts(job):
         grid.add_row(name, text)
     room = max(10, min(60, width - 24))
-    grid.add_row("trend", Text(sparkline(job.sparkline, room).lstrip() or "-", ratio_sign(job.ratio)[1]))
+    grid.add_row("trend", Text(sparkline(job.sparkline, room).lstrip() or "-", ratio_sign(burning(job))[1]))
     about = [alert for alert in alerts if alert.subject.name == job.job_id]
     grid.add_row("alerts", alert_lines(about, as_of_ms) if about else Text("none", "dim"))
     grid.add_row("why", f"trainfare explain {clean(job.job_id)}")
@@ -116,7 +116,7 @@ def details(job: Job | None, alerts: Sequence[Alert], as_of_ms: int, width: int)
 
 def _facts(job: Job) -> list[tuple[str, Text]]:
     names = ("owner", "team", "project", "experiment", "cluster", "region", "purchase", "gpu_type")
-    ratio, style = ratio_sign(job.ratio)
+    ratio, style = ratio_sign(burning(job))
     facts = [("job", Text(clean(job.job_id)))]
     facts += [
         (name.replace("_", " "), Text(clean(getattr(job, name)))) for name in names if getattr(job, name)

@@ -45,7 +45,7 @@ COLUMNS = (
     Column("m15", "15m", 8, 11, True, lambda job: job.usd_per_hour_15m),
     Column("h1", "1h", 8, 11, True, lambda job: job.usd_per_hour_1h),
     Column("expected", "expected", 9, 11, True, lambda job: job.expected_usd_per_hour),
-    Column("ratio", "ratio", 7, 8, True, lambda job: job.ratio),
+    Column("ratio", "ratio", 7, 8, True, lambda job: burning(job)),
     Column("cost", "cost", 9, 12, True, lambda job: job.cost_usd),
     Column("spark", "trend", 8, 24, False, None),
 )
@@ -172,9 +172,9 @@ def _content(job: Job, key: str, room: int) -> tuple[str, str]:
     if key == "job":
         return middle(clean(job.job_id), room), ""
     if key == "ratio":
-        return ratio_sign(job.ratio)
+        return ratio_sign(burning(job))
     if key == "spark":
-        return sparkline(job.sparkline, room), ratio_sign(job.ratio)[1] or "cyan"
+        return sparkline(job.sparkline, room), ratio_sign(burning(job))[1]
     if key == "gpus":
         return count(job.gpu_count), ""
     if key in ("owner", "team", "state"):
@@ -195,6 +195,11 @@ def alert_sign(job: Job) -> tuple[str, str]:
     if "page" in firing:
         return _PAGE, "bold red"
     return (_TICKET, "yellow") if firing else (" ", "")
+
+
+def burning(job: Job) -> float | None:
+    """Return a job's ratio while it burns anything; nothing is not worth a sign."""
+    return job.ratio if job.usd_per_hour_now else None
 
 
 def ratio_sign(ratio: float | None) -> tuple[str, str]:

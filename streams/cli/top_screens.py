@@ -19,15 +19,17 @@ from streams.cli.top_data import Snapshot
 from streams.cli.top_lines import details, help_table
 
 
-class _Sheet(ModalScreen[None]):
+class Sheet(ModalScreen[None]):
     """Something to read, until Esc."""
 
-    CSS = """
-    _Sheet { align: center middle; }
-    _Sheet VerticalScroll {
-        width: 90%; max-width: 110; height: auto; max-height: 90%;
-        border: round $primary; border-title-style: bold; padding: 0 1; background: $surface;
-        scrollbar-size-vertical: 1;
+    DEFAULT_CSS = """
+    Sheet {
+        align: center middle;
+        VerticalScroll {
+            width: 96%; max-width: 120; height: auto; max-height: 96%;
+            border: round $primary; border-title-style: bold; padding: 0 1; background: $surface;
+            scrollbar-size-vertical: 1;
+        }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -50,7 +52,7 @@ class _Sheet(ModalScreen[None]):
         raise NotImplementedError
 
 
-class HelpScreen(_Sheet):
+class HelpScreen(Sheet):
     """The keys and the signs."""
 
     def title_text(self) -> str:
@@ -62,7 +64,7 @@ class HelpScreen(_Sheet):
         return help_table()
 
 
-class DetailsScreen(_Sheet):
+class DetailsScreen(Sheet):
     """One job; it lives on with the snapshots below it."""
 
     def __init__(self, job_id: str, snapshot: Callable[[], Snapshot | None]) -> None:

@@ -32,8 +32,8 @@ class JobTable(DataTable[Text]):
         self._columns_shown: tuple[list[tuple[Column, int]], Order] | None = None
         self._shown: dict[str, list[Text]] = {}
 
-    def show(self, jobs: Sequence[Job], width: int, order: Order) -> None:
-        """Make the rows those of the jobs, in columns that fit the width."""
+    def show(self, jobs: Sequence[Job], width: int, order: Order, *, to_top: bool = False) -> None:
+        """Make the rows those of the jobs, in columns that fit the width; the bar stays with its job, or goes up."""
         columns = layout(width - _SCROLLBAR)
         rows = {job.job_id: cells(job, columns) for job in jobs}
         if self._columns_shown != (columns, order):
@@ -43,6 +43,8 @@ class JobTable(DataTable[Text]):
         else:
             self._update(rows, columns)
         self._shown = rows
+        if to_top:
+            self.move_cursor(row=0, animate=False)
 
     def _rebuild(self, rows: dict[str, list[Text]], columns: list[tuple[Column, int]], order: Order) -> None:
         under_bar, top = self._bar(), self.scroll_y

@@ -46,7 +46,7 @@ class TopApp(App[None]):
     #fleet { background: $panel; }
     #jobs { height: 1fr; scrollbar-size-vertical: 1; scrollbar-size-horizontal: 0; }
     #empty { height: 1fr; padding: 1 2; display: none; }
-    #alerts { height: 30%; min-height: 4; border-top: solid $panel; scrollbar-size-vertical: 1; padding: 0 1; }
+    #alerts { height: auto; max-height: 30%; min-height: 3; border-top: solid $panel; scrollbar-size-vertical: 1; padding: 0 1; }
     #alerts Static { width: auto; text-wrap: nowrap; }
     #filter { height: 1; border: none; display: none; padding: 0 1; }
     """
@@ -137,7 +137,7 @@ class TopApp(App[None]):
         key = str(event.column_key.value)
         if key in SORTS:
             self.order = self.order.reversed() if key == self.order.key else Order.natural(key)
-            self._draw()
+            self._draw(to_top=True)
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Enter: everything about one job."""
@@ -146,7 +146,7 @@ class TopApp(App[None]):
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter as it is typed."""
         self._words = event.value
-        self._draw()
+        self._draw(to_top=True)
 
     def on_input_submitted(self, _: Input.Submitted) -> None:
         """Keep the filter, go back to the table."""
@@ -155,12 +155,12 @@ class TopApp(App[None]):
     def action_sort(self) -> None:
         """Sort by the next column."""
         self.order = self.order.after()
-        self._draw()
+        self._draw(to_top=True)
 
     def action_reverse(self) -> None:
         """Turn the order round."""
         self.order = self.order.reversed()
-        self._draw()
+        self._draw(to_top=True)
 
     def action_alerts(self) -> None:
         """Show or hide the alerts."""
@@ -186,19 +186,20 @@ class TopApp(App[None]):
         self.query_one("#filter", Input).display = False
         self.query_one(JobTable).focus()
 
-    def _draw(self, width: int | None = None, height: int | None = None) -> None:
+    def _draw(self, width: int | None = None, height: int | None = None, *, to_top: bool = False) -> None:
         self._draw_lines()
         listed = () if self.snapshot is None else self.snapshot.jobs
         jobs = ordered(matching(listed, self._words), self.order)
-        table, empty = (
-            self.screen_stack[0].query_one(JobTable),
-            self.screen_stack[0].query_one("#empty", Static),
+        root = self.screen_stack[0]
+        table, empty, pane = (
+            root.query_one(JobTable),
+            root.query_one("#empty", Static),
+            root.query_one("#alerts"),
         )
-        table.show(jobs, self.size.width if width is None else width, self.order)
+        table.show(jobs, self.size.width if width is None else width, self.order, to_top=to_top)
         table.display, empty.display = bool(jobs), not jobs
         if not jobs:
             empty.update(self._why_empty(len(listed)))
-        pane = self.screen_stack[0].query_one("#alerts")
         tall = (self.size.height if height is None else height) >= TALL
         pane.display = tall if self._wants_alerts is None else self._wants_alerts
         if self.snapshot is not None:

@@ -1,0 +1,135 @@
+"""What is remembered of jobs with alerts: one line of an array per job, and its form in a snapshot.
+
+It must not judge, and it keeps nothing of a job that no alert ever opened for or whose last one is long over.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+
+from streams.alerts.rules import NAMES
+from streams.kernels.arrays import I32, Records
+from streams.kernels.episode import RULES, no_episodes
+
+# As long as anything that cleared has an effect: reopening within 10 min, the silence of burn_drift for 1 h.
+REMEMBERED_MS: Final = 3_600_000
+_SWEEP_MS: Final = 600_000
+_FIRST_ROOM: Final = 16
+
+
+class Remembered(Struct, frozen=True, array_like=True, gc=False):
+    """One rule of one job, as the kernel's EPISODE; a new field goes to the end, with a default."""
+
+    rule: str
+    open: int
+    started_ms: int
+    fired_ms: int
+    cleared_ms: int
+    held_ms: int
+    firings: int
+    elapsed_ms: int
+    cost_nano: float
+    expected_nano: float
+    short_ratio: float
+    silenced: int
+
+
+class JobMemory(Struct, frozen=True, array_like=True):
+    """The rules of a job that have ever fired."""
+
+    job_id: str
+    rules: list[Remembered]
+
+
+class Memory(Struct, frozen=True, array_like=True):
+    """All that a judge remembers, for a snapshot."""
+
+    jobs: list[JobMemory]
+
+
+_FIELDS: Final = Remembered.__struct_fields__[1:]
+
+
+class Episodes:
+    """Lines of [job, rule], found by job id; lines of forgotten jobs are used again."""
+
+    def __init__(self) -> None:
+        self._place: dict[str, int] = {}
+        self._free: list[int] = []
+        self._swept_ms: int | None = None
+        self.lines: Records = no_episodes(_FIRST_ROOM)
+
+    def __len__(self) -> int:
+        return len(self._place)
+
+    def is_open(self, job_id: str) -> bool:
+        """Whether an alert of the job is firing."""
+        place = self._place.get(job_id)
+        return place is not None and bool(self.lines["open"][place].any())
+
+    def places(self, job_ids: Sequence[str]) -> I32:
+        """The line of each job, -1 where it has none."""
+        if not self._place:
+            return np.full(len(job_ids), -1, np.int32)
+        found = map(self._place.get, job_ids, itertools.repeat(-1))
+        return np.fromiter(found, np.int32, len(job_ids))
+
+    def get(self, places: I32) -> Records:
+        """A copy of these lines; empty ones for jobs without."""
+        lines = no_episodes(len(places))
+        known = places >= 0
+        lines[known] = self.lines[places[known]]
+        return lines
+
+    def put(self, job_ids: Iterable[str], lines: Records) -> None:
+        """Keep these lines."""
+        places = [self._placed(job_id) for job_id in job_ids]
+        self.lines[places] = lines
+
+    def sweep(self, before_ms: int) -> None:
+        """Forget what has no effect at `before_ms` or later; done now and then only."""
+        if self._swept_ms is not None and before_ms < self._swept_ms + _SWEEP_MS:
+            return
+        self._swept_ms = before_ms
+        over = (self.lines["open"] == 0) & (self.lines["cleared_ms"] + REMEMBERED_MS <= before_ms)
+        gone = over.all(axis=1)
+        for job_id in [job_id for job_id, place in self._place.items() if gone[place]]:
+            self._free.append(self._place.pop(job_id))
+
+    def dump(self) -> Memory:
+        """All lines in an order of their own."""
+        jobs = []
+        for job_id, place in sorted(self._place.items()):
+            rules = [
+                Remembered(NAMES[rule], *(self.lines[place, rule][name].item() for name in _FIELDS))
+                for rule in range(RULES)
+                if self.lines[place, rule]["firings"]
+            ]
+            jobs.append(JobMemory(job_id, rules))
+        return Memory(jobs)
+
+    @classmethod
+    def load(cls, memory: Memory) -> Episodes:
+        """What was dumped."""
+        episodes = cls()
+        for job in memory.jobs:
+            line = no_episodes(1)
+            for remembered in job.rules:
+                for name in _FIELDS:
+                    line[0, NAMES.index(remembered.rule)][name] = getattr(remembered, name)
+            episodes.put([job.job_id], line)
+        return episodes
+
+    def _placed(self, job_id: str) -> int:
+        place = self._place.get(job_id)
+        if place is None:
+            place = self._free.pop() if self._free else len(self._place)
+            self._place[job_id] = place
+            if place >= len(self.lines):
+                self.lines = np.concatenate((self.lines, no_episodes(len(self.lines))))
+        return place

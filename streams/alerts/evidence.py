@@ -1,0 +1,68 @@
+"""The query that shows why an alert fires, ready for `trainfare sql`.
+
+It must not hold anything but literals that are quoted here: names in it come from other people's events.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from schemas.units import NANO_PER_USD
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MINUTE_MS: Final = 60_000
+_ROWS_ABOUT: Final = 15  # a screenful, whatever the window
+
+
+def quoted(text: str) -> str:
+    """A string literal of ClickHouse, on one line."""
+    return "'" + "".join(_escaped(ch) for ch in text) + "'"
+
+
+def _escaped(ch: str) -> str:
+    if ch in "'\\":
+        return "\\" + ch
+    if ch.isprintable():
+        return ch
+    return "".join(f"\\x{byte:02X}" for byte in ch.encode("utf-8", "surrogatepass"))
+
+
+def decimal(nano: int) -> str:
+    """Nano-dollars as an exact literal."""
+    return f"toDecimal64('{nano // NANO_PER_USD}.{nano % NANO_PER_USD:09d}', 9)"
+
+
+def _minute(ms: int) -> str:
+    at = _EPOCH + timedelta(minutes=ms // _MINUTE_MS)
+    return f"toDateTime('{at:%Y-%m-%d %H:%M:%S}', 'UTC')"
+
+
+def burn_evidence(job_id: str, held_ms: int, window_ms: int, expected_nano_per_hour: int) -> str:
+    """What the job cost over the window: dollars per hour beside the expected ones, GPUs, and the prices in force."""
+    step_minutes = max(1, window_ms // _MINUTE_MS // _ROWS_ABOUT)
+    return (
+        f"SELECT toStartOfInterval(l.minute, INTERVAL {step_minutes} MINUTE) AS from_minute,"
+        " round(toFloat64(sum(l.cost_usd)) * 60 / uniqExact(l.minute), 4) AS usd_per_hour,"
+        f" {decimal(expected_nano_per_hour)} AS expected_usd_per_hour,"
+        " sum(l.cost_usd) AS cost_usd,"
+        " sumIf(l.cost_usd, l.component = 'gpu') AS gpu_cost_usd,"
+        " sumIf(l.cost_usd, l.component IN ('network', 'storage')) AS traffic_cost_usd,"
+        " round(sumIf(l.quantity, l.component = 'gpu') / 60000000 / uniqExact(l.minute), 3) AS gpus,"
+        " arraySort(groupUniqArray(l.sku)) AS skus"
+        f" FROM ledger AS l WHERE l.job_id = {quoted(job_id)}"
+        f" AND l.minute >= {_minute(held_ms - window_ms)} AND l.minute <= {_minute(held_ms)}"
+        " GROUP BY from_minute ORDER BY from_minute"
+    )
+
+
+def unpriced_evidence(job_id: str) -> str:
+    """The GPU-time without a price, and the fields that a price could match."""
+    return (
+        "SELECT l.attempt AS attempt, l.cloud AS cloud, l.region AS region, l.cluster AS cluster,"
+        " l.instance_type AS instance_type, l.gpu_type AS gpu_type, l.purchase AS purchase,"
+        " min(l.minute) AS first_minute, max(l.minute) AS last_minute,"
+        " round(sum(l.quantity) / 3600000000, 4) AS unpriced_gpu_h"
+        f" FROM ledger AS l WHERE l.job_id = {quoted(job_id)} AND l.component = 'gpu' AND l.sku = ''"
+        " GROUP BY attempt, cloud, region, cluster, instance_type, gpu_type, purchase ORDER BY attempt"
+    )

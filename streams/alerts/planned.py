@@ -1,0 +1,39 @@
+"""Planned rates of one job laid over one another: disjoint spans, each with the rate of the smallest name.
+
+It must not know which job it is, nor how a control is read.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+FROM_EVER_MS: Final = 0
+FOR_EVER_MS: Final = 2**62
+
+
+class Planned(NamedTuple):
+    """Stands in for the expected rate of matching jobs in [from_ms, until_ms)."""
+
+    name: str
+    match: Mapping[str, str]
+    from_ms: int
+    until_ms: int
+    nano_per_hour: int
+
+
+def spans(planned: Sequence[Planned]) -> tuple[tuple[int, int, int], ...]:
+    """(from_ms, until_ms, nano-dollars per hour), in order and disjoint; neighbours of one rate are one span."""
+    cuts = sorted({instant for each in planned for instant in (each.from_ms, each.until_ms)})
+    by_name = sorted(planned, key=lambda each: each.name)
+    found: list[tuple[int, int, int]] = []
+    for from_ms, until_ms in itertools.pairwise(cuts):
+        rate = next((p.nano_per_hour for p in by_name if p.from_ms <= from_ms < p.until_ms), None)
+        if rate is None:
+            continue
+        if found and found[-1][1:] == (from_ms, rate):
+            found[-1] = (found[-1][0], until_ms, rate)
+        else:
+            found.append((from_ms, until_ms, rate))
+    return tuple(found)

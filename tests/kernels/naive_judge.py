@@ -1,0 +1,131 @@
+"""The naive twin of the judge: rules as the contract words them, one job and one tick at a time, in fractions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+USD = 10**9
+MINUTE = 60_000
+HOUR = 60 * MINUTE
+# name -> (position of the longer window, its ratio, position of the shorter window, its ratio)
+BURN = {
+    "burn_fast": (1, Fraction("2.5"), 0, Fraction(6)),
+    "burn_sustained": (2, Fraction("2.1"), 1, Fraction("2.1")),
+    "burn_drift": (3, Fraction("1.5"), 2, Fraction("1.5")),
+}
+
+
+@dataclass(frozen=True)
+class At:
+    """What is known of a job at a tick; four windows."""
+
+    cost: tuple[int, ...]
+    expected: tuple[int, ...]
+    elapsed: tuple[int, ...]
+    paid_whole: tuple[bool, ...]
+    ended: bool
+    unpriced: bool
+
+    def ratio(self, window: int) -> Fraction:
+        """Zero where it is not judged."""
+        return Fraction(self.cost[window], self.expected[window]) if self.expected[window] else Fraction(0)
+
+
+@dataclass
+class Episode:
+    """One rule's last episode."""
+
+    firing: bool = False
+    started: int = 0
+    fired: int = 0
+    cleared: int | None = None
+    held: int = 0
+    firings: int = 0
+    cost: int = 0
+    expected: int = 0
+    elapsed: int = 0
+    short_ratio: Fraction = Fraction(0)
+
+
+@dataclass
+class Job:
+    """The memory of one job."""
+
+    episodes: dict[str, Episode] = field(default_factory=dict)
+
+    def judge(self, ticks: list[int], facts: list[At]) -> list[tuple[int, str, str, Episode]]:
+        """(instant, rule, what, the episode then), in order."""
+        found: list[tuple[int, str, str, Episode]] = []
+        for t, at in zip(ticks, facts, strict=True):
+            for rule in (*BURN, "unpriced"):
+                what = self._unpriced(t, at) if rule == "unpriced" else self._burn(rule, t, at)
+                if what:
+                    found.append((t, rule, what, replace(self.episodes[rule])))
+        for rule in BURN:
+            episode = self.episodes.get(rule)
+            told = [entry for entry in found if entry[1] == rule]
+            if (
+                episode
+                and episode.firing
+                and ticks[0] <= episode.held
+                and (not told or told[-1][3].held < episode.held)
+            ):
+                found.append((episode.held, rule, "held", replace(episode)))
+        return found
+
+    def _firing(self, rule: str) -> bool:
+        return rule in self.episodes and self.episodes[rule].firing
+
+    def _silent(self, rule: str, t: int) -> bool:
+        outranked_by = {"burn_fast": [], "burn_sustained": ["burn_fast"]}.get(rule, list(BURN)[:2])
+        if any(self._firing(other) for other in outranked_by):
+            return True
+        if rule != "burn_drift":
+            return False
+        cleared = [self.episodes[other].cleared for other in outranked_by if other in self.episodes]
+        return any(instant is not None and t < instant + HOUR for instant in cleared)
+
+    def _burn(self, rule: str, t: int, at: At) -> str:
+        long, long_ratio, short, short_ratio = BURN[rule]
+        holds = at.ratio(long) >= long_ratio and at.ratio(short) >= short_ratio
+        what = ""
+        if not self._firing(rule):
+            extra = at.cost[long] - at.expected[long]
+            if not (holds and not at.ended and not self._silent(rule, t)):
+                return ""
+            if not (at.paid_whole[short] and extra >= USD):
+                return ""
+            self._fire(rule, t)
+            what = "opened"
+        elif at.ended:
+            what = "ended"
+        elif self._silent(rule, t):
+            what = "outranked"
+        elif at.ratio(short) < Fraction(8, 10) * short_ratio:
+            what = "recovered"
+        episode = self.episodes[rule]
+        if holds:
+            episode.held, episode.cost, episode.expected = t, at.cost[long], at.expected[long]
+            episode.elapsed, episode.short_ratio = at.elapsed[long], at.ratio(short)
+        if what and what != "opened":
+            episode.firing, episode.cleared = False, t
+        return what
+
+    def _unpriced(self, t: int, at: At) -> str:
+        if at.unpriced and not self._firing("unpriced"):
+            self._fire("unpriced", t)
+            return "opened"
+        if at.unpriced:
+            self.episodes["unpriced"].held = t
+        elif self._firing("unpriced"):
+            self.episodes["unpriced"].firing, self.episodes["unpriced"].cleared = False, t
+            return "recovered"
+        return ""
+
+    def _fire(self, rule: str, t: int) -> None:
+        last = self.episodes.get(rule)
+        if last is None or last.cleared is None or t > last.cleared + 10 * MINUTE:
+            self.episodes[rule] = last = Episode(started=t, cleared=last.cleared if last else None)
+        last.firing, last.fired, last.held = True, t, t
+        last.firings += 1

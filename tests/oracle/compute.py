@@ -61,7 +61,7 @@ def compute_job(
 
 def _book_job(tables: Tables, job_id: str, log: JobLog, book: PriceBook, as_of_ms: int) -> None:
     attempts = attempts_of(log)
-    said = _last_said(log.events)
+    said = last_said(log.events)
     team: Context = context_of({"team": said.get("team"), "project": said.get("project")})
     ledger = Ledger(job_id, book)
     lost: dict[int, list[Interval]] = {}
@@ -95,7 +95,7 @@ def _book_job(tables: Tables, job_id: str, log: JobLog, book: PriceBook, as_of_m
     )
 
 
-def _last_said(events: Iterable[Json]) -> Mapping[str, Any]:
+def last_said(events: Iterable[Json]) -> Mapping[str, Any]:
     """By the contract: "the latest by the same order (attempt first) wins, events after the end included"."""
     said: dict[str, Any] = {}
     for event in sorted(events, key=lambda e: (attempt_of(e), event_order(e))):

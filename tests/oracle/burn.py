@@ -1,0 +1,279 @@
+"""Burn rates of one job by the contract's section 5: what its ledger costs in a window, and what was expected.
+
+Must import nothing of the project and round nothing: money is counted in SCALE-ths of a nano-dollar, in integers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import accumulate, pairwise
+from math import lcm
+from typing import NamedTuple
+
+from tests.oracle.compute import last_said
+from tests.oracle.controls import matches, nano, period
+from tests.oracle.intake import JobLog, Sample, attempt_of
+from tests.oracle.model import HOUR_MS, MINUTE_MS, Context, Json, context_of
+from tests.oracle.prices import PriceBook
+from tests.oracle.rows import COMPUTE_UNITS, GPU_TIME_COMPONENTS, JOB_TIME_COMPONENTS, Ledger, book_traffic
+from tests.oracle.timeline import ENDLESS_MS, Attempt, Interval, Segment, attempts_of, event_order, union
+
+WINDOWS_MS = (5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS)
+
+# Every divisor of a price per time divides it (instances of up to 16 GPUs), so that a cost per ms is whole.
+SCALE = HOUR_MS * 1000 * lcm(*range(1, 17))
+PER_HOUR = SCALE // HOUR_MS  # a nano-dollar per hour, as a cost per ms
+
+
+class Piece(NamedTuple):
+    """Paid time [start, end) of one attempt at one cost per ms."""
+
+    start_ms: int
+    end_ms: int
+    rate: int
+    priced: bool  # something in it has a price
+    unpriced: bool  # GPU-time in it has none
+
+
+class Steps:
+    """A rate that changes at instants, and its integral from the beginning of time."""
+
+    def __init__(self, changes: Mapping[int, int]) -> None:
+        self._at_ms = sorted(changes)
+        self._rates = list(accumulate(changes[at_ms] for at_ms in self._at_ms))
+        areas = (rate * (b - a) for rate, (a, b) in zip(self._rates, pairwise(self._at_ms), strict=False))
+        self._sums = list(accumulate(areas, initial=0))
+
+    def rate(self, at_ms: int) -> int:
+        """The rate from this instant on."""
+        index = bisect_right(self._at_ms, at_ms)
+        return self._rates[index - 1] if index else 0
+
+    def until(self, at_ms: int) -> int:
+        """The integral up to this instant."""
+        index = bisect_right(self._at_ms, at_ms)
+        if not index:
+            return 0
+        return self._sums[index - 1] + self._rates[index - 1] * (at_ms - self._at_ms[index - 1])
+
+
+class Lumps:
+    """Costs that belong to a minute as a whole."""
+
+    def __init__(self, of_minute: Mapping[int, int]) -> None:
+        self._minutes = sorted(of_minute)
+        self._sums = list(accumulate((of_minute[m] for m in self._minutes), initial=0))
+
+    def before(self, minute: int) -> int:
+        """The lumps of all earlier minutes."""
+        return self._sums[bisect_right(self._minutes, minute - 1)]
+
+
+@dataclass
+class Burn:
+    """One job as it was known at some tick; asked about that tick and later ones until more is known."""
+
+    job_id: str
+    dimensions: dict[str, str | None]  # what controls match
+    paid: list[Interval]
+    cost: Steps
+    lumps: Lumps
+    quoted: int  # the rates here are costs per ms, in SCALE-ths
+    declared: list[tuple[int, int]]  # (from, rate)
+    planned: list[tuple[str, int, int, int]]  # (name, from, until, rate)
+    ended: bool
+    unpriced_from_ms: int | None  # the first instant of GPU-time without a price
+    expected: Steps = field(init=False)
+    _minute_ends: dict[int, tuple[int, int]] = field(
+        default_factory=dict
+    )  # minute -> cost, expected before it
+
+    def __post_init__(self) -> None:
+        self.expected = Steps(self._expected_changes())
+
+    @property
+    def first_paid_ms(self) -> int | None:
+        return self.paid[0][0] if self.paid else None
+
+    def expected_rate(self, at_ms: int) -> int:
+        """The rate in force: planned, else the last declared, else the quoted one."""
+        plans = [(name, rate) for name, a_ms, b_ms, rate in self.planned if a_ms <= at_ms < b_ms]
+        if plans:
+            return min(plans)[1]
+        earlier = [rate for from_ms, rate in self.declared if from_ms <= at_ms]
+        return earlier[-1] if earlier else self.quoted
+
+    def _expected_changes(self) -> dict[int, int]:
+        """Where the expected cost of paid time changes its rate."""
+        news = {a for a, _ in self.declared} | {x for _, a, b, _ in self.planned for x in (a, b)}
+        changes: Counter[int] = Counter()
+        for start_ms, end_ms in self.paid:
+            cuts = [start_ms, *sorted(x for x in news if start_ms < x < end_ms), end_ms]
+            for a_ms, b_ms in pairwise(cuts):
+                rate = self.expected_rate(a_ms)
+                changes[a_ms] += rate
+                changes[b_ms] -= rate
+        return changes
+
+    def _before_minute(self, minute: int) -> tuple[int, int]:
+        """(cost, expected cost) of all time before a minute."""
+        if minute not in self._minute_ends:
+            at_ms = minute * MINUTE_MS
+            known = (self.cost.until(at_ms) + self.lumps.before(minute), self.expected.until(at_ms))
+            self._minute_ends[minute] = known
+        return self._minute_ends[minute]
+
+    def window(self, at_ms: int, window_ms: int) -> tuple[int, int]:
+        """(cost, expected cost) of the window that ends at this instant, both times 60,000.
+
+        "the whole minutes in (t - w, t], plus t's minute so far, plus the minute at the far edge in proportion"
+        """
+        cost = self.cost.until(at_ms) + self.lumps.before(at_ms // MINUTE_MS + 1)
+        expected = self.expected.until(at_ms)
+        far, inside_ms = divmod(at_ms - window_ms, MINUTE_MS)
+        cost_a, expected_a = self._before_minute(far)
+        cost_b, expected_b = self._before_minute(far + 1)
+        return (
+            (cost - cost_a) * MINUTE_MS - inside_ms * (cost_b - cost_a),
+            (expected - expected_a) * MINUTE_MS - inside_ms * (expected_b - expected_a),
+        )
+
+    def elapsed_ms(self, at_ms: int, window_ms: int) -> int:
+        """By the contract, "the part of the window since the job's first paid instant"."""
+        return 0 if self.first_paid_ms is None else max(0, min(window_ms, at_ms - self.first_paid_ms))
+
+    def rate_nano(self, at_ms: int, window_ms: int) -> Fraction:
+        """The burn rate, in nano-dollars per hour; 0 before the first paid instant."""
+        elapsed_ms = self.elapsed_ms(at_ms, window_ms)
+        cost, _ = self.window(at_ms, window_ms)
+        return Fraction(cost * HOUR_MS, MINUTE_MS * SCALE * elapsed_ms) if elapsed_ms else Fraction(0)
+
+    def paid_since(self, at_ms: int, from_ms: int) -> bool:
+        """Whether the job was paid during the whole of (from, at]."""
+        return any(start_ms <= from_ms and at_ms <= end_ms for start_ms, end_ms in self.paid)
+
+    def unpriced(self, at_ms: int) -> bool:
+        """Whether there is GPU-time without a price up to this instant."""
+        return self.unpriced_from_ms is not None and self.unpriced_from_ms < at_ms
+
+
+def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = ()) -> Burn:
+    """The burn of a job from all that is known of it; attempts without an end go on."""
+    attempts = attempts_of(log)
+    said = last_said(log.events)
+    team = context_of({"team": said.get("team"), "project": said.get("project")})
+    pieces: list[Piece] = []
+    for attempt in attempts:
+        for segment in attempt.segments(ENDLESS_MS):
+            pieces += timeline_pieces(segment, team, book)
+        if attempt.metered:
+            samples = [s for s in log.samples if s.attempt == attempt.number]
+            pieces += metered_pieces(samples, team, book)
+    ledger = Ledger(job_id, book)
+    for topic, event in log.traffic:
+        book_traffic(ledger, topic, event, team, [])
+    lumps: Counter[int] = Counter()
+    for key, row in ledger.rows().items():
+        lumps[key.minute] += row.cost_nano * SCALE
+    dimensions = dimensions_of(job_id, said, attempts)
+    plans = sorted(c["name"] for c in controls if c["kind"] == "planned")
+    named = {c["name"]: c for c in controls if c["kind"] == "planned"}
+    in_plan = [named[name] for name in plans if matches(named[name], dimensions)]
+    changes: Counter[int] = Counter()
+    for piece in pieces:
+        changes[piece.start_ms] += piece.rate
+        changes[piece.end_ms] -= piece.rate
+    return Burn(
+        job_id=job_id,
+        dimensions=dimensions,
+        paid=union((p.start_ms, p.end_ms) for p in pieces),
+        cost=Steps(changes),
+        lumps=Lumps(lumps),
+        quoted=quoted(pieces),
+        declared=declared(log.events),
+        planned=[
+            (c["name"], *period(c), nano(c["usd_per_hour"]) * PER_HOUR)
+            for c in in_plan
+            if c.get("usd_per_hour") is not None
+        ],
+        ended=all(a.own_end is not None or a.superseded_ms is not None for a in attempts),
+        unpriced_from_ms=min((p.start_ms for p in pieces if p.unpriced), default=None),
+    )
+
+
+def dimensions_of(
+    job_id: str, said: Mapping[str, str | None], attempts: Sequence[Attempt]
+) -> dict[str, str | None]:
+    """What controls can match of a job: whose it is, and where its highest attempt is."""
+    own = {name: said.get(name) for name in ("owner", "team", "project", "experiment")}
+    return {**attempts[-1].final.fields, **own, "job_id": job_id}
+
+
+def declared(events: Iterable[Json]) -> list[tuple[int, int]]:
+    """(time, rate) of every event that names a rate, "order: time_ms, attempt, type, source, id"."""
+    naming = [e for e in events if e.get("expected_usd_per_hour") is not None]
+    naming.sort(key=lambda e: (e["time_ms"], attempt_of(e), event_order(e)))
+    return [(e["time_ms"], nano(e["expected_usd_per_hour"]) * PER_HOUR) for e in naming]
+
+
+def timeline_pieces(segment: Segment, team: Context, book: PriceBook) -> Iterator[Piece]:
+    """One stretch of paid time, price step by price step."""
+    values = segment.values
+    context = context_of(values.fields, dict(team))
+    gpus = sum(count for _, count in values.places())
+    held = [(component, "gpu_milli_ms", gpus) for component in GPU_TIME_COMPONENTS]
+    counts = (values.instance_milli, values.cpu_milli, values.memory_milli)
+    held += [("compute", unit, count) for unit, count in zip(COMPUTE_UNITS, counts, strict=True)]
+    held += [(component, "ms", 1) for component in JOB_TIME_COMPONENTS]
+    for start_ms, end_ms in book.steps(segment.start_ms, segment.end_ms):
+        yield _piece(held, context, book, start_ms, end_ms)
+
+
+def metered_pieces(samples: Iterable[Sample], team: Context, book: PriceBook) -> Iterator[Piece]:
+    """The sampled seconds, each minute priced by the newest sample that covers a second of it."""
+    of_minute: dict[int, list[Sample]] = defaultdict(list)
+    for sample in samples:
+        for minute in range(sample.first_s // 60, -(-sample.end_s // 60)):
+            of_minute[minute].append(sample)
+    for minute, covering in of_minute.items():
+        newest = max(covering, key=lambda s: s.newer())
+        context = context_of(newest.fields, dict(team))
+        # Nothing begins or ends in the minute but at these seconds.
+        edges = {min(max(s, minute * 60), minute * 60 + 60) for x in covering for s in (x.first_s, x.end_s)}
+        for first_s, end_s in pairwise(sorted(edges)):
+            gpus = {(x.node, gpu) for x in covering if x.first_s <= first_s < x.end_s for gpu in x.permille}
+            if gpus:
+                held = [(component, "gpu_milli_ms", 1000 * len(gpus)) for component in GPU_TIME_COMPONENTS]
+                for start_ms, end_ms in book.steps(first_s * 1000, end_s * 1000):
+                    yield _piece(held, context, book, start_ms, end_ms)
+
+
+def _piece(
+    held: Iterable[tuple[str, str, int]], context: Context, book: PriceBook, start_ms: int, end_ms: int
+) -> Piece:
+    """What is held costs, at the prices of the first instant."""
+    rate, priced, unpriced = 0, False, False
+    for component, unit, count in held:
+        if count:
+            price = book.winner(component, unit, context, start_ms)
+            if price is not None:
+                if SCALE % price.divisor:
+                    raise ValueError(f"a cost of {price.sku} is no whole number of 1/{SCALE} nano-dollars")
+                rate += count * price.price_nano * (SCALE // price.divisor)
+                priced = True
+            elif component == "gpu":
+                unpriced = True
+    return Piece(start_ms, end_ms, rate, priced, unpriced)
+
+
+def quoted(pieces: Sequence[Piece]) -> int:
+    """The cost rate "at the first paid and priced instant", at which no GPU-time is without a price; else 0."""
+    for at_ms in sorted({p.start_ms for p in pieces} | {p.end_ms for p in pieces}):
+        now = [p for p in pieces if p.start_ms <= at_ms < p.end_ms]
+        if any(p.priced for p in now) and not any(p.unpriced for p in now):
+            return sum(p.rate for p in now)
+    return 0

@@ -1,0 +1,236 @@
+"""A plain judge of the contract's rules: every 10 s of a log, one job after another, alerts and burn rates.
+
+Must import nothing of the project; it takes one short cut: a job that ended and is silent waits for the next line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import NamedTuple
+
+from tests.oracle.burn import PER_HOUR, SCALE, WINDOWS_MS, Burn
+from tests.oracle.controls import matches, period
+from tests.oracle.knowledge import Knowledge, Told
+from tests.oracle.model import HOUR_MS, MINUTE_MS
+
+STEP_MS = 10_000
+SAME_EPISODE_MS = 10 * MINUTE_MS
+DRIFT_WAITS_MS = HOUR_MS
+LEAST_EXTRA_NANO = 10**9  # "its extra cost over the longer one is at least $1"
+
+
+class Rule(NamedTuple):
+    name: str
+    severity: str
+    long_ms: int
+    long_ratio: Fraction
+    short_ms: int
+    short_ratio: Fraction
+
+
+BURN_RULES = (
+    Rule("burn_fast", "page", 15 * MINUTE_MS, Fraction("2.5"), 5 * MINUTE_MS, Fraction(6)),
+    Rule("burn_sustained", "page", HOUR_MS, Fraction("2.1"), 15 * MINUTE_MS, Fraction("2.1")),
+    Rule("burn_drift", "ticket", 6 * HOUR_MS, Fraction("1.5"), HOUR_MS, Fraction("1.5")),
+)
+SEVERITY = {rule.name: rule.severity for rule in BURN_RULES} | {"unpriced": "ticket"}
+CLEARS_BELOW = Fraction("0.8")
+
+
+@dataclass
+class Alert:
+    """One episode of a rule on a job; figures of the longer window at the last tick at which it held."""
+
+    rule: str
+    subject: str
+    started_ms: int
+    resolved_ms: int | None = None
+    firings: int = 1
+    silenced: bool = False
+    held_ms: int = 0
+    window_ms: int = 0
+    ratio: Fraction = Fraction(0)
+    cost_nano: Fraction = Fraction(0)
+    nano_per_hour: Fraction = Fraction(0)
+    expected_nano_per_hour: Fraction = Fraction(0)
+    changes: list[tuple[int, str]] = field(default_factory=list)  # (tick, status)
+
+    @property
+    def firing(self) -> bool:
+        return self.resolved_ms is None
+
+    @property
+    def status(self) -> str:
+        return "firing" if self.firing else "resolved"
+
+    @property
+    def severity(self) -> str:
+        return SEVERITY[self.rule]
+
+    @property
+    def alert_id(self) -> str:
+        """By the contract: "deterministic from (rule, subject, start of the episode)"."""
+        words = f"{self.rule}|job|{self.subject}|{self.started_ms}"
+        return "al_" + hashlib.sha256(words.encode()).hexdigest()[:24]
+
+
+class JobJudge:
+    """The rules of one job, tick by tick."""
+
+    def __init__(self, job_id: str, knowledge: Knowledge) -> None:
+        self.job_id = job_id
+        self.alerts: list[Alert] = []
+        self._knowledge = knowledge
+        self._latest: dict[str, Alert] = {}
+
+    def firing(self, *rules: str) -> bool:
+        return any(rule in self._latest and self._latest[rule].firing for rule in rules)
+
+    def settled(self, now: Burn | None) -> bool:
+        """Whether no tick can change anything until another line is read."""
+        return now is None or (now.ended and not self.firing(*(rule.name for rule in BURN_RULES)))
+
+    def tick(self, at_ms: int) -> Burn | None:
+        """Judge all rules, in their order."""
+        now = self._knowledge.burn(self.job_id, at_ms)
+        if now is not None:
+            for rule in BURN_RULES:
+                self._judge_burn(rule, now, at_ms)
+            self._judge_unpriced(now, at_ms)
+        return now
+
+    def _judge_burn(self, rule: Rule, now: Burn, at_ms: int) -> None:
+        is_open = self.firing(rule.name)
+        if not is_open and now.ended:  # "an ended job opens nothing"
+            return
+        short = now.window(at_ms, rule.short_ms)
+        if not is_open and not _at_least(short, rule.short_ratio):
+            return
+        long = now.window(at_ms, rule.long_ms)
+        held = _at_least(short, rule.short_ratio) and _at_least(long, rule.long_ratio)
+        silent = self._silent(rule.name, at_ms)
+        opens = clears = False
+        if is_open:
+            clears = now.ended or silent or not _at_least(short, CLEARS_BELOW * rule.short_ratio)
+        else:
+            extra = long[0] - long[1]
+            opens = (
+                held
+                and not silent
+                and now.paid_since(at_ms, at_ms - rule.short_ms)
+                and extra >= LEAST_EXTRA_NANO * SCALE * MINUTE_MS
+            )
+        if opens:
+            self._open(rule.name, now, at_ms)
+        if held and self.firing(rule.name):
+            _take_figures(self._latest[rule.name], now, at_ms, rule.long_ms)
+        if clears:
+            self._clear(rule.name, now, at_ms)
+
+    def _silent(self, rule: str, at_ms: int) -> bool:
+        if rule == "burn_sustained":
+            return self.firing("burn_fast")
+        if rule == "burn_drift":
+            louder = [self._latest[name] for name in ("burn_fast", "burn_sustained") if name in self._latest]
+            return any(x.resolved_ms is None or at_ms < x.resolved_ms + DRIFT_WAITS_MS for x in louder)
+        return False
+
+    def _judge_unpriced(self, now: Burn, at_ms: int) -> None:
+        if now.unpriced(at_ms):
+            if not self.firing("unpriced"):
+                self._open("unpriced", now, at_ms)
+            self._latest["unpriced"].held_ms = at_ms
+        elif self.firing("unpriced"):
+            self._clear("unpriced", now, at_ms)
+
+    def _open(self, rule: str, now: Burn, at_ms: int) -> None:
+        latest = self._latest.get(rule)
+        cleared_ms = None if latest is None else latest.resolved_ms
+        if latest is not None and cleared_ms is not None and at_ms <= cleared_ms + SAME_EPISODE_MS:
+            latest.resolved_ms = None
+            latest.firings += 1
+        else:
+            latest = self._latest[rule] = Alert(rule, self.job_id, at_ms)
+            self.alerts.append(latest)
+        self._changed(latest, now, at_ms)
+
+    def _clear(self, rule: str, now: Burn, at_ms: int) -> None:
+        self._latest[rule].resolved_ms = at_ms
+        self._changed(self._latest[rule], now, at_ms)
+
+    def _changed(self, alert: Alert, now: Burn, at_ms: int) -> None:
+        """Note the change of status, and whether a silence keeps it from being delivered."""
+        alert.changes.append((at_ms, alert.status))
+        fields = now.dimensions | {"rule": alert.rule, "severity": alert.severity}
+        silences = [c for c in self._knowledge.controls(at_ms) if c["kind"] == "silence"]
+        alert.silenced = any(matches(c, fields) and period(c)[0] <= at_ms < period(c)[1] for c in silences)
+
+
+def _at_least(window: tuple[int, int], ratio: Fraction) -> bool:
+    """Whether cost / expected cost reaches a ratio; an expected cost of 0 is not judged and reaches none."""
+    cost, expected = window
+    return expected > 0 and cost * ratio.denominator >= expected * ratio.numerator
+
+
+def _take_figures(alert: Alert, now: Burn, at_ms: int, window_ms: int) -> None:
+    cost, expected = now.window(at_ms, window_ms)
+    elapsed_ms = now.elapsed_ms(at_ms, window_ms)
+    alert.held_ms, alert.window_ms = at_ms, window_ms
+    alert.ratio = Fraction(cost, expected)
+    alert.cost_nano = Fraction(cost, MINUTE_MS * SCALE)
+    alert.nano_per_hour = alert.cost_nano * HOUR_MS / elapsed_ms
+    alert.expected_nano_per_hour = Fraction(expected * HOUR_MS, MINUTE_MS * SCALE * elapsed_ms)
+
+
+def judge(told: Sequence[Told], *, until_ms: int) -> list[Alert]:
+    """All alerts of a log, judged at every whole 10 s up to an instant; sorted by start, rule, subject."""
+    knowledge = Knowledge(told)
+    alerts: list[Alert] = []
+    for job_id in knowledge.job_ids:
+        alerts += judge_job(job_id, knowledge, until_ms=until_ms)
+    return sorted(alerts, key=lambda a: (a.started_ms, a.rule, a.subject))
+
+
+def judge_job(job_id: str, knowledge: Knowledge, *, until_ms: int) -> list[Alert]:
+    """The alerts of one job."""
+    one = JobJudge(job_id, knowledge)
+    instants = knowledge.instants(job_id)
+    at_ms = _tick_at_or_after(instants[0])
+    while at_ms <= until_ms:
+        now = one.tick(at_ms)
+        if one.settled(now):
+            later = bisect_right(instants, at_ms)
+            if later == len(instants):
+                break
+            at_ms = _tick_at_or_after(instants[later])
+        else:
+            at_ms += STEP_MS
+    return one.alerts
+
+
+def _tick_at_or_after(at_ms: int) -> int:
+    return -(-at_ms // STEP_MS) * STEP_MS
+
+
+class Rates(NamedTuple):
+    """A row of `burn_rates`, in nano-dollars per hour."""
+
+    windows: tuple[Fraction, ...]  # 5 min, 15 min, 1 h, 6 h
+    expected: Fraction
+    now: Fraction
+
+
+def rates(knowledge: Knowledge, job_id: str, at_ms: int) -> Rates:
+    """The burn rates of a job at an instant."""
+    known = knowledge.burn(job_id, at_ms)
+    if known is None:
+        return Rates((Fraction(0),) * len(WINDOWS_MS), Fraction(0), Fraction(0))
+    return Rates(
+        tuple(known.rate_nano(at_ms, window_ms) for window_ms in WINDOWS_MS),
+        Fraction(known.expected_rate(at_ms), PER_HOUR),
+        Fraction(known.cost.rate(at_ms), PER_HOUR),
+    )

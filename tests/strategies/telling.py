@@ -1,0 +1,84 @@
+"""One trace being written: its jobs, their lines, when each line comes, and which alerts are owed.
+
+Must not know how anything is metered or judged; figures are only what the story asks for.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.oracle.model import MINUTE_MS, Json, Line
+from tests.strategies.values import line
+
+TICK_MS = 10_000
+
+
+@dataclass
+class Trace:
+    """Lines with the instants at which they come, in that order; jobs are its own, and so are its prices."""
+
+    name: str
+    lines: list[tuple[int, Line]] = field(default_factory=list)
+    must: set[tuple[str, str]] = field(default_factory=set)  # (rule, job) that has to fire
+    quiet: set[str] = field(default_factory=set)  # jobs of which nothing may fire
+
+
+class Teller:
+    """Adds lines to a trace."""
+
+    def __init__(self, name: str, rng: random.Random, begin_ms: int, end_ms: int) -> None:
+        self.name = name
+        self.rng = rng
+        self.begin_ms = begin_ms
+        self.end_ms = end_ms
+        self.trace = Trace(name)
+
+    def say(self, topic: str, time_ms: int, /, *, comes_ms: int | None = None, **event: Any) -> None:
+        """One event; one in ten comes up to 20 s late, the others at their time."""
+        if comes_ms is None:
+            comes_ms = time_ms + (self.rng.randrange(20_000) if self.rng.random() < 0.1 else 0)
+        number = len(self.trace.lines)
+        value: Json = {"source": self.name, "id": f"{number}", "time_ms": time_ms, **event}
+        self.trace.lines.append((comes_ms, line(topic, value)))
+
+    def job(self, job_id: str, kind: str, time_ms: int, /, **event: Any) -> None:
+        self.say("jobs", time_ms, job_id=job_id, type=kind, **event)
+
+    def price(
+        self, job_id: str, usd: float, /, *, effective_ms: int = 0, comes_ms: int | None = None, **more: Any
+    ) -> None:
+        """The price of one GPU-hour of one job; prices of jobs differ by account."""
+        time_ms = self.begin_ms if comes_ms is None else comes_ms
+        said = {"sku": f"gpu-{job_id}", "component": "gpu", "per": "gpu_hour", "account": job_id}
+        self.say(
+            "prices",
+            time_ms,
+            comes_ms=time_ms,
+            **{**said, "usd": f"{usd:.9f}", "effective_ms": effective_ms, **more},
+        )
+
+    def begin(self, job_id: str, time_ms: int, /, *, kind: str = "started", **event: Any) -> None:
+        """The first event of a job that names where it belongs."""
+        about = {"account": job_id, "project": self.name, "owner": "ann", "team": "red", "gpu_type": "H100"}
+        self.job(job_id, kind, time_ms, **{**about, **event})
+
+    def end(self, job_id: str, time_ms: int, /, *, attempt: int = 1, always: bool = False) -> None:
+        """The end of a job; one job in twelve has none."""
+        if always or self.rng.randrange(12):
+            kind = self.rng.choice(("completed", "failed", "cancelled"))
+            self.job(job_id, kind, time_ms, attempt=attempt)
+
+    def instant(self, from_ms: int, to_ms: int) -> int:
+        """An instant between two: a whole tick, a whole minute, one ms beside, or any."""
+        at_ms = self.rng.randrange(from_ms, max(to_ms, from_ms + 1))
+        step_ms = self.rng.choice((TICK_MS, MINUTE_MS, 1, 1))
+        at_ms -= at_ms % step_ms
+        at_ms += self.rng.choice((0, 0, 0, 1)) if step_ms > 1 else 0
+        return max(at_ms, from_ms)
+
+    def part(self, low: float, high: float) -> int:
+        """An instant in this part of the trace's time."""
+        span_ms = self.end_ms - self.begin_ms
+        return self.instant(self.begin_ms + int(low * span_ms), self.begin_ms + int(high * span_ms))

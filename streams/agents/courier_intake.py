@@ -1,0 +1,141 @@
+"""What is to be delivered: alerts that are offered, and those that the tables owe after a takeover or a flood.
+
+It must not send: it hands each alert on with the history of its message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final
+
+from sinks.errors import SinkBusy
+from streams.agents.courier_options import CourierOptions
+from streams.agents.courier_records import History, Records, Stored, pieces
+from streams.alerts.notice import Alert, webhook_id
+from streams.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+_LOOK_AGAIN_MS: Final = 1_000
+
+
+class Intake:
+    """Alerts in their order; what there is no room for is left in the tables and read again later."""
+
+    def __init__(
+        self,
+        records: Records,
+        options: CourierOptions,
+        clock: Clock,
+        queued: Callable[[], int],
+        place: Callable[[Alert, int, History], None],
+    ) -> None:
+        self._records = records
+        self._options = options
+        self._clock = clock
+        self._queued = queued
+        self._place = place
+        self._offered: list[Stored] = []
+        self._taking: int = 0  # alerts that are looked up
+        self._ours: set[int] = set()
+        self._behind: set[int] = set()  # shards whose alerts are to be read from the tables
+        self._reading = False
+        self._behind_due_ms = 0
+
+    @property
+    def waiting(self) -> int:
+        """Alerts offered and not handed on yet."""
+        return len(self._offered) + self._taking
+
+    @property
+    def behind(self) -> bool:
+        """Whether the tables may owe more."""
+        return bool(self._behind) or self._reading
+
+    def due_ms(self) -> int | None:
+        """When to look into the tables (monotonic); None: there is no need to."""
+        return self._behind_due_ms if self._behind else None
+
+    def offer(self, alerts: Iterable[Alert], shard: int) -> None:
+        """Take changes of status, which are stored, in their order."""
+        self._ours.add(shard)
+        for alert in alerts:
+            if self._room() <= 0:
+                if shard not in self._behind:
+                    logger.warning("too many messages wait: alerts of shard %d are left in the table", shard)
+                self._behind.add(shard)
+            else:
+                self._offered.append(Stored(alert, shard))
+
+    def resume(self, shards: Collection[int]) -> None:
+        """Read what the tables owe for these shards."""
+        self._ours.update(shards)
+        self._behind.update(shards)
+        self._behind_due_ms = 0
+
+    def release(self, shards: Collection[int]) -> None:
+        """Take nothing more for these shards."""
+        self._ours.difference_update(shards)
+        self._behind.difference_update(shards)
+        self._offered = [stored for stored in self._offered if stored.shard not in shards]
+
+    async def hand_on(self) -> None:
+        """Hand on what was offered, then what the tables owe."""
+        offered, self._offered = self._offered, []
+        if offered:
+            self._taking = len(offered)
+            try:
+                await self._hand_on(offered)
+            finally:
+                self._taking = 0
+        if self._behind and self._clock.monotonic_ms() >= self._behind_due_ms:
+            self._reading = True
+            try:
+                await self._catch_up()
+            finally:
+                self._reading = False
+
+    async def _catch_up(self) -> None:
+        if self._room() * 2 < self._options.waiting_at_most:
+            self._look_again(set(), _LOOK_AGAIN_MS)
+            return
+        # Emptied before the tables are read: what is left there from now on is looked for again.
+        shards, self._behind = self._behind, set()
+        horizon_ms = self._options.resolved_horizon_ms
+        since_ms = None if horizon_ms is None else self._clock.now_ms() - horizon_ms
+        try:
+            ids = await asyncio.to_thread(self._records.current_ids, shards, since_ms)
+            for some in pieces(ids):
+                if self._room() <= 0:
+                    self._look_again(shards, _LOOK_AGAIN_MS)
+                    return
+                await self._hand_on(await asyncio.to_thread(self._records.alerts, some))
+        except SinkBusy as busy:
+            logger.warning("alerts left to deliver cannot be read yet, trying again: %s", busy)
+            self._look_again(shards, busy.retry_after_ms)
+
+    def _look_again(self, shards: set[int], in_ms: int) -> None:
+        self._behind |= shards & self._ours
+        self._behind_due_ms = self._clock.monotonic_ms() + in_ms
+
+    async def _hand_on(self, batch: Sequence[Stored]) -> None:
+        histories = await self._look_up({alert.alert_id for alert, _ in batch})
+        for alert, shard in batch:
+            if shard in self._ours:  # it may have been released meanwhile
+                message = webhook_id(alert.alert_id, alert.status, alert.changed_ms)
+                self._place(alert, shard, histories.get(message, History()))
+
+    async def _look_up(self, alert_ids: Collection[str]) -> dict[str, History]:
+        """What was delivered already, by an earlier life too; a store that does not answer holds nothing up."""
+        patience_s = self._options.look_up_timeout_ms / 1000
+        try:
+            return await asyncio.wait_for(asyncio.to_thread(self._records.histories, alert_ids), patience_s)
+        except (SinkBusy, TimeoutError) as fault:
+            why = str(fault) or "no answer"
+            logger.warning("deliveries cannot be read (%s): messages may be sent again", why)
+            return {}
+
+    def _room(self) -> int:
+        return self._options.waiting_at_most - self.waiting - self._queued()

@@ -1,0 +1,98 @@
+"""The rows of `deliveries`: written in batches until they are stored, in the order in which things happened.
+
+It must not lose a row nor hold up a message; it never sees a secret.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from schemas.columns import instants
+from schemas.tables import DELIVERIES, SCHEMAS
+from sinks.errors import SinkBusy
+from sinks.port import Rows
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 5_000
+
+
+class Delivery(NamedTuple):
+    """One row: what came of one attempt, or why there was none (attempt 0)."""
+
+    time_ms: int
+    alert_id: str
+    webhook_id: str
+    status: str
+    receiver: str
+    attempt: int
+    outcome: str
+    http_status: int
+    detail: str
+
+
+class DeliveryLedger:
+    """Rows on their way to the store; a batch that could not be stored is tried again, the same, before any other."""
+
+    def __init__(self, store: Rows) -> None:
+        self._store = store
+        self._rows: list[Delivery] = []
+        self._flight: list[Delivery] = []
+        self._news = asyncio.Event()
+        self._lock = asyncio.Lock()
+
+    @property
+    def waiting(self) -> int:
+        """Rows not stored yet."""
+        return len(self._rows) + len(self._flight)
+
+    def add(self, row: Delivery) -> None:
+        """Store it soon."""
+        self._rows.append(row)
+        self._news.set()
+
+    async def flush(self) -> None:
+        """Store all there is; raises SinkBusy if the store asks to come again later, and keeps the rows."""
+        async with self._lock:
+            while self._flight or self._rows:
+                if not self._flight:
+                    self._flight, self._rows = self._rows[:_AT_ONCE], self._rows[_AT_ONCE:]
+                table = delivery_table(self._flight)
+                await asyncio.to_thread(self._store.insert, DELIVERIES, table, _token(self._flight))
+                self._flight = []
+            self._news.clear()
+
+    async def run(self) -> None:
+        """Store rows as they come, until cancelled."""
+        while True:
+            await self._news.wait()
+            try:
+                await self.flush()
+            except SinkBusy as busy:
+                logger.warning("%d rows of deliveries not stored, trying again: %s", self.waiting, busy)
+                await asyncio.sleep(busy.retry_after_ms / 1000)
+
+
+def delivery_table(rows: Sequence[Delivery]) -> pa.Table:
+    """The rows as they are stored; of two lives' rows under one key the later one counts."""
+    columns = dict(zip(Delivery._fields, zip(*rows, strict=True), strict=True))
+    times = columns.pop("time_ms")
+    names = SCHEMAS[DELIVERIES]
+    arrays = {name: pa.array(column, names.field(name).type) for name, column in columns.items()}
+    arrays["time"] = instants(times)
+    arrays["version"] = pa.array(times, pa.uint64())
+    return pa.Table.from_arrays([arrays[name] for name in names.names], schema=names)
+
+
+def _token(rows: Sequence[Delivery]) -> str:
+    """Names the content: another batch never has it."""
+    mark = hashlib.blake2b(digest_size=16)
+    for row in rows:
+        mark.update(repr(row).encode())
+    return f"deliveries:{mark.hexdigest()}"

@@ -1,0 +1,181 @@
+// The live page: a stream of snapshots, shown in a band, an alert list and a jobs table; one job at a time by #/job/ID.
+
+import { byId, mark, say } from "./dom.js";
+import { duration, hour, money, stamp } from "./format.js";
+import { Feed, get } from "./feed.js";
+import { Meter } from "./meter.js";
+import { Band } from "./band.js";
+import { Filters } from "./filters.js";
+import { Jobs } from "./jobs.js";
+import { Alerts } from "./alerts.js";
+import { JobView } from "./jobview.js";
+
+const TICK_MS = 250;
+const CALM_TICK_MS = 1000;
+const MORE_MS = 10_000;
+
+const meter = new Meter();
+const band = new Band(meter);
+const filters = new Filters(byId("filters"), () => jobs.render());
+const jobs = new Jobs(meter, filters, { onMore: showMore });
+const alerts = new Alerts(meter);
+const view = new JobView(meter, byId("job"));
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+
+let way = "waiting";
+let trouble = "";
+let more = null;
+let last = null;
+let returnTo = null;
+let scrolled = 0;
+let cameFromBoard = false;
+
+const feed = new Feed({
+  onSnapshot(snapshot, how) {
+    [way, trouble, last] = [how, "", snapshot];
+    meter.hear(snapshot.burn.as_of_ms, snapshot.speed ?? snapshot.burn.speed);
+    band.show(snapshot.burn, snapshot.alerts);
+    alerts.show(snapshot.alerts);
+    showJobs();
+    view.hear(snapshot);
+    status();
+  },
+  onTrouble(error) {
+    trouble = error.message;
+    status();
+  },
+});
+
+function showJobs() {
+  if (!last) return;
+  const listed = last.jobs;
+  const present = new Set(listed.map((job) => job.job_id));
+  const older = (more ?? []).filter((job) => !present.has(job.job_id));
+  jobs.show([...listed, ...older], last.burn.jobs_live);
+}
+
+/** More than the stream carries: asked for by request, again every now and then. */
+async function showMore() {
+  try {
+    more = (await get("jobs?limit=1000&order=burn")).jobs;
+    showJobs();
+    setTimeout(showMore, MORE_MS);
+  } catch (error) {
+    trouble = error.message;
+    status();
+  }
+}
+
+function status() {
+  const stale = meter.stale;
+  const waiting = meter.arrivedMs === null;
+  document.body.classList.toggle("stale", stale);
+  const state = waiting ? "waiting" : stale ? "stale" : meter.quiet ? "quiet" : "live";
+  mark(byId("link"), "data-state", state);
+  const words = {
+    waiting: trouble ? "no meter" : "connecting",
+    stale: `stale: figures are ${duration(meter.ageMs)} old`,
+    quiet: "no new figures",
+    live: way === "polling" ? "live (polling)" : "live",
+  }[state];
+  say(byId("link-text"), words);
+  const notice = byId("notice");
+  const text = trouble && (stale || waiting) ? `No answer: ${trouble}. Is the worker running? Trying again.` : "";
+  say(notice, text);
+  notice.hidden = !text;
+  if (waiting) return;
+  const clock = meter.foreign ? `meter clock ${stamp(meter.timeMs)} UTC` : `${hour(meter.timeMs)} UTC`;
+  say(byId("clock"), meter.speed === 1 ? clock : `${clock}, ${meter.speed}×`, `Instant of the figures: ${stamp(meter.asOfMs)} UTC`);
+  const firing = last.burn.alerts_firing;
+  const title = `${stale ? "stale · " : ""}${firing ? `(${firing}) ` : ""}${money(last.burn.usd_per_hour_now)}/h · trainfare`;
+  if (document.title !== title && !view.jobId) document.title = title;
+  if (view.jobId) document.title = `${view.jobId} · trainfare`;
+}
+
+function tick() {
+  status();
+  if (document.hidden) return;
+  if (!meter.stale) {
+    band.tick();
+    if (!view.jobId) jobs.tick();
+    view.tick();
+  }
+}
+
+function loop() {
+  tick();
+  setTimeout(loop, calm.matches ? CALM_TICK_MS : TICK_MS);
+}
+
+function jobOfHash() {
+  const match = /^#\/job\/(.+)$/.exec(location.hash);
+  if (!match) return null;
+  try {
+    return decodeURIComponent(match[1]);
+  } catch {
+    return match[1];
+  }
+}
+
+function route() {
+  const jobId = jobOfHash();
+  const before = view.jobId;
+  if (jobId === before) return;
+  if (jobId !== null) {
+    if (before === null) {
+      returnTo = document.activeElement;
+      scrolled = scrollY;
+    }
+    byId("board").hidden = true;
+    view.open(jobId);
+    if (last) view.hear(last);
+    scrollTo(0, 0);
+  } else {
+    view.close();
+    byId("board").hidden = false;
+    jobs.render();
+    scrollTo(0, scrolled);
+    const target = returnTo?.isConnected && returnTo !== document.body ? returnTo : jobs.linkOf(before);
+    (target ?? byId("main")).focus({ preventScroll: Boolean(target) });
+    returnTo = null;
+  }
+  document.body.classList.toggle("one-job", jobId !== null);
+  status();
+}
+
+function leave() {
+  if (cameFromBoard) history.back();
+  else location.hash = "#/";
+}
+
+addEventListener("hashchange", (event) => {
+  cameFromBoard = jobOfHash() !== null && !new URL(event.oldURL).hash.startsWith("#/job/");
+  route();
+});
+
+addEventListener("keydown", (event) => {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "Escape" && view.jobId !== null) {
+    event.preventDefault();
+    leave();
+  } else if (event.key === "/" && view.jobId === null && !event.target.closest("input, select, textarea")) {
+    event.preventDefault();
+    filters.search.focus();
+  }
+});
+
+document.addEventListener("click", (event) => {
+  if (!event.target.closest("[data-leave]")) return;
+  event.preventDefault();
+  leave();
+});
+
+// The skip link must not become a route.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  byId("main").focus();
+});
+
+route();
+feed.start();
+loop();

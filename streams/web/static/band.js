@@ -1,0 +1,81 @@
+// The top band: what the fleet burns now, spent today, idles, runs and warns of.
+
+import { byId, h, mark, say } from "./dom.js";
+import { axisMoney, count, duration, exact, money, percent, plural, times } from "./format.js";
+import { lineChart, onWidth, TimeFrame } from "./chart.js";
+import { burnBand } from "./words.js";
+import { Ticking } from "./meter.js";
+
+const DAY_MS = 86_400_000;
+
+export class Band {
+  constructor(meter) {
+    this.meter = meter;
+    this.spend = new Ticking(meter);
+    this.burn = null;
+    this.frame = new TimeFrame({ left: 46, right: 8 });
+    const host = byId("fleet");
+    const plot = h("div", { class: "plot" });
+    this.caption = h("figcaption", { class: "label" }, "Burn of the fleet");
+    host.append(this.caption, plot);
+    this.draw = lineChart(plot, {
+      frame: this.frame,
+      height: 116,
+      yWanted: 2,
+      label: "Burn of the fleet",
+      format: (value, short) => (short ? axisMoney(value) : `${money(value)}/h`),
+    });
+    onWidth(plot, (width) => {
+      this.frame.width = width;
+      this.chart();
+    });
+  }
+
+  show(burn, alerts) {
+    this.burn = burn;
+    this.spend.hear(burn.spend_today_usd, burn.usd_per_hour_now);
+    const expected = Number(burn.expected_usd_per_hour);
+    const now = Number(burn.usd_per_hour_now);
+    say(byId("hero").firstElementChild, money(burn.usd_per_hour_now), exact(burn.usd_per_hour_now));
+    const ratio = expected > 0 ? now / expected : null;
+    const { band, sign, words } = burnBand({ ratio });
+    mark(byId("hero"), "data-band", band);
+    const compared = ratio === null ? words : `${sign} ${times(ratio)} of ${money(expected)}/h expected`;
+    say(byId("hero-sub"), compared, exact(burn.expected_usd_per_hour));
+    say(byId("idle"), percent(burn.idle_gpu_ratio));
+    say(byId("idle-sub"), burn.idle_gpu_ratio === null ? "no GPU samples yet" : "of sampled, last 30 min");
+    say(byId("live"), count(burn.jobs_live));
+    say(byId("live-sub"), `${plural(Math.round(Number(burn.gpus_held) || 0), "GPU")} held`);
+    const firing = alerts.filter((alert) => alert.status === "firing");
+    const pages = firing.filter((alert) => alert.severity === "page").length;
+    const tickets = burn.alerts_firing - pages;
+    say(byId("firing"), count(burn.alerts_firing));
+    say(byId("firing-sub"), burn.alerts_firing ? [pages && plural(pages, "page"), tickets > 0 && plural(tickets, "ticket")].filter(Boolean).join(", ") : "all quiet");
+    mark(byId("firing-tile"), "data-firing", pages ? "page" : burn.alerts_firing ? "ticket" : null);
+    this.chart();
+    this.tick();
+  }
+
+  chart() {
+    const history = (this.burn?.history ?? []).filter((point) => Number.isFinite(point[1]));
+    if (history.length < 2) return;
+    const [fromMs, toMs] = [history[0][0], history.at(-1)[0]];
+    this.frame.span(fromMs, toMs);
+    const expected = Number(this.burn.expected_usd_per_hour);
+    const most = Math.max(...history.map((point) => point[1]));
+    say(this.caption, `Burn of the fleet, last ${duration(toMs - fromMs)}`);
+    const series = [{ name: "burn", class: "burn", points: history, area: true }];
+    if (expected > 0) series.push({ name: "expected now", class: "expected", step: true, points: [[fromMs, expected], [toMs, expected]] });
+    this.draw({ series, say: `Burn of the fleet over the last ${duration(toMs - fromMs)}: at most ${money(most)} per hour, now ${money(history.at(-1)[1])} per hour` });
+  }
+
+  /** Between snapshots: what grows, grows at the rate of the last one. */
+  tick() {
+    const spent = this.spend.value;
+    if (spent === null) return;
+    say(byId("spend"), money(spent), exact(this.burn.spend_today_usd));
+    const leftMs = DAY_MS - (this.meter.timeMs % DAY_MS);
+    const byMidnight = spent + (Number(this.burn.usd_per_hour_now) * leftMs) / 3_600_000;
+    say(byId("spend-sub"), `at this rate ${money(Math.round(byMidnight))} by 24:00 UTC`);
+  }
+}

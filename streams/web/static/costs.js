@@ -1,0 +1,76 @@
+// Where a job's money went: by component as bars, by attempt as a table.
+
+import { amount, h, reconcile, row, table } from "./dom.js";
+import { count, duration, exact, money, near, percent, stamp } from "./format.js";
+import { COMPONENT_NAMES, COMPONENTS } from "./words.js";
+
+export class Components {
+  constructor() {
+    this.list = h("ul", { class: "components" });
+    this.empty = h("p", { class: "empty" }, "Nothing has cost anything yet.");
+    this.element = h("section", { class: "panel", "aria-labelledby": "components-title" }, h("h3", { id: "components-title" }, "Cost by component"), this.list, this.empty);
+  }
+
+  show({ costs }) {
+    const found = Object.entries(costs ?? {}).filter(([, usd]) => Number(usd) !== 0);
+    found.sort(([one, a], [other, b]) => Number(b) - Number(a) || COMPONENTS.indexOf(one) - COMPONENTS.indexOf(other));
+    const sum = found.reduce((total, [, usd]) => total + Number(usd), 0);
+    const most = Math.max(...found.map(([, usd]) => Number(usd)), 0);
+    this.empty.hidden = found.length > 0;
+    reconcile(this.list, found, ([name]) => name, ([name]) => this.item(name), (element, [, usd]) => {
+      const [value, share, bar] = element.parts;
+      value.textContent = money(usd);
+      value.title = exact(usd);
+      share.textContent = percent(Number(usd) / sum);
+      bar.style.width = `${((Number(usd) / most) * 100).toFixed(2)}%`;
+    });
+  }
+
+  item(name) {
+    const parts = [h("span", { class: "money strong" }), h("span", { class: "dim share" }), h("i")];
+    const element = h("li", { "data-component": name }, h("span", { class: "label" }, COMPONENT_NAMES[name] ?? name), parts[0], parts[1], h("span", { class: "bar", "aria-hidden": "true" }, parts[2]));
+    element.parts = parts;
+    return element;
+  }
+}
+
+const COLUMNS = [
+  { title: "Attempt", class: "num" },
+  { title: "State", class: "" },
+  { title: "From", class: "" },
+  { title: "To", class: "" },
+  { title: "Took", class: "num" },
+  { title: "GPUs", class: "num" },
+  { title: "Where", class: "wide" },
+  { title: "Cost", class: "num" },
+  { title: "Lost", class: "num" },
+];
+
+export class Attempts {
+  constructor(meter) {
+    this.meter = meter;
+    this.table = table(COLUMNS, { caption: "Attempts of the job" });
+    this.element = h("section", { class: "panel wide", "aria-labelledby": "attempts-title" }, h("h3", { id: "attempts-title" }, "Attempts"), h("div", { class: "scroller", tabindex: 0, role: "region", "aria-labelledby": "attempts-title" }, this.table.element));
+  }
+
+  show({ attempts }) {
+    const now = this.meter.timeMs;
+    const rows = (attempts ?? []).map((each) => {
+      const until = each.ended_ms ?? now;
+      const where = [each.gpu_type, each.purchase, each.region].filter(Boolean).join(", ");
+      const lost = Number(each.lost_cost_usd);
+      return row(COLUMNS, [
+        String(each.attempt),
+        h("span", {}, h("span", { class: "state", "data-state": each.state }, each.state), each.reason ? ` ${each.reason.replaceAll("_", " ")}` : ""),
+        h("time", { title: `${stamp(each.started_ms)} UTC` }, near(each.started_ms, now)),
+        each.ended_ms ? h("time", { title: `${stamp(each.ended_ms)} UTC` }, near(each.ended_ms, now)) : "goes on",
+        each.started_ms === null ? "–" : duration(until - each.started_ms),
+        count(each.gpu_count),
+        where || "–",
+        amount(money(each.cost_usd), exact(each.cost_usd)),
+        lost > 0 ? amount(money(each.lost_cost_usd), exact(each.lost_cost_usd), { class: "money lost" }) : "–",
+      ]);
+    });
+    this.table.body.replaceChildren(...rows);
+  }
+}

@@ -1,0 +1,103 @@
+// Elements made from values. Text goes in as text: nothing here (or anywhere on the page) parses a string as HTML.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(element, properties, children) {
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+export function h(tag, properties = {}, ...children) {
+  return fill(document.createElement(tag), properties, children);
+}
+
+export function s(tag, properties = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), properties, children);
+}
+
+export const byId = (id) => document.getElementById(id);
+
+/** Write a text only where it differs: no layout, no selection lost. */
+export function say(element, text, title) {
+  if (element.textContent !== text) element.textContent = text;
+  if (title !== undefined && element.title !== title) element.title = title;
+}
+
+export function mark(element, name, value) {
+  if (value === null || value === undefined) element.removeAttribute(name);
+  else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
+}
+
+/** Text by other people, kept from turning the direction of what stands around it. */
+export function foreign(text) {
+  return h("bdi", {}, text);
+}
+
+export function unseen(text) {
+  return h("span", { class: "unseen" }, text);
+}
+
+/**
+ * Make the children of `parent` be those of `items`, in order, keeping the elements whose key is known:
+ * what has the focus keeps it, and nothing is drawn twice.
+ */
+export function reconcile(parent, items, keyOf, create, update) {
+  const known = new Map();
+  for (const child of parent.children) known.set(child.key, child);
+  const focused = document.activeElement;
+  let at = parent.firstElementChild;
+  for (const item of items) {
+    const key = keyOf(item);
+    let child = known.get(key);
+    if (child === undefined) {
+      child = create(item);
+      child.key = key;
+    }
+    known.delete(key);
+    update(child, item);
+    if (child === at) at = at.nextElementSibling;
+    else parent.insertBefore(child, at);
+  }
+  for (const child of known.values()) child.remove();
+  // Moving an element takes the focus from what is in it.
+  if (focused !== document.activeElement && parent.contains(focused)) focused.focus({ preventScroll: true });
+}
+
+/** A table whose roles hold when CSS lays it out as cards on a phone. */
+export function table(columns, { caption, labels = "" } = {}) {
+  const head = h(
+    "tr",
+    { role: "row" },
+    columns.map((column) => h("th", { role: "columnheader", scope: "col", class: column.class }, column.title)),
+  );
+  const body = h("tbody", { role: "rowgroup" });
+  const element = h(
+    "table",
+    { role: "table", class: `cards ${labels}` },
+    caption ? h("caption", { class: "unseen" }, caption) : null,
+    h("thead", { role: "rowgroup" }, head),
+    body,
+  );
+  return { element, body, head };
+}
+
+/** One row of such a table: each cell carries its column's title for the card. */
+export function row(columns, cells, properties = {}) {
+  return h(
+    "tr",
+    { role: "row", ...properties },
+    columns.map((column, index) =>
+      h("td", { role: "cell", class: column.class, "data-label": column.title }, cells[index]),
+    ),
+  );
+}
+
+/** Dollars with the exact figure in the tooltip. */
+export function amount(text, exactText, properties = {}) {
+  return h("span", { class: "money", title: exactText, ...properties }, text);
+}

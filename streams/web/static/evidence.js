@@ -1,0 +1,68 @@
+// The alerts of one job with the query that shows the evidence of each, to copy.
+
+import { h, reconcile, say } from "./dom.js";
+import { near, stamp } from "./format.js";
+import { figures } from "./alerts.js";
+import { delivery, ruleName } from "./words.js";
+
+const SAID_MS = 2500;
+
+/** Copy a text; by hand where the browser gives no clipboard (plain http from afar). */
+async function copy(text, from) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return "Copied";
+  } catch {
+    getSelection().selectAllChildren(from);
+    return "Selected: copy it by Ctrl+C";
+  }
+}
+
+export class Evidence {
+  constructor(meter) {
+    this.meter = meter;
+    this.alerts = new Map();
+    this.list = h("ol", { class: "evidence" });
+    this.empty = h("p", { class: "empty" }, "No alert of this job.");
+    this.element = h("section", { class: "panel", "aria-labelledby": "evidence-title" }, h("h3", { id: "evidence-title" }, "Alerts and their evidence"), this.list, this.empty);
+  }
+
+  /** `whole`: these are all that there are; else only those that the stream carries. */
+  show(alerts, whole) {
+    if (whole) this.alerts.clear();
+    for (const alert of alerts ?? []) this.alerts.set(alert.alert_id, { ...this.alerts.get(alert.alert_id), ...alert });
+    const shown = [...this.alerts.values()].sort((a, b) => b.started_ms - a.started_ms);
+    this.empty.hidden = shown.length > 0;
+    reconcile(this.list, shown, (alert) => alert.alert_id, () => this.item(), (element, alert) => this.update(element, alert));
+  }
+
+  item() {
+    const part = { badge: h("span", { class: "badge" }), rule: h("strong", { class: "rule" }), when: h("p", { class: "dim" }), figures: h("p", { class: "figures" }), summary: h("p", {}), told: h("p", { class: "told" }), sql: h("code", {}), said: h("span", { class: "dim", role: "status" }) };
+    const pre = h("pre", { tabindex: 0, "aria-label": "Query" }, part.sql);
+    const button = h("button", { type: "button", class: "copy" }, "Copy the query");
+    button.addEventListener("click", async () => {
+      say(part.said, await copy(part.sql.textContent, part.sql));
+      setTimeout(() => say(part.said, ""), SAID_MS);
+    });
+    const element = h("li", { class: "alert" }, h("p", { class: "top" }, part.badge, part.rule), part.when, part.figures, part.summary, part.told, h("details", {}, h("summary", {}, "Evidence SQL"), pre, h("p", { class: "copy-line" }, button, part.said)));
+    element.part = part;
+    return element;
+  }
+
+  update(element, alert) {
+    const { part } = element;
+    element.dataset.severity = alert.severity;
+    element.dataset.status = alert.status;
+    const firing = alert.status === "firing";
+    say(part.badge, firing ? alert.severity : "resolved");
+    say(part.rule, ruleName(alert.rule));
+    const now = this.meter.timeMs;
+    say(part.when, firing ? `firing since ${near(alert.started_ms, now)}` : `${near(alert.started_ms, now)} to ${near(alert.resolved_ms, now)}`, `${stamp(alert.started_ms)} UTC`);
+    part.figures.replaceChildren(...figures(alert));
+    say(part.summary, alert.summary ?? "");
+    const told = delivery(alert);
+    element.part.told.dataset.told = told.kind;
+    say(part.told, `${{ yes: "✓", no: "✗", wait: "…" }[told.kind]} ${told.text}${told.title ? ` (${told.title})` : ""}`);
+    say(part.sql, alert.evidence_sql ?? "");
+  }
+}

@@ -1,0 +1,90 @@
+// The stream of snapshots: server-sent events, again and again with back-off; plain requests while they do not come.
+
+const FIRST_MS = 500;
+const LONGEST_MS = 15_000;
+const POLL_MS = 2000;
+const SILENT_MS = 12_000;
+
+/** Fetch JSON; throws an Error whose message is fit for a reader, with `status` (0: no answer). */
+export async function get(path) {
+  let answer;
+  try {
+    answer = await fetch(`api/v1/${path}`, { headers: { Accept: "application/json" }, cache: "no-store" });
+  } catch {
+    throw Object.assign(new Error(`the meter at ${location.host} does not answer`), { status: 0 });
+  }
+  const body = await answer.json().catch(() => null);
+  if (answer.ok && body !== null) return body;
+  const words = body?.error?.message ?? `the meter answered ${answer.status}`;
+  throw Object.assign(new Error(words), { status: answer.status });
+}
+
+export class Feed {
+  constructor({ onSnapshot, onTrouble }) {
+    this.onSnapshot = onSnapshot;
+    this.onTrouble = onTrouble;
+    this.tries = 0;
+    this.source = null;
+    this.heardMs = 0;
+    this.polling = null;
+  }
+
+  start() {
+    this.connect();
+    // A connection that stays open and says nothing is dead, too.
+    setInterval(() => {
+      if (this.source && Date.now() - this.heardMs > SILENT_MS) this.again();
+    }, 1000);
+    addEventListener("online", () => this.connect());
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden && !this.source) this.connect();
+    });
+  }
+
+  connect() {
+    clearTimeout(this.timer);
+    this.source?.close();
+    this.heardMs = Date.now();
+    this.source = new EventSource("api/v1/stream");
+    this.source.addEventListener("snapshot", (event) => {
+      this.tries = 0;
+      this.heardMs = Date.now();
+      this.stopPolling();
+      this.hand(JSON.parse(event.data), "stream");
+    });
+    this.source.onerror = () => this.again();
+  }
+
+  again() {
+    this.source?.close();
+    this.source = null;
+    this.tries += 1;
+    const longest = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(this.tries, 10));
+    const waitMs = longest * (0.5 + Math.random() / 2);
+    this.timer = setTimeout(() => this.connect(), waitMs);
+    if (this.tries >= 2) this.poll();
+  }
+
+  poll() {
+    if (this.polling) return;
+    const round = async () => {
+      try {
+        const [burn, jobs, alerts] = await Promise.all([get("burn"), get("jobs?limit=100"), get("alerts?limit=50")]);
+        if (this.polling) this.hand({ burn, jobs: jobs.jobs, alerts: alerts.alerts }, "polling");
+      } catch (trouble) {
+        if (this.polling) this.onTrouble(trouble);
+      }
+    };
+    this.polling = setInterval(round, POLL_MS);
+    round();
+  }
+
+  stopPolling() {
+    clearInterval(this.polling);
+    this.polling = null;
+  }
+
+  hand(snapshot, way) {
+    this.onSnapshot(snapshot, way);
+  }
+}

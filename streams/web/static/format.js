@@ -1,0 +1,140 @@
+// Figures as people read them: dollars, times, durations, quantities. It must not compute a cost.
+
+const NANO = 9;
+const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+const cents = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+const upTo = (digits) => new Intl.NumberFormat("en-US", { maximumFractionDigits: digits });
+const oneDigit = upTo(1);
+const twoDigits = upTo(2);
+
+/** A decimal string as nano-dollars, exactly; null for what is no decimal. */
+export function nano(text) {
+  const match = /^(-?)(\d+)(?:\.(\d+))?$/.exec(String(text).trim());
+  if (!match) return null;
+  const fraction = (match[3] ?? "").slice(0, NANO).padEnd(NANO, "0");
+  const units = BigInt(match[2] + fraction);
+  return match[1] ? -units : units;
+}
+
+/** Nano-dollars as a decimal string, exactly. */
+export function decimal(units) {
+  const digits = (units < 0n ? -units : units).toString().padStart(NANO + 1, "0");
+  return `${units < 0n ? "-" : ""}${digits.slice(0, -NANO)}.${digits.slice(-NANO)}`;
+}
+
+/** Dollars with the digits that matter: cents, no cents from 100,000 on, two digits of what is below a cent. */
+export function money(value) {
+  if (value === null || value === undefined || value === "") return "–";
+  const dollars = Number(value);
+  if (!Number.isFinite(dollars)) return "–";
+  const size = Math.abs(dollars);
+  const sign = dollars < 0 ? "−" : "";
+  if (size >= 99_999.995) return `${sign}$${whole.format(size)}`;
+  if (size === 0 || size >= 0.005) return `${sign}$${cents.format(size)}`;
+  if (size < 5e-10) return "$0.00";
+  return `${sign}$${size.toFixed(Math.min(NANO, 1 - Math.floor(Math.log10(size))))}`;
+}
+
+/** Every digit that was sent, for a tooltip: 1234.500000000 -> $1,234.50. */
+export function exact(value) {
+  const match = /^(-?)(\d+)(?:\.(\d+))?$/.exec(String(value ?? ""));
+  if (!match) return "";
+  const fraction = (match[3] ?? "").replace(/0+$/, "").padEnd(2, "0");
+  return `${match[1] ? "−" : ""}$${match[2].replace(/\B(?=(\d{3})+$)/g, ",")}.${fraction}`;
+}
+
+/** Dollars for an axis, short: $1.2k. */
+export function axisMoney(value) {
+  if (value >= 1e6) return `$${oneDigit.format(value / 1e6)}M`;
+  if (value >= 1000) return `$${oneDigit.format(value / 1000)}k`;
+  return `$${value >= 1 || value === 0 ? twoDigits.format(value) : String(Number(value.toPrecision(2)))}`;
+}
+
+export function percent(ratio) {
+  if (ratio === null || ratio === undefined || !Number.isFinite(ratio)) return "–";
+  const share = ratio * 100;
+  return `${share > 0 && share < 9.95 ? oneDigit.format(share) : whole.format(share)} %`;
+}
+
+export function count(value) {
+  return value === null || value === undefined ? "–" : upTo(value < 10 ? 2 : 0).format(value);
+}
+
+export function times(ratio) {
+  return `${ratio >= 99.5 ? whole.format(ratio) : ratio >= 9.95 ? oneDigit.format(ratio) : cents.format(ratio).slice(0, -1)}×`;
+}
+
+const pad = (number) => String(number).padStart(2, "0");
+
+export function day(ms) {
+  return new Date(ms).toISOString().slice(0, 10);
+}
+
+/** 14:03:20, or 14:03 where seconds say nothing. */
+export function hour(ms, seconds = true) {
+  const at = new Date(ms);
+  return `${pad(at.getUTCHours())}:${pad(at.getUTCMinutes())}${seconds ? `:${pad(at.getUTCSeconds())}` : ""}`;
+}
+
+export function stamp(ms) {
+  return ms === null || ms === undefined ? "–" : `${day(ms)} ${hour(ms)}`;
+}
+
+/** The time of day; with the date when it is not that of `now`. */
+export function near(ms, now) {
+  if (ms === null || ms === undefined) return "–";
+  return day(ms) === day(now) ? hour(ms) : `${day(ms).slice(5)} ${hour(ms, false)}`;
+}
+
+export function duration(ms) {
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 60) return `${minutes} min`;
+  if (minutes < 24 * 60) return `${Math.floor(minutes / 60)} h${minutes % 60 ? ` ${minutes % 60} min` : ""}`;
+  const hours = Math.round(minutes / 60);
+  return `${Math.floor(hours / 24)} d${hours % 24 ? ` ${hours % 24} h` : ""}`;
+}
+
+const HOUR_MS = 3_600_000;
+const UNITS = {
+  gpu_milli_ms: ["GPU-h", 1000 * HOUR_MS],
+  instance_milli_ms: ["instance-h", 1000 * HOUR_MS],
+  cpu_milli_ms: ["CPU-h", 1000 * HOUR_MS],
+  memory_gib_milli_ms: ["GiB-h", 1000 * HOUR_MS],
+  ms: ["h", HOUR_MS],
+  bytes: ["GiB", 2 ** 30],
+  requests: ["requests", 1],
+  mib_ms: ["GiB-months", 1024 * 730 * HOUR_MS],
+};
+
+/** A ledger quantity in the unit that its price is quoted in. */
+export function quantity(amount, unit) {
+  const [name, divisor] = UNITS[unit] ?? [unit, 1];
+  const value = Number(amount) / divisor;
+  if (value !== 0 && Math.abs(value) < 0.001) return `${Number(value.toPrecision(2))} ${name}`;
+  return `${upTo(Math.abs(value) < 10 ? 3 : 2).format(value)} ${name}`;
+}
+
+const PER = {
+  gpu_hour: "GPU-hour",
+  instance_hour: "instance-hour",
+  vcpu_hour: "vCPU-hour",
+  memory_gib_hour: "GiB-hour",
+  job_hour: "job-hour",
+  gib: "GiB",
+  gb: "GB",
+  thousand_requests: "1,000 requests",
+  gib_month: "GiB-month",
+};
+
+/** $2.49 per GPU-hour; $98.32 per instance-hour of 8 GPUs. */
+export function price(usd, per) {
+  const [kind, gpus] = String(per ?? "").split("/");
+  const what = PER[kind] ?? kind;
+  return `${exact(usd)}${what ? ` per ${what}` : ""}${gpus ? ` of ${gpus} GPUs` : ""}`;
+}
+
+export function plural(number, one, many = `${one}s`) {
+  return `${whole.format(number)} ${number === 1 ? one : many}`;
+}

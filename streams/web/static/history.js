@@ -1,0 +1,108 @@
+// What happened to one job, on one time axis: phases and attempts, burn against expectation, GPU use.
+
+import { h, s, say } from "./dom.js";
+import { axisMoney, duration, hour, money, percent } from "./format.js";
+import { lineChart, onWidth, TimeFrame } from "./chart.js";
+import { ruleName } from "./words.js";
+
+const ROW = 22;
+const MINUTE_MS = 60_000;
+const MANY = 12;
+const PHASES = { queued: "queued", starting: "starting", running: "running", suspended: "held while suspended", metered: "metered by samples" };
+
+export class History {
+  constructor(meter) {
+    this.meter = meter;
+    this.frame = new TimeFrame({ left: 58, right: 10 });
+    const plot = (name) => h("div", { class: `plot ${name}` });
+    Object.assign(this, { phases: plot("phases"), burn: plot("burn"), use: plot("use"), legend: h("ul", { class: "legend" }) });
+    this.phasesSaid = h("p", { class: "readout", "aria-hidden": "true" });
+    const burn = { frame: this.frame, height: 190, yWanted: 4, label: "Burn rate against the expected one", format: (value, short) => (short ? axisMoney(value) : `${money(value)}/h`) };
+    this.drawBurn = lineChart(this.burn, burn);
+    this.drawUse = lineChart(this.use, { frame: this.frame, height: 110, yWanted: 2, top: 1, label: "GPU use", format: (value) => percent(value) });
+    this.useEmpty = h("p", { class: "empty" }, "No GPU samples of this job.");
+    this.burnEmpty = h("p", { class: "empty" }, "No burn rates of this job yet.");
+    const figure = (title, ...rest) => h("figure", {}, h("figcaption", {}, title), ...rest);
+    const key = (name, words) => h("li", { class: name }, words);
+    this.burnKey = h("ul", { class: "legend" }, key("k-burn", "now"), key("k-hour", "last hour"), key("k-expected", "expected"), key("k-alert", "alert"));
+    this.element = h(
+      "section",
+      { class: "panel history", "aria-labelledby": "history-title" },
+      h("h3", { id: "history-title" }, "What happened"),
+      figure(["Attempts and phases", this.legend], this.phases, this.phasesSaid),
+      figure(["Burn per hour", this.burnKey], this.burn, this.burnEmpty),
+      figure(["GPU use, share of sampled GPU time that did work"], this.use, this.useEmpty),
+    );
+    onWidth(this.element, () => this.redraw());
+  }
+
+  show(detail) {
+    this.detail = detail;
+    this.redraw();
+  }
+
+  redraw() {
+    if (!this.detail) return;
+    const { phases = [], burn = [], usage = [], alerts = [], job } = this.detail;
+    const now = this.meter.timeMs;
+    const end = job.ended_ms ?? now;
+    const starts = [job.started_ms, phases[0]?.start_ms, burn[0]?.[0], usage[0]?.[0]].filter((ms) => Number.isFinite(ms));
+    this.frame.width = Math.max(240, this.phases.clientWidth);
+    this.frame.span(starts.length ? Math.min(...starts) : now - MINUTE_MS, Math.max(end, ...burn.slice(-1).map((each) => each[0])));
+    this.timeline(phases, now);
+    const series = [
+      { name: "expected", class: "expected", points: burn.map((each) => [each[0], Number(each[3])]), step: true },
+      { name: "last hour", class: "hour", points: burn.map((each) => [each[0], Number(each[2])]) },
+      { name: "now", class: "burn", points: burn.map((each) => [each[0], Number(each[1])]), step: true, area: true },
+    ];
+    const marks = alerts.map((each) => ({ fromMs: each.started_ms, toMs: each.resolved_ms ?? now, class: `alert-mark ${each.severity}` }));
+    const last = burn.at(-1);
+    const peak = Math.max(...burn.map((each) => Number(each[1])), 0);
+    const said = alerts.map((each) => `${ruleName(each.rule)} from ${hour(each.started_ms)}`).join(", ");
+    this.burnEmpty.hidden = burn.length > 0;
+    this.burn.hidden = !burn.length;
+    if (last) this.drawBurn({ series, marks, say: `Burn rate: now ${money(last[1])} per hour, expected ${money(last[3])}, at most ${money(peak)}.${said ? ` Alerts: ${said}.` : ""}` });
+    this.useEmpty.hidden = usage.length > 0;
+    this.use.hidden = !usage.length;
+    if (usage.length) {
+      const points = gaps(usage.map((each) => [each[0], each[2]]));
+      const mean = usage.reduce((sum, each) => sum + each[1] * (each[2] ?? 0), 0) / Math.max(1, usage.reduce((sum, each) => sum + each[1], 0));
+      this.drawUse({ series: [{ name: "GPU use", class: "use", points, area: !points.some((point) => point[1] === null), step: true }], say: `GPU use by the minute, ${percent(mean)} on average` });
+    }
+  }
+
+  timeline(phases, now) {
+    const attempts = [...new Set(phases.map((each) => each.attempt))].sort((a, b) => a - b);
+    const shown = attempts.slice(-MANY);
+    const height = Math.max(1, shown.length) * ROW + 24;
+    const words = shown.map((attempt) => `attempt ${attempt}: ${phases.filter((each) => each.attempt === attempt).map((each) => `${PHASES[each.phase] ?? each.phase} from ${hour(each.start_ms)} for ${duration((each.end_ms ?? now) - each.start_ms)}`).join(", ")}`);
+    const svg = s("svg", { class: "chart", height, width: this.frame.width, role: "img", "aria-label": words.join(". ") || "nothing paid yet" });
+    svg.append(this.frame.axis(height - 22, height - 4));
+    shown.forEach((attempt, index) => {
+      const y = index * ROW + 2;
+      svg.append(s("text", { class: "ytext", x: this.frame.left - 8, y: y + 13, "text-anchor": "end" }, `try ${attempt}`));
+      for (const each of phases.filter((phase) => phase.attempt === attempt)) {
+        const from = this.frame.x(each.start_ms);
+        const width = Math.max(1.5, this.frame.x(each.end_ms ?? now) - from);
+        const title = `${PHASES[each.phase] ?? each.phase}, ${hour(each.start_ms)} to ${each.end_ms ? hour(each.end_ms) : "now"} (${duration((each.end_ms ?? now) - each.start_ms)})`;
+        svg.append(s("rect", { class: `phase ${each.phase in PHASES ? each.phase : "other"}`, x: from.toFixed(1), y, width: width.toFixed(1), height: ROW - 6, rx: Math.min(3, width / 2) }, s("title", {}, title)));
+      }
+    });
+    this.frame.follow(svg);
+    this.phases.replaceChildren(svg);
+    const kinds = Object.keys(PHASES).filter((name) => phases.some((each) => each.phase === name));
+    this.legend.replaceChildren(...kinds.map((name) => h("li", { class: `k-${name}` }, PHASES[name])));
+    say(this.phasesSaid, attempts.length > shown.length ? `the last ${shown.length} of ${attempts.length} attempts` : "");
+  }
+}
+
+/** A hole of more than two minutes between samples is a hole in the line. */
+function gaps(points) {
+  const found = [];
+  for (const point of points) {
+    const before = found.at(-1);
+    if (before && point[0] - before[0] > 2 * MINUTE_MS) found.push([before[0] + MINUTE_MS, null]);
+    found.push(point);
+  }
+  return found;
+}

@@ -1,0 +1,75 @@
+// What the page calls things: rules, severities, states, burn ratios, what became of a message.
+
+export const RULES = {
+  burn_fast: "Runaway burn",
+  burn_sustained: "Burning above plan",
+  burn_drift: "Slow drift above plan",
+  budget_used: "Budget used",
+  budget_forecast: "Budget will run out",
+  idle_gpus: "Idle GPUs",
+  silent_job: "Silent job",
+  unpriced: "No price",
+  price_jump: "Price jump",
+  retry_overhead: "Retries cost too much",
+  unallocated: "Unallocated spend",
+  owner_coverage: "Spend without an owner",
+};
+
+export const ruleName = (rule) => RULES[rule] ?? rule;
+
+export const LIVE = new Set(["starting", "running", "suspended", "metered", "queued"]);
+
+export const COMPONENTS = ["gpu", "compute", "network", "storage", "license", "labor", "overhead"];
+export const COMPONENT_NAMES = {
+  gpu: "GPU",
+  compute: "Compute",
+  network: "Network",
+  storage: "Storage",
+  license: "Licence",
+  labor: "Labour",
+  overhead: "Overhead",
+};
+
+/** How a burn compares with what was expected: sign, colour class and words say the same thing. */
+export function burnBand(job) {
+  const ratio = job.ratio;
+  if (job.state && !LIVE.has(job.state)) return { band: "none", sign: "", words: "ended" };
+  if (ratio === null || ratio === undefined) return { band: "none", sign: "", words: "no expected rate" };
+  if (ratio >= 2.1) return { band: "far", sign: "▲▲", words: "far above expected" };
+  if (ratio >= 1.5) return { band: "over", sign: "▲", words: "above expected" };
+  if (ratio >= 0.67) return { band: "even", sign: "=", words: "as expected" };
+  if (ratio > 0) return { band: "under", sign: "▽", words: "below expected" };
+  return { band: "under", sign: "▽", words: "not burning" };
+}
+
+const UNDELIVERED = {
+  failed: "not delivered",
+  refused: "not delivered: address refused",
+  no_receiver: "not delivered: the owner has no address",
+  unsupported: "not delivered: this kind of address is not supported",
+  silenced: "silenced, not sent",
+};
+
+/** What became of the message about the alert's present status: {kind, text, title}. */
+export function delivery(alert) {
+  const rows = (alert.deliveries ?? []).filter((each) => each.status === alert.status);
+  const last = rows.reduce((best, each) => (best && order(best) >= order(each) ? best : each), null);
+  const done = rows.find((each) => each.outcome === "delivered");
+  const title = last ? [last.receiver, last.http_status || "", last.detail].filter(Boolean).join(" · ") : "";
+  if (done) return { kind: "yes", text: "delivered", title };
+  if (alert.silenced) return { kind: "no", text: UNDELIVERED.silenced, title };
+  if (!last) return { kind: "wait", text: "not sent yet", title };
+  if (last.outcome === "retrying") return { kind: "wait", text: `not delivered yet, attempt ${last.attempt} failed`, title };
+  return { kind: "no", text: UNDELIVERED[last.outcome] ?? last.outcome, title };
+}
+
+function order(each) {
+  return each.time_ms * 1000 + each.attempt;
+}
+
+/** 15 min of a window as words. */
+export function windowWords(windowMs) {
+  if (!windowMs) return "";
+  const minutes = windowMs / 60_000;
+  return minutes < 60 ? `${minutes} min` : `${minutes / 60} h`;
+}

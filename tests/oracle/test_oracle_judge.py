@@ -191,7 +191,8 @@ def test_gpus_without_a_price() -> None:
     ]
     [alert] = judged(*lines, until_ms=60 * M)
     assert of([alert], "unpriced") == [(10 * S, 40 * M + 10 * S)]
-    assert (alert.severity, alert.window_ms, alert.ratio, alert.cost_nano) == ("ticket", 0, 0, 0)
+    assert (alert.severity, alert.window_ms) == ("ticket", 0)
+    assert alert.ratio == alert.cost_nano == 0
     # Known only after its end, a job may still open it.
     late = [job("k", "completed", T0), job("j", "started", T0 - 60 * S, gpu_count=1)]
     told = [one._replace(log_ms=T0 + 5 * S) for one in in_log_time([*late, job("j", "completed", T0 - S)])]

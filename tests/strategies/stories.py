@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.oracle.model import HOUR_MS, MINUTE_MS
+from tests.oracle.model import HOUR_MS, MINUTE_MS, Json
 from tests.strategies.telling import TICK_MS, Teller
 
 USD = (1.25, 2.0, 2.5, 3.333333333, 6.88)
@@ -108,10 +108,10 @@ def bursting(tell: Teller, job: str) -> None:
     interval_ms = rng.choice((0, 60_000, 60_000, HOUR_MS))
     for number in range(minutes):
         amount = int(times * minute_usd / 0.09 * 10**9)
-        traffic = {"job_id": job, "path": "internet", "direction": "egress", "bytes": amount}
+        traffic: Json = {"job_id": job, "path": "internet", "direction": "egress", "bytes": amount}
         tell.say("network", from_ms + (number + 1) * MINUTE_MS, interval_ms=interval_ms, **traffic)
     if rng.random() < 0.3:
-        stored = {"job_id": job, "op": "stored", "bytes": rng.randrange(10**16)}
+        stored: Json = {"job_id": job, "op": "stored", "bytes": rng.randrange(10**16)}
         tell.say("storage", from_ms, interval_ms=rng.choice((MINUTE_MS, 30 * MINUTE_MS)), **stored)
     # 12 times the GPUs' cost for 12 min: the 5 min reach 6 after 3 min, the 15 min 2.5 after 2.
     lasts = minutes >= 12 and interval_ms <= 60_000 and end_ms > from_ms + 12 * MINUTE_MS
@@ -135,7 +135,7 @@ def metered(tell: Teller, job: str) -> None:
         count = gpus * (factor if time_ms - interval_ms >= out_ms else 1)
         names = [f"g{number}" for number in range(count)]
         tell.say(
-            "gpu", time_ms, comes_ms=time_ms if is_clean else None, job_id=job, node="n1", interval_ms=interval_ms,
+            "gpu", time_ms, time_ms if is_clean else None, job_id=job, node="n1", interval_ms=interval_ms,
             gpus=names, util_ratio=[0.5] * count, account=job,
         )  # fmt: skip
     if factor == 8 and is_clean and usd * gpus >= 8 and end_ms - out_ms > 10 * MINUTE_MS:
@@ -187,7 +187,7 @@ def controlled(tell: Teller, job: str) -> None:
         ({"job_id": job}, {"job": job}, {"project": tell.name, "account": job}, {"match": {"job_id": job}})
     )
     way = rng.choice(("planned", "in part", "silence"))
-    control = {"name": f"{way}-{job}", "kind": "silence" if way == "silence" else "planned", **match}
+    control: Json = {"name": f"{way}-{job}", "kind": "silence" if way == "silence" else "planned", **match}
     if way == "silence":
         control |= rng.choice(({}, {"rule": "burn_fast"}, {"severity": "page"}, {"owner": "bob"}))
     else:
@@ -198,10 +198,10 @@ def controlled(tell: Teller, job: str) -> None:
             "until_ms": tell.instant(out_ms, end_ms) if way == "in part" else end_ms,
         }
     tell.begin(job, begin_ms, gpu_count=gpus)
-    tell.say("controls", said_ms, comes_ms=said_ms, **control)
+    tell.say("controls", said_ms, said_ms, **control)
     if rng.random() < 0.2:  # a control with the smaller name, of a rate that is as good
         other = {**control, "name": f"a-{control['name']}"}
-        tell.say("controls", said_ms, comes_ms=said_ms, **other)
+        tell.say("controls", said_ms, said_ms, **other)
     tell.job(job, "scaled", out_ms, gpu_count=gpus * factor)
     if way == "planned" and control.get("from_ms") is not None and said_ms < out_ms:
         tell.trace.quiet.add(job)

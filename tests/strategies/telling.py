@@ -35,7 +35,7 @@ class Teller:
         self.end_ms = end_ms
         self.trace = Trace(name)
 
-    def say(self, topic: str, time_ms: int, /, *, comes_ms: int | None = None, **event: Any) -> None:
+    def say(self, topic: str, time_ms: int, comes_ms: int | None = None, /, **event: Any) -> None:
         """One event; one in ten comes up to 20 s late, the others at their time."""
         if comes_ms is None:
             comes_ms = time_ms + (self.rng.randrange(20_000) if self.rng.random() < 0.1 else 0)
@@ -55,7 +55,7 @@ class Teller:
         self.say(
             "prices",
             time_ms,
-            comes_ms=time_ms,
+            time_ms,
             **{**said, "usd": f"{usd:.9f}", "effective_ms": effective_ms, **more},
         )
 

@@ -30,7 +30,7 @@ from tests.strategies.telling import TICK_MS, Teller, Trace
 from tests.strategies.values import BASE_MS
 
 # Traffic has no account: it is priced by its job's project, one to a trace.
-TRAFFIC_PRICES = (
+TRAFFIC_PRICES: tuple[tuple[str, str, str, str, dict[str, str]], ...] = (
     ("egress", "network", "0.09", "gb", {"path": "internet"}),
     ("disk", "storage", "0.023", "gib_month", {"op": "stored"}),
     ("put", "storage", "0.005", "thousand_requests", {"op": "write"}),
@@ -72,14 +72,14 @@ def wild(tell: Teller, job: str) -> None:
         if kind == "suspended":
             event["holds_gpus"] = rng.random() < 0.5
         late_ms = rng.choice((0, 0, 0, 45_000, 20 * MINUTE_MS))
-        tell.say("jobs", time_ms, comes_ms=time_ms + late_ms, job_id=job, type=kind, **event)
+        tell.say("jobs", time_ms, time_ms + late_ms, job_id=job, type=kind, **event)
     for _ in range(rng.randrange(4)):
         effective_ms = tell.part(0, 0.9)
         late_ms = rng.choice((0, 1, 10 * MINUTE_MS, -10 * MINUTE_MS))
         comes_ms = max(tell.begin_ms, effective_ms + late_ms)
         tell.price(job, usd * rng.choice((0.2, 1, 3, 9)), effective_ms=effective_ms, comes_ms=comes_ms)
     for _ in range(rng.randrange(6)):
-        amount = {"job_id": job, "interval_ms": rng.choice((0, 60_000, 90_001, HOUR_MS)), "attempt": 1}
+        amount: Json = {"job_id": job, "interval_ms": rng.choice((0, 60_000, 90_001, HOUR_MS)), "attempt": 1}
         if rng.random() < 0.7:
             size = rng.choice((0, 10**9, 10**11, 10**12))
             tell.say(
@@ -128,13 +128,13 @@ def make_trace(
         fields = {**fields, "project": name}
         said = {"sku": f"{sku}-{name}", "component": component, "usd": usd, "per": per, "effective_ms": 0}
         if component in ("network", "storage") or rng.random() < 0.2:
-            tell.say("prices", begin_ms, comes_ms=begin_ms, **said, **fields)
+            tell.say("prices", begin_ms, begin_ms, **said, **fields)
     jobs = min(rng.choice((1, 1, 1, 2, 2, 3, 5)), jobs_at_most)
     for number in range(jobs):
         story = rng.choices([s for s, _ in STORIES], [weight for _, weight in STORIES])[0]
         story(tell, f"{name}-{story.__name__}-{number}")
     _noise(tell)
-    tell.say("jobs", end_ms, comes_ms=end_ms + TICK_MS, job_id=f"{name}-last", type="queued")
+    tell.say("jobs", end_ms, end_ms + TICK_MS, job_id=f"{name}-last", type="queued")
     tell.trace.lines.sort(key=lambda told: told[0])
     return tell.trace
 

@@ -11,6 +11,9 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
 
+import msgspec
+import zstandard
+
 from sinks.clickhouse import ClickHouseStore
 from streams.pipeline import snapshot
 from streams.pipeline.blobs import JobBlob
@@ -43,21 +46,55 @@ class Share(NamedTuple):
     lost_cost_nano: int
 
 
+class _Glance(msgspec.Struct):
+    """Of a snapshot, what leads to one job: the other jobs stay as they are, undecoded."""
+
+    format: int
+    jobs: list[msgspec.Raw]
+    archived: dict[int, int]
+    newly_archived: dict[int, int]
+    gone: list[str]
+
+
+class _Named(msgspec.Struct, array_like=True):
+    """Of a job's state, whose it is."""
+
+    id: str
+
+
 def stored_job(store: ClickHouseStore, shard: int, job_id: str) -> JobBlob | None:
     """The job's state in the newest snapshot of its shard, or in the archive where the snapshot says it is."""
-    found: JobBlob | None = None
+    found: msgspec.Raw | None = None
     archived: int | None = None
     wanted = job_hash(job_id)
     for data in store.snapshots.load(shard).blobs:
-        blob = snapshot.unpack(data)
+        blob = _glance(data)
         archived = blob.newly_archived.get(wanted, blob.archived.get(wanted, archived))
         if job_id in blob.gone:
             found = None
-        found = next((job for job in blob.jobs if job.id == job_id), found)
-    if found is None and archived is not None:
+        found = next((job for job in blob.jobs if _named(job) == job_id), found)
+    if found is not None:
+        return msgspec.msgpack.decode(found, type=JobBlob)
+    if archived is not None:
         fetched = store.archive.fetch(shard, {job_id: archived})
         return snapshot.unpack_job(fetched[job_id]).job if job_id in fetched else None
-    return found
+    return None
+
+
+def _glance(data: bytes) -> _Glance:
+    raw = zstandard.decompress(data)
+    snapshot.check_format(msgspec.msgpack.decode(raw, type=_Format).format)
+    return msgspec.msgpack.decode(raw, type=_Glance)
+
+
+def _named(job: msgspec.Raw) -> str:
+    return msgspec.msgpack.decode(job, type=_Named).id
+
+
+class _Format(msgspec.Struct):
+    """Of a snapshot of any form, the number of its form."""
+
+    format: int
 
 
 def shares(job: JobBlob, rows: Mapping[Key, Mapping[int, Row]]) -> list[Share] | None:

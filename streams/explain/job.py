@@ -1,0 +1,87 @@
+"""One job's cost, explained whole: what is asked of the store, and how its answers become intervals.
+
+It must not write, nor say what to do when the sum differs: whoever shows it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+from sinks.clickhouse import ClickHouseStore
+from streams.explain.intervals import Interval, exact, merged, total_usd
+from streams.explain.spans import stored_job
+from streams.pipeline.blobs import JobBlob
+
+_BOOKED: Final = "SELECT cost_usd FROM job_costs WHERE job_id = {job:String}"
+_SHARD: Final = "SELECT shard FROM jobs FINAL WHERE job_id = {job:String}"
+_STATE_BYTES: Final = "SELECT sum(length(blob)) AS size_bytes FROM snapshots WHERE shard = {shard:UInt16}"
+_ROWS: Final = """
+SELECT l.minute AS minute, l.attempt AS attempt, l.node AS node, l.component AS component, l.phase AS phase,
+       l.sku AS sku, l.price_effective AS price_effective, l.price_usd AS price_usd, l.quantity AS quantity,
+       l.unit AS unit, l.cost_usd AS cost_usd, l.lost_cost_usd AS lost_cost_usd, l.lost_quantity AS lost_quantity,
+       p.per AS per, p.gpus AS gpus, p.match AS match, a.started AS started, a.ended AS ended
+FROM ledger AS l
+LEFT JOIN (SELECT attempt, started, ended FROM attempts FINAL WHERE job_id = {job:String}) AS a
+  ON a.attempt = l.attempt
+LEFT JOIN (SELECT sku, effective, per, gpus, match FROM prices FINAL) AS p
+  ON p.sku = l.sku AND p.effective = l.price_effective
+WHERE l.job_id = {job:String}
+"""
+# A worker may store rows between two questions; then they do not agree, and are asked again.
+_TRIES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Every interval of one job's cost; `booked_usd` is what `job_costs` says, asked apart."""
+
+    job_id: str
+    intervals: Sequence[Interval]
+    total_usd: Decimal
+    booked_usd: Decimal
+
+
+def explained(
+    store: ClickHouseStore, job_id: str, *, by_minute: bool = False, state_max_bytes: int | None = None
+) -> Explanation | None:
+    """Explain one job; None if the store does not know it.
+
+    Intervals are exact to the millisecond unless `by_minute`, or the shard's stored state weighs more than
+    `state_max_bytes`, or rows and state do not agree: then they are the ledger's minutes.
+    """
+    for left in range(_TRIES - 1, -1, -1):
+        booked = _records(store, _BOOKED, job=job_id)
+        if not booked:
+            return None
+        booked_usd = Decimal(str(booked[0]["cost_usd"]))
+        rows = _records(store, _ROWS, job=job_id)
+        state = None if by_minute else state_of(store, job_id, state_max_bytes)
+        found = None if state is None else exact(state, rows)
+        if found is None and state is not None and left:
+            continue
+        intervals = merged(rows, by_minute=by_minute) if found is None else found
+        total = total_usd(intervals)
+        if total == booked_usd or not left:
+            return Explanation(job_id, intervals, total, booked_usd)
+    raise AssertionError("the last try returns")
+
+
+def state_of(store: ClickHouseStore, job_id: str, state_max_bytes: int | None = None) -> JobBlob | None:
+    """The job's state as its shard last stored it; None if there is none, or if reading it would weigh too much."""
+    found = _records(store, _SHARD, job=job_id)
+    if not found:
+        return None
+    shard = int(str(found[0]["shard"]))
+    if state_max_bytes is not None:
+        size_bytes = store.query(_STATE_BYTES, {"shard": shard})["size_bytes"].to_pylist()[0]
+        if int(size_bytes) > state_max_bytes:
+            return None
+    return stored_job(store, shard, job_id)
+
+
+def _records(store: ClickHouseStore, sql: str, **parameters: object) -> list[dict[str, object]]:
+    answer = store.ask(sql, parameters)
+    return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]

@@ -1,0 +1,123 @@
+"""Answers to SQL as Arrow streams that keep every value's type, and back.
+
+It must not guess: each column says its ClickHouse type, and what Arrow has no type for travels as JSON.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+
+from sinks.clickhouse import Answer
+from streams.web.encode import plain
+
+logger = logging.getLogger(__name__)
+
+MEDIA_TYPE: Final = "application/vnd.apache.arrow.stream"
+_TYPE_KEY: Final = b"clickhouse_type"
+_FORM_KEY: Final = b"form"
+_AS_JSON: Final = b"json"
+_AS_DIGITS: Final = b"digits"
+_WRAPPED: Final = re.compile(r"^(?:Nullable|LowCardinality)\((.*)\)$", re.DOTALL)
+_DECIMAL: Final = re.compile(r"^Decimal\((\d+), (\d+)\)$")
+_ZONE: Final = re.compile(r"'([^']+)'")
+_WIDE: Final = frozenset({"Int128", "Int256", "UInt128", "UInt256"})
+_PLAIN: Final[dict[str, pa.DataType]] = {
+    **{f"Int{bits}": getattr(pa, f"int{bits}")() for bits in (8, 16, 32, 64)},
+    **{f"UInt{bits}": getattr(pa, f"uint{bits}")() for bits in (8, 16, 32, 64)},
+    "Float32": pa.float64(),
+    "Float64": pa.float64(),
+    "Bool": pa.bool_(),
+    "String": pa.string(),
+    "Date": pa.date32(),
+    "Date32": pa.date32(),
+}
+
+
+def encode(answer: Answer) -> bytes:
+    """Return the answer as an Arrow IPC stream."""
+    fields, arrays = [], []
+    for name, kind, column in zip(answer.names, answer.types, answer.columns, strict=True):
+        array, form = _array(kind, column)
+        metadata = {_TYPE_KEY: kind.encode(), **({_FORM_KEY: form} if form else {})}
+        fields.append(pa.field(name, array.type, metadata=metadata))
+        arrays.append(array)
+    schema = pa.schema(fields)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        if fields:
+            writer.write_batch(pa.record_batch(arrays, schema=schema))
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def decode(data: bytes) -> Answer:
+    """Return what `encode` was given; raises pa.ArrowException if it is something else."""
+    with pa.ipc.open_stream(data) as reader:
+        table = reader.read_all()
+    kinds = tuple((field.metadata or {}).get(_TYPE_KEY, b"").decode() for field in table.schema)
+    columns = tuple(
+        _values(kind, (field.metadata or {}).get(_FORM_KEY, b""), column.to_pylist())
+        for kind, field, column in zip(kinds, table.schema, table.columns, strict=True)
+    )
+    return Answer(tuple(table.schema.names), kinds, columns)
+
+
+def _array(kind: str, column: Sequence[object]) -> tuple[pa.Array, bytes]:
+    bare = _bare(kind)
+    if bare in _WIDE:
+        return pa.array([None if value is None else str(value) for value in column], pa.string()), _AS_DIGITS
+    target = pa.binary() if any(isinstance(value, bytes) for value in column) else _arrow_type(bare)
+    if target is not None:
+        try:
+            return pa.array(column, target), b""
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as fault:
+            logger.debug("a column of %s goes as JSON: %s", kind, fault)
+    texts = [None if value is None else to_text(value) for value in column]
+    return pa.array(texts, pa.string()), _AS_JSON
+
+
+def to_text(value: object) -> str:
+    """A nested value as JSON, with instants in ISO 8601 and money as strings, as the commands print them."""
+    options = orjson.OPT_NON_STR_KEYS | orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
+    return orjson.dumps(value, default=plain, option=options).decode()
+
+
+def _bare(kind: str) -> str:
+    while wrapped := _WRAPPED.match(kind):
+        kind = wrapped.group(1)
+    return kind
+
+
+def _arrow_type(kind: str) -> pa.DataType | None:
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if kind.startswith("Enum"):
+        return pa.string()
+    if kind.startswith("DateTime"):
+        zone = _ZONE.search(kind)
+        return pa.timestamp("us", zone.group(1) if zone else "UTC")
+    if decimal := _DECIMAL.match(kind):
+        digits, places = int(decimal.group(1)), int(decimal.group(2))
+        return pa.decimal128(digits, places) if digits <= 38 else pa.decimal256(digits, places)
+    return None
+
+
+def _values(kind: str, form: bytes, values: list[Any]) -> Sequence[object]:
+    convert: Callable[[Any], object] | None = None
+    if form == _AS_JSON:
+        # A tuple without names is one again; the other nested types are what JSON has.
+        convert = _tuple if kind.startswith("Tuple(") else orjson.loads
+    elif form == _AS_DIGITS:
+        convert = int
+    return values if convert is None else [None if value is None else convert(value) for value in values]
+
+
+def _tuple(text: str) -> object:
+    value = orjson.loads(text)
+    return tuple(value) if isinstance(value, list) else value

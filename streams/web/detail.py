@@ -1,0 +1,74 @@
+"""Everything about one job: what it costs and why, its attempts, phases, GPU use and alerts.
+
+It must not know HTTP, nor decode a shard's state that would hold up the worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from sinks.clickhouse import ClickHouseStore
+from streams.explain.job import Explanation, explained, state_of
+from streams.explain.phases import phases
+from streams.web import queries
+from streams.web.asking import Asker
+from streams.web.figures import Figures
+
+#: A shard's stored state above this is left alone; phases and intervals are then told by the minute.
+STATE_MAX_BYTES: Final = 64 * 2**20
+
+
+class Details:
+    """One job at a time."""
+
+    def __init__(self, asker: Asker, figures: Figures) -> None:
+        self._asker = asker
+        self._figures = figures
+
+    async def job(self, job_id: str) -> dict[str, Any] | None:
+        """All of one job; None if the store does not know it."""
+
+        async def make() -> dict[str, Any] | None:
+            job = await self._figures.one(job_id)
+            if job is None:
+                return None
+            ask = self._asker.rows
+            costs, attempts, usage, burn, alerts, spans = await asyncio.gather(
+                ask(queries.COSTS, job=job_id),
+                ask(queries.ATTEMPTS, job=job_id),
+                ask(queries.USAGE, job=job_id),
+                ask(queries.BURN, job=job_id),
+                ask(queries.ALERTS_OF_JOB, job=job_id),
+                self._phases(job_id),
+            )
+            return {
+                "as_of_ms": await self._figures.as_of_ms(),
+                "job": job,
+                "costs": {row["component"]: row["cost_usd"] for row in costs},
+                "attempts": attempts,
+                "phases": spans,
+                "usage": [[row["minute_ms"], row["sampled"], row["productive_ratio"]] for row in usage],
+                "burn": [[row["time_ms"], *row["rates"]] for row in burn],
+                "alerts": await self._figures.with_deliveries(alerts),
+            }
+
+        return await self._figures.kept(("detail", job_id), make)
+
+    async def _phases(self, job_id: str) -> list[dict[str, Any]]:
+        as_of_ms = await self._figures.as_of_ms()
+
+        def work(store: ClickHouseStore) -> list[dict[str, Any]] | None:
+            state = state_of(store, job_id, STATE_MAX_BYTES)
+            return None if state is None else [each._asdict() for each in phases(state, as_of_ms)]
+
+        found = await self._asker.run(work)
+        return await self._asker.rows(queries.PHASES, job=job_id) if found is None else found
+
+    async def explanation(self, job_id: str, *, by_minute: bool) -> Explanation | None:
+        """Every interval of the job's cost; None if the store does not know it."""
+
+        def work(store: ClickHouseStore) -> Explanation | None:
+            return explained(store, job_id, by_minute=by_minute, state_max_bytes=STATE_MAX_BYTES)
+
+        return await self._asker.run(work)

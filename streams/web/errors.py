@@ -1,0 +1,63 @@
+"""The faults of the API, and the one form in which all of them are told.
+
+It must not show what is none of the asker's business: an unforeseen fault is named by its request id only.
+"""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from sinks.errors import QueryFailed, QueryRefused, SinkBusy, SinkError
+from streams.web.encode import to_json
+
+_CODES = {
+    400: "bad_request",
+    401: "unauthorized",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+    415: "unsupported_media_type",
+    503: "unavailable",
+}
+
+
+class ApiError(Exception):
+    """An answer other than 200, in words."""
+
+    def __init__(self, status: int, message: str, code: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code or _CODES.get(status, "error")
+        self.message = message
+
+
+def answer(error: ApiError) -> web.Response:
+    """Return the error as JSON."""
+    body = to_json({"error": {"code": error.code, "message": error.message}})
+    response = web.Response(body=body, status=error.status, content_type="application/json")
+    if error.status == 401:
+        response.headers["WWW-Authenticate"] = 'Bearer realm="trainfare"'
+    if error.status == 503:
+        response.headers["Retry-After"] = "1"
+    return response
+
+
+def of_http(error: web.HTTPException, path: str, max_bytes: int) -> ApiError:
+    """Say aiohttp's own refusals in our words."""
+    messages = {
+        404: f"there is nothing at {path}",
+        405: f"{path} takes another method: {error.headers.get('Allow', 'none')}",
+        413: f"the body is larger than {max_bytes} bytes",
+    }
+    return ApiError(error.status, messages.get(error.status, error.reason))
+
+
+def of_store(error: SinkError) -> ApiError:
+    """Say a fault of the store: what the asker did wrong, or that it cannot be answered now."""
+    message = " ".join(str(error).split())
+    if isinstance(error, QueryRefused):
+        return ApiError(400, message, "query_refused")
+    if isinstance(error, QueryFailed):
+        return ApiError(400, message, "query_failed")
+    return ApiError(503, message, "store_busy" if isinstance(error, SinkBusy) else "store_failed")

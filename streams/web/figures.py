@@ -1,0 +1,241 @@
+"""The figures of the API: rows of the store as the objects that the page, the terminal and other programs read.
+
+It must not know HTTP, nor add up money: sums are ClickHouse's, over decimals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from streams.web import queries
+from streams.web.asking import Asker, Row
+from streams.web.cache import Cache, RowCache
+
+Object = dict[str, Any]
+
+DAY_MS: Final = 86_400_000
+# Ids travel in a request's address, which servers and proxies allow some 16 KiB for.
+_IDS_BYTES: Final = 4096
+_NOTHING: Final = Decimal("0.000000000")
+_RATES: Final = (
+    "usd_per_hour_now",
+    "usd_per_hour",
+    "usd_per_hour_15m",
+    "usd_per_hour_1h",
+    "usd_per_hour_6h",
+    "expected_usd_per_hour",
+)
+
+
+class Figures:
+    """Live figures of the whole store, each kept for about a second."""
+
+    def __init__(self, asker: Asker, now_ms: Callable[[], int]) -> None:
+        self._asker = asker
+        self._cache = Cache(now_ms)
+        self._details = RowCache(now_ms, self._make_details)
+
+    async def as_of_ms(self) -> int:
+        """The instant that the figures are of: the newest burn rate, else the newest event."""
+
+        async def make() -> int:
+            found = (await self._asker.rows(queries.NEWEST))[0]
+            return int(found["burn_ms"] or found["event_ms"] or 0)
+
+        return await self._cache.get("as_of", make)
+
+    # -- jobs ----------------------------------------------------------------------------------------------
+
+    async def jobs(
+        self, order: str = "burn", limit: int = 100, state: str = "", owner: str = "", team: str = ""
+    ) -> Object:
+        """The listed jobs, each with what it costs now and in all."""
+
+        async def make() -> Object:
+            as_of_ms = await self.as_of_ms()
+            filters = {"limit": limit, "state": state, "owner": owner, "team": team}
+            since_ms = _before(as_of_ms, queries.LIVE_MS)
+            listed = await self._asker.rows(queries.jobs(order), since_ms=since_ms, **filters)
+            return {"as_of_ms": as_of_ms, "jobs": await self._objects(listed)}
+
+        return await self._cache.get(("jobs", order, limit, state, owner, team), make)
+
+    async def one(self, job_id: str) -> Object | None:
+        """One job as in the list; None if the store does not know it."""
+
+        async def make() -> Object | None:
+            since_ms = _before(await self.as_of_ms(), queries.LIVE_MS)
+            found = await self._asker.rows(queries.ONE_JOB, since_ms=since_ms, job=job_id)
+            return (await self._objects(found))[0] if found else None
+
+        return await self._cache.get(("job", job_id), make)
+
+    async def _objects(self, listed: Sequence[Row]) -> list[Object]:
+        firing, details = await asyncio.gather(
+            self._firing(), self._details.get(row["job_id"] for row in listed)
+        )
+        return [_job(row, details[row["job_id"]], firing.get(row["job_id"], [])) for row in listed]
+
+    async def _make_details(self, ids: tuple[str, ...]) -> dict[str, Object]:
+        as_of_ms = await self.as_of_ms()
+        found: dict[str, Object] = {job_id: {} for job_id in ids}
+        for some in _chunks(ids):
+            totals, usage, lines = await asyncio.gather(
+                self._asker.rows(queries.TOTALS, jobs=some),
+                self._asker.rows(queries.PRODUCTIVE, jobs=some, since_ms=_before(as_of_ms, queries.USAGE_MS)),
+                self._asker.rows(
+                    queries.SPARKLINES, jobs=some, since_ms=_before(as_of_ms, queries.SPARKLINE_MS)
+                ),
+            )
+            for row in (*totals, *usage, *lines):
+                found[row.pop("job_id")].update(row)
+        return found
+
+    async def _firing(self) -> dict[str, list[Object]]:
+        async def make() -> dict[str, list[Object]]:
+            found: dict[str, list[Object]] = {}
+            for row in await self._asker.rows(queries.FIRING):
+                found.setdefault(row.pop("subject_name"), []).append(row)
+            return found
+
+        return await self._cache.get("firing", make)
+
+    # -- the fleet -----------------------------------------------------------------------------------------
+
+    async def burn(self) -> Object:
+        """What the whole fleet costs."""
+
+        async def make() -> Object:
+            as_of_ms = await self.as_of_ms()
+            since_ms = _before(as_of_ms, queries.LIVE_MS)
+            fleet, spend, idle, firing, history = await asyncio.gather(
+                self._asker.rows(queries.FLEET, since_ms=since_ms),
+                self._spend(as_of_ms - as_of_ms % DAY_MS),
+                self._idle(),
+                self.alerts_firing(),
+                self._history(),
+            )
+            rates = {name: fleet[0][name] or _NOTHING for name in _RATES}
+            return {
+                "as_of_ms": as_of_ms,
+                **rates,
+                "spend_today_usd": spend,
+                "idle_gpu_ratio": idle,
+                "jobs_live": fleet[0]["jobs_live"],
+                "gpus_held": fleet[0]["gpus_held"],
+                "alerts_firing": sum(firing.values()),
+                "history": history,
+            }
+
+        return await self._cache.get("burn", make)
+
+    async def _spend(self, day_ms: int) -> Decimal:
+        async def make() -> Decimal:
+            return (await self._asker.rows(queries.SPEND, since_ms=day_ms))[0]["usd"] or _NOTHING
+
+        return await self._cache.get(("spend", day_ms), make)
+
+    async def _idle(self) -> float | None:
+        async def make() -> float | None:
+            since_ms = _before(await self.as_of_ms(), queries.USAGE_MS)
+            productive = (await self._asker.rows(queries.FLEET_PRODUCTIVE, since_ms=since_ms))[0]
+            ratio = productive["productive_ratio"]
+            return None if ratio is None else 1 - float(ratio)
+
+        return await self._cache.get("idle", make)
+
+    async def _history(self) -> list[list[float]]:
+        async def make() -> list[list[float]]:
+            as_of_ms = await self.as_of_ms()
+            since_ms = _before(as_of_ms, queries.SPARKLINE_MS + queries.LIVE_MS)
+            found = await self._asker.rows(
+                queries.HISTORY, since_ms=since_ms, last=max(as_of_ms // 60_000, 60)
+            )
+            return [[row["time_ms"], row["usd"]] for row in found]
+
+        return await self._cache.get("history", make)
+
+    async def alerts_firing(self) -> dict[str, int]:
+        """How many alerts fire, by severity."""
+
+        async def make() -> dict[str, int]:
+            found = await self._asker.rows(queries.ALERTS_FIRING)
+            return {row["severity"]: row["alerts"] for row in found}
+
+        return await self._cache.get("alerts_firing", make)
+
+    async def deliveries_made(self) -> dict[str, int]:
+        """How many messages were sent or not, by outcome."""
+
+        async def make() -> dict[str, int]:
+            found = await self._asker.rows(queries.DELIVERIES_MADE)
+            return {row["outcome"]: row["deliveries"] for row in found}
+
+        return await self._cache.get("deliveries_made", make)
+
+    # -- alerts --------------------------------------------------------------------------------------------
+
+    async def alerts(self, status: str = "", limit: int = 100) -> Object:
+        """The alerts that changed last, each with what became of its messages."""
+
+        async def make() -> Object:
+            found = await self._asker.rows(queries.ALERTS, status=status, limit=limit)
+            return {"alerts": await self.with_deliveries(found)}
+
+        return await self._cache.get(("alerts", status, limit), make)
+
+    async def with_deliveries(self, found: Sequence[Row]) -> list[Object]:
+        """Rows of alerts as objects."""
+        sent: dict[str, list[Object]] = {}
+        for some in _chunks(row["alert_id"] for row in found):
+            for row in await self._asker.rows(queries.DELIVERIES, alerts=some):
+                sent.setdefault(row.pop("alert_id"), []).append(row)
+        return [_alert(row, sent.get(row["alert_id"], [])) for row in found]
+
+    async def kept(self, key: tuple[str, str], make: Callable[[], Awaitable[Object | None]]) -> Object | None:
+        """Another answer, kept as the figures are."""
+        return await self._cache.get(key, make)
+
+
+def _before(as_of_ms: int, span_ms: int) -> int:
+    return max(as_of_ms - span_ms, 0)
+
+
+def _job(row: Row, detail: Object, firing: list[Object]) -> Object:
+    expected = row["expected_usd_per_hour"]
+    points: list[tuple[int, float]] = detail.get("points", [])
+    return {
+        **row,
+        "ratio": float(row["usd_per_hour_now"] / expected) if expected else None,
+        "cost_usd": detail.get("cost_usd", _NOTHING),
+        "lost_cost_usd": detail.get("lost_cost_usd", _NOTHING),
+        "gpu_h": detail.get("gpu_h", 0.0),
+        "productive_ratio": detail.get("productive_ratio"),
+        "sparkline": [list(point) for point in points[-queries.SPARKLINE_POINTS :]],
+        "alerts": firing,
+    }
+
+
+def _alert(row: Row, deliveries: list[Object]) -> Object:
+    rest = {name: value for name, value in row.items() if name not in ("subject_kind", "subject_name")}
+    subject = {"kind": row["subject_kind"], "name": row["subject_name"]}
+    # 0 is stored where a rule judges no ratio.
+    return {**rest, "subject": subject, "ratio": row["ratio"] or None, "deliveries": deliveries}
+
+
+def _chunks(ids: Iterable[str]) -> Iterator[list[str]]:
+    """The ids, as many at a time as a request takes."""
+    some: list[str] = []
+    size_bytes = 0
+    for each in ids:
+        weight_bytes = len(each.encode()) + 8
+        if some and size_bytes + weight_bytes > _IDS_BYTES:
+            yield some
+            some, size_bytes = [], 0
+        some.append(each)
+        size_bytes += weight_bytes
+    if some:
+        yield some

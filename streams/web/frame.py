@@ -1,0 +1,78 @@
+"""What surrounds every request: its id, its line in the log, the rules of access, errors as JSON, headers.
+
+It must not log a query string, a header or a body: a secret may be in any of them.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from streams.web.errors import ApiError, answer, of_http
+from streams.web.security import HEADERS, Guard, is_data
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+BODY_MAX_BYTES: Final = 2**20
+_REQUEST_ID: Final = web.RequestKey("request_id", str)
+_GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_PATH_SHOWN: Final = 200
+
+
+def middleware(guard: Guard, now_ms: Callable[[], int]) -> Middleware:
+    """Return the one middleware of the server."""
+
+    @web.middleware
+    async def framed(request: web.Request, handler: Handler) -> web.StreamResponse:
+        given = request.headers.get("X-Request-Id", "")
+        request_id = given if _GIVEN_ID.fullmatch(given) else secrets.token_hex(8)
+        request[_REQUEST_ID] = request_id
+        began_ms = now_ms()
+        with structlog.contextvars.bound_contextvars(request_id=request_id):
+            response = await _answered(request, handler, guard)
+            path = request.path[:_PATH_SHOWN]
+            level = logging.WARNING if response.status >= 500 else logging.DEBUG
+            logger.log(
+                level, "%s %s: %d in %d ms", request.method, path, response.status, now_ms() - began_ms
+            )
+        return response
+
+    return framed
+
+
+async def _answered(request: web.Request, handler: Handler, guard: Guard) -> web.StreamResponse:
+    try:
+        guard.check_host(request.headers.get("Host", ""))
+        guard.check_origin(request.path, request.headers)
+        guard.check_token(request.path, request.headers, request.cookies)
+        return await handler(request)
+    except ApiError as fault:
+        return answer(fault)
+    except web.HTTPRedirection as leave:
+        return leave
+    except web.HTTPException as fault:
+        return answer(of_http(fault, request.path[:_PATH_SHOWN], BODY_MAX_BYTES))
+    except ConnectionError:
+        raise  # the asker has left: there is nobody to be told
+    except Exception:
+        logger.exception("%s %s failed", request.method, request.path[:_PATH_SHOWN])
+        message = f"an internal fault; the worker's log has it under request {request[_REQUEST_ID]}"
+        return answer(ApiError(500, message, "internal"))
+
+
+async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    """Set the headers that every answer has."""
+    response.headers.update(HEADERS)
+    if is_data(request.path) or "Cache-Control" not in response.headers:
+        response.headers["Cache-Control"] = "no-store"
+    if _REQUEST_ID in request:
+        response.headers["X-Request-Id"] = request[_REQUEST_ID]

@@ -1,0 +1,60 @@
+"""Readiness: what the worker says of itself, and whether the store answers now.
+
+It must not wait for a store that is away: it says so, and since when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from streams.web.asking import Asker
+from streams.web.cache import Cache
+from streams.web.errors import ApiError
+from streams.web.status import Check, WorkerStatus
+
+_WITHIN_S: Final = 2.0
+_TTL_MS: Final = 2_000
+_NAME: Final = "clickhouse"
+
+
+class Health:
+    """Asks the store with one question at a time, in a thread of its own."""
+
+    def __init__(
+        self,
+        asker: Asker,
+        worker: Callable[[], WorkerStatus],
+        store_name: Callable[[], str | None],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._asker = asker
+        self._worker = worker
+        self._store_name = store_name
+        self._cache = Cache(now_ms, _TTL_MS, ttl_per_cost=0)
+
+    async def status(self) -> WorkerStatus:
+        """The worker, now."""
+        return self._worker()
+
+    async def checks(self) -> tuple[Check, ...]:
+        """All that must hold."""
+        own = self._worker().checks
+        name = self._store_name()
+        if name is None:  # it is not open yet: the worker's own checks say why
+            return own
+        return (*(check for check in own if check.name != _NAME), await self._store(name))
+
+    async def _store(self, name: str) -> Check:
+        try:
+            await asyncio.wait_for(self._cache.get("ping", self._ping), _WITHIN_S)
+        except ApiError as fault:
+            return Check(_NAME, False, fault.message)
+        except TimeoutError:
+            return Check(_NAME, False, f"{name} has not answered for {_WITHIN_S:g} s")
+        return Check(_NAME, True, name)
+
+    async def _ping(self) -> bool:
+        await self._asker.rows("SELECT 1 AS one")
+        return True

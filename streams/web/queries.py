@@ -1,0 +1,233 @@
+"""The SQL behind the API: every value bound, every question of one job or of the listed jobs only where it can be.
+
+It must not build text from what a user sent; orders and filters are chosen from fixed text.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: A job whose newest burn rate is older than this, seen from the newest of all, burns nothing any more.
+LIVE_MS: Final = 11 * 60_000
+#: The span of which utilisation is told.
+USAGE_MS: Final = 30 * 60_000
+SPARKLINE_MS: Final = 3_600_000
+SPARKLINE_POINTS: Final = 60
+#: A chart of one job has so many points at most.
+POINTS_MAX: Final = 720
+
+# Rows are read as they are told here (FINAL where it matters), and no question runs for ever.
+_SETTINGS: Final = "SETTINGS final = 0, max_execution_time = 30"
+_SINCE: Final = "time > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')"
+
+NEWEST: Final = f"""
+SELECT toUnixTimestamp64Milli((SELECT max(time) FROM burn_rates)) AS burn_ms,
+       toUnixTimestamp64Milli((SELECT max(last_event) FROM jobs)) AS event_ms
+{_SETTINGS}"""
+
+# Of equal (job, time) the greatest version counts, so the newest by both is the current one without FINAL.
+_LATEST: Final = f"""
+SELECT job_id, toUnixTimestamp64Milli(max(time)) AS time_ms,
+       argMax((usd_per_hour_now, usd_per_hour, usd_per_hour_15m, usd_per_hour_1h, usd_per_hour_6h,
+               expected_usd_per_hour), (time, version)) AS rates
+FROM burn_rates WHERE {_SINCE} GROUP BY job_id"""
+
+_RATES: Final = """
+       b.rates.1 AS usd_per_hour_now, b.rates.2 AS usd_per_hour, b.rates.3 AS usd_per_hour_15m,
+       b.rates.4 AS usd_per_hour_1h, b.rates.5 AS usd_per_hour_6h, b.rates.6 AS expected_usd_per_hour"""
+
+_JOB_COLUMNS: Final = """
+       j.job_id AS job_id, j.owner AS owner, j.team AS team, j.project AS project, j.experiment AS experiment,
+       j.state AS state, j.attempts AS attempts, toFloat64(j.gpu_count) AS gpu_count, j.cluster AS cluster,
+       j.region AS region, j.purchase AS purchase, j.gpu_type AS gpu_type,
+       toUnixTimestamp64Milli(j.started) AS started_ms, toUnixTimestamp64Milli(j.ended) AS ended_ms"""
+
+_COST_OF_ALL: Final = """
+LEFT ANY JOIN (SELECT job_id, sum(cost_usd) AS cost FROM job_minutes FINAL WHERE quantity != 0 GROUP BY job_id) AS c
+  ON c.job_id = j.job_id"""
+_ORDERS: Final = {
+    "burn": ("", "b.rates.1 DESC, b.rates.4 DESC, j.last_event DESC, j.job_id"),
+    "name": ("", "j.job_id"),
+    "cost": (_COST_OF_ALL, "c.cost DESC, j.job_id"),
+}
+ORDERS: Final = tuple(_ORDERS)
+
+
+def jobs(order: str) -> str:
+    """The listed jobs, without what is asked for each of them apart."""
+    join, by = _ORDERS[order]
+    return f"""
+SELECT {_JOB_COLUMNS}, {_RATES}
+FROM (SELECT * FROM jobs FINAL) AS j
+LEFT ANY JOIN ({_LATEST}) AS b ON b.job_id = j.job_id
+{join}
+WHERE ({{state:String}} = '' OR j.state = {{state:String}})
+  AND ({{owner:String}} = '' OR j.owner = {{owner:String}})
+  AND ({{team:String}} = '' OR j.team = {{team:String}})
+ORDER BY {by} LIMIT {{limit:UInt32}}
+{_SETTINGS}"""
+
+
+ONE_JOB: Final = f"""
+SELECT {_JOB_COLUMNS}, {_RATES}
+FROM (SELECT * FROM jobs FINAL WHERE job_id = {{job:String}}) AS j
+LEFT ANY JOIN ({_LATEST.replace("GROUP BY", "AND job_id = {job:String} GROUP BY")}) AS b ON b.job_id = j.job_id
+{_SETTINGS}"""
+
+TOTALS: Final = f"""
+SELECT job_id, sum(cost_usd) AS cost_usd, sum(lost_cost_usd) AS lost_cost_usd,
+       toFloat64(sumIf(toInt128(quantity), component = 'gpu')) / 3600000000 AS gpu_h
+FROM job_minutes FINAL WHERE job_id IN {{jobs:Array(String)}} AND quantity != 0 GROUP BY job_id
+{_SETTINGS}"""
+
+_MINUTE_SINCE: Final = "minute >= toDateTime(intDiv({since_ms:Int64}, 1000), 'UTC')"
+_PRODUCTIVE: Final = (
+    "toFloat64(sum(productive_gpu_ms)) / nullIf(sum(sampled_gpu_s) * 1000, 0) AS productive_ratio"
+)
+
+PRODUCTIVE: Final = f"""
+SELECT job_id, {_PRODUCTIVE}
+FROM job_usage_minutes FINAL WHERE job_id IN {{jobs:Array(String)}} AND {_MINUTE_SINCE} GROUP BY job_id
+{_SETTINGS}"""
+
+SPARKLINES: Final = f"""
+SELECT job_id, groupArray((time_ms, usd)) AS points
+FROM
+(
+    SELECT job_id, toUnixTimestamp64Milli(max(time)) AS time_ms, toFloat64(argMax(usd_per_hour, (time, version))) AS usd
+    FROM burn_rates WHERE job_id IN {{jobs:Array(String)}} AND {_SINCE}
+    GROUP BY job_id, toStartOfMinute(time) ORDER BY time_ms
+)
+GROUP BY job_id
+{_SETTINGS}"""
+
+FIRING: Final = f"""
+SELECT alert_id, rule, severity, status, subject_name
+FROM alerts FINAL WHERE status = 'firing' AND subject_kind = 'job' ORDER BY severity, started, alert_id LIMIT 10000
+{_SETTINGS}"""
+
+# -- the fleet ---------------------------------------------------------------------------------------------
+
+FLEET: Final = f"""
+SELECT sum(rates.1) AS usd_per_hour_now, sum(rates.2) AS usd_per_hour, sum(rates.3) AS usd_per_hour_15m,
+       sum(rates.4) AS usd_per_hour_1h, sum(rates.5) AS usd_per_hour_6h, sum(rates.6) AS expected_usd_per_hour,
+       countIf(j.state IN ('starting', 'running', 'suspended', 'metered')) AS jobs_live,
+       toFloat64(sumIf(j.gpu_count, j.state IN ('starting', 'running', 'metered')
+                                    OR (j.state = 'suspended' AND rates.1 > 0))) AS gpus_held
+FROM ({_LATEST}) AS b
+LEFT ANY JOIN (SELECT job_id, state, gpu_count FROM jobs FINAL) AS j ON j.job_id = b.job_id
+{_SETTINGS}"""
+
+SPEND: Final = f"""
+SELECT sum(cost_usd) AS usd FROM job_minutes FINAL
+WHERE {_MINUTE_SINCE} AND minute < toDateTime(intDiv({{since_ms:Int64}}, 1000) + 86400, 'UTC') AND quantity != 0
+{_SETTINGS}"""
+
+FLEET_PRODUCTIVE: Final = f"""
+SELECT {_PRODUCTIVE} FROM job_usage_minutes FINAL WHERE {_MINUTE_SINCE}
+{_SETTINGS}"""
+
+ALERTS_FIRING: Final = f"""
+SELECT severity, count() AS alerts FROM alerts FINAL WHERE status = 'firing' GROUP BY severity
+{_SETTINGS}"""
+
+DELIVERIES_MADE: Final = f"""
+SELECT outcome, count() AS deliveries FROM deliveries FINAL GROUP BY outcome
+{_SETTINGS}"""
+
+# Rows come on change, and ten minutes apart at most: each stands until the job's next one, or for LIVE_MS.
+HISTORY: Final = f"""
+SELECT toInt64(minute) * 60000 AS time_ms, toFloat64(sum(usd)) AS usd
+FROM
+(
+    SELECT usd, arrayJoin(range(m, least(m + 11, if(following = 0, m + 11, following), {{last:UInt32}} + 1))) AS minute
+    FROM
+    (
+        SELECT usd, m, leadInFrame(m) OVER (PARTITION BY job_id ORDER BY m
+                           ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS following
+        FROM
+        (
+            SELECT job_id, toUInt32(intDiv(toUnixTimestamp64Milli(time), 60000)) AS m,
+                   argMax(usd_per_hour, (time, version)) AS usd
+            FROM burn_rates WHERE {_SINCE} GROUP BY job_id, m
+        )
+    )
+)
+WHERE minute > {{last:UInt32}} - 60 GROUP BY minute ORDER BY minute
+{_SETTINGS}"""
+
+# -- alerts ------------------------------------------------------------------------------------------------
+
+_ALERT_COLUMNS: Final = """
+       alert_id, rule, severity, status, subject_kind, subject_name, owner, team, project,
+       toUnixTimestamp64Milli(started) AS started_ms, toUnixTimestamp64Milli(resolved) AS resolved_ms, ratio,
+       usd_per_hour, expected_usd_per_hour, cost_usd, window_ms, summary, evidence_sql, silenced"""
+
+ALERTS: Final = f"""
+SELECT {_ALERT_COLUMNS} FROM alerts FINAL
+WHERE ({{status:String}} = '' OR status = {{status:String}})
+ORDER BY changed DESC, alert_id LIMIT {{limit:UInt32}}
+{_SETTINGS}"""
+
+ALERTS_OF_JOB: Final = f"""
+SELECT {_ALERT_COLUMNS} FROM alerts FINAL
+WHERE subject_kind = 'job' AND subject_name = {{job:String}} ORDER BY changed DESC, alert_id LIMIT 100
+{_SETTINGS}"""
+
+DELIVERIES: Final = f"""
+SELECT alert_id, toUnixTimestamp64Milli(time) AS time_ms, status, receiver, attempt, outcome, http_status, detail
+FROM deliveries FINAL WHERE alert_id IN {{alerts:Array(String)}} ORDER BY time, attempt
+{_SETTINGS}"""
+
+# -- one job -----------------------------------------------------------------------------------------------
+
+COSTS: Final = f"""
+SELECT component, sum(cost_usd) AS cost_usd FROM job_minutes FINAL
+WHERE job_id = {{job:String}} AND quantity != 0 GROUP BY component ORDER BY cost_usd DESC, component
+{_SETTINGS}"""
+
+ATTEMPTS: Final = f"""
+SELECT a.attempt AS attempt, a.state AS state, a.reason AS reason, toUnixTimestamp64Milli(a.started) AS started_ms,
+       toUnixTimestamp64Milli(a.ended) AS ended_ms, toFloat64(a.gpu_count) AS gpu_count, a.region AS region,
+       a.purchase AS purchase, a.gpu_type AS gpu_type, c.cost AS cost_usd, c.lost AS lost_cost_usd
+FROM (SELECT * FROM attempts FINAL WHERE job_id = {{job:String}}) AS a
+LEFT ANY JOIN
+(
+    SELECT attempt, sum(cost_usd) AS cost, sum(lost_cost_usd) AS lost FROM job_minutes FINAL
+    WHERE job_id = {{job:String}} AND quantity != 0 GROUP BY attempt
+) AS c ON c.attempt = a.attempt
+ORDER BY attempt
+{_SETTINGS}"""
+
+# Runs of consecutive minutes in which an attempt was paid in one phase: as exact as the ledger is by itself.
+PHASES: Final = f"""
+SELECT attempt, phase, toUnixTimestamp(min(minute)) * 1000 AS start_ms, (toUnixTimestamp(max(minute)) + 60) * 1000 AS end_ms
+FROM
+(
+    SELECT attempt, phase, minute,
+           toUnixTimestamp(minute) - 60 * row_number() OVER (PARTITION BY attempt, phase ORDER BY minute) AS run
+    FROM (SELECT DISTINCT attempt, phase, minute FROM job_minutes FINAL
+          WHERE job_id = {{job:String}} AND quantity != 0 AND phase != '')
+)
+GROUP BY attempt, phase, run ORDER BY attempt, start_ms
+{_SETTINGS}"""
+
+USAGE: Final = f"""
+WITH
+    (SELECT (toUnixTimestamp(min(minute)), toUnixTimestamp(max(minute))) FROM job_usage_minutes WHERE job_id = {{job:String}}) AS ends,
+    60 * greatest(1, intDiv(ends.2 - ends.1, 60 * {POINTS_MAX}) + 1) AS step_s
+SELECT intDiv(toUnixTimestamp(minute), step_s) * step_s * 1000 AS minute_ms, sum(sampled_gpu_s) AS sampled,
+       {_PRODUCTIVE}
+FROM job_usage_minutes FINAL WHERE job_id = {{job:String}} AND sampled_gpu_s != 0
+GROUP BY minute_ms ORDER BY minute_ms
+{_SETTINGS}"""
+
+BURN: Final = f"""
+WITH
+    (SELECT (toUnixTimestamp64Milli(min(time)), toUnixTimestamp64Milli(max(time))) FROM burn_rates WHERE job_id = {{job:String}}) AS ends,
+    greatest(1, intDiv(ends.2 - ends.1, {POINTS_MAX}) + 1) AS step_ms
+SELECT toUnixTimestamp64Milli(max(time)) AS time_ms,
+       argMax((toFloat64(usd_per_hour_now), toFloat64(usd_per_hour_1h), toFloat64(expected_usd_per_hour)), (time, version)) AS rates
+FROM burn_rates WHERE job_id = {{job:String}}
+GROUP BY intDiv(toUnixTimestamp64Milli(time), step_ms) ORDER BY time_ms
+{_SETTINGS}"""

@@ -1,0 +1,204 @@
+"""Every path of the server, and what answers it.
+
+It must not hold SQL, nor decide who may ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from aiohttp import web
+
+from streams.explain import wire
+from streams.web import metrics, queries
+from streams.web.asking import Asker
+from streams.web.assets import Asset
+from streams.web.detail import Details
+from streams.web.encode import to_json
+from streams.web.errors import ApiError
+from streams.web.figures import Figures
+from streams.web.health import Health
+from streams.web.query import query
+from streams.web.security import COOKIE, Guard
+from streams.web.stream import Broadcaster
+
+T = TypeVar("T")
+
+_LIMIT_MAX: Final = 1_000
+_TOP_JOBS: Final = 100
+_TOP_ALERTS: Final = 50
+# A scrape that takes longer is given up by Prometheus (10 s), and by then says nothing of this worker either.
+_FACTS_WITHIN_S: Final = 3.0
+_STATUSES: Final = ("", "firing", "resolved")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the routes answer from."""
+
+    figures: Figures
+    details: Details
+    health: Health
+    broadcaster: Broadcaster
+    queries: Asker  # users' questions, in threads of their own
+    assets: Mapping[str, Asset]
+    guard: Guard
+    version: str
+
+
+class Routes:
+    """The handlers."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def add_to(self, app: web.Application) -> None:
+        """Register every path."""
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_get("/api/v1/jobs", self._jobs)
+        app.router.add_get("/api/v1/jobs/{job_id}", self._job)
+        app.router.add_get("/api/v1/jobs/{job_id}/explain", self._explain)
+        app.router.add_get("/api/v1/burn", self._burn)
+        app.router.add_get("/api/v1/alerts", self._alerts)
+        app.router.add_get("/api/v1/stream", self._stream, allow_head=False)
+        app.router.add_post("/api/v1/query", self._query)
+        app.router.add_get("/", self._page)
+        app.router.add_get("/static/{path:.+}", self._static)
+
+    async def snapshot(self) -> dict[str, Any]:
+        """What the stream sends."""
+        figures = self._parts.figures
+        burn, jobs, alerts = await asyncio.gather(
+            figures.burn(), figures.jobs("burn", _TOP_JOBS), figures.alerts("", _TOP_ALERTS)
+        )
+        return {"burn": burn, "jobs": jobs["jobs"], "alerts": alerts["alerts"]}
+
+    # -- health and metrics --------------------------------------------------------------------------------
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        return _json({"status": "ok"})
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        checks = await self._parts.health.checks()
+        ready = all(check.ok for check in checks)
+        found = [{"name": check.name, "ok": check.ok, "detail": check.detail} for check in checks]
+        return _json({"ready": ready, "checks": found}, status=200 if ready else 503)
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        parts = self._parts
+        status = await parts.health.status()
+        try:
+            facts: metrics.StoreFacts | None = await asyncio.wait_for(self._facts(), _FACTS_WITHIN_S)
+        except (ApiError, TimeoutError):
+            facts = None
+        body = metrics.page(status, facts, parts.broadcaster.listeners, parts.version)
+        return web.Response(body=body, headers={"Content-Type": metrics.CONTENT_TYPE})
+
+    async def _facts(self) -> metrics.StoreFacts:
+        figures = self._parts.figures
+        burn, firing, deliveries = await asyncio.gather(
+            figures.burn(), figures.alerts_firing(), figures.deliveries_made()
+        )
+        return metrics.StoreFacts(burn["jobs_live"], float(burn["usd_per_hour_now"]), firing, deliveries)
+
+    # -- figures -------------------------------------------------------------------------------------------
+
+    async def _jobs(self, request: web.Request) -> web.Response:
+        asked = _asked(request, {"limit", "order", "state", "owner", "team"})
+        order = _one_of("order", asked.get("order", "burn"), queries.ORDERS)
+        names = {name: asked.get(name, "") for name in ("state", "owner", "team")}
+        return _json(await self._parts.figures.jobs(order, _limit(asked), **names))
+
+    async def _burn(self, _: web.Request) -> web.Response:
+        return _json(await self._parts.figures.burn())
+
+    async def _alerts(self, request: web.Request) -> web.Response:
+        asked = _asked(request, {"status", "limit"})
+        status = _one_of("status", asked.get("status", ""), _STATUSES)
+        return _json(await self._parts.figures.alerts(status, _limit(asked)))
+
+    async def _job(self, request: web.Request) -> web.Response:
+        job_id = request.match_info["job_id"]
+        return _json(_known(job_id, await self._parts.details.job(job_id)))
+
+    async def _explain(self, request: web.Request) -> web.Response:
+        asked = _asked(request, {"by"})
+        by = _one_of("by", asked.get("by", "interval"), ("interval", "minute"))
+        job_id = request.match_info["job_id"]
+        found = await self._parts.details.explanation(job_id, by_minute=by == "minute")
+        return web.Response(body=wire.encode(_known(job_id, found)), content_type="application/json")
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        self._parts.broadcaster.check_room()
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no"}
+        )
+        await response.prepare(request)
+        try:
+            await self._parts.broadcaster.serve(response.write)
+        except (ConnectionError, TimeoutError):
+            response.force_close()  # the listener has left, or takes nothing any more
+        return response
+
+    async def _query(self, request: web.Request) -> web.Response:
+        return await query(request, self._parts.queries)
+
+    # -- the page ------------------------------------------------------------------------------------------
+
+    async def _page(self, request: web.Request) -> web.Response:
+        guard = self._parts.guard
+        if "token" in request.query:
+            if guard.asks_for_token and not guard.is_token(request.query["token"]):
+                raise ApiError(401, "this is not the worker's token (web.token)")
+            leave = web.HTTPSeeOther("/")  # so that the token stays in no address bar, history or log
+            if guard.asks_for_token:
+                leave.set_cookie(COOKIE, guard.session, httponly=True, samesite="Strict", path="/")
+            raise leave
+        return self._asset("index.html", request)
+
+    async def _static(self, request: web.Request) -> web.Response:
+        return self._asset(request.match_info["path"], request)
+
+    def _asset(self, path: str, request: web.Request) -> web.Response:
+        asset = self._parts.assets.get(path)
+        if asset is None:
+            raise ApiError(404, f"there is nothing at {request.path}")
+        return asset.answer(request)
+
+
+def _json(value: object, status: int = 200) -> web.Response:
+    return web.Response(body=to_json(value), status=status, content_type="application/json")
+
+
+def _known(job_id: str, found: T | None) -> T:
+    if found is None:
+        raise ApiError(404, f"job {job_id!r}: not in this store")
+    return found
+
+
+def _asked(request: web.Request, names: set[str]) -> dict[str, str]:
+    """The parameters; a name that nobody reads is a fault, as is one given twice."""
+    for name in request.query:
+        if name not in names:
+            raise ApiError(400, f"parameter {name!r} is unknown; expected {', '.join(sorted(names))}")
+        if len(request.query.getall(name)) > 1:
+            raise ApiError(400, f"parameter {name!r} is given twice")
+    return dict(request.query)
+
+
+def _one_of(name: str, given: str, allowed: tuple[str, ...]) -> str:
+    if given not in allowed:
+        raise ApiError(400, f"{name}: got {given!r}, expected one of {', '.join(filter(None, allowed))}")
+    return given
+
+
+def _limit(asked: Mapping[str, str]) -> int:
+    given = asked.get("limit", "100")
+    if not given.isascii() or not given.isdecimal() or not 1 <= int(given[:9]) <= _LIMIT_MAX:
+        raise ApiError(400, f"limit: got {given!r}, expected 1 to {_LIMIT_MAX}")
+    return int(given)

@@ -1,0 +1,111 @@
+"""The HTTP server of a worker: made of its parts, listening from `start` to `stop`, in the worker's event loop.
+
+It must not start without the address it was given, nor be open to others without a token.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+
+from aiohttp import web
+
+from sinks.clickhouse import ClickHouseStore
+from streams.config_live import WebSettings
+from streams.errors import TrainfareError
+from streams.web import assets
+from streams.web.asking import Asker
+from streams.web.detail import Details
+from streams.web.endpoint import url_of
+from streams.web.figures import Figures
+from streams.web.frame import BODY_MAX_BYTES, add_headers, middleware
+from streams.web.health import Health
+from streams.web.routes import Parts, Routes
+from streams.web.security import Guard, check_bind
+from streams.web.status import WorkerStatus
+from streams.web.stream import Broadcaster
+
+logger = logging.getLogger(__name__)
+
+_STOP_WITHIN_S = 2.0
+
+
+class WebServer:
+    """`store` and `worker` are asked anew for every answer: both may come after the server."""
+
+    def __init__(
+        self,
+        settings: WebSettings,
+        store: Callable[[], ClickHouseStore | None],
+        worker: Callable[[], WorkerStatus],
+        now_ms: Callable[[], int],
+    ) -> None:
+        check_bind(settings)
+        self._settings = settings
+        self._askers = [Asker(store, "web"), Asker(store, "query", 2), Asker(store, "health", 1)]
+        figures = Figures(self._askers[0], now_ms)
+        guard = Guard(settings)
+        self.broadcaster = Broadcaster(lambda: routes.snapshot())
+        routes = Routes(
+            Parts(
+                figures=figures,
+                details=Details(self._askers[0], figures),
+                health=Health(self._askers[2], worker, lambda: _name_of(store()), now_ms),
+                broadcaster=self.broadcaster,
+                queries=self._askers[1],
+                assets=assets.load(),
+                guard=guard,
+                version=_version(),
+            )
+        )
+        app = web.Application(middlewares=[middleware(guard, now_ms)], client_max_size=BODY_MAX_BYTES)
+        app.on_response_prepare.append(add_headers)
+        routes.add_to(app)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_STOP_WITHIN_S)
+        self.url = ""
+
+    async def start(self) -> None:
+        """Listen; raises TrainfareError if the address is not to be had."""
+        settings = self._settings
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, settings.bind.strip("[]"), settings.port, reuse_address=True)
+        try:
+            await site.start()
+        except OSError as fault:
+            await self._runner.cleanup()
+            raise TrainfareError(_not_to_be_had(settings, fault)) from fault
+        port: int = self._runner.addresses[0][1]
+        self.url = url_of(settings.bind, port)
+        logger.info("the live page and the API are at %s", self.url)
+
+    async def stop(self) -> None:
+        """Let listeners go, finish what is being answered, and stop listening."""
+        self.broadcaster.close()
+        await self._runner.cleanup()
+        for asker in self._askers:
+            asker.close()
+
+
+def _not_to_be_had(settings: WebSettings, fault: OSError) -> str:
+    where = f"{settings.bind}:{settings.port}"
+    if fault.errno == errno.EADDRINUSE:
+        return (
+            f"web.port {settings.port} on {settings.bind} is taken by another process; "
+            "set web.port (TRAINFARE_WEB_PORT) to a free one, or 0 for any"
+        )
+    reason = os.strerror(fault.errno) if fault.errno else str(fault)
+    return f"cannot listen on {where}: {reason}; set web.bind and web.port to an address of this machine"
+
+
+def _name_of(store: ClickHouseStore | None) -> str | None:
+    return None if store is None else str(store.target)
+
+
+def _version() -> str:
+    try:
+        return version("trainfare")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,113 @@
+"""Server-sent events: one snapshot a second while anybody listens, computed once for all who do.
+
+It must not queue: a listener that is slow gets the newest snapshot when it is ready, never the ones between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from streams.web.encode import to_json
+from streams.web.errors import ApiError
+
+logger = logging.getLogger(__name__)
+
+LISTENERS_MAX: Final = 64
+INTERVAL_S: Final = 1.0
+KEEP_ALIVE_S: Final = 15.0
+_FIRST: Final = b"retry: 2000\n\n"
+_KEEP_ALIVE: Final = b": still here\n\n"
+#: Who takes nothing for so long is gone.
+_STALLED_S: Final = 30.0
+
+
+class Broadcaster:
+    """Starts with the first listener and rests after the last."""
+
+    def __init__(
+        self,
+        make: Callable[[], Awaitable[object]],
+        *,
+        interval_s: float = INTERVAL_S,
+        keep_alive_s: float = KEEP_ALIVE_S,
+        listeners_max: int = LISTENERS_MAX,
+    ) -> None:
+        self._make = make
+        self._interval_s = interval_s
+        self._keep_alive_s = keep_alive_s
+        self._listeners_max = listeners_max
+        self._news: set[asyncio.Event] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._newest = b""
+        self._closed = False
+        self.computed = 0
+
+    @property
+    def listeners(self) -> int:
+        """How many listen."""
+        return len(self._news)
+
+    async def serve(self, write: Callable[[bytes], Awaitable[None]]) -> None:
+        """Write events until the listener leaves (`write` raises) or the server stops."""
+        news = asyncio.Event()
+        self._news.add(news)
+        try:
+            if self._task is None:
+                self._newest = b""
+                self._task = asyncio.create_task(self._run())
+            elif self._newest:
+                news.set()
+            await asyncio.wait_for(write(_FIRST), _STALLED_S)
+            while not self._closed:
+                try:
+                    await asyncio.wait_for(news.wait(), self._keep_alive_s)
+                except TimeoutError:
+                    await asyncio.wait_for(write(_KEEP_ALIVE), _STALLED_S)
+                    continue
+                news.clear()
+                if self._newest and not self._closed:
+                    await asyncio.wait_for(write(self._newest), _STALLED_S)
+        finally:
+            self._news.discard(news)
+            if not self._news and self._task is not None:
+                self._task.cancel()
+                self._task = None
+
+    def check_room(self) -> None:
+        """Refuse one listener too many."""
+        if self._closed:
+            raise ApiError(503, "the worker is stopping")
+        if len(self._news) >= self._listeners_max:
+            message = f"{self._listeners_max} listen already; ask /api/v1/jobs and /api/v1/burn instead"
+            raise ApiError(503, message, "too_many_listeners")
+
+    def close(self) -> None:
+        """Let every listener go."""
+        self._closed = True
+        for news in self._news:
+            news.set()
+
+    async def _run(self) -> None:
+        while True:
+            self._newest = await self._event()
+            self.computed += 1
+            for news in self._news:
+                news.set()
+            await asyncio.sleep(self._interval_s)
+
+    async def _event(self) -> bytes:
+        try:
+            return _framed("snapshot", await self._make())
+        except ApiError as fault:
+            return _framed("fault", {"error": {"code": fault.code, "message": fault.message}})
+        except Exception:
+            # Listeners stay: what passes is over with the next second.
+            logger.exception("no snapshot")
+            return _framed("fault", {"error": {"code": "internal", "message": "the worker's log says why"}})
+
+
+def _framed(event: str, value: object) -> bytes:
+    return b"event: " + event.encode() + b"\ndata: " + to_json(value) + b"\n\n"

@@ -127,7 +127,7 @@ class JobJudge:
         if opens:
             self._open(rule.name, now, at_ms)
         if held and self.firing(rule.name):
-            _take_figures(self._latest[rule.name], now, at_ms, rule.long_ms)
+            take_figures(self._latest[rule.name], now, at_ms, rule.long_ms)
         if clears:
             self._clear(rule.name, now, at_ms)
 
@@ -176,7 +176,7 @@ def _at_least(window: tuple[int, int], ratio: Fraction) -> bool:
     return expected > 0 and cost * ratio.denominator >= expected * ratio.numerator
 
 
-def _take_figures(alert: Alert, now: Burn, at_ms: int, window_ms: int) -> None:
+def take_figures(alert: Alert, now: Burn, at_ms: int, window_ms: int) -> None:
     cost, expected = now.window(at_ms, window_ms)
     elapsed_ms = now.elapsed_ms(at_ms, window_ms)
     alert.held_ms, alert.window_ms = at_ms, window_ms

@@ -69,6 +69,10 @@ class Guard:
         if url.user is not None or url.password is not None or "@" in url.raw_authority:
             raise Refused(f"{where}: a user or password in the address is not accepted")
         trusted = (host, None) in self._allowed or (host, url.port) in self._allowed
+        if not trusted and (host == "localhost" or host.endswith(".localhost")):
+            raise Refused(
+                f"{where}: the name means this machine"
+            )  # always (RFC 6761), whatever a resolver says
         if not trusted and url.scheme != "https":
             raise Refused(f"{where}: only https is accepted")
         if not trusted and url.port not in PORTS:

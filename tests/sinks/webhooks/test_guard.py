@@ -1,0 +1,305 @@
+"""Where messages may not go: no connection is even begun, whatever the address is spelled like or resolves to."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sinks.webhooks import guard
+from sinks.webhooks.addresses import forbidden
+from sinks.webhooks.guard import Guard, Refused, shown
+from sinks.webhooks.sender import Answer, Sender
+from tests.sinks.webhooks.conftest import Listener
+from tests.sinks.webhooks.names import Names
+
+SECRET_PATH = "/services/T000/B000/hunter2?token=hunter2"
+
+# The port of the listener is put in for {}.
+FORBIDDEN_URLS = [
+    # this machine, in all its spellings
+    "https://127.0.0.1:{}",
+    "https://127.0.0.53:{}",
+    "https://127.255.255.254:{}",
+    "https://localhost:{}",
+    "https://LOCALHOST:{}",
+    "https://localhost.:{}",
+    "https://any.localhost:{}",
+    "https://0.0.0.0:{}",
+    "https://[::]:{}",
+    "https://[::1]:{}",
+    "https://[0:0:0:0:0:0:0:1]:{}",
+    "https://[::ffff:127.0.0.1]:{}",
+    "https://[::ffff:7f00:1]:{}",
+    "https://[::127.0.0.1]:{}",
+    "https://[::ffff:8.8.8.8]:{}",
+    "https://127.1:{}",
+    "https://127.0.1:{}",
+    "https://127.0.0.1.:{}",
+    "https://0:{}",
+    "https://2130706433:{}",
+    "https://017700000001:{}",
+    "https://0177.0.0.1:{}",
+    "https://0x7f000001:{}",
+    "https://0x7f.0.0.1:{}",
+    "https://0X7F.1:{}",
+    "https://127.000.000.001:{}",
+    "https://\uff11\uff12\uff17.0.0.1:{}",
+    "https://\u2460\u2461\u2466.\u24ea.\u24ea.\u2460:{}",
+    "https://127\u30020\u30020\u30021:{}",
+    "https://%31%32%37.0.0.1:{}",
+    # networks that are not the internet
+    "https://10.0.0.1:{}",
+    "https://172.16.0.1:{}",
+    "https://172.31.255.255:{}",
+    "https://192.168.1.1:{}",
+    "https://100.64.0.1:{}",
+    "https://100.100.100.200:{}",
+    "https://169.254.169.254:{}",
+    "https://168.63.129.16:{}",
+    "https://192.0.0.192:{}",
+    "https://192.0.2.1:{}",
+    "https://192.88.99.1:{}",
+    "https://198.18.0.1:{}",
+    "https://203.0.113.9:{}",
+    "https://224.0.0.1:{}",
+    "https://239.255.255.250:{}",
+    "https://240.0.0.1:{}",
+    "https://255.255.255.255:{}",
+    "https://[fe80::1]:{}",
+    "https://[fe80::1%25lo]:{}",
+    "https://[fc00::1]:{}",
+    "https://[fd00:ec2::254]:{}",
+    "https://[fec0::1]:{}",
+    "https://[ff02::1]:{}",
+    "https://[64:ff9b::7f00:1]:{}",
+    "https://[64:ff9b:1::7f00:1]:{}",
+    "https://[2002:7f00:1::]:{}",
+    "https://[2001:0:7f00:1::]:{}",
+    "https://[2001:db8::1]:{}",
+    "https://[100::1]:{}",
+    # spellings on which parsers disagree, and other schemes
+    "https://user:hunter2@127.0.0.1:{}",
+    "https://hooks.example.com@127.0.0.1:{}",
+    "https://@127.0.0.1:{}",
+    "https://127.0.0.1:{}\\@hooks.example.com",
+    "https://127.0.0.1:{}\t",
+    "https://127.0.\n0.1:{}",
+    "https://127.0.0.1 :{}",
+    "https://127.0.0.1\x00:{}",
+    "http://127.0.0.1:{}",
+    "ftp://127.0.0.1:{}",
+    "file://127.0.0.1:{}",
+    "gopher://127.0.0.1:{}",
+    "unix://127.0.0.1:{}",
+    "//127.0.0.1:{}",
+    "127.0.0.1:{}",
+    "",
+    "https://",
+    "https://:{}",
+    "https://a..example.com:{}",
+    "https://" + "a" * 64 + ".example.com:{}",
+    "https://[::1:{}",
+    "https://example.com:{}99999",
+    "https://example.com:{}/" + "a" * 2_048,
+]
+
+FORBIDDEN_NAMES = {
+    "loopback.example.com": ["127.0.0.1"],
+    "loopback6.example.com": ["::1"],
+    "mapped.example.com": ["::ffff:127.0.0.1"],
+    "metadata.google.internal": ["169.254.169.254"],
+    "private.example.com": ["10.1.2.3"],
+    "cgnat.example.com": ["100.64.3.4"],
+    "nat64.example.com": ["64:ff9b::7f00:1"],
+    "6to4.example.com": ["2002:7f00:1::1"],
+    "teredo.example.com": ["2001::7f00:1"],
+    "multicast.example.com": ["224.0.0.251"],
+    "scoped.example.com": ["fe80::1%1"],
+    "127.0.0.1.nip.example.com": ["127.0.0.1"],
+    "xn--mnchen-3ya.example.com": ["0.0.0.0"],
+}
+
+
+def post(sender: Sender, url: str) -> Answer:
+    return asyncio.run(sender.post(url, b"{}", {}))
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(set(FORBIDDEN_URLS)) + len(FORBIDDEN_NAMES) >= 80
+
+
+@pytest.mark.parametrize("url", FORBIDDEN_URLS)
+def test_a_forbidden_address_is_refused_and_not_connected_to(
+    url: str, listener: Listener, connects: list[Any]
+) -> None:
+    text = url.replace("{}", str(listener.port))
+    answer = post(Sender(Guard(), timeout_ms=2_000), text + SECRET_PATH if text else text)
+    assert answer.verdict == "refused"
+    assert connects == []
+    assert listener.connections == 0
+    assert "hunter2" not in answer.detail
+
+
+@pytest.mark.parametrize("name", FORBIDDEN_NAMES)
+def test_a_name_that_leads_inside_is_refused_and_not_connected_to(
+    name: str, listener: Listener, connects: list[Any]
+) -> None:
+    names = Names({name: [FORBIDDEN_NAMES[name]]})
+    answer = post(
+        Sender(Guard(), timeout_ms=2_000, resolver=names), f"https://{name}:{listener.port}{SECRET_PATH}"
+    )
+    assert names.asked == [name]
+    assert (answer.verdict, connects, listener.connections) == ("refused", [], 0)
+    assert answer.detail.startswith(
+        f"https://{name}:{listener.port} leads to an address that is not public ("
+    )
+    assert "hunter2" not in answer.detail
+
+
+def test_a_name_that_means_something_else_at_the_next_look_up(
+    listener: Listener, connects: list[Any]
+) -> None:
+    url = f"https://rebind.example.com:{listener.port}{SECRET_PATH}"
+    names = Names({"rebind.example.com": [["8.8.8.8"], ["127.0.0.1"]]})
+    sender = Sender(Guard(), timeout_ms=2_000, resolver=names)
+    first, second = post(sender, url), post(sender, url)
+    assert first == Answer("retry", 0, "no connection: Connection refused")
+    assert [address[0] for address in connects] == ["8.8.8.8"]
+    assert second.verdict == "refused"
+    assert listener.connections == 0
+
+
+def test_a_second_address_of_a_name_is_judged_like_the_first(listener: Listener, connects: list[Any]) -> None:
+    names = Names({"two.example.com": [["8.8.8.8", "127.0.0.1"]]})
+    sender = Sender(Guard(), timeout_ms=2_000, resolver=names)
+    answer = post(sender, f"https://two.example.com:{listener.port}/")
+    assert answer.verdict == "refused"
+    assert [address[0] for address in connects] == ["8.8.8.8"]
+    assert listener.connections == 0
+
+
+def test_the_check_of_the_socket_is_what_holds_them_back(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "forbidden", lambda _: None)
+    names = Names({"loopback.example.com": [["127.0.0.1"]], "six.example.com": [["::1"]]})
+    sender = Sender(Guard(), timeout_ms=2_000, resolver=names)
+    for host in ("127.0.0.1", "0.0.0.0", "[::1]", "loopback.example.com", "six.example.com"):
+        assert post(sender, f"https://{host}:{listener.port}/").verdict == "retry"
+    assert listener.connections == 5
+
+
+@pytest.mark.parametrize(
+    ("url", "detail"),
+    [
+        ("http://hooks.example.com/x", "http://hooks.example.com: only https is accepted"),
+        (
+            "https://hooks.example.com:22/x",
+            "https://hooks.example.com:22: only ports 443 and 8443 are accepted",
+        ),
+        (
+            "https://hooks.example.com:0/x",
+            "https://hooks.example.com:0: only ports 443 and 8443 are accepted",
+        ),
+        (
+            "https://me:hunter2@hooks.example.com/x",
+            "https://hooks.example.com: a user or password in the address is not accepted",
+        ),
+        ("mailto:ada@example.com", "the address is no https URL"),
+        ("https://hooks.example.com/a b", "the address is too long or holds spaces"),
+    ],
+)
+def test_a_refusal_says_why(url: str, detail: str) -> None:
+    with pytest.raises(Refused) as refused:
+        Guard().check(url)
+    assert str(refused.value).startswith(detail)
+
+
+@pytest.mark.parametrize("url", ["https://hooks.example.com/x", "https://m\u00fcnchen.example.com:8443/x"])
+def test_https_on_its_ports_passes(url: str) -> None:
+    assert not Guard().check(url).trusted
+
+
+@pytest.mark.parametrize(
+    ("allowed", "url", "passes"),
+    [
+        ("relay", "http://relay/x", True),
+        ("relay", "http://relay:9000/x", True),
+        ("relay:9000", "http://relay:9000/x", True),
+        ("relay:9000", "http://relay:9001/x", False),
+        ("relay:9000", "https://RELAY.:9000/x", True),
+        ("relay", "http://relay.example.com/x", False),
+        ("example.com", "http://relay.example.com/x", False),
+        (" a , 10.0.0.5:8080 ,[fd00::5]:80", "http://10.0.0.5:8080/x", True),
+        (" a , 10.0.0.5:8080 ,[fd00::5]:80", "http://[fd00:0::5]/x", True),
+        ("10.0.0.5", "http://10.0.0.6/x", False),
+    ],
+)
+def test_only_a_listed_host_may_be_private_and_plain(allowed: str, url: str, passes: bool) -> None:
+    if passes:
+        assert Guard(allowed).check(url).trusted
+    else:
+        with pytest.raises(Refused):
+            Guard(allowed).check(url)
+
+
+@pytest.mark.parametrize("entry", ["a/b", "http://a", "a@b", "a b", "0x7f.1", "a:99999"])
+def test_a_listed_host_must_be_one(entry: str) -> None:
+    with pytest.raises(ValueError, match="expected host or host:port"):
+        Guard(f"ok,{entry}")
+
+
+def test_a_socket_of_a_listed_host_goes_anywhere() -> None:
+    info = (socket.AF_INET, socket.SOCK_STREAM, 0, "", ("10.0.0.5", 80))
+    Guard("relay").check("http://relay/").open_socket(info).close()
+    with pytest.raises(Refused, match="private"):
+        Guard().check("https://relay/").open_socket(info)
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "1.1.1.1", "172.32.0.1", "2606:4700::1111", "2a00:1450::1"])
+def test_public_addresses_pass(address: str) -> None:
+    assert forbidden(address) is None
+
+
+@pytest.mark.parametrize("address", ["", "localhost", "127.1", "1.2.3.4.5"])
+def test_what_is_no_address_is_forbidden(address: str) -> None:
+    assert forbidden(address) == "unreadable"
+
+
+@given(st.ip_addresses())
+def test_nothing_passes_that_python_calls_special(address: Any) -> None:
+    if forbidden(str(address)) is None:
+        assert address.is_global
+        assert not any((address.is_multicast, address.is_loopback, address.is_private, address.is_reserved))
+
+
+@given(
+    st.text(st.characters(exclude_categories=()), max_size=60)
+    | st.from_regex(r"https?://.{0,40}", fullmatch=True)
+)
+def test_any_text_is_either_refused_or_passes_and_shows_no_path(text: str) -> None:
+    try:
+        where = Guard().check(text).shown
+    except Refused:
+        where = shown(text) or ""
+    assert where.count("/") in (0, 2)
+    assert not set(where) & set("?#@ \n\\")
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://hooks.slack.com/services/T/B/x", "https://hooks.slack.com"),
+        ("https://u:p@hooks.example.com:8443/x?y", "https://hooks.example.com:8443"),
+        ("http://[fd00:0:0::5]:80/x", "http://[fd00::5]:80"),
+        ("hooks.example.com/secret", None),
+        ("mailto:ada@example.com", None),
+    ],
+)
+def test_what_may_be_seen_of_a_url(url: str, expected: str | None) -> None:
+    assert shown(url) == expected

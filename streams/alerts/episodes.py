@@ -72,6 +72,10 @@ class Episodes:
         place = self._place.get(job_id)
         return place is not None and bool(self.lines["open"][place].any())
 
+    def open_jobs(self) -> list[str]:
+        """The jobs that an alert is firing for."""
+        return sorted(job_id for job_id in self._place if self.is_open(job_id))
+
     def places(self, job_ids: Sequence[str]) -> I32:
         """The line of each job, -1 where it has none."""
         if not self._place:

@@ -16,7 +16,7 @@ from streams.alerts.evidence import burn_evidence, unpriced_evidence
 from streams.alerts.notice import FIRING, RESOLVED, Alert, alert_id
 from streams.alerts.rules import NAMES, SEVERITIES, SUBJECT_KIND, WINDOW_MS, limits
 from streams.alerts.summary import Told, summary
-from streams.kernels.arrays import Records
+from streams.kernels.arrays import I64, Records
 from streams.kernels.bill import MAX_COST_NANO
 from streams.kernels.burn import HOUR_MS, WINDOWS_MS
 from streams.kernels.episode import HELD, OPENED, UNPRICED, Arrays, as_arrays
@@ -36,7 +36,7 @@ class Judge:
 
     def judge(
         self,
-        times_ms: Sequence[int],
+        times_ms: Sequence[int] | I64,
         job_ids: Sequence[str],
         figures: Figures,
         dimensions_of: Callable[[str], Dimensions],
@@ -68,6 +68,10 @@ class Judge:
     def is_quiet(self, job_id: str) -> bool:
         """Whether no alert of the job fires, so that it may be left out of the ticks to come."""
         return not self._episodes.is_open(job_id)
+
+    def firing_jobs(self) -> list[str]:
+        """The jobs that any alert fires for, seen lately or not."""
+        return self._episodes.open_jobs()
 
     def dump(self) -> Memory:
         """All that is remembered."""

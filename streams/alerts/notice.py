@@ -53,6 +53,11 @@ class Address(NamedTuple):
     url: str
 
 
+def is_change(alert: Alert) -> bool:
+    """Whether the row is one of a change of status, to be told, and not of figures that moved since."""
+    return alert.status == RESOLVED or alert.held_ms == alert.changed_ms
+
+
 def alert_id(rule: str, subject_kind: str, subject_name: str, started_ms: int) -> str:
     """The id of the episode of a rule and subject that began at `started_ms`."""
     return "al_" + _digest(f"{rule}|{subject_kind}|{subject_name}|{started_ms}")

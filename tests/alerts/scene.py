@@ -10,7 +10,7 @@ import numpy as np
 from streams.alerts.controls import NO_CONTROLS, Controls
 from streams.alerts.dimensions import Dimensions
 from streams.alerts.judge import Judge
-from streams.alerts.notice import Alert
+from streams.alerts.notice import Alert, is_change
 from streams.kernels.burn import WINDOWS_MS
 from streams.windows.figures import Figures
 
@@ -80,7 +80,7 @@ class Scene:
         return [
             (alert.rule, alert.status, (alert.changed_ms - START_MS) // 1000)
             for alert in self.see(*stretches, job=job)
-            if alert.status == "resolved" or alert.held_ms == alert.changed_ms
+            if is_change(alert)
         ]
 
     def of(self, job_id: str) -> Dimensions:

@@ -6,14 +6,18 @@ It must not hold logic of its own: what happens to a record is `streams.pipeline
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import os
+from typing import Any, Final
 
 from sinks.clickhouse import ClickHouseStore, Embedded, Server, Target
+from sinks.errors import SinkBusy
 from sinks.meta import Meta
 from streams.agents.deadletters import DeadLetterProducer
-from streams.agents.meter import Meter, until_signalled
+from streams.agents.meter import Meter
 from streams.agents.options import KeeperOptions
 from streams.agents.ports import ShardFactory
+from streams.agents.startup import Startup, stopped_by_signals
+from streams.agents.status import Watch
 from streams.clock import Clock, SystemClock
 from streams.config import ClickHouseSettings, KafkaSettings, MeterSettings, Settings
 from streams.kernels.warm import compile_all
@@ -21,8 +25,15 @@ from streams.pipeline.settings import ShardSettings
 from streams.pipeline.shard import Shard
 from streams.pricing.book import PriceBook
 from streams.topics import full_name
-from streams.transport.admin import DEAD_LETTER_TOPIC, check_topics, connect
+from streams.transport.admin import DEAD_LETTER_TOPIC
+from streams.transport.reach import KafkaAwayError, cluster_of
 from streams.transport.security import librdkafka_config
+from streams.web.endpoint import Endpoint, announce, withdraw
+from streams.web.server import WebServer
+from streams.web.status import WorkerStatus
+
+_REACH_S: Final = 3.0
+_LOOK_EVERY_S: Final = 1.0
 
 
 def engine(settings: ShardSettings) -> ShardFactory:
@@ -35,19 +46,22 @@ def engine(settings: ShardSettings) -> ShardFactory:
     return make
 
 
+def target_of(clickhouse: ClickHouseSettings, retry_for_s: float = 10.0) -> Target:
+    """Where the configured store is: a server, or a directory."""
+    if clickhouse.data_dir is not None:
+        return Embedded(data_dir=clickhouse.data_dir, database=clickhouse.database, retry_for_s=retry_for_s)
+    return Server(
+        url=clickhouse.url,
+        database=clickhouse.database,
+        user=clickhouse.user,
+        password=clickhouse.password.get_secret_value(),
+        retry_for_s=retry_for_s,
+    )
+
+
 def open_store(clickhouse: ClickHouseSettings) -> ClickHouseStore:
-    """Open the configured store: a server, or the one in a directory."""
-    target: Target
-    if clickhouse.data_dir is None:
-        target = Server(
-            url=clickhouse.url,
-            database=clickhouse.database,
-            user=clickhouse.user,
-            password=clickhouse.password.get_secret_value(),
-        )
-    else:
-        target = Embedded(data_dir=clickhouse.data_dir, database=clickhouse.database)
-    return ClickHouseStore(target)
+    """Open the configured store."""
+    return ClickHouseStore(target_of(clickhouse))
 
 
 def shard_settings(meter: MeterSettings, run_start_ms: int | None = None) -> ShardSettings:
@@ -68,33 +82,115 @@ def claim(meta: Meta, kafka: KafkaSettings, cluster_id: str) -> None:
 
 
 def run_worker(settings: Settings, clock: Clock | None = None) -> None:
-    """Meter the configured log until SIGTERM or SIGINT; raises TrainfareError for what a person can mend."""
-    the_clock = SystemClock() if clock is None else clock
-    kafka, meter = settings.kafka, settings.meter
-    client = connect(kafka)
-    check_topics(kafka, client)
-    store = open_store(settings.clickhouse)
-    try:
-        claim(store.meta, kafka, str(client.list_topics(timeout=10).cluster_id))
+    """Meter the configured log until SIGTERM or SIGINT; raises TrainfareError for what a person must mend."""
+    asyncio.run(Worker(settings, SystemClock() if clock is None else clock).run())
+
+
+class Worker:
+    """One worker process: its web server first, then what it needs, then the meter; `run` once."""
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._stop = asyncio.Event()
+        self._startup = Startup(self._stop)
+        self._store: ClickHouseStore | None = None
+        self._watch: Watch | None = None
+
+    async def run(self) -> None:
+        """Return when stopped; nothing is left open then."""
+        server = self._server()
+        async with stopped_by_signals(self._stop):
+            if server is not None:
+                await server.start()
+            try:
+                await self._meter(server)
+            finally:
+                self._withdraw()
+                if server is not None:
+                    await server.stop()
+                if self._store is not None:
+                    await asyncio.to_thread(self._store.close)
+
+    def _server(self) -> WebServer | None:
+        if not self._settings.web.enabled:
+            return None
+        return WebServer(self._settings.web, lambda: self._store, self._status, self._clock.monotonic_ms)
+
+    def _status(self) -> WorkerStatus:
+        return WorkerStatus(checks=self._startup.checks) if self._watch is None else self._watch.look()
+
+    async def _meter(self, server: WebServer | None) -> None:
+        kafka, meter = self._settings.kafka, self._settings.meter
+        # Both at once: the ledger can be read while Kafka is away.
+        reaching = asyncio.create_task(self._reach_kafka())
+        await self._all_or_none(reaching, asyncio.create_task(self._open_store(server)))
+        cluster_id, store = reaching.result(), self._store
+        if cluster_id is None or store is None:
+            return  # stopped before there was anything to meter
+        await asyncio.to_thread(claim, store.meta, kafka, cluster_id)
         options = KeeperOptions(
             topic_prefix=kafka.topic_prefix,
-            as_of_ms=(lambda: the_clock.now_ms())
+            as_of_ms=(lambda: self._clock.now_ms())
             if meter.as_of_ms is None
             else (lambda: meter.as_of_ms or 0),
-            now_ms=the_clock.monotonic_ms,
+            now_ms=self._clock.monotonic_ms,
             checkpoint_interval_ms=meter.checkpoint_interval_ms,
             backlog_max_bytes=meter.backlog_max_bytes,
         )
         dead_letters = DeadLetterProducer(
             librdkafka_config(kafka), full_name(DEAD_LETTER_TOPIC, kafka.topic_prefix)
         )
-
         shard = shard_settings(meter)
+        factory = await asyncio.to_thread(engine, shard)
+        worker = Meter(kafka, shard, options, store, factory, dead_letters=dead_letters)
+        self._watch = Watch(
+            worker.keeper,
+            lambda: worker.app.meter_consumer if worker.app.started else None,
+            kafka,
+            self._clock,
+        )
+        looking = asyncio.create_task(self._look_often(self._watch))
+        try:
+            await worker.run(self._stopped)
+        finally:
+            looking.cancel()
 
-        async def serve() -> None:
-            worker = Meter(kafka, shard, options, store, engine(shard), dead_letters=dead_letters)
-            await worker.run(until_signalled)
+    async def _all_or_none(self, *tasks: asyncio.Task[Any]) -> None:
+        """Wait for all; the first fault ends the others and is raised."""
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        if any(task.done() and task.exception() is not None for task in tasks):
+            self._stop.set()
+        await asyncio.gather(*tasks)
 
-        asyncio.run(serve())
-    finally:
-        store.close()
+    async def _reach_kafka(self) -> str | None:
+        kafka = self._settings.kafka
+        where = f"Kafka at {kafka.bootstrap_servers}"
+        return await self._startup.reach("kafka", where, lambda: cluster_of(kafka, _REACH_S), KafkaAwayError)
+
+    async def _open_store(self, server: WebServer | None) -> None:
+        clickhouse = self._settings.clickhouse
+        where = str(target_of(clickhouse))
+
+        def opened() -> ClickHouseStore:
+            if clickhouse.data_dir is None:
+                # A store is patient with every call; whether anybody answers at all is asked with less of it.
+                ClickHouseStore(target_of(clickhouse, retry_for_s=_REACH_S)).close()
+            return open_store(clickhouse)
+
+        self._store = await self._startup.reach("clickhouse", where, opened, SinkBusy)
+        if self._store is not None and server is not None and clickhouse.data_dir is not None:
+            announce(clickhouse.data_dir, Endpoint(server.url, os.getpid()))
+
+    async def _stopped(self) -> None:
+        await self._stop.wait()
+
+    async def _look_often(self, watch: Watch) -> None:
+        while True:
+            watch.look()
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    def _withdraw(self) -> None:
+        data_dir = self._settings.clickhouse.data_dir
+        if self._store is not None and data_dir is not None:
+            withdraw(data_dir, os.getpid())

@@ -48,6 +48,6 @@ class Asker:
 
         return await self.run(work)
 
-    def close(self) -> None:
-        """Let the threads end; what runs in them is not waited for."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+    async def close(self) -> None:
+        """Let the threads end; what runs is waited for, as the store must not be closed under it."""
+        await asyncio.to_thread(self._pool.shutdown, wait=True, cancel_futures=True)

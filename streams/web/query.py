@@ -17,8 +17,8 @@ from streams.web.asking import Asker
 from streams.web.encode import plain, to_json
 from streams.web.errors import ApiError
 
-#: A question runs so long, and its answer weighs so much, at most.
-RUNS_MAX_S: Final = 60
+#: A question runs so long, and its answer weighs so much, at most; a worker that stops waits for it.
+RUNS_MAX_S: Final = 30
 ANSWER_MAX_BYTES: Final = 256 * 2**20
 _SELECTS: Final = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:SELECT|WITH|FROM)\b", re.IGNORECASE | re.DOTALL)
 _HAS_SETTINGS: Final = re.compile(r"\bSETTINGS\b", re.IGNORECASE)

@@ -5,6 +5,7 @@ It must not start without the address it was given, nor be open to others withou
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import os
@@ -85,8 +86,7 @@ class WebServer:
         """Let listeners go, finish what is being answered, and stop listening."""
         self.broadcaster.close()
         await self._runner.cleanup()
-        for asker in self._askers:
-            asker.close()
+        await asyncio.gather(*(asker.close() for asker in self._askers))
 
 
 def _not_to_be_had(settings: WebSettings, fault: OSError) -> str:

@@ -1,0 +1,69 @@
+"""Whether Kafka is there: asked shortly, and told apart from a Kafka that will never take us.
+
+It must not wait: whoever asks decides how often.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from streams.config import KafkaSettings
+from streams.errors import TrainfareError
+from streams.transport.admin import check_topics
+from streams.transport.security import librdkafka_config
+
+#: Errors after which the same settings will be refused again.
+_FINAL: Final = frozenset(
+    {
+        KafkaError._AUTHENTICATION,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
+
+
+class KafkaAwayError(TrainfareError):
+    """No broker answers now; it may later."""
+
+
+def cluster_of(kafka: KafkaSettings, timeout_s: float) -> str:
+    """Return the id of the cluster, whose topics are as they must be.
+
+    Raises KafkaAwayError if it may be asked again, another TrainfareError if that would not help.
+    """
+    said: list[KafkaError] = []
+    config = {
+        **librdkafka_config(kafka),
+        "socket.timeout.ms": int(timeout_s * 1000),
+        "error_cb": said.append,
+        "log_level": 0,  # what it has to say comes by `error_cb`
+    }
+    try:
+        client = AdminClient(config)
+        metadata = client.list_topics(timeout=timeout_s)
+        check_topics(kafka, client)
+    except KafkaException as fault:
+        raise _explained(kafka, fault.args[0], said, timeout_s) from None
+    return str(metadata.cluster_id)
+
+
+def _explained(
+    kafka: KafkaSettings, error: KafkaError, said: list[KafkaError], timeout_s: float
+) -> TrainfareError:
+    where = kafka.bootstrap_servers
+    final = next((each for each in (error, *said) if each.code() in _FINAL), None)
+    if final is not None:
+        return TrainfareError(
+            f"Kafka at {where} refuses this user: {final.str()}; check kafka.sasl_username and kafka.sasl_password"
+        )
+    if error.code() in (KafkaError._INVALID_ARG, KafkaError._CONFLICT):
+        return TrainfareError(f"the settings of Kafka at {where} cannot be used: {error.str()}")
+    return KafkaAwayError(
+        f"no Kafka broker answers at {where} within {timeout_s:g} s ({error.str()}); "
+        "start it or set kafka.bootstrap_servers"
+    )

@@ -7,10 +7,12 @@ import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import yaml
 
+from deploy.grafana.make_dashboards import PLUGIN, PLUGIN_VERSION
 from streams.cli.main import COMMANDS, GROUPS
 from streams.config import Settings
 from streams.config_load import groups, is_secret, load_settings, variable
@@ -18,6 +20,7 @@ from tests.kafka.broker import VERSION as KAFKA_VERSION
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "docker-compose.yml"
+GRAFANA = ROOT / "deploy" / "grafana"
 OURS = ("topics", "worker")
 
 
@@ -47,13 +50,14 @@ def test_every_variable_is_a_setting(compose: dict[str, Any], service: str) -> N
 
 
 @pytest.mark.parametrize("service", OURS)
-def test_settings_are_valid_and_point_at_the_other_services(
-    compose: dict[str, Any], service: str, tmp_path: Path
-) -> None:
+def test_settings_are_valid_and_point_at_the_other_services(compose: dict[str, Any], service: str) -> None:
     """The values load, and host names and ports are those of the services."""
-    (tmp_path / "password").write_text("x")
     env = environment(compose, service)
-    env["TRAINFARE_CLICKHOUSE_PASSWORD_FILE"] = str(tmp_path / "password")
+    for name, path in env.items():
+        if name.endswith("_FILE"):
+            secret = path.rpartition("/")[2]
+            assert secret in compose["services"][service]["secrets"]
+            env[name] = str(ROOT / compose["secrets"][secret]["file"])
     settings = load_settings(env)
     assert settings.kafka.topic_prefix == Settings().kafka.topic_prefix
     assert settings.kafka.partitions == Settings().kafka.partitions
@@ -131,6 +135,61 @@ def test_dockerfile_copies_what_the_build_context_has() -> None:
     ignore = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     allowed = {line.removeprefix("!") for line in ignore if line.startswith("!")}
     assert copied == allowed
+
+
+def test_workers_are_reached_from_this_machine_with_a_token(compose: dict[str, Any]) -> None:
+    """Each of as many workers as there are ports has one, and none answers without the token."""
+    worker = compose["services"]["worker"]
+    settings = environment(compose, "worker")
+    assert settings["TRAINFARE_WEB_BIND"] == "0.0.0.0"
+    assert settings["TRAINFARE_WEB_TOKEN_FILE"] == "/run/secrets/web_token"
+    (port,) = worker["ports"]
+    first, _, last = port.split(":")[1].partition("-")
+    assert port.split(":")[2] == settings["TRAINFARE_WEB_PORT"] == first == str(Settings().web.port)
+    assert int(last) - int(first) + 1 >= workers_at_most(compose)
+    assert "topics" not in {name for name in OURS if "TRAINFARE_WEB_BIND" in environment(compose, name)}
+
+
+def workers_at_most(compose: dict[str, Any]) -> int:
+    """As many workers as share the load by default: one for each partition."""
+    return int(environment(compose, "worker")["TRAINFARE_KAFKA_PARTITIONS"])
+
+
+def test_grafana_reads_with_a_user_that_can_do_nothing_else(compose: dict[str, Any]) -> None:
+    """Address, user, password and database of the data source are those of the server; the user only reads."""
+    (source,) = yaml.safe_load((GRAFANA / "provisioning/datasources/clickhouse.yml").read_text())[
+        "datasources"
+    ]
+    server = compose["services"]["clickhouse"]
+    assert source["type"] == PLUGIN
+    assert source["jsonData"]["host"] == "clickhouse"
+    assert source["jsonData"]["defaultDatabase"] == environment(compose, "clickhouse")["CLICKHOUSE_DB"]
+    variable_name = source["secureJsonData"]["password"].removeprefix("$")
+    passwords = {environment(compose, service)[variable_name] for service in ("grafana", "clickhouse")}
+    assert len(passwords) == 1
+    users = ElementTree.parse(GRAFANA / "clickhouse-user.xml").getroot()
+    user = users.find(f"users/{source['jsonData']['username']}")
+    assert user is not None
+    password = user.find("password")
+    assert password is not None
+    assert password.get("from_env") == variable_name
+    assert [each.text for each in user.iter("query")] == ["GRANT SELECT ON trainfare.*"]
+    assert users.findtext(f"profiles/{user.findtext('profile')}/readonly") in ("1", "2")
+    assert any(volume.startswith("./deploy/grafana/clickhouse-user.xml:") for volume in server["volumes"])
+
+
+def test_grafana_finds_its_dashboards_and_its_plugin(compose: dict[str, Any]) -> None:
+    """The folder that is provisioned is mounted, its first page is there, and the plugin is the one they are made for."""
+    grafana = compose["services"]["grafana"]
+    mounts = dict(volume.split(":")[:2] for volume in grafana["volumes"])
+    mounted = {inside: ROOT / outside for outside, inside in mounts.items()}
+    (provider,) = yaml.safe_load((GRAFANA / "provisioning/dashboards/trainfare.yml").read_text())["providers"]
+    folder = mounted[provider["options"]["path"]]
+    assert folder == ROOT / "deploy/grafana/dashboards"
+    home = environment(compose, "grafana")["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert (folder / home.rpartition("/")[2]).is_file()
+    assert mounted["/etc/grafana/provisioning"] == GRAFANA / "provisioning"
+    assert environment(compose, "grafana")["GF_PLUGINS_PREINSTALL_SYNC"] == f"{PLUGIN}@{PLUGIN_VERSION}"
 
 
 def test_docker_compose_accepts_the_file() -> None:

@@ -142,7 +142,8 @@ def _alert(
         cost_nano=cost_nano,
         expected_nano=expected_nano,
         elapsed_ms=elapsed_ms,
-        ratio=0.0 if rule == UNPRICED else float(episode["cost_nano"] / episode["expected_nano"]),
+        # Without the last bits, which say in which pieces the costs were added up.
+        ratio=0.0 if rule == UNPRICED else round(float(episode["cost_nano"] / episode["expected_nano"]), 9),
         short_ratio=float(episode["short_ratio"]),
     )
     fires = kind in (OPENED, HELD)

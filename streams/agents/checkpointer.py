@@ -22,6 +22,7 @@ from streams.agents.extras import Extra
 from streams.agents.held import Held, Taken
 from streams.agents.options import KeeperOptions
 from streams.agents.ports import LogConsumer
+from streams.alerts.notice import Alert
 from streams.topics import full_name
 
 logger = logging.getLogger(__name__)
@@ -34,6 +35,10 @@ class Totals:
     checkpoints: int = 0
     rows: dict[str, int] = field(default_factory=dict)
     refused: int = 0
+
+
+def _nobody(_alerts: Sequence[Alert]) -> None:
+    """Nobody is told."""
 
 
 class Checkpointer:
@@ -50,6 +55,8 @@ class Checkpointer:
         self._consumer = consumer
         self._options = options
         self._dead_letters = dead_letters
+        #: Whoever tells people of alerts; called when their rows are stored.
+        self.on_alerts: Callable[[Sequence[Alert]], None] = _nobody
         self._flight: list[Taken] = []
         self._extras: list[Extra] = []
         self._lock = asyncio.Lock()
@@ -97,6 +104,8 @@ class Checkpointer:
             self._flight = [taken for taken in self._flight if taken not in flight]
             del self._extras[: len(extras)]
             self._count(flight)
+            # Stored with their start, so that another owner goes on with them; told only now.
+            self.on_alerts([alert for taken in flight for alert in taken.checkpoint.alerts])
             await self._commit(flight)
             return True
 

@@ -5,13 +5,16 @@ It must not do I/O.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from streams.agents.ports import Checkpoint, Shard
 from streams.agents.versions import VersionClock
+from streams.pipeline.align import Alignment
 from streams.pipeline.batch import LogBatch
+from streams.pipeline.reference import ReferenceLog, View
 
 
 @dataclass
@@ -53,6 +56,26 @@ class Held:
     # While unfinished attempts are paid in several checkpoints: the instant they are all paid up to.
     open_as_of_ms: int | None = None
     holes: dict[str, Hole] = field(default_factory=dict)  # by topic
+    align: Alignment = field(init=False)
+    view: View = field(default_factory=lambda: ReferenceLog().view())
+    one_feeds: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.align = Alignment(self.shard.next, self.shard.tick_ms)
+
+    def offer(self, batch: LogBatch, now_ms: int) -> bool:
+        """Take a batch in, to be folded at its time; False if records before it are missing: a hole."""
+        offset = self.align.offer(batch)
+        if offset is None:
+            self.holes.pop(batch.topic, None)
+            return True
+        self._note_hole(batch, offset, now_ms)
+        return False
+
+    def read_again(self) -> None:
+        """All partitions are sought again: what waits will come once more."""
+        self.holes.clear()
+        self.align.reset(self.shard.next)
 
     def feed(self, batch: LogBatch, now_ms: int) -> bool:
         """Fold a batch; False if records before it are missing, which are then known as a hole."""
@@ -61,10 +84,13 @@ class Held:
             self.fed_bytes += _size_bytes(batch)
             self.holes.pop(batch.topic, None)
             return True
+        self._note_hole(batch, offset, now_ms)
+        return False
+
+    def _note_hole(self, batch: LogBatch, offset: int, now_ms: int) -> None:
         hole = self.holes.get(batch.topic)
         if hole is None or hole.offset != offset:
             self.holes[batch.topic] = Hole(offset, batch.start, now_ms)
-        return False
 
     def owe_open(self, as_of_ms: int) -> None:
         """Unfinished attempts are to be paid up to this instant, in as many checkpoints as it takes."""

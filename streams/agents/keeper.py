@@ -17,22 +17,21 @@ from streams.agents.assignment import check_assignment
 from streams.agents.checkpointer import Checkpointer
 from streams.agents.deadletters import DeadLetterSink
 from streams.agents.extras import reference_rows, refused_rows
+from streams.agents.feeding import Feeding
 from streams.agents.held import Held, Taken
 from streams.agents.options import KeeperOptions
-from streams.agents.ports import LogConsumer, ShardFactory
+from streams.agents.ports import HorizonSource, LogConsumer, ShardFactory
 from streams.agents.recall import Recall
 from streams.agents.reference import News
 from streams.agents.restore import restore
 from streams.agents.sweep import sweep
 from streams.errors import TrainfareError
 from streams.pipeline.batch import LogBatch
+from streams.pipeline.reference import ReferenceLog
 from streams.pipeline.tables import DeadLetter
 from streams.pricing.book import PriceBook
-from streams.topics import full_name
 
 logger = logging.getLogger(__name__)
-
-_REFETCH_EVERY_MS = 1_000
 
 
 class Keeper:
@@ -45,13 +44,15 @@ class Keeper:
         consumer: Callable[[], LogConsumer],
         options: KeeperOptions,
         dead_letters: DeadLetterSink | None = None,
+        horizons: HorizonSource | None = None,
+        reference: ReferenceLog | None = None,
     ) -> None:
         self._store = store
         self._factory = factory
         self._consumer = consumer
         self._options = options
-        self._checkpointer = Checkpointer(store, consumer, options, dead_letters)
-        self._recall = Recall(store, self._checkpointer, lambda: self.fault is not None)
+        self.checkpointer = Checkpointer(store, consumer, options, dead_letters)
+        self._recall = Recall(store, self.checkpointer, lambda: self.fault is not None)
         self._wanted: set[int] = set()
         self._generation = -1
         self._open_paid_ms = options.now_ms()
@@ -59,12 +60,14 @@ class Keeper:
         self._one_book = asyncio.Lock()
         self._room = asyncio.Event()
         self._room.set()
-        self.book = PriceBook.empty()
+        self.reference = ReferenceLog() if reference is None else reference
+        self.book = self.reference.book
         self.reference_next: Mapping[str, int] = {}  # of prices and controls, what the shards know of
         self.held: dict[int, Held] = {}
+        self.feeding = Feeding(self._recall, consumer, options, horizons, self.held)
         self.fault: BaseException | None = None
         self.failed = asyncio.Event()
-        self.totals = self._checkpointer.totals
+        self.totals = self.checkpointer.totals
 
     def fail(self, fault: BaseException) -> None:
         """Stop metering for good: the state of a shard may be half changed, so nothing more is stored."""
@@ -84,11 +87,11 @@ class Keeper:
         kept = numbers if generation == self._generation + 1 else set()
         for number in list(self.held):
             if number not in kept:
-                self._checkpointer.forget(self.held.pop(number))
+                self.checkpointer.forget(self.held.pop(number))
         self._wanted, self._generation = numbers, generation
         for held in self.held.values():
             held.versions.enter(generation)
-            held.holes.clear()  # every partition is sought again
+            held.read_again()
 
     async def restore_missing(self) -> None:
         """Load every shard that is ours and not in memory; due before the flow resumes."""
@@ -100,6 +103,7 @@ class Keeper:
                 if restored is None or generation != self._generation:
                     return  # Another rebalance came, and calls again.
                 held = restored.held
+                held.view = self.reference.view()
                 held.sweep_due_ms = self._options.now_ms() + self._options.sweep_after_ms
                 async with self._one_book:
                     self.held[number] = held
@@ -126,38 +130,23 @@ class Keeper:
     # -- feeding -------------------------------------------------------------------------------------------
 
     async def take(self, batch: LogBatch) -> None:
-        """Meter one batch.  No await lies between the last look at the shard and the end of its fold."""
+        """Meter one batch."""
         try:
             await self._room.wait()
             held = self.held.get(batch.partition)
             if held is None or self.fault is not None:
                 return
-            if not await self._recall.for_batch(held, batch):
-                return
-            if not held.feed(batch, self._options.now_ms()):
-                await self._fill_holes()
+            await self.feeding.take(held, batch)
             self._keep_room()
         except Exception as fault:  # noqa: BLE001 - Faust would take the batch for done and go on behind it
             self.fail(fault)
 
-    async def _fill_holes(self) -> None:
-        """Read again what was lost on the way; if the log itself lacks it, stop."""
-        now_ms = self._options.now_ms()
-        for held in list(self.held.values()):
-            for topic, hole in list(held.holes.items()):
-                if not hole.due(now_ms, _REFETCH_EVERY_MS):
-                    continue
-                name = full_name(topic, self._options.topic_prefix)
-                if now_ms - hole.since_ms > self._options.hole_patience_ms:
-                    raise TrainfareError(
-                        f"topic {name} partition {held.number} lacks records {hole.offset} to {hole.found - 1}, which "
-                        "were never metered; restore them, or begin anew with another group and an empty store"
-                    )
-                logger.warning(
-                    "%s/%d: have %d, got %d; reading again", name, held.number, hole.offset, hole.found
-                )
-                hole.asked_ms = now_ms
-                await self._consumer().refetch(TP(name, held.number), hole.offset)
+    async def judge_due(self) -> None:
+        """Judge the shards whose next tick has come."""
+        try:
+            await self.feeding.advance_all()
+        except Exception as fault:  # noqa: BLE001 - as in `take`
+            self.fail(fault)
 
     # -- prices --------------------------------------------------------------------------------------------
 
@@ -171,7 +160,9 @@ class Keeper:
     def news(self, news: News) -> asyncio.Task[None]:
         """Take what the reference reader read: rows for the store, the book for the shards."""
         for extra in reference_rows(news):
-            self._checkpointer.add(extra)
+            self.checkpointer.add(extra)
+        # Ticks look at this log, whatever the shards' own books wait for.
+        self.reference.extend(news.price_log, news.control_log, news.book, news.controls)
         return asyncio.ensure_future(self._take_news(news))
 
     async def _take_news(self, news: News) -> None:
@@ -182,7 +173,7 @@ class Keeper:
 
     def refuse(self, letters: Sequence[DeadLetter], source: str) -> None:
         """Store what never came to a shard, with the next checkpoint."""
-        self._checkpointer.add(refused_rows(letters, source))
+        self.checkpointer.add(refused_rows(letters, source))
 
     async def settled(self) -> None:
         """Return when all shards have the newest book."""
@@ -215,7 +206,7 @@ class Keeper:
             await asyncio.sleep(0)
             stored = await self.checkpoint(open_attempts=False)
         try:
-            await self._fill_holes()
+            await self.feeding.fill_holes()
             await self._sweep()
         except Exception as fault:  # noqa: BLE001 - as in `take`
             self.fail(fault)
@@ -233,7 +224,7 @@ class Keeper:
         if open_attempts:
             self._open_paid_ms = self._options.now_ms()
         try:
-            stored = await self._checkpointer.run(lambda: self._due(open_attempts))
+            stored = await self.checkpointer.run(lambda: self._due(open_attempts))
         except Exception as fault:  # noqa: BLE001 - a timer of Faust's would swallow or repeat it
             self.fail(fault)
             return False
@@ -280,6 +271,8 @@ class Keeper:
             if weight_bytes > self._options.flight_max_bytes:
                 held.left_over = held.owes(as_of_ms)
                 continue
+            if self._options.look_between_ticks:
+                held.shard.look(as_of_ms, held.view)
             taken = held.checkpoint(as_of_ms)
             if taken is not None:
                 weight_bytes += taken.size_bytes
@@ -289,7 +282,7 @@ class Keeper:
     @property
     def backlog_bytes(self) -> int:
         """What was read and is not stored."""
-        return self._checkpointer.waiting_bytes + sum(held.fed_bytes for held in self.held.values())
+        return self.checkpointer.waiting_bytes + sum(held.fed_bytes for held in self.held.values())
 
     def _keep_room(self) -> None:
         """Reading pauses while too much waits: the agent stops, its buffer fills, Faust stops fetching."""

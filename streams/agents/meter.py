@@ -15,13 +15,16 @@ from typing import Any
 
 from faust.types import TP
 
+from schemas.events import ControlEvent
 from sinks.port import Store
 from streams.agents.deadletters import DeadLetterSink
+from streams.agents.horizons import FedHorizons, KafkaHorizons
 from streams.agents.keeper import Keeper
 from streams.agents.options import KeeperOptions
 from streams.agents.ports import ShardFactory
-from streams.agents.reference import ReferenceReader
+from streams.agents.reference import News, ReferenceReader
 from streams.config import KafkaSettings
+from streams.pipeline.reference import ReferenceLog
 from streams.pipeline.settings import ShardSettings
 from streams.pricing.book import PriceBook
 from streams.transport.faults import explained
@@ -43,6 +46,9 @@ class LogOrigin:
     reference: Mapping[str, int] = field(default_factory=dict)  # topic -> records of the log before
     # The broker was given only what the shards have not folded yet, so its first record is what each awaits.
     at_next: bool = False
+    controls: Mapping[bytes, ControlEvent] = field(default_factory=dict)  # of the log before
+    # Whoever feeds the log says how far he is; None: the brokers' high watermarks do.
+    horizons: FedHorizons | None = None
 
 
 class Meter:
@@ -69,20 +75,32 @@ class Meter:
             fetch_min_bytes=kafka.fetch_min_bytes,
             fetch_max_wait_ms=kafka.fetch_max_wait_ms,
             base=self._base,
+            too_far_ahead=lambda: self.keeper.feeding.too_far_ahead(),
         )
         self.app: MeterApp = new_meter_app(kafka, fetch)
-        self.keeper = Keeper(store, factory, lambda: self.app.meter_consumer, options, dead_letters)
-        self.keeper.book = origin.book
+        horizons = origin.horizons or KafkaHorizons(
+            lambda: self.app.meter_consumer, kafka.topic_prefix, options.clock_ms
+        )
+        reference = ReferenceLog(origin.book, origin.controls)
+        self.keeper = Keeper(
+            store, factory, lambda: self.app.meter_consumer, options, dead_letters, horizons, reference
+        )
         self.reader = ReferenceReader(
             librdkafka_config(kafka),
             kafka.topic_prefix,
             shard.newest_allowed_ms,
-            self.keeper.news,
+            self._news,
             self.keeper.fail,
             book=origin.book,
+            controls=origin.controls,
             base=origin.reference,
         )
         self._wire(options)
+
+    def _news(self, news: News) -> None:
+        self.keeper.news(news)
+        if self._origin.horizons is not None:
+            self._origin.horizons.reference_next = news.positions
 
     def _start_offsets(self, partitions: Iterable[TP]) -> Mapping[TP, int]:
         starts = self.keeper.start_offsets(partitions)
@@ -97,9 +115,18 @@ class Meter:
 
         async def checkpoints() -> None:
             while not app.should_stop:
-                await app.sleep(options.checkpoint_interval_ms / 1000)
+                await keeper.feeding.rest(options.checkpoint_interval_ms / 1000)
                 if not app.rebalancing and not app.should_stop:
                     await keeper.tick()
+
+        async def ticks() -> None:
+            while options.tick_poll_ms is not None and not app.should_stop:
+                await app.sleep(options.tick_poll_ms / 1000)
+                if not app.rebalancing and not app.should_stop:
+                    await keeper.judge_due()
+
+        async def background() -> None:
+            await asyncio.gather(checkpoints(), ticks())
 
         async def assigned(partitions: set[TP]) -> None:
             with self._no_escape():
@@ -113,7 +140,7 @@ class Meter:
             with self._no_escape():
                 await keeper.hand_over()
 
-        app.wire(Hooks(keeper.take, checkpoints, assigned, complete, leaving))
+        app.wire(Hooks(keeper.take, background, assigned, complete, leaving))
 
     @contextlib.contextmanager
     def _no_escape(self) -> Iterator[None]:

@@ -16,9 +16,16 @@ class KeeperOptions:
     topic_prefix: str
     as_of_ms: Callable[[], int]
     now_ms: Callable[[], int]  # monotonic, for patience only
+    clock_ms: Callable[[], int] = lambda: (
+        0
+    )  # the brokers' clock, as well as we know it; for the horizon of Kafka
     checkpoint_interval_ms: int = 1_000
     # Unfinished attempts are paid up to now this often; None: only by a checkpoint that asks for it.
     open_attempts_interval_ms: int | None = 10_000
+    # How often to see whether a tick has come; None: only when records do.
+    tick_poll_ms: int | None = 100
+    # Whether jobs that changed have their burn rate written at a checkpoint, though no tick has come.
+    look_between_ticks: bool = False
     # Rows that are on their way to the store at once; they are held in memory two or three times over.
     flight_max_bytes: int = 64 * 2**20
     backlog_max_bytes: int = 256 * 2**20

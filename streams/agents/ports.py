@@ -11,8 +11,11 @@ from typing import Protocol
 import pyarrow as pa
 from faust.types import TP
 
+from streams.alerts.notice import Alert
+from streams.pipeline.align import Ticks
 from streams.pipeline.batch import LogBatch
 from streams.pipeline.books import Books
+from streams.pipeline.reference import View
 from streams.pricing.book import PriceBook
 
 
@@ -54,6 +57,11 @@ class Checkpoint(Protocol):
         """Whether rows are left over for another checkpoint."""
         ...
 
+    @property
+    def alerts(self) -> Sequence[Alert]:
+        """Alerts whose rows are among the tables, in the order of their changes."""
+        ...
+
 
 class Shard(Protocol):
     """`streams.pipeline.shard.Shard`, as far as it is kept here."""
@@ -71,6 +79,21 @@ class Shard(Protocol):
     @property
     def prices_changed_from_ms(self) -> int | None:
         """Since when the book at `restore` differs from that of the snapshot."""
+        ...
+
+    tick_ms: int | None
+
+    def judge(self, ticks: Ticks, view: View) -> None:
+        """Judge what the jobs burn at these ticks, with the prices and controls known then."""
+        ...
+
+    def look(self, now_ms: int, view: View) -> None:
+        """Note the burn rates of jobs that changed since the last tick, as of an instant after it."""
+        ...
+
+    @property
+    def wants_storing(self) -> bool:
+        """Whether something should not wait for the next checkpoint's turn."""
         ...
 
     def missing(self, batch: LogBatch) -> Mapping[str, int]:
@@ -103,6 +126,18 @@ class Shard(Protocol):
 
     def read_back(self, table: str, rows: pa.Table, version: int) -> pa.Table:
         """Rows stored after the snapshot, as it has them."""
+        ...
+
+
+class HorizonSource(Protocol):
+    """Knows how far the log of a shard has been read."""
+
+    def clock_ms(self) -> int:
+        """No tick after this instant can be judged yet."""
+        ...
+
+    def quiet_until_ms(self, topic: str, number: int, next_offset: int) -> int:
+        """The log time up to which a partition has no record from `next_offset` on; -1: not known."""
         ...
 
 

@@ -47,6 +47,9 @@ class News:
     first: int
     next: int
     positions: Mapping[str, int]  # the next offset of each reference topic
+    # What was read, with its log time (ms), in order; a control of None takes its key's control away.
+    price_log: Sequence[tuple[int, PriceEvent]] = ()
+    control_log: Sequence[tuple[int, bytes, ControlEvent | None]] = ()
 
 
 @dataclass
@@ -56,7 +59,7 @@ class _Read:
     book: PriceBook
     controls: dict[bytes, ControlEvent] = field(default_factory=dict)
     next: dict[str, int] = field(default_factory=dict)
-    log_ms: int = 0
+    log_ms: dict[str, int] = field(default_factory=dict)  # of each topic
 
 
 class ReferenceReader:
@@ -71,6 +74,7 @@ class ReferenceReader:
         on_fault: Callable[[BaseException], None],
         *,
         book: PriceBook | None = None,
+        controls: Mapping[bytes, ControlEvent] | None = None,
         base: Mapping[str, int] | None = None,
     ) -> None:
         self._config = dict(client_config)
@@ -79,7 +83,7 @@ class ReferenceReader:
         self._on_news = on_news
         self._on_fault = on_fault
         self._base = dict(base or {})
-        self._read = _Read(PriceBook.empty() if book is None else book)
+        self._read = _Read(PriceBook.empty() if book is None else book, dict(controls or {}))
         self._stop = threading.Event()
         self._ready = asyncio.Event()
         self._thread: threading.Thread | None = None
@@ -154,16 +158,21 @@ class ReferenceReader:
         first = read.next.get(Topic.PRICES, self._base.get(Topic.PRICES, 0))
         prices: list[PriceEvent] = []
         refused: list[DeadLetter] = []
+        price_log: list[tuple[int, PriceEvent]] = []
+        control_log: list[tuple[int, bytes, ControlEvent | None]] = []
         for message in messages:
             event = self._decode(message)
             if isinstance(event, Invalid):
                 refused.append(self._refusal(message, event))
             elif isinstance(event, PriceEvent):
                 prices.append(event)
+                price_log.append((read.log_ms[Topic.PRICES], event))
             elif isinstance(event, ControlEvent) and message.value() is None:
                 read.controls.pop(_key(message), None)
+                control_log.append((read.log_ms[Topic.CONTROLS], _key(message), None))
             elif isinstance(event, ControlEvent):
                 read.controls[_key(message)] = event
+                control_log.append((read.log_ms[Topic.CONTROLS], _key(message), event))
         before = read.book
         read.book = before.with_events(prices)
         standing = {id(event) for event in read.book.events} if read.book is not before else set()
@@ -179,12 +188,14 @@ class ReferenceReader:
             first,
             read.next.get(Topic.PRICES, 0),
             {str(topic): offset for topic, offset in read.next.items()},
+            price_log,
+            control_log,
         )
 
     def _decode(self, message: Message) -> object:
         topic, offset = self._place(message)
         append_ms = message.timestamp()[1]
-        self._read.log_ms = max(self._read.log_ms, append_ms)
+        self._read.log_ms[topic] = max(self._read.log_ms.get(topic, append_ms), append_ms)
         self._read.next[topic] = offset + 1
         headers = [(str(header[0]), _as_bytes(header[1])) for header in message.headers() or ()]
         return decode(topic, message.value(), headers, self._newest_allowed_ms(append_ms))
@@ -198,7 +209,7 @@ class ReferenceReader:
         raw = (message.value() or b"")[:_RAW_BYTES_AT_MOST]
         logger.warning("%s/%d refused: %s", topic, offset, invalid.detail)
         return DeadLetter(
-            topic, _PARTITION, offset, str(invalid.reason), invalid.detail, raw, self._read.log_ms
+            topic, _PARTITION, offset, str(invalid.reason), invalid.detail, raw, self._read.log_ms[topic]
         )
 
 

@@ -6,7 +6,7 @@ It must not judge, and it keeps nothing of a job that no alert ever opened for o
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -83,17 +83,10 @@ class Episodes:
         found = map(self._place.get, job_ids, itertools.repeat(-1))
         return np.fromiter(found, np.int32, len(job_ids))
 
-    def get(self, places: I32) -> Records:
-        """A copy of these lines; empty ones for jobs without."""
-        lines = no_episodes(len(places))
-        known = places >= 0
-        lines[known] = self.lines[places[known]]
-        return lines
-
-    def put(self, job_ids: Iterable[str], lines: Records) -> None:
-        """Keep these lines."""
-        places = [self._placed(job_id) for job_id in job_ids]
-        self.lines[places] = lines
+    def make_places(self, job_ids: Sequence[str], places: I32) -> None:
+        """Give each job whose place is -1 a line, and put it in `places`."""
+        for k in np.flatnonzero(places < 0).tolist():
+            places[k] = self._placed(job_ids[k])
 
     def sweep(self, before_ms: int) -> None:
         """Forget what has no effect at `before_ms` or later; done now and then only."""
@@ -122,11 +115,10 @@ class Episodes:
         """What was dumped."""
         episodes = cls()
         for job in memory.jobs:
-            line = no_episodes(1)
+            line = episodes._placed(job.job_id)
             for remembered in job.rules:
                 for name in _FIELDS:
-                    line[0, NAMES.index(remembered.rule)][name] = getattr(remembered, name)
-            episodes.put([job.job_id], line)
+                    episodes.lines[line, NAMES.index(remembered.rule)][name] = getattr(remembered, name)
         return episodes
 
     def _placed(self, job_id: str) -> int:
@@ -136,4 +128,5 @@ class Episodes:
             self._place[job_id] = place
             if place >= len(self.lines):
                 self.lines = np.concatenate((self.lines, no_episodes(len(self.lines))))
+            self.lines[place] = no_episodes(1)[0]
         return place

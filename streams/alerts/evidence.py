@@ -17,6 +17,8 @@ _ROWS_ABOUT: Final = 15  # a screenful, whatever the window
 
 def quoted(text: str) -> str:
     """A string literal of ClickHouse, on one line."""
+    if text.isprintable() and "'" not in text and "\\" not in text:
+        return f"'{text}'"
     return "'" + "".join(_escaped(ch) for ch in text) + "'"
 
 

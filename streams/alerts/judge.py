@@ -58,12 +58,19 @@ class Judge:
         found = find_jobs(self._limits, arrays, places, self._episodes.lines)
         if len(found) == 0:
             return []
-        ids = [job_ids[k] for k in found]
-        lines = self._episodes.get(places[found])
-        changes, shown = judge_jobs(ticks, self._limits, arrays, found, lines)
-        alerts = _alerts(changes, shown, found.tolist(), ids, lines, dimensions_of, controls)
-        self._episodes.put(ids, lines)
-        return alerts
+        lines = places[found]
+        self._episodes.make_places([job_ids[k] for k in found.tolist()], lines)
+        changes, shown = judge_jobs(ticks, self._limits, arrays, found, lines, self._episodes.lines)
+        line_of = dict(zip(found.tolist(), lines.tolist(), strict=True))
+        dimensions = {job: dimensions_of(job_ids[job]) for job in set(changes["job"].tolist())}
+        rows: list[Alert] = []
+        for (job, rule, kind, at_ms), episode in zip(changes.tolist(), shown.tolist(), strict=True):
+            line = self._episodes.lines[line_of[job], rule]
+            if kind != HELD:
+                line["silenced"] = controls.silenced(dimensions[job], NAMES[rule], SEVERITIES[rule], at_ms)
+            then = Remembered(NAMES[rule], *episode)._replace(...)
+            rows.append(_alert(rule, kind, at_ms, episode, bool(line["silenced"]), dimensions[job]))
+        return sorted(rows, key=_order)
 
     def is_quiet(self, job_id: str) -> bool:
         """Whether no alert of the job fires, so that it may be left out of the ticks to come."""

@@ -44,6 +44,8 @@ def instant(ms: int) -> str:
 
 def one_line(name: str) -> str:
     """A name without anything that would break or colour a line of a terminal."""
+    if name.isprintable():
+        return name
     return "".join(ch if ch.isprintable() else ch.encode("unicode_escape").decode("ascii") for ch in name)
 
 

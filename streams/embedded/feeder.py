@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from streams.embedded.broker import RETAINED_BYTES
 from streams.embedded.lines import Sendable
 from streams.errors import TrainfareError
+from streams.pipeline.align import TICK_MS
 from streams.topics import RECORD_MAX_BYTES, full_name
 
 Place = tuple[str, int]  # topic without prefix, partition
@@ -66,11 +67,14 @@ class Feeder:
         skip: Mapping[Place, int],
         positions: Callable[[Place], int],
         stop: threading.Event,
+        on_mark: Callable[[int, Mapping[Place, int]], None] | None = None,
     ) -> None:
         self._prefix = topic_prefix
         self._skip = dict(skip)
         self._positions = positions
         self._stop = stop
+        self._on_mark = on_mark
+        self._marked_ms = -1
         self._windows: dict[Place, _Window] = {}
         self._refused: KafkaError | None = None
         # Place -> records of the log so far, skipped ones included.
@@ -92,12 +96,20 @@ class Feeder:
     def feed(self, records: Iterable[Sendable]) -> None:
         """Send everything; returns once the broker has acknowledged the last record."""
         for number, record in enumerate(records):
+            if record.log_ms // TICK_MS > self._marked_ms // TICK_MS:
+                self._mark(record.log_ms)
             self._send(record)
             if number % _POLL_EVERY == 0:
                 self._look()
         while self._producer.flush(0.2):
             self._look()
         self._look()
+
+    def _mark(self, log_ms: int) -> None:
+        """Whatever has an earlier log time was sent before: ticks up to then may be judged once it is read."""
+        self._marked_ms = log_ms
+        if self._on_mark is not None:
+            self._on_mark(log_ms - 1, self.counts)
 
     def _send(self, record: Sendable) -> None:
         place = (record.topic, record.partition)

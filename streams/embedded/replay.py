@@ -9,13 +9,13 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from sinks.clickhouse import ClickHouseStore
+from streams.agents.held import Held
+from streams.agents.horizons import FedHorizons, Mark
 from streams.agents.meter import LogOrigin, Meter
 from streams.agents.options import KeeperOptions
 from streams.app import engine, open_store, shard_settings
@@ -27,6 +27,7 @@ from streams.embedded.feeder import Feeder, FeedStopped, Place
 from streams.embedded.files import digest, read_lines
 from streams.embedded.lines import LineReader, Sendable
 from streams.embedded.prices import stored_book
+from streams.embedded.result import ReplayResult, result_of
 from streams.embedded.segments import Replayed, Segment
 from streams.errors import WrongUseError
 from streams.pipeline.books import Books
@@ -38,33 +39,11 @@ logger = logging.getLogger(__name__)
 _CHECKPOINT_INTERVAL_MS: Final = 2_000
 _SESSION_TIMEOUT_MS: Final = 90_000  # there is nobody else to take over
 _POLL_S: Final = 0.01
+_TICK_POLL_MS: Final = 50
 _PROGRESS_EVERY: Final = 1_000
 _REFUSED_AT_ONCE: Final = 1_000
 
 Progress = Callable[[int], None]
-
-
-@dataclass(frozen=True)
-class ReplayResult:
-    """The books and totals of all that was ever replayed into the directory."""
-
-    records_in: int
-    applied: int
-    duplicate: int
-    too_late: int
-    dead_lettered: int
-    jobs: int
-    gpu_hours: Decimal
-    usd: Decimal
-    unpriced_gpu_hours: Decimal  # GPU-time that no price matched
-    capped_costs: int  # rows whose cost did not fit into Decimal(18, 9)
-    seconds: float
-    rows: int  # written by this run
-
-    @property
-    def balanced(self) -> bool:
-        """Whether every record is accounted for once."""
-        return self.records_in == self.applied + self.duplicate + self.too_late + self.dead_lettered
 
 
 def run_replay(
@@ -94,7 +73,7 @@ def run_replay(
             replay = _Replay(store, settings, replayed, segment, list(files), as_of, advance)
             rows = asyncio.run(replay.run())
             segments.save(store.meta, replayed)
-        return _result(store, replayed.last.total, rows, time.monotonic() - started_s)
+        return result_of(store, replayed.last.total, rows, time.monotonic() - started_s)
     finally:
         store.close()
 
@@ -127,6 +106,7 @@ class _Replay:
         )
         self._lines.newest_ms = max(self._lines.newest_ms, segment.newest_ms)
         self._bad_lines = 0
+        self._horizons = FedHorizons()
 
     async def run(self) -> int:
         """Return how many rows were written; the segment is done then."""
@@ -165,6 +145,7 @@ class _Replay:
             now_ms=SystemClock().monotonic_ms,
             checkpoint_interval_ms=_CHECKPOINT_INTERVAL_MS,
             open_attempts_interval_ms=None,
+            tick_poll_ms=_TICK_POLL_MS,
             backlog_max_bytes=meter.backlog_max_bytes,
         )
         base = self._segment.base
@@ -172,6 +153,8 @@ class _Replay:
             book=stored_book(self._store) if base else LogOrigin().book,
             reference={topic: base.get(topic, [0])[0] for topic in REFERENCE_TOPICS},
             at_next=True,
+            controls=self._replayed.controls_before(self._segment),
+            horizons=self._horizons,
         )
         return Meter(kafka, shard, options, self._store, engine(shard), origin=origin)
 
@@ -190,8 +173,9 @@ class _Replay:
             broker.bootstrap_servers,
             self._settings.kafka.topic_prefix,
             skip,
-            lambda place: _position(meter, place) - begin[place],
+            lambda place: _read(meter, place) - begin[place],
             self._stop,
+            lambda log_ms, counts: self._mark(log_ms, {p: _at(base, p) + n for p, n in counts.items()}),
         )
         loop = asyncio.get_running_loop()
         try:
@@ -199,8 +183,15 @@ class _Replay:
         except FeedStopped:
             return
         ends = {place: _at(base, place) + count for place, count in feeder.counts.items()}
+        # The meter's clock at the end: everything that was to be sent was.
+        last_ms = max(self._lines.newest_ms, self._as_of())
+        self._mark(last_ms, ends)
         await _until(lambda: all(_position(meter, place) >= end for place, end in ends.items()))
+        await _until(lambda: all(_judged(held, last_ms) for held in meter.keeper.held.values()))
         await self._finish(meter, ends)
+
+    def _mark(self, log_ms: int, counts: Mapping[Place, int]) -> None:
+        self._horizons.mark = Mark(log_ms, dict(counts))
 
     def _records(self, meter: Meter, loop: asyncio.AbstractEventLoop) -> Iterator[Sendable]:
         """In the feeder's thread: the records of all lines; what is none is kept as a dead letter."""
@@ -232,6 +223,7 @@ class _Replay:
         segment.end = segments.counts(before | ends, topics, self._replayed.partitions)
         segment.end_newest_ms = self._lines.newest_ms
         segment.as_of_ms = self._as_of_ms
+        segment.controls = list(meter.keeper.reference.controls.items())
         bad = Books(records_in=self._bad_lines, dead_lettered=self._bad_lines)
         segment.books = meter.reader.books.plus(bad)
         segment.total = self._replayed.books()
@@ -254,28 +246,19 @@ def _position(meter: Meter, place: Place) -> int:
     return 0 if held is None else held.shard.next.get(topic, 0)
 
 
+def _read(meter: Meter, place: Place) -> int:
+    """The next offset that the meter has not read; what was read may wait for its tick."""
+    held = meter.keeper.held.get(place[1])
+    return (
+        _position(meter, place) if held is None or place[0] in REFERENCE_TOPICS else held.align.end(place[0])
+    )
+
+
+def _judged(held: Held, last_ms: int) -> bool:
+    """Whether all ticks up to the end were judged."""
+    return held.align.tick_ms is None or (held.shard.tick_ms or 0) > last_ms
+
+
 def _at(base: dict[str, list[int]], place: tuple[str, int]) -> int:
     counts = base.get(place[0], [])
     return counts[place[1]] if place[1] < len(counts) else 0
-
-
-def _result(store: ClickHouseStore, books: Books, rows: int, seconds: float) -> ReplayResult:
-    totals = store.query(
-        "SELECT (SELECT count() FROM jobs FINAL) AS jobs, sum(cost_usd) AS usd, "
-        "toString(sumIf(toInt128(quantity), component = 'gpu' AND unit = 'gpu_milli_ms')) AS gpu_milli_ms, "
-        "toString(sumIf(toInt128(quantity), component = 'gpu' AND sku = '')) AS unpriced_milli_ms FROM job_minutes FINAL"
-    ).to_pylist()[0]
-    return ReplayResult(
-        records_in=books.records_in,
-        applied=books.applied,
-        duplicate=books.duplicate,
-        too_late=books.too_late,
-        dead_lettered=books.dead_lettered,
-        jobs=int(totals["jobs"]),
-        gpu_hours=Decimal(int(totals["gpu_milli_ms"])) / 3_600_000_000,
-        usd=Decimal(totals["usd"]),
-        unpriced_gpu_hours=Decimal(int(totals["unpriced_milli_ms"])) / 3_600_000_000,
-        capped_costs=books.capped_costs,
-        seconds=round(seconds, 3),
-        rows=rows,
-    )

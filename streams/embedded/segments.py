@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from schemas.events import ControlEvent
 from sinks.meta import Meta
 from streams.errors import TrainfareError, WrongUseError
 from streams.pipeline.books import Books
@@ -37,6 +38,7 @@ class Segment(msgspec.Struct):
     total: Books = msgspec.field(default_factory=Books)  # of everything up to its end
     as_of_ms: int | None = None
     done: bool = False
+    controls: list[tuple[bytes, ControlEvent]] = []  # that stand at its end
 
     @property
     def identity(self) -> str:
@@ -55,6 +57,11 @@ class Replayed(msgspec.Struct):
     def last(self) -> Segment:
         """The replay that counts now."""
         return self.segments[-1]
+
+    def controls_before(self, segment: Segment) -> dict[bytes, ControlEvent]:
+        """The controls that stood when the replay began."""
+        before = self.segments[: self.segments.index(segment)]
+        return dict(before[-1].controls) if before else {}
 
     def begin(self, digests: Mapping[Path, str], now_ms: int, *, append: bool, where: Path) -> Segment:
         """Return the segment of these files: a known one to resume, or a new one."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from schemas.tables import ARCHIVE, DEAD_LETTERS, JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES, SCHEMAS
+from streams.alerts.notice import Alert
 from streams.pipeline import snapshot
 from streams.pipeline.derive import derive_job, derive_node
 from streams.pipeline.ids import job_hash
@@ -41,6 +42,7 @@ class Checkpoint:
     next: dict[str, int]
     rows: int
     more: bool
+    alerts: list[Alert]  # whose status changed, in order; to be told once the tables are stored
 
 
 def take(shard: Shard, as_of_ms: int, version: int, *, open_attempts: bool) -> Checkpoint:
@@ -57,6 +59,7 @@ def take(shard: Shard, as_of_ms: int, version: int, *, open_attempts: bool) -> C
     if shard.dead_letters:
         tables[DEAD_LETTERS] = dead_letter_table(shard.dead_letters, version)
         shard.dead_letters = []
+    tables.update(shard.watch.tables(shard.number, version))
     leaving = [job for job in _finished(shard) if job.id not in shard.dirty_jobs]
     if leaving:
         tables[ARCHIVE] = _archive(shard, leaving, version)
@@ -65,7 +68,8 @@ def take(shard: Shard, as_of_ms: int, version: int, *, open_attempts: bool) -> C
     blob = snapshot.increment(shard) if parent else snapshot.base(shard)
     shard.saved_next = dict(shard.next)
     rows = sum(table.num_rows for table in tables.values())
-    return Checkpoint(shard.number, version, parent, tables, blob, shard.saved_next, rows, more)
+    alerts = shard.watch.take_changes()
+    return Checkpoint(shard.number, version, parent, tables, blob, shard.saved_next, rows, more, alerts)
 
 
 def _derive_jobs(

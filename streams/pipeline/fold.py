@@ -94,7 +94,9 @@ def fold_traffic(
 def _add_amounts(jobs: JobBook, event: TrafficEvent) -> None:
     job = jobs.of(event.job_id)
     attempt = job.attempt(event.attempt)
-    attempt.dirty_traffic.append(attempt.traffic.add(event))
+    minutes = attempt.traffic.add(event)
+    attempt.dirty_traffic.append(minutes)
+    attempt.fresh_traffic.append(minutes)
     job.touch(event.time_ms)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from schemas.events import GpuEvent, JobEvent
+from schemas.events import PRICE_FIELDS, GpuEvent, JobEvent
 from streams.pipeline.traffic import MinuteRows, Traffic
 from streams.timeline.attempts import Timeline, event_order, timelines
 from streams.timeline.intervals import Span
@@ -56,6 +56,8 @@ class Attempt:
         "dirty_metered",
         "dirty_traffic",
         "events",
+        "fresh_minutes",
+        "fresh_traffic",
         "has_start",
         "number",
         "sampled",
@@ -72,6 +74,9 @@ class Attempt:
         self.winners: dict[int, Winner] = {}
         self.dirty_traffic: list[tuple[int, int]] = []
         self.dirty_metered: set[int] = set()
+        # What the windows have not looked at yet: metered minutes, ranges of minutes with amounts.
+        self.fresh_minutes: set[int] = set()
+        self.fresh_traffic: list[tuple[int, int]] = []
         self.booked_lines: Lines = {}
         self.booked_lost: tuple[Span, ...] = ()
         self.booked_metered: MinuteRows = {}
@@ -97,6 +102,7 @@ class Attempt:
         winner = Winner(event.time_ms, event.source, event.node, event.id, fields)
         for minute in range(first_s // MINUTE_S, last_s // MINUTE_S + 1):
             self.dirty_metered.add(minute)
+            self.fresh_minutes.add(minute)
             standing = self.winners.get(minute)
             if standing is None or winner > standing:
                 self.winners[minute] = winner
@@ -181,6 +187,14 @@ class Job:
         if goes_on and timeline.metered and (attempt.sampled or not attempt.events):
             return "metered"
         return timeline.state
+
+    def fields_of(self, number: int) -> dict[str, str]:
+        """An attempt's price fields: the timeline's last ones, or those of the newest sample when it is metered."""
+        line, winners = self.timelines()[number], self.attempts[number].winners
+        values = line.values.fields
+        if line.metered and winners:
+            values = max(winners.values()).price_fields
+        return {name: value or "" for name, value in zip(PRICE_FIELDS, values, strict=True)}
 
     @property
     def is_open(self) -> bool:

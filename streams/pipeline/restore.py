@@ -20,6 +20,7 @@ from streams.pipeline.traffic import MinuteRows
 from streams.pricing.book import PriceBook
 from streams.pricing.kinds import PriceRef
 from streams.timeline.lines import Line, Lines
+from streams.windows.rows import LastRow
 
 if TYPE_CHECKING:
     from streams.pipeline.shard import Shard
@@ -29,6 +30,7 @@ _NANO = 10**9
 
 def restore(shard: Shard, blobs: Sequence[bytes]) -> None:
     """Apply a base and its increments to an empty shard, with the prices as the snapshot knew them."""
+    written: list[LastRow] | None = None
     for data in blobs:
         blob = snapshot.unpack(data)
         if blob.shard != shard.number:
@@ -53,9 +55,13 @@ def restore(shard: Shard, blobs: Sequence[bytes]) -> None:
             shard.seen[topic].apply(snapshot.seen_part(ids))
         shard.dirty_jobs = set(blob.dirty_jobs)
         shard.open_jobs = set(blob.open_jobs)
+        if blob.watch is not None:
+            written = blob.watch.written if blob.is_base else written
+            shard.watch.load(blob.watch, written)
         shard.increments = 0 if blob.is_base else shard.increments + 1
     for known in shard.jobs.values():
         _drop_counts(shard, known)
+        shard.watch.touch(known.id)
     shard.changes.clear()
 
 
@@ -77,6 +83,7 @@ def adopt_job(shard: Shard, job_id: str, data: bytes) -> None:
     shard.coverage.adopt(archived.coverage)
     _drop_counts(shard, job)
     shard.dirty_jobs.add(job_id)
+    shard.watch.touch(job_id)
     if job.is_open:
         shard.open_jobs.add(job_id)
 

@@ -19,14 +19,17 @@ from schemas.invalid import Invalid
 from schemas.reasons import Reason
 from streams.pipeline import checkpoint as checkpoints
 from streams.pipeline import restore as restoring
+from streams.pipeline.align import Ticks
 from streams.pipeline.batch import LogBatch, Record
 from streams.pipeline.books import Books
 from streams.pipeline.fold import JobBook, Outcome, fold_job, fold_node, fold_samples, fold_traffic
 from streams.pipeline.ids import job_hash
 from streams.pipeline.node import NodeState
 from streams.pipeline.price_news import PriceNews
+from streams.pipeline.reference import View
 from streams.pipeline.settings import ShardSettings
 from streams.pipeline.tables import DeadLetter
+from streams.pipeline.watch import Watch
 from streams.pricing.book import PriceBook
 from streams.usage.coverage import Coverage
 from streams.usage.ids import SeenIds
@@ -89,6 +92,7 @@ class Shard:
         self.snapshot_version = 0  # of the last snapshot given out, which the next increment goes on from
         self.saved_next: dict[str, int] = {}
         self.increments = 0
+        self.watch = Watch()
         self._decoded: Decoded | None = None
 
     # -- the log -------------------------------------------------------------------------------------------
@@ -189,6 +193,7 @@ class Shard:
             self.changes.nodes.add(event.node)
         elif isinstance(event, JobEvent | GpuEvent | TrafficEvent) and event.job_id:
             self.dirty_jobs.add(event.job_id)
+            self.watch.touch(event.job_id)
 
     def _bury(self, batch: LogBatch, record: Record, reason: Reason, detail: str) -> None:
         raw = (record.value or b"")[:RAW_BYTES_AT_MOST]
@@ -204,6 +209,30 @@ class Shard:
                 max(log_ms, record.timestamp),
             )
         )
+
+    # -- ticks ---------------------------------------------------------------------------------------------
+
+    @property
+    def tick_ms(self) -> int | None:
+        """The next tick to judge; None before the first record."""
+        return self.watch.tick_ms
+
+    @tick_ms.setter
+    def tick_ms(self, tick_ms: int | None) -> None:
+        self.watch.tick_ms = tick_ms
+
+    def judge(self, ticks: Ticks, view: View) -> None:
+        """Judge what the jobs burn at these ticks, with the prices and controls known then."""
+        self.watch.judge(self, ticks.first_ms, ticks.last_ms, view)
+
+    def look(self, now_ms: int, view: View) -> None:
+        """Note the burn rates of jobs that changed since the last tick, as of an instant after it."""
+        self.watch.look(self, now_ms, view.at(now_ms))
+
+    @property
+    def wants_storing(self) -> bool:
+        """Whether something should not wait for the next checkpoint's turn."""
+        return self.watch.wants_storing
 
     # -- prices --------------------------------------------------------------------------------------------
 
@@ -248,6 +277,7 @@ class Shard:
             or self.dead_letters
             or self.changes.jobs
             or self.changes.prices
+            or self.watch.is_due
             or any(node.dirty or (open_attempts and node.is_open) for node in self.nodes.values())
             or (open_attempts and any(self.jobs[j].booked_as_of_ms != as_of_ms for j in self.open_jobs))
         )

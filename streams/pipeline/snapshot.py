@@ -17,6 +17,7 @@ from streams.pipeline.blobs import JobBlob, NodeBlob, dump_job, dump_node
 from streams.pipeline.books import Books
 from streams.pipeline.ids import job_hash
 from streams.pipeline.job import Job
+from streams.pipeline.watch import WatchBlob
 from streams.usage.ids import SeenPart
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class SnapshotBlob(msgspec.Struct):
     prices: list[PriceEvent] | None
     coverage: bytes
     seen: dict[str, list[bytes]]
+    watch: WatchBlob | None = None  # absent in snapshots from before there were alerts
 
 
 class ArchivedJob(msgspec.Struct, array_like=True):
@@ -132,6 +134,7 @@ def _blob(
         prices=shard.book.events if is_base or changes.prices else None,
         coverage=coverage,
         seen=seen,
+        watch=shard.watch.dump(is_base=is_base),
     )
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from schemas.columns import count, instants
-from schemas.events import PRICE_FIELDS
 from schemas.tables import ATTEMPTS, DEAD_LETTERS, JOBS, SCHEMAS
 from streams.pipeline.job import Job
 from streams.timeline.attempts import Timeline, wall_clock_ms
@@ -67,7 +66,7 @@ def job_tables(jobs: Iterable[Job], as_of_ms: int, shard: int, version: int) -> 
 def _job_row(job: Job, lines: Mapping[int, Timeline], clock_ms: int) -> dict[str, object]:
     dimensions = job.dimensions()
     last = max(lines)
-    fields = _fields(job, last, lines[last])
+    fields = job.fields_of(last)
     starts = [line.started_ms for line in lines.values() if line.started_ms is not None]
     return {
         "job_id": job.id,
@@ -99,19 +98,10 @@ def _attempt_row(job: Job, number: int, line: Timeline, clock_ms: int) -> dict[s
         "reason": line.reason,
         "started": line.started_ms,
         "ended": line.ended_ms,
-        **_fields(job, number, line),
+        **job.fields_of(number),
         "gpu_count": line.values.gpu_milli,
         "wall_clock_ms": clock_ms,
     }
-
-
-def _fields(job: Job, number: int, line: Timeline) -> dict[str, str]:
-    """The attempt's price fields: the timeline's last ones, or those of the newest sample when it is metered."""
-    values = line.values.fields
-    winners = job.attempts[number].winners
-    if line.metered and winners:
-        values = max(winners.values()).price_fields
-    return {name: value or "" for name, value in zip(PRICE_FIELDS, values, strict=True)}
 
 
 _INSTANTS = ("first_event", "last_event", "started", "ended")

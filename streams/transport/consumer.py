@@ -23,6 +23,7 @@ from streams.transport.options import FetchOptions
 _BUSY_POLL_S = 0.005  # while a partition's buffer is full: Faust would sleep a second before it looks again
 _IDLE_POLL_S = 0.25  # no buffer is full, so only a fetch can bring something, and that wakes the wait
 _NO_GENERATION = -1
+_HANDED_OVER_S = 0.05  # no batch takes so long from the fetcher to the mark of what was fetched
 
 
 class _NoReadOffsets(dict[TP, "int | None"]):
@@ -47,12 +48,14 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     _options: FetchOptions
     _fetched_to: dict[TP, int]
     _heartbeat_ok_s: float
+    _behind: dict[TP, tuple[int, int, float]]  # position and what was handed over of it, since when
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._options = cast("Any", self.app).fetch_options
         self._fetched_to = {}
         self._heartbeat_ok_s = -1e9
+        self._behind = {}
 
     async def on_start(self) -> None:
         """Start the consumer, and from then on note when a heartbeat was answered."""
@@ -127,6 +130,27 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         topic = tp.topic.removeprefix(self._options.topic_prefix)
         return LogBatch(topic, tp.partition, start + base, end + base, records)
 
+    def log_end(self, tp: TP) -> tuple[int, int] | None:
+        """(end of the partition, instant in ms) as of the last answer to a fetch; any thread may ask."""
+        subscription = self._ensure_consumer()._subscription.subscription
+        assignment = None if subscription is None else subscription.assignment
+        state = None if assignment is None else assignment.state_value(tp)
+        fetched_to = self._fetched_to.get(tp)
+        if state is None or state.highwater is None or not state.has_valid_position or fetched_to is None:
+            return None
+        # What stands behind an open transaction cannot be read yet, and is not waited for.
+        end = int(state.highwater if state.lso is None else min(state.highwater, state.lso))
+        answered_ms, position = int(state.timestamp), int(state.position)
+        if fetched_to < end <= position:
+            # Markers alone, which give no batch; or a batch that the other thread has this moment.
+            seen = self._behind.setdefault(tp, (position, fetched_to, time.monotonic()))
+            if seen[:2] != (position, fetched_to):
+                del self._behind[tp]
+            elif time.monotonic() - seen[2] > _HANDED_OVER_S:
+                return fetched_to, answered_ms
+            return None
+        return end, answered_ms
+
     async def commit_next(self, offsets: Mapping[TP, int], timeout_s: float) -> bool:
         """Commit what is still ours; refused is False, never an exception."""
 
@@ -186,7 +210,7 @@ class Consumer(driver.Consumer):
         """As Faust's, without its naps of one second."""
         if not self.flow_active:
             await self.wait(cast("Any", self.can_resume_flow))
-        active = self._get_active_partitions()
+        active = self._get_active_partitions() - self._thread._options.too_far_ahead()
         poll_s = _BUSY_POLL_S if self._buffered_partitions else _IDLE_POLL_S
         if not active:
             await self.sleep(_BUSY_POLL_S)
@@ -220,6 +244,11 @@ class Consumer(driver.Consumer):
     def is_member(self) -> bool:
         """Whether the group may still count on us."""
         return self._thread.is_member()
+
+    def log_end(self, tp: TP) -> tuple[int, int] | None:
+        """(end of the partition in the log, instant in ms) as of the last answer to a fetch."""
+        end = self._thread.log_end(tp)
+        return None if end is None else (end[0] + self._thread._options.base.get(tp, 0), end[1])
 
 
 class Transport(driver.Transport):

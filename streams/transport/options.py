@@ -26,3 +26,5 @@ class FetchOptions:
     # Offset of the first record of a broker's partition in the log it belongs to: an embedded broker that
     # resumes a log begins again at 0, and so do all offsets that are exchanged with it.
     base: Mapping[TP, int] = field(default_factory=dict)
+    # Partitions that are not to be read now; asked before every fetch.
+    too_far_ahead: Callable[[], set[TP]] = set

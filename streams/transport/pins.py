@@ -54,7 +54,11 @@ CLASS_NAMES: Final = {
         "GroupCoordinator._maybe_leave_group",
         "GroupCoordinator.reset_generation",
     ),
-    "aiokafka.consumer.subscription_state": ("Assignment.state_value", "TopicPartitionState.position"),
+    "aiokafka.consumer.subscription_state": (
+        "Assignment.state_value",
+        "TopicPartitionState.has_valid_position",
+        "TopicPartitionState.position",
+    ),
 }
 
 # module -> attributes that exist on instances only, looked for in the source.
@@ -70,6 +74,8 @@ INSTANCE_NAMES: Final = {
         "isolation_level=self._isolation_level",
     ),
     "aiokafka.consumer.group_coordinator": ("self.generation =", "self._do_heartbeat()"),
+    "aiokafka.consumer.subscription_state": ("self.highwater =", "self.lso =", "self.timestamp ="),
+    "aiokafka.consumer.fetcher": ("tp_state.highwater = highwater", "tp_state.timestamp = now_ms"),
     "faust.transport.consumer": ("self._buffered_partitions =", "self._read_offset ="),
     "faust.transport.drivers.aiokafka": ("consumer_generation_id = generation",),
 }

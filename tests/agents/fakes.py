@@ -19,8 +19,11 @@ from schemas.tables import DEAD_LETTERS
 from sinks.port import Store
 from sinks.snapshots import Chain
 from streams.agents.ports import Shard, ShardFactory
+from streams.alerts.notice import Alert
+from streams.pipeline.align import TICK_MS, Ticks
 from streams.pipeline.batch import LogBatch
 from streams.pipeline.books import Books
+from streams.pipeline.reference import View
 from streams.pipeline.tables import DeadLetter, dead_letter_table
 from streams.pricing.book import PriceBook
 
@@ -45,6 +48,7 @@ class Point:
     parent: int = 0
     rows: int = 0
     more: bool = False
+    alerts: Sequence[Alert] = ()
 
 
 @dataclass
@@ -59,6 +63,16 @@ class CountingShard:
     saved: dict[str, int] = field(default_factory=dict)
     prices_seen: int = 0
     opened: int = 0
+    tick_ms: int | None = None
+    judged: list[Ticks] = field(default_factory=list)
+    wants_storing: bool = False
+
+    def judge(self, ticks: Ticks, view: View) -> None:
+        self.judged.append(ticks)
+        self.tick_ms = ticks.last_ms + TICK_MS
+
+    def look(self, now_ms: int, view: View) -> None:
+        """Counts nothing."""
 
     @property
     def next(self) -> dict[str, int]:

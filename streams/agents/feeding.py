@@ -1,0 +1,139 @@
+"""Feeds shards: batches of the log in the order of their log time, ticks between them.
+
+It must not store, and no await lies between the last look at a shard and the end of its fold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Final
+
+from faust.types import TP
+
+from streams.agents.held import Held
+from streams.agents.options import KeeperOptions
+from streams.agents.ports import HorizonSource, LogConsumer
+from streams.agents.recall import Recall
+from streams.errors import TrainfareError
+from streams.pipeline.align import TICK_MS, Fold, Ticks
+from streams.pipeline.batch import LogBatch
+from streams.topics import SHARD_TOPICS, full_name
+
+logger = logging.getLogger(__name__)
+
+_REFETCH_EVERY_MS: Final = 1_000
+#: Judged at once; the loop has heartbeats to serve in between.
+_TICKS_AT_ONCE: Final = 2_000
+#: A topic that is so far ahead of the others of its shard is not read on until they catch up.
+_RECORDS_AHEAD: Final = 50_000
+
+
+class Feeding:
+    """Without a source of horizons everything is folded as it comes, and no tick is judged."""
+
+    def __init__(
+        self,
+        recall: Recall,
+        consumer: Callable[[], LogConsumer],
+        options: KeeperOptions,
+        horizons: HorizonSource | None,
+        held: Mapping[int, Held],
+    ) -> None:
+        self._recall = recall
+        self._consumer = consumer
+        self._options = options
+        self._horizons = horizons
+        self._held = held
+        #: Set when something was judged that should be stored at once.
+        self.urgent = asyncio.Event()
+
+    async def take(self, held: Held, batch: LogBatch) -> None:
+        """One batch of a shard; what it lacks is read again."""
+        if self._horizons is None:
+            if await self._recall.for_batch(held, batch) and not held.feed(batch, self._options.now_ms()):
+                await self.fill_holes()
+            return
+        if not held.offer(batch, self._options.now_ms()):
+            await self.fill_holes()
+        else:
+            await self.advance(held)
+
+    async def advance(self, held: Held) -> None:
+        """Fold and judge as far as the log is known."""
+        if self._horizons is None:
+            return
+        async with held.one_feeds:
+            horizon = partial(_horizon, self._horizons, held.number)
+            for step in held.align.steps(horizon):
+                if self._held.get(held.number) is not held or held.gone:
+                    return
+                held.shard.tick_ms = step.first_ms if isinstance(step, Ticks) else held.align.tick_ms
+                if isinstance(step, Fold):
+                    if not await self._recall.for_batch(held, step.batch):
+                        return
+                    held.feed(step.batch, self._options.now_ms())
+                    continue
+                for part in _parts(step):
+                    held.shard.judge(part, held.view)
+                    await asyncio.sleep(0)
+                    if held.gone:
+                        return
+                if held.shard.wants_storing:
+                    self.urgent.set()
+
+    async def rest(self, at_most_s: float) -> None:
+        """Wait until something urgent was judged, or for so long."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.urgent.wait(), at_most_s)
+        self.urgent.clear()
+
+    async def advance_all(self) -> None:
+        """Judge the shards whose next tick has come."""
+        clock_ms = -1 if self._horizons is None else self._horizons.clock_ms()
+        for held in list(self._held.values()):
+            tick_ms = held.align.tick_ms
+            if held.align.waits or (tick_ms is not None and tick_ms <= clock_ms):
+                await self.advance(held)
+
+    def too_far_ahead(self) -> set[TP]:
+        """Partitions not to be read until the other topics of their shard have caught up."""
+        prefix = self._options.topic_prefix
+        return {
+            TP(full_name(topic, prefix), held.number)
+            for held in list(self._held.values())
+            for topic in SHARD_TOPICS
+            if held.align.waiting(topic) > _RECORDS_AHEAD
+        }
+
+    async def fill_holes(self) -> None:
+        """Read again what was lost on the way; if the log itself lacks it, stop."""
+        now_ms = self._options.now_ms()
+        for held in list(self._held.values()):
+            for topic, hole in list(held.holes.items()):
+                if not hole.due(now_ms, _REFETCH_EVERY_MS):
+                    continue
+                name = full_name(topic, self._options.topic_prefix)
+                if now_ms - hole.since_ms > self._options.hole_patience_ms:
+                    raise TrainfareError(
+                        f"topic {name} partition {held.number} lacks records {hole.offset} to {hole.found - 1}, which "
+                        "were never metered; restore them, or begin anew with another group and an empty store"
+                    )
+                logger.warning(
+                    "%s/%d: have %d, got %d; reading again", name, held.number, hole.offset, hole.found
+                )
+                hole.asked_ms = now_ms
+                await self._consumer().refetch(TP(name, held.number), hole.offset)
+
+
+def _horizon(horizons: HorizonSource, number: int, topic: str, next_offset: int) -> int:
+    return horizons.quiet_until_ms(topic, number, next_offset)
+
+
+def _parts(ticks: Ticks) -> Iterator[Ticks]:
+    step_ms = _TICKS_AT_ONCE * TICK_MS
+    for first_ms in range(ticks.first_ms, ticks.last_ms + 1, step_ms):
+        yield Ticks(first_ms, min(first_ms + step_ms - TICK_MS, ticks.last_ms))

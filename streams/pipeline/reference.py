@@ -1,0 +1,107 @@
+"""Prices and controls as they were known at an instant of log time, so that what came later changes no past tick.
+
+Plain memory of what was read, in order; it reads no topic.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from schemas.events import ControlEvent, PriceEvent
+from streams.pricing.book import PriceBook
+
+NEVER_MS: Final = 2**62
+
+#: Key of the record -> control.
+Standing = Mapping[bytes, ControlEvent]
+
+
+class Known(NamedTuple):
+    """What was known at an instant; the same objects while nothing changes.  `until_ms`: log time of the next change."""
+
+    book: PriceBook
+    controls: Standing
+    until_ms: int
+
+
+class ReferenceLog:
+    """Prices and controls in the order of their log, and what all of them come to."""
+
+    def __init__(self, book: PriceBook | None = None, controls: Standing | None = None) -> None:
+        self.book = PriceBook.empty() if book is None else book
+        self.controls: Standing = dict(controls or {})
+        self.first = (self.book, self.controls)
+        self.prices: list[PriceEvent] = []
+        self.price_log_ms: list[int] = []
+        self.changes: list[tuple[bytes, ControlEvent | None]] = []
+        self.control_log_ms: list[int] = []
+
+    def extend(
+        self,
+        prices: Sequence[tuple[int, PriceEvent]],
+        controls: Sequence[tuple[int, bytes, ControlEvent | None]],
+        book: PriceBook,
+        standing: Standing,
+    ) -> None:
+        """What was read next, each with its log time (ms), and what everything comes to now.
+
+        A control of None takes the key's control away.
+        """
+        for log_ms, price in prices:
+            self.price_log_ms.append(max([log_ms, *self.price_log_ms[-1:]]))
+            self.prices.append(price)
+        for log_ms, key, control in controls:
+            self.control_log_ms.append(max([log_ms, *self.control_log_ms[-1:]]))
+            self.changes.append((key, control))
+        self.book, self.controls = book, standing
+
+    def view(self) -> View:
+        """A look at it that goes forward in time."""
+        return View(self)
+
+
+class View:
+    """One shard's place in the log: shards are not equally far."""
+
+    def __init__(self, log: ReferenceLog) -> None:
+        self._log = log
+        self._at = (0, 0)
+        self._book: PriceBook = log.first[0]
+        self._controls: Standing = log.first[1]
+
+    def at(self, log_ms: int) -> Known:
+        """What records with log time <= log_ms said; instants must not go back."""
+        log = self._log
+        prices = bisect_right(log.price_log_ms, log_ms)
+        controls = bisect_right(log.control_log_ms, log_ms)
+        known_prices, known_controls = self._at
+        if prices == len(log.prices):
+            self._book = log.book  # one object for all shards, with what it remembers
+        elif prices > known_prices:
+            self._book = self._book.with_events(log.prices[known_prices:prices])
+        if controls == len(log.changes):
+            self._controls = log.controls
+        elif controls > known_controls:
+            self._controls = _changed(self._controls, log.changes[known_controls:controls])
+        self._at = (prices, controls)
+        return Known(
+            self._book,
+            self._controls,
+            min(_after(log.price_log_ms, prices), _after(log.control_log_ms, controls)),
+        )
+
+
+def _after(log_ms: Sequence[int], known: int) -> int:
+    return log_ms[known] if known < len(log_ms) else NEVER_MS
+
+
+def _changed(standing: Standing, changes: Sequence[tuple[bytes, ControlEvent | None]]) -> Standing:
+    changed = dict(standing)
+    for key, control in changes:
+        if control is None:
+            changed.pop(key, None)
+        else:
+            changed[key] = control
+    return changed

@@ -1,0 +1,259 @@
+"""Watches what the jobs of a shard burn: at each tick the windows, the rows of burn rates, the alerts.
+
+Ticks and what was known at them are handed in; nothing is stored, sent or timed here.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from schemas.tables import ALERTS, BURN_RATES
+from streams.alerts.controls import Controls
+from streams.alerts.dimensions import Dimensions
+from streams.alerts.episodes import Memory
+from streams.alerts.judge import Judge
+from streams.alerts.notice import RESOLVED, Alert
+from streams.alerts.rows import alerts_table
+from streams.kernels.arrays import I64
+from streams.pipeline.align import TICK_MS
+from streams.pipeline.curves import JobCurve
+from streams.pipeline.job import Job
+from streams.pipeline.reference import NEVER_MS, Known, Standing, View
+from streams.pipeline.traffic import MINUTE_MS
+from streams.pricing.book import PriceBook
+from streams.usage.coverage import Coverage
+from streams.windows.book import CurveBook
+from streams.windows.curve import Curve
+from streams.windows.figures import Figures
+from streams.windows.rows import LastRow, RowPolicy, burn_rows
+
+if TYPE_CHECKING:
+    from streams.pipeline.shard import Shard
+
+#: Ticks x jobs of one call: enough for the kernel to be worth it, little enough for heartbeats between two.
+_CELLS_PER_CALL: Final = 200_000
+_ROWS_AT_MOST: Final = 200_000
+#: After so long nothing of a job is left in any window.
+_DRAINED_MS: Final = 21_600_000 + 2 * MINUTE_MS
+
+
+class WatchBlob(msgspec.Struct):
+    """What of a watch the next owner cannot know from the jobs themselves."""
+
+    tick_ms: int | None
+    judge: Memory
+    written: list[LastRow] | None  # of a base only: without it some rows are written again
+
+
+class Watch:
+    """The live jobs of a shard."""
+
+    def __init__(self) -> None:
+        #: The next tick; None before the first record.
+        self.tick_ms: int | None = None
+        self._curves = CurveBook()
+        self._policy = RowPolicy()
+        self._judge = Judge()
+        self._jobs: dict[str, JobCurve] = {}
+        self._changed: set[str] = set()
+        self._retiring: list[tuple[int, str]] = []  # a heap of (when nothing of it is left, job)
+        self._retire_ms: dict[str, int] = {}
+        self._book: PriceBook | None = None
+        self._standing: Standing | None = None
+        self._controls = Controls.from_events(())
+        self._dimensions: dict[str, Dimensions] = {}
+        self._rows: list[pa.Table] = []
+        self._current: dict[str, Alert] = {}  # the newest row of each alert that changed
+        self._changes: list[Alert] = []  # of status, in order
+
+    @property
+    def jobs_live(self) -> int:
+        """How many jobs have anything in a window."""
+        return len(self._curves)
+
+    @property
+    def rows_waiting(self) -> int:
+        """How many burn rates wait for the next checkpoint."""
+        return sum(table.num_rows for table in self._rows)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether anything waits for the next checkpoint."""
+        return bool(self._rows or self._current)
+
+    @property
+    def wants_storing(self) -> bool:
+        """Whether an alert waits, which people are to hear of at once, or more rows than memory should hold."""
+        return bool(self._changes) or self.rows_waiting > _ROWS_AT_MOST
+
+    def touch(self, job_id: str) -> None:
+        """Something of the job changed."""
+        self._changed.add(job_id)
+
+    # -- ticks ---------------------------------------------------------------------------------------------
+
+    def judge(self, shard: Shard, first_ms: int, last_ms: int, view: View) -> None:
+        """Judge the ticks first_ms ... last_ms, between which the shard folded nothing."""
+        tick_ms = first_ms
+        while tick_ms <= last_ms:
+            known = view.at(tick_ms)
+            self._take_known(known)
+            self._refresh(shard, tick_ms)
+            until_ms = min(last_ms, (known.until_ms - 1) // TICK_MS * TICK_MS)
+            if self._curves and self._retiring:
+                until_ms = min(until_ms, max(tick_ms, self._retiring[0][0] // TICK_MS * TICK_MS))
+            if self._curves:
+                most = max(_CELLS_PER_CALL // len(self._curves), 1)
+                until_ms = min(until_ms, tick_ms + (most - 1) * TICK_MS)
+                self._judge_ticks(shard.number, np.arange(tick_ms, until_ms + 1, TICK_MS, dtype=np.int64))
+            self._retire(shard, until_ms)
+            tick_ms = until_ms + TICK_MS
+        self.tick_ms = last_ms + TICK_MS
+
+    def look(self, shard: Shard, now_ms: int, known: Known) -> None:
+        """Write burn rates of jobs that changed since the last tick, as of an instant between two ticks."""
+        self._take_known(known)
+        if not self._changed:
+            return
+        self._refresh(shard, now_ms)
+        self._write(shard.number, np.array([now_ms], np.int64))
+
+    def _judge_ticks(self, shard: int, times_ms: I64) -> None:
+        figures = self._write(shard, times_ms)
+        ids = self._curves.job_ids
+        for alert in self._judge.judge(times_ms, ids, figures, self._dimensions.__getitem__, self._controls):
+            self._current[alert.alert_id] = alert
+            if alert.status == RESOLVED or alert.held_ms == alert.changed_ms:
+                self._changes.append(alert)
+
+    def _write(self, shard: int, times_ms: I64) -> Figures:
+        """The figures at these instants; what of them is to be stored waits for the next checkpoint."""
+        job_ids = self._curves.job_ids
+        figures = self._curves.figures(times_ms)
+        chosen = self._policy.choose(times_ms, job_ids, figures)
+        if len(chosen[0]):
+            self._rows.append(burn_rows(times_ms, job_ids, figures, chosen, shard, 0))
+        return figures
+
+    def _take_known(self, known: Known) -> None:
+        """Other prices or controls may change every job."""
+        if known.book is not self._book:
+            self._book = known.book
+            self._touch_all()
+        if known.controls is not self._standing:
+            self._standing = known.controls
+            self._controls = Controls.from_events(known.controls.values())
+            self._touch_all()
+
+    def _touch_all(self) -> None:
+        self._changed.update(self._jobs)
+        self._changed.update(self._judge.firing_jobs())
+
+    def _refresh(self, shard: Shard, now_ms: int) -> None:
+        """Build the curves of what changed."""
+        if not self._changed:
+            return
+        changed, self._changed = self._changed, set()
+        for job_id in sorted(changed):
+            job = shard.jobs.get(job_id)
+            if job is not None:
+                self._put(job, shard.coverage, now_ms)
+
+    def _put(self, job: Job, coverage: Coverage, now_ms: int) -> None:
+        assert self._book is not None  # a tick always comes with prices
+        dimensions = _dimensions(job)
+        self._dimensions[job.id] = dimensions
+        known = self._jobs.get(job.id)
+        if known is None:
+            known = self._jobs[job.id] = JobCurve()
+        curve = known.curve(job, coverage, self._book, self._controls.planned_for(dimensions), now_ms)
+        self._curves.put(curve)
+        retire_ms = max(_last_ms(curve) + _DRAINED_MS, now_ms)
+        if retire_ms < NEVER_MS and self._retire_ms.get(job.id) != retire_ms:
+            heapq.heappush(self._retiring, (retire_ms, job.id))
+        self._retire_ms[job.id] = retire_ms
+
+    def _retire(self, shard: Shard, judged_ms: int) -> None:
+        """Forget the curves of jobs of which nothing is left in any window."""
+        while self._retiring and self._retiring[0][0] <= judged_ms:
+            retire_ms, job_id = heapq.heappop(self._retiring)
+            if self._retire_ms.get(job_id) == retire_ms:
+                self._curves.drop(job_id)
+                self._policy.drop(job_id)
+                del self._jobs[job_id], self._retire_ms[job_id], self._dimensions[job_id]
+
+    # -- storing -------------------------------------------------------------------------------------------
+
+    def tables(self, shard: int, version: int) -> dict[str, pa.Table]:
+        """The rows that wait, under this version; they count as given out."""
+        tables: dict[str, pa.Table] = {}
+        if self._rows:
+            rows = pa.concat_tables(self._rows)
+            versions = pa.array(np.full(rows.num_rows, version, np.uint64))
+            tables[BURN_RATES] = rows.set_column(
+                rows.schema.get_field_index("version"), rows.schema.field("version"), versions
+            )
+            self._rows = []
+        if self._current:
+            tables[ALERTS] = alerts_table(self._current.values(), shard, version)
+            self._current = {}
+        return tables
+
+    def take_changes(self) -> list[Alert]:
+        """The changes of status that wait, in order; they count as given out."""
+        changes, self._changes = self._changes, []
+        return changes
+
+    def dump(self, *, is_base: bool) -> WatchBlob:
+        """What the next owner needs beside the jobs."""
+        return WatchBlob(self.tick_ms, self._judge.dump(), self._policy.dump() if is_base else None)
+
+    def load(self, blob: WatchBlob, written: Iterable[LastRow] | None) -> None:
+        """Go on from a snapshot, with the rows that its base counts as written; jobs must be touched besides."""
+        self.tick_ms = blob.tick_ms
+        self._judge = Judge.load(blob.judge)
+        self._policy = RowPolicy()
+        self._policy.load(written or ())
+
+
+def _last_ms(curve: Curve) -> int:
+    """The last instant at which anything of it costs; NEVER_MS while it goes on."""
+    if curve.paid[-1] or curve.cost_rate[-1]:
+        return NEVER_MS
+    last_lump_ms = (int(curve.lump_minute[-1]) + 1) * MINUTE_MS if len(curve.lump_minute) else 0
+    return max(int(curve.from_ms[-1]), last_lump_ms, 0)
+
+
+def _dimensions(job: Job) -> Dimensions:
+    """Whom to tell, and what silences and planned rates can ask for."""
+    said = job.dimensions()
+    fields: Mapping[str, str] = {}
+    gpu_milli = 0
+    timelines = job.timelines()
+    if timelines:
+        last = max(timelines)
+        fields = job.fields_of(last)
+        line = timelines[last]
+        gpu_milli = line.values.gpu_milli if line.ended_ms is None else 0
+    return Dimensions(
+        job.id,
+        said.owner or "",
+        said.team or "",
+        said.project or "",
+        said.experiment or "",
+        fields.get("cluster", ""),
+        fields.get("region", ""),
+        fields.get("zone", ""),
+        fields.get("cloud", ""),
+        fields.get("account", ""),
+        fields.get("instance_type", ""),
+        fields.get("gpu_type", ""),
+        fields.get("purchase", ""),
+        gpu_milli,
+    )

@@ -1,4 +1,4 @@
-"""What is said of an alert: the JSON of CONTRACT.md 5, and a few lines for Slack.
+"""What is said of an alert: the JSON that the contract promises, and a few lines for Slack.
 
 It must not sign or send: it makes bytes from values, the same bytes from the same values.
 """

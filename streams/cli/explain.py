@@ -7,30 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from decimal import Decimal
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from streams.cli.jobs import costs_of
+from streams.cli.jobs import unknown
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import Format, FormatOption, Grid, plain, stamp, to_json, write
 from streams.cli.reading import reader
 from streams.errors import TrainfareError
-from streams.explain.intervals import Interval, exact, merged, total_usd
-
-_ROWS = """
-SELECT l.minute AS minute, l.attempt AS attempt, l.node AS node, l.component AS component, l.phase AS phase,
-       l.sku AS sku, l.price_effective AS price_effective, l.price_usd AS price_usd, l.quantity AS quantity,
-       l.unit AS unit, l.cost_usd AS cost_usd, l.lost_cost_usd AS lost_cost_usd, l.lost_quantity AS lost_quantity,
-       p.per AS per, p.gpus AS gpus, p.match AS match, a.started AS started, a.ended AS ended
-FROM ledger AS l
-LEFT JOIN (SELECT attempt, started, ended FROM attempts FINAL WHERE job_id = {job:String}) AS a
-  ON a.attempt = l.attempt
-LEFT JOIN (SELECT sku, effective, per, gpus, match FROM prices FINAL) AS p
-  ON p.sku = l.sku AND p.effective = l.price_effective
-WHERE l.job_id = {job:String}
-"""
+from streams.explain.intervals import Interval
 
 
 def explain(
@@ -42,15 +29,11 @@ def explain(
     form: FormatOption = Format.table,
 ) -> None:
     """Explain one job's cost: each interval [from, to) with its quantity, price, price revision and rule."""
-    with reader(settings_for(data).clickhouse) as store:
-        booked = Decimal(str(costs_of(store, job_id)["cost_usd"]))
-        records = store.records(_ROWS, job=job_id)
-        state = None if minute else store.state_of(job_id)
-    intervals = None if state is None else exact(state, records)
-    if intervals is None:
-        # Rows by minute; so too while a worker stores rows that its last snapshot does not know yet.
-        intervals = merged(records, by_minute=minute)
-    total = total_usd(intervals)
+    with reader(settings_for(data)) as store:
+        found = store.explained(job_id, by_minute=minute)
+    if found is None:
+        raise unknown(job_id)
+    intervals, total, booked = found.intervals, found.total_usd, found.booked_usd
     if form is Format.json:
         lines = [dataclasses.asdict(each) for each in intervals]
         sys.stdout.write(to_json({"job_id": job_id, "intervals": lines, "total_usd": total}) + "\n")
@@ -68,7 +51,7 @@ def explain(
         )
 
 
-def _grid(intervals: list[Interval]) -> Grid:
+def _grid(intervals: Sequence[Interval]) -> Grid:
     columns = (
         "from",
         "to",

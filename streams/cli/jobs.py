@@ -50,7 +50,7 @@ def jobs(
     form: FormatOption = Format.table,
 ) -> None:
     """List jobs, the dearest first."""
-    with reader(settings_for(data).clickhouse) as store:
+    with reader(settings_for(data)) as store:
         answer = store.ask(_COSTS, limit=limit, state=state, owner=owner, team=team)
         write(_shown(Grid(answer.names, list(answer.rows())), form), form)
 
@@ -61,7 +61,7 @@ def job(
     form: FormatOption = Format.table,
 ) -> None:
     """Show one job: attempts, phases, cost by component, what was lost."""
-    with reader(settings_for(data).clickhouse) as store:
+    with reader(settings_for(data)) as store:
         costs = costs_of(store, job_id)
         attempts = store.ask(_ATTEMPTS, job=job_id)
         phases = store.ask(_PHASES, job=job_id)
@@ -81,8 +81,13 @@ def costs_of(store: Reader, job_id: str) -> dict[str, object]:
     """Return the job's row of `job_costs`."""
     found = store.records(_ONE, job=job_id)
     if not found:
-        raise TrainfareError(f"job {job_id!r}: not in this store; `trainfare jobs` lists what is")
+        raise unknown(job_id)
     return found[0]
+
+
+def unknown(job_id: str) -> TrainfareError:
+    """Return the fault of a job that the store does not know."""
+    return TrainfareError(f"job {job_id!r}: not in this store; `trainfare jobs` lists what is")
 
 
 def _show(costs: dict[str, object], attempts: Grid, phases: Grid) -> None:

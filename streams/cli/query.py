@@ -20,6 +20,6 @@ def sql(
     form: FormatOption = Format.table,
 ) -> None:
     """Run read-only SQL over the ledger and its views."""
-    with reader(settings_for(data).clickhouse) as store:
+    with reader(settings_for(data)) as store:
         answer = store.ask(query)
         write(Grid(answer.names, list(answer.rows())), form)

@@ -1,4 +1,4 @@
-"""Questions to the store of a meter: opened for one command, read, closed.
+"""Questions to the store of a meter: opened for one command, or asked of the worker that has it open.
 
 It must not write; nor make a store where there is none.
 """
@@ -7,44 +7,77 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from sinks.clickhouse import Answer, ClickHouseStore, Embedded, Server, Target
-from streams.config import ClickHouseSettings
+from sinks.errors import StoreInUse
+from streams.cli.remote import RemoteReader, api_of
+from streams.config import ClickHouseSettings, Settings
 from streams.errors import WrongUseError
-from streams.explain.spans import stored_job
-from streams.pipeline.blobs import JobBlob
+from streams.explain.job import Explanation, explained
 
 _PATIENCE_S = 3.0
 """A person waits: a server that does not answer is named soon."""
 
 
+class Source(Protocol):
+    """Where the answers come from."""
+
+    def ask(self, sql: str, parameters: dict[str, object]) -> Answer:
+        """Return the answer; `{name:Type}` in the SQL takes the parameter of that name."""
+        ...
+
+    def explained(self, job_id: str, *, by_minute: bool) -> Explanation | None:
+        """Every interval of a job's cost; None if nobody knows the job."""
+        ...
+
+
 class Reader:
     """SQL with bound parameters, answered in Python values."""
 
-    def __init__(self, store: ClickHouseStore) -> None:
-        self._store = store
+    def __init__(self, source: Source) -> None:
+        self._source = source
 
     def ask(self, sql: str, **parameters: object) -> Answer:
         """Return the answer; `{name:Type}` in the SQL takes the parameter of that name."""
-        return self._store.ask(sql, parameters)
+        return self._source.ask(sql, parameters)
 
     def records(self, sql: str, **parameters: object) -> list[dict[str, object]]:
         """Return the answer's rows as objects."""
         answer = self.ask(sql, **parameters)
         return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]
 
-    def state_of(self, job_id: str) -> JobBlob | None:
-        """The job's state as its shard last stored it; None if there is none."""
-        found = self.records("SELECT shard FROM jobs FINAL WHERE job_id = {job:String}", job=job_id)
-        return stored_job(self._store, int(str(found[0]["shard"])), job_id) if found else None
+    def explained(self, job_id: str, *, by_minute: bool) -> Explanation | None:
+        """Every interval of a job's cost; None if nobody knows the job."""
+        return self._source.explained(job_id, by_minute=by_minute)
+
+
+class _Opened:
+    """A store that this process has open."""
+
+    def __init__(self, store: ClickHouseStore) -> None:
+        self._store = store
+
+    def ask(self, sql: str, parameters: dict[str, object]) -> Answer:
+        return self._store.ask(sql, parameters)
+
+    def explained(self, job_id: str, *, by_minute: bool) -> Explanation | None:
+        return explained(self._store, job_id, by_minute=by_minute)
 
 
 @contextmanager
-def reader(settings: ClickHouseSettings) -> Iterator[Reader]:
-    """Open the store that the settings name."""
-    store = ClickHouseStore(_target(settings))
+def reader(settings: Settings) -> Iterator[Reader]:
+    """Open the store that the settings name; where a worker has it open, ask the worker."""
+    target = _target(settings.clickhouse)
     try:
-        yield Reader(store)
+        store = ClickHouseStore(target)
+    except StoreInUse as in_use:
+        if not isinstance(target, Embedded):
+            raise
+        yield Reader(RemoteReader(api_of(target.data_dir, in_use), settings.web.token))
+        return
+    try:
+        yield Reader(_Opened(store))
     finally:
         store.close()
 

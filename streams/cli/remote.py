@@ -1,0 +1,120 @@
+"""Questions to the worker that has a data directory open, over its API, answered as if the store were open here.
+
+It must not follow redirects, nor show the token; a worker that is gone is said to be.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+import pyarrow as pa
+import urllib3
+from pydantic import SecretStr
+from urllib3.exceptions import HTTPError
+
+from sinks.clickhouse import Answer
+from sinks.clickhouse.lock import LOCK_NAME
+from sinks.errors import QueryFailed, QueryRefused, StoreInUse
+from streams.errors import TrainfareError
+from streams.explain import wire
+from streams.explain.job import Explanation
+from streams.web import arrow, endpoint
+
+_CONNECT_S = 3.0
+_READ_S = 60.0
+
+
+def api_of(data_dir: Path, in_use: StoreInUse) -> str:
+    """Return the address of whoever has the directory open; raises `in_use` if it names none."""
+    found = endpoint.read(data_dir)
+    if found is None:
+        raise in_use
+    holder = _holder(data_dir)
+    if holder != found.pid:
+        raise TrainfareError(
+            f"{in_use} ({data_dir / endpoint.FILE_NAME} is of process {found.pid}, which left it behind)"
+        )
+    return found.url
+
+
+def _holder(data_dir: Path) -> int | None:
+    """The process that the lock names."""
+    try:
+        return int((data_dir / LOCK_NAME).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+class RemoteReader:
+    """The API at one address."""
+
+    def __init__(self, url: str, token: SecretStr | None) -> None:
+        self._url = url.rstrip("/")
+        self._token = token
+        self._pool = urllib3.PoolManager(
+            timeout=urllib3.Timeout(connect=_CONNECT_S, read=_READ_S), retries=False
+        )
+
+    def ask(self, sql: str, parameters: dict[str, object]) -> Answer:
+        """Run read-only SQL there; values keep their types."""
+        body = orjson.dumps({"sql": sql, "parameters": parameters})
+        headers = {"Content-Type": "application/json", "Accept": arrow.MEDIA_TYPE}
+        status, data = self._request("POST", "/api/v1/query", headers, body)
+        if status != 200:
+            raise _fault(self._url, status, data)
+        try:
+            return arrow.decode(data)
+        except pa.ArrowException as fault:
+            raise self._stranger() from fault
+
+    def explained(self, job_id: str, *, by_minute: bool) -> Explanation | None:
+        """Every interval of a job's cost; None if the worker does not know the job."""
+        by = "minute" if by_minute else "interval"
+        path = f"/api/v1/jobs/{quote(job_id, safe='')}/explain?by={by}"
+        status, data = self._request("GET", path, {"Accept": "application/json"}, None)
+        if status == 404:
+            return None
+        if status != 200:
+            raise _fault(self._url, status, data)
+        try:
+            return wire.decode(data)
+        except (ValueError, ArithmeticError) as fault:
+            raise self._stranger() from fault
+
+    def _request(
+        self, method: str, path: str, headers: dict[str, str], body: bytes | None
+    ) -> tuple[int, bytes]:
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token.get_secret_value()}"
+        try:
+            answer = self._pool.request(method, self._url + path, headers=headers, body=body, redirect=False)
+        except HTTPError as fault:
+            raise TrainfareError(
+                f"the worker that has the directory open does not answer at {self._url} "
+                f"({type(fault).__name__}); look at its log, or stop it and ask again"
+            ) from fault
+        return answer.status, answer.data
+
+    def _stranger(self) -> TrainfareError:
+        return TrainfareError(
+            f"{self._url} does not answer as this version of trainfare does; is it another one?"
+        )
+
+
+def _fault(url: str, status: int, data: bytes) -> Exception:
+    """The exception that the same question to a store of our own would have raised."""
+    try:
+        error: dict[str, Any] = orjson.loads(data)["error"]
+        code, message = str(error["code"]), str(error["message"])
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return TrainfareError(f"{url} answers {status}; is it a worker of trainfare?")
+    if code == "query_refused":
+        return QueryRefused(message)
+    if code == "query_failed":
+        return QueryFailed(message)
+    if status == 401:
+        return TrainfareError(f"the worker at {url} asks for its token: set web.token (TRAINFARE_WEB_TOKEN)")
+    return TrainfareError(f"the worker at {url} answers: {message}")

@@ -1,0 +1,118 @@
+"""`trainfare demo`: a simulated fleet, metered by everything that meters a real one, in one process.
+
+It must not reach beyond this machine, nor leave anything behind that nobody asked to keep.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streams.cli.options import settings_for
+from streams.clock import SystemClock
+from streams.config import LogSettings
+from streams.errors import TrainfareError
+from streams.log import configure_logging
+
+if TYPE_CHECKING:
+    from streams.embedded.demo.run import Screen
+
+_BIND = "127.0.0.1"
+
+
+def demo(
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--seconds", metavar="N", min=1, max=43_200, help="End after so long; else with Ctrl-C."
+        ),
+    ] = None,
+    speed: Annotated[
+        float,
+        typer.Option("--speed", metavar="X", min=1, max=600, help="How many times as fast time goes there."),
+    ] = 60,
+    port: Annotated[
+        int,
+        typer.Option("--port", min=0, max=65_535, help="Port of the live page; 0 takes any that is free."),
+    ] = 8787,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open the page.")] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data", metavar="DIR", help="Keep what is stored here; else it is removed at the end."
+        ),
+    ] = None,
+) -> None:
+    """Watch a simulated fleet cost money, and a runaway job page its owner; nothing is installed or sent."""
+    _must_be_free(port)
+    with _kept_in(data) as directory:
+        settings = settings_for(directory, web__port=port, web__bind=_BIND, web__enabled=True)
+        web = settings.web.model_copy(update={"token": None})
+        settings = settings.model_copy(update={"web": web})
+        configure_logging(_quieter(settings.log))
+        _say("starting broker, store and meter (the first start compiles, which takes some seconds more)")
+        from streams.cli.demo_lines import summary  # loads Kafka, ClickHouse, the kernels, the terminal
+        from streams.embedded.demo.run import DemoOptions, run_demo
+
+        screen = _screen(speed, browser=not no_browser)
+        found = run_demo(settings, DemoOptions(speed, seconds), screen, SystemClock())
+    for name, value in summary(found):
+        _say(f"{name:<14}{value}")
+    if data is None:
+        _say(f"{'stored':<14}nothing is kept; --data DIR would keep it")
+    else:
+        _say(f"{'stored':<14}in {data}: trainfare jobs --data {data}")
+    if not found.books.balanced:
+        raise TrainfareError("the books of the demo do not balance; please report this")
+
+
+def _screen(speed: float, *, browser: bool) -> Screen:
+    from streams.cli.demo_screens import PlainScreen, TerminalScreen
+
+    if sys.stdout.isatty() and sys.stdin.isatty():
+        return TerminalScreen(_say, speed, browser=browser)
+    return PlainScreen(_say, speed)
+
+
+@contextmanager
+def _kept_in(data: Path | None) -> Iterator[Path]:
+    """The directory of the store: the one named, else one that goes with the run."""
+    if data is not None:
+        yield data
+        return
+    directory = Path(tempfile.mkdtemp(prefix="trainfare-demo-"))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _must_be_free(port: int) -> None:
+    """Say it before anything is loaded; whoever takes the port in between is found out when the page is served."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_BIND, port))
+        except OSError as fault:
+            raise TrainfareError(
+                f"port {port} of {_BIND} cannot be used ({fault.strerror}); name another with --port, "
+                "or --port 0 for any that is free"
+            ) from fault
+
+
+def _quieter(log: LogSettings) -> LogSettings:
+    """The screen tells what `info` lines would."""
+    return log.model_copy(update={"level": "warning"}) if log.level == "info" else log
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

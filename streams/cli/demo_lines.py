@@ -1,0 +1,84 @@
+"""What the demonstration says in lines: how it starts, what burns, what was delivered, what it came to.
+
+It must not fetch anything, nor read a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from streams.cli.output import usd
+from streams.cli.top_data import Snapshot
+from streams.cli.top_lines import ago, percent
+from streams.cli.top_rows import clean, count
+from streams.embedded.demo.summary import Summary
+
+_TOP = 3
+
+
+def clock(at_ms: int) -> str:
+    """Return the fleet's time of day."""
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%H:%M:%S}"
+
+
+def pace(speed: float, start_ms: int) -> str:
+    """Return how the fleet's time goes."""
+    day = f"{datetime.fromtimestamp(start_ms / 1000, UTC):%Y-%m-%d}"
+    return f"simulated fleet, time {speed:g}x: it is {day} {clock(start_ms)} UTC there, {ago(int(speed * 1000))} a second"
+
+
+def burning(snapshot: Snapshot) -> str:
+    """Return the fleet's burn rate, and what burns most."""
+    burn = snapshot.burn
+    dearest = sorted(snapshot.jobs, key=lambda job: -job.usd_per_hour_now)[:_TOP]
+    top = ", ".join(f"{clean(job.job_id)} {dollars(job.usd_per_hour_now)}/h" for job in dearest)
+    firing = f"{burn.alerts_firing} alert{'' if burn.alerts_firing == 1 else 's'} firing"
+    return (
+        f"{clock(snapshot.as_of_ms)}  {dollars(burn.usd_per_hour_now)}/h  {burn.jobs_live} jobs on "
+        f"{count(burn.gpus_held)} GPUs  idle {percent(burn.idle_gpu_ratio)}  "
+        f"today {dollars(burn.spend_today_usd)}  {firing}  top: {top or '-'}"
+    )
+
+
+def delivered(data: Mapping[str, Any]) -> str:
+    """Return an alert as its receiver got it."""
+    subject = data.get("subject") or {}
+    about = f"{clean(str(subject.get('kind', '')))} {clean(str(subject.get('name', '')))}"
+    what = str(data.get("severity") if data.get("status") == "firing" else data.get("status"))
+    words = f"delivered  {what:<8}  {data.get('rule')}  {about}  owner {clean(str(data.get('owner') or '-'))}"
+    return f"{words}  {_figures(data)}"
+
+
+def _figures(data: Mapping[str, Any]) -> str:
+    window_ms, ratio = int(data.get("window_ms") or 0), data.get("ratio")
+    if not window_ms or not ratio:
+        return clean(str(data.get("summary", "")))
+    return (
+        f"{dollars(data.get('usd_per_hour', 0))}/h ({float(ratio):.1f}x expected "
+        f"{dollars(data.get('expected_usd_per_hour', 0))}/h over {ago(window_ms)})"
+    )
+
+
+def summary(found: Summary) -> Iterator[tuple[str, str]]:
+    """Yield what the run came to, line by line."""
+    books = found.books
+    yield "ran for", f"{found.seconds:.0f} s, {found.event_hours:.1f} h of the fleet's time"
+    yield "jobs metered", str(found.jobs)
+    yield "GPU hours", f"{found.gpu_hours:,.1f}"
+    yield "dollars", f"{dollars(found.usd)}, of it {dollars(found.lost_usd)} lost work"
+    yield "burn rate", f"{dollars(found.usd_per_hour)}/h at the end"
+    yield (
+        "alerts",
+        f"{found.alerts}; {found.delivered} message{'' if found.delivered == 1 else 's'} delivered",
+    )
+    sign = "yes" if books.balanced else "NO"
+    parts = f"{books.applied:,} applied + {books.duplicate:,} duplicate + {books.too_late + books.dead_lettered:,} refused"
+    yield "books balance", f"{sign}: {books.records_in:,} records in = {parts}"
+
+
+def dollars(amount: object) -> str:
+    """Return money for people."""
+    return f"${usd(Decimal(str(amount)).quantize(Decimal('0.01')))}"

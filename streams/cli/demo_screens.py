@@ -1,0 +1,111 @@
+"""Where the demonstration is watched: plain lines for pipes, the live table of `trainfare top` on a terminal.
+
+It must not start or stop the meter; it ends itself when the person does, or when it is told to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import webbrowser
+from collections.abc import Callable
+from typing import ClassVar, Final
+
+from textual.binding import Binding, BindingType
+from textual.widgets import Static
+
+from sinks.webhooks.receiver import Received
+from streams.cli import demo_lines as lines
+from streams.cli.top_data import SourceError
+from streams.cli.top_http import HttpSource
+from streams.cli.top_view import TopApp
+from streams.embedded.demo.run import Stage
+
+_EVERY_S: Final = 2.0
+_TOAST_S: Final = 20.0
+
+
+class PlainScreen:
+    """A line every few seconds, and one for each alert that arrives."""
+
+    def __init__(self, say: Callable[[str], None], speed: float) -> None:
+        self._say = say
+        self._speed = speed
+
+    def received(self, message: Received) -> None:
+        """Show an alert that arrived."""
+        self._say(lines.delivered(message.data))
+
+    async def show(self, stage: Stage) -> None:
+        """Write until cancelled."""
+        self._say(lines.pace(self._speed, stage.now_ms()))
+        self._say(f"page: {stage.url}")
+        source = HttpSource(stage.url)
+        while True:
+            try:
+                snapshot = await asyncio.to_thread(source.fetch)
+            except SourceError as fault:
+                self._say(f"no figures: {fault}")
+            else:
+                if snapshot.jobs:
+                    self._say(lines.burning(snapshot))
+            await asyncio.sleep(_EVERY_S)
+
+
+class DemoApp(TopApp):
+    """`trainfare top` with the demonstration's clock, and Ctrl-C as everybody knows it."""
+
+    TITLE = "trainfare demo"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "quit", "Quit", show=False, priority=True)]
+
+    def say(self, text: str) -> None:
+        """Show a line above the table."""
+        if self.is_running:
+            self.screen_stack[0].query_one("#note", Static).update(text)
+
+
+class TerminalScreen:
+    """The live table; what was delivered stays on the terminal when it is gone."""
+
+    def __init__(self, say: Callable[[str], None], speed: float, *, browser: bool) -> None:
+        self._say = say
+        self._speed = speed
+        self._browser = browser
+        self._app: DemoApp | None = None
+        self._delivered: list[str] = []
+
+    def received(self, message: Received) -> None:
+        """Show an alert that arrived."""
+        line = lines.delivered(message.data)
+        self._delivered.append(line)
+        if self._app is not None and self._app.is_running:
+            firing = message.data.get("status") == "firing"
+            page = firing and message.data.get("severity") == "page"
+            self._app.notify(
+                line, severity="error" if page else "information", timeout=_TOAST_S, markup=False
+            )
+            self._app.say(line)
+
+    async def show(self, stage: Stage) -> None:
+        """Show until cancelled, or until the person quits."""
+        note = f"{lines.pace(self._speed, stage.now_ms())} · {stage.url}"
+        app = self._app = DemoApp(HttpSource(stage.url), note=note, event_time=True)
+        if self._browser:
+            _ = asyncio.get_running_loop().run_in_executor(None, _open, stage.url)
+        running = asyncio.ensure_future(app.run_async())
+        try:
+            await asyncio.shield(running)
+        except asyncio.CancelledError:
+            app.exit()
+            await running
+            raise
+        finally:
+            for line in self._delivered:
+                self._say(line)
+
+
+def _open(url: str) -> None:
+    """Best effort: many machines have no browser."""
+    try:
+        webbrowser.open(url)
+    except (webbrowser.Error, OSError):
+        return

@@ -1,0 +1,216 @@
+"""The demonstration wired: a broker, the meter, its page and a receiver of alerts in one process, fed by a fleet.
+
+It must not draw: what there is to see is handed to a screen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from pydantic import SecretStr
+
+from sinks.clickhouse import ClickHouseStore
+from sinks.webhooks.receiver import Received, Receiver
+from streams.agents.horizons import FedHorizons
+from streams.agents.meter import LogOrigin, Meter
+from streams.agents.options import KeeperOptions
+from streams.agents.startup import stopped_by_signals
+from streams.agents.status import Watch
+from streams.app import engine, open_store, shard_settings
+from streams.clock import Clock
+from streams.config import Settings
+from streams.embedded.broker import EmbeddedBroker
+from streams.embedded.demo.catalog import TEAMS
+from streams.embedded.demo.fleet import Fleet
+from streams.embedded.demo.log import FleetLog, until
+from streams.embedded.demo.pace import Pacer, start_before
+from streams.embedded.demo.records import Record
+from streams.embedded.demo.summary import Summary, summary_of
+from streams.pipeline.books import Books
+from streams.topics import Topic, full_name, partition_count
+from streams.web.endpoint import Endpoint, announce, withdraw
+from streams.web.server import WebServer
+from streams.web.status import WorkerStatus
+
+_PARTITIONS: Final = 2
+_CHECKPOINT_INTERVAL_MS: Final = 500
+_OPEN_ATTEMPTS_INTERVAL_MS: Final = 1_000  # a minute of the fleet's time
+_SECRET_BYTES: Final = 32
+_HOUR_MS: Final = 3_600_000
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """How fast, and for how long; None: until somebody ends it."""
+
+    speed: float = 60.0
+    seconds: float | None = None
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a screen needs to know once everything runs."""
+
+    url: str
+    now_ms: Callable[[], int]  # the fleet's clock
+
+
+class Screen(Protocol):
+    """Who looks on."""
+
+    def received(self, message: Received) -> None:
+        """Show an alert that arrived at its owner's address."""
+
+    async def show(self, stage: Stage) -> None:
+        """Show what happens until cancelled; to return earlier ends the demonstration."""
+
+
+def run_demo(settings: Settings, options: DemoOptions, screen: Screen, clock: Clock) -> Summary:
+    """Run it to its end; `settings` name the store's directory and where the page is served."""
+    store = open_store(settings.clickhouse)
+    try:
+        store.meta.claim("log", f"demo {secrets.token_hex(8)}", "give each demo a directory of its own")
+        return asyncio.run(_Demo(settings, options, screen, clock, store).run())
+    finally:
+        store.close()
+
+
+class _Demo:
+    def __init__(
+        self, settings: Settings, options: DemoOptions, screen: Screen, clock: Clock, store: ClickHouseStore
+    ) -> None:
+        self._settings = settings
+        self._options = options
+        self._screen = screen
+        self._clock = clock
+        self._store = store
+        self._start_ms = start_before(clock.now_ms(), options.speed, options.seconds)
+        self._stop = asyncio.Event()
+        self._pacer: Pacer | None = None
+        self._watch: Watch | None = None
+        self._books = Books()
+        self._played_ms = 0
+
+    async def run(self) -> Summary:
+        """Return what it came to; nothing is left open then."""
+        secret = "whsec_" + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
+        receiver = Receiver(secret, self._screen.received)
+        async with stopped_by_signals(self._stop), _served(self._server(), self._settings) as url:
+            await receiver.start()
+            try:
+                with EmbeddedBroker() as broker:
+                    await self._meter(self._wired(broker, receiver, secret), broker, receiver.url, url)
+            finally:
+                await receiver.stop()
+        event_hours = (self._now_ms() - self._start_ms) / _HOUR_MS
+        return summary_of(self._store, self._books, self._played_ms / 1_000, event_hours)
+
+    def _wired(self, broker: EmbeddedBroker, receiver: Receiver, secret: str) -> Settings:
+        """The settings, with everything that is embedded in the place of what is configured."""
+        settings = self._settings
+        kafka = settings.kafka.model_copy(
+            update={
+                "bootstrap_servers": broker.bootstrap_servers,
+                "partitions": _PARTITIONS,
+                "group_id": "demo",
+                # A static member sends no LeaveGroup, which the mock cluster's last member must not.
+                "group_instance_id": "demo",
+                "fetch_min_bytes": 1,
+                "security_protocol": "PLAINTEXT",
+                "sasl_mechanism": None,
+            }
+        )
+        alerts = settings.alerts.model_copy(
+            update={
+                "webhook_secret": SecretStr(secret),
+                "default_webhook": None,
+                "allow_hosts": receiver.host_port,
+            }
+        )
+        for topic in Topic:
+            broker.create_topic(full_name(topic, kafka.topic_prefix), partition_count(topic, _PARTITIONS))
+        return settings.model_copy(update={"kafka": kafka, "alerts": alerts})
+
+    def _server(self) -> WebServer:
+        return WebServer(self._settings.web, lambda: self._store, self._status, self._clock.monotonic_ms)
+
+    def _status(self) -> WorkerStatus:
+        return WorkerStatus() if self._watch is None else self._watch.look()
+
+    def _now_ms(self) -> int:
+        return self._start_ms if self._pacer is None else self._pacer.now_ms()
+
+    async def _meter(self, settings: Settings, broker: EmbeddedBroker, webhook: str, url: str) -> None:
+        kafka = settings.kafka
+        options = KeeperOptions(
+            topic_prefix=kafka.topic_prefix,
+            as_of_ms=self._now_ms,
+            now_ms=self._clock.monotonic_ms,
+            checkpoint_interval_ms=_CHECKPOINT_INTERVAL_MS,
+            open_attempts_interval_ms=_OPEN_ATTEMPTS_INTERVAL_MS,
+            backlog_max_bytes=settings.meter.backlog_max_bytes,
+        )
+        shard, horizons = shard_settings(settings.meter), FedHorizons()
+        factory = await asyncio.to_thread(engine, shard)
+        meter = Meter(kafka, shard, options, self._store, factory, origin=LogOrigin(horizons=horizons))
+        self._watch = Watch(
+            meter.keeper,
+            lambda: meter.app.meter_consumer if meter.app.started else None,
+            kafka,
+            self._clock,
+        )
+        log = FleetLog(broker, kafka.topic_prefix, _PARTITIONS, meter, horizons)
+        await meter.run(lambda: self._play(meter, log, webhook, url))
+
+    async def _play(self, meter: Meter, log: FleetLog, webhook: str, url: str) -> None:
+        await until(lambda: self._stop.is_set() or set(meter.keeper.held) == set(range(_PARTITIONS)))
+        fleet = Fleet(self._start_ms, self._options.seed, dict.fromkeys(TEAMS, webhook))
+
+        async def feed(records: list[Record], to_ms: int) -> None:
+            await log.add(records, self._start_ms, to_ms)
+
+        pacer = Pacer(fleet, feed, self._start_ms, self._options.speed, self._clock, asyncio.sleep)
+        self._pacer = pacer
+        showing = asyncio.ensure_future(self._screen.show(Stage(url, pacer.now_ms)))
+        showing.add_done_callback(lambda _: self._stop.set())
+        began_ms = self._clock.monotonic_ms()
+        try:
+            await pacer.play(self._stop, self._options.seconds)
+            self._played_ms = self._clock.monotonic_ms() - began_ms
+            await self._finish(meter, log, pacer.now_ms())
+        finally:
+            log.stop()
+            showing.cancel()
+            await asyncio.gather(showing, return_exceptions=True)
+
+    async def _finish(self, meter: Meter, log: FleetLog, end_ms: int) -> None:
+        """Everything that was told is metered, judged, stored and delivered."""
+        await log.metered(end_ms)
+        await meter.keeper.settled()
+        await meter.keeper.store_until_done()
+        self._books = meter.reader.books
+        for held in meter.keeper.held.values():
+            self._books = self._books.plus(held.shard.books)
+
+
+@asynccontextmanager
+async def _served(server: WebServer, settings: Settings) -> AsyncIterator[str]:
+    """Serve the page and the API; other commands find them by the store's directory."""
+    await server.start()
+    data_dir = settings.clickhouse.data_dir
+    if data_dir is not None:
+        announce(data_dir, Endpoint(server.url, os.getpid()))
+    try:
+        yield server.url
+    finally:
+        if data_dir is not None:
+            withdraw(data_dir, os.getpid())
+        await server.stop()

@@ -12,14 +12,18 @@ from typing import Any, Final
 from sinks.clickhouse import ClickHouseStore, Embedded, Server, Target
 from sinks.errors import SinkBusy
 from sinks.meta import Meta
+from sinks.port import Store
+from streams.agents.courier import Courier
+from streams.agents.courier_options import CourierOptions
 from streams.agents.deadletters import DeadLetterProducer
-from streams.agents.meter import Meter
+from streams.agents.meter import CourierOf, Meter
 from streams.agents.options import KeeperOptions
 from streams.agents.ports import ShardFactory
 from streams.agents.startup import Startup, stopped_by_signals
 from streams.agents.status import Watch
 from streams.clock import Clock, SystemClock
 from streams.config import ClickHouseSettings, KafkaSettings, MeterSettings, Settings
+from streams.config_live import AlertSettings
 from streams.kernels.warm import compile_all
 from streams.pipeline.settings import ShardSettings
 from streams.pipeline.shard import Shard
@@ -72,6 +76,18 @@ def shard_settings(meter: MeterSettings, run_start_ms: int | None = None) -> Sha
         dedupe_horizon_ms=meter.dedupe_horizon_ms,
         run_start_ms=run_start_ms,
     )
+
+
+def courier_of(alerts: AlertSettings, store: Store, clock: Clock) -> CourierOf:
+    """Make the courier of a meter, which asks it for addresses."""
+    options = CourierOptions(
+        webhook_secret=None if alerts.webhook_secret is None else alerts.webhook_secret.get_secret_value(),
+        default_webhook=None if alerts.default_webhook is None else alerts.default_webhook.get_secret_value(),
+        allow_hosts=alerts.allow_hosts,
+        max_attempts=alerts.max_attempts,
+        timeout_ms=alerts.timeout_ms,
+    )
+    return lambda addresses: Courier(store, addresses, options, clock)
 
 
 def claim(meta: Meta, kafka: KafkaSettings, cluster_id: str) -> None:
@@ -137,13 +153,16 @@ class Worker:
             now_ms=self._clock.monotonic_ms,
             checkpoint_interval_ms=meter.checkpoint_interval_ms,
             backlog_max_bytes=meter.backlog_max_bytes,
+            clock_ms=self._clock.now_ms,
+            look_between_ticks=True,
         )
         dead_letters = DeadLetterProducer(
             librdkafka_config(kafka), full_name(DEAD_LETTER_TOPIC, kafka.topic_prefix)
         )
         shard = shard_settings(meter)
         factory = await asyncio.to_thread(engine, shard)
-        worker = Meter(kafka, shard, options, store, factory, dead_letters=dead_letters)
+        courier = courier_of(self._settings.alerts, store, self._clock)
+        worker = Meter(kafka, shard, options, store, factory, dead_letters=dead_letters, courier=courier)
         self._watch = Watch(
             worker.keeper,
             lambda: worker.app.meter_consumer if worker.app.started else None,

@@ -21,8 +21,7 @@ from streams.agents.deadletters import DeadLetterSink, not_in_store
 from streams.agents.extras import Extra
 from streams.agents.held import Held, Taken
 from streams.agents.options import KeeperOptions
-from streams.agents.ports import LogConsumer
-from streams.alerts.notice import Alert
+from streams.agents.ports import LogConsumer, Nobody, Teller
 from streams.topics import full_name
 
 logger = logging.getLogger(__name__)
@@ -35,10 +34,6 @@ class Totals:
     checkpoints: int = 0
     rows: dict[str, int] = field(default_factory=dict)
     refused: int = 0
-
-
-def _nobody(_alerts: Sequence[Alert]) -> None:
-    """Nobody is told."""
 
 
 class Checkpointer:
@@ -55,8 +50,7 @@ class Checkpointer:
         self._consumer = consumer
         self._options = options
         self._dead_letters = dead_letters
-        #: Whoever tells people of alerts; called when their rows are stored.
-        self.on_alerts: Callable[[Sequence[Alert]], None] = _nobody
+        self.teller: Teller = Nobody()
         self._flight: list[Taken] = []
         self._extras: list[Extra] = []
         self._lock = asyncio.Lock()
@@ -105,7 +99,9 @@ class Checkpointer:
             del self._extras[: len(extras)]
             self._count(flight)
             # Stored with their start, so that another owner goes on with them; told only now.
-            self.on_alerts([alert for taken in flight for alert in taken.checkpoint.alerts])
+            for taken in flight:
+                if taken.checkpoint.alerts:
+                    self.teller.offer(taken.checkpoint.alerts, taken.held.number)
             await self._commit(flight)
             return True
 

@@ -88,6 +88,7 @@ class Keeper:
         for number in list(self.held):
             if number not in kept:
                 self.checkpointer.forget(self.held.pop(number))
+                self.checkpointer.teller.release([number])
         self._wanted, self._generation = numbers, generation
         for held in self.held.values():
             held.versions.enter(generation)
@@ -108,6 +109,7 @@ class Keeper:
                 async with self._one_book:
                     self.held[number] = held
                     await self._price(held)
+                self.checkpointer.teller.resume([number])
                 logger.info(
                     "shard %d begins at %s, %d rows put right",
                     number,

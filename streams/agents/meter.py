@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,14 +17,17 @@ from faust.types import TP
 
 from schemas.events import ControlEvent
 from sinks.port import Store
+from streams.agents.courier import Courier
 from streams.agents.deadletters import DeadLetterSink
 from streams.agents.horizons import FedHorizons, KafkaHorizons
 from streams.agents.keeper import Keeper
 from streams.agents.options import KeeperOptions
 from streams.agents.ports import ShardFactory
 from streams.agents.reference import News, ReferenceReader
+from streams.alerts.controls import NO_CONTROLS, Controls
+from streams.alerts.notice import Address
 from streams.config import KafkaSettings
-from streams.pipeline.reference import ReferenceLog
+from streams.pipeline.reference import ReferenceLog, Standing
 from streams.pipeline.settings import ShardSettings
 from streams.pricing.book import PriceBook
 from streams.transport.faults import explained
@@ -51,6 +54,28 @@ class LogOrigin:
     horizons: FedHorizons | None = None
 
 
+#: Makes a courier that asks for an owner's addresses.
+CourierOf = Callable[[Callable[[str], Sequence[Address]]], Courier]
+
+
+class Addresses:
+    """Owners' addresses as the newest controls say."""
+
+    def __init__(self, reference: ReferenceLog) -> None:
+        self._reference = reference
+        self._standing: Standing | None = None
+        self._controls = NO_CONTROLS
+
+    def of(self, owner: str) -> Sequence[Address]:
+        """Where the owner wants to be told."""
+        if self._reference.controls is not self._standing:
+            self._standing = self._reference.controls
+            self._controls = Controls.from_events(self._standing.values())
+            for fault in self._controls.faults:
+                logger.warning("control %s/%s has no effect: %s", *fault)
+        return self._controls.address_of(owner)
+
+
 class Meter:
     """One worker's meter; `run` once."""
 
@@ -64,6 +89,7 @@ class Meter:
         *,
         dead_letters: DeadLetterSink | None = None,
         origin: LogOrigin | None = None,
+        courier: CourierOf | None = None,
     ) -> None:
         self._kafka = kafka
         self._origin = origin = LogOrigin() if origin is None else origin
@@ -85,6 +111,10 @@ class Meter:
         self.keeper = Keeper(
             store, factory, lambda: self.app.meter_consumer, options, dead_letters, horizons, reference
         )
+        self._addresses = Addresses(self.keeper.reference)
+        self.courier = None if courier is None else courier(self._addresses.of)
+        if self.courier is not None:
+            self.keeper.checkpointer.teller = self.courier
         self.reader = ReferenceReader(
             librdkafka_config(kafka),
             kafka.topic_prefix,
@@ -155,16 +185,25 @@ class Meter:
         starting = asyncio.ensure_future(self.app.start())
         working = asyncio.ensure_future(work())
         failed = asyncio.ensure_future(self.keeper.failed.wait())
+        telling = asyncio.ensure_future(self._tell())
         try:
             await self._watch(starting, working, failed)
         finally:
             await self._stop(starting, failed)
+            if self.courier is not None:
+                await self.courier.stop()  # after the last checkpoint, which may bring alerts
+            telling.cancel()
             if not working.done():
                 working.cancel()
-            await asyncio.gather(working, failed, return_exceptions=True)
+            await asyncio.gather(working, failed, telling, return_exceptions=True)
         if self.keeper.fault is not None:
             raise explained(self.keeper.fault, self._kafka)
         working.result()
+
+    async def _tell(self) -> None:
+        if self.courier is not None:
+            with self._no_escape():
+                await self.courier.run()
 
     async def _watch(self, starting: asyncio.Future[None], *others: asyncio.Future[Any]) -> None:
         """Return when the work is done or anything has failed."""

@@ -129,6 +129,35 @@ class Shard(Protocol):
         ...
 
 
+class Teller(Protocol):
+    """Whoever tells people of alerts."""
+
+    def offer(self, alerts: Iterable[Alert], shard: int) -> None:
+        """Tell of these changes of status, whose rows are stored, in their order."""
+        ...
+
+    def resume(self, shards: Iterable[int]) -> None:
+        """Tell what the earlier owners of these shards stored and did not tell."""
+        ...
+
+    def release(self, shards: Iterable[int]) -> None:
+        """Leave to others what waits for these shards."""
+        ...
+
+
+class Nobody:
+    """Alerts are stored, and nobody is told."""
+
+    def offer(self, alerts: Iterable[Alert], shard: int) -> None:
+        """Nothing."""
+
+    def resume(self, shards: Iterable[int]) -> None:
+        """Nothing."""
+
+    def release(self, shards: Iterable[int]) -> None:
+        """Nothing."""
+
+
 class HorizonSource(Protocol):
     """Knows how far the log of a shard has been read."""
 

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from streams.cli import explain, jobs, prices, publish, query, replay, setup, worker
+from streams.cli import explain, jobs, prices, publish, query, replay, setup, top, worker
 from streams.cli.faults import DEBUG_VARIABLE, WRONG_USE, guarded
 from streams.log import silence_logging
 
@@ -27,6 +27,7 @@ COMMANDS: tuple[tuple[str, Command, str], ...] = (
         query.sql,
         'trainfare sql "SELECT team, sum(cost_usd) FROM job_costs GROUP BY team" --data ./meter',
     ),
+    ("top", top.top, "trainfare top --data ./meter"),
     ("jobs", jobs.jobs, "trainfare jobs --data ./meter --state running --limit 10"),
     ("job", jobs.job, "trainfare job train-7b --data ./meter"),
     ("explain", explain.explain, "trainfare explain train-7b --data ./meter --format csv"),

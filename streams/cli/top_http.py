@@ -12,9 +12,11 @@ from urllib.parse import urlsplit
 import urllib3
 from urllib3.exceptions import HTTPError, LocationParseError
 
+from sinks.clickhouse.lock import LOCK_NAME
 from streams.cli.top_data import Snapshot, SourceError, snapshot_of
 from streams.config_live import WebSettings
 from streams.errors import WrongUseError
+from streams.web import endpoint
 
 JOBS_MAX = 500
 ALERTS_MAX = 100
@@ -24,7 +26,6 @@ _PATHS = (
     "/api/v1/burn",
     f"/api/v1/alerts?limit={ALERTS_MAX}",
 )
-_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 
 class NobodyAnswersError(SourceError):
@@ -66,6 +67,7 @@ class HttpSource:
         if answer.status != 200:
             raise SourceError(_refused(self.url, answer.status, body))
         if len(body) > _ANSWER_MAX_BYTES:
+            answer.close()
             raise SourceError(f"{self.url}{path}: an answer over {_ANSWER_MAX_BYTES >> 20} MiB")
         return body
 
@@ -88,17 +90,17 @@ def checked(url: str) -> str:
 
 def configured(web: WebSettings) -> str:
     """Return the address at which the settings' worker is reached from this machine."""
-    host = _EVERYWHERE.get(web.bind, web.bind)
-    return f"http://[{host}]:{web.port}" if ":" in host else f"http://{host}:{web.port}"
+    return endpoint.url_of(web.bind, web.port)
 
 
 def announced(data_dir: Path) -> str | None:
-    """Return the address that the owner of a data directory wrote there; None if nobody did."""
+    """Return the address that the process which holds a data directory wrote there; None if it wrote none."""
+    found = endpoint.read(data_dir)
     try:
-        found = json.loads((data_dir / "api.json").read_bytes())
-        return checked(str(found["url"]))
-    except (OSError, ValueError, KeyError, TypeError, WrongUseError):
-        return None  # written half, or by another program: as good as absent
+        holder = int((data_dir / LOCK_NAME).read_text(encoding="ascii"))
+        return checked(found.url) if found is not None and found.pid == holder else None
+    except (OSError, ValueError, WrongUseError):
+        return None  # left behind by somebody, or not of a worker: as good as absent
 
 
 def _refused(url: str, status: int, body: bytes) -> str:

@@ -16,8 +16,8 @@ from streams.cli.output import usd
 from streams.cli.top_data import Alert, Job, Snapshot
 from streams.cli.top_rows import HIGH, LOW, VERY_HIGH, burning, clean, count, money, ratio_sign, sparkline
 
-BEHIND_MS = 60_000
-"""Figures older than this are said to be old."""
+BEHIND_MS = 11 * 60_000
+"""While anything burns there is news more often than this, so figures older than that are said to be old."""
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 KEYS = (
@@ -64,7 +64,7 @@ def status(
         return line
     behind_ms = 0 if now_ms is None or not snapshot.as_of_ms else now_ms - snapshot.as_of_ms
     if behind_ms > BEHIND_MS:
-        line.append(f" {ago(behind_ms)} OLD ", "bold black on yellow").append(" ")
+        line.append(f" NO NEWS FOR {ago(behind_ms)} ", "bold black on yellow").append(" ")
     line.append(f"{shown} · {snapshot.burn.jobs_live} jobs, {count(snapshot.burn.gpus_held)} GPUs · ")
     line.append(f"{instant(snapshot.as_of_ms)} · ")
     line.append(clean(snapshot.origin), "dim")

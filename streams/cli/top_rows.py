@@ -129,14 +129,14 @@ def layout(width: int) -> list[tuple[Column, int]]:
 
 
 def ordered(jobs: Iterable[Job], order: Order) -> list[Job]:
-    """Return the jobs sorted; what has no value comes last either way, equals by name."""
+    """Return the jobs sorted; what has no value comes last either way, equals by cost."""
     value = BY_KEY[order.key].sort
     if value is None:
         raise ValueError(f"column {order.key} has nothing to sort by")
-    named = sorted(jobs, key=lambda job: job.job_id)
-    known = [job for job in named if value(job) is not None]
+    listed = sorted(jobs, key=lambda job: (-job.cost_usd, job.job_id))
+    known = [job for job in listed if value(job) is not None]
     known.sort(key=value, reverse=order.descending)  # type: ignore[arg-type]  # one type per column, and no None
-    return known + [job for job in named if value(job) is None]
+    return known + [job for job in listed if value(job) is None]
 
 
 def matching(jobs: Iterable[Job], words: str) -> list[Job]:

@@ -1,0 +1,42 @@
+"""Where `trainfare top` finds its figures: a worker's API if there is one, else the store itself.
+
+It must not start a worker, nor make a store.
+"""
+
+from __future__ import annotations
+
+from streams.cli.top_data import Snapshot, Source
+from streams.cli.top_http import HttpSource, NobodyAnswersError, announced, configured
+from streams.cli.top_store import StoreSource
+from streams.config import Settings
+
+
+def source_for(settings: Settings, url: str | None = None) -> Source:
+    """Return the source: the address given, else whatever is found at each look."""
+    token = None if settings.web.token is None else settings.web.token.get_secret_value()
+    return Found(settings, token) if url is None else HttpSource(url, token)
+
+
+class Found:
+    """Looks anew each time, so that a worker may come and go while somebody watches."""
+
+    def __init__(self, settings: Settings, token: str | None) -> None:
+        self._settings, self._token = settings, token
+        self._http: HttpSource | None = None
+        self._store = StoreSource(settings)
+
+    def fetch(self) -> Snapshot:
+        """Ask the worker; where none answers, the store."""
+        url = self._address()
+        if url is None:
+            return self._store.fetch()
+        if self._http is None or self._http.url != url:
+            self._http = HttpSource(url, self._token)
+        try:
+            return self._http.fetch()
+        except NobodyAnswersError:
+            return self._store.fetch()
+
+    def _address(self) -> str | None:
+        data_dir = self._settings.clickhouse.data_dir
+        return configured(self._settings.web) if data_dir is None else announced(data_dir)

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from streams.alerts.rules import NAMES
 from streams.kernels.arrays import I32, Records
-from streams.kernels.episode import RULES, no_episodes
+from streams.kernels.episode import no_episodes
 
 # As long as anything that cleared has an effect: reopening within 10 min, the silence of burn_drift for 1 h.
 REMEMBERED_MS: Final = 3_600_000
@@ -23,7 +23,7 @@ _FIRST_ROOM: Final = 16
 
 
 class Remembered(Struct, frozen=True, array_like=True, gc=False):
-    """One rule of one job, as the kernel's EPISODE; a new field goes to the end, with a default."""
+    """One rule of one job, as the kernel's EPISODE has it, but for `told_ms`; a new field needs a default."""
 
     rule: str
     open: int
@@ -102,10 +102,10 @@ class Episodes:
         """All lines in an order of their own."""
         jobs = []
         for job_id, place in sorted(self._place.items()):
+            line = self.lines[place]
             rules = [
-                Remembered(NAMES[rule], *(self.lines[place, rule][name].item() for name in _FIELDS))
-                for rule in range(RULES)
-                if self.lines[place, rule]["firings"]
+                Remembered(NAMES[rule], *line[rule].item()[: len(_FIELDS)])
+                for rule in np.flatnonzero(line["firings"]).tolist()
             ]
             jobs.append(JobMemory(job_id, rules))
         return Memory(jobs)

@@ -12,14 +12,12 @@ import numpy as np
 from streams.alerts.controls import NO_CONTROLS, Controls
 from streams.alerts.dimensions import Dimensions
 from streams.alerts.episodes import Episodes, Memory
-from streams.alerts.evidence import burn_evidence, unpriced_evidence
-from streams.alerts.notice import FIRING, RESOLVED, Alert, alert_id
-from streams.alerts.rules import NAMES, SEVERITIES, SUBJECT_KIND, WINDOW_MS, limits
-from streams.alerts.summary import Told, summary
-from streams.kernels.arrays import I64, Records
-from streams.kernels.bill import MAX_COST_NANO
-from streams.kernels.burn import HOUR_MS, WINDOWS_MS
-from streams.kernels.episode import HELD, OPENED, UNPRICED, Arrays, as_arrays
+from streams.alerts.notice import Alert
+from streams.alerts.rules import NAMES, SEVERITIES, limits
+from streams.alerts.telling import Then, alert_of
+from streams.kernels.arrays import I64
+from streams.kernels.burn import WINDOWS_MS
+from streams.kernels.episode import HELD, Arrays, as_arrays
 from streams.kernels.judge import find_jobs, judge_jobs
 from streams.windows.figures import Figures
 
@@ -68,8 +66,8 @@ class Judge:
             line = self._episodes.lines[line_of[job], rule]
             if kind != HELD:
                 line["silenced"] = controls.silenced(dimensions[job], NAMES[rule], SEVERITIES[rule], at_ms)
-            then = Remembered(NAMES[rule], *episode)._replace(...)
-            rows.append(_alert(rule, kind, at_ms, episode, bool(line["silenced"]), dimensions[job]))
+            silenced = bool(line["silenced"])
+            rows.append(alert_of(rule, kind, at_ms, Then(*episode), silenced, dimensions[job]))
         return sorted(rows, key=_order)
 
     def is_quiet(self, job_id: str) -> bool:
@@ -103,89 +101,10 @@ def _arrays(figures: Figures) -> Arrays:
     )
 
 
-def _alerts(
-    changes: Records,
-    shown: Records,
-    found: Sequence[int],
-    ids: Sequence[str],
-    lines: Records,
-    dimensions_of: Callable[[str], Dimensions],
-    controls: Controls,
-) -> list[Alert]:
-    """Rows in order of time; `lines` learn which alerts are silenced."""
-    line_of = {job: line for line, job in enumerate(found)}
-    dimensions = {job: dimensions_of(ids[line_of[job]]) for job in set(changes["job"].tolist())}
-    rows: list[Alert] = []
-    for change, episode in zip(changes, shown, strict=True):
-        job, rule, kind, at_ms = change.item()
-        line = lines[line_of[job], rule]
-        if kind != HELD:
-            line["silenced"] = controls.silenced(dimensions[job], NAMES[rule], SEVERITIES[rule], at_ms)
-        rows.append(_alert(rule, kind, at_ms, episode, bool(line["silenced"]), dimensions[job]))
-    order = {name: place for place, name in enumerate(NAMES)}
-    return sorted(rows, key=lambda row: (last_ms(row), row.subject_name, order[row.rule]))
-
-
 def last_ms(row: Alert) -> int:
     """The tick of the row."""
     return max(row.held_ms, row.changed_ms)
 
 
-def _alert(
-    rule: int, kind: int, at_ms: int, episode: np.void, silenced: bool, dimensions: Dimensions
-) -> Alert:
-    name, job_id = NAMES[rule], dimensions.job_id
-    started_ms, held_ms = int(episode["started_ms"]), int(episode["held_ms"])
-    cost_nano, expected_nano = _nano(episode["cost_nano"]), _nano(episode["expected_nano"])
-    elapsed_ms = int(episode["elapsed_ms"])
-    told = Told(
-        rule=name,
-        kind=kind,
-        started_ms=started_ms,
-        at_ms=at_ms,
-        firings=int(episode["firings"]),
-        usd_nano_per_hour=_per_hour(episode["cost_nano"], elapsed_ms),
-        expected_nano_per_hour=_per_hour(episode["expected_nano"], elapsed_ms),
-        cost_nano=cost_nano,
-        expected_nano=expected_nano,
-        elapsed_ms=elapsed_ms,
-        # Without the last bits, which say in which pieces the costs were added up.
-        ratio=0.0 if rule == UNPRICED else round(float(episode["cost_nano"] / episode["expected_nano"]), 9),
-        short_ratio=float(episode["short_ratio"]),
-    )
-    fires = kind in (OPENED, HELD)
-    return Alert(
-        alert_id=alert_id(name, SUBJECT_KIND, job_id, started_ms),
-        rule=name,
-        severity=SEVERITIES[rule],
-        status=FIRING if fires else RESOLVED,
-        subject_kind=SUBJECT_KIND,
-        subject_name=job_id,
-        owner=dimensions.owner,
-        team=dimensions.team,
-        project=dimensions.project,
-        started_ms=started_ms,
-        resolved_ms=None if fires else at_ms,
-        ratio=told.ratio,
-        usd_nano_per_hour=told.usd_nano_per_hour,
-        expected_nano_per_hour=told.expected_nano_per_hour,
-        cost_nano=cost_nano,
-        window_ms=WINDOW_MS[rule],
-        summary=summary(told, dimensions),
-        evidence_sql=unpriced_evidence(job_id)
-        if rule == UNPRICED
-        else burn_evidence(job_id, held_ms, WINDOW_MS[rule], told.expected_nano_per_hour),
-        held_ms=held_ms,
-        changed_ms=int(episode["fired_ms"]) if fires else at_ms,
-        firings=told.firings,
-        silenced=silenced,
-    )
-
-
-def _nano(value: float) -> int:
-    """Whole nano-dollars, capped to what the tables hold."""
-    return min(round(float(value)), MAX_COST_NANO)
-
-
-def _per_hour(cost_nano: float, elapsed_ms: int) -> int:
-    return _nano(cost_nano * HOUR_MS / elapsed_ms) if elapsed_ms > 0 else 0
+def _order(row: Alert) -> tuple[int, str, int]:
+    return last_ms(row), row.subject_name, NAMES.index(row.rule)

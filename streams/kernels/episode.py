@@ -38,13 +38,13 @@ EPISODE = np.dtype(
         ("fired_ms", np.int64),  # when it fired last
         ("cleared_ms", np.int64),
         ("held_ms", np.int64),  # the figures are of this tick
-        ("told_ms", np.int64),  # the `held_ms` that was given out last
         ("firings", np.int64),  # 0: nothing is remembered
         ("elapsed_ms", np.int64),
         ("cost_nano", np.float64),
         ("expected_nano", np.float64),
         ("short_ratio", np.float64),
         ("silenced", np.int64),
+        ("told_ms", np.int64),  # the `held_ms` that was given out last, of this call only
     ],
     align=True,
 )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from streams.kernels._jit import helper, kernel
-from streams.kernels.arrays import I32, I64, Records, exact
+from streams.kernels.arrays import I32, I64, Records, equal_lengths, exact
 from streams.kernels.episode import (
     BURN_RULES,
     CHANGE,
@@ -223,6 +223,7 @@ def _judge_job(
 def _step(
     first: int,
     found: I32,
+    place: I32,
     times_ms: I64,
     limits: Limits,
     figures: Arrays,
@@ -233,7 +234,8 @@ def _step(
     """Judge found[first:] while there is room for all that a job may tell; the next to judge, and the changes."""
     count = 0
     while first < found.size and out.size - count >= RULES * (times_ms.size + 1):
-        count = _judge_job(found[first], times_ms, limits, figures, episodes[first], out, shown, count)
+        line = episodes[place[first]]
+        count = _judge_job(found[first], times_ms, limits, figures, line, out, shown, count)
         first += 1
     return first, count
 
@@ -252,26 +254,34 @@ def find_jobs(limits: Limits, figures: Arrays, row: ArrayLike, episodes: Records
 
 
 def judge_jobs(
-    times_ms: ArrayLike, limits: Limits, figures: Arrays, found: I32, episodes: Records
+    times_ms: ArrayLike, limits: Limits, figures: Arrays, found: I32, place: I32, episodes: Records
 ) -> tuple[Records, Records]:
     """Step the jobs `found` through the ticks; the changes, and the episode of each as it was then.
 
-    `episodes` has a line per job found and is brought up to date. Changes of one job and rule are in order.
+    `place` says which line of `episodes` is whose; these are brought up to date. Changes of one job and rule are
+    in order.
     """
-    ticks = exact(times_ms, np.int64)
-    if len(ticks) != figures.ended.shape[0] or len(episodes) != len(found):
-        raise ValueError(f"{len(ticks)} ticks and {len(episodes)} episodes do not fit the figures")
-    if len(found) and not 0 <= int(found.min()) <= int(found.max()) < figures.ended.shape[1]:
-        raise ValueError("a job beyond the figures")
+    ticks, jobs = exact(times_ms, np.int64), exact(found, np.int32)
+    lines = exact(place, np.int32)
+    if len(ticks) != figures.ended.shape[0]:
+        raise ValueError(f"{len(ticks)} ticks do not fit the figures of {figures.ended.shape[0]}")
+    if equal_lengths(jobs, lines):
+        _check_range(jobs, figures.ended.shape[1])
+        _check_range(lines, len(episodes))
     most = RULES * (len(ticks) + 1)
-    out = np.empty(max(most, min(most * len(found), _ROOM)), CHANGE)
+    out = np.empty(max(most, min(most * len(jobs), _ROOM)), CHANGE)
     shown = np.empty(len(out), EPISODE)
     told: list[tuple[Records, Records]] = []
     first = 0
-    while first < len(found):
-        first, count = _step(first, found, ticks, limits, figures, episodes, out, shown)
+    while first < len(jobs):
+        first, count = _step(first, jobs, lines, ticks, limits, figures, episodes, out, shown)
         told.append((out[:count].copy(), shown[:count].copy()))
     if not told:
         return out[:0], shown[:0]
     changes, episodes_then = zip(*told, strict=True)
     return np.concatenate(changes), np.concatenate(episodes_then)
+
+
+def _check_range(positions: I32, size: int) -> None:
+    if not 0 <= int(positions.min()) <= int(positions.max()) < size:
+        raise ValueError(f"a position beyond {size}")

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from streams.alerts.controls import Controls
 from streams.alerts.dimensions import Dimensions
-from streams.alerts.episodes import Memory
+from streams.alerts.episodes import Memory, Remembered
 from streams.alerts.judge import Judge, last_ms
 from streams.alerts.notice import Alert, is_change
+from streams.alerts.telling import Then
+from streams.kernels.episode import EPISODE
 from tests.alerts.scene import (
     ALL,
     DRIFT,
@@ -228,3 +230,11 @@ def test_a_hundred_thousand_jobs_a_tick() -> None:
         judge.judge([START_MS + (k + 1) * TICK_MS], ids, many, Dimensions)
         taken_ms.append((time.perf_counter() - begin) * 1000)
     assert min(taken_ms) < 40, taken_ms
+
+
+def test_what_is_told_and_remembered_follows_the_kernels_layout() -> None:
+    """They are filled by position."""
+    names = EPISODE.names
+    assert names is not None
+    assert Then._fields == names
+    assert (*Remembered.__struct_fields__[1:], "told_ms") == names

@@ -126,9 +126,7 @@ def run(ticks: list[int], jobs: list[list[At]], lines: Any) -> list[list[tuple[i
     """Per job, what the kernel tells; `lines` is the memory of all jobs and goes on."""
     figures = arrays(jobs)
     found = kernels.find_jobs(limits(), figures, np.arange(len(jobs), dtype=np.int32), lines)
-    active = lines[found]
-    changes, episodes = kernels.judge_jobs(ticks, limits(), figures, found, active)
-    lines[found] = active
+    changes, episodes = kernels.judge_jobs(ticks, limits(), figures, found, found, lines)
     told: list[list[tuple[int, str, str, Episode]]] = [[] for _ in jobs]
     for change, episode in zip(changes, episodes, strict=True):
         job, rule, kind, at_ms = change.item()
@@ -204,13 +202,14 @@ def test_what_does_not_fit_is_refused() -> None:
     for row in ([0], [-1, -1]):
         with pytest.raises(ValueError, match="places"):
             kernels.find_jobs(limits(), figures, np.array(row, np.int32), no_episodes(0))
-    none, one = np.zeros(0, np.int32), np.zeros(1, np.int32)
-    for ticks, found, lines in (([0, 1], one, 1), ([0], one, 2), ([0], none, 1)):
-        with pytest.raises(ValueError, match="do not fit"):
-            kernels.judge_jobs(ticks, limits(), figures, found, no_episodes(lines))
-    for beyond in (1, -1):
+    one = np.zeros(1, np.int32)
+    with pytest.raises(ValueError, match="2 ticks do not fit"):
+        kernels.judge_jobs([0, 1], limits(), figures, one, one, no_episodes(1))
+    with pytest.raises(ValueError, match="unequal"):
+        kernels.judge_jobs([0], limits(), figures, one, one[:0], no_episodes(1))
+    for found, place in ((one + 1, one), (one - 1, one), (one, one + 1), (one, one - 1)):
         with pytest.raises(ValueError, match="beyond"):
-            kernels.judge_jobs([0], limits(), figures, one + beyond, no_episodes(1))
+            kernels.judge_jobs([0], limits(), figures, found, place, no_episodes(1))
 
 
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="the JIT is off")

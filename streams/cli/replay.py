@@ -17,7 +17,7 @@ from streams.cli.options import settings_for
 from streams.cli.output import Format, Grid, to_json, write
 from streams.cli.progress import progress
 from streams.config import LogSettings
-from streams.errors import TrainfareError
+from streams.errors import TrainfareError, WrongUseError
 from streams.log import configure_logging
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ def replay(
     partitions: Annotated[
         int | None, typer.Option(min=1, max=4096, help="Shards; the result does not depend on it.")
     ] = None,
+    deliver: Annotated[
+        bool, typer.Option("--deliver", help="Send the alerts to their owners; else they are only stored.")
+    ] = False,
     form: Annotated[
         Format | None, typer.Option("--format", "-f", help="table on a terminal, else json.")
     ] = None,
@@ -50,11 +53,15 @@ def replay(
     """Meter the events of files; the same files again resume and change nothing."""
     settings = settings_for(data, meter__as_of_ms=as_of, kafka__partitions=partitions)
     must_exist(files)
+    if deliver and settings.alerts.webhook_secret is None:
+        raise WrongUseError(
+            "--deliver: nothing can be signed; give TRAINFARE_ALERTS_WEBHOOK_SECRET (whsec_...)"
+        )
     configure_logging(_quieter(settings.log))
     from streams.embedded.replay import run_replay  # loads Kafka, ClickHouse and the kernels
 
     with progress("metering", None) as advance:
-        result = run_replay(files, data, as_of, append, settings, advance)
+        result = run_replay(files, data, as_of, append, settings, advance, deliver=deliver)
     _show(result, form or (Format.table if sys.stdout.isatty() else Format.json))
     if not result.balanced:
         raise TrainfareError(

@@ -16,9 +16,9 @@ from typing import Final
 from sinks.clickhouse import ClickHouseStore
 from streams.agents.held import Held
 from streams.agents.horizons import FedHorizons, Mark
-from streams.agents.meter import LogOrigin, Meter
+from streams.agents.meter import CourierOf, LogOrigin, Meter
 from streams.agents.options import KeeperOptions
-from streams.app import engine, open_store, shard_settings
+from streams.app import courier_of, engine, open_store, shard_settings
 from streams.clock import Clock, SystemClock
 from streams.config import Settings
 from streams.embedded import segments
@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 _CHECKPOINT_INTERVAL_MS: Final = 2_000
 _SESSION_TIMEOUT_MS: Final = 90_000  # there is nobody else to take over
 _POLL_S: Final = 0.01
+_DELIVERY_TIMEOUT_MS: Final = 120_000  # a person waits for the command; receivers that are away have so long
 _TICK_POLL_MS: Final = 50
 _PROGRESS_EVERY: Final = 1_000
 _REFUSED_AT_ONCE: Final = 1_000
@@ -54,11 +55,16 @@ def run_replay(
     settings: Settings | None = None,
     advance: Progress | None = None,
     clock: Clock | None = None,
+    deliver: bool = False,
 ) -> ReplayResult:
-    """Meter the events of the files into the store of a directory; the same files again change nothing."""
+    """Meter the events of the files into the store of a directory; the same files again change nothing.
+
+    `deliver`: send the alerts to their owners, as the settings say; else they are judged and stored only.
+    """
     started_s = time.monotonic()
     settings = Settings() if settings is None else settings
-    now_ms = (SystemClock() if clock is None else clock).now_ms()
+    clock = SystemClock() if clock is None else clock
+    now_ms = clock.now_ms()
     digests = {path: digest(path) for path in files}
     if len(digests) < len(files):
         raise WrongUseError("a file is named twice; name each once")
@@ -67,10 +73,11 @@ def run_replay(
         replayed = segments.load(store.meta, settings.kafka.partitions)
         segment = replayed.begin(digests, now_ms, append=append, where=data)
         rows = 0
-        if not segment.done or (segment is replayed.last and as_of != segment.as_of_ms):
+        if deliver or not segment.done or (segment is replayed.last and as_of != segment.as_of_ms):
             segment.done = False  # until its last checkpoint: a kill must not leave rows of another clock as the last word
             segments.save(store.meta, replayed)
-            replay = _Replay(store, settings, replayed, segment, list(files), as_of, advance)
+            courier = courier_of(settings.alerts, store, clock) if deliver else None
+            replay = _Replay(store, settings, replayed, segment, list(files), as_of, advance, courier)
             rows = asyncio.run(replay.run())
             segments.save(store.meta, replayed)
         return result_of(store, replayed.last.total, rows, time.monotonic() - started_s)
@@ -90,7 +97,9 @@ class _Replay:
         files: list[Path],
         as_of_ms: int | None,
         advance: Progress | None,
+        courier: CourierOf | None = None,
     ) -> None:
+        self._courier = courier
         self._store = store
         self._settings = settings
         self._replayed = replayed
@@ -156,7 +165,7 @@ class _Replay:
             controls=self._replayed.controls_before(self._segment),
             horizons=self._horizons,
         )
-        return Meter(kafka, shard, options, self._store, engine(shard), origin=origin)
+        return Meter(kafka, shard, options, self._store, engine(shard), origin=origin, courier=self._courier)
 
     def _as_of(self) -> int:
         return self._lines.newest_ms if self._as_of_ms is None else self._as_of_ms
@@ -216,6 +225,12 @@ class _Replay:
         """The last checkpoint: unfinished attempts are paid up to the meter's clock."""
         await meter.keeper.settled()
         await meter.keeper.store_until_done()
+        if meter.courier is not None:
+            left = await meter.courier.drain(_DELIVERY_TIMEOUT_MS)
+            if left:
+                logger.warning(
+                    "%d messages could not be delivered in time; the same replay again goes on", left
+                )
         segment, numbers = self._segment, range(self._replayed.partitions)
         every = {(str(topic), number): 0 for topic in SHARD_TOPICS for number in numbers} | ends
         topics = [str(topic) for topic in Topic]

@@ -25,9 +25,9 @@ def clock(at_ms: int) -> str:
 
 
 def pace(speed: float, start_ms: int) -> str:
-    """Return how the fleet's time goes."""
+    """Return how the fleet's time goes, so that nobody takes it for today's."""
     day = f"{datetime.fromtimestamp(start_ms / 1000, UTC):%Y-%m-%d}"
-    return f"simulated fleet, time {speed:g}x: it is {day} {clock(start_ms)} UTC there, {ago(int(speed * 1000))} a second"
+    return f"simulated fleet, {speed:g}x time ({ago(int(speed * 1000))} a second) from {day} {clock(start_ms)} UTC on"
 
 
 def burning(snapshot: Snapshot) -> str:

@@ -13,13 +13,14 @@ from typing import Annotated
 
 import typer
 
-from streams.cli import explain, jobs, prices, publish, query, replay, setup, top, worker
+from streams.cli import demo, explain, jobs, prices, publish, query, replay, setup, top, worker
 from streams.cli.faults import DEBUG_VARIABLE, WRONG_USE, guarded
 from streams.log import silence_logging
 
 Command = Callable[..., None]
 
 COMMANDS: tuple[tuple[str, Command, str], ...] = (
+    ("demo", demo.demo, "trainfare demo --seconds 90"),
     ("replay", replay.replay, "trainfare replay examples/helios-500.jsonl.gz --data ./meter"),
     ("worker", worker.worker, "TRAINFARE_KAFKA_BOOTSTRAP_SERVERS=kafka:9092 trainfare worker"),
     (

@@ -104,7 +104,7 @@ CAST: Final[tuple[JobSpec, ...]] = (
         _since(5.0),
         checkpoint_ms=None,
         traffic=Traffic(
-            egress_bytes_per_min=2_500_000_000, reads_per_min=60_000, writes_per_min=2_500, stored_bytes=2**41
+            egress_bytes_per_min=1_800_000_000, reads_per_min=60_000, writes_per_min=2_500, stored_bytes=2**41
         ),
     ),
     JobSpec(

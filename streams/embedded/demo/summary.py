@@ -17,8 +17,8 @@ SELECT
     (SELECT sum(cost_usd) FROM job_costs) AS usd,
     (SELECT sum(gpu_s) FROM job_costs) AS gpu_s,
     (SELECT sum(lost_cost_usd) FROM job_costs) AS lost_usd,
-    (SELECT sum(usd_per_hour) FROM (SELECT argMax(usd_per_hour, time) AS usd_per_hour FROM burn_rates FINAL
-        GROUP BY job_id)) AS usd_per_hour,
+    (SELECT sum(now) FROM (SELECT argMax(usd_per_hour_now, time) AS now FROM burn_rates FINAL GROUP BY job_id))
+        AS usd_per_hour,
     (SELECT countIf(outcome = 'delivered') FROM deliveries FINAL) AS delivered,
     (SELECT count() FROM alerts FINAL) AS alerts
 """

@@ -1,0 +1,122 @@
+"""What the demonstration says: the words that a newcomer, and a check in CI, look for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+import orjson
+import pytest
+
+from streams.agents.courier_body import webhook_body
+from streams.alerts.notice import Alert
+from streams.cli import demo_lines as lines
+from streams.cli.top_data import Burn, Job, Snapshot
+from streams.embedded.demo.summary import Summary
+from streams.pipeline.books import Books
+
+AT_MS = 1_763_650_720_000  # 14:58:40 UTC
+ALERT = Alert(
+    alert_id="al_1",
+    rule="burn_fast",
+    severity="page",
+    status="firing",
+    subject_kind="job",
+    subject_name="llm-7b-pretrain",
+    owner="ada",
+    team="foundation",
+    project="atlas",
+    started_ms=AT_MS,
+    resolved_ms=None,
+    ratio=2.711,
+    usd_nano_per_hour=1_303_765_432_100,
+    expected_nano_per_hour=112_050_000_000,
+    cost_nano=0,
+    window_ms=900_000,
+    summary="burns",
+    evidence_sql="",
+    held_ms=AT_MS,
+    changed_ms=AT_MS,
+    firings=1,
+    silenced=False,
+)
+SUMMARY = Summary(
+    seconds=90.04,
+    event_hours=1.5,
+    jobs=129,
+    gpu_hours=Decimal("2255.31"),
+    usd=Decimal("12846.44"),
+    lost_usd=Decimal("32.83"),
+    usd_per_hour=Decimal("2106.9"),
+    alerts=2,
+    delivered=4,
+    books=Books(records_in=10, applied=8, duplicate=1, dead_lettered=1),
+)
+
+
+def line_of(**changes: object) -> str:
+    told = {name: getattr(ALERT, name) for name in ALERT.__struct_fields__} | changes
+    return lines.delivered(orjson.loads(webhook_body(Alert(**told)))["data"])
+
+
+def test_a_delivered_page_names_job_owner_and_dollars() -> None:
+    assert line_of() == (
+        "delivered  page      burn_fast  job llm-7b-pretrain  owner ada  "
+        "$1,303.77/h (2.7x expected $112.05/h over 15 min)"
+    )
+
+
+def test_a_resolved_one_says_so() -> None:
+    assert line_of(status="resolved", resolved_ms=AT_MS).startswith(
+        "delivered  resolved  burn_fast  job llm-7b"
+    )
+
+
+def test_an_alert_without_a_rate_is_told_by_its_summary() -> None:
+    line = line_of(
+        rule="unpriced", severity="ticket", window_ms=0, ratio=0.0, summary="no price for B200", owner=""
+    )
+    assert line == "delivered  ticket    unpriced  job llm-7b-pretrain  owner -  no price for B200"
+
+
+@pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nb", "a\rb"])
+def test_names_cannot_move_the_cursor(name: str) -> None:
+    line = line_of(subject_name=name, owner=name)
+    assert line.isprintable()
+
+
+def test_what_burns_is_one_line() -> None:
+    jobs = tuple(Job(f"job-{n}", usd_per_hour_now=Decimal(n)) for n in range(5))
+    burn = Burn(AT_MS, Decimal("1796.02"), Decimal(0), Decimal("11344.018"), 0.19, 40, Decimal(331), 1)
+    assert lines.burning(Snapshot(AT_MS, burn, jobs)) == (
+        "14:58:40  $1,796.02/h  40 jobs on 331 GPUs  idle 19 %  today $11,344.02  1 alert firing  "
+        "top: job-4 $4.00/h, job-3 $3.00/h, job-2 $2.00/h"
+    )
+
+
+def test_nothing_burns_yet() -> None:
+    assert lines.burning(Snapshot(AT_MS, Burn())).endswith("top: -")
+
+
+def test_the_time_is_said_to_be_simulated() -> None:
+    assert (
+        lines.pace(60, AT_MS) == "simulated fleet, 60x time (1 min a second) from 2025-11-20 14:58:40 UTC on"
+    )
+
+
+def test_the_summary_has_every_figure() -> None:
+    assert dict(lines.summary(SUMMARY)) == {
+        "ran for": "90 s, 1.5 h of the fleet's time",
+        "jobs metered": "129",
+        "GPU hours": "2,255.3",
+        "dollars": "$12,846.44, of it $32.83 lost work",
+        "burn rate": "$2,106.90/h at the end",
+        "alerts": "2; 4 messages delivered",
+        "books balance": "yes: 10 records in = 8 applied + 1 duplicate + 1 refused",
+    }
+
+
+def test_books_that_do_not_balance_are_not_called_balanced() -> None:
+    assert dict(lines.summary(replace(SUMMARY, books=Books(records_in=2))))["books balance"].startswith(
+        "NO: 2 records"
+    )

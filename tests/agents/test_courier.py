@@ -192,6 +192,21 @@ def test_a_busy_store_holds_up_no_message_and_loses_no_row() -> None:
     run(go())
 
 
+def test_the_same_message_offered_again_before_its_row_is_stored_is_sent_once() -> None:
+    async def go() -> None:
+        store = MemoryStore()
+        office = Office(store=store)
+        store.fail(1, table="deliveries")
+        office.courier.offer([an_alert()], 3)
+        with pytest.raises(SinkBusy):
+            await office.work()
+        office.courier.offer([an_alert()], 3)
+        await office.work()
+        assert office.sender.told == [("job-1", "firing")]
+
+    run(go())
+
+
 def test_no_attempt_begins_while_too_many_rows_wait_for_the_store() -> None:
     async def go() -> None:
         store = MemoryStore()

@@ -74,7 +74,8 @@ class Episodes:
 
     def open_jobs(self) -> list[str]:
         """The jobs that an alert is firing for."""
-        return sorted(job_id for job_id in self._place if self.is_open(job_id))
+        is_open = set(np.flatnonzero(self.lines["open"].any(axis=1)).tolist())
+        return sorted(job_id for job_id, place in self._place.items() if place in is_open)
 
     def places(self, job_ids: Sequence[str]) -> I32:
         """The line of each job, -1 where it has none."""

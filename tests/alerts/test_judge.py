@@ -167,9 +167,11 @@ def test_quiet_is_a_job_of_which_nothing_fires() -> None:
     assert scene.judge.is_quiet("j")
     scene.see((0, FAST))
     assert not scene.judge.is_quiet("j")
+    assert scene.judge.firing_jobs() == ["j"]
     assert scene.judge.is_quiet("other")
     scene.see((0, USUAL))
     assert scene.judge.is_quiet("j")
+    assert scene.judge.firing_jobs() == []
 
 
 def test_a_job_that_stays_away_keeps_its_place_for_an_hour() -> None:

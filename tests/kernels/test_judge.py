@@ -182,6 +182,12 @@ def test_noise_of_the_last_bits_misses_no_threshold() -> None:
         assert bool(len(found)) is opens
 
 
+def test_an_ended_job_is_not_even_looked_at() -> None:
+    """Its windows stay high for hours."""
+    at = At((9 * USD,) * 4, (USD,) * 4, (1,) * 4, (True,) * 4, True, False)
+    assert len(kernels.find_jobs(limits(), arrays([[at]]), ALONE, no_episodes(0))) == 0
+
+
 def test_the_rest_of_a_difference_is_no_expectation() -> None:
     at = At((6 * USD,) * 4, (0,) * 4, (1,) * 4, (True,) * 4, False, False)
     figures = arrays([[at]])

@@ -1,19 +1,16 @@
 """What the windows of all jobs hold at some ticks, as arrays [tick, job] and [tick, job, window].
 
-Must not be judged for equality: money is float64 here, right to about 1e-12 of itself; see SLACK.
+Must not be compared without slack: money is float64 here, right to about 1e-12 of all that accrued.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from streams.kernels.arrays import F64, I64
 from streams.kernels.burn import HOUR_MS, WINDOWS_MS, Bool
-
-#: A threshold T is met from T x (1 - SLACK) on: 3 GPUs for 2 are a ratio of 1.5, whatever the last bit says.
-SLACK: Final = 1e-9
 
 
 class Figures(NamedTuple):

@@ -172,23 +172,20 @@ def test_ticks_that_do_not_ascend_are_refused(times: list[int]) -> None:
 def seen(draw: st.DrawFn) -> tuple[list[naive_burn.Seen], int]:
     """A job's life on the grid of ticks: going on, then perhaps ended and emptying."""
     first = draw(st.integers(0, 300)) * 10_000 + NOON_MS
-    ended_ms = draw(st.one_of(st.just(2**62), st.integers(first - 10_000, first + 1_000_000)))
-    rows = []
+    tens = st.integers(-1, 100).map(lambda k: first + k * 10_000)
+    ended_ms = draw(st.one_of(st.just(2**62), tens, st.integers(first - 10_000, first + 1_000_000)))
     step = draw(st.sampled_from([10_000, 10_000, 60_000, 600_000]))
-    for k in range(draw(st.integers(1, 40))):
+    rows = []
+    for k, bits in enumerate(draw(st.binary(min_size=1, max_size=150))):
         t_ms = first + k * step
         ended = t_ms >= ended_ms
-        now = 0 if ended else draw(st.integers(0, 2))
-        cost = draw(st.sampled_from([0.0, 0.0, 1.0, 2.0]))
-        rows.append(
-            naive_burn.Seen(
-                t_ms, now, draw(st.integers(0, 1)) * (not ended), ended, cost, draw(st.booleans())
-            )
-        )
+        now = int(bits & 7 == 7) if ended else bits & 1
+        cost = 0.0 if bits & 24 else 2.0
+        rows.append(naive_burn.Seen(t_ms, now, bits >> 5 & 1 & (not ended), ended, cost, bool(bits & 64)))
     return rows, ended_ms
 
 
-@given(st.lists(seen(), min_size=1, max_size=3), st.integers(1, 40))
+@given(st.lists(seen(), min_size=1, max_size=3), st.integers(1, 150))
 def test_chosen_rows_equal_the_policy_in_words(
     lives: list[tuple[list[naive_burn.Seen], int]], cut: int
 ) -> None:

@@ -16,6 +16,7 @@ from tests.windows.made import HOUR_MS, NOON_MS, PRICES, Made
 from tests.windows.test_curve import GPU, gpus
 
 ids = st.sampled_from(["a", "b", "c", "d"])
+HOURLY = [NOON_MS + hour * HOUR_MS + 30_000 for hour in range(-8, 1)]
 
 
 def at(book: CurveBook, *times_ms: int) -> Figures:
@@ -27,6 +28,14 @@ def book_of(*jobs: Made) -> CurveBook:
     for number, job in enumerate(jobs):
         book.put(job.curve(f"j{number}"))
     return book
+
+
+def fresh_book(book: CurveBook, standing: dict[str, Made]) -> CurveBook:
+    """The same jobs in the same order, each put once."""
+    fresh = CurveBook()
+    for job_id in book.job_ids:
+        fresh.put(standing[job_id].curve(job_id))
+    return fresh
 
 
 @PROFILE
@@ -88,11 +97,27 @@ def test_any_order_of_puts_and_drops_gives_the_figures_of_a_new_book(
     assert len(book) == len(standing)
     assert set(book.job_ids) == standing.keys()
     assert all(job_id in book for job_id in standing)
-    fresh = CurveBook()
-    for job_id in book.job_ids:
-        fresh.put(standing[job_id].curve(job_id))
-    ticks = (NOON_MS - 7 * HOUR_MS, NOON_MS - HOUR_MS, NOON_MS, NOON_MS + 30_000)
-    for a, b in zip(at(book, *ticks), at(fresh, *ticks), strict=True):
+    for a, b in zip(at(book, *HOURLY), at(fresh_book(book, standing), *HOURLY), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@PROFILE
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 20)), min_size=40, max_size=120))
+def test_curves_that_grow_and_shrink_keep_to_their_own_ranges(moves: list[tuple[int, int]]) -> None:
+    """Ranges are given up, used again and moved together; a curve of no length is a job that goes."""
+    book = CurveBook()
+    standing: dict[str, Made] = {}
+    for number, length in moves:
+        job_id = f"j{number}"
+        if length:
+            spans = [(-8 + k / 4, -8 + (k + 1) / 4, number * 100 + length + k) for k in range(length)]
+            standing[job_id] = gpus(*spans)._replace(
+                lumps={NOON_MS // 60_000 - k: 1.0 for k in range(length)}
+            )
+            book.put(standing[job_id].curve(job_id))
+        elif standing.pop(job_id, None) is not None:
+            book.drop(job_id)
+    for a, b in zip(at(book, *HOURLY), at(fresh_book(book, standing), *HOURLY), strict=True):
         np.testing.assert_array_equal(a, b)
 
 

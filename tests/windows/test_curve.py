@@ -19,9 +19,11 @@ USD = 10**9
 NOBODY = Made([], [], [], {}, [], [])
 
 
-def gpus(*intervals: tuple[int, int, int]) -> Made:
+def gpus(*intervals: tuple[float, float, int]) -> Made:
     """One attempt: (start, end, GPUs) at $2.99 per GPU-hour, in hours before noon."""
-    spans = [(NOON_MS + a * HOUR_MS, NOON_MS + b * HOUR_MS, count * 1000, 0) for a, b, count in intervals]
+    spans = [
+        (NOON_MS + int(a * HOUR_MS), NOON_MS + int(b * HOUR_MS), count * 1000, 0) for a, b, count in intervals
+    ]
     return NOBODY._replace(lines=[{GPU: spans}], paid=[(a, b) for a, b, _, _ in spans])
 
 

@@ -107,8 +107,6 @@ class ScriptedApi:
         api = self
 
         class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
             def do_GET(self) -> None:
                 status, body = api.answer(self.path, self.headers.get("Authorization"))
                 self.send_response(status)

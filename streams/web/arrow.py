@@ -8,7 +8,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Sequence
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final
+from uuid import UUID
 
 import orjson
 import pyarrow as pa
@@ -111,11 +113,18 @@ def _arrow_type(kind: str) -> pa.DataType | None:
 def _values(kind: str, form: bytes, values: list[Any]) -> Sequence[object]:
     convert: Callable[[Any], object] | None = None
     if form == _AS_JSON:
-        # A tuple without names is one again; the other nested types are what JSON has.
-        convert = _tuple if kind.startswith("Tuple(") else orjson.loads
+        # Nested types are what JSON has, but for tuples.
+        convert = _FROM_JSON.get(_bare(kind), _tuple if kind.startswith("Tuple(") else orjson.loads)
     elif form == _AS_DIGITS:
         convert = int
     return values if convert is None else [None if value is None else convert(value) for value in values]
+
+
+_FROM_JSON: Final[dict[str, Callable[[str], object]]] = {
+    "UUID": lambda text: UUID(orjson.loads(text)),
+    "IPv4": lambda text: IPv4Address(orjson.loads(text)),
+    "IPv6": lambda text: IPv6Address(orjson.loads(text)),
+}
 
 
 def _tuple(text: str) -> object:

@@ -15,7 +15,8 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from streams.web.errors import ApiError, answer, of_http
+from sinks.errors import SinkError
+from streams.web.errors import ApiError, answer, of_http, of_store
 from streams.web.security import HEADERS, Guard, is_data
 
 logger = logging.getLogger(__name__)
@@ -57,8 +58,10 @@ async def _answered(request: web.Request, handler: Handler, guard: Guard) -> web
         return await handler(request)
     except ApiError as fault:
         return answer(fault)
-    except web.HTTPRedirection as leave:
-        return leave
+    except SinkError as fault:
+        return answer(of_store(fault))
+    except web.HTTPRedirection:
+        raise
     except web.HTTPException as fault:
         return answer(of_http(fault, request.path[:_PATH_SHOWN], BODY_MAX_BYTES))
     except ConnectionError:

@@ -27,7 +27,7 @@ _BOUNDS: Final = f"SETTINGS max_execution_time = {RUNS_MAX_S}, max_result_bytes 
 
 class _Body(msgspec.Struct, forbid_unknown_fields=True):
     sql: str
-    parameters: dict[str, str | int | float | bool | list[str] | list[int]] = {}
+    parameters: dict[str, str | int | float | bool | list[str | int]] = {}
 
 
 async def query(request: web.Request, asker: Asker) -> web.Response:

@@ -1,0 +1,73 @@
+"""A server over a store, and a client that speaks to it, in one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import aiohttp
+
+from sinks.clickhouse import ClickHouseStore
+from streams.clock import SystemClock
+from streams.config_live import WebSettings
+from streams.web.server import WebServer
+from streams.web.status import WorkerStatus
+
+T = TypeVar("T")
+TOKEN = "a-secret-of-sixteen-and-more"
+
+
+class Client:
+    """Asks one server."""
+
+    def __init__(self, server: WebServer, session: aiohttp.ClientSession) -> None:
+        self.server = server
+        self.session = session
+
+    async def get(self, path: str, status: int = 200, **options: Any) -> Any:
+        """Return the JSON of an answer that must have the status."""
+        async with self.session.get(self.server.url + path, **options) as answer:
+            body = await answer.read()
+            assert answer.status == status, body
+            return await answer.json() if answer.content_type == "application/json" else body
+
+    async def ask(self, body: object, status: int = 200, **options: Any) -> Any:
+        """Return the JSON of an answer to a query."""
+        async with self.session.post(f"{self.server.url}/api/v1/query", json=body, **options) as answer:
+            assert answer.status == status, await answer.read()
+            return await answer.json()
+
+
+@asynccontextmanager
+async def serving(
+    store: ClickHouseStore | None,
+    status: Callable[[], WorkerStatus] = WorkerStatus,
+    **settings: Any,
+) -> AsyncIterator[Client]:
+    web = WebSettings(**{"port": 0, **settings})
+    server = WebServer(web, lambda: store, status, SystemClock().monotonic_ms)
+    await server.start()
+    try:
+        async with aiohttp.ClientSession() as session:
+            yield Client(server, session)
+    finally:
+        await server.stop()
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run a test's coroutine, which must not hang."""
+    return asyncio.run(asyncio.wait_for(work, 60))
+
+
+def served(
+    store: ClickHouseStore | None, work: Callable[[Client], Coroutine[Any, Any, T]], **options: Any
+) -> T:
+    """Run work against a server of its own."""
+
+    async def go() -> T:
+        async with serving(store, **options) as client:
+            return await work(client)
+
+    return run(go())

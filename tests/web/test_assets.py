@@ -1,0 +1,47 @@
+"""The page's files: what was there at the start, with types, tags and compression."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sinks.clickhouse import ClickHouseStore
+from streams.web import assets
+from tests.web.serving import Client, served
+
+
+def test_types_tags_and_hidden_files(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "index.html").write_text("<p>" * 400)
+    (tmp_path / "deep" / "app.js").write_text("1")
+    (tmp_path / "icon.svg").write_text("<svg/>")
+    (tmp_path / "font.woff2").write_bytes(b"\0")
+    (tmp_path / ".secret").write_text("x")
+    found = assets.load(tmp_path)
+    assert {path: each.type for path, each in found.items()} == {
+        "index.html": "text/html; charset=utf-8",
+        "deep/app.js": "text/javascript; charset=utf-8",
+        "icon.svg": "image/svg+xml; charset=utf-8",
+        "font.woff2": "font/woff2",
+    }
+    assert found["index.html"].compressed is not None
+    assert found["deep/app.js"].compressed is None, "too small to be worth it"
+    assert assets.load(tmp_path / "nothing") == {}
+
+
+def test_a_browser_that_has_the_file_is_told_so(store: ClickHouseStore) -> None:
+    async def work(client: Client) -> None:
+        url = f"{client.server.url}/"
+        async with client.session.get(url) as answer:
+            assert answer.status == 200
+            assert answer.content_type == "text/html"
+            assert answer.headers["Content-Encoding"] == "gzip"
+            tag = answer.headers["ETag"]
+            text = await answer.text()
+        async with client.session.get(url, headers={"If-None-Match": tag}) as answer:
+            assert (answer.status, await answer.read()) == (304, b"")
+        async with client.session.get(url, headers={"Accept-Encoding": "identity"}) as answer:
+            assert await answer.text() == text
+        async with client.session.head(url) as answer:
+            assert answer.status == 200
+
+    served(store, work)

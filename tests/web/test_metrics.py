@@ -1,0 +1,126 @@
+"""The page of metrics is read by Prometheus' own parser, and its names keep Prometheus' conventions."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from sinks.clickhouse import ClickHouseStore
+from streams.web import metrics
+from streams.web.metrics import StoreFacts
+from streams.web.status import Check, WorkerStatus
+from tests.web.serving import Client, served
+
+STATUS = WorkerStatus(
+    checks=(Check("kafka", True, "x"), Check("shards", False, "y")),
+    records={"applied": 90, "duplicate": 5, "too_late": 3, "dead_lettered": 2},
+    gpu_samples_late=4,
+    costs_capped=1,
+    rows_stored={"job_minutes": 70, "jobs": 7},
+    checkpoints=12,
+    inserts_refused=2,
+    backlog_bytes=4096,
+    shards_held=3,
+    shards_restoring=1,
+    checkpoint_age_ms=1500,
+    watermark_age_ms=250,
+    courier_pending=6,
+)
+FACTS = StoreFacts(2, 12.5, {"page": 1}, {"delivered": 5, "retrying": 2})
+
+
+def families(page: bytes) -> dict[str, Metric]:
+    return {family.name: family for family in text_string_to_metric_families(page.decode())}
+
+
+def values(page: bytes) -> dict[tuple[str, ...], float]:
+    return {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in families(page).values()
+        for sample in family.samples
+    }
+
+
+def test_every_number_is_there() -> None:
+    found = values(metrics.page(STATUS, FACTS, 3, "1.2.3"))
+    expected = {
+        ("trainfare_records_total", "applied"): 90,
+        ("trainfare_records_total", "duplicate"): 5,
+        ("trainfare_records_total", "too_late"): 3,
+        ("trainfare_records_total", "dead_lettered"): 2,
+        ("trainfare_dead_letters_total",): 5,
+        ("trainfare_late_gpu_samples_total",): 4,
+        ("trainfare_capped_costs_total",): 1,
+        ("trainfare_rows_stored_total", "job_minutes"): 70,
+        ("trainfare_rows_stored_total", "jobs"): 7,
+        ("trainfare_checkpoints_total",): 12,
+        ("trainfare_refused_inserts_total",): 2,
+        ("trainfare_backlog_bytes",): 4096,
+        ("trainfare_shards_held",): 3,
+        ("trainfare_shards_restoring",): 1,
+        ("trainfare_checkpoint_age_seconds",): 1.5,
+        ("trainfare_watermark_age_seconds",): 0.25,
+        ("trainfare_deliveries_pending",): 6,
+        ("trainfare_ready", "kafka"): 1,
+        ("trainfare_ready", "shards"): 0,
+        ("trainfare_stream_listeners",): 3,
+        ("trainfare_store_up",): 1,
+        ("trainfare_jobs_live",): 2,
+        ("trainfare_burn_usd_per_hour",): 12.5,
+        ("trainfare_alerts_firing", "page"): 1,
+        ("trainfare_alerts_firing", "ticket"): 0,
+        ("trainfare_deliveries_total", "delivered"): 5,
+        ("trainfare_deliveries_total", "retrying"): 2,
+    }
+    assert {key: found[key] for key in expected} == expected
+    assert any(key[0] == "trainfare_build_info" and "1.2.3" in key for key in found)
+    ours = {key for key in found if key[0].startswith("trainfare_") and key[0] != "trainfare_build_info"}
+    assert ours == set(expected), "every series is looked at here"
+    assert ("process_resident_memory_bytes",) in found
+
+
+def test_names_keep_the_conventions() -> None:
+    for name, family in families(metrics.page(STATUS, FACTS, 0, "1")).items():
+        assert re.fullmatch(r"[a-z][a-z0-9_]*", name), name
+        assert family.documentation.endswith("."), name
+        if not name.startswith("trainfare_"):
+            continue
+        for sample in family.samples:
+            assert sample.name.endswith("_total") == (family.type == "counter"), name
+            assert not re.search(r"_(ms|milli|nano|mib)(_|$)", sample.name), "base units only"
+            assert set(sample.labels) <= {"outcome", "table", "severity", "check", "version", "python"}
+
+
+def test_a_worker_that_has_done_nothing_shows_zeros() -> None:
+    found = values(metrics.page(WorkerStatus(), None, 0, "1"))
+    assert found["trainfare_records_total", "applied"] == 0
+    assert found["trainfare_store_up",] == 0
+    assert ("trainfare_checkpoint_age_seconds",) not in found
+    assert ("trainfare_jobs_live",) not in found, "no answer is not zero"
+
+
+def test_over_http(store: ClickHouseStore) -> None:
+    async def work(client: Client) -> Any:
+        async with client.session.get(f"{client.server.url}/metrics") as answer:
+            assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+            return await answer.read()
+
+    found = values(served(store, work, status=lambda: STATUS))
+    assert found["trainfare_store_up",] == 1
+    assert found["trainfare_jobs_live",] == 1
+    assert found["trainfare_burn_usd_per_hour",] == pytest.approx(12.500000001)
+    assert found["trainfare_alerts_firing", "page"] == 1
+    assert found["trainfare_deliveries_total", "delivered"] == 1
+    assert found["trainfare_records_total", "applied"] == 90
+
+
+def test_without_a_store_there_are_the_workers_own() -> None:
+    async def work(client: Client) -> Any:
+        return await client.get("/metrics")
+
+    found = values(served(None, work, status=lambda: STATUS))
+    assert (found["trainfare_store_up",], found["trainfare_backlog_bytes",]) == (0, 4096)

@@ -1,0 +1,165 @@
+"""POST /api/v1/query: only reading, within bounds, and no value loses its type on the way."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sinks.clickhouse import ClickHouseStore
+from sinks.errors import QueryRefused
+from streams.cli.output import Format, Grid, to_json, write
+from streams.web import arrow, query
+from tests.web.log import COST_A
+from tests.web.serving import Client, served
+
+COST_OF_A = {
+    "sql": "SELECT job_id, cost_usd FROM job_costs WHERE job_id = {job:String}",
+    "parameters": {"job": "a"},
+}
+
+
+def asked(store: ClickHouseStore, body: object, status: int = 200, **options: Any) -> Any:
+    async def work(client: Client) -> Any:
+        return await client.ask(body, status, **options)
+
+    return served(store, work)
+
+
+def test_rows_as_json(store: ClickHouseStore) -> None:
+    assert asked(store, COST_OF_A) == {
+        "columns": ["job_id", "cost_usd"],
+        "types": ["String", "Decimal(38, 9)"],
+        "rows": [["a", COST_A]],
+    }
+
+
+def test_what_json_has_no_number_for(store: ClickHouseStore) -> None:
+    sql = """SELECT 9007199254740993 AS large, 1 / 0 AS endless, toDateTime64('2026-03-01 12:00:00.5', 3, 'UTC') AS at,
+             map('a', toDecimal64(1, 2)) AS nested, toDate('2026-03-01') AS day, NULL AS nothing; """
+    assert asked(store, {"sql": sql})["rows"] == [
+        ["9007199254740993", None, 1_772_366_400_500, {"a": "1.00"}, "2026-03-01", None]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code", "said"),
+    [
+        ({"sql": "DROP TABLE jobs"}, 400, "query_refused", "only reading is allowed"),
+        ({"sql": "SELECT * FROM file('/etc/passwd')"}, 400, "query_refused", "reaches beyond this store"),
+        ({"sql": "SELECT 1; SELECT 2"}, 400, "query_refused", "one statement at a time"),
+        ({"sql": "SELECT nothing FROM job_costs"}, 400, "query_failed", "UNKNOWN_IDENTIFIER"),
+        ({"sql": "SELECT {x:UInt8}"}, 400, "query_failed", "x"),
+        ({"query": "SELECT 1"}, 400, "bad_request", "sql"),
+        ({"sql": "SELECT 1", "parameters": {"x": {}}}, 400, "bad_request", "parameters"),
+        ([], 400, "bad_request", "expected"),
+        ({"sql": "SELECT " + "1" * 2**20}, 413, "too_large", "1048576 bytes"),
+    ],
+)
+def test_refusals_in_one_line(
+    store: ClickHouseStore, body: object, status: int, code: str, said: str
+) -> None:
+    error = asked(store, body, status)["error"]
+    assert error["code"] == code
+    assert said in error["message"]
+    assert "\n" not in error["message"]
+
+
+def test_other_content_types_are_refused(store: ClickHouseStore) -> None:
+    async def work(client: Client) -> None:
+        url = f"{client.server.url}/api/v1/query"
+        async with client.session.post(
+            url, data=b'{"sql": "SELECT 1"}', headers={"Content-Type": "text/plain"}
+        ) as answer:
+            assert answer.status == 415
+
+    served(store, work)
+
+
+def test_an_answer_that_is_too_large_and_a_question_that_never_ends(
+    store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query, "_BOUNDS", "SETTINGS max_execution_time = 1, max_result_bytes = 100000")
+    error = asked(store, {"sql": "SELECT number FROM numbers(1000000)"}, 400)["error"]
+    assert "Limit for result exceeded" in error["message"]
+    endless = "SELECT sum(sipHash64(number)) FROM numbers(1000000000000)"
+    error = asked(store, {"sql": endless}, 503)["error"]
+    assert "imeout" in error["message"]
+
+
+def test_bounds_go_where_they_can() -> None:
+    assert query.bounded("SELECT 1 ; ").splitlines()[0].strip() == "SELECT 1"
+    assert query.bounded("-- why\nwith x AS (SELECT 1) SELECT * FROM x").endswith(query._BOUNDS)
+    assert query.bounded("SHOW TABLES") == "SHOW TABLES"
+    own = "SELECT 1 SETTINGS max_execution_time = 5"
+    assert query.bounded(own) == own
+    with pytest.raises(QueryRefused):
+        query.bounded("SELECT 1; SELECT 2")
+
+
+TYPES = """
+SELECT toDecimal64('0.500000000', 9) AS money, toDecimal256('12.5', 3) AS wide_money, toInt128('170141183460469231731687303715884105727') AS wide,
+       toUInt64(18446744073709551615) AS most, -5 AS small, 1.5 AS real, nan AS none, true AS yes, 'ünï' AS text,
+       toFixedString('ab', 4) AS fixed, toDateTime('2026-03-01 12:00:00', 'UTC') AS at, toDateTime64('2026-03-01 12:00:00.123', 3, 'UTC') AS at_ms,
+       toDateTime('2026-03-01 12:00:00', 'Europe/Berlin') AS there, toDate('2026-03-01') AS day, CAST('a' AS Enum8('a' = 1)) AS chosen,
+       toLowCardinality('low') AS low, map('k', 'v') AS labels, map('k', toDecimal64(1, 9)) AS costs, [1, 2] AS list,
+       [toDateTime64('2026-03-01 12:00:00.5', 3, 'UTC')] AS instants, (1, 'x') AS pair, CAST((1, 2) AS Tuple(a UInt8, b UInt8)) AS named,
+       toUUID('61f0c404-5cb3-11e7-907b-a6006ad3dba0') AS id, toIPv4('1.2.3.4') AS ip, NULL AS nothing, toNullable(3) AS some,
+       CAST(NULL AS Nullable(Decimal(18, 9))) AS no_money, unhex('ff00') AS raw
+"""
+
+
+def test_every_type_comes_through_arrow_as_it_was(
+    store: ClickHouseStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = store.ask(TYPES)
+    again = arrow.decode(arrow.encode(answer))
+    assert (again.names, again.types) == (answer.names, answer.types)
+    for name, before, after in zip(answer.names, answer.columns, again.columns, strict=True):
+        if name == "none":
+            assert math.isnan(next(iter(after)))  # type: ignore[arg-type]  # a float column
+        elif name not in ("costs", "instants"):
+            assert list(after) == list(before), name
+            assert [type(value) for value in after] == [type(value) for value in before], name
+    # What a command prints of both is the same, to the last digit.
+    printed = []
+    for each in (answer, again):
+        kept = [
+            at
+            for at, name in enumerate(each.names)
+            if name not in ("costs", "instants", "wide", "wide_money")
+        ]
+        rows = [[row[at] for at in kept] for row in each.rows()]
+        for form in (Format.csv, Format.table):
+            write(Grid(tuple(each.names[at] for at in kept), rows), form)
+        at_json = [at for at, name in enumerate(each.names) if name != "wide"]
+        print(to_json([[row[at] for at in at_json] for row in each.rows()]))  # noqa: T201  # both are captured and compared
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    money = again.columns[0]
+    assert str(next(iter(money))) == "0.500000000"
+    assert isinstance(next(iter(money)), Decimal)
+
+
+def test_no_rows_and_no_columns_come_through_arrow(store: ClickHouseStore) -> None:
+    nothing = store.ask("SELECT job_id, cost_usd FROM job_costs WHERE job_id = 'nobody'")
+    again = arrow.decode(arrow.encode(nothing))
+    assert (again.names, list(again.rows())) == (("job_id", "cost_usd"), [])
+    assert arrow.decode(arrow.encode(type(nothing)((), (), ()))).names == ()
+    with pytest.raises(pa.ArrowException):
+        arrow.decode(b"no stream")
+
+
+def test_arrow_where_it_is_asked_for(store: ClickHouseStore) -> None:
+    async def work(client: Client) -> None:
+        headers = {"Accept": arrow.MEDIA_TYPE}
+        async with client.session.post(
+            f"{client.server.url}/api/v1/query", json=COST_OF_A, headers=headers
+        ) as answer:
+            assert answer.content_type == arrow.MEDIA_TYPE
+            assert list(arrow.decode(await answer.read()).rows()) == [("a", Decimal(COST_A))]
+
+    served(store, work)

@@ -1,0 +1,168 @@
+"""Server-sent events: computed once for all listeners, only while there are any, and none is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import aiohttp
+import pytest
+
+from sinks.clickhouse import ClickHouseStore
+from streams.web.errors import ApiError
+from streams.web.stream import Broadcaster
+from tests.web.serving import Client, run, served
+
+
+async def events(answer: aiohttp.ClientResponse, count: int) -> list[tuple[str, Any]]:
+    """The next events of a stream."""
+    found: list[tuple[str, Any]] = []
+    name = ""
+    while len(found) < count:
+        line = (await answer.content.readline()).decode().rstrip("\n")
+        if line.startswith("event: "):
+            name = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            found.append((name, json.loads(line.removeprefix("data: "))))
+    return found
+
+
+def test_two_listeners_share_one_computation(store: ClickHouseStore) -> None:
+    async def work(client: Client) -> None:
+        url = f"{client.server.url}/api/v1/stream"
+        async with client.session.get(url) as one, client.session.get(url) as other:
+            assert one.content_type == "text/event-stream"
+            assert one.headers["Cache-Control"] == "no-store"
+            first, second = await asyncio.gather(events(one, 2), events(other, 2))
+        assert first == second
+        assert client.server.broadcaster.computed in (2, 3)
+        name, snapshot = first[0]
+        assert name == "snapshot"
+        assert set(snapshot) == {"burn", "jobs", "alerts"}
+        assert [job["job_id"] for job in snapshot["jobs"]][:2] == ["b", "a"]
+        assert snapshot["burn"]["usd_per_hour_now"] == "12.500000001"
+        assert snapshot["alerts"][1]["deliveries"][1]["outcome"] == "delivered"
+
+    served(store, work)
+
+
+def test_nothing_is_computed_for_nobody(store: ClickHouseStore) -> None:
+    async def work(client: Client) -> None:
+        broadcaster = client.server.broadcaster
+        async with client.session.get(f"{client.server.url}/api/v1/stream") as answer:
+            await events(answer, 1)
+            assert broadcaster.listeners == 1
+        while broadcaster.listeners:  # noqa: ASYNC110  # the server learns of it by its next write
+            await asyncio.sleep(0.01)
+        computed = broadcaster.computed
+        await client.get("/healthz")
+        assert broadcaster.computed == computed
+
+    served(store, work)
+
+
+def test_listeners_are_let_go_when_the_server_stops(store: ClickHouseStore) -> None:
+    async def work(client: Client) -> None:
+        async with client.session.get(f"{client.server.url}/api/v1/stream") as answer:
+            await events(answer, 1)
+            stopping = asyncio.ensure_future(client.server.stop())
+            assert await answer.content.read() is not None  # to its end
+            await asyncio.wait_for(stopping, 5)
+
+    served(store, work)
+
+
+def test_a_store_that_is_away_is_told_and_the_stream_goes_on() -> None:
+    async def work(client: Client) -> None:
+        async with client.session.get(f"{client.server.url}/api/v1/stream") as answer:
+            (name, fault), _ = await events(answer, 2)
+            assert (name, fault["error"]["code"]) == ("fault", "starting")
+
+    served(None, work)
+
+
+class Listener:
+    """Takes what is written, as slowly as it is told to."""
+
+    def __init__(self, pause_s: float = 0.0) -> None:
+        self.written: list[bytes] = []
+        self.pause_s = pause_s
+
+    async def write(self, data: bytes) -> None:
+        self.written.append(data)
+        await asyncio.sleep(self.pause_s)
+
+
+def test_one_listener_too_many_is_refused() -> None:
+    async def work() -> None:
+        broadcaster = Broadcaster(lambda: asyncio.sleep(0, "x"), interval_s=0.01, listeners_max=2)
+        tasks = [asyncio.ensure_future(broadcaster.serve(Listener().write)) for _ in range(2)]
+        await asyncio.sleep(0.05)
+        with pytest.raises(ApiError, match="2 listen already") as caught:
+            broadcaster.check_room()
+        assert caught.value.status == 503
+        broadcaster.close()
+        await asyncio.gather(*tasks)
+        with pytest.raises(ApiError, match="stopping"):
+            broadcaster.check_room()
+
+    run(work())
+
+
+def test_a_slow_listener_misses_snapshots_and_holds_up_nobody() -> None:
+    async def work() -> None:
+        count = 0
+
+        async def make() -> int:
+            nonlocal count
+            count += 1
+            return count
+
+        broadcaster = Broadcaster(make, interval_s=0.01)
+        quick, slow = Listener(), Listener(pause_s=0.2)
+        tasks = [asyncio.ensure_future(broadcaster.serve(each.write)) for each in (quick, slow)]
+        await asyncio.sleep(0.7)
+        broadcaster.close()
+        await asyncio.gather(*tasks)
+        assert len(quick.written) > 3 * len(slow.written)
+        numbers = [int(data.rpartition(b"data: ")[2]) for data in slow.written[1:]]
+        assert numbers == sorted(set(numbers)), "each newer than the one before"
+
+    run(work())
+
+
+def test_silence_is_filled_with_comments() -> None:
+    async def work() -> None:
+        async def never() -> None:
+            await asyncio.Event().wait()
+
+        broadcaster = Broadcaster(never, keep_alive_s=0.01)
+        listener = Listener()
+        task = asyncio.ensure_future(broadcaster.serve(listener.write))
+        while len(listener.written) < 3:  # noqa: ASYNC110  # written by the task above
+            await asyncio.sleep(0.01)
+        broadcaster.close()
+        await task
+        assert listener.written[1] == b": still here\n\n"
+
+    run(work())
+
+
+def test_a_fault_of_ours_does_not_end_the_stream(caplog: pytest.LogCaptureFixture) -> None:
+    async def work() -> None:
+        async def broken() -> None:
+            raise ZeroDivisionError("inside")
+
+        broadcaster = Broadcaster(broken, interval_s=0.01)
+        listener = Listener()
+        task = asyncio.ensure_future(broadcaster.serve(listener.write))
+        while len(listener.written) < 3:  # noqa: ASYNC110  # written by the task above
+            await asyncio.sleep(0.01)
+        broadcaster.close()
+        await task
+        assert b'"internal"' in listener.written[1]
+        assert b"inside" not in listener.written[1]
+
+    run(work())
+    assert "inside" in caplog.text

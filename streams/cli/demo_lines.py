@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+from sinks.webhooks.receiver import Received
 from streams.cli.output import usd
 from streams.cli.top_data import Snapshot
 from streams.cli.top_lines import ago, percent
@@ -43,23 +44,31 @@ def burning(snapshot: Snapshot) -> str:
     )
 
 
-def delivered(data: Mapping[str, Any]) -> str:
+def delivered(message: Received) -> str:
     """Return an alert as its receiver got it."""
+    data = message.data
     subject = data.get("subject") or {}
     about = f"{clean(str(subject.get('kind', '')))} {clean(str(subject.get('name', '')))}"
-    what = str(data.get("severity") if data.get("status") == "firing" else data.get("status"))
-    words = f"delivered  {what:<8}  {data.get('rule')}  {about}  owner {clean(str(data.get('owner') or '-'))}"
-    return f"{words}  {_figures(data)}"
+    firing = data.get("status") == "firing"
+    what = clean(str(data.get("severity") if firing else data.get("status")))
+    words = f"delivered  {what:<8}  {clean(str(data.get('rule')))}  {about}  owner {clean(str(data.get('owner') or '-'))}"
+    return f"{words}  {_figures(data) if firing else _over(message)}"
 
 
 def _figures(data: Mapping[str, Any]) -> str:
     window_ms, ratio = int(data.get("window_ms") or 0), data.get("ratio")
     if not window_ms or not ratio:
-        return clean(str(data.get("summary", "")))
+        return clean(str(data.get("summary", "")).partition(";")[0])
     return (
         f"{dollars(data.get('usd_per_hour', 0))}/h ({float(ratio):.1f}x expected "
         f"{dollars(data.get('expected_usd_per_hour', 0))}/h over {ago(window_ms)})"
     )
+
+
+def _over(message: Received) -> str:
+    """How long it was."""
+    ended_ms = round(datetime.fromisoformat(message.timestamp).timestamp() * 1_000)
+    return f"after {ago(ended_ms - int(message.data.get('started_ms', ended_ms)))}"
 
 
 def summary(found: Summary) -> Iterator[tuple[str, str]]:

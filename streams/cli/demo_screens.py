@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import ClassVar, Final
 
 from textual.binding import Binding, BindingType
+from textual.notifications import SeverityLevel
 from textual.widgets import Static
 
 from sinks.webhooks.receiver import Received
@@ -21,6 +22,7 @@ from streams.cli.top_view import TopApp
 from streams.embedded.demo.run import Stage
 
 _EVERY_S: Final = 2.0
+_FIRST_EVERY_S: Final = 0.3
 _TOAST_S: Final = 20.0
 
 
@@ -33,7 +35,11 @@ class PlainScreen:
 
     def received(self, message: Received) -> None:
         """Show an alert that arrived."""
-        self._say(lines.delivered(message.data))
+        self._say(lines.delivered(message))
+
+    def happens(self, time_ms: int, what: str) -> None:
+        """Show what somebody did."""
+        self._say(f"{lines.clock(time_ms)}  {what}")
 
     async def show(self, stage: Stage) -> None:
         """Write until cancelled."""
@@ -46,8 +52,10 @@ class PlainScreen:
             except SourceError as fault:
                 self._say(f"no figures: {fault}")
             else:
-                if snapshot.jobs:
-                    self._say(lines.burning(snapshot))
+                if not snapshot.jobs:
+                    await asyncio.sleep(_FIRST_EVERY_S)
+                    continue
+                self._say(lines.burning(snapshot))
             await asyncio.sleep(_EVERY_S)
 
 
@@ -75,15 +83,18 @@ class TerminalScreen:
 
     def received(self, message: Received) -> None:
         """Show an alert that arrived."""
-        line = lines.delivered(message.data)
+        line = lines.delivered(message)
         self._delivered.append(line)
         if self._app is not None and self._app.is_running:
             firing = message.data.get("status") == "firing"
             page = firing and message.data.get("severity") == "page"
-            self._app.notify(
-                line, severity="error" if page else "information", timeout=_TOAST_S, markup=False
-            )
-            self._app.say(line)
+            severity: SeverityLevel = "error" if page else "information"
+            self._app.notify(line, severity=severity, timeout=_TOAST_S, markup=False)
+
+    def happens(self, time_ms: int, what: str) -> None:
+        """Show what somebody did."""
+        if self._app is not None:
+            self._app.say(f"{lines.clock(time_ms)}  {what}")
 
     async def show(self, stage: Stage) -> None:
         """Show until cancelled, or until the person quits."""
@@ -104,8 +115,9 @@ class TerminalScreen:
 
 
 def _open(url: str) -> None:
-    """Best effort: many machines have no browser."""
+    """Best effort: many machines have no browser, and one for terminals would take ours."""
     try:
-        webbrowser.open(url)
+        if type(webbrowser.get()) is not webbrowser.GenericBrowser:
+            webbrowser.open(url)
     except (webbrowser.Error, OSError):
         return

@@ -8,6 +8,7 @@ from decimal import Decimal
 import orjson
 import pytest
 
+from sinks.webhooks.receiver import Received
 from streams.agents.courier_body import webhook_body
 from streams.alerts.notice import Alert
 from streams.cli import demo_lines as lines
@@ -56,7 +57,8 @@ SUMMARY = Summary(
 
 def line_of(**changes: object) -> str:
     told = {name: getattr(ALERT, name) for name in ALERT.__struct_fields__} | changes
-    return lines.delivered(orjson.loads(webhook_body(Alert(**told)))["data"])
+    message = orjson.loads(webhook_body(Alert(**told)))
+    return lines.delivered(Received("msg_1", message["type"], message["timestamp"], message["data"]))
 
 
 def test_a_delivered_page_names_job_owner_and_dollars() -> None:
@@ -74,7 +76,12 @@ def test_a_resolved_one_says_so() -> None:
 
 def test_an_alert_without_a_rate_is_told_by_its_summary() -> None:
     line = line_of(
-        rule="unpriced", severity="ticket", window_ms=0, ratio=0.0, summary="no price for B200", owner=""
+        rule="unpriced",
+        severity="ticket",
+        window_ms=0,
+        ratio=0.0,
+        summary="no price for B200; and so on",
+        owner="",
     )
     assert line == "delivered  ticket    unpriced  job llm-7b-pretrain  owner -  no price for B200"
 

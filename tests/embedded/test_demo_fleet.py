@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any
 
 import orjson
@@ -16,7 +16,7 @@ from streams.embedded.demo.catalog import POOLS, Pool
 from streams.embedded.demo.fleet import SAMPLE_MS, Fleet
 from streams.embedded.demo.nodes import PoolNodes
 from streams.embedded.demo.records import Record
-from streams.embedded.demo.story import RUNAWAY_EVERY_MS, RUNAWAY_LASTS_MS, RUNAWAY_MS
+from streams.embedded.demo.story import RUNAWAY_EVERY_MS, RUNAWAY_LASTS_MS, RUNAWAY_MS, caption, scenes
 from streams.topics import Topic
 
 START_MS = 1_750_000_000_000
@@ -196,3 +196,12 @@ def test_what_was_held_of_a_node_that_is_gone_is_gone() -> None:
     nodes.remove(nodes.add())
     nodes.release({"x-01": [0]})
     assert list(nodes.idle()) == []
+
+
+def test_what_is_special_has_a_caption() -> None:
+    first = takewhile(lambda scene: scene.at_ms < 40 * MINUTE_MS, scenes(1))
+    said = [(scene.at_ms // MINUTE_MS, text) for scene in first if (text := caption(scene)) is not None]
+    assert [minute for minute, _ in said] == [9, 11, 15, 22, 23, 29, 33]
+    assert said[2][1] == "ada scales llm-7b-pretrain from 16 to 128 GPUs by mistake"
+    assert said[4][1] == "ada scales llm-7b-pretrain back to 16 GPUs"
+    assert said[6][1].startswith("edsger scales diffusion-xl from 32 to 48 GPUs and declares")

@@ -23,7 +23,7 @@ from streams.agents.meter import LogOrigin, Meter
 from streams.agents.options import KeeperOptions
 from streams.agents.startup import stopped_by_signals
 from streams.agents.status import Watch
-from streams.app import engine, open_store, shard_settings
+from streams.app import courier_of, engine, open_store, shard_settings
 from streams.clock import Clock
 from streams.config import Settings
 from streams.embedded.broker import EmbeddedBroker
@@ -32,6 +32,7 @@ from streams.embedded.demo.fleet import Fleet
 from streams.embedded.demo.log import FleetLog, until
 from streams.embedded.demo.pace import Pacer, start_before
 from streams.embedded.demo.records import Record
+from streams.embedded.demo.story import caption, scenes
 from streams.embedded.demo.summary import Summary, summary_of
 from streams.pipeline.books import Books
 from streams.topics import Topic, full_name, partition_count
@@ -42,6 +43,8 @@ from streams.web.status import WorkerStatus
 _PARTITIONS: Final = 2
 _CHECKPOINT_INTERVAL_MS: Final = 500
 _OPEN_ATTEMPTS_INTERVAL_MS: Final = 1_000  # a minute of the fleet's time
+_TICK_POLL_MS: Final = 50
+_DELIVERY_TIMEOUT_MS: Final = 5_000
 _SECRET_BYTES: Final = 32
 _HOUR_MS: Final = 3_600_000
 
@@ -68,6 +71,9 @@ class Screen(Protocol):
 
     def received(self, message: Received) -> None:
         """Show an alert that arrived at its owner's address."""
+
+    def happens(self, time_ms: int, what: str) -> None:
+        """Show what somebody did, or what went wrong, at an instant of the fleet's clock."""
 
     async def show(self, stage: Stage) -> None:
         """Show what happens until cancelled; to return earlier ends the demonstration."""
@@ -156,11 +162,20 @@ class _Demo:
             now_ms=self._clock.monotonic_ms,
             checkpoint_interval_ms=_CHECKPOINT_INTERVAL_MS,
             open_attempts_interval_ms=_OPEN_ATTEMPTS_INTERVAL_MS,
+            tick_poll_ms=_TICK_POLL_MS,
             backlog_max_bytes=settings.meter.backlog_max_bytes,
         )
         shard, horizons = shard_settings(settings.meter), FedHorizons()
         factory = await asyncio.to_thread(engine, shard)
-        meter = Meter(kafka, shard, options, self._store, factory, origin=LogOrigin(horizons=horizons))
+        meter = Meter(
+            kafka,
+            shard,
+            options,
+            self._store,
+            factory,
+            origin=LogOrigin(horizons=horizons),
+            courier=courier_of(settings.alerts, self._store, self._clock),
+        )
         self._watch = Watch(
             meter.keeper,
             lambda: meter.app.meter_consumer if meter.app.started else None,
@@ -173,9 +188,13 @@ class _Demo:
     async def _play(self, meter: Meter, log: FleetLog, webhook: str, url: str) -> None:
         await until(lambda: self._stop.is_set() or set(meter.keeper.held) == set(range(_PARTITIONS)))
         fleet = Fleet(self._start_ms, self._options.seed, dict.fromkeys(TEAMS, webhook))
+        captions = _Captions(
+            self._options.seed, lambda at, what: self._screen.happens(self._start_ms + at, what)
+        )
 
         async def feed(records: list[Record], to_ms: int) -> None:
             await log.add(records, self._start_ms, to_ms)
+            captions.tell(to_ms - self._start_ms)
 
         pacer = Pacer(fleet, feed, self._start_ms, self._options.speed, self._clock, asyncio.sleep)
         self._pacer = pacer
@@ -196,9 +215,27 @@ class _Demo:
         await log.metered(end_ms)
         await meter.keeper.settled()
         await meter.keeper.store_until_done()
+        if meter.courier is not None:
+            await meter.courier.drain(_DELIVERY_TIMEOUT_MS)
         self._books = meter.reader.books
         for held in meter.keeper.held.values():
             self._books = self._books.plus(held.shard.books)
+
+
+class _Captions:
+    """What the scenes since the last call are about."""
+
+    def __init__(self, seed: int, tell: Callable[[int, str], None]) -> None:
+        self._scenes = scenes(seed)
+        self._scene = next(self._scenes)
+        self._tell = tell
+
+    def tell(self, to_ms: int) -> None:
+        while self._scene.at_ms <= to_ms:
+            said = caption(self._scene)
+            if said is not None:
+                self._tell(self._scene.at_ms, said)
+            self._scene = next(self._scenes)
 
 
 @asynccontextmanager

@@ -110,3 +110,28 @@ def _sweep(seed: int) -> Iterator[Scene]:
         yield Scene(begins_ms, 4_000 + slot, Verb.submit, spec.job_id, spec=spec)
         # Being placed and started takes part of a minute.
         heapq.heappush(free, (begins_ms + runs_ms + MINUTE_MS, slot))
+
+
+def caption(scene: Scene) -> str | None:
+    """Return what a person should know of a scene; None where it is nothing special."""
+    spec = _SPECS.get(scene.job_id) if scene.spec is None else scene.spec
+    if scene.verb is Verb.late_price:
+        return "the price of B200s comes: what they cost since the first minute is put right"
+    if spec is None:
+        return None
+    if scene.verb is Verb.scale:
+        wide = f"{spec.job_id} from {spec.gpus} to {int(spec.gpus * scene.factor)} GPUs"
+        if scene.expected_usd_per_hour is None:
+            return f"{spec.owner} scales {wide} by mistake"
+        return f"{spec.owner} scales {wide} and declares what it will cost: nobody is paged"
+    if scene.verb is Verb.submit and spec.job_id == cast.UNPRICED:
+        return f"{spec.owner} rents the first B200s, which the price list does not know yet: {spec.job_id}"
+    said = {
+        Verb.scale_back: f"{spec.owner} scales {spec.job_id} back to {spec.gpus} GPUs",
+        Verb.reclaim: f"the spot node of {spec.job_id} is reclaimed: work since its last checkpoint is lost",
+        Verb.crash: f"{spec.job_id} runs out of memory and is tried again",
+    }
+    return said.get(scene.verb)
+
+
+_SPECS: Final = {spec.job_id: spec for spec in cast.CAST}

@@ -197,3 +197,17 @@ def test_the_order_of_jobs_is_the_same_object_until_a_job_comes_or_goes() -> Non
     assert book.job_ids is order
     book.drop("j0")
     assert book.job_ids == ("j1",)
+
+
+def test_a_book_is_as_large_as_the_jobs_in_it() -> None:
+    """However many have come and gone."""
+    book = CurveBook()
+    curve = gpus((0, 1, 8), (1, 2, 16))._replace(lumps={NOON_MS // 60_000: 1.0}).curve
+    for number in range(2_000):
+        book.put(curve(f"j{number}"))
+        if number >= 10:
+            book.drop(f"j{number - 10}")
+    assert len(book) == 10
+    assert len(book._steps.rows) < 200
+    assert len(book._lumps.rows) < 50
+    assert len(book._curves) < 50

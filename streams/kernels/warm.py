@@ -8,8 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from streams.kernels.bill import bill_rows, cost_nano
+from streams.kernels.burn import CURVE, LUMP, STEP, WINDOWS_MS, fill_figures
 from streams.kernels.coverage import fold_samples
+from streams.kernels.due import LAST_ROW, choose_rows
+from streams.kernels.episode import Arrays, Limits, as_arrays, no_episodes
 from streams.kernels.idset import add_ids, insert_ids
+from streams.kernels.judge import find_jobs, judge_jobs
 from streams.kernels.metered import minute_pieces
 from streams.kernels.minutes import diff_minutes
 from streams.kernels.rings import (
@@ -33,6 +37,7 @@ def compile_all() -> None:
     _warm_money()
     _warm_ids()
     _warm_coverage()
+    _warm_ticks()
 
 
 def _warm_money() -> None:
@@ -51,6 +56,24 @@ def _warm_ids() -> None:
     key, state = np.ones(1, np.uint64), np.zeros(2, np.int64)
     insert_ids(key, key, lo, hi, state)
     add_ids(key, key, lo, hi, state, lo, hi, state, np.empty(1, np.bool_))
+
+
+def _warm_ticks() -> None:
+    """Windows, rows and alerts of one job at one tick."""
+    tick, job = np.zeros(1, np.int64), np.zeros(1, np.int32)
+    flat, deep = np.zeros((1, 1)), np.ones((1, 1, len(WINDOWS_MS)))
+    no, longs = flat > 0, deep.astype(np.int64)
+    curve = np.zeros(1, CURVE)
+    curve["steps"] = 1
+    steps, lumps = np.zeros(1, STEP), np.zeros(1, LUMP)
+    fill_figures(
+        tick, curve, steps, lumps, flat, flat.copy(), deep, deep.copy(), longs, deep > 0, no, no.copy()
+    )
+    choose_rows(tick, flat, flat, no, deep, longs, tick, tick, np.zeros(1, LAST_ROW), no.copy())
+    arrays = as_arrays(Arrays(deep, deep, longs, deep > 0, no, no), 1, 1, len(WINDOWS_MS))
+    limits = Limits(np.array([1, 2, 3]), np.array([0, 1, 2]), *np.ones((3, 3)))
+    find_jobs(limits, arrays, job, no_episodes(1))
+    judge_jobs(tick, limits, arrays, job, job, no_episodes(1))
 
 
 def empty_store() -> Store:

@@ -55,6 +55,7 @@ def restore(shard: Shard, blobs: Sequence[bytes]) -> None:
             shard.seen[topic].apply(snapshot.seen_part(ids))
         shard.dirty_jobs = set(blob.dirty_jobs)
         shard.open_jobs = set(blob.open_jobs)
+        shard.tick_ms = blob.tick_ms
         if blob.watch is not None:
             written = blob.watch.written if blob.is_base else written
             shard.watch.load(blob.watch, written)

@@ -19,7 +19,7 @@ from schemas.invalid import Invalid
 from schemas.reasons import Reason
 from streams.pipeline import checkpoint as checkpoints
 from streams.pipeline import restore as restoring
-from streams.pipeline.align import Ticks
+from streams.pipeline.align import TICK_MS, Ticks
 from streams.pipeline.batch import LogBatch, Record
 from streams.pipeline.books import Books
 from streams.pipeline.fold import JobBook, Outcome, fold_job, fold_node, fold_samples, fold_traffic
@@ -93,6 +93,7 @@ class Shard:
         self.saved_next: dict[str, int] = {}
         self.increments = 0
         self.watch = Watch()
+        self.tick_ms: int | None = None  # the next tick to judge; None before the first record
         self._decoded: Decoded | None = None
 
     # -- the log -------------------------------------------------------------------------------------------
@@ -212,18 +213,10 @@ class Shard:
 
     # -- ticks ---------------------------------------------------------------------------------------------
 
-    @property
-    def tick_ms(self) -> int | None:
-        """The next tick to judge; None before the first record."""
-        return self.watch.tick_ms
-
-    @tick_ms.setter
-    def tick_ms(self, tick_ms: int | None) -> None:
-        self.watch.tick_ms = tick_ms
-
     def judge(self, ticks: Ticks, view: View) -> None:
         """Judge what the jobs burn at these ticks, with the prices and controls known then."""
         self.watch.judge(self, ticks.first_ms, ticks.last_ms, view)
+        self.tick_ms = ticks.last_ms + TICK_MS
 
     def look(self, now_ms: int, view: View) -> None:
         """Note the burn rates of jobs that changed since the last tick, as of an instant after it."""
@@ -231,7 +224,7 @@ class Shard:
 
     @property
     def wants_storing(self) -> bool:
-        """Whether something should not wait for the next checkpoint's turn."""
+        """Whether something should be stored at once."""
         return self.watch.wants_storing
 
     # -- prices --------------------------------------------------------------------------------------------

@@ -55,7 +55,9 @@ class SnapshotBlob(msgspec.Struct):
     prices: list[PriceEvent] | None
     coverage: bytes
     seen: dict[str, list[bytes]]
-    watch: WatchBlob | None = None  # absent in snapshots from before there were alerts
+    # Both absent in snapshots from before there were alerts.
+    tick_ms: int | None = None
+    watch: WatchBlob | None = None
 
 
 class ArchivedJob(msgspec.Struct, array_like=True):
@@ -134,6 +136,7 @@ def _blob(
         prices=shard.book.events if is_base or changes.prices else None,
         coverage=coverage,
         seen=seen,
+        tick_ms=shard.tick_ms,
         watch=shard.watch.dump(is_base=is_base),
     )
 

@@ -18,7 +18,7 @@ from streams.alerts.controls import Controls
 from streams.alerts.dimensions import Dimensions
 from streams.alerts.episodes import Memory
 from streams.alerts.judge import Judge
-from streams.alerts.notice import RESOLVED, Alert
+from streams.alerts.notice import Alert, is_change
 from streams.alerts.rows import alerts_table
 from streams.kernels.arrays import I64
 from streams.pipeline.align import TICK_MS
@@ -31,7 +31,7 @@ from streams.usage.coverage import Coverage
 from streams.windows.book import CurveBook
 from streams.windows.curve import Curve
 from streams.windows.figures import Figures
-from streams.windows.rows import LastRow, RowPolicy, burn_rows
+from streams.windows.rows import BurnRows, LastRow, RowPolicy
 
 if TYPE_CHECKING:
     from streams.pipeline.shard import Shard
@@ -46,7 +46,6 @@ _DRAINED_MS: Final = 21_600_000 + 2 * MINUTE_MS
 class WatchBlob(msgspec.Struct):
     """What of a watch the next owner cannot know from the jobs themselves."""
 
-    tick_ms: int | None
     judge: Memory
     written: list[LastRow] | None  # of a base only: without it some rows are written again
 
@@ -55,8 +54,6 @@ class Watch:
     """The live jobs of a shard."""
 
     def __init__(self) -> None:
-        #: The next tick; None before the first record.
-        self.tick_ms: int | None = None
         self._curves = CurveBook()
         self._policy = RowPolicy()
         self._judge = Judge()
@@ -68,7 +65,7 @@ class Watch:
         self._standing: Standing | None = None
         self._controls = Controls.from_events(())
         self._dimensions: dict[str, Dimensions] = {}
-        self._rows: list[pa.Table] = []
+        self._rows = BurnRows()
         self._current: dict[str, Alert] = {}  # the newest row of each alert that changed
         self._changes: list[Alert] = []  # of status, in order
 
@@ -80,12 +77,12 @@ class Watch:
     @property
     def rows_waiting(self) -> int:
         """How many burn rates wait for the next checkpoint."""
-        return sum(table.num_rows for table in self._rows)
+        return self._rows.count
 
     @property
     def is_due(self) -> bool:
         """Whether anything waits for the next checkpoint."""
-        return bool(self._rows or self._current)
+        return bool(self._rows.count or self._current)
 
     @property
     def wants_storing(self) -> bool:
@@ -111,10 +108,9 @@ class Watch:
             if self._curves:
                 most = max(_CELLS_PER_CALL // len(self._curves), 1)
                 until_ms = min(until_ms, tick_ms + (most - 1) * TICK_MS)
-                self._judge_ticks(shard.number, np.arange(tick_ms, until_ms + 1, TICK_MS, dtype=np.int64))
+                self._judge_ticks(np.arange(tick_ms, until_ms + 1, TICK_MS, dtype=np.int64))
             self._retire(shard, until_ms)
             tick_ms = until_ms + TICK_MS
-        self.tick_ms = last_ms + TICK_MS
 
     def look(self, shard: Shard, now_ms: int, known: Known) -> None:
         """Write burn rates of jobs that changed since the last tick, as of an instant between two ticks."""
@@ -122,23 +118,21 @@ class Watch:
         if not self._changed:
             return
         self._refresh(shard, now_ms)
-        self._write(shard.number, np.array([now_ms], np.int64))
+        self._write(np.array([now_ms], np.int64))
 
-    def _judge_ticks(self, shard: int, times_ms: I64) -> None:
-        figures = self._write(shard, times_ms)
+    def _judge_ticks(self, times_ms: I64) -> None:
+        figures = self._write(times_ms)
         ids = self._curves.job_ids
         for alert in self._judge.judge(times_ms, ids, figures, self._dimensions.__getitem__, self._controls):
             self._current[alert.alert_id] = alert
-            if alert.status == RESOLVED or alert.held_ms == alert.changed_ms:
+            if is_change(alert):
                 self._changes.append(alert)
 
-    def _write(self, shard: int, times_ms: I64) -> Figures:
+    def _write(self, times_ms: I64) -> Figures:
         """The figures at these instants; what of them is to be stored waits for the next checkpoint."""
         job_ids = self._curves.job_ids
         figures = self._curves.figures(times_ms)
-        chosen = self._policy.choose(times_ms, job_ids, figures)
-        if len(chosen[0]):
-            self._rows.append(burn_rows(times_ms, job_ids, figures, chosen, shard, 0))
+        self._rows.add(times_ms, job_ids, figures, self._policy.choose(times_ms, job_ids, figures))
         return figures
 
     def _take_known(self, known: Known) -> None:
@@ -148,7 +142,9 @@ class Watch:
             self._touch_all()
         if known.controls is not self._standing:
             self._standing = known.controls
-            self._controls = Controls.from_events(known.controls.values())
+            self._controls = Controls.from_events(
+                known.controls.values()
+            )  # faults are told where addresses are
             self._touch_all()
 
     def _touch_all(self) -> None:
@@ -193,13 +189,9 @@ class Watch:
     def tables(self, shard: int, version: int) -> dict[str, pa.Table]:
         """The rows that wait, under this version; they count as given out."""
         tables: dict[str, pa.Table] = {}
-        if self._rows:
-            rows = pa.concat_tables(self._rows)
-            versions = pa.array(np.full(rows.num_rows, version, np.uint64))
-            tables[BURN_RATES] = rows.set_column(
-                rows.schema.get_field_index("version"), rows.schema.field("version"), versions
-            )
-            self._rows = []
+        rows = self._rows.take(shard, version)
+        if rows is not None:
+            tables[BURN_RATES] = rows
         if self._current:
             tables[ALERTS] = alerts_table(self._current.values(), shard, version)
             self._current = {}
@@ -212,11 +204,10 @@ class Watch:
 
     def dump(self, *, is_base: bool) -> WatchBlob:
         """What the next owner needs beside the jobs."""
-        return WatchBlob(self.tick_ms, self._judge.dump(), self._policy.dump() if is_base else None)
+        return WatchBlob(self._judge.dump(), self._policy.dump() if is_base else None)
 
     def load(self, blob: WatchBlob, written: Iterable[LastRow] | None) -> None:
         """Go on from a snapshot, with the rows that its base counts as written; jobs must be touched besides."""
-        self.tick_ms = blob.tick_ms
         self._judge = Judge.load(blob.judge)
         self._policy = RowPolicy()
         self._policy.load(written or ())

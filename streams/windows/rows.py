@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from schemas.columns import money, take_text
+from schemas.columns import money
 from schemas.tables import BURN_RATES, MILLI, SCHEMAS
 from streams.kernels.arrays import F64, I64, Records, exact
 from streams.kernels.bill import MAX_COST_NANO
@@ -114,36 +114,65 @@ class RowPolicy:
         return row
 
 
-def burn_rows(
-    times_ms: I64,
-    job_ids: Sequence[str],
-    figures: Figures,
-    chosen: tuple[I64, I64],
-    shard: int,
-    version: int,
-) -> pa.Table:
-    """The `burn_rates` rows of the chosen (ticks, jobs)."""
-    ticks, jobs = chosen
-    cost, elapsed_ms = figures.cost_nano[chosen], figures.elapsed_ms[chosen]
-    rates = per_hour(cost, elapsed_ms)
-    columns = {
-        "time": pa.array(times_ms[ticks].view("datetime64[ms]")).cast(MILLI),
-        "job_id": _texts(job_ids, jobs),
-        **{name: _usd(rates[:, window]) for window, name in enumerate(_RATE_COLUMNS)},
-        "expected_usd_per_hour": _usd(figures.expected_rate[chosen]),
-        "usd_per_hour_now": _usd(figures.now_rate[chosen]),
-        "ratio_15m": pa.array(ratios(cost[:, _JUDGED], figures.expected_nano[chosen][:, _JUDGED])),
-        "shard": pa.array(np.full(len(ticks), shard, np.uint16)),
-        "version": pa.array(np.full(len(ticks), version, np.uint64)),
-    }
-    return pa.Table.from_pydict(columns, schema=SCHEMAS[BURN_RATES])
+class BurnRows:
+    """Burn rates that wait to be stored, as arrays: what a call chooses is often a row or two."""
 
+    __slots__ = (
+        "_cost",
+        "_elapsed_ms",
+        "_expected",
+        "_expected_rate",
+        "_job_ids",
+        "_now_rate",
+        "_times_ms",
+        "count",
+    )
 
-def _texts(job_ids: Sequence[str], jobs: I64) -> pa.Array:
-    """The ids at these positions, without a text for each job of the shard where few are wanted."""
-    if len(jobs) < len(job_ids):
-        return pa.array([job_ids[job] for job in jobs.tolist()], pa.string())
-    return take_text(job_ids, jobs.astype(np.int32))
+    def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        self.count = 0  #: rows that wait
+        self._times_ms: list[I64] = []
+        self._job_ids: list[str] = []
+        self._cost: list[F64] = []
+        self._elapsed_ms: list[I64] = []
+        self._expected: list[F64] = []
+        self._expected_rate: list[F64] = []
+        self._now_rate: list[F64] = []
+
+    def add(self, times_ms: I64, job_ids: Sequence[str], figures: Figures, chosen: tuple[I64, I64]) -> None:
+        """The rows of the chosen (ticks, jobs)."""
+        ticks, jobs = chosen
+        if not len(ticks):
+            return
+        self.count += len(ticks)
+        self._times_ms.append(times_ms[ticks])
+        self._job_ids.extend([job_ids[job] for job in jobs.tolist()])
+        self._cost.append(figures.cost_nano[chosen])
+        self._elapsed_ms.append(figures.elapsed_ms[chosen])
+        self._expected.append(figures.expected_nano[chosen][:, _JUDGED])
+        self._expected_rate.append(figures.expected_rate[chosen])
+        self._now_rate.append(figures.now_rate[chosen])
+
+    def take(self, shard: int, version: int) -> pa.Table | None:
+        """All that wait as rows of `burn_rates`, under this version; they wait no more.  None: there are none."""
+        if not self.count:
+            return None
+        cost = np.concatenate(self._cost)
+        rates = per_hour(cost, np.concatenate(self._elapsed_ms))
+        columns = {
+            "time": pa.array(np.concatenate(self._times_ms).view("datetime64[ms]")).cast(MILLI),
+            "job_id": pa.array(self._job_ids, pa.string()),
+            **{name: _usd(rates[:, window]) for window, name in enumerate(_RATE_COLUMNS)},
+            "expected_usd_per_hour": _usd(np.concatenate(self._expected_rate)),
+            "usd_per_hour_now": _usd(np.concatenate(self._now_rate)),
+            "ratio_15m": pa.array(ratios(cost[:, _JUDGED], np.concatenate(self._expected))),
+            "shard": pa.array(np.full(self.count, shard, np.uint16)),
+            "version": pa.array(np.full(self.count, version, np.uint64)),
+        }
+        self._clear()
+        return pa.Table.from_pydict(columns, schema=SCHEMAS[BURN_RATES])
 
 
 def _usd(nano: F64) -> pa.Array:

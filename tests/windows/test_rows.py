@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.tables import BURN_RATES, SCHEMAS
+from streams.kernels.arrays import I64
 from streams.windows.book import CurveBook
 from streams.windows.figures import Figures
-from streams.windows.rows import LastRow, RowPolicy, burn_rows
+from streams.windows.rows import BurnRows, LastRow, RowPolicy
 from tests.property.profile import PROFILE
 from tests.windows import made
 from tests.windows.made import HOUR_MS, NOON_MS, Made
@@ -20,6 +23,18 @@ from tests.windows.test_book import book_of
 from tests.windows.test_curve import gpus
 
 TICK_MS = 10_000
+
+
+def burn_rows(
+    times_ms: I64, job_ids: Sequence[str], figures: Figures, chosen: tuple[I64, I64], shard: int, version: int
+) -> pa.Table:
+    rows = BurnRows()
+    rows.add(times_ms, job_ids, figures, chosen)
+    assert rows.count == len(chosen[0])
+    table = rows.take(shard, version)
+    assert table is not None
+    assert rows.take(shard, version) is None
+    return table
 
 
 def ticks_from(start_ms: int, count: int) -> np.ndarray:
@@ -61,8 +76,8 @@ def test_after_its_end_a_job_is_written_ever_more_rarely_until_nothing_is_left()
     chosen = policy.choose(times, book.job_ids, figures)
     at_s = ((times[chosen[0]] - NOON_MS) // 1000).tolist()
     minutes = [60 * k for k in range(1, 16)]
-    tens = [600 * k for k in range(2, 6 * 6 + 2)]
-    assert at_s == [0, 10, *minutes, *tens]
+    tens = [600 * k for k in range(2, 6 * 6 + 1)]
+    assert at_s == [0, 10, *minutes, *tens, 6 * 3600 + 60]
     table = burn_rows(times, book.job_ids, figures, chosen, 3, 4)
     assert table["usd_per_hour_6h"].to_pylist()[-2] > 0
     last = table.slice(len(table) - 1).to_pylist()[0]
@@ -182,3 +197,22 @@ def test_money_is_rounded_to_nano_dollars_and_capped() -> None:
         Decimal("999999999.999999999"),
     ]
     assert table["ratio_15m"].to_pylist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(("late_ms", "last_s"), [(0, 18 * 60), (1, 18 * 60), (-1, 17 * 60)])
+def test_the_quarter_of_an_hour_after_an_end_is_closed(late_ms: int, last_s: int) -> None:
+    end_ms = NOON_MS + 180_000 + late_ms
+    book = book_of(gpus((-1, 0, 8))._replace(ended_ms=end_ms))
+    found = written(RowPolicy(), book, ticks_from(NOON_MS, 119))
+    assert found[-1] == (last_s, "j0")
+
+
+def test_a_forgotten_job_begins_anew_on_a_line_of_its_own() -> None:
+    """Even where the order of the jobs has not changed since."""
+    book, policy = book_of(gpus((0, 9, 8))), RowPolicy()
+    assert len(written(policy, book, ticks_from(NOON_MS, 3))) == 1
+    policy.drop("j0")
+    other = LastRow("other", 5, 6, 1)
+    policy.load([other])
+    assert len(written(policy, book, ticks_from(NOON_MS + 30_000, 1))) == 1
+    assert policy.dump() == [LastRow("j0", 8 * 2_990_000_000, 8 * 2_990_000_000, 1), other]

@@ -220,8 +220,8 @@ class Rates(NamedTuple):
     """A row of `burn_rates`, in nano-dollars per hour."""
 
     windows: tuple[Fraction, ...]  # 5 min, 15 min, 1 h, 6 h
-    expected: Fraction
-    now: Fraction
+    expected: Fraction  # in force from this instant on; 0 while nothing is paid
+    now: Fraction  # what accrues from this instant on
 
 
 def rates(knowledge: Knowledge, job_id: str, at_ms: int) -> Rates:
@@ -231,6 +231,6 @@ def rates(knowledge: Knowledge, job_id: str, at_ms: int) -> Rates:
         return Rates((Fraction(0),) * len(WINDOWS_MS), Fraction(0), Fraction(0))
     return Rates(
         tuple(known.rate_nano(at_ms, window_ms) for window_ms in WINDOWS_MS),
-        Fraction(known.expected_rate(at_ms), PER_HOUR),
+        Fraction(known.expected.rate(at_ms), PER_HOUR),
         Fraction(known.cost.rate(at_ms), PER_HOUR),
     )

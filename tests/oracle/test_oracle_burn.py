@@ -17,7 +17,7 @@ from tests.oracle.compute import compute
 from tests.oracle.judge import rates
 from tests.oracle.knowledge import Knowledge, in_log_time
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Json, Line
-from tests.strategies.traces import make_trace
+from tests.strategies.traces import make_trace, merged
 
 USD = 10**9
 MIN_5, MIN_15, H_1, H_6 = 5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS
@@ -175,7 +175,7 @@ def seen_by(lines: list[Line], at_ms: int) -> list[Line]:
 @pytest.mark.parametrize("seed", range(24))
 def test_the_curve_is_the_ledger_as_of_the_tick(seed: int) -> None:
     # Each row of the ledger is rounded to a nano-dollar; the curve is not: half of one per row, and no more.
-    lines = [line for _, line in make_trace(seed, hours_at_most=3).lines]
+    lines = merged([make_trace(seed, hours_at_most=3)])
     told = in_log_time(lines)
     knowledge, rng = Knowledge(told), random.Random(seed)
     for at_ms in sorted(rng.randrange(told[0].log_ms, told[-1].log_ms) // 10_000 * 10_000 for _ in range(4)):

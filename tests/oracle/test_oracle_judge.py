@@ -13,7 +13,7 @@ from tests.oracle.cases import T0, gpu, job, price
 from tests.oracle.judge import Alert, judge
 from tests.oracle.knowledge import in_log_time
 from tests.oracle.model import MINUTE_MS, Json, Line
-from tests.strategies.traces import make_trace
+from tests.strategies.traces import make_trace, merged
 
 S, M = 1000, MINUTE_MS
 USD = 10**9
@@ -264,7 +264,7 @@ def test_a_metered_job_opens_at_ticks_up_to_which_it_was_sampled() -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_labels_hold(seed: int) -> None:
     trace = make_trace(seed, hours_at_most=6)
-    told = in_log_time(line for _, line in trace.lines)
+    told = in_log_time(merged([trace]))
     fired = {(a.rule, a.subject) for a in judge(told, until_ms=told[-1].log_ms)}
     assert fired >= trace.must
     assert not {subject for _, subject in fired} & trace.quiet

@@ -91,7 +91,8 @@ def _differ(row: Stored, alert: Alert, knowledge: Knowledge) -> list[str]:
         for name in ("severity", "status", "firings", "silenced", "window_ms")
         if getattr(row, name) != getattr(alert, name)
     ]
-    for name in ("started_ms", "resolved_ms", "held_ms"):
+    # While GPU-time has no price nothing else is said of it, so its row need not move at every tick.
+    for name in ("started_ms", "resolved_ms", *(["held_ms"] if alert.window_ms else [])):
         got_ms, want_ms = getattr(row, name), getattr(alert, name)
         if got_ms != want_ms and (None in (got_ms, want_ms) or abs(got_ms - want_ms) > STEP_MS):
             found.append(f"{name}: got {got_ms}, want {want_ms}")

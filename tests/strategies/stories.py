@@ -8,20 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Json
-from tests.strategies.telling import TICK_MS, Teller
-
-USD = (1.25, 2.0, 2.5, 3.333333333, 6.88)
+from tests.strategies.telling import TICK_MS, USD, Teller, gpu_type
 
 
 def steady(tell: Teller, job: str) -> None:
     """As expected from beginning to end: nothing may fire, whatever the retries, suspensions and heartbeats."""
     rng, usd, gpus = tell.rng, tell.rng.choice(USD), tell.rng.choice((1, 4, 8, 64))
-    tell.price(job, usd)
     begin_ms, end_ms = tell.part(0, 0.2), tell.part(0.8, 0.95)
     expected = rng.choice(
         ({}, {"expected_usd_per_hour": usd * gpus}, {"expected_usd_per_hour": f"{usd * gpus:.6f}"})
     )
-    tell.begin(job, begin_ms, kind=rng.choice(("allocated", "started")), gpu_count=gpus, **expected)
+    tell.begin(job, begin_ms, usd=usd, kind=rng.choice(("allocated", "started")), gpu_count=gpus, **expected)
     attempt, at_ms = 1, begin_ms
     while (at_ms := tell.instant(at_ms + MINUTE_MS, at_ms + 40 * MINUTE_MS)) < end_ms - 25 * MINUTE_MS:
         what = rng.choice(("heartbeat", "checkpointed", "suspended", "held", "preempted", "started"))
@@ -42,13 +39,12 @@ def steady(tell: Teller, job: str) -> None:
 def scaled(tell: Teller, job: str) -> None:
     """Scaled out, by 2 to 10, declared or not; now and then back and out again."""
     rng, usd, gpus = tell.rng, tell.rng.choice(USD), tell.rng.choice((1, 8, 16))
-    tell.price(job, usd)
     begin_ms = tell.part(0, 0.1)
     out_ms, end_ms = max(tell.part(0.2, 0.5), begin_ms + 6 * MINUTE_MS), tell.part(0.85, 0.98)
     factor = rng.choice((2, 3, 4, 5, 8, 9, 10))
     is_declared = rng.random() < 0.3
     word = {"expected_usd_per_hour": usd * gpus * factor} if is_declared else {}
-    tell.begin(job, begin_ms, gpu_count=gpus)
+    tell.begin(job, begin_ms, usd=usd, gpu_count=gpus)
     tell.job(job, "scaled", out_ms, gpu_count=gpus * factor, **word)
     if rng.random() < 0.3 and not is_declared:
         back_ms = tell.instant(out_ms + MINUTE_MS, (out_ms + end_ms) // 2)
@@ -100,10 +96,9 @@ def repriced(tell: Teller, job: str) -> None:
 def bursting(tell: Teller, job: str) -> None:
     """Traffic that costs many times what the GPUs do for a while, or a lump of an hour reported at once."""
     rng, usd, gpus = tell.rng, tell.rng.choice(USD), tell.rng.choice((4, 8))
-    tell.price(job, usd)
     begin_ms, end_ms = tell.part(0, 0.1), tell.part(0.9, 0.98)
     from_ms = max(tell.part(0.3, 0.6), begin_ms + 10 * MINUTE_MS)
-    tell.begin(job, begin_ms, gpu_count=gpus)
+    tell.begin(job, begin_ms, usd=usd, gpu_count=gpus)
     minute_usd, minutes, times = usd * gpus / 60, rng.choice((3, 12, 30)), rng.choice((3, 12, 20))
     interval_ms = rng.choice((0, 60_000, 60_000, HOUR_MS))
     for number in range(minutes):
@@ -111,7 +106,7 @@ def bursting(tell: Teller, job: str) -> None:
         traffic: Json = {"job_id": job, "path": "internet", "direction": "egress", "bytes": amount}
         tell.say("network", from_ms + (number + 1) * MINUTE_MS, interval_ms=interval_ms, **traffic)
     if rng.random() < 0.3:
-        stored: Json = {"job_id": job, "op": "stored", "bytes": rng.randrange(10**16)}
+        stored: Json = {"job_id": job, "op": "stored", "bytes": rng.randrange(2**53)}
         tell.say("storage", from_ms, interval_ms=rng.choice((MINUTE_MS, 30 * MINUTE_MS)), **stored)
     # 12 times the GPUs' cost for 12 min: the 5 min reach 6 after 3 min, the 15 min 2.5 after 2.
     lasts = minutes >= 12 and interval_ms <= 60_000 and end_ms > from_ms + 12 * MINUTE_MS
@@ -122,10 +117,9 @@ def bursting(tell: Teller, job: str) -> None:
 
 def metered(tell: Teller, job: str) -> None:
     """Known by samples alone, on more GPUs later; now and then its lifecycle comes after all."""
-    rng, usd, gpus = tell.rng, tell.rng.choice(USD), tell.rng.choice((2, 8))
-    tell.price(job, usd)
+    rng, usd, gpus = tell.rng, tell.rng.choice(USD), tell.rng.choice((2, 4))
     interval_ms = rng.choice((TICK_MS, 30_000, 60_000))
-    most_ms = {TICK_MS: 35, 30_000: 70, 60_000: 120}[interval_ms] * MINUTE_MS
+    most_ms = {TICK_MS: 24, 30_000: 50, 60_000: 100}[interval_ms] * MINUTE_MS
     begin_ms = tell.part(0, 0.3) // TICK_MS * TICK_MS
     end_ms = min(begin_ms + most_ms, tell.end_ms - MINUTE_MS)
     out_ms = begin_ms + (end_ms - begin_ms) * rng.choice((3, 5)) // 10
@@ -136,7 +130,7 @@ def metered(tell: Teller, job: str) -> None:
         names = [f"g{number}" for number in range(count)]
         tell.say(
             "gpu", time_ms, time_ms if is_clean else None, job_id=job, node="n1", interval_ms=interval_ms,
-            gpus=names, util_ratio=[0.5] * count, account=job,
+            gpus=names, util_ratio=[0.5] * count, gpu_type=gpu_type(usd),
         )  # fmt: skip
     if factor == 8 and is_clean and usd * gpus >= 8 and end_ms - out_ms > 10 * MINUTE_MS:
         if out_ms - begin_ms > 5 * MINUTE_MS:
@@ -144,7 +138,7 @@ def metered(tell: Teller, job: str) -> None:
     elif factor == 1 and is_clean:
         tell.trace.quiet.add(job)
     if not is_clean and rng.random() < 0.3:
-        tell.begin(job, end_ms, kind="started", gpu_count=gpus)
+        tell.begin(job, end_ms, usd=usd, kind="started", gpu_count=gpus)
         tell.end(job, min(end_ms + 20 * MINUTE_MS, tell.end_ms), always=True)
 
 
@@ -167,9 +161,8 @@ def unpriced(tell: Teller, job: str) -> None:
 def underestimated(tell: Teller, job: str) -> None:
     """Declared at a third of what it costs, corrected later or not."""
     rng, usd, gpus = tell.rng, tell.rng.choice(USD), tell.rng.choice((8, 16))
-    tell.price(job, usd)
     begin_ms, end_ms = tell.part(0, 0.1), tell.part(0.85, 0.95)
-    tell.begin(job, begin_ms, gpu_count=gpus, expected_usd_per_hour=usd * gpus / 3)
+    tell.begin(job, begin_ms, usd=usd, gpu_count=gpus, expected_usd_per_hour=usd * gpus / 3)
     if rng.random() < 0.4:
         tell.job(job, "updated", tell.part(0.5, 0.8), expected_usd_per_hour=f"{usd * gpus:.9f}")
     tell.trace.must.add(("burn_sustained", job))  # 15 min at 3 times the rate, from the first instant on
@@ -179,7 +172,6 @@ def underestimated(tell: Teller, job: str) -> None:
 def controlled(tell: Teller, job: str) -> None:
     """A tenfold step under a control: planned, planned for a part of it, or silenced."""
     rng, usd, gpus, factor = tell.rng, tell.rng.choice(USD), tell.rng.choice((8, 16)), 10
-    tell.price(job, usd)
     begin_ms, end_ms = tell.part(0, 0.1), tell.part(0.85, 0.95)
     out_ms = max(tell.part(0.3, 0.5), begin_ms + 6 * MINUTE_MS)
     said_ms = rng.choice((tell.begin_ms, begin_ms + 1, tell.instant(out_ms, end_ms)))
@@ -197,7 +189,7 @@ def controlled(tell: Teller, job: str) -> None:
             "from_ms": out_ms,
             "until_ms": tell.instant(out_ms, end_ms) if way == "in part" else end_ms,
         }
-    tell.begin(job, begin_ms, gpu_count=gpus)
+    tell.begin(job, begin_ms, usd=usd, gpu_count=gpus)
     tell.say("controls", said_ms, said_ms, **control)
     if rng.random() < 0.2:  # a control with the smaller name, of a rate that is as good
         other = {**control, "name": f"a-{control['name']}"}

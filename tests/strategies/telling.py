@@ -15,9 +15,35 @@ from tests.strategies.values import line
 TICK_MS = 10_000
 
 
+USD = (1.25, 2.0, 2.5, 3.333333333, 6.88)  # prices of the list, which never change
+LISTED: tuple[tuple[str, str, str, str, dict[str, str]], ...] = (
+    *((f"gpu-{usd}", "gpu", f"{usd:.9f}", "gpu_hour", {"gpu_type": f"G{usd}"}) for usd in USD),
+    ("egress", "network", "0.09", "gb", {"path": "internet"}),
+    ("disk", "storage", "0.023", "gib_month", {"op": "stored"}),
+    ("put", "storage", "0.005", "thousand_requests", {"op": "write"}),
+)
+
+
+def gpu_type(usd: float | None) -> str:
+    """The type that costs so much by the list; None: a type that is not in it."""
+    return "H100" if usd is None else f"G{usd}"
+
+
+def price_list(time_ms: int) -> list[Line]:
+    """The prices that all traces share."""
+    return [
+        line(
+            "prices",
+            {"source": "list", "id": sku, "time_ms": time_ms, "sku": sku, "component": component}
+            | {"usd": usd, "per": per, "effective_ms": 0, **fields},
+        )
+        for sku, component, usd, per, fields in LISTED
+    ]
+
+
 @dataclass
 class Trace:
-    """Lines with the instants at which they come, in that order; jobs are its own, and so are its prices."""
+    """Lines with the instants at which they come, in that order; beside them it needs the `price_list`."""
 
     name: str
     lines: list[tuple[int, Line]] = field(default_factory=list)
@@ -28,11 +54,14 @@ class Trace:
 class Teller:
     """Adds lines to a trace."""
 
-    def __init__(self, name: str, rng: random.Random, begin_ms: int, end_ms: int) -> None:
+    def __init__(
+        self, name: str, rng: random.Random, begin_ms: int, end_ms: int, prices_ms: int | None = None
+    ) -> None:
         self.name = name
         self.rng = rng
         self.begin_ms = begin_ms
         self.end_ms = end_ms
+        self.prices_ms = begin_ms if prices_ms is None else prices_ms  # when the first prices are told
         self.trace = Trace(name)
 
     def say(self, topic: str, time_ms: int, comes_ms: int | None = None, /, **event: Any) -> None:
@@ -49,20 +78,18 @@ class Teller:
     def price(
         self, job_id: str, usd: float, /, *, effective_ms: int = 0, comes_ms: int | None = None, **more: Any
     ) -> None:
-        """The price of one GPU-hour of one job; prices of jobs differ by account."""
-        time_ms = self.begin_ms if comes_ms is None else comes_ms
+        """A GPU-hour's price of one job alone, which may have revisions: such prices differ by account."""
+        time_ms = self.prices_ms if comes_ms is None else comes_ms
         said = {"sku": f"gpu-{job_id}", "component": "gpu", "per": "gpu_hour", "account": job_id}
-        self.say(
-            "prices",
-            time_ms,
-            time_ms,
-            **{**said, "usd": f"{usd:.9f}", "effective_ms": effective_ms, **more},
-        )
+        money = {"usd": f"{usd:.9f}", "effective_ms": effective_ms}
+        self.say("prices", time_ms, time_ms, **{**said, **money, **more})
 
-    def begin(self, job_id: str, time_ms: int, /, *, kind: str = "started", **event: Any) -> None:
-        """The first event of a job that names where it belongs."""
-        about = {"account": job_id, "project": self.name, "owner": "ann", "team": "red", "gpu_type": "H100"}
-        self.job(job_id, kind, time_ms, **{**about, **event})
+    def begin(
+        self, job_id: str, time_ms: int, /, *, kind: str = "started", usd: float | None = None, **event: Any
+    ) -> None:
+        """The first event of a job that names where it belongs: at a price of the list, or at its own."""
+        about = {"account": job_id, "project": self.name, "owner": "ann", "team": "red"}
+        self.job(job_id, kind, time_ms, **{**about, "gpu_type": gpu_type(usd), **event})
 
     def end(self, job_id: str, time_ms: int, /, *, attempt: int = 1, always: bool = False) -> None:
         """The end of a job; one job in twelve has none."""

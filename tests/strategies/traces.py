@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from tests.oracle.intake import body
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Json, Line
 from tests.strategies.stories import (
-    USD,
     Story,
     bursting,
     controlled,
@@ -26,26 +25,23 @@ from tests.strategies.stories import (
     underestimated,
     unpriced,
 )
-from tests.strategies.telling import TICK_MS, Teller, Trace
+from tests.strategies.telling import TICK_MS, USD, Teller, Trace, price_list
 from tests.strategies.values import BASE_MS
 
-# Traffic has no account: it is priced by its job's project, one to a trace.
-TRAFFIC_PRICES: tuple[tuple[str, str, str, str, dict[str, str]], ...] = (
-    ("egress", "network", "0.09", "gb", {"path": "internet"}),
-    ("disk", "storage", "0.023", "gib_month", {"op": "stored"}),
-    ("put", "storage", "0.005", "thousand_requests", {"op": "write"}),
-    ("host", "compute", "0.05", "vcpu_hour", {}),
-    ("desk", "overhead", "0.75", "job_hour", {}),
-)
+# Prices of one trace alone, in one of five.
+OWN_PRICES = (("host", "compute", "0.05", "vcpu_hour"), ("desk", "overhead", "0.75", "job_hour"))
 
 
 def wild(tell: Teller, job: str) -> None:
     """Anything at any instant: nothing is owed, and everything is compared."""
     rng, usd = tell.rng, tell.rng.choice(USD)
-    if rng.random() < 0.9:
+    listed = usd if rng.random() < 0.4 else None
+    if listed is None and rng.random() < 0.9:
         tell.price(job, usd, effective_ms=rng.choice((0, 0, tell.part(0, 0.3))))
     about = {"gpu_count": rng.choice((0, 1, 8)), "cpu_count": rng.choice((0, 0, 96)), "owner": f"of-{job}"}
-    tell.begin(job, tell.part(0, 0.2), kind=rng.choice(("queued", "allocated", "started")), **about)
+    tell.begin(
+        job, tell.part(0, 0.2), usd=listed, kind=rng.choice(("queued", "allocated", "started")), **about
+    )
     kinds = (
         "started",
         "scaled",
@@ -73,7 +69,7 @@ def wild(tell: Teller, job: str) -> None:
             event["holds_gpus"] = rng.random() < 0.5
         late_ms = rng.choice((0, 0, 0, 45_000, 20 * MINUTE_MS))
         tell.say("jobs", time_ms, time_ms + late_ms, job_id=job, type=kind, **event)
-    for _ in range(rng.randrange(4)):
+    for _ in range(rng.randrange(4) if listed is None else 0):
         effective_ms = tell.part(0, 0.9)
         late_ms = rng.choice((0, 1, 10 * MINUTE_MS, -10 * MINUTE_MS))
         comes_ms = max(tell.begin_ms, effective_ms + late_ms)
@@ -111,24 +107,29 @@ def wild(tell: Teller, job: str) -> None:
 
 
 STORIES: Sequence[tuple[Story, int]] = (
-    (steady, 12), (scaled, 18), (repriced, 10), (bursting, 10), (metered, 10), (unpriced, 8), (underestimated, 5),
+    (steady, 12), (scaled, 18), (repriced, 10), (bursting, 10), (metered, 6), (unpriced, 8), (underestimated, 5),
     (controlled, 10), (wild, 30),
 )  # fmt: skip
 
 
 def make_trace(
-    seed: int, *, name: str = "t", begin_ms: int = BASE_MS, hours_at_most: float = 10, jobs_at_most: int = 5
+    seed: int,
+    *,
+    name: str = "t",
+    begin_ms: int = BASE_MS,
+    prices_ms: int | None = None,
+    hours_at_most: float = 10,
+    jobs_at_most: int = 5,
 ) -> Trace:
-    """The trace of a seed."""
+    """The trace of a seed; its first prices are told at `prices_ms`, else when it begins."""
     rng = random.Random(seed)
     low, high = rng.choices(((1, 2), (2, 4), (4, 10)), (60, 30, 10))[0]
     end_ms = begin_ms + int(min(rng.uniform(low, high), hours_at_most) * HOUR_MS)
-    tell = Teller(name, rng, begin_ms, end_ms)
-    for sku, component, usd, per, fields in TRAFFIC_PRICES:
-        fields = {**fields, "project": name}
-        said = {"sku": f"{sku}-{name}", "component": component, "usd": usd, "per": per, "effective_ms": 0}
-        if component in ("network", "storage") or rng.random() < 0.2:
-            tell.say("prices", begin_ms, begin_ms, **said, **fields)
+    tell = Teller(name, rng, begin_ms, end_ms, prices_ms)
+    for sku, component, usd, per in OWN_PRICES:
+        if rng.random() < 0.2:
+            said = {"sku": f"{sku}-{name}", "component": component, "usd": usd, "per": per, "project": name}
+            tell.say("prices", tell.prices_ms, tell.prices_ms, effective_ms=0, **said)
     jobs = min(rng.choice((1, 1, 1, 2, 2, 3, 5)), jobs_at_most)
     for number in range(jobs):
         story = rng.choices([s for s, _ in STORIES], [weight for _, weight in STORIES])[0]
@@ -148,9 +149,10 @@ def _noise(tell: Teller) -> None:
     lines.append((comes_ms, replace(one, value={**body(one), "time_ms": "soon"}, valid=False)))
 
 
-def merged(traces: Iterable[Trace]) -> list[Line]:
-    """Many traces in one log, by the instants at which their lines come."""
-    return [one for _, one in heapq.merge(*(trace.lines for trace in traces), key=lambda told: told[0])]
+def merged(traces: Iterable[Trace], prices_ms: int = BASE_MS) -> list[Line]:
+    """Many traces in one log, by the instants at which their lines come, after the price list."""
+    told = heapq.merge(*(trace.lines for trace in traces), key=lambda told: told[0])
+    return [*price_list(prices_ms), *(one for _, one in told)]
 
 
 def traces(*, hours_at_most: float = 10, jobs_at_most: int = 5) -> st.SearchStrategy[Trace]:

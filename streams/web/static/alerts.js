@@ -73,20 +73,20 @@ export class Alerts {
     const subject = kind === "job" ? h("a", { href: jobHash(name), class: "subject", title: name }, text) : h("span", { class: "subject", title: name }, `${kind} `, text);
     const element = h("li", { class: "alert", "data-severity": alert.severity, "data-status": alert.status });
     const part = { badge: h("span", { class: "badge" }), rule: h("span", { class: "rule" }), when: h("time", { class: "when" }), who: h("p", { class: "who" }), figures: h("p", { class: "figures" }), told: h("p", { class: "told" }) };
-    element.part = part;
+    element.fields = part;
     element.append(h("p", { class: "top" }, part.badge, part.rule, part.when), h("p", { class: "about" }, subject), part.figures, part.who, part.told);
     return element;
   }
 
   update(element, alert) {
-    const { part } = element;
+    const { fields: part } = element;
     const firing = alert.status === "firing";
     mark(element, "data-status", alert.status);
     say(part.badge, firing ? alert.severity : "resolved");
     say(part.rule, ruleName(alert.rule), alert.summary);
     const now = this.meter.timeMs;
     const until = firing ? now : alert.resolved_ms ?? now;
-    say(part.when, firing ? `since ${near(alert.started_ms, now)}, ${duration(until - alert.started_ms)}` : `${near(alert.started_ms, now)}, for ${duration(until - alert.started_ms)}`, `${stamp(alert.started_ms)} UTC`);
+    say(part.when, duration(until - alert.started_ms), `since ${stamp(alert.started_ms)} UTC`);
     mark(part.when, "datetime", new Date(alert.started_ms).toISOString());
     const stampOf = `${alert.usd_per_hour}/${alert.expected_usd_per_hour}/${alert.ratio}/${alert.cost_usd}`;
     if (element.stampOf !== stampOf) {
@@ -95,7 +95,7 @@ export class Alerts {
       part.figures.replaceChildren(...(shown.length ? shown : [alert.summary ?? ""]));
     }
     const owner = [alert.owner || "no owner", alert.team].filter(Boolean).join(", ");
-    say(part.who, owner);
+    say(part.who, `${owner} · since ${near(alert.started_ms, now)}`);
     const told = delivery(alert);
     mark(part.told, "data-told", told.kind);
     const sign = { yes: "✓", no: "✗", wait: "…" }[told.kind];

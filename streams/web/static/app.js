@@ -8,6 +8,7 @@ import { Band } from "./band.js";
 import { Filters } from "./filters.js";
 import { Jobs } from "./jobs.js";
 import { Alerts } from "./alerts.js";
+import { showUnlock } from "./unlock.js";
 import { JobView } from "./jobview.js";
 
 const TICK_MS = 250;
@@ -23,7 +24,7 @@ const view = new JobView(meter, byId("job"));
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 let way = "waiting";
-let trouble = "";
+let trouble = null;
 let more = null;
 let last = null;
 let returnTo = null;
@@ -32,7 +33,7 @@ let cameFromBoard = false;
 
 const feed = new Feed({
   onSnapshot(snapshot, how) {
-    [way, trouble, last] = [how, "", snapshot];
+    [way, trouble, last] = [how, null, snapshot];
     meter.hear(snapshot.burn.as_of_ms, snapshot.speed ?? snapshot.burn.speed);
     band.show(snapshot.burn, snapshot.alerts);
     alerts.show(snapshot.alerts);
@@ -41,7 +42,7 @@ const feed = new Feed({
     status();
   },
   onTrouble(error) {
-    trouble = error.message;
+    trouble = error;
     status();
   },
 });
@@ -61,7 +62,7 @@ async function showMore() {
     showJobs();
     setTimeout(showMore, MORE_MS);
   } catch (error) {
-    trouble = error.message;
+    trouble = error;
     status();
   }
 }
@@ -70,22 +71,24 @@ function status() {
   const stale = meter.stale;
   const waiting = meter.arrivedMs === null;
   document.body.classList.toggle("stale", stale);
-  const state = waiting ? "waiting" : stale ? "stale" : meter.quiet ? "quiet" : "live";
+  const quiet = meter.quiet && last?.burn.jobs_live > 0;
+  const state = waiting ? "waiting" : stale ? "stale" : quiet ? "quiet" : "live";
   mark(byId("link"), "data-state", state);
+  const locked = trouble?.status === 401 && (stale || waiting);
   const words = {
-    waiting: trouble ? "no meter" : "connecting",
+    waiting: locked ? "locked" : trouble ? "no figures" : "connecting",
     stale: `stale: figures are ${duration(meter.ageMs)} old`,
     quiet: "no new figures",
     live: way === "polling" ? "live (polling)" : "live",
   }[state];
   say(byId("link-text"), words);
-  const notice = byId("notice");
-  const text = trouble && (stale || waiting) ? `No answer: ${trouble}. Is the worker running? Trying again.` : "";
-  say(notice, text);
-  notice.hidden = !text;
+  showUnlock(locked);
+  const text = trouble && !locked && (stale || waiting) ? `No figures: ${trouble.message}.${trouble.status ? "" : " Is the worker running?"} Trying again.` : "";
+  say(byId("notice"), text);
+  byId("notice").hidden = !text;
   if (waiting) return;
   const clock = meter.foreign ? `meter clock ${stamp(meter.timeMs)} UTC` : `${hour(meter.timeMs)} UTC`;
-  say(byId("clock"), meter.speed === 1 ? clock : `${clock}, ${meter.speed}×`, `Instant of the figures: ${stamp(meter.asOfMs)} UTC`);
+  say(byId("clock"), meter.speed === 1 ? clock : `${clock}, ${meter.told ? "" : "about "}${meter.speed}×`, `Instant of the figures: ${stamp(meter.asOfMs)} UTC`);
   const firing = last.burn.alerts_firing;
   const title = `${stale ? "stale · " : ""}${firing ? `(${firing}) ` : ""}${money(last.burn.usd_per_hour_now)}/h · trainfare`;
   if (document.title !== title && !view.jobId) document.title = title;

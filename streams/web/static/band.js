@@ -1,7 +1,7 @@
 // The top band: what the fleet burns now, spent today, idles, runs and warns of.
 
 import { byId, h, mark, say } from "./dom.js";
-import { axisMoney, count, duration, exact, money, percent, plural, times } from "./format.js";
+import { axisMoney, count, duration, exact, money, percent, plural, roughly, times } from "./format.js";
 import { lineChart, onWidth, TimeFrame } from "./chart.js";
 import { burnBand } from "./words.js";
 import { Ticking } from "./meter.js";
@@ -20,7 +20,7 @@ export class Band {
     host.append(this.caption, plot);
     this.draw = lineChart(plot, {
       frame: this.frame,
-      height: 116,
+      height: 132,
       yWanted: 2,
       label: "Burn of the fleet",
       format: (value, short) => (short ? axisMoney(value) : `${money(value)}/h`),
@@ -40,7 +40,7 @@ export class Band {
     const ratio = expected > 0 ? now / expected : null;
     const { band, sign, words } = burnBand({ ratio });
     mark(byId("hero"), "data-band", band);
-    const compared = ratio === null ? words : `${sign} ${times(ratio)} of ${money(expected)}/h expected`;
+    const compared = ratio === null ? words : `${sign} ${times(ratio)} the expected ${money(expected)}/h`;
     say(byId("hero-sub"), compared, exact(burn.expected_usd_per_hour));
     say(byId("idle"), percent(burn.idle_gpu_ratio));
     say(byId("idle-sub"), burn.idle_gpu_ratio === null ? "no GPU samples yet" : "of sampled, last 30 min");
@@ -76,6 +76,6 @@ export class Band {
     say(byId("spend"), money(spent), exact(this.burn.spend_today_usd));
     const leftMs = DAY_MS - (this.meter.timeMs % DAY_MS);
     const byMidnight = spent + (Number(this.burn.usd_per_hour_now) * leftMs) / 3_600_000;
-    say(byId("spend-sub"), `at this rate ${money(Math.round(byMidnight))} by 24:00 UTC`);
+    say(byId("spend-sub"), `at this rate ${roughly(byMidnight)} by 24:00 UTC`);
   }
 }

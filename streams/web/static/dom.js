@@ -25,7 +25,9 @@ export const byId = (id) => document.getElementById(id);
 /** Write a text only where it differs: no layout, no selection lost. */
 export function say(element, text, title) {
   if (element.textContent !== text) element.textContent = text;
-  if (title !== undefined && element.title !== title) element.title = title;
+  // A tooltip without a text would be read out as the text.
+  const tip = text === "" ? "" : title;
+  if (tip !== undefined && element.title !== tip) element.title = tip;
 }
 
 export function mark(element, name, value) {

@@ -45,12 +45,12 @@ export class Evidence {
       setTimeout(() => say(part.said, ""), SAID_MS);
     });
     const element = h("li", { class: "alert" }, h("p", { class: "top" }, part.badge, part.rule), part.when, part.figures, part.summary, part.told, h("details", {}, h("summary", {}, "Evidence SQL"), pre, h("p", { class: "copy-line" }, button, part.said)));
-    element.part = part;
+    element.fields = part;
     return element;
   }
 
   update(element, alert) {
-    const { part } = element;
+    const { fields: part } = element;
     element.dataset.severity = alert.severity;
     element.dataset.status = alert.status;
     const firing = alert.status === "firing";
@@ -58,10 +58,10 @@ export class Evidence {
     say(part.rule, ruleName(alert.rule));
     const now = this.meter.timeMs;
     say(part.when, firing ? `firing since ${near(alert.started_ms, now)}` : `${near(alert.started_ms, now)} to ${near(alert.resolved_ms, now)}`, `${stamp(alert.started_ms)} UTC`);
-    part.figures.replaceChildren(...figures(alert));
+    part.figures.replaceChildren(...(alert.summary ? [] : figures(alert)));
     say(part.summary, alert.summary ?? "");
     const told = delivery(alert);
-    element.part.told.dataset.told = told.kind;
+    part.told.dataset.told = told.kind;
     say(part.told, `${{ yes: "✓", no: "✗", wait: "…" }[told.kind]} ${told.text}${told.title ? ` (${told.title})` : ""}`);
     say(part.sql, alert.evidence_sql ?? "");
   }

@@ -79,7 +79,7 @@ export class Explain {
       "span",
       {},
       h("b", {}, COMPONENT_NAMES[line.component] ?? line.component),
-      ` ${[line.phase, `try ${line.attempt}`].filter(Boolean).join(", ")}`,
+      ` ${[line.phase, `attempt ${line.attempt}`].filter(Boolean).join(", ")}`,
       where ? h("span", { class: "dim", title: line.nodes.join(", ") }, ", ", foreign(where)) : "",
     );
     const priced = Boolean(line.sku);

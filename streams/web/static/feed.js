@@ -52,6 +52,12 @@ export class Feed {
       this.stopPolling();
       this.hand(JSON.parse(event.data), "stream");
     });
+    // The worker is there, but its store does not answer just now.
+    this.source.addEventListener("fault", (event) => {
+      this.heardMs = Date.now();
+      const words = JSON.parse(event.data).error?.message ?? "the meter has no figures";
+      this.onTrouble(Object.assign(new Error(words), { status: 503 }));
+    });
     this.source.onerror = () => this.again();
   }
 

@@ -35,6 +35,11 @@ export function money(value) {
   return `${sign}$${size.toFixed(Math.min(NANO, 1 - Math.floor(Math.log10(size))))}`;
 }
 
+/** Dollars of a forecast: no cents where they would only pretend. */
+export function roughly(dollars) {
+  return dollars >= 100 ? `$${whole.format(dollars)}` : money(dollars);
+}
+
 /** Every digit that was sent, for a tooltip: 1234.500000000 -> $1,234.50. */
 export function exact(value) {
   const match = /^(-?)(\d+)(?:\.(\d+))?$/.exec(String(value ?? ""));

@@ -13,7 +13,7 @@ const PHASES = { queued: "queued", starting: "starting", running: "running", sus
 export class History {
   constructor(meter) {
     this.meter = meter;
-    this.frame = new TimeFrame({ left: 58, right: 10 });
+    this.frame = new TimeFrame({ left: 76, right: 10 });
     const plot = (name) => h("div", { class: `plot ${name}` });
     Object.assign(this, { phases: plot("phases"), burn: plot("burn"), use: plot("use"), legend: h("ul", { class: "legend" }) });
     this.phasesSaid = h("p", { class: "readout", "aria-hidden": "true" });
@@ -51,9 +51,9 @@ export class History {
     this.frame.span(starts.length ? Math.min(...starts) : now - MINUTE_MS, Math.max(end, ...burn.slice(-1).map((each) => each[0])));
     this.timeline(phases, now);
     const series = [
-      { name: "expected", class: "expected", points: burn.map((each) => [each[0], Number(each[3])]), step: true },
       { name: "last hour", class: "hour", points: burn.map((each) => [each[0], Number(each[2])]) },
       { name: "now", class: "burn", points: burn.map((each) => [each[0], Number(each[1])]), step: true, area: true },
+      { name: "expected", class: "expected", points: burn.map((each) => [each[0], Number(each[3])]), step: true },
     ];
     const marks = alerts.map((each) => ({ fromMs: each.started_ms, toMs: each.resolved_ms ?? now, class: `alert-mark ${each.severity}` }));
     const last = burn.at(-1);
@@ -80,7 +80,7 @@ export class History {
     svg.append(this.frame.axis(height - 22, height - 4));
     shown.forEach((attempt, index) => {
       const y = index * ROW + 2;
-      svg.append(s("text", { class: "ytext", x: this.frame.left - 8, y: y + 13, "text-anchor": "end" }, `try ${attempt}`));
+      svg.append(s("text", { class: "ytext", x: this.frame.left - 8, y: y + 13, "text-anchor": "end" }, `attempt ${attempt}`));
       for (const each of phases.filter((phase) => phase.attempt === attempt)) {
         const from = this.frame.x(each.start_ms);
         const width = Math.max(1.5, this.frame.x(each.end_ms ?? now) - from);

@@ -5,7 +5,7 @@ import { count, exact, money, percent, plural, times } from "./format.js";
 import { Ticking } from "./meter.js";
 import { sparkline } from "./spark.js";
 import { SORTS } from "./filters.js";
-import { burnBand, ruleName } from "./words.js";
+import { burnBand, LIVE, ruleName } from "./words.js";
 
 const COLUMNS = [
   ["job", "c-job"],
@@ -47,7 +47,8 @@ export class Jobs {
   header(name, cls, title) {
     if (!name) return h("th", { role: "columnheader", scope: "col", class: cls }, title);
     const button = h("button", { type: "button", class: "sort", onclick: () => this.filters.sortBy(name) }, SORTS[name].title, h("span", { class: "arrow", "aria-hidden": "true" }));
-    const head = h("th", { role: "columnheader", scope: "col", class: cls }, button);
+    // On a phone the order is chosen in the filters, and the head is for those who hear it.
+    const head = h("th", { role: "columnheader", scope: "col", class: cls }, button, h("span", { class: "head-words" }, SORTS[name].title));
     this.heads.set(name, head);
     return head;
   }
@@ -152,7 +153,7 @@ class Row {
     this.element = h(
       "tr",
       { role: "row" },
-      cell("c-job", h("div", { class: "name" }, this.link, this.flags), this.project),
+      cell("c-job", this.link, h("div", { class: "second" }, this.flags, this.project)),
       cell("c-owner", this.owner, this.team),
       cell("c-state", this.state),
       cell("c-gpus num", this.gpus, this.kind),
@@ -178,15 +179,17 @@ class Row {
     say(this.gpus, count(job.gpu_count));
     say(this.kind, job.gpu_type || "");
     say(this.burn, money(job.usd_per_hour_now), exact(job.usd_per_hour_now));
-    say(this.expected, Number(job.expected_usd_per_hour) > 0 ? `of ${money(job.expected_usd_per_hour)}` : "", exact(job.expected_usd_per_hour));
+    say(this.expected, LIVE.has(job.state) && Number(job.expected_usd_per_hour) > 0 ? `of ${money(job.expected_usd_per_hour)}` : "", exact(job.expected_usd_per_hour));
     const rated = job.ratio !== null && job.ratio !== undefined && sign;
     say(this.pill, rated ? `${sign} ${times(job.ratio)}` : "–", `${words}: ${money(job.usd_per_hour_now)}/h, expected ${money(job.expected_usd_per_hour)}/h`);
     say(this.pillWords, `, ${words}`);
     this.spark.draw(job.sparkline, band);
     say(this.lost, Number(job.lost_cost_usd) >= 0.005 ? `${money(job.lost_cost_usd)} lost` : "", exact(job.lost_cost_usd));
-    say(this.use, percent(job.productive_ratio));
+    const low = job.productive_ratio !== null && job.productive_ratio < 0.2;
+    say(this.use, low ? `▽ ${percent(job.productive_ratio)}` : percent(job.productive_ratio), low ? "its GPUs are nearly idle" : "");
+    mark(this.use, "data-low", low ? "" : null);
     this.bar.hidden = job.productive_ratio === null || job.productive_ratio === undefined;
-    mark(this.bar, "data-low", job.productive_ratio < 0.2 ? "" : null);
+    mark(this.bar, "data-low", low ? "" : null);
     this.bar.firstElementChild.style.width = `${Math.round(Math.min(1, job.productive_ratio ?? 0) * 100)}%`;
   }
 

@@ -133,7 +133,7 @@ export class JobView {
     say(burn.value, `${money(job.usd_per_hour_now)}/h`, exact(job.usd_per_hour_now));
     mark(burn.value, "data-band", band);
     const rated = job.ratio !== null && job.ratio !== undefined && sign;
-    say(burn.sub, rated ? `${sign} ${times(job.ratio)} of ${money(job.expected_usd_per_hour)}/h expected` : words, exact(job.expected_usd_per_hour));
+    say(burn.sub, rated ? `${sign} ${times(job.ratio)} the expected ${money(job.expected_usd_per_hour)}/h` : words, exact(job.expected_usd_per_hour));
     say(lost.value, money(job.lost_cost_usd), exact(job.lost_cost_usd));
     const share = Number(job.cost_usd) > 0 ? Number(job.lost_cost_usd) / Number(job.cost_usd) : 0;
     say(lost.sub, share > 0 ? `${percent(share)} of the cost` : "no work lost");

@@ -1,24 +1,42 @@
 // The meter's clock as the page knows it, and amounts that tick between two snapshots. It stops when the stream does.
 
 export const STALE_MS = 5000;
-const FAR_MS = 60_000;
-const QUIET_MS = 90_000;
+// While a job burns, the meter writes at least every 10 minutes of its time; the instant of its figures may lag so much.
+const LAG_MS = 11 * 60_000;
+const MEASURED_MS = 8000;
+const MOVES = 40;
 
 export class Meter {
   constructor(now = () => Date.now()) {
     this.now = now;
     this.asOfMs = null;
     this.speed = 1;
+    this.told = null;
     this.arrivedMs = null;
     this.movedMs = null;
+    this.shownMs = null;
+    this.moves = [];
   }
 
-  /** A snapshot came: its figures are those of `asOfMs`; `speed` is how fast the meter's clock runs. */
+  /** A snapshot came: its figures are those of `asOfMs`; `speed` is how fast the meter's clock runs, if it says so. */
   hear(asOfMs, speed) {
     this.arrivedMs = this.now();
-    if (asOfMs !== this.asOfMs) this.movedMs = this.arrivedMs;
+    if (asOfMs !== this.asOfMs) {
+      this.movedMs = this.arrivedMs;
+      this.moves.push([this.arrivedMs, asOfMs]);
+      if (this.moves.length > MOVES) this.moves.shift();
+    }
     this.asOfMs = asOfMs;
-    this.speed = Number.isFinite(speed) && speed > 0 ? speed : 1;
+    if (Number.isFinite(speed) && speed > 0) this.told = speed;
+    this.speed = this.told ?? this.measured; // single requests do not carry it
+  }
+
+  /** How fast the clock was seen to run; 1 as long as nothing else is certain. */
+  get measured() {
+    const [first, last] = [this.moves[0], this.moves.at(-1)];
+    if (!this.away || last[0] - first[0] < MEASURED_MS) return 1;
+    const ratio = (last[1] - first[1]) / (last[0] - first[0]);
+    return ratio > 1.5 ? Math.round(ratio) : 1;
   }
 
   get ageMs() {
@@ -29,20 +47,28 @@ export class Meter {
     return this.ageMs > STALE_MS;
   }
 
-  /** The stream lives, but the meter behind it has had no new instant for long. */
+  /** The stream lives, but the meter behind it has had no new instant for longer than it should. */
   get quiet() {
-    return this.movedMs !== null && this.now() - this.movedMs > QUIET_MS;
+    return this.movedMs !== null && (this.now() - this.movedMs) * this.speed > LAG_MS && this.now() - this.movedMs > 3 * STALE_MS;
   }
 
-  /** The meter's time now; it goes no further than a stale stream allows. */
-  get timeMs() {
-    if (this.asOfMs === null) return this.now();
-    return this.asOfMs + Math.min(Math.max(0, this.now() - this.movedMs), STALE_MS) * this.speed;
+  /** Whether its figures are of another time than the reader's. */
+  get away() {
+    return this.asOfMs !== null && Math.abs(this.asOfMs - this.arrivedMs) > LAG_MS;
   }
 
-  /** Whether its clock is another one than the reader's. */
   get foreign() {
-    return this.asOfMs !== null && (this.speed !== 1 || Math.abs(this.asOfMs - this.arrivedMs) > FAR_MS);
+    return this.speed !== 1 || this.away;
+  }
+
+  /** The meter's time now; a stale stream stops it. */
+  get timeMs() {
+    if (!this.foreign) return this.now();
+    const untilMs = Math.min(this.now(), this.arrivedMs + STALE_MS);
+    const ms = this.asOfMs + Math.min(Math.max(0, untilMs - this.movedMs) * this.speed, LAG_MS);
+    const behindMs = this.shownMs === null ? 0 : this.shownMs - ms;
+    if (behindMs <= 0 || behindMs > LAG_MS) this.shownMs = ms; // a clock waits rather than go back a little
+    return this.shownMs;
   }
 }
 

@@ -1,0 +1,183 @@
+"""A server of the page with a scripted API: the real one's headers, figures that the test moves by hand.
+
+It must not stand for the real server: what it promises is the page's side of the API only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+from typing import Any, Self
+
+from aiohttp import web
+
+from streams.web.security import HEADERS
+from tests.page import fleet
+
+STATIC = Path(__file__).resolve().parents[2] / "streams" / "web" / "static"
+NOW_MS = fleet.BEGAN_MS + 223 * fleet.MINUTE_MS
+_SNAPSHOT_S = 0.25  # four times as often as the real one, so that tests wait less
+
+
+class Script:
+    """What the scripted meter says; a test changes it between two snapshots."""
+
+    def __init__(self) -> None:
+        self.specs = fleet.specs()
+        self.alerts: list[dict[str, Any]] = []
+        self.now_ms = NOW_MS
+        self.speed: float | None = 60
+        self.streaming = True
+        self.frozen = False
+        self.asked: list[str] = []
+        self.fault: str | None = None
+        self.token: str | None = None
+
+    def step(self) -> None:
+        """Let the meter's clock go on for one snapshot."""
+        if not self.frozen:
+            self.now_ms += int(1000 * _SNAPSHOT_S * (self.speed or 1))
+
+    def jobs(self, limit: int = 100) -> list[dict[str, Any]]:
+        rows = [fleet.job_row(spec, self.now_ms, self.alerts) for spec in self.specs]
+        return sorted(rows, key=lambda row: -float(row["usd_per_hour_now"]))[:limit]
+
+    def burn(self) -> dict[str, Any]:
+        rates = [spec.rate(self.now_ms) for spec in self.specs]
+        held = [spec for spec, rate in zip(self.specs, rates, strict=True) if rate]
+        total = fleet.usd(sum(rates))
+        minutes = range(120, -1, -1) if self.specs else range(0)
+        windows = ("usd_per_hour", "usd_per_hour_15m", "usd_per_hour_1h", "usd_per_hour_6h")
+        return {
+            "as_of_ms": self.now_ms,
+            "usd_per_hour_now": total,
+            **dict.fromkeys(windows, total),
+            "expected_usd_per_hour": fleet.usd(
+                sum(
+                    float(fleet.job_row(spec, self.now_ms, [])["expected_usd_per_hour"])
+                    for spec in held
+                )
+            ),
+            "spend_today_usd": fleet.usd(sum(spec.cost(self.now_ms) for spec in self.specs)),
+            "idle_gpu_ratio": 0.237 if self.specs else None,
+            "jobs_live": len(held),
+            "gpus_held": sum(spec.gpus for spec in held),
+            "alerts_firing": sum(each["status"] == "firing" for each in self.alerts),
+            "history": [
+                [at, sum(spec.rate(at) for spec in self.specs)]
+                for at in (self.now_ms - each * fleet.MINUTE_MS for each in minutes)
+            ],
+        }  # fmt: skip
+
+    def snapshot(self) -> dict[str, Any]:
+        told = {"burn": self.burn(), "jobs": self.jobs(), "alerts": self.alerts}
+        return told if self.speed is None else {**told, "speed": self.speed}
+
+    def spec(self, job_id: str) -> fleet.Spec | None:
+        return next((spec for spec in self.specs if spec.job_id == job_id), None)
+
+
+class Server:
+    """The scripted server in a thread of its own; `url` is where it listens."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.url = ""
+        self._loop = asyncio.new_event_loop()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._ready.wait(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        runner = web.AppRunner(self._app(), shutdown_timeout=0.1)
+        self._loop.run_until_complete(runner.setup())
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        self._loop.run_until_complete(site.start())
+        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        self._ready.set()
+        self._loop.run_forever()
+        self._loop.run_until_complete(runner.cleanup())
+        self._loop.close()
+
+    def _app(self) -> web.Application:
+        app = web.Application(middlewares=[self._remember])
+        app.on_response_prepare.append(_add_headers)
+        app.router.add_get("/", self._page)
+        app.router.add_static("/static", STATIC)
+        app.router.add_get("/api/v1/stream", self._stream)
+        app.router.add_get("/api/v1/burn", self._answer(lambda _: self.script.burn()))
+        app.router.add_get(
+            "/api/v1/jobs",
+            self._answer(lambda request: {"jobs": self.script.jobs(int(request.query.get("limit", 100)))}),
+        )
+        app.router.add_get("/api/v1/alerts", self._answer(lambda _: {"alerts": self.script.alerts}))
+        app.router.add_get("/api/v1/jobs/{id}", self._answer(self._detail))
+        app.router.add_get("/api/v1/jobs/{id}/explain", self._answer(self._explain))
+        return app
+
+    async def _page(self, request: web.Request) -> web.StreamResponse:
+        if self.script.token and request.query.get("token") == self.script.token:
+            leave = web.HTTPSeeOther("/")
+            leave.set_cookie("session", "1", httponly=True, samesite="Strict")
+            raise leave
+        return web.FileResponse(STATIC / "index.html")
+
+    @web.middleware
+    async def _remember(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        self.script.asked.append(request.path_qs)
+        if self.script.token and request.path.startswith("/api/") and "session" not in request.cookies:
+            fault = {"code": "unauthorized", "message": "show the worker's token"}
+            return web.json_response({"error": fault}, status=401)
+        answer: web.StreamResponse = await handler(request)
+        return answer
+
+    def _answer(self, make: Any) -> Any:
+        async def handle(request: web.Request) -> web.Response:
+            found = make(request)
+            if found is None:
+                fault = {"code": "not_found", "message": f"no job {request.match_info['id']!r} in this store"}
+                return web.json_response({"error": fault}, status=404)
+            return web.json_response(found)
+
+        return handle
+
+    def _detail(self, request: web.Request) -> dict[str, Any] | None:
+        spec = self.script.spec(request.match_info["id"])
+        return None if spec is None else fleet.detail(spec, self.script.now_ms, self.script.alerts)
+
+    def _explain(self, request: web.Request) -> dict[str, Any] | None:
+        spec = self.script.spec(request.match_info["id"])
+        return None if spec is None else fleet.explain(spec, self.script.now_ms)
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        if not self.script.streaming:
+            return web.json_response({"error": {"code": "unavailable", "message": "full"}}, status=503)
+        answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await answer.prepare(request)
+        while self.script.streaming:
+            self.script.step()
+            told: dict[str, Any] = self.script.snapshot()
+            event = "snapshot"
+            if self.script.fault:
+                event, told = "fault", {"error": {"code": "store_failed", "message": self.script.fault}}
+            try:
+                await answer.write(f"event: {event}\ndata: {json.dumps(told)}\n\n".encode())
+            except ConnectionResetError:
+                break  # the page went
+            await asyncio.sleep(_SNAPSHOT_S)
+        return answer
+
+
+async def _add_headers(_: web.Request, answer: web.StreamResponse) -> None:
+    answer.headers.update(HEADERS)

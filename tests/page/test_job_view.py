@@ -1,0 +1,123 @@
+"""One job: opened and left by keyboard, everything of it shown, its sums exact."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+
+from playwright.sync_api import expect
+
+from tests.page import fleet
+from tests.page.conftest import Watched
+from tests.page.server import Script
+
+Board = Callable[..., Watched]
+JOB = "diffusion-xl-finetune"
+SPOT = "asr-conformer-spot"
+
+
+def test_opens_by_enter_closes_by_escape_and_gives_the_focus_back(board: Board) -> None:
+    page = board().page
+    page.locator(".job-link", has_text="llm-pretrain-7b").focus()
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.title") == JOB
+    page.keyboard.press("Enter")
+    expect(page.locator("#job-title")).to_be_focused()
+    assert page.url.endswith(f"#/job/{JOB}")
+    assert JOB in page.title()
+    expect(page.locator("#board")).to_be_hidden()
+    page.keyboard.press("Escape")
+    expect(page.locator("#job")).to_be_hidden()
+    expect(page.locator("#board")).to_be_visible()
+    assert page.evaluate("document.activeElement.title") == JOB
+
+
+def test_every_way_in_and_out(board: Board, script: Script) -> None:
+    script.alerts = [fleet.alert(JOB, 0, script.now_ms - 60_000)]
+    page = board().page
+    page.locator(".alert .subject").click()
+    expect(page.locator("#job-title")).to_have_text(JOB)
+    page.go_back()
+    expect(page.locator(".alert .subject")).to_be_focused()
+    page.locator("tr", has_text=SPOT).locator(".c-cost").click()
+    expect(page.locator("#job-title")).to_have_text(SPOT)
+    page.get_by_role("link", name="← All jobs").click()
+    expect(page.locator("#board")).to_be_visible()
+    page.go_forward()
+    expect(page.locator("#job-title")).to_have_text(SPOT)
+
+
+def test_opened_by_its_address_it_is_left_to_the_jobs(board: Board) -> None:
+    page = board(f"/#/job/{SPOT}").page
+    expect(page.locator("#job-title")).to_have_text(SPOT)
+    page.keyboard.press("Escape")
+    expect(page.locator(f".job-link[title='{SPOT}']")).to_be_focused()
+
+
+def test_shows_what_happened_and_where_the_money_went(board: Board, script: Script) -> None:
+    page = board(f"/#/job/{SPOT}").page
+    expect(page.locator(".phases .phase.running")).to_have_count(4)
+    expect(page.locator(".phases .phase.starting")).to_have_count(4)
+    name = page.locator(".phases svg").get_attribute("aria-label") or ""
+    assert "attempt 1: starting from 08:12:00 for 4 min, running from 08:16:00" in name
+    expect(page.locator("#job .plot.burn svg")).to_have_attribute(
+        "aria-label", re.compile(r"Burn rate: now \$[\d.]+ per hour, expected \$46\.23")
+    )
+    expect(page.locator(".plot.use .line")).to_have_count(1)
+    expect(page.locator(".components li")).to_have_count(5)
+    expect(page.locator(".components li").first).to_contain_text("GPU")
+    attempts = page.get_by_role("table", name="Attempts of the job")
+    expect(attempts.get_by_role("row")).to_have_count(5)
+    expect(attempts).to_contain_text("preempted spot reclaim")
+    expect(attempts).to_contain_text("goes on")
+
+
+def test_the_intervals_of_many_nodes_are_one_line_and_the_sum_is_exact(board: Board, script: Script) -> None:
+    script.frozen = True
+    page = board(f"/#/job/{SPOT}").page
+    told = fleet.explain(script.spec(SPOT) or fleet.specs()[0], script.now_ms)
+    rows = page.locator(".explain tbody tr")
+    expect(rows).to_have_count(4)
+    expect(rows.first).to_contain_text("4 nodes")
+    expect(rows.first).to_contain_text("32 GPU-h")
+    expect(rows.first).to_contain_text("$1.29 per GPU-hour")
+    expect(rows.first).to_contain_text("GPUs held while running; price matches gpu_type=A100")
+    total = page.locator(".total .money").get_attribute("title") or ""
+    assert Decimal(total.lstrip("$").replace(",", "")) == Decimal(told["total_usd"])
+    shown = [
+        title.lstrip("$")
+        for title in rows.locator(".money").evaluate_all("all => all.map(each => each.title)")
+    ]
+    assert sum(map(Decimal, shown)) == Decimal(told["total_usd"])
+    said = f"4 lines from 16 intervals, in total ${Decimal(told['total_usd']):,.2f}"
+    expect(page.locator(".total")).to_have_text(said)
+
+
+def test_the_evidence_is_copied_by_keyboard(board: Board, script: Script) -> None:
+    script.alerts = [fleet.alert(JOB, 0, script.now_ms - 60_000)]
+    page = board(f"/#/job/{JOB}", clipboard=True).page
+    page.locator(".evidence summary").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".evidence pre")).to_contain_text("FROM burn_rates FINAL")
+    page.get_by_role("button", name="Copy the query").press("Enter")
+    expect(page.locator(".copy-line [role=status]")).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == script.alerts[0]["evidence_sql"]
+
+
+def test_an_unknown_job_is_told_in_words(board: Board) -> None:
+    watched = board("/#/job/nobody")
+    watched.provoked = ("404",)
+    expect(watched.page.locator("#job .notice")).to_contain_text("knows no job of this id")
+    watched.page.keyboard.press("Escape")
+    expect(watched.page.locator("#board")).to_be_visible()
+
+
+def test_the_cursor_is_one_for_all_charts(board: Board) -> None:
+    page = board(f"/#/job/{SPOT}").page
+    chart = page.locator("#job .plot.burn svg")
+    box = chart.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 60)
+    expect(page.locator("#job .plot.burn .readout")).to_contain_text("expected $46.23/h")
+    expect(page.locator("#job .plot.use .readout")).to_contain_text("GPU use")

@@ -1,0 +1,214 @@
+"""What moves: figures between and with snapshots, alerts as they come, the stream that stops and returns."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from playwright.sync_api import Page, expect
+
+from tests.page import fleet
+from tests.page.conftest import Open, Watched
+from tests.page.server import Script, Server
+
+Board = Callable[..., Watched]
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+def dollars(text: str | None) -> float:
+    found = re.search(r"[\d,]+(\.\d+)?", text or "")
+    assert found, f"no amount in {text!r}"
+    return float(found.group().replace(",", ""))
+
+
+def test_the_first_figures_stand_within_a_second(board: Board) -> None:
+    page = board().page
+    # The server's answer and the browser's work; the start of the browser itself is not the page's.
+    ready_ms = page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
+    assert ready_ms < 1000
+    assert page.locator(".jobs-table tbody tr").count() == 40
+
+
+def test_numbers_move(board: Board) -> None:
+    page = board().page
+    cell = page.locator("tr", has_text="llm-pretrain-7b").locator(".c-cost .money").first
+    before = dollars(cell.text_content()), dollars(page.text_content("#spend"))
+    page.wait_for_function(
+        "(before) => Number(document.querySelector('#spend').textContent.replace(/[$,]/g, '')) > before", arg=before[1]
+    )  # fmt: skip
+    page.wait_for_timeout(600)
+    assert dollars(cell.text_content()) > before[0]
+
+
+def test_costs_tick_between_snapshots_and_stop_with_them(board: Board, script: Script) -> None:
+    watched = board()
+    page = watched.page
+    script.streaming = False
+    watched.provoked = ("503",)
+    page.wait_for_timeout(300)
+    first = dollars(page.text_content("#spend"))
+    page.wait_for_timeout(1000)
+    second = dollars(page.text_content("#spend"))
+    assert second > first
+
+
+def test_a_dead_stream_is_called_stale_and_nothing_ticks_any_more(opened: Open, script: Script) -> None:
+    with Server(script) as server:
+        watched = opened(server.url)
+        page = watched.page
+        page.wait_for_selector("#link[data-state=live]")
+    watched.provoked = ("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_")
+    expect(page.locator("#link")).to_have_attribute("data-state", "stale", timeout=9000)
+    expect(page.locator("#link-text")).to_contain_text("stale: figures are")
+    expect(page.locator("#notice")).to_contain_text("does not answer")
+    assert "stale" in page.title()
+    first = page.text_content("#spend"), page.text_content("#clock")
+    page.wait_for_timeout(1200)
+    assert (page.text_content("#spend"), page.text_content("#clock")) == first
+
+
+def test_a_refused_stream_is_replaced_by_requests_and_taken_again(
+    opened: Open, server: Server, script: Script
+) -> None:
+    script.streaming = False
+    watched = opened(server.url)
+    watched.provoked = ("503",)
+    page = watched.page
+    expect(page.locator("#link-text")).to_have_text("live (polling)", timeout=15_000)
+    assert page.locator(".jobs-table tbody tr").count() == 40
+    script.streaming = True
+    expect(page.locator("#link-text")).to_have_text("live", timeout=20_000)
+
+
+def test_an_alert_appears_and_is_said_once(board: Board, script: Script) -> None:
+    page = board().page
+    expect(page.locator("#alerts")).to_contain_text("No alert fires")
+    assert page.text_content("#announcer") == ""
+    script.alerts = [fleet.alert("diffusion-xl-finetune", 0, script.now_ms - 60_000)]
+    item = page.locator(".alert-list .alert")
+    expect(item).to_have_count(1)
+    for words in (
+        "page",
+        "Runaway burn",
+        "diffusion-xl-finetune",
+        "ada",
+        "$142.77/h",
+        f"6.4{TIMES}",
+        "delivered to ada",
+    ):
+        expect(item).to_contain_text(words)
+    announcer = page.locator("#announcer")
+    assert announcer.get_attribute("aria-live") == "polite"
+    for words in (
+        "page",
+        "Runaway burn",
+        "diffusion-xl-finetune",
+        "owner ada",
+        "$142.77 per hour",
+        "delivered",
+    ):
+        expect(announcer).to_contain_text(words)
+    page.wait_for_timeout(700)
+    assert announcer.locator("p").count() == 1, "said again with each snapshot"
+    expect(page.locator("#firing-tile")).to_contain_text("1 page")
+    expect(page.locator("tr", has_text="diffusion-xl-finetune").locator(".flag")).to_contain_text("page")
+    script.alerts = [{**script.alerts[0], "status": "resolved", "resolved_ms": script.now_ms}]
+    expect(announcer).to_contain_text("resolved: Runaway burn")
+    expect(page.locator("#alerts summary")).to_have_text("1 resolved")
+
+
+def test_what_became_of_each_message_is_said(board: Board, script: Script) -> None:
+    outcomes = {
+        "delivered": "✓ delivered to ada",
+        "retrying": "… not delivered yet, attempt 1 failed",
+        "failed": "✗ not delivered",
+        "no_receiver": "✗ not delivered: the owner has no address",
+    }
+    script.alerts = [
+        fleet.alert(f"job-{outcome}", 0, script.now_ms - 60_000 * at, deliveries=[fleet.delivered(script.now_ms, outcome)])
+        for at, outcome in enumerate(outcomes, start=1)
+    ]  # fmt: skip
+    script.alerts.append(fleet.alert("job-quiet", 0, script.now_ms - 1, silenced=True, deliveries=[]))
+    script.alerts.append(fleet.alert("job-new", 0, script.now_ms - 2, deliveries=[]))
+    page = board().page
+    for outcome, words in (*outcomes.items(), ("quiet", "silenced, not sent"), ("new", "not sent yet")):
+        expect(page.locator(".alert", has_text=f"job-{outcome}").locator(".told")).to_contain_text(words)
+
+
+def test_the_meters_clock_is_shown_where_it_is_another(board: Board, script: Script) -> None:
+    page = board().page
+    # A busy machine sends its snapshots later than it means to.
+    told = re.compile(r", about [2-6]\d" + TIMES)
+    expect(page.locator("#clock")).to_have_text(told, timeout=15_000)
+
+
+def test_the_readers_own_clock_needs_no_words(board: Board, script: Script) -> None:
+    script.now_ms = int(time.time() * 1000)
+    script.speed = 1
+    script.specs = [fleet.Spec("one", 8, "H100", 0, script.now_ms - 3_600_000)]
+    page = board().page
+    expect(page.locator("#clock")).to_have_text(re.compile(r"^\d\d:\d\d:\d\d UTC$"))
+
+
+def test_no_jobs_yet_says_what_to_do(board: Board, script: Script) -> None:
+    script.specs = []
+    page = board().page
+    for words in ("No jobs yet", "trainfare publish", "trainfare demo"):
+        expect(page.locator("#jobs")).to_contain_text(words)
+    expect(page.locator("#alerts")).to_contain_text("No alert fires")
+    expect(page.locator("#idle-sub")).to_have_text("no GPU samples yet")
+    script.specs = fleet.specs()
+    expect(page.locator(".jobs-table tbody tr")).to_have_count(40)
+
+
+def test_rows_stay_while_a_hand_is_on_them(board: Board, script: Script) -> None:
+    page = board().page
+    first = page.locator(".jobs-table tbody tr").nth(1)
+    first.hover()
+    names = order(page)
+    script.specs = [*script.specs, fleet.Spec("giant", 900, "H100", 1, script.now_ms - 60_000)]
+    expect(page.locator(".jobs-table tbody tr")).to_have_count(41)
+    assert order(page)[:5] == names[:5]
+    page.mouse.move(5, 5)
+    page.wait_for_function(
+        "() => document.querySelector('.jobs-table tbody .job-link').textContent === 'giant'"
+    )
+
+
+def order(page: Page) -> list[str]:
+    return page.locator(".jobs-table tbody .job-link").all_text_contents()
+
+
+def test_a_store_that_does_not_answer_is_named(board: Board, script: Script) -> None:
+    page = board().page
+    script.fault = "ClickHouse at 127.0.0.1:8123 does not answer"
+    expect(page.locator("#link")).to_have_attribute("data-state", "stale", timeout=9000)
+    expect(page.locator("#notice")).to_contain_text("ClickHouse at 127.0.0.1:8123 does not answer")
+    script.fault = None
+    expect(page.locator("#link")).to_have_attribute("data-state", "live")
+    expect(page.locator("#notice")).to_be_hidden()
+
+
+def test_a_worker_with_a_token_is_asked_with_it(opened: Open, server: Server, script: Script) -> None:
+    script.token = "a token/with#odd?signs"
+    watched = opened(server.url)
+    watched.provoked = ("401",)
+    page = watched.page
+    page.get_by_label("token").fill(script.token)
+    page.get_by_role("button", name="Show the figures").click()
+    expect(page.locator("#link")).to_have_attribute("data-state", "live")
+    assert "token" not in page.url
+    assert page.evaluate("JSON.stringify([localStorage, sessionStorage, document.cookie])") == '[{},{},""]'
+
+
+def test_more_than_the_stream_carries_is_asked_for(board: Board, script: Script) -> None:
+    base = script.specs[-1]
+    script.specs = [*script.specs, *(replace(base, job_id=f"more-{at:03d}") for at in range(110))]
+    page = board().page
+    rows = page.locator(".jobs-table tbody tr")
+    expect(rows).to_have_count(100)
+    expect(page.locator("#count")).to_have_text("100 jobs, those that burn most")
+    page.get_by_role("button", name="Show up to 1,000").click()
+    expect(rows).to_have_count(150)

@@ -1,0 +1,132 @@
+"""The latency run sends what the meter takes and what opens an alert, and counts what came."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loadtest import latency
+from loadtest.latency_load import Event, Fleet, prices
+from loadtest.latency_world import machine
+from schemas.decode import decode
+from schemas.invalid import Invalid
+from sinks.webhooks.receiver import Received
+from streams.keys import key_of
+from streams.topics import Topic
+from tests.kafka.broker import why_not
+
+NOW_MS = 1_772_366_400_000
+
+
+def taken(event: Event) -> Any:
+    found = decode(event.topic.value, event.value, (), NOW_MS)
+    assert not isinstance(found, Invalid), found
+    assert event.key == key_of(event.topic, event.value) != b""
+    return found
+
+
+def test_every_event_is_taken_and_no_two_are_one() -> None:
+    fleet = Fleet(7)
+    events = [*prices(NOW_MS), *fleet.started(NOW_MS), *(fleet.steady(NOW_MS) for _ in range(5_000))]
+    events += [*fleet.probe("probe", NOW_MS), *fleet.runaway("runaway", NOW_MS)]
+    for event in events:
+        taken(event)
+    assert len({(event.topic, json.loads(event.value)["id"]) for event in events}) == len(events)
+
+
+def test_the_steady_load_is_of_all_jobs_and_topics() -> None:
+    fleet = Fleet(50)
+    events = [fleet.steady(NOW_MS) for _ in range(10_000)]
+    shares = Counter(event.topic for event in events)
+    assert (shares[Topic.GPU], shares[Topic.NETWORK], shares[Topic.STORAGE], shares[Topic.JOBS]) == (
+        9_000,
+        500,
+        400,
+        100,
+    )
+    samples = Counter(event.key for event in events if event.topic is Topic.GPU)
+    assert len(samples) == 50
+
+
+def test_a_runaway_burns_enough_for_the_fast_rule_and_was_paid_all_along() -> None:
+    """Thresholds: 6 over 5 minutes, 2.5 over 15, a dollar above what was expected."""
+    started, scaled = (json.loads(event.value) for event in Fleet(1).runaway("r", NOW_MS))
+    factor, since_min = scaled["gpu_count"] / started["gpu_count"], (NOW_MS - scaled["time_ms"]) / 60_000
+    assert NOW_MS - started["time_ms"] > 20 * 60_000
+    assert since_min > 5.5  # the whole shorter window, also at a tick a little later
+    assert factor >= 6
+    assert (since_min * factor + (15 - since_min)) / 15 >= 2.5
+    assert since_min / 60 * (factor - 1) * started["gpu_count"] * 2.5 > 1
+
+
+def test_a_spread_is_of_what_was_measured() -> None:
+    assert latency.spread(100, [float(ms) for ms in range(100, 0, -1)]) == (100, 100, 50.0, 99.0, 100.0)
+    assert latency.spread(3, [5.0]) == (3, 1, 5.0, 5.0, 5.0)
+    assert latency.spread(2, []) == (2, 0, None, None, None)
+
+
+def test_a_message_counts_once_from_its_tick_and_only_of_the_fast_rule() -> None:
+    async def go() -> latency.Arrivals:
+        arrivals = latency.Arrivals(1)
+        started_ms = int(latency.now_ms()) - 700
+        for kind, rule in (
+            ("alert.firing", "unpriced"),
+            ("alert.firing", "burn_fast"),
+            ("alert.resolved", "burn_fast"),
+        ):
+            data = {"subject": {"kind": "job", "name": "r"}, "rule": rule, "started_ms": started_ms}
+            arrivals.received(Received("msg", kind, "", data))
+        assert arrivals.all.is_set()
+        return arrivals
+
+    assert 700 <= asyncio.run(go()).found_ms["r"] < 5_000
+
+
+def test_figures_of_a_run_in_which_nothing_came_can_be_read() -> None:
+    nothing = latency.spread(5, [])._asdict()
+    figures = {
+        "machine": machine(), "load_average": [0.1], "events_per_s": 1000, "jobs": 10, "seconds": 5,
+        "produced_to_readable": nothing, "judged_to_received": nothing, "worker_memory_mib": 1,
+        "worker_cpu_percent": {"idle": 1.0, "idle_with_jobs": 1.0, "busy": 2.0},
+    }  # fmt: skip
+    assert "     0/5" in latency.report(figures)
+
+
+def test_the_machine_says_what_it_is() -> None:
+    facts = machine()
+    assert facts["cores"]
+    assert facts["kafka"]
+
+
+@pytest.mark.kafka
+@pytest.mark.long
+def test_a_short_run_measures_everything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if why_not() is not None:
+        pytest.skip(str(why_not()))
+    out = tmp_path / "latency.json"
+    words = [
+        "--seconds",
+        "10",
+        "--cpu",
+        "2",
+        "--settle",
+        "2",
+        "--jobs",
+        "20",
+        "--rate",
+        "200",
+        "--runaways",
+        "3",
+        "--out",
+    ]
+    assert latency.main([*words, str(out)]) == 0
+    figures = json.loads(out.read_text())
+    for key in ("produced_to_readable", "judged_to_received"):
+        assert figures[key]["arrived"] == figures[key]["expected"] > 0, figures
+    assert figures["worker_exit_code"] == 0
+    assert "tick -> webhook received" in capsys.readouterr().out

@@ -65,11 +65,11 @@ def demo(
         screen = _screen(speed, browser=not no_browser)
         found = run_demo(settings, DemoOptions(speed, seconds), screen, SystemClock())
     for name, value in summary(found):
-        _say(f"{name:<14}{value}")
+        _say(f"{name:<16}{value}")
     if data is None:
-        _say(f"{'stored':<14}nothing is kept; --data DIR would keep it")
+        _say(f"{'stored':<16}nothing is kept; --data DIR would keep it")
     else:
-        _say(f"{'stored':<14}in {data}: trainfare jobs --data {data}")
+        _say(f"{'stored':<16}in {data}: trainfare jobs --data {data}")
     if not found.books.balanced:
         raise TrainfareError("the books of the demo do not balance; please report this")
 

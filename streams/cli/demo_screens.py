@@ -94,7 +94,7 @@ class TerminalScreen:
     def happens(self, time_ms: int, what: str) -> None:
         """Show what somebody did."""
         if self._app is not None:
-            self._app.say(f"{lines.clock(time_ms)}  {what}")
+            self._app.say(f"simulated, {self._speed:g}x time · {lines.clock(time_ms)}  {what}")
 
     async def show(self, stage: Stage) -> None:
         """Show until cancelled, or until the person quits."""

@@ -137,7 +137,23 @@ def test_what_became_of_each_message_is_said(board: Board, script: Script) -> No
         expect(page.locator(".alert", has_text=f"job-{outcome}").locator(".told")).to_contain_text(words)
 
 
-def test_the_meters_clock_is_shown_where_it_is_another(board: Board, script: Script) -> None:
+def test_the_meters_clock_is_shown_where_it_is_another(board: Board) -> None:
+    page = board().page
+    told = re.compile(r"meter clock 2026-06-01 1\d:\d\d:\d\d UTC, 60" + TIMES)
+    expect(page.locator("#clock")).to_have_text(told)
+
+
+def test_the_speed_of_another_clock_is_measured_where_it_is_not_told(board: Board, script: Script) -> None:
+    # Snapshots without `speed`, whose clock runs 60 times as fast.
+    step = script.step
+    script.speed = None
+
+    def faster() -> None:
+        script.speed = 60
+        step()
+        script.speed = None
+
+    script.step = faster  # type: ignore[method-assign]  # the script is the test's own
     page = board().page
     # A busy machine sends its snapshots later than it means to.
     told = re.compile(r", about [2-6]\d" + TIMES)

@@ -17,6 +17,8 @@ MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
 #: Must rise: the kernel looks for the far edge of each window at or before that of the shorter one.
 WINDOWS_MS = (300_000, 900_000, 3_600_000, 21_600_000)
+#: So few are added up one by one: a difference of sums has the noise of all that was before it.
+FEW_STEPS = 8
 
 #: A step holds from `from_ms` to the next one of its job, the last for ever; rates are per ms, sums are what
 #: the steps before it of the same job come to.
@@ -79,9 +81,13 @@ def _cost_between(steps: Records, i: int, from_ms: int, j: int, until_ms: int) -
     """The integral over [from, until), which begins in step i and ends in step j."""
     if i == j:
         return float(steps[i]["cost_rate"] * (until_ms - from_ms))
-    first = steps[i]["cost_rate"] * (steps[i + 1]["from_ms"] - from_ms)
+    total = steps[i]["cost_rate"] * (steps[i + 1]["from_ms"] - from_ms)
     last = steps[j]["cost_rate"] * (until_ms - steps[j]["from_ms"])
-    return float(first + (steps[j]["cost_sum"] - steps[i + 1]["cost_sum"]) + last)
+    if j - i > FEW_STEPS:
+        return float(total + (steps[j]["cost_sum"] - steps[i + 1]["cost_sum"]) + last)
+    for k in range(i + 1, j):
+        total += steps[k]["cost_rate"] * (steps[k + 1]["from_ms"] - steps[k]["from_ms"])
+    return float(total + last)
 
 
 @helper
@@ -89,9 +95,13 @@ def _expected_between(steps: Records, i: int, from_ms: int, j: int, until_ms: in
     """The same of the expected cost."""
     if i == j:
         return float(steps[i]["expected_rate"] * (until_ms - from_ms))
-    first = steps[i]["expected_rate"] * (steps[i + 1]["from_ms"] - from_ms)
+    total = steps[i]["expected_rate"] * (steps[i + 1]["from_ms"] - from_ms)
     last = steps[j]["expected_rate"] * (until_ms - steps[j]["from_ms"])
-    return float(first + (steps[j]["expected_sum"] - steps[i + 1]["expected_sum"]) + last)
+    if j - i > FEW_STEPS:
+        return float(total + (steps[j]["expected_sum"] - steps[i + 1]["expected_sum"]) + last)
+    for k in range(i + 1, j):
+        total += steps[k]["expected_rate"] * (steps[k + 1]["from_ms"] - steps[k]["from_ms"])
+    return float(total + last)
 
 
 @helper

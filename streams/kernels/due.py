@@ -55,11 +55,11 @@ def choose_rows(
             changed = now != last_now or expected != last_expected
             costs = now != 0.0 or cost[tick, job, longest] != 0.0
             if ended[tick, job]:
-                every_ms = MINUTE_MS if t_ms - ended_ms[job] <= CLOSE_MS else RARELY_MS
                 if not costs:
-                    due = kind == GOING_ON or (kind == ENDED and t_ms % every_ms == 0)
+                    due = kind in (GOING_ON, ENDED)
                     next_kind = EMPTY
                 else:
+                    every_ms = MINUTE_MS if t_ms - ended_ms[job] <= CLOSE_MS else RARELY_MS
                     due = kind != ENDED or changed or t_ms % every_ms == 0
                     next_kind = ENDED
             else:

@@ -97,8 +97,8 @@ def build_curve(
         unpriced_from_ms=next((step.from_ms for step in steps if step.unpriced), NEVER_MS),
         quoted_nano_per_hour=quoted,
         from_ms=np.array([row[0] for row in rows], np.int64),
-        cost_rate=np.array([row[1] / _ONE for row in rows], np.float64),
-        expected_rate=np.array([row[2] / HOUR_MS for row in rows], np.float64),
+        cost_rate=np.array([row[1] for row in rows], np.float64),
+        expected_rate=np.array([row[2] for row in rows], np.float64),
         paid=np.array([row[3] for row in rows], np.bool_),
         lump_minute=np.array([minute for minute, _ in kept], np.int64),
         lump_cost=np.array([cost for _, cost in kept], np.float64),
@@ -151,8 +151,8 @@ def _add(steps: list[_Step], step: _Step) -> None:
         steps.append(step)
 
 
-#: from_ms, cost rate in fractions per ms, expected nano-dollars per hour, paid.
-_Row = tuple[int, int, float, bool]
+#: from_ms, cost and expected rate in nano-dollars per ms, paid.
+_Row = tuple[int, float, float, bool]
 
 
 def _with_expected(steps: Sequence[_Step], expected: Expected) -> list[_Row]:
@@ -162,7 +162,7 @@ def _with_expected(steps: Sequence[_Step], expected: Expected) -> list[_Row]:
         until_ms = steps[position + 1].from_ms if position + 1 < len(steps) else NEVER_MS
         pieces = expected.between(step.from_ms, until_ms) if step.paid else [(step.from_ms, 0.0)]
         for from_ms, per_hour in pieces:
-            row = (from_ms, step.rate, per_hour, step.paid > 0)
+            row = (from_ms, step.rate / _ONE, per_hour / HOUR_MS, step.paid > 0)
             if not rows or row[1:] != rows[-1][1:]:
                 rows.append(row)
     return rows

@@ -103,8 +103,7 @@ def chosen(ticks: list[Seen], ended_ms: int) -> list[bool]:
             write = (seen.begun or not empty or last[0] != "none") and (minute or differs or last[0] != "on")
         elif empty:
             sort = "empty"
-            soon = seen.t_ms - ended_ms <= 15 * MINUTE_MS
-            write = last[0] == "on" or (last[0] == "ended" and (minute if soon else ten_minutes))
+            write = last[0] in ("on", "ended")
         else:
             sort = "ended"
             soon = seen.t_ms - ended_ms <= 15 * MINUTE_MS

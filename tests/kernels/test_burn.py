@@ -35,7 +35,7 @@ class Job(NamedTuple):
 
 @st.composite
 def jobs(draw: st.DrawFn) -> Job:
-    times = sorted(draw(st.lists(near, max_size=8, unique=True)))
+    times = sorted(draw(st.lists(near, max_size=draw(st.sampled_from([3, 8, 24])), unique=True)))
     steps = [(BEGINNING_MS, 0.0, 0.0, False)]
     steps += [(at_ms, draw(rates), draw(rates), draw(st.booleans())) for at_ms in times]
     return Job(
@@ -144,6 +144,17 @@ def test_a_constant_rate_is_no_noise(start_ms: int, t_ms: int, rate: float) -> N
     assert filled.cost.tolist() == [[[rate * window_ms for window_ms in WINDOWS_MS]]]
     assert filled.cost.tolist() == filled.expected.tolist()
     assert filled.whole.all()
+
+
+@given(st.integers(1, 7), st.floats(1e-3, 1.0))
+def test_a_small_rate_after_a_great_one_keeps_its_digits(steps: int, rate: float) -> None:
+    """What was before a window leaves no noise in it while its steps are few."""
+    great = [(BEGINNING_MS, 0.0, 0.0, False), (NOON_MS - 30 * HOUR_MS, 1e12, 1e12, True)]
+    small = [(NOON_MS - 1_800_000, rate, rate, True)]
+    small += [(NOON_MS - 240_000 + k * 30_000, rate * (1 + k % 2), rate, True) for k in range(steps)]
+    filled, _ = run([NOON_MS], [Job(great + small, {}, great[1][0], 2**62, 2**62)])
+    assert filled.expected[0, 0, 0] == pytest.approx(rate * 300_000, rel=1e-14)
+    assert filled.expected[0, 0, 1] == pytest.approx(rate * 900_000, rel=1e-14)
 
 
 @given(near, rates)

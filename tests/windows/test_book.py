@@ -54,7 +54,7 @@ def test_figures_equal_exact_integration_of_the_intervals(jobs: list[Made], tick
                 want = job.figure(t_ms, window_ms)
                 assert figures.cost_nano[i, j, w] == pytest.approx(float(want.cost), rel=1e-12, abs=noise)
                 assert figures.expected_nano[i, j, w] == pytest.approx(
-                    float(want.expected), rel=1e-12, abs=200
+                    float(want.expected), rel=1e-12, abs=noise
                 )
                 assert figures.elapsed_ms[i, j, w] == want.elapsed_ms
                 assert figures.paid_whole[i, j, w] == want.paid_whole

@@ -101,7 +101,7 @@ class TerminalScreen:
         note = f"{lines.pace(self._speed, stage.now_ms())} · {stage.url}"
         app = self._app = DemoApp(HttpSource(stage.url), note=note, event_time=True)
         if self._browser:
-            _ = asyncio.get_running_loop().run_in_executor(None, _open, stage.url)
+            _ = asyncio.get_running_loop().run_in_executor(None, open_page, stage.url)
         running = asyncio.ensure_future(app.run_async())
         try:
             await asyncio.shield(running)
@@ -114,7 +114,7 @@ class TerminalScreen:
                 self._say(line)
 
 
-def _open(url: str) -> None:
+def open_page(url: str) -> None:
     """Best effort: many machines have no browser, and one for terminals would take ours."""
     try:
         if type(webbrowser.get()) is not webbrowser.GenericBrowser:

@@ -208,7 +208,9 @@ class _Demo:
         finally:
             log.stop()
             showing.cancel()
-            await asyncio.gather(showing, return_exceptions=True)
+            (shown,) = await asyncio.gather(showing, return_exceptions=True)
+        if isinstance(shown, Exception):
+            raise shown
 
     async def _finish(self, meter: Meter, log: FleetLog, end_ms: int) -> None:
         """Everything that was told is metered, judged, stored and delivered."""

@@ -1,0 +1,129 @@
+"""The two screens of the demonstration: what they say, and that they end when they are told to."""
+
+from __future__ import annotations
+
+import asyncio
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from textual.widgets import Static
+
+from sinks.webhooks.receiver import Received
+from streams.cli import demo_screens
+from streams.cli.demo_screens import DemoApp, PlainScreen, TerminalScreen
+from streams.embedded.demo.run import Stage
+from tests.cli.command import NOBODY
+
+AT_MS = 1_763_650_720_000
+STAGE = Stage(f"http://{NOBODY}", lambda: AT_MS)
+MESSAGE = Received(
+    "msg_1",
+    "alert.firing",
+    "2025-11-20T14:58:40Z",
+    {
+        "rule": "burn_fast",
+        "severity": "page",
+        "status": "firing",
+        "subject": {"kind": "job", "name": "llm-7b"},
+        "owner": "ada",
+        "usd_per_hour": "896.05",
+        "expected_usd_per_hour": "112.05",
+        "ratio": 8.0,
+        "window_ms": 900_000,
+        "started_ms": AT_MS,
+    },
+)
+DELIVERED = (
+    "delivered  page      burn_fast  job llm-7b  owner ada  $896.05/h (8.0x expected $112.05/h over 15 min)"
+)
+
+
+async def for_a_while(screen: PlainScreen | TerminalScreen, seconds: float) -> None:
+    """Show, tell two things, and take the screen away."""
+    showing = asyncio.ensure_future(screen.show(STAGE))
+    await asyncio.sleep(seconds)
+    screen.happens(AT_MS, "ada scales llm-7b")
+    screen.received(MESSAGE)
+    await asyncio.sleep(seconds)
+    showing.cancel()
+    await asyncio.gather(showing, return_exceptions=True)
+    assert showing.cancelled()
+
+
+def test_lines_say_what_happens_even_where_no_figures_come() -> None:
+    said: list[str] = []
+    asyncio.run(for_a_while(PlainScreen(said.append, 60), 0.2))
+    assert said[0].startswith("simulated fleet, 60x time")
+    assert said[1] == f"page: http://{NOBODY}"
+    assert said[2].startswith(f"no figures: nobody answers at http://{NOBODY}")
+    assert said[3:] == ["14:58:40  ada scales llm-7b", DELIVERED]
+
+
+@contextmanager
+def headless(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """No terminal; yields what the line above the table said."""
+    noted: list[str] = []
+    run_async, say = DemoApp.run_async, DemoApp.say
+
+    async def run_headless(app: DemoApp, **_: Any) -> None:
+        await run_async(app, headless=True, size=(120, 40))
+
+    def say_and_note(app: DemoApp, text: str) -> None:
+        say(app, text)
+        noted.append(str(app.screen_stack[0].query_one("#note", Static).content))
+
+    monkeypatch.setattr(DemoApp, "run_async", run_headless)
+    monkeypatch.setattr(DemoApp, "say", say_and_note)
+    yield noted
+
+
+def test_the_terminal_shows_it_and_keeps_what_was_delivered(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    with headless(monkeypatch) as noted:
+        asyncio.run(for_a_while(TerminalScreen(said.append, 60, browser=False), 0.5))
+    assert noted == ["simulated, 60x time · 14:58:40  ada scales llm-7b"]
+    assert said == [DELIVERED]
+
+
+def test_to_quit_the_table_ends_the_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def quits(app: DemoApp) -> None:
+        app.call_later(app.exit)
+
+    monkeypatch.setattr(DemoApp, "on_mount", quits)
+    with headless(monkeypatch):
+        asyncio.run(asyncio.wait_for(TerminalScreen(print, 60, browser=False).show(STAGE), 20))
+
+
+def test_what_comes_before_the_table_is_there_is_kept() -> None:
+    said: list[str] = []
+    screen = TerminalScreen(said.append, 60, browser=False)
+    screen.received(MESSAGE)
+    screen.happens(AT_MS, "nobody looks yet")
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    ("browser", "opened"),
+    [
+        (webbrowser.BackgroundBrowser("firefox"), ["http://x"]),
+        (webbrowser.GenericBrowser("lynx"), []),
+        (None, []),
+    ],
+)
+def test_a_browser_is_opened_unless_it_would_take_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, browser: webbrowser.BaseBrowser | None, opened: list[str]
+) -> None:
+    asked: list[str] = []
+
+    def get() -> webbrowser.BaseBrowser:
+        if browser is None:
+            raise webbrowser.Error("could not locate runnable browser")
+        return browser
+
+    monkeypatch.setattr(webbrowser, "get", get)
+    monkeypatch.setattr(webbrowser, "open", asked.append)
+    demo_screens.open_page("http://x")
+    assert asked == opened

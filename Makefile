@@ -19,11 +19,12 @@ TEST_WORKERS ?= 2
 # Examples of each property: few enough here for a suite that is run often; `make test-long` tries ten times as many.
 export TRAINFARE_EXAMPLES ?= 50
 LONG_EXAMPLES ?= 500
-DEMO_DATA ?= ./meter
 DEMO_ARGS ?=
-DEMO_FILES ?= examples/helios-500.jsonl.gz
+EXAMPLE_DATA ?= ./meter
+EXAMPLE_ARGS ?=
+EXAMPLE_FILES ?= examples/helios-500.jsonl.gz
 
-.PHONY: help demo test test-long check bench lock docs clean
+.PHONY: help demo example test test-long check bench lock docs clean
 
 help:  ## List the verbs.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,15 +42,18 @@ $(STAMP): requirements.lock pyproject.toml
 		| { grep -iE 'error|cannot' || true; }
 	@touch $(STAMP)
 
-demo: $(STAMP)  ## Meter a real trace of 500 jobs on this machine and show what they cost (DEMO_ARGS: more options of replay).
-	@echo "== trainfare replay $(DEMO_FILES) --data $(DEMO_DATA) $(DEMO_ARGS)"
-	@$(BIN)/trainfare replay $(DEMO_FILES) --data $(DEMO_DATA) --format table $(DEMO_ARGS)
-	@echo; echo "== the ten dearest jobs: trainfare jobs --data $(DEMO_DATA) --limit 10"
-	@$(BIN)/trainfare jobs --data $(DEMO_DATA) --limit 10
-	@echo; echo "== cost by team: trainfare sql --data $(DEMO_DATA) ..."
-	@$(BIN)/trainfare sql --data $(DEMO_DATA) "SELECT team, count() AS jobs, round(sum(gpu_s) / 3600, 1) AS gpu_h, \
+demo: $(STAMP)  ## Watch a simulated fleet cost money, and a runaway job page its owner (DEMO_ARGS: options of trainfare demo).
+	@$(BIN)/trainfare demo $(DEMO_ARGS)
+
+example: $(STAMP)  ## Meter a real trace of 500 jobs and show what they cost (EXAMPLE_ARGS: more options of replay).
+	@echo "== trainfare replay $(EXAMPLE_FILES) --data $(EXAMPLE_DATA) $(EXAMPLE_ARGS)"
+	@$(BIN)/trainfare replay $(EXAMPLE_FILES) --data $(EXAMPLE_DATA) --format table $(EXAMPLE_ARGS)
+	@echo; echo "== the ten dearest jobs: trainfare jobs --data $(EXAMPLE_DATA) --limit 10"
+	@$(BIN)/trainfare jobs --data $(EXAMPLE_DATA) --limit 10
+	@echo; echo "== cost by team: trainfare sql --data $(EXAMPLE_DATA) ..."
+	@$(BIN)/trainfare sql --data $(EXAMPLE_DATA) "SELECT team, count() AS jobs, round(sum(gpu_s) / 3600, 1) AS gpu_h, \
 		sum(cost_usd) AS usd, sum(lost_cost_usd) AS lost_usd FROM job_costs GROUP BY team ORDER BY usd DESC LIMIT 10"
-	@echo; echo "Next: $(BIN)/trainfare explain JOB --data $(DEMO_DATA)   every interval of one job's cost"
+	@echo; echo "Next: $(BIN)/trainfare explain JOB --data $(EXAMPLE_DATA)   every interval of one job's cost"
 
 # The suite without the JIT comes first, so that the last line of all is the summary of the whole suite.
 test: $(STAMP)  ## Run the tests: kernels without the JIT, then everything (TEST_ARGS: options of pytest).

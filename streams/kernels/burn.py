@@ -41,6 +41,7 @@ CURVE = np.dtype(
         ("first_paid_ms", np.int64),  # -1: none
         ("ended_ms", np.int64),
         ("unpriced_from_ms", np.int64),
+        ("holds_ms", np.int64),  # a paid step counts as what goes on for so long after its end
         ("step_at", np.int64),
         ("steps", np.int64),  # at least 1
         ("step_room", np.int64),
@@ -154,9 +155,13 @@ def fill_figures(
             t_ms = times_ms[tick]
             now = _step_at(steps, now, end, t_ms)
             known = _lumps_before(lumps, known, lump_end, t_ms // MINUTE_MS + 1)
-            now_rate[tick, job] = steps[now]["cost_rate"] * HOUR_MS
-            expected_rate[tick, job] = steps[now]["expected_rate"] * HOUR_MS
             ended[tick, job] = t_ms >= curves[job]["ended_ms"]
+            shown = now
+            if not steps[now]["paid"] and not ended[tick, job] and now > begin:
+                if t_ms - steps[now]["from_ms"] < curves[job]["holds_ms"]:
+                    shown = now - 1  # sampled time ends with the newest sample, which is always behind
+            now_rate[tick, job] = steps[shown]["cost_rate"] * HOUR_MS
+            expected_rate[tick, job] = steps[shown]["expected_rate"] * HOUR_MS
             unpriced[tick, job] = t_ms > curves[job]["unpriced_from_ms"]
             since_paid_ms = 0
             if first_paid_ms >= 0:

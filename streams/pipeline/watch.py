@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _CELLS_PER_CALL: Final = 200_000
 _ROWS_AT_MOST: Final = 200_000
 #: After so long nothing of a job is left in any window.
-_DRAINED_MS: Final = 21_600_000 + 2 * MINUTE_MS
+_DRAINED_MS: Final = 21_600_000 + 20 * MINUTE_MS  # and the row of zeros after it
 
 
 class WatchBlob(msgspec.Struct):

@@ -57,6 +57,7 @@ class CurveBook:
         entry["first_paid_ms"] = curve.first_paid_ms
         entry["ended_ms"] = curve.ended_ms
         entry["unpriced_from_ms"] = curve.unpriced_from_ms
+        entry["holds_ms"] = curve.holds_ms
         steps = self._steps.place(self._curves[: len(self._ids)], slot, len(curve.from_ms))
         lengths_ms = np.diff(curve.from_ms)
         steps["from_ms"] = curve.from_ms

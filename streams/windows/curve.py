@@ -19,6 +19,8 @@ from streams.windows.expected import Expected
 
 #: The end of what goes on, the first instant of what never is.
 NEVER_MS: Final = 2**62
+#: Twice the longest interval that exporters usually sample at.
+METERED_HOLDS_MS: Final = 120_000
 #: Every curve begins with a step of nothing.
 BEGINNING_MS: Final = -(2**62)
 #: Rates are summed as whole multiples of 2**-40 nano-dollars per ms: what ends leaves exactly nothing behind.
@@ -48,6 +50,7 @@ class Curve:
     cost_rate: F64  #: nano-dollars per ms
     expected_rate: F64  #: nano-dollars per ms, 0 where not paid
     paid: Bool
+    holds_ms: int  #: for so long after it was last sampled a metered job counts as going on
     lump_minute: I64  #: ascending
     lump_cost: F64  #: nano-dollars
 
@@ -100,6 +103,7 @@ def build_curve(
         cost_rate=np.array([row[1] for row in rows], np.float64),
         expected_rate=np.array([row[2] for row in rows], np.float64),
         paid=np.array([row[3] for row in rows], np.bool_),
+        holds_ms=METERED_HOLDS_MS if seconds else 0,
         lump_minute=np.array([minute for minute, _ in kept], np.int64),
         lump_cost=np.array([cost for _, cost in kept], np.float64),
     )

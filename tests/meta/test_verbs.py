@@ -12,7 +12,7 @@ import pytest
 from streams.cli.main import COMMANDS, GROUPS
 from tests.meta.tree import ROOT
 
-VERBS = ("demo", "test", "test-long", "check", "bench")
+VERBS = ("demo", "example", "test", "test-long", "check", "bench")
 PAGES = ("README.md", ".github/CONTRIBUTING.md")
 _BLOCK = re.compile(r"^```(?:sh|bash|console|shell)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -87,7 +87,7 @@ def test_ci_script_runs_everything_and_demands_a_broker() -> None:
     assert os.access(script, os.X_OK)
     subprocess.run(["bash", "-n", str(script)], check=True)
     text = script.read_text(encoding="utf-8")
-    assert "TRAINFARE_REQUIRE_KAFKA=1 make test" in text
+    assert "TRAINFARE_REQUIRE_KAFKA=1 TRAINFARE_REQUIRE_BROWSER=1 make test" in text
     assert "make check" in text
     assert text.rstrip().endswith('exit "$status"')
 

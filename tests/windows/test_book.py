@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from streams.kernels.burn import WINDOWS_MS
 from streams.windows.book import CurveBook
+from streams.windows.curve import NEVER_MS, MeteredRun
 from streams.windows.figures import Figures, per_hour, ratios
 from tests.property.profile import PROFILE
 from tests.windows import made
@@ -45,9 +46,10 @@ def test_figures_equal_exact_integration_of_the_intervals(jobs: list[Made], tick
     for j, job in enumerate(jobs):
         noise = job.noise()
         for i, t_ms in enumerate(ticks):
-            assert figures.now_rate[i, j] == pytest.approx(
-                float(job.rate_at(t_ms) * HOUR_MS), rel=1e-12, abs=1e-3
-            )
+            if job.is_paid(t_ms) or not job.seconds:  # else: see the test of the newest sample below
+                assert figures.now_rate[i, j] == pytest.approx(
+                    float(job.rate_at(t_ms) * HOUR_MS), rel=1e-12, abs=1e-3
+                )
             assert figures.ended[i, j] == (t_ms >= job.ended_ms)
             assert figures.unpriced[i, j] == (t_ms > job.unpriced_from_ms())
             for w, window_ms in enumerate(WINDOWS_MS):
@@ -58,6 +60,17 @@ def test_figures_equal_exact_integration_of_the_intervals(jobs: list[Made], tick
                 )
                 assert figures.elapsed_ms[i, j, w] == want.elapsed_ms
                 assert figures.paid_whole[i, j, w] == want.paid_whole
+
+
+def test_what_is_sampled_goes_on_for_two_minutes_after_its_newest_sample() -> None:
+    run = MeteredRun(NOON_MS, NOON_MS + 60_000, 2.5e6, False)
+    job = Made(lines=[], paid=[], seconds=[run], lumps={}, declared=[], planned=[], ended_ms=NEVER_MS)
+    times = [NOON_MS + s * 1000 for s in (-10, 0, 59, 60, 179, 180)]
+    rate = 2.5e6 * HOUR_MS
+    assert at(book_of(job), *times).now_rate[:, 0].tolist() == [0, rate, rate, rate, rate, 0]
+    assert at(book_of(job), *times).expected_rate[:, 0].tolist() == [0, rate, rate, rate, rate, 0]
+    over = job._replace(ended_ms=NOON_MS + 60_000)
+    assert at(book_of(over), *times).now_rate[:, 0].tolist() == [0, rate, rate, 0, 0, 0]
 
 
 @PROFILE

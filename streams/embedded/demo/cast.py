@@ -72,12 +72,12 @@ CAST: Final[tuple[JobSpec, ...]] = (
     JobSpec("diffusion-xl", "edsger", "canvas", "h100", 32, 0.88, _since(8.2), checkpoint_ms=20 * MINUTE_MS),
     JobSpec("vlm-align", "frances", "canvas", "h100", 24, 0.84, _since(5.5)),
     JobSpec("reward-model", "alan", "judge", "h100", 16, 0.79, _since(3.1)),
-    JobSpec("code-sft", "barbara", "copilot", "h100", 16, 0.86, _since(4.6)),
+    JobSpec("code-sft", "barbara", "code-models", "h100", 16, 0.86, _since(4.6)),
     JobSpec(
         "moe-8x-warmup", "ada", "atlas", "h100", 24, 0.81, _since(2.4), runs_ms=2 * HOUR_MS + 50 * MINUTE_MS
     ),
     JobSpec("distill-1b", "alan", "judge", "h100", 8, 0.9, _since(6.3)),
-    JobSpec("rlhf-ppo", "barbara", "copilot", "h100", 16, 0.62, _since(3.7), checkpoint_ms=15 * MINUTE_MS),
+    JobSpec("rlhf-ppo", "barbara", "code-models", "h100", 16, 0.62, _since(3.7), checkpoint_ms=15 * MINUTE_MS),
     JobSpec("llm-70b-eval", "grace", "atlas", "h100", 48, 0.77, _since(0.4), runs_ms=3 * HOUR_MS),
     # A100, us-west-2: ten nodes, one of them free.
     JobSpec("speech-large", "katherine", "echo", "a100", 16, 0.89, _since(8.8)),

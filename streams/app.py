@@ -116,6 +116,9 @@ class Worker:
     async def run(self) -> None:
         """Return when stopped; nothing is left open then."""
         server = self._server()
+        self._startup.expect("kafka", f"Kafka at {self._settings.kafka.bootstrap_servers}")
+        self._startup.expect("clickhouse", str(target_of(self._settings.clickhouse)))
+        self._startup.expect("group", f"consumer group {self._settings.kafka.group_id}")
         async with stopped_by_signals(self._stop):
             if server is not None:
                 await server.start()
@@ -168,6 +171,7 @@ class Worker:
             lambda: worker.app.meter_consumer if worker.app.started else None,
             kafka,
             self._clock,
+            lambda: None if worker.courier is None else worker.courier.waiting,
         )
         looking = asyncio.create_task(self._look_often(self._watch))
         try:

@@ -53,8 +53,10 @@ class Watch:
         consumer: Callable[[], WatchedConsumer | None],
         kafka: KafkaSettings,
         clock: Clock,
+        pending: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._keeper = keeper
+        self._pending = pending
         self._consumer = consumer
         self._kafka = kafka
         self._clock = clock
@@ -89,6 +91,7 @@ class Watch:
             shards_restoring=restoring,
             checkpoint_age_ms=self._checkpoint_age_ms(),
             watermark_age_ms=self._watermark_age_ms(),
+            courier_pending=self._pending(),
         )
 
     def _books(self) -> Books:

@@ -12,6 +12,7 @@ import msgspec
 from aiohttp import web
 
 from sinks.clickhouse import Answer, ClickHouseStore, guard
+from sinks.errors import QueryFailed
 from streams.web import arrow
 from streams.web.asking import Asker
 from streams.web.encode import plain, to_json
@@ -40,7 +41,11 @@ async def query(request: web.Request, asker: Asker) -> web.Response:
     as_arrow = arrow.MEDIA_TYPE in request.headers.get("Accept", "")
 
     def work(store: ClickHouseStore) -> bytes:
-        answer = store.ask(statement, body.parameters)
+        try:
+            answer = store.ask(statement, body.parameters)
+        except QueryFailed as fault:
+            # ClickHouse quotes the statement, with what was put behind it.
+            raise QueryFailed(str(fault).replace(f" {_BOUNDS}", "")) from fault
         return arrow.encode(answer) if as_arrow else to_json(_object(answer))
 
     data = await asker.run(work)

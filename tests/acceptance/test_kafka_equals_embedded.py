@@ -39,7 +39,7 @@ def start_worker(env: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
     with log.open("ab") as out:
         return subprocess.Popen(
             [sys.executable, "-m", "streams.cli.main", "worker"],
-            env={**inherited, "PYTHONPATH": str(ROOT), **env},
+            env={**inherited, "PYTHONPATH": str(ROOT), "TRAINFARE_WEB_PORT": "0", **env},
             stdout=out,
             stderr=out,
         )

@@ -99,14 +99,6 @@ def test_kafka_that_does_not_answer_is_named(words: tuple[str, ...], tmp_path: P
     assert NOBODY in done.one_line()
 
 
-def test_worker_without_kafka_names_the_address() -> None:
-    done = trainfare("worker", env={"TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": NOBODY})
-    assert done.code == 1
-    assert done.err.splitlines()[-1].startswith("trainfare: ")
-    assert NOBODY in done.err.splitlines()[-1]
-    assert "Traceback" not in done.err
-
-
 @pytest.mark.parametrize("words", [("sql", "SELECT 1"), ("jobs",), ("job", "a"), ("explain", "a")])
 def test_clickhouse_that_does_not_answer_is_named(words: tuple[str, ...]) -> None:
     done = trainfare(*words, env={"TRAINFARE_CLICKHOUSE_URL": f"http://{NOBODY}"})

@@ -1,0 +1,155 @@
+"""What health and metrics say of a worker: counts of this process only, and reasons in words."""
+
+from __future__ import annotations
+
+from faust.exceptions import ConsumerNotStarted
+from faust.types import TP
+
+from streams.agents.checkpointer import Totals
+from streams.agents.held import Held, Takeover
+from streams.agents.status import Watch
+from streams.agents.versions import VersionClock
+from streams.clock import ManualClock
+from streams.config import KafkaSettings
+from streams.pricing.book import PriceBook
+from streams.web.status import WorkerStatus
+from tests.agents.fakes import CountingShard, State
+
+NOW_MS = 1_800_000_000_000
+KAFKA = KafkaSettings(bootstrap_servers="kafka-1:9092", group_id="g", session_timeout_ms=10_000)
+
+
+class Keeper:
+    """Shards that are held, and what was stored."""
+
+    def __init__(self) -> None:
+        self.held: dict[int, Held] = {}
+        self.totals = Totals()
+        self.backlog_bytes = 0
+
+    def hold(self, number: int, counted: int = 0, newest_ms: int = 0) -> Held:
+        shard = CountingShard(number, PriceBook.empty(), State(count={"jobs": counted}))
+        shard.newest_ms = {"jobs": newest_ms, "gpu": -(2**62)}  # type: ignore[attr-defined]  # as the engine's shards
+        self.held[number] = Held(number, shard, VersionClock(0, 1), Takeover(0, 1))
+        return self.held[number]
+
+
+class Consumer:
+    """A member or not, with partitions."""
+
+    def __init__(self) -> None:
+        self.member = True
+        self.numbers: set[int] = set()
+        self.started = True
+
+    def is_member(self) -> bool:
+        if not self.started:
+            raise ConsumerNotStarted("not yet")
+        return self.member
+
+    def assignment(self) -> set[TP]:
+        return {TP(topic, number) for number in self.numbers for topic in ("jobs", "gpu")}
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.keeper, self.consumer, self.clock = Keeper(), Consumer(), ManualClock(NOW_MS)
+        self.watch = Watch(self.keeper, lambda: self.consumer, KAFKA, self.clock)
+
+    def look(self) -> WorkerStatus:
+        return self.watch.look()
+
+    def failing(self) -> dict[str, str]:
+        return {check.name: check.detail for check in self.look().checks if not check.ok}
+
+
+def count(held: Held, more: int) -> None:
+    shard = held.shard
+    assert isinstance(shard, CountingShard)
+    shard.state.count["jobs"] += more
+
+
+def test_a_shard_brings_no_counts_of_its_owners_before() -> None:
+    scene = Scene()
+    held = scene.keeper.hold(0, counted=1_000)
+    assert scene.look().records["applied"] == 0
+    count(held, 5)
+    assert scene.look().records["applied"] == 5
+
+
+def test_counts_never_fall_when_a_shard_leaves_or_comes_back() -> None:
+    scene = Scene()
+    first, second = scene.keeper.hold(0), scene.keeper.hold(1)
+    scene.look()
+    count(first, 5)
+    count(second, 7)
+    assert scene.look().records["applied"] == 12
+    del scene.keeper.held[1]
+    assert scene.look().records["applied"] == 12
+    again = scene.keeper.hold(1, counted=500)
+    assert scene.look().records["applied"] == 12
+    count(again, 1)
+    assert scene.look().records["applied"] == 13
+
+
+def test_ready_once_all_shards_are_held() -> None:
+    scene = Scene()
+    scene.consumer.numbers = {0, 1, 2}
+    scene.keeper.hold(0)
+    status = scene.look()
+    assert (status.shards_held, status.shards_restoring) == (1, 2)
+    assert scene.failing() == {"shards": "2 of 3 shards are being restored"}
+    scene.keeper.hold(1)
+    scene.keeper.hold(2)
+    assert scene.failing() == {}
+
+
+def test_before_the_consumer_starts_the_group_is_being_joined() -> None:
+    scene = Scene()
+    scene.consumer.started = False
+    assert scene.failing() == {"group": "joining consumer group g at Kafka at kafka-1:9092"}
+    none = Watch(scene.keeper, lambda: None, KAFKA, scene.clock)
+    assert [check.name for check in none.look().checks if not check.ok] == ["group"]
+
+
+def test_kafka_that_stays_silent_for_a_session_is_named() -> None:
+    scene = Scene()
+    assert scene.failing() == {}
+    scene.consumer.member = False
+    scene.clock.advance(10_000)
+    assert set(scene.failing()) == {"group"}, "a rebalance may take that long"
+    scene.clock.advance(1)
+    assert scene.failing()["kafka"] == "Kafka at kafka-1:9092 has not answered for 10 s"
+    scene.consumer.member = True
+    assert scene.failing() == {}
+
+
+def test_the_checkpoint_ages_only_while_something_waits() -> None:
+    scene = Scene()
+    assert scene.look().checkpoint_age_ms is None, "nothing was stored yet"
+    scene.keeper.hold(0)
+    scene.keeper.backlog_bytes = 10
+    assert scene.look().checkpoint_age_ms is None
+    scene.keeper.totals.checkpoints = 1
+    assert scene.look().checkpoint_age_ms == 0
+    scene.clock.advance(3_000)
+    assert scene.look().checkpoint_age_ms == 3_000
+    scene.keeper.backlog_bytes = 0
+    assert scene.look().checkpoint_age_ms == 0
+
+
+def test_the_watermark_is_of_the_newest_event() -> None:
+    scene = Scene()
+    assert scene.look().watermark_age_ms is None
+    scene.keeper.hold(0, newest_ms=NOW_MS - 5_000)
+    scene.keeper.hold(1, newest_ms=NOW_MS - 90_000)
+    assert scene.look().watermark_age_ms == 5_000
+
+
+def test_totals_are_passed_on() -> None:
+    scene = Scene()
+    scene.keeper.totals.rows, scene.keeper.totals.refused = {"jobs": 3}, 2
+    status = scene.look()
+    assert (status.rows_stored, status.inserts_refused, status.courier_pending) == ({"jobs": 3}, 2, None)
+    telling = Watch(scene.keeper, lambda: None, KAFKA, scene.clock, lambda: 4)
+    assert telling.look().courier_pending == 4

@@ -1,0 +1,218 @@
+"""A worker has the directory open: commands ask it by themselves, and say the same as without it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from tests.cli.command import NOBODY, ROOT, Done, trainfare
+from tests.web import log
+from tests.web.log import ODD_ID
+
+TOKEN = "planted-token-1234567890"
+PASSWORD = "planted-password"
+SECRET = "whsec_cGxhbnRlZC1zZWNyZXQtb2YtMzItYnl0ZXMtaGVyZSE="
+ENV = {
+    "TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": NOBODY,
+    "TRAINFARE_WEB_PORT": "0",
+    "TRAINFARE_WEB_TOKEN": TOKEN,
+    "TRAINFARE_CLICKHOUSE_PASSWORD": PASSWORD,
+    "TRAINFARE_ALERTS_WEBHOOK_SECRET": SECRET,
+    "TRAINFARE_LOG_LEVEL": "debug",
+}
+ASKING = {"TRAINFARE_WEB_TOKEN": TOKEN}
+
+
+@dataclass
+class Worker:
+    """A worker that waits for a Kafka that is not there."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+    output: Path
+
+    def said(self) -> str:
+        return self.output.read_text()
+
+
+@contextmanager
+def working(data: Path, output: Path, env: dict[str, str] = ENV) -> Iterator[Worker]:
+    """Start one and wait until its store is open; it is killed at the end at the latest."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TRAINFARE_")}
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "streams.cli.main", "worker", "--data", str(data)],
+            env={**inherited, "PYTHONPATH": str(ROOT), **env},
+            cwd=output.parent,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            deadline_s = time.monotonic() + 60
+            while not (data / "api.json").exists():
+                assert process.poll() is None, output.read_text()
+                assert time.monotonic() < deadline_s, output.read_text()
+                time.sleep(0.05)
+            yield Worker(process, json.loads((data / "api.json").read_text())["url"], output)
+        finally:
+            process.kill()
+            process.wait(10)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("through")
+    done = trainfare("replay", log.write(root / "log.jsonl"), "--data", root / "meter")
+    assert done.code == 0, done.err
+    return root / "meter"
+
+
+QUESTIONS = [
+    ("sql", "SELECT * FROM ledger ORDER BY ALL", "--format", "json"),
+    ("sql", "SELECT * FROM jobs WHERE 0", "--format", "csv"),
+    ("jobs", "--limit", "3"),
+    ("job", "b", "--format", "json"),
+    ("explain", "b"),
+    ("explain", ODD_ID, "--format", "csv"),
+    ("explain", "a", "--minute", "--format", "json"),
+    # and what goes wrong
+    ("sql", "DROP TABLE jobs"),
+    ("sql", "SELECT nothing FROM job_costs"),
+    ("explain", "nobody"),
+]
+
+
+@pytest.fixture(scope="module")
+def alone(data: Path) -> list[Done]:
+    """The answers without a worker."""
+    return [trainfare(*words, "--data", data) for words in QUESTIONS]
+
+
+@pytest.fixture(scope="module")
+def worker(data: Path, alone: list[Done], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    with working(data, tmp_path_factory.mktemp("log") / "worker.log") as started:
+        yield started
+
+
+@pytest.mark.parametrize("at", range(len(QUESTIONS)), ids=[" ".join(words[:2]) for words in QUESTIONS])
+def test_the_same_answer_through_the_worker(at: int, data: Path, alone: list[Done], worker: Worker) -> None:
+    assert trainfare(*QUESTIONS[at], "--data", data, env=ASKING) == alone[at]
+    if alone[at].code == 0:
+        assert alone[at].out
+
+
+@pytest.mark.parametrize("env", [{}, {"TRAINFARE_WEB_TOKEN": "another-token-of-16"}])
+def test_a_worker_with_a_token_must_be_shown_it(data: Path, worker: Worker, env: dict[str, str]) -> None:
+    done = trainfare("jobs", "--data", data, env=env)
+    assert (done.code, done.out) == (1, "")
+    assert "TRAINFARE_WEB_TOKEN" in done.one_line()
+    assert "another-token" not in done.err
+
+
+def test_readiness_names_the_kafka_that_is_away(worker: Worker) -> None:
+    with pytest.raises(HTTPError) as caught:
+        urlopen(f"{worker.url}/readyz", timeout=10)
+    assert caught.value.code == 503
+    checks = {each["name"]: each for each in json.loads(caught.value.read())["checks"]}
+    assert NOBODY in checks["kafka"]["detail"]
+    assert (checks["kafka"]["ok"], checks["clickhouse"]["ok"]) == (False, True)
+    assert NOBODY in worker.said(), "the log says it too"
+
+
+def test_no_secret_is_in_any_output(data: Path, worker: Worker) -> None:
+    for path in ("/readyz", "/metrics", "/api/v1/jobs", "/nowhere", f"/?token={TOKEN}", f"/?token={TOKEN}x"):
+        request = Request(worker.url + path, headers={"Authorization": f"Bearer {TOKEN}"})
+        try:
+            with urlopen(request, timeout=10) as answer:
+                shown = f"{answer.headers} {answer.read()!r}"
+        except HTTPError as fault:
+            shown = f"{fault.headers} {fault.read()!r}"
+        for secret in (TOKEN, PASSWORD, SECRET):
+            assert secret not in shown, path
+    said = worker.said() + (data / "api.json").read_text()
+    assert "GET /nowhere: 404" in said, "requests are logged"
+    for secret in (TOKEN, PASSWORD, SECRET):
+        assert secret not in said
+
+
+def test_another_worker_on_the_same_port_says_so(data: Path, worker: Worker, tmp_path: Path) -> None:
+    port = worker.url.rpartition(":")[2]
+    done = trainfare(
+        "worker", "--data", tmp_path / "other", env={**ENV, "TRAINFARE_WEB_PORT": port}, cwd=tmp_path
+    )
+    assert done.code == 1
+    assert done.err.splitlines()[-1].startswith(f"trainfare: web.port {port} on 127.0.0.1 is taken")
+    assert "Traceback" not in done.err
+    assert not (tmp_path / "other").exists(), "nothing was begun"
+
+
+def test_another_worker_on_the_same_directory_says_so(data: Path, worker: Worker) -> None:
+    done = trainfare("worker", "--data", data, env=ENV)
+    assert done.code == 1
+    assert f"in use by process {worker.process.pid}" in done.err.splitlines()[-1]
+    assert (data / "api.json").exists(), "that of the first is left alone"
+
+
+def test_a_bind_that_others_reach_without_a_token_is_wrong_use(tmp_path: Path) -> None:
+    env = {"TRAINFARE_WEB_BIND": "0.0.0.0", "TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": NOBODY}
+    done = trainfare("worker", "--data", tmp_path / "new", env=env)
+    assert done.code == 2
+    assert "web.token" in done.one_line()
+
+
+# -- the end -------------------------------------------------------------------------------------------------
+
+
+def copied(data: Path, to: Path) -> Path:
+    return Path(shutil.copytree(data, to, symlinks=True, ignore=shutil.ignore_patterns("api.json", "lock")))
+
+
+def test_sigterm_while_waiting_ends_it_cleanly(tmp_path: Path) -> None:
+    data = tmp_path / "new"
+    with working(data, tmp_path / "log") as worker:
+        worker.process.send_signal(signal.SIGTERM)
+        assert worker.process.wait(15) == 0, worker.said()
+    assert not (data / "api.json").exists()
+    done = trainfare("jobs", "--data", data, "--format", "json")
+    assert (done.code, done.out) == (0, "[]\n"), "the directory is free again"
+
+
+def test_an_api_json_that_a_killed_worker_left(tmp_path: Path) -> None:
+    data = tmp_path / "new"
+    with working(data, tmp_path / "log") as worker:
+        worker.process.kill()
+        worker.process.wait(10)
+    assert (data / "api.json").exists()
+    done = trainfare("jobs", "--data", data, "--format", "json")
+    assert (done.code, done.out) == (0, "[]\n"), "nobody has the directory, so it is opened"
+    code = (
+        "import sys, pathlib; from sinks.clickhouse import lock; "
+        f"lock.acquire(pathlib.Path({str(data)!r})); print('held', flush=True); sys.stdin.read()"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    left = trainfare("jobs", "--data", data)
+    # An address that is the holder's, but where nobody listens.
+    (data / "api.json").write_text(json.dumps({"url": f"http://{NOBODY}", "pid": holder.pid}))
+    dead = trainfare("jobs", "--data", data)
+    holder.communicate("")
+    assert (left.code, dead.code) == (1, 1)
+    assert f"in use by process {holder.pid}" in left.one_line()
+    assert f"is of process {worker.process.pid}, which left it behind" in left.one_line()
+    assert f"does not answer at http://{NOBODY}" in dead.one_line()

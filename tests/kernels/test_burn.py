@@ -74,6 +74,7 @@ def run(times: list[int], given_jobs: list[Job]) -> tuple[Filled, int]:
             job.first_paid_ms,
             job.ended_ms,
             job.unpriced_from_ms,
+            0,
             at,
             len(job.steps),
             0,

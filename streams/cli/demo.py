@@ -41,7 +41,9 @@ def demo(
     ] = 60,
     port: Annotated[
         int,
-        typer.Option("--port", min=0, max=65_535, help="Port of the live page; 0 takes any that is free."),
+        typer.Option(
+            "--port", metavar="N", min=0, max=65_535, help="Port of the live page; 0 takes any that is free."
+        ),
     ] = 8787,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open the page.")] = False,
     data: Annotated[

@@ -31,6 +31,7 @@ class Script:
         self.speed: float | None = 60
         self.streaming = True
         self.frozen = False
+        self.empty = 0  # snapshots without an instant that are still to come
         self.asked: list[str] = []
         self.fault: str | None = None
         self.token: str | None = None
@@ -72,7 +73,10 @@ class Script:
         }  # fmt: skip
 
     def snapshot(self) -> dict[str, Any]:
-        told = {"burn": self.burn(), "jobs": self.jobs(), "alerts": self.alerts}
+        told: dict[str, Any] = {"burn": self.burn(), "jobs": self.jobs(), "alerts": self.alerts}
+        if self.empty:
+            self.empty -= 1
+            told["burn"] |= {"as_of_ms": 0, "history": []}
         return told if self.speed is None else {**told, "speed": self.speed}
 
     def spec(self, job_id: str) -> fleet.Spec | None:

@@ -92,7 +92,7 @@ export class Alerts {
     if (element.stampOf !== stampOf) {
       element.stampOf = stampOf;
       const shown = figures(alert);
-      part.figures.replaceChildren(...(shown.length ? shown : [alert.summary ?? ""]));
+      part.figures.replaceChildren(...(shown.length ? shown : [h("span", { class: "summary", title: alert.summary }, alert.summary ?? "")]));
     }
     const owner = [alert.owner || "no owner", alert.team].filter(Boolean).join(", ");
     say(part.who, `${owner} · since ${near(alert.started_ms, now)}`);

@@ -90,6 +90,7 @@ function status() {
   const clock = meter.foreign ? `meter clock ${stamp(meter.timeMs)} UTC` : `${hour(meter.timeMs)} UTC`;
   say(byId("clock"), meter.speed === 1 ? clock : `${clock}, ${meter.told ? "" : "about "}${meter.speed}×`, `Instant of the figures: ${stamp(meter.asOfMs)} UTC`);
   const firing = last.burn.alerts_firing;
+  if (meter.asOfMs === null) say(byId("clock"), "no figures yet", "");
   const title = `${stale ? "stale · " : ""}${firing ? `(${firing}) ` : ""}${money(last.burn.usd_per_hour_now)}/h · trainfare`;
   if (document.title !== title && !view.jobId) document.title = title;
   if (view.jobId) document.title = `${view.jobId} · trainfare`;

@@ -90,6 +90,12 @@ export function pathOf(points, x, y, step = false) {
   return path;
 }
 
+/** Points from an instant on, the one before it included: its value still holds there. */
+function within(points, fromMs) {
+  const first = points.findIndex((point) => point[0] >= fromMs);
+  return first > 0 ? points.slice(first - 1) : points;
+}
+
 export function valueAt(points, ms, step) {
   let found = null;
   for (const point of points) {
@@ -130,6 +136,7 @@ export function lineChart(host, { frame, height, format, label, yWanted = 3, axi
       svg.append(s("rect", { class: each.class, x: from, y: 8, width: Math.max(2, x(each.toMs) - from), height: inner }));
     }
     for (const each of series) {
+      each.points = within(each.points, frame.fromMs);
       const path = pathOf(each.points, x, y, each.step);
       if (!path) continue;
       if (each.area) {

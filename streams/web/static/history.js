@@ -1,7 +1,7 @@
 // What happened to one job, on one time axis: phases and attempts, burn against expectation, GPU use.
 
 import { h, s, say } from "./dom.js";
-import { axisMoney, duration, hour, money, percent } from "./format.js";
+import { axisMoney, duration, hour, money, percent, stamp } from "./format.js";
 import { lineChart, onWidth, TimeFrame } from "./chart.js";
 import { ruleName } from "./words.js";
 
@@ -20,6 +20,7 @@ export class History {
     const burn = { frame: this.frame, height: 190, yWanted: 4, label: "Burn rate against the expected one", format: (value, short) => (short ? axisMoney(value) : `${money(value)}/h`) };
     this.drawBurn = lineChart(this.burn, burn);
     this.drawUse = lineChart(this.use, { frame: this.frame, height: 110, yWanted: 2, top: 1, label: "GPU use", format: (value) => percent(value) });
+    this.zoom = h("button", { type: "button", class: "plain", hidden: true, onclick: () => this.toggle() });
     this.useEmpty = h("p", { class: "empty" }, "No GPU samples of this job.");
     this.burnEmpty = h("p", { class: "empty" }, "No burn rates of this job yet.");
     const figure = (title, ...rest) => h("figure", {}, h("figcaption", {}, title), ...rest);
@@ -28,7 +29,7 @@ export class History {
     this.element = h(
       "section",
       { class: "panel history", "aria-labelledby": "history-title" },
-      h("h3", { id: "history-title" }, "What happened"),
+      h("div", { class: "history-head" }, h("h3", { id: "history-title" }, "What happened"), this.zoom),
       figure(["Attempts and phases", this.legend], this.phases, this.phasesSaid),
       figure(["Burn per hour", this.burnKey], this.burn, this.burnEmpty),
       figure(["GPU use, share of sampled GPU time that did work"], this.use, this.useEmpty),
@@ -48,15 +49,15 @@ export class History {
     const end = job.ended_ms ?? now;
     const starts = [job.started_ms, phases[0]?.start_ms, burn[0]?.[0], usage[0]?.[0]].filter((ms) => Number.isFinite(ms));
     this.frame.width = Math.max(240, this.phases.clientWidth);
-    this.frame.span(starts.length ? Math.min(...starts) : now - MINUTE_MS, Math.max(end, ...burn.slice(-1).map((each) => each[0])));
+    const last = burn.at(-1);
+    this.look(starts.length ? Math.min(...starts) : now - MINUTE_MS, Math.max(end, last?.[0] ?? 0), burn[0]?.[0]);
     this.timeline(phases, now);
     const series = [
       { name: "last hour", class: "hour", points: burn.map((each) => [each[0], Number(each[2])]) },
       { name: "now", class: "burn", points: burn.map((each) => [each[0], Number(each[1])]), step: true, area: true },
       { name: "expected", class: "expected", points: burn.map((each) => [each[0], Number(each[3])]), step: true },
     ];
-    const marks = alerts.map((each) => ({ fromMs: each.started_ms, toMs: each.resolved_ms ?? now, class: `alert-mark ${each.severity}` }));
-    const last = burn.at(-1);
+    const marks = alerts.filter((each) => (each.resolved_ms ?? now) > this.frame.fromMs).map((each) => ({ fromMs: each.started_ms, toMs: each.resolved_ms ?? now, class: `alert-mark ${each.severity}` }));
     const peak = Math.max(...burn.map((each) => Number(each[1])), 0);
     const said = alerts.map((each) => `${ruleName(each.rule)} from ${hour(each.started_ms)}`).join(", ");
     this.burnEmpty.hidden = burn.length > 0;
@@ -71,7 +72,22 @@ export class History {
     }
   }
 
-  timeline(phases, now) {
+  /** Look where there are figures: a meter knows rates from its own start on, and for a week. */
+  look(fromMs, toMs, firstMs) {
+    const spanMs = toMs - fromMs;
+    const late = Number.isFinite(firstMs) && firstMs - fromMs > spanMs / 4;
+    this.zoom.hidden = !late;
+    say(this.zoom, this.whole ? "Show where there are burn rates" : `Show it whole, from ${stamp(fromMs)}`);
+    this.frame.span(late && !this.whole ? firstMs - (toMs - firstMs) / 10 : fromMs, toMs);
+  }
+
+  toggle() {
+    this.whole = !this.whole;
+    this.redraw();
+  }
+
+  timeline(all, now) {
+    const phases = all.filter((each) => (each.end_ms ?? now) > this.frame.fromMs);
     const attempts = [...new Set(phases.map((each) => each.attempt))].sort((a, b) => a - b);
     const shown = attempts.slice(-MANY);
     const height = Math.max(1, shown.length) * ROW + 24;

@@ -3,8 +3,10 @@
 export const STALE_MS = 5000;
 // While a job burns, the meter writes at least every 10 minutes of its time; the instant of its figures may lag so much.
 const LAG_MS = 11 * 60_000;
+// A clock's speed is measured over so long at least and at most; what jumps further did not run there.
 const MEASURED_MS = 8000;
-const MOVES = 40;
+const MEMORY_MS = 30_000;
+const FASTEST = 1000;
 
 export class Meter {
   constructor(now = () => Date.now()) {
@@ -21,20 +23,27 @@ export class Meter {
   /** A snapshot came: its figures are those of `asOfMs`; `speed` is how fast the meter's clock runs, if it says so. */
   hear(asOfMs, speed) {
     this.arrivedMs = this.now();
-    if (asOfMs !== this.asOfMs) {
+    const instantMs = asOfMs > 0 ? asOfMs : null; // 0: nothing has happened yet
+    if (instantMs !== this.asOfMs) {
+      if (this.asOfMs !== null && instantMs !== null) this.remember(instantMs);
       this.movedMs = this.arrivedMs;
-      this.moves.push([this.arrivedMs, asOfMs]);
-      if (this.moves.length > MOVES) this.moves.shift();
     }
-    this.asOfMs = asOfMs;
+    this.asOfMs = instantMs;
     if (Number.isFinite(speed) && speed > 0) this.told = speed;
     this.speed = this.told ?? this.measured; // single requests do not carry it
+  }
+
+  remember(instantMs) {
+    const stepMs = instantMs - this.asOfMs;
+    if (stepMs < 0 || stepMs > FASTEST * (this.arrivedMs - this.movedMs)) this.moves = [];
+    this.moves.push([this.arrivedMs, instantMs]);
+    while (this.arrivedMs - this.moves[0][0] > MEMORY_MS) this.moves.shift();
   }
 
   /** How fast the clock was seen to run; 1 as long as nothing else is certain. */
   get measured() {
     const [first, last] = [this.moves[0], this.moves.at(-1)];
-    if (!this.away || last[0] - first[0] < MEASURED_MS) return 1;
+    if (!this.away || this.moves.length < 3 || last[0] - first[0] < MEASURED_MS) return 1;
     const ratio = (last[1] - first[1]) / (last[0] - first[0]);
     return ratio > 1.5 ? Math.round(ratio) : 1;
   }
@@ -63,7 +72,7 @@ export class Meter {
 
   /** The meter's time now; a stale stream stops it. */
   get timeMs() {
-    if (!this.foreign) return this.now();
+    if (this.asOfMs === null || !this.foreign) return this.now();
     const untilMs = Math.min(this.now(), this.arrivedMs + STALE_MS);
     const ms = this.asOfMs + Math.min(Math.max(0, untilMs - this.movedMs) * this.speed, LAG_MS);
     const behindMs = this.shownMs === null ? 0 : this.shownMs - ms;

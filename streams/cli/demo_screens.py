@@ -52,7 +52,7 @@ class PlainScreen:
             except SourceError as fault:
                 self._say(f"no figures: {fault}")
             else:
-                if not snapshot.jobs:
+                if not snapshot.burn.jobs_live:
                     await asyncio.sleep(_FIRST_EVERY_S)
                     continue
                 self._say(lines.burning(snapshot))

@@ -11,9 +11,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
-TTL_MS = 1_000
-#: An answer is kept so many times longer than it took to make: whatever the store's size, asking costs it a tenth.
-TTL_PER_COST = 10
+#: Less than the second at which the stream asks, so that each snapshot is new.
+TTL_MS = 900
+#: An answer is kept so many times longer than it took to make: whatever the store's size, asking costs it a fifth.
+TTL_PER_COST = 5
 _ENTRIES_MAX = 256
 
 

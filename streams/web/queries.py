@@ -80,6 +80,7 @@ SELECT job_id, sum(cost_usd) AS cost_usd, sum(lost_cost_usd) AS lost_cost_usd,
 FROM job_minutes FINAL WHERE job_id IN {{jobs:Array(String)}} AND quantity != 0 GROUP BY job_id
 {_SETTINGS}"""
 
+# Minutes are part of the tables' keys, so that rows may be left out before their versions are compared (PREWHERE).
 _MINUTE_SINCE: Final = "minute >= toDateTime(intDiv({since_ms:Int64}, 1000), 'UTC')"
 _PRODUCTIVE: Final = (
     "toFloat64(sum(productive_gpu_ms)) / nullIf(sum(sampled_gpu_s) * 1000, 0) AS productive_ratio"
@@ -87,7 +88,7 @@ _PRODUCTIVE: Final = (
 
 PRODUCTIVE: Final = f"""
 SELECT job_id, {_PRODUCTIVE}
-FROM job_usage_minutes FINAL WHERE job_id IN {{jobs:Array(String)}} AND {_MINUTE_SINCE} GROUP BY job_id
+FROM job_usage_minutes FINAL PREWHERE job_id IN {{jobs:Array(String)}} AND {_MINUTE_SINCE} GROUP BY job_id
 {_SETTINGS}"""
 
 SPARKLINES: Final = f"""
@@ -120,11 +121,11 @@ LEFT ANY JOIN (SELECT job_id, state, gpu_count FROM jobs FINAL) AS j ON j.job_id
 
 SPEND: Final = f"""
 SELECT sum(cost_usd) AS usd FROM job_minutes FINAL
-WHERE {_MINUTE_SINCE} AND minute < toDateTime(intDiv({{since_ms:Int64}}, 1000) + 86400, 'UTC') AND quantity != 0
+PREWHERE {_MINUTE_SINCE} AND minute < toDateTime(intDiv({{since_ms:Int64}}, 1000) + 86400, 'UTC') WHERE quantity != 0
 {_SETTINGS}"""
 
 FLEET_PRODUCTIVE: Final = f"""
-SELECT {_PRODUCTIVE} FROM job_usage_minutes FINAL WHERE {_MINUTE_SINCE}
+SELECT {_PRODUCTIVE} FROM job_usage_minutes FINAL PREWHERE {_MINUTE_SINCE}
 {_SETTINGS}"""
 
 ALERTS_FIRING: Final = f"""

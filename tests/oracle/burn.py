@@ -24,6 +24,8 @@ from tests.oracle.timeline import ENDLESS_MS, Attempt, Interval, Segment, attemp
 
 WINDOWS_MS = (5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS)
 
+METERED_HOLDS_MS = 2 * MINUTE_MS  # as long as that a sampled job counts as burning on
+
 # Every divisor of a price per time divides it (instances of up to 16 GPUs), so that a cost per ms is whole.
 SCALE = HOUR_MS * 1000 * lcm(*range(1, 17))
 PER_HOUR = SCALE // HOUR_MS  # a nano-dollar per hour, as a cost per ms
@@ -80,6 +82,7 @@ class Burn:
     job_id: str
     dimensions: dict[str, str | None]  # what controls match
     paid: list[Interval]
+    metered: list[Interval]  # sampled time that pays
     cost: Steps
     lumps: Lumps
     quoted: int  # the rates here are costs per ms, in SCALE-ths
@@ -156,6 +159,12 @@ class Burn:
         """Whether the job was paid during the whole of (from, at]."""
         return any(start_ms <= from_ms and at_ms <= end_ms for start_ms, end_ms in self.paid)
 
+    def burning_ms(self, at_ms: int) -> int:
+        """The instant whose rates stand for this one: samples are always behind, so the last one holds a while."""
+        if self.ended or self.paid_since(at_ms + 1, at_ms):
+            return at_ms
+        return max((b - 1 for _, b in self.metered if b <= at_ms < b + METERED_HOLDS_MS), default=at_ms)
+
     def unpriced(self, at_ms: int) -> bool:
         """Whether there is GPU-time without a price up to this instant."""
         return self.unpriced_from_ms is not None and self.unpriced_from_ms < at_ms
@@ -166,13 +175,15 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
     attempts = attempts_of(log)
     said = last_said(log.events)
     team = context_of({"team": said.get("team"), "project": said.get("project")})
-    pieces: list[Piece] = []
+    lived: list[Piece] = []
+    sampled: list[Piece] = []
     for attempt in attempts:
         for segment in attempt.segments(ENDLESS_MS):
-            pieces += timeline_pieces(segment, team, book)
+            lived += timeline_pieces(segment, team, book)
         if attempt.metered:
             samples = [s for s in log.samples if s.attempt == attempt.number]
-            pieces += metered_pieces(samples, team, book)
+            sampled += metered_pieces(samples, team, book)
+    pieces = [*lived, *sampled]
     ledger = Ledger(job_id, book)
     for topic, event in log.traffic:
         book_traffic(ledger, topic, event, team, [])
@@ -191,6 +202,7 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
         job_id=job_id,
         dimensions=dimensions,
         paid=union((p.start_ms, p.end_ms) for p in pieces),
+        metered=union((p.start_ms, p.end_ms) for p in sampled),
         cost=Steps(changes),
         lumps=Lumps(lumps),
         quoted=quoted(pieces),

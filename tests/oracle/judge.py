@@ -229,8 +229,9 @@ def rates(knowledge: Knowledge, job_id: str, at_ms: int) -> Rates:
     known = knowledge.burn(job_id, at_ms)
     if known is None:
         return Rates((Fraction(0),) * len(WINDOWS_MS), Fraction(0), Fraction(0))
+    shown_ms = known.burning_ms(at_ms)
     return Rates(
         tuple(known.rate_nano(at_ms, window_ms) for window_ms in WINDOWS_MS),
-        Fraction(known.expected.rate(at_ms), PER_HOUR),
-        Fraction(known.cost.rate(at_ms), PER_HOUR),
+        Fraction(known.expected.rate(shown_ms), PER_HOUR),
+        Fraction(known.cost.rate(shown_ms), PER_HOUR),
     )

@@ -153,6 +153,15 @@ def test_a_metered_job_pays_its_sampled_seconds() -> None:
     assert not burn.ended
 
 
+def test_a_metered_job_burns_on_for_two_minutes_after_its_newest_sample() -> None:
+    samples = [gpu("j", T0 + 60 * S, 60 * S, {"a": 1, "b": 0}), gpu("j", T0 + 70 * S, 10 * S, {"a": 1})]
+    knowledge = Knowledge(in_log_time([price("p", "3"), *samples]))
+    shown = [rates(knowledge, "j", T0 + s * S) for s in (60, 70, 189, 190)]
+    # Told of at 60 s: two GPUs, still at that instant; then one, until 190 s.
+    assert [rate.now / USD for rate in shown] == [6, 3, 3, 0]
+    assert [rate.expected / USD for rate in shown] == [6, 6, 6, 0]
+
+
 def test_nothing_is_said_of_a_job_that_was_never_paid() -> None:
     told = in_log_time([price("p", "1"), job("j", "queued", T0), storage("j", T0 + 1, 0, "write", bytes=5)])
     found = rates(Knowledge(told), "j", T0 + MIN_5)

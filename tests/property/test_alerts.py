@@ -1,0 +1,119 @@
+"""The engine's alerts and burn rates against the plain judge's: whatever the batches, checkpoints and crashes.
+
+Must not compute a figure: every expected one is the judge's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.tables import ALERTS, BURN_RATES
+from tests.oracle.cases import T0, gpu, job, network, price
+from tests.oracle.judge import judge
+from tests.oracle.knowledge import Knowledge, Told, in_log_time
+from tests.oracle.model import HOUR_MS, MINUTE_MS, Line
+from tests.property.compare import MOST_SHOWN
+from tests.property.compare_alerts import Stored, alert_differences, rate_differences
+from tests.property.profile import PROFILE
+from tests.property.watching import Watching
+from tests.strategies.logs import batch_cuts
+from tests.strategies.telling import Trace
+from tests.strategies.traces import merged, traces
+
+M = MINUTE_MS
+
+
+def differences(watching: Watching, told: Sequence[Told]) -> list[str]:
+    """What was stored other than the judge says."""
+    knowledge = Knowledge(told)
+    want = judge(told, until_ms=told[-1].log_ms)
+    found = alert_differences([Stored.of(row) for row in watching.rows(ALERTS)], want, knowledge)
+    rows = sorted(watching.rows(BURN_RATES), key=lambda row: (row["job_id"], row["time"]))
+    return found + [
+        words for row in rows[:: len(rows) // 100 + 1] for words in rate_differences(row, knowledge)
+    ]
+
+
+def check(lines: list[Line], cuts: Sequence[int] = (), crashes: dict[int, int] | None = None) -> Watching:
+    """Feed the log in pieces; at some of them the newest snapshots are lost, and the shards are restored."""
+    told = in_log_time(lines)
+    watching = Watching(told)
+    for cut in (*cuts, len(told)):
+        watching.feed(cut)
+        watching.checkpoint()
+        if crashes and cut in crashes:
+            watching.crash(crashes[cut])
+    watching.checkpoint()
+    found = differences(watching, told)
+    assert not found, f"{len(found)} differences\n" + "\n".join(found[:MOST_SHOWN])
+    return watching
+
+
+@PROFILE
+@given(traces(hours_at_most=3, jobs_at_most=3), st.data())
+def test_any_trace_in_any_batches(trace: Trace, data: st.DataObject) -> None:
+    lines = merged([trace])
+    check(lines, data.draw(batch_cuts(len(lines)).filter(lambda cuts: len(cuts) < 20)))
+
+
+@PROFILE
+@given(traces(hours_at_most=3, jobs_at_most=3), st.data())
+def test_a_crash_changes_no_alert(trace: Trace, data: st.DataObject) -> None:
+    lines = merged([trace])
+    cuts = data.draw(
+        st.lists(st.integers(1, len(lines) - 1), min_size=1, max_size=5, unique=True).map(sorted)
+    )
+    lost = data.draw(st.lists(st.integers(0, 2), min_size=len(cuts), max_size=len(cuts)))
+    check(lines, cuts, dict(zip(cuts, lost, strict=True)))
+
+
+def ninefold(*more: Line) -> list[Line]:
+    lines = [
+        price("p", "2", time_ms=T0),
+        job("j", "started", T0, gpu_count=8),
+        job("j", "scaled", T0 + HOUR_MS, gpu_count=72),
+        job("j", "heartbeat", T0 + 2 * HOUR_MS),
+    ]
+    return [*lines, *more]
+
+
+def test_a_crash_in_an_episode_is_one_episode() -> None:
+    # Read up to the step and 70 min further, in pieces, and restored after each with and without the last snapshot.
+    told = [*ninefold(), *(job("j", "heartbeat", T0 + 2 * HOUR_MS + n * M) for n in range(1, 9))]
+    watching = check(told, range(3, len(told)), {4: 0, 5: 1, 6: 2, 7: 0})
+    assert len(watching.rows(ALERTS)) == 1
+
+
+def test_a_job_that_is_sampled_long_keeps_its_quoted_rate() -> None:
+    # Windows forget what is older than 6 h; what was quoted in the first minute stands.
+    samples = [
+        gpu("j", T0 + m * M, M, {f"g{n}": 1.0 for n in range(20 if m > 420 else 2)}, id=f"s{m}")
+        for m in range(1, 441)
+    ]
+    check([price("p", "2", time_ms=T0), *samples], [100, 200, 430], {430: 0})
+
+
+def test_what_is_told_hours_late_changes_the_ticks_to_come() -> None:
+    lines = [
+        price("p", "3", time_ms=T0),
+        job("j", "started", T0 + HOUR_MS, gpu_count=8),
+        job("j", "heartbeat", T0 + 9 * HOUR_MS),
+        job("j", "started", T0, gpu_count=1),  # eight hours late, and it quotes an eighth
+        job("j", "scaled", T0 + 9 * HOUR_MS + M, gpu_count=80),
+        job("j", "heartbeat", T0 + 10 * HOUR_MS),
+    ]
+    check(lines, [2, 3, 4, 5], {4: 0})
+
+
+def test_eight_hours_of_traffic_told_at_once() -> None:
+    lines = [
+        price("p", "3", time_ms=T0),
+        price("n", "1", component="network", per="gb", time_ms=T0),
+        job("j", "started", T0, gpu_count=8),
+        network("j", T0 + 8 * HOUR_MS, 8 * HOUR_MS, bytes=3 * 10**12),
+        job("j", "heartbeat", T0 + 9 * HOUR_MS),
+    ]
+    check(lines, [3, 4], {4: 1})

@@ -49,11 +49,17 @@ def fleet(snapshot: Snapshot | None) -> Text:
 
 
 def status(
-    snapshot: Snapshot | None, fault: str | None, silent_ms: int, now_ms: int | None, shown: str
+    snapshot: Snapshot | None,
+    fault: str | None,
+    silent_ms: int,
+    now_ms: int | None,
+    shown: str,
+    *,
+    moving: bool = False,
 ) -> Text:
     """Return where the figures are from and how old they are; what is stale says so first.
 
-    `now_ms` is None where event time is not the time of this machine, as in a demo.
+    `now_ms` is None where event time is not the time of this machine, as in a demo; `moving`: it was seen to go on.
     """
     line = Text()
     if fault is not None:
@@ -64,7 +70,9 @@ def status(
         return line
     behind_ms = 0 if now_ms is None or not snapshot.as_of_ms else now_ms - snapshot.as_of_ms
     if behind_ms > BEHIND_MS:
-        line.append(f" NO NEWS FOR {ago(behind_ms)} ", "bold black on yellow").append(" ")
+        # Figures that move are of a meter that catches up, or whose events are of another day.
+        age = f"{ago(behind_ms)} BEHIND" if moving else f"NO NEWS FOR {ago(behind_ms)}"
+        line.append(f" {age} ", "bold black on yellow").append(" ")
     line.append(f"{shown} · {snapshot.burn.jobs_live} jobs, {count(snapshot.burn.gpus_held)} GPUs · ")
     line.append(f"{instant(snapshot.as_of_ms)} · ")
     line.append(clean(snapshot.origin), "dim")

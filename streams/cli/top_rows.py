@@ -67,6 +67,11 @@ _FIRST = (
     "h1",
     "team",
 )
+_MORE = (
+    ("job", 24), ("team", 12), ("owner", 12), ("spark", 16), ("job", 34), ("spark", 24), ("owner", 16), ("team", 14),
+    *((key, BY_KEY[key].most) for key in ("cost", "now", "m15", "h1", "expected", "state", "ratio", "gpus")),
+)  # fmt: skip
+"""Who gets the room that is left, up to how much, in turn."""
 _GAP = 1
 
 
@@ -107,22 +112,9 @@ def layout(width: int) -> list[tuple[Column, int]]:
         chosen.append(key)
         left -= need
     room = {key: BY_KEY[key].least for key in chosen}
-    for key in (
-        "job",
-        "spark",
-        "owner",
-        "team",
-        "cost",
-        "now",
-        "m15",
-        "h1",
-        "expected",
-        "state",
-        "ratio",
-        "gpus",
-    ):
+    for key, enough in _MORE:
         if key in room:
-            more = min(left, BY_KEY[key].most - room[key])
+            more = max(0, min(left, enough - room[key]))
             room[key] += more
             left -= more
     return [(column, room[column.key]) for column in COLUMNS if column.key in room]

@@ -17,7 +17,7 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from streams.cli.faults import described
 from streams.cli.top_data import Snapshot, Source
-from streams.cli.top_lines import alert_lines, fleet, status
+from streams.cli.top_lines import BEHIND_MS, alert_lines, fleet, status
 from streams.cli.top_rows import BY_KEY, SORTS, Order, matching, ordered
 from streams.cli.top_screens import DetailsScreen, HelpScreen
 from streams.cli.top_table import JobTable
@@ -78,6 +78,7 @@ class TopApp(App[None]):
         self._words = ""
         self._wants_alerts: bool | None = None  # None: as there is room
         self._answered_ms = self._clock.monotonic_ms()
+        self._moved_ms: int | None = None  # when the figures' own time was last seen to go on
         self._fault: str | None = None
         self.order = Order()
         self.snapshot: Snapshot | None = None
@@ -122,8 +123,10 @@ class TopApp(App[None]):
         self._busy = False
         self._fault = message.fault
         if message.snapshot is not None:
-            self.snapshot = message.snapshot
             self._answered_ms = self._clock.monotonic_ms()
+            if self.snapshot is not None and self.snapshot.as_of_ms != message.snapshot.as_of_ms:
+                self._moved_ms = self._answered_ms
+            self.snapshot = message.snapshot
             self._draw()
         else:
             self._draw_lines()
@@ -214,7 +217,9 @@ class TopApp(App[None]):
         shown = f"{by} · filter: {self._words}" if self._words else by
         silent_ms = self._clock.monotonic_ms() - self._answered_ms
         now_ms = None if self._event_time else self._clock.now_ms()
-        root.query_one("#status", Static).update(status(self.snapshot, self._fault, silent_ms, now_ms, shown))
+        moving = self._moved_ms is not None and self._answered_ms - self._moved_ms < BEHIND_MS
+        line = status(self.snapshot, self._fault, silent_ms, now_ms, shown, moving=moving)
+        root.query_one("#status", Static).update(line)
 
     def _why_empty(self, listed: int) -> str:
         if listed:

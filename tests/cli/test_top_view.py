@@ -211,6 +211,19 @@ def test_old_figures_are_said_to_be_old(late_ms: int, is_said: bool) -> None:
     drive(Script(*THREE), steps, clock=ManualClock(T0_MS + late_ms))
 
 
+def test_figures_of_another_day_that_go_on_are_behind_not_silent() -> None:
+    async def steps(app: TopApp, pilot: Pilot[None]) -> None:
+        source.now = snapshot(*THREE, as_of_ms=T0_MS + 1_000)
+        await look_again(app, pilot)
+        assert "1 h BEHIND" in said(app, "#status")
+        clock.advance(11 * 60_000)
+        await look_again(app, pilot)
+        assert "NO NEWS FOR 1 h 11 min" in said(app, "#status")
+
+    source, clock = Script(*THREE), ManualClock(T0_MS + 3_601_000)
+    drive(source, steps, clock=clock)
+
+
 def test_a_slow_source_is_not_asked_twice_at_once() -> None:
     release = threading.Event()
 

@@ -40,6 +40,8 @@ $(STAMP): requirements.lock pyproject.toml
 	@echo "== installing trainfare itself from this checkout"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . 2>&1 \
 		| { grep -iE 'error|cannot' || true; }
+	@echo "== compiling the kernels (some seconds, once)"
+	@$(BIN)/python -c 'from streams.kernels.warm import compile_all; compile_all()'
 	@touch $(STAMP)
 
 demo: $(STAMP)  ## Watch a simulated fleet cost money, and a runaway job page its owner (DEMO_ARGS: options of trainfare demo).

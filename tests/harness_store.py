@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from schemas.tables import (
+    ALERTS,
     ARCHIVE,
     ATTEMPTS,
+    BURN_RATES,
     DEAD_LETTERS,
     JOB_MINUTES,
     JOB_USAGE_MINUTES,
@@ -22,7 +24,17 @@ from schemas.tables import (
 )
 
 Row = dict[str, Any]
-TABLES = (JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, ATTEMPTS, NODE_MINUTES, DEAD_LETTERS, ARCHIVE)
+TABLES = (
+    JOB_MINUTES,
+    JOB_USAGE_MINUTES,
+    JOBS,
+    ATTEMPTS,
+    NODE_MINUTES,
+    DEAD_LETTERS,
+    ARCHIVE,
+    BURN_RATES,
+    ALERTS,
+)
 
 
 class Snapshot(NamedTuple):

@@ -11,7 +11,7 @@ export function sparkline() {
   const area = s("path", { class: "area" });
   const line = s("path", { class: "line" });
   const dot = s("circle", { class: "dot", r: 2.5 });
-  const svg = s("svg", { class: "spark", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT, "aria-hidden": "true", focusable: "false" }, area, line, dot);
+  const svg = s("svg", { class: "spark", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT, preserveAspectRatio: "xMinYMid", "aria-hidden": "true", focusable: "false" }, area, line, dot);
   let drawn = "";
 
   function draw(points, band) {

@@ -1,0 +1,91 @@
+"""Takes the pictures of the README from the running demonstration: `python -m tests.page.shots [URL]`.
+
+It must not run in the test suite: it takes as long as the demonstration's story.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+from tests.page.conftest import CHROMIUM
+from tests.page.picture import smaller
+
+IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
+PAGED = ".alert[data-severity=page][data-status=firing]:has(.told[data-told=yes])"
+
+
+@contextmanager
+def demonstration() -> Iterator[str]:
+    """Run the demonstration; yield the page's address."""
+    command = [
+        str(Path(sys.executable).parent / "trainfare"),
+        "demo",
+        "--seconds",
+        "120",
+        "--port",
+        "0",
+        "--no-browser",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            if found := re.search(r"http://127\.0\.0\.1:\d+", line):
+                break
+        else:
+            raise SystemExit("the demonstration names no page")
+        try:
+            yield found.group()
+        finally:
+            running.terminate()
+
+
+def keep(name: str, png: bytes) -> None:
+    """Store one picture."""
+    IMAGES.mkdir(exist_ok=True)
+    path = IMAGES / f"{name}.png"
+    path.write_bytes(smaller(png))
+    print(f"{path.name}: {path.stat().st_size:,} bytes")  # noqa: T201 - a tool that says what it wrote
+
+
+def main(url: str) -> None:
+    """Wait until the runaway job pages its owner, then look at the page from four sides."""
+    taken: dict[str, bytes] = {}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        wide = browser.new_page(viewport={"width": 1400, "height": 900}, color_scheme="dark")
+        narrow = browser.new_page(viewport={"width": 400, "height": 860}, color_scheme="light")
+        for page in (wide, narrow):
+            page.goto(url)
+        wide.wait_for_selector(PAGED, timeout=120_000)
+        wide.wait_for_timeout(2000)
+        taken["page-dark"] = wide.screenshot()
+        taken["page-phone-light"] = narrow.screenshot()
+        wide.locator(PAGED).locator(".subject").click()
+        wide.wait_for_selector(".explain tbody tr")
+        wide.set_viewport_size({"width": 1400, "height": 1180})
+        wide.emulate_media(color_scheme="light")
+        wide.mouse.move(5, 5)
+        wide.wait_for_timeout(2500)
+        taken["job-light"] = wide.screenshot()
+        narrow.emulate_media(color_scheme="dark")
+        narrow.evaluate("document.querySelector('.jobs').scrollIntoView()")
+        narrow.wait_for_timeout(500)
+        taken["jobs-phone-dark"] = narrow.screenshot()
+        browser.close()
+    for name, png in taken.items():
+        keep(name, png)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        main(sys.argv[1])
+    else:
+        with demonstration() as address:
+            main(address)

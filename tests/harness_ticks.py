@@ -114,11 +114,12 @@ class TickMeter:
                 self._offer(topic, again)
         self._advance(until_ms)
 
-    def run(self, cuts: Iterable[int] = (), restarts: Iterable[int] = ()) -> None:
-        """The whole log: a batch per topic ends at each cut, with a checkpoint; at each restart, without one."""
-        restarts = set(restarts)
+    def run(self, cuts: Iterable[float] = (), restarts: Iterable[float] = ()) -> None:
+        """The whole log, cut at shares of it: with a checkpoint at each cut, without one at each restart."""
         size = len(self._records)
-        edges = sorted({0, size, *(cut for cut in (*cuts, *restarts) if 0 < cut < size)})
+        ends = {int(share * size) for share in cuts} | {size}
+        restarts = {int(share * size) for share in restarts} - ends - {0}
+        edges = sorted({0, *ends, *restarts})
         for begin, end in pairwise(edges):
             until_ms = self._records[end][1].timestamp - 1 if end < size else self.log_ms[-1]
             self.read(begin, end, until_ms)
@@ -143,7 +144,7 @@ def _rows(store: DictStore, table: str, order: tuple[str, ...]) -> list[Row]:
     return sorted(rows, key=lambda row: tuple(row[name] for name in order))
 
 
-def run(lines: Sequence[Line], cuts: Iterable[int] = (), restarts: Iterable[int] = ()) -> TickMeter:
+def run(lines: Sequence[Line], cuts: Iterable[float] = (), restarts: Iterable[float] = ()) -> TickMeter:
     """A meter that has read the whole log."""
     meter = TickMeter(lines)
     meter.run(cuts, restarts)

@@ -10,12 +10,12 @@ from tests.property.profile import PROFILE
 from tests.strategies.telling import Trace
 from tests.strategies.traces import merged, traces
 
-places = st.lists(st.integers(1, 400), max_size=4)
+places = st.lists(st.floats(0, 1), min_size=2, max_size=6)
 
 
 @PROFILE
 @given(traces(hours_at_most=3, jobs_at_most=2), places, places)
-def test_cuts_and_restarts_change_nothing(trace: Trace, cuts: list[int], restarts: list[int]) -> None:
+def test_cuts_and_restarts_change_nothing(trace: Trace, cuts: list[float], restarts: list[float]) -> None:
     lines = merged([trace])
     once = run(lines)
     again = run(lines, cuts, restarts)

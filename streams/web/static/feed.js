@@ -3,7 +3,7 @@
 const FIRST_MS = 500;
 const LONGEST_MS = 15_000;
 const POLL_MS = 2000;
-const SILENT_MS = 12_000;
+const SILENT_MS = 20_000;
 
 /** Fetch JSON; throws an Error whose message is fit for a reader, with `status` (0: no answer). */
 export async function get(path) {

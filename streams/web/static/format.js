@@ -58,6 +58,7 @@ export function axisMoney(value) {
 export function percent(ratio) {
   if (ratio === null || ratio === undefined || !Number.isFinite(ratio)) return "–";
   const share = ratio * 100;
+  if (share > 0 && share < 0.05) return "< 0.1 %";
   return `${share > 0 && share < 9.95 ? oneDigit.format(share) : whole.format(share)} %`;
 }
 

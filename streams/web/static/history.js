@@ -57,7 +57,7 @@ export class History {
       { name: "now", class: "burn", points: burn.map((each) => [each[0], Number(each[1])]), step: true, area: true },
       { name: "expected", class: "expected", points: burn.map((each) => [each[0], Number(each[3])]), step: true },
     ];
-    const marks = alerts.filter((each) => (each.resolved_ms ?? now) > this.frame.fromMs).map((each) => ({ fromMs: each.started_ms, toMs: each.resolved_ms ?? now, class: `alert-mark ${each.severity}` }));
+    const marks = alerts.filter((each) => (each.resolved_ms ?? now) > this.frame.fromMs).map((each) => ({ fromMs: each.started_ms, toMs: each.resolved_ms ?? this.frame.toMs, class: `alert-mark ${each.severity}` }));
     const peak = Math.max(...burn.map((each) => Number(each[1])), 0);
     const said = alerts.map((each) => `${ruleName(each.rule)} from ${hour(each.started_ms)}`).join(", ");
     this.burnEmpty.hidden = burn.length > 0;

@@ -91,6 +91,15 @@ class Feeding:
             await asyncio.wait_for(self.urgent.wait(), at_most_s)
         self.urgent.clear()
 
+    def until_tick_ms(self) -> int | None:
+        """How long until the next tick of any shard; 0: one has come, or records wait for it.  None: there is none."""
+        if self._horizons is None or not self._held:
+            return None
+        if any(held.align.waits for held in self._held.values()):
+            return 0
+        ticks_ms = [held.align.tick_ms for held in self._held.values() if held.align.tick_ms is not None]
+        return max(min(ticks_ms) - self._horizons.clock_ms(), 0) if ticks_ms else None
+
     async def advance_all(self) -> None:
         """Judge the shards whose next tick has come."""
         clock_ms = -1 if self._horizons is None else self._horizons.clock_ms()

@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 
 # Longer than a hand-over takes, shorter than an orchestrator waits; a broker that is away would hold it up for ever.
 _STOP_TIMEOUT_S = 15.0
+_NO_TICK_MS = 1_000  # how often to see whether there is a tick to wait for
 
 
 @dataclass(frozen=True)
@@ -144,14 +145,21 @@ class Meter:
         app.before_reading = self.reader.start
 
         async def checkpoints() -> None:
+            due_ms = options.now_ms()
             while not app.should_stop:
-                await keeper.feeding.rest(options.checkpoint_interval_ms / 1000)
+                # At a steady pace, with half of it left for others where storing takes long.
+                interval_ms = options.checkpoint_interval_ms
+                due_ms = max(due_ms + interval_ms, options.now_ms() + interval_ms // 2)
+                await keeper.feeding.rest((due_ms - options.now_ms()) / 1000)
+                due_ms = min(due_ms, options.now_ms())
                 if not app.rebalancing and not app.should_stop:
                     await keeper.tick()
 
         async def ticks() -> None:
             while options.tick_poll_ms is not None and not app.should_stop:
-                await app.sleep(options.tick_poll_ms / 1000)
+                until_ms = keeper.feeding.until_tick_ms()
+                rest_ms = _NO_TICK_MS if until_ms is None else min(until_ms, _NO_TICK_MS)
+                await app.sleep(max(rest_ms, options.tick_poll_ms) / 1000)
                 if not app.rebalancing and not app.should_stop:
                     await keeper.judge_due()
 

@@ -17,7 +17,7 @@ from streams.pipeline.traffic import MINUTE_MS
 from streams.pricing.book import PriceBook
 from streams.pricing.context import usage_context
 from streams.pricing.kinds import TIME_COMPONENTS, Kind
-from streams.timeline.attempts import OPEN_MS, Timeline, event_order
+from streams.timeline.attempts import OPEN_MS, Timeline
 from streams.timeline.intervals import Span
 from streams.timeline.lines import Lines, attempt_lines, price_pieces
 from streams.usage.coverage import Coverage
@@ -40,33 +40,38 @@ class JobCurve:
     lumps: dict[tuple[int, int], float] = field(default_factory=dict)  # likewise, nano-dollars
     book: PriceBook | None = None
     payer: tuple[str | None, str | None] = (None, None)  # team and project
-    # Of metered time whose detail is forgotten.
-    quoted_nano_per_hour: float | None = None
-    first_metered_ms: int = NEVER_MS
-    unpriced: dict[tuple[int, int], int] = field(
-        default_factory=dict
-    )  # (attempt, minute) -> its first instant
+    # Metered minutes without a price, also those whose detail is forgotten -> their first such instant.
+    unpriced: dict[tuple[int, int], int] = field(default_factory=dict)
+    declared: Sequence[tuple[int, int]] = ()
+    planned: Planned = ()
 
-    def curve(self, job: Job, coverage: Coverage, book: PriceBook, planned: Planned, now_ms: int) -> Curve:
-        """The curve as of now, with the detail that windows at or after `now_ms` need."""
+    def curve(
+        self, job: Job, coverage: Coverage, book: PriceBook, planned: Planned, now_ms: int
+    ) -> Curve | None:
+        """The curve as of now, with the detail that windows at or after `now_ms` need; None: as it was."""
         since_ms = now_ms - _DETAIL_MS
         dimensions = job.dimensions()
         payer = (dimensions.team, dimensions.project)
         repriced = book is not self.book or payer != self.payer
+        timelines, declared = job.timelines(), job.declared()
+        moved = repriced or timelines != self.timelines
+        fresh = any(attempt.fresh_minutes or attempt.fresh_traffic for attempt in job.attempts.values())
+        if not (moved or fresh) and declared == self.declared and planned == self.planned:
+            return None
         self.book, self.payer = book, payer
-        timelines = job.timelines()
-        if repriced or timelines != self.timelines:
+        self.declared, self.planned = declared, planned
+        if moved:
             self._take_timelines(job, timelines)
         for attempt in job.attempts.values():
             self._take_samples(job.id, attempt, coverage, since_ms, repriced=repriced)
-            self._take_amounts(attempt, timelines.get(attempt.number), since_ms, repriced=repriced)
+            self._take_amounts(attempt, since_ms, repriced=repriced)
         found = build_curve(
             job.id,
             lines=self.lines,
             paid=self.paid,
             seconds=[run for runs in self.runs.values() for run in runs],
             lumps=self._lumps(),
-            declared=_declared(job),
+            declared=declared,
             planned=planned,
             quoted_nano_per_hour=None,  # known again from the lines and the first metered minute
             ended_ms=_ended_ms(job, timelines),
@@ -146,9 +151,7 @@ class JobCurve:
                 span = (start_ms + first * 1000, start_ms + last * 1000)
                 yield MeteredRun(*span, float(rate[first]) / 1000, bool(unpriced[first]))
 
-    def _take_amounts(
-        self, attempt: Attempt, timeline: Timeline | None, since_ms: int, *, repriced: bool
-    ) -> None:
+    def _take_amounts(self, attempt: Attempt, since_ms: int, *, repriced: bool) -> None:
         assert self.book is not None  # set by the caller
         fresh, attempt.fresh_traffic = attempt.fresh_traffic, []
         if repriced and len(attempt.traffic):
@@ -188,17 +191,6 @@ def _merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             found.append((lo, hi))
     return found
-
-
-def _declared(job: Job) -> list[tuple[int, int]]:
-    """(time_ms, nano-dollars per hour) of the events that name an expected rate, in order."""
-    naming = [
-        (event.time_ms, number, event_order(event), event.expected_nano_per_hour)
-        for number, attempt in job.attempts.items()
-        for event in attempt.events
-        if event.expected_nano_per_hour is not None
-    ]
-    return [(time_ms, rate) for time_ms, _, _, rate in sorted(naming)]
 
 
 def _ended_ms(job: Job, timelines: dict[int, Timeline]) -> int:

@@ -118,6 +118,7 @@ class Job:
     """One job.  `seen` holds the identity hashes of its lifecycle events for as long as the job is known."""
 
     __slots__ = (
+        "_declared",
         "_dimensions",
         "_timelines",
         "attempts",
@@ -139,6 +140,7 @@ class Job:
         self.booked_dimensions = Dimensions()
         self._timelines: dict[int, Timeline] | None = None
         self._dimensions: Dimensions | None = None
+        self._declared: list[tuple[int, int]] | None = None
 
     def attempt(self, number: int) -> Attempt:
         """The attempt of that number, new when it was not known."""
@@ -157,6 +159,8 @@ class Job:
         """One more lifecycle event (not a duplicate)."""
         self.attempt(event.attempt).add_event(event)
         self._timelines = self._dimensions = None
+        if event.expected_nano_per_hour is not None:
+            self._declared = None
 
     def timelines(self) -> dict[int, Timeline]:
         """Timelines of the attempts that have lifecycle events (computed once per change)."""
@@ -178,6 +182,18 @@ class Job:
                         found["labels"] = tuple(sorted(event.labels.items()))
             self._dimensions = Dimensions(**found)  # type: ignore[arg-type]  # names are the fields', values theirs
         return self._dimensions
+
+    def declared(self) -> list[tuple[int, int]]:
+        """(time_ms, nano-dollars per hour) of the events that name an expected rate, in order."""
+        if self._declared is None:
+            naming = [
+                (event.time_ms, number, event_order(event), event.expected_nano_per_hour)
+                for number, attempt in self.attempts.items()
+                for event in attempt.events
+                if event.expected_nano_per_hour is not None
+            ]
+            self._declared = [(time_ms, rate) for time_ms, _, _, rate in sorted(naming)]
+        return self._declared
 
     def state_of(self, number: int) -> str:
         """The state of an attempt; metered when samples alone make it."""

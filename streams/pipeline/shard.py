@@ -194,7 +194,11 @@ class Shard:
             self.changes.nodes.add(event.node)
         elif isinstance(event, JobEvent | GpuEvent | TrafficEvent) and event.job_id:
             self.dirty_jobs.add(event.job_id)
-            self.watch.touch(event.job_id)
+            # Samples of an attempt that its timeline pays for cost nothing.
+            if not (
+                isinstance(event, GpuEvent) and self.jobs[event.job_id].attempts[event.attempt].has_start
+            ):
+                self.watch.touch(event.job_id, told=isinstance(event, JobEvent))
 
     def _bury(self, batch: LogBatch, record: Record, reason: Reason, detail: str) -> None:
         raw = (record.value or b"")[:RAW_BYTES_AT_MOST]

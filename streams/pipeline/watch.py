@@ -59,6 +59,7 @@ class Watch:
         self._judge = Judge()
         self._jobs: dict[str, JobCurve] = {}
         self._changed: set[str] = set()
+        self._told: set[str] = set()  # those of them of whose life something was said
         self._retiring: list[tuple[int, str]] = []  # a heap of (when nothing of it is left, job)
         self._retire_ms: dict[str, int] = {}
         self._book: PriceBook | None = None
@@ -89,9 +90,11 @@ class Watch:
         """Whether an alert waits, which people are to hear of at once, or more rows than memory should hold."""
         return bool(self._changes) or self.rows_waiting > _ROWS_AT_MOST
 
-    def touch(self, job_id: str) -> None:
-        """Something of the job changed."""
+    def touch(self, job_id: str, *, told: bool = False) -> None:
+        """Something of the job changed; `told`: in its life, which is shown before the next tick."""
         self._changed.add(job_id)
+        if told:
+            self._told.add(job_id)
 
     # -- ticks ---------------------------------------------------------------------------------------------
 
@@ -101,7 +104,8 @@ class Watch:
         while tick_ms <= last_ms:
             known = view.at(tick_ms)
             self._take_known(known)
-            self._refresh(shard, tick_ms)
+            self._refresh(shard, tick_ms, self._changed)
+            self._changed, self._told = set(), set()
             until_ms = min(last_ms, (known.until_ms - 1) // TICK_MS * TICK_MS)
             if self._curves and self._retiring:
                 until_ms = min(until_ms, max(tick_ms, self._retiring[0][0] // TICK_MS * TICK_MS))
@@ -114,10 +118,12 @@ class Watch:
 
     def look(self, shard: Shard, now_ms: int, known: Known) -> None:
         """Write burn rates of jobs that changed since the last tick, as of an instant between two ticks."""
-        self._take_known(known)
-        if not self._changed:
+        if not self._told:
             return
-        self._refresh(shard, now_ms)
+        self._take_known(known)
+        self._refresh(shard, now_ms, self._told)
+        self._changed -= self._told
+        self._told = set()
         self._write(np.array([now_ms], np.int64))
 
     def _judge_ticks(self, times_ms: I64) -> None:
@@ -151,12 +157,9 @@ class Watch:
         self._changed.update(self._jobs)
         self._changed.update(self._judge.firing_jobs())
 
-    def _refresh(self, shard: Shard, now_ms: int) -> None:
+    def _refresh(self, shard: Shard, now_ms: int, job_ids: Iterable[str]) -> None:
         """Build the curves of what changed."""
-        if not self._changed:
-            return
-        changed, self._changed = self._changed, set()
-        for job_id in sorted(changed):
+        for job_id in sorted(job_ids):
             job = shard.jobs.get(job_id)
             if job is not None:
                 self._put(job, shard.coverage, now_ms)
@@ -169,6 +172,8 @@ class Watch:
         if known is None:
             known = self._jobs[job.id] = JobCurve()
         curve = known.curve(job, coverage, self._book, self._controls.planned_for(dimensions), now_ms)
+        if curve is None:
+            return
         self._curves.put(curve)
         retire_ms = max(_last_ms(curve) + _DRAINED_MS, now_ms)
         if retire_ms < NEVER_MS and self._retire_ms.get(job.id) != retire_ms:

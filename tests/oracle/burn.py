@@ -212,9 +212,15 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
             for c in in_plan
             if c.get("usd_per_hour") is not None
         ],
-        ended=all(a.own_end is not None or a.superseded_ms is not None for a in attempts),
+        ended=has_ended(attempts),
         unpriced_from_ms=min((p.start_ms for p in pieces if p.unpriced), default=None),
     )
+
+
+def has_ended(attempts: Sequence[Attempt]) -> bool:
+    """Whether all attempts have ended; of one that only moved bytes nobody can say, and it counts for nothing."""
+    known = [a for a in attempts if a.events or a.has_samples]
+    return bool(known) and all(a.own_end is not None or a.superseded_ms is not None for a in known)
 
 
 def dimensions_of(

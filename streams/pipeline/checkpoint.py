@@ -78,6 +78,7 @@ def _derive_jobs(
     """Derive dirty jobs (and, if asked, those that go on) until the checkpoint is large enough."""
     due = set(shard.dirty_jobs)
     if open_attempts:
+        due |= shard.sampled_jobs
         due.update(job_id for job_id in shard.open_jobs if shard.jobs[job_id].booked_as_of_ms != as_of_ms)
     rows = LedgerRows()
     derived: list[Job] = []
@@ -95,6 +96,7 @@ def _derive_jobs(
         )
         derived.append(job)
         shard.dirty_jobs.discard(job_id)
+        shard.sampled_jobs.discard(job_id)
         shard.changes.jobs.add(job_id)
         if job.is_open:
             shard.open_jobs.add(job_id)

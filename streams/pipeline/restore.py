@@ -56,6 +56,10 @@ def restore(shard: Shard, blobs: Sequence[bytes]) -> None:
         shard.dirty_jobs = set(blob.dirty_jobs)
         shard.open_jobs = set(blob.open_jobs)
         shard.tick_ms = blob.tick_ms
+        for job_id, seen_ms in blob.sampled.items():
+            for time_ms in seen_ms:
+                shard.jobs[job_id].touch(time_ms)
+        shard.sampled_jobs = set(blob.sampled)
         if blob.watch is not None:
             written = blob.watch.written if blob.is_base else written
             shard.watch.load(blob.watch, written)

@@ -87,6 +87,9 @@ class Shard:
         self.dead_letters: list[DeadLetter] = []
         self.dirty_jobs: set[str] = set()
         self.open_jobs: set[str] = set()
+        self.sampled_jobs: set[str] = (
+            set()
+        )  # open ones that samples alone were seen of since they were derived
         self.changes = Changes()
         self.version = 0  # of the last rows given out
         self.snapshot_version = 0  # of the last snapshot given out, which the next increment goes on from
@@ -186,34 +189,31 @@ class Shard:
             return
         if outcome is Outcome.TOO_LATE:
             self.books.too_late += 1
-            detail = f"every GPU of the sample begins more than {self.settings.late_horizon_ms} ms before its newest second"
+            late_ms = self.settings.late_horizon_ms
+            detail = f"every GPU of the sample begins more than {late_ms} ms before its newest second"
             self._bury(batch, record, Reason.too_late, detail)
             return
         self.books.applied += 1
         if isinstance(event, NodeEvent):
             self.changes.nodes.add(event.node)
+        elif isinstance(event, GpuEvent) and self._costs_nothing(event):
+            self.sampled_jobs.add(
+                event.job_id
+            )  # no row is derived anew; that it was seen is noted with the next
         elif isinstance(event, JobEvent | GpuEvent | TrafficEvent) and event.job_id:
             self.dirty_jobs.add(event.job_id)
-            # Samples of an attempt that its timeline pays for cost nothing.
-            if not (
-                isinstance(event, GpuEvent) and self.jobs[event.job_id].attempts[event.attempt].has_start
-            ):
-                self.watch.touch(event.job_id, told=isinstance(event, JobEvent))
+            self.watch.touch(event.job_id, told=isinstance(event, JobEvent))
+
+    def _costs_nothing(self, event: GpuEvent) -> bool:
+        """Whether the sample is of an attempt that its timeline pays for, of a job that goes on."""
+        known = event.job_id in self.open_jobs
+        return known and self.jobs[event.job_id].attempts[event.attempt].has_start
 
     def _bury(self, batch: LogBatch, record: Record, reason: Reason, detail: str) -> None:
         raw = (record.value or b"")[:RAW_BYTES_AT_MOST]
         log_ms = self.log_ms.get(batch.topic, 0)
-        self.dead_letters.append(
-            DeadLetter(
-                batch.topic,
-                batch.partition,
-                record.offset,
-                str(reason),
-                detail,
-                raw,
-                max(log_ms, record.timestamp),
-            )
-        )
+        place = (batch.topic, batch.partition, record.offset)
+        self.dead_letters.append(DeadLetter(*place, str(reason), detail, raw, max(log_ms, record.timestamp)))
 
     # -- ticks ---------------------------------------------------------------------------------------------
 
@@ -276,6 +276,7 @@ class Shard:
             or self.changes.prices
             or self.watch.is_due
             or any(node.dirty or (open_attempts and node.is_open) for node in self.nodes.values())
+            or (open_attempts and self.sampled_jobs)
             or (open_attempts and any(self.jobs[j].booked_as_of_ms != as_of_ms for j in self.open_jobs))
         )
 

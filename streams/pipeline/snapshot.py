@@ -55,8 +55,10 @@ class SnapshotBlob(msgspec.Struct):
     prices: list[PriceEvent] | None
     coverage: bytes
     seen: dict[str, list[bytes]]
-    # Both absent in snapshots from before there were alerts.
+    # The rest is absent in snapshots from before there were alerts.
     tick_ms: int | None = None
+    # Jobs of which samples alone were seen since they were written: first and last event.
+    sampled: dict[str, tuple[int, int]] = {}
     watch: WatchBlob | None = None
 
 
@@ -137,8 +139,13 @@ def _blob(
         coverage=coverage,
         seen=seen,
         tick_ms=shard.tick_ms,
+        sampled={job_id: _seen(shard.jobs[job_id]) for job_id in sorted(shard.sampled_jobs)},
         watch=shard.watch.dump(is_base=is_base),
     )
+
+
+def _seen(job: Job) -> tuple[int, int]:
+    return job.first_ms, job.last_ms
 
 
 def _pack(shard: Shard, blob: SnapshotBlob) -> bytes:

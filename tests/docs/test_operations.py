@@ -1,0 +1,217 @@
+"""docs/operations.md against the code it speaks of: metrics, rules, outcomes, paths, controls, the receiver's few lines.
+
+Must not be satisfied by half: what the page has and the code lacks fails as well as the other way round.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from aiohttp import web
+from prometheus_client.parser import text_string_to_metric_families
+
+from schemas.decode import decode
+from schemas.events import ControlEvent
+from sinks.webhooks.retry import SCHEDULE_MS
+from sinks.webhooks.sender import Verdict
+from sinks.webhooks.signing import Signer
+from streams.agents.courier_body import webhook_body
+from streams.agents.courier_options import CourierOptions
+from streams.agents.courier_records import FINAL, FINAL_FOR_ALL
+from streams.alerts.controls import Controls
+from streams.alerts.dimensions import MATCHED, Dimensions
+from streams.alerts.rules import BURN_RULES, NAMES, SEVERITIES
+from streams.cli.publish import outgoing
+from streams.topics import Topic
+from streams.web import metrics
+from streams.web.routes import Routes
+from tests.agents.post import SECRET, an_alert
+from tests.web.test_metrics import FACTS, STATUS
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text()
+LATER_MS = 2**42
+
+
+def _section(title: str) -> str:
+    found = PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    assert found, title
+    return found
+
+
+def _rows(text: str) -> list[list[str]]:
+    """The cells of all tables in the text, without their heads."""
+    lines = [line for line in text.splitlines() if line.startswith("| `")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def _block(text: str, language: str) -> str:
+    found = re.search(rf"```{language}\n(.*?)```", text, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def _span(ms: int) -> str:
+    return f"{ms // 3_600_000} h" if ms % 3_600_000 == 0 else f"{ms // 60_000} min"
+
+
+# -- metrics -------------------------------------------------------------------------------------------------
+
+
+def _exposed() -> dict[str, tuple[str, set[str]]]:
+    """Name -> (type, labels) of everything of ours on the page of metrics."""
+    found: dict[str, tuple[str, set[str]]] = {}
+    page = metrics.page(STATUS, FACTS, 1, "1.2.3").decode()
+    for family in text_string_to_metric_families(page):
+        for sample in family.samples:
+            if sample.name.startswith("trainfare_"):
+                labels = found.get(sample.name, ("", set()))[1]
+                found[sample.name] = (family.type, labels | set(sample.labels))
+    return found
+
+
+def test_the_table_of_metrics_is_what_a_worker_exposes() -> None:
+    rows = _rows(_section("Health and metrics"))
+    told = {row[0].strip("`"): (row[1], {each.strip() for each in row[2].split(",")} - {""}) for row in rows}
+    assert told == _exposed()
+
+
+def test_no_other_metric_is_named() -> None:
+    assert set(re.findall(r"\btrainfare_[a-z_]+", PAGE)) - set(_exposed()) == set()
+
+
+def test_the_store_s_own_series_are_marked() -> None:
+    marked = {row[0].strip("`") for row in _rows(_section("Health and metrics")) if row[3].startswith("*")}
+    without_store = metrics.page(STATUS, None, 1, "1.2.3").decode()
+    assert marked == {name for name in _exposed() if f"\n{name}" not in without_store}
+
+
+# -- rules and controls --------------------------------------------------------------------------------------
+
+
+def test_the_table_of_rules_is_what_is_judged() -> None:
+    told = [row[:5] for row in _rows(_section("Alerts"))]
+    judged = [
+        [
+            f"`{rule.name}`",
+            rule.severity,
+            f"{_span(rule.long_ms)}: {rule.long_ratio:g}",
+            f"{_span(rule.short_ms)}: {rule.short_ratio:g}",
+            f"{rule.clear_ratio:g}",
+        ]
+        for rule in BURN_RULES
+    ]
+    assert told[:-1] == judged
+    assert (told[-1][0].strip("`"), told[-1][1]) == (NAMES[-1], SEVERITIES[-1])
+
+
+def _controls(tmp_path: Path) -> list[ControlEvent]:
+    """The page's lines, as `trainfare publish` sends them and a worker reads them."""
+    file = tmp_path / "controls.jsonl"
+    file.write_text(_block(_section("Alerts"), "json"))
+    events = []
+    for each in outgoing(file, "trainfare."):
+        assert each.topic is Topic.CONTROLS
+        event = decode("controls", each.value, [], LATER_MS)
+        assert isinstance(event, ControlEvent)
+        assert each.key == f"{event.kind}/{event.name}".encode()
+        events.append(event)
+    return events
+
+
+def test_the_controls_on_the_page_are_understood(tmp_path: Path) -> None:
+    events = _controls(tmp_path)
+    controls = Controls.from_events(events)
+    assert controls.faults == ()
+    assert [kind for kind, _ in controls.address_of("ada")] == ["webhook"]
+    assert [kind for kind, _ in controls.address_of("grace")] == ["slack"]
+    from_ms = int(str(events[2].value["from_ms"]))
+    job = Dimensions("run-7", owner="ada", team="vision")
+    assert controls.silenced(job, "burn_sustained", "page", from_ms)
+    assert not controls.silenced(job, "burn_fast", "page", from_ms)
+    assert [rate for _, _, rate in controls.planned_for(Dimensions("run-8"))] == [440_330_000_000]
+
+
+def test_the_match_fields_are_all_named() -> None:
+    bullet = _section("Alerts").partition("- **Match fields**")[2].partition("\n- ")[0]
+    assert {*MATCHED, "rule", "severity"} == set(re.findall(r"`([a-z_]+)`", bullet))
+
+
+# -- webhooks ------------------------------------------------------------------------------------------------
+
+
+def test_the_outcomes_are_those_of_the_courier() -> None:
+    told = {row[0].strip("`"): row[2] for row in _rows(_section("Webhooks"))}
+    final = FINAL | FINAL_FOR_ALL
+    assert told == dict.fromkeys(final, "no") | {"retrying": "yes"}
+    assert set(get_args(Verdict)) - {"retry"} <= set(told)
+
+
+def test_the_waits_are_those_of_the_schedule() -> None:
+    said = re.search(r"before attempts 2 to 8 are up to ([\w ,]+?), drawn", re.sub(r"\s+", " ", PAGE))
+    assert said is not None
+    waits = re.findall(r"(\d+) (s|min)", said[1])
+    assert [int(size) * (1_000 if unit == "s" else 60_000) for size, unit in waits] == list(SCHEDULE_MS[1:])
+    assert CourierOptions().max_attempts == len(SCHEDULE_MS)
+
+
+def test_the_bounds_are_those_of_the_courier() -> None:
+    options = CourierOptions()
+    said = re.sub(r"\s+", " ", PAGE)
+    assert f"At most {options.flying_per_receiver} attempts are under way at one receiver" in said
+    assert f", {options.flying_at_most} in all." in said
+
+
+@pytest.fixture(scope="module")
+def receiver() -> Any:
+    """The function on the page."""
+    names: dict[str, Any] = {}
+    exec(_block(_section("Webhooks"), "python"), names)
+    return names["message"]
+
+
+def _signed(now_ms: int) -> tuple[Mapping[str, str], bytes]:
+    body = webhook_body(an_alert())
+    return Signer(SECRET).headers("msg_1", body, now_ms), body
+
+
+def test_the_receiver_on_the_page_takes_our_messages(receiver: Any) -> None:
+    headers, body = _signed(int(datetime.now(UTC).timestamp() * 1_000))
+    assert receiver(SECRET, headers, body)["data"]["rule"] == "burn_fast"
+
+
+@pytest.mark.parametrize("spoilt", ["body", "signature", "old"])
+def test_the_receiver_on_the_page_takes_no_others(receiver: Any, spoilt: str) -> None:
+    now_ms = int(datetime.now(UTC).timestamp() * 1_000)
+    headers, body = _signed(now_ms - 301_000 if spoilt == "old" else now_ms)
+    if spoilt == "body":
+        body = body.replace(b"page", b"pAge")
+    if spoilt == "signature":
+        headers = {**headers, "webhook-signature": "v1,bm90IG91cnM="}
+    assert receiver(SECRET, headers, body) is None
+
+
+def test_the_message_on_the_page_has_the_fields_of_ours() -> None:
+    shown, ours = json.loads(_block(_section("Webhooks"), "json")), json.loads(webhook_body(an_alert()))
+    assert list(shown) == list(ours)
+    assert list(shown["data"]) == list(ours["data"])
+    assert {type(value) for value in shown["data"].values()} >= {str, float, int, dict, type(None)}
+
+
+# -- API -----------------------------------------------------------------------------------------------------
+
+
+def test_the_paths_are_those_that_are_served() -> None:
+    app = web.Application()
+    Routes(None).add_to(app)  # type: ignore[arg-type]  # nothing is asked, only the paths are looked at
+    served = {
+        f"{route.method} {route.resource.canonical}"
+        for route in app.router.routes()
+        if route.resource is not None and route.method != "HEAD"
+    }
+    told = {row[0].strip("`") for row in _rows(_section("Page and API"))}
+    assert served - told == {"GET /static/{path}"}
+    assert told - served == set()

@@ -15,7 +15,7 @@ from streams.embedded.demo.run import DemoOptions
 from streams.embedded.demo.story import caption, scenes
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
-SHOWN = README[README.index("simulated fleet, ") :].partition("\n```")[0].splitlines()
+SHOWN = README[README.index("\nsimulated fleet, ") + 1 :].partition("\n```")[0].splitlines()
 HOUR_MS = 3_600_000
 FIRING = re.compile(
     r"delivered  (\w+) +(\w+)  job (\S+)  owner (\w+)  \$([\d.,]+)/h \(([\d.]+)x expected \$([\d.,]+)/h over 15 min\)"

@@ -102,6 +102,10 @@ class RowCache(Generic[T]):
                 now_ms = self._now_ms()
                 self._ttl_ms = max(self._least_ms, TTL_PER_COST * (now_ms - began_ms))
                 forget_ms = now_ms - 2 * self._ttl_ms
-                kept = {name: row for name, row in self._rows.items() if row.made_ms >= forget_ms}
+                # What is wanted now is kept even if it was judged by a longer time than the next one is.
+                asked = set(wanted)
+                kept = {
+                    name: row for name, row in self._rows.items() if row.made_ms >= forget_ms or name in asked
+                }
                 self._rows = kept | {name: _Row(value, now_ms) for name, value in made.items()}
             return {name: self._rows[name].value for name in wanted if name in self._rows}

@@ -47,6 +47,7 @@ class Parts:
     assets: Mapping[str, Asset]
     guard: Guard
     version: str
+    speed: float  # of the meter's clock, 1 but in a demonstration
 
 
 class Routes:
@@ -76,7 +77,12 @@ class Routes:
         burn, jobs, alerts = await asyncio.gather(
             figures.burn(), figures.jobs("burn", _TOP_JOBS), figures.alerts("", _TOP_ALERTS)
         )
-        return {"burn": burn, "jobs": jobs["jobs"], "alerts": alerts["alerts"]}
+        return {
+            "burn": burn,
+            "jobs": jobs["jobs"],
+            "alerts": alerts["alerts"],
+            "speed": self._parts.speed,
+        }
 
     # -- health and metrics --------------------------------------------------------------------------------
 

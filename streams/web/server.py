@@ -43,6 +43,8 @@ class WebServer:
         store: Callable[[], ClickHouseStore | None],
         worker: Callable[[], WorkerStatus],
         now_ms: Callable[[], int],
+        *,
+        speed: float = 1,
     ) -> None:
         check_bind(settings)
         self._settings = settings
@@ -60,6 +62,7 @@ class WebServer:
                 assets=assets.load(),
                 guard=guard,
                 version=_version(),
+                speed=speed,
             )
         )
         app = web.Application(middlewares=[middleware(guard, now_ms)], client_max_size=BODY_MAX_BYTES)

@@ -120,3 +120,17 @@ def test_only_missing_and_old_rows_are_made() -> None:
             await rows.get(["e"])
 
     run(work())
+
+
+def test_a_row_that_was_dear_is_not_lost_when_the_next_one_is_cheap() -> None:
+    async def work() -> None:
+        clock = ManualClock(0)
+        maker = Maker(clock, takes_ms=1_000)
+        rows = RowCache(clock.monotonic_ms, maker.rows)
+        await rows.get(["dear"])  # to be kept for five seconds
+        clock.advance(4_000)
+        maker.takes_ms = 0
+        found = await rows.get(["dear", "new"])
+        assert set(found) == {"dear", "new"}
+
+    run(work())

@@ -77,7 +77,9 @@ CAST: Final[tuple[JobSpec, ...]] = (
         "moe-8x-warmup", "ada", "atlas", "h100", 24, 0.81, _since(2.4), runs_ms=2 * HOUR_MS + 50 * MINUTE_MS
     ),
     JobSpec("distill-1b", "alan", "judge", "h100", 8, 0.9, _since(6.3)),
-    JobSpec("rlhf-ppo", "barbara", "code-models", "h100", 16, 0.62, _since(3.7), checkpoint_ms=15 * MINUTE_MS),
+    JobSpec(
+        "rlhf-ppo", "barbara", "code-models", "h100", 16, 0.62, _since(3.7), checkpoint_ms=15 * MINUTE_MS
+    ),
     JobSpec("llm-70b-eval", "grace", "atlas", "h100", 48, 0.77, _since(0.4), runs_ms=3 * HOUR_MS),
     # A100, us-west-2: ten nodes, one of them free.
     JobSpec("speech-large", "katherine", "echo", "a100", 16, 0.89, _since(8.8)),

@@ -146,7 +146,13 @@ class _Demo:
         return settings.model_copy(update={"kafka": kafka, "alerts": alerts})
 
     def _server(self) -> WebServer:
-        return WebServer(self._settings.web, lambda: self._store, self._status, self._clock.monotonic_ms)
+        return WebServer(
+            self._settings.web,
+            lambda: self._store,
+            self._status,
+            self._clock.monotonic_ms,
+            speed=self._options.speed,
+        )
 
     def _status(self) -> WorkerStatus:
         return WorkerStatus() if self._watch is None else self._watch.look()

@@ -1,0 +1,125 @@
+"""Shards are fed in log order with ticks between; what is too far ahead is not read on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+import pytest
+
+from sinks.memory import MemoryStore
+from streams.agents.checkpointer import Checkpointer
+from streams.agents.feeding import Feeding
+from streams.agents.held import Held, Takeover
+from streams.agents.horizons import FedHorizons, Mark
+from streams.agents.options import KeeperOptions
+from streams.agents.ports import LogConsumer
+from streams.agents.recall import Recall
+from streams.agents.versions import VersionClock
+from streams.pipeline.align import Ticks
+from streams.pipeline.batch import LogBatch, LogRecord
+from streams.pricing.book import PriceBook
+from tests.agents.fakes import CountingShard, State
+
+FAR = 1_000_000_000
+
+
+class Lab:
+    def __init__(self) -> None:
+        options = KeeperOptions(topic_prefix="x.", as_of_ms=lambda: 0, now_ms=lambda: 0)
+        store = MemoryStore()
+        consumer = cast("Callable[[], LogConsumer]", lambda: None)
+        recall = Recall(store, Checkpointer(store, consumer, options, None), lambda: False)
+        self.shard = CountingShard(3, PriceBook.empty(), State())
+        self.held = Held(3, self.shard, VersionClock(0, 0), Takeover(0, 1))
+        self.holders = {3: self.held}
+        self.horizons = FedHorizons()
+        self.feeding = Feeding(recall, consumer, options, self.horizons, self.holders)
+
+    async def take(self, topic: str, start: int, *log_ms: int) -> None:
+        records = [LogRecord(start + at, ms, b"1") for at, ms in enumerate(log_ms)]
+        await self.feeding.take(self.held, LogBatch(topic, 3, start, start + len(records), records))
+
+    @property
+    def folded(self) -> int:
+        return sum(self.shard.state.count.values())
+
+
+def run(work: Callable[[Lab], Awaitable[None]]) -> None:
+    async def go() -> None:
+        await work(Lab())
+
+    asyncio.run(go())
+
+
+def test_what_is_after_a_tick_waits_until_the_tick_is_judged() -> None:
+    async def work(lab: Lab) -> None:
+        lab.horizons.mark = Mark(5_000, {("jobs", 3): 2})
+        await lab.take("jobs", 0, 5_000, 12_000)
+        assert (lab.folded, lab.shard.judged) == (1, [])
+        lab.horizons.mark = Mark(25_000, {("jobs", 3): 2})
+        await lab.feeding.advance_all()
+        assert lab.folded == 2
+        assert lab.shard.judged == [Ticks(10_000, 10_000), Ticks(20_000, 20_000)]
+
+    run(work)
+
+
+def test_a_long_pause_is_judged_in_parts_with_room_for_heartbeats() -> None:
+    async def work(lab: Lab) -> None:
+        lab.horizons.mark = Mark(50_000_000, {("jobs", 3): 1})
+        await lab.take("jobs", 0, 10_000)
+        assert [ticks.last_ms - ticks.first_ms for ticks in lab.shard.judged] == [
+            19_990_000,
+            19_990_000,
+            9_990_000,
+        ]
+
+    run(work)
+
+
+def test_a_topic_far_ahead_of_the_others_is_not_read_on() -> None:
+    async def work(lab: Lab) -> None:
+        lab.horizons.mark = Mark(-1, {})
+        await lab.take("gpu", 0, *range(FAR, FAR + 50_001))
+        assert {tp.topic for tp in lab.feeding.too_far_ahead()} == {"x.gpu"}
+        lab.horizons.mark = Mark(FAR + 60_000, {("gpu", 3): 50_001})
+        await lab.feeding.advance_all()
+        assert lab.feeding.too_far_ahead() == set()
+        assert lab.folded == 50_001
+
+    run(work)
+
+
+def test_a_shard_that_is_gone_is_neither_fed_nor_judged() -> None:
+    async def work(lab: Lab) -> None:
+        del lab.holders[3]
+        lab.horizons.mark = Mark(25_000, {("jobs", 3): 1})
+        await lab.take("jobs", 0, 5_000)
+        assert (lab.folded, lab.shard.judged) == (0, [])
+
+    run(work)
+
+
+def test_what_is_urgent_ends_the_rest() -> None:
+    async def work(lab: Lab) -> None:
+        lab.shard.wants_storing = True
+        lab.horizons.mark = Mark(25_000, {("jobs", 3): 1})
+        resting = asyncio.ensure_future(lab.feeding.rest(60))
+        await lab.take("jobs", 0, 5_000)
+        await asyncio.wait_for(resting, 5)
+
+    run(work)
+
+
+@pytest.mark.parametrize(("clock_ms", "until_ms"), [(3_000, 7_000), (10_000, 0), (12_000, 0)])
+def test_how_long_until_the_next_tick(clock_ms: int, until_ms: int) -> None:
+    async def work(lab: Lab) -> None:
+        assert lab.feeding.until_tick_ms() is None
+        lab.horizons.mark = Mark(3_000, {("jobs", 3): 1})
+        await lab.take("jobs", 0, 3_000)
+        lab.horizons.mark = Mark(clock_ms, {("jobs", 3): 1})
+        assert lab.feeding.until_tick_ms() == until_ms
+
+    run(work)

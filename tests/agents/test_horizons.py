@@ -1,0 +1,46 @@
+"""How far the log is known to have been read, on Kafka and in a log that we feed ourselves."""
+
+from faust.types import TP
+
+from streams.agents.horizons import FedHorizons, KafkaHorizons, Mark
+
+
+class Ends:
+    def __init__(self, **ends: tuple[int, int]) -> None:
+        self.ends = ends
+
+    def log_end(self, tp: TP) -> tuple[int, int] | None:
+        assert tp.topic.startswith("x.")
+        return self.ends.get(tp.topic.removeprefix("x."))
+
+
+def kafka(now_ms: int, **ends: tuple[int, int]) -> KafkaHorizons:
+    return KafkaHorizons(lambda: Ends(**ends), "x.", lambda: now_ms)
+
+
+def test_a_partition_read_to_its_end_is_quiet_up_to_the_last_answer() -> None:
+    horizons = kafka(50_000, jobs=(7, 50_000))
+    assert horizons.quiet_until_ms("jobs", 0, 7) == 49_900  # less what a record takes to be seen
+
+
+def test_a_partition_that_is_behind_or_never_answered_is_not_known() -> None:
+    horizons = kafka(50_000, jobs=(7, 50_000))
+    assert horizons.quiet_until_ms("jobs", 0, 6) == -1
+    assert horizons.quiet_until_ms("gpu", 0, 0) == -1
+
+
+def test_ticks_go_on_without_a_partition_that_nobody_has_reached_for_half_a_minute() -> None:
+    assert kafka(100_000, jobs=(7, 60_000)).quiet_until_ms("jobs", 0, 7) == 70_000
+    assert kafka(100_000, jobs=(7, 60_000)).quiet_until_ms("jobs", 0, 6) == -1  # what is there is waited for
+
+
+def test_a_log_that_we_feed_is_quiet_up_to_the_mark_once_all_of_it_was_read() -> None:
+    horizons = FedHorizons()
+    assert horizons.quiet_until_ms("jobs", 0, 0) == -1
+    horizons.mark = Mark(9_999, {("jobs", 0): 3, ("prices", 0): 2})
+    assert horizons.quiet_until_ms("jobs", 0, 3) == -1  # prices come before ticks, too
+    horizons.reference_next = {"prices": 2}
+    assert horizons.quiet_until_ms("jobs", 0, 2) == -1
+    assert horizons.quiet_until_ms("jobs", 0, 3) == 9_999
+    assert horizons.quiet_until_ms("gpu", 5, 0) == 9_999  # nothing was sent there
+    assert horizons.clock_ms() == 9_999

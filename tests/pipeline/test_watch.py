@@ -1,0 +1,119 @@
+"""What a shard remembers of its ticks, and what it forgets."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from schemas.events import Component, PriceEvent
+from schemas.tables import BURN_RATES
+from schemas.units import Per
+from streams.pipeline.align import TICK_MS, Ticks
+from streams.pipeline.batch import LogBatch, LogRecord
+from streams.pipeline.reference import ReferenceLog
+from streams.pipeline.settings import ShardSettings
+from streams.pipeline.shard import Shard
+from streams.pricing.book import PriceBook
+
+T0 = 1_790_000_000_000 // 60_000 * 60_000
+MINUTE_MS = 60_000
+HOUR_MS = 3_600_000
+BOOK = PriceBook.empty().with_events(
+    [PriceEvent("s", "p", 0, "h100", Component.gpu, 2 * 10**9, Per.gpu_hour, 1, 0, {})]
+)
+
+
+class Log:
+    """One shard, fed by hand."""
+
+    def __init__(self, shard: Shard | None = None) -> None:
+        self.shard = shard or Shard(0, ShardSettings(), BOOK)
+        self.view = ReferenceLog(BOOK).view()
+        self.offsets: dict[str, int] = dict(self.shard.next)
+        self.versions = self.shard.version
+
+    def add(self, topic: str, at_ms: int, **event: Any) -> None:
+        offset = self.offsets.get(topic, 0)
+        self.offsets[topic] = offset + 1
+        value = {"source": "t", "id": f"{topic}{offset}", "time_ms": at_ms, "job_id": "j", **event}
+        record = LogRecord(offset, at_ms, json.dumps(value).encode())
+        assert self.shard.fold(LogBatch(topic, 0, offset, offset + 1, [record])) is None
+
+    def judge(self, first_ms: int, last_ms: int) -> None:
+        self.shard.judge(Ticks(first_ms, last_ms), self.view)
+
+    def rates(self) -> list[tuple[int, float]]:
+        """(minute since T0, dollars per hour now) of the rows that wait."""
+        self.versions += 1
+        table = self.shard.checkpoint(T0, self.versions, open_attempts=False).tables.get(BURN_RATES)
+        rows = [] if table is None else table.to_pylist()
+        return [
+            ((round(row["time"].timestamp() * 1000) - T0) // MINUTE_MS, float(row["usd_per_hour_now"]))
+            for row in rows
+        ]
+
+
+def test_a_restored_shard_goes_on_at_its_next_tick() -> None:
+    log = Log()
+    log.add("jobs", T0, type="started", gpu_count=8)
+    log.judge(T0, T0 + 5 * MINUTE_MS)
+    assert log.rates() == [(minute, 16.0) for minute in range(6)]
+    point = log.shard.checkpoint(T0, 99, open_attempts=False)
+    # An idle log: nothing but the tick itself says where to go on.
+    restored = Shard.restore(0, ShardSettings(), BOOK, [point.snapshot] if point.parent == 0 else [])
+    assert (log.shard.tick_ms, point.parent == 0) == (T0 + 5 * MINUTE_MS + TICK_MS, False)
+    assert restored.tick_ms is None
+
+    fresh = Log()
+    fresh.add("jobs", T0, type="started", gpu_count=8)
+    fresh.judge(T0, T0 + 5 * MINUTE_MS)
+    base = fresh.shard.checkpoint(T0, 1, open_attempts=False)
+    again = Log(Shard.restore(0, ShardSettings(), BOOK, [base.snapshot]))
+    assert again.shard.tick_ms == T0 + 5 * MINUTE_MS + TICK_MS
+    again.judge(T0 + 5 * MINUTE_MS + TICK_MS, T0 + 6 * MINUTE_MS)
+    assert again.rates() == [(6, 16.0)]
+
+
+def test_a_change_is_shown_before_the_next_tick_only_if_somebody_looks() -> None:
+    log = Log()
+    log.add("jobs", T0, type="started", gpu_count=8)
+    log.judge(T0, T0)
+    log.rates()
+    log.add("jobs", T0 + 2_000, type="scaled", gpu_count=16)
+    assert log.rates() == []
+    log.shard.look(T0 + 3_000, log.view)
+    assert log.rates() == [(0, 32.0)]
+    log.shard.look(T0 + 4_000, log.view)
+    assert log.rates() == []
+
+
+def test_samples_of_a_job_that_its_timeline_pays_for_touch_nothing() -> None:
+    log = Log()
+    log.add("jobs", T0, type="started", gpu_count=8)
+    log.judge(T0, T0)
+    log.rates()
+    sample = {"node": "n", "interval_ms": 1_000, "gpus": ["0"], "util_ratio": [0.5]}
+    log.add("gpu", T0 + 5_000, **sample)
+    assert (log.shard.dirty_jobs, log.shard.sampled_jobs) == (set(), {"j"})
+    assert not log.shard.watch.is_due
+    # That it was seen is kept through a restart, and written with the next rows of jobs that go on.
+    base = log.shard.checkpoint(T0, 500, open_attempts=False)
+    assert "jobs" not in base.tables
+    assert log.shard.unsaved(T0, open_attempts=True)
+    rows = log.shard.checkpoint(T0 + 5_000, 501, open_attempts=True).tables["jobs"].to_pylist()
+    assert round(rows[0]["last_event"].timestamp() * 1000) == T0 + 5_000
+    assert log.shard.sampled_jobs == set()
+
+
+@pytest.mark.parametrize("hours", [7, 24 * 180])
+def test_a_job_that_ended_is_forgotten_when_nothing_is_left_of_it(hours: int) -> None:
+    log = Log()
+    log.add("jobs", T0, type="started", gpu_count=8)
+    log.add("jobs", T0 + 10 * MINUTE_MS, type="completed")
+    log.judge(T0, T0 + HOUR_MS)
+    assert log.shard.watch.jobs_live == 1
+    log.judge(T0 + HOUR_MS + TICK_MS, T0 + hours * HOUR_MS)
+    assert log.shard.watch.jobs_live == 0
+    assert log.rates()[-1][1] == 0.0

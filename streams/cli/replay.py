@@ -21,7 +21,7 @@ from streams.errors import TrainfareError, WrongUseError
 from streams.log import configure_logging
 
 if TYPE_CHECKING:
-    from streams.embedded.replay import ReplayResult
+    from streams.embedded.result import ReplayResult
 
 _MILLIONTH = Decimal("0.000001")
 

@@ -255,8 +255,9 @@ def metered_pieces(samples: Iterable[Sample], team: Context, book: PriceBook) ->
     """The sampled seconds, each minute priced by the newest sample that covers a second of it."""
     of_minute: dict[int, list[Sample]] = defaultdict(list)
     for sample in samples:
-        for minute in range(sample.first_s // 60, -(-sample.end_s // 60)):
-            of_minute[minute].append(sample)
+        if sample.first_s < sample.end_s:  # else it covers no second
+            for minute in range(sample.first_s // 60, -(-sample.end_s // 60)):
+                of_minute[minute].append(sample)
     for minute, covering in of_minute.items():
         newest = max(covering, key=lambda s: s.newer())
         context = context_of(newest.fields, dict(team))

@@ -153,6 +153,18 @@ def test_a_metered_job_pays_its_sampled_seconds() -> None:
     assert not burn.ended
 
 
+def test_a_sample_that_covers_no_second_prices_no_minute() -> None:
+    # The newer sample ends within the second in which it begins: the 3 $/h of the older one stand.
+    burn = known(
+        price("p", "3", gpu_type="H100"),
+        price("q", "9", gpu_type="A100"),
+        gpu("j", T0 + 10 * S, 10 * S, {"a": 1}, gpu_type="H100"),
+        gpu("j", T0 + 20 * S + 900, 1, {"a": 1}, gpu_type="A100"),
+        at_ms=T0 + 60 * S,
+    )
+    assert window_usd(burn, T0 + 60 * S, MIN_5)[0] == Fraction(30, 3600)
+
+
 def test_a_metered_job_burns_on_for_two_minutes_after_its_newest_sample() -> None:
     samples = [gpu("j", T0 + 60 * S, 60 * S, {"a": 1, "b": 0}), gpu("j", T0 + 70 * S, 10 * S, {"a": 1})]
     knowledge = Knowledge(in_log_time([price("p", "3"), *samples]))

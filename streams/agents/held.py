@@ -72,6 +72,12 @@ class Held:
         self._note_hole(batch, offset, now_ms)
         return False
 
+    def look(self, now_ms: int) -> None:
+        """Note burn rates as of now; not while ticks of the past are to be judged, which must not see what came later."""
+        tick_ms = self.align.tick_ms
+        if tick_ms is not None and now_ms < tick_ms == self.shard.tick_ms and not self.align.waits:
+            self.shard.look(now_ms, self.view)
+
     def read_again(self) -> None:
         """All partitions are sought again: what waits will come once more."""
         self.holes.clear()

@@ -274,7 +274,7 @@ class Keeper:
                 held.left_over = held.owes(as_of_ms)
                 continue
             if self._options.look_between_ticks:
-                held.shard.look(as_of_ms, held.view)
+                held.look(as_of_ms)
             taken = held.checkpoint(as_of_ms)
             if taken is not None:
                 weight_bytes += taken.size_bytes

@@ -69,12 +69,16 @@ class Addresses:
 
     def of(self, owner: str) -> Sequence[Address]:
         """Where the owner wants to be told."""
+        self.look()
+        return self._controls.address_of(owner)
+
+    def look(self) -> None:
+        """Take newer controls, and say which of them make no sense."""
         if self._reference.controls is not self._standing:
             self._standing = self._reference.controls
             self._controls = Controls.from_events(self._standing.values())
             for fault in self._controls.faults:
                 logger.warning("control %s/%s has no effect: %s", *fault)
-        return self._controls.address_of(owner)
 
 
 class Meter:
@@ -130,6 +134,7 @@ class Meter:
 
     def _news(self, news: News) -> None:
         self.keeper.news(news)
+        self._addresses.look()
         if self._origin.horizons is not None:
             self._origin.horizons.reference_next = news.positions
 

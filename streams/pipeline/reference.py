@@ -68,11 +68,15 @@ class View:
     def __init__(self, log: ReferenceLog) -> None:
         self._log = log
         self._at = (0, 0)
+        self._log_ms = -1
         self._book: PriceBook = log.first[0]
         self._controls: Standing = log.first[1]
 
     def at(self, log_ms: int) -> Known:
-        """What records with log time <= log_ms said; instants must not go back."""
+        """What records with log time <= log_ms said; ValueError if an earlier look went further."""
+        if log_ms < self._log_ms:
+            raise ValueError(f"{log_ms} is before {self._log_ms}, the instant of the last look")
+        self._log_ms = log_ms
         log = self._log
         prices = bisect_right(log.price_log_ms, log_ms)
         controls = bisect_right(log.control_log_ms, log_ms)

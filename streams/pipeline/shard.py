@@ -223,8 +223,12 @@ class Shard:
         self.tick_ms = ticks.last_ms + TICK_MS
 
     def look(self, now_ms: int, view: View) -> None:
-        """Note the burn rates of jobs that changed since the last tick, as of an instant after it."""
-        self.watch.look(self, now_ms, view.at(now_ms))
+        """Note the burn rates of jobs that changed since the last tick, as of an instant between it and the next.
+
+        A shard that is behind has nothing to say of now, and its next ticks must not know what came since.
+        """
+        if self.tick_ms is not None and self.tick_ms - TICK_MS <= now_ms < self.tick_ms:
+            self.watch.look(self, now_ms, view.at(now_ms))
 
     @property
     def wants_storing(self) -> bool:

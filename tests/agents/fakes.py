@@ -65,6 +65,7 @@ class CountingShard:
     opened: int = 0
     tick_ms: int | None = None
     judged: list[Ticks] = field(default_factory=list)
+    looks: list[int] = field(default_factory=list)
     wants_storing: bool = False
 
     def judge(self, ticks: Ticks, view: View) -> None:
@@ -72,7 +73,7 @@ class CountingShard:
         self.tick_ms = ticks.last_ms + TICK_MS
 
     def look(self, now_ms: int, view: View) -> None:
-        """Counts nothing."""
+        self.looks.append(now_ms)
 
     @property
     def next(self) -> dict[str, int]:

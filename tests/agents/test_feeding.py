@@ -123,3 +123,19 @@ def test_how_long_until_the_next_tick(clock_ms: int, until_ms: int) -> None:
         assert lab.feeding.until_tick_ms() == until_ms
 
     run(work)
+
+
+def test_nobody_looks_at_now_while_ticks_of_the_past_are_to_be_judged() -> None:
+    async def work(lab: Lab) -> None:
+        lab.held.look(5_000)
+        lab.horizons.mark = Mark(3_000, {("jobs", 3): 2})
+        await lab.take("jobs", 0, 3_000, 30_000)
+        lab.held.look(31_000)  # the tick at 10 s waits
+        assert lab.shard.looks == []
+        lab.horizons.mark = Mark(31_000, {("jobs", 3): 2})
+        await lab.feeding.advance_all()
+        lab.held.look(31_000)
+        lab.held.look(41_000)  # beyond the next tick
+        assert lab.shard.looks == [31_000]
+
+    run(work)

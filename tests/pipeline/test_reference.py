@@ -1,5 +1,7 @@
 """What was known at an instant of log time does not change by what came later."""
 
+import pytest
+
 from schemas.events import Component, ControlEvent, PriceEvent
 from schemas.units import Per
 from streams.pipeline.reference import NEVER_MS, ReferenceLog
@@ -53,3 +55,10 @@ def test_log_time_of_a_late_record_is_that_of_the_one_before() -> None:
     events = [price("a", 1), price("b", 2)]
     log.extend([(300, events[0]), (100, events[1])], [], PriceBook.empty().with_events(events), {})
     assert len(log.view().at(299).book) == 0
+
+
+def test_a_look_back_is_refused() -> None:
+    view = ReferenceLog().view()
+    view.at(10_000)
+    with pytest.raises(ValueError, match="before 10000"):
+        view.at(9_999)

@@ -89,6 +89,22 @@ def test_a_change_is_shown_before_the_next_tick_only_if_somebody_looks() -> None
     assert log.rates() == []
 
 
+def test_a_look_of_a_shard_that_is_behind_tells_nothing_and_its_ticks_do_not_learn_what_came_later() -> None:
+    log = Log()
+    reference = ReferenceLog(BOOK)
+    dearer = PriceEvent("s", "q", 1, "h100", Component.gpu, 5 * 10**9, Per.gpu_hour, 1, 1, {})
+    reference.extend([(T0 + 30 * MINUTE_MS, dearer)], [], BOOK.with_events([dearer]), {})
+    log.view = reference.view()
+    log.add("jobs", T0, type="started", gpu_count=8)
+    log.judge(T0, T0)
+    log.rates()
+    log.add("jobs", T0 + 2_000, type="scaled", gpu_count=16)
+    log.shard.look(T0 + HOUR_MS, log.view)  # the worker was away for an hour
+    assert log.rates() == []
+    log.judge(T0 + TICK_MS, T0 + MINUTE_MS)
+    assert log.rates() == [(0, 32.0), (1, 32.0)]
+
+
 def test_samples_of_a_job_that_its_timeline_pays_for_touch_nothing() -> None:
     log = Log()
     log.add("jobs", T0, type="started", gpu_count=8)

@@ -72,6 +72,11 @@ class View:
         self._book: PriceBook = log.first[0]
         self._controls: Standing = log.first[1]
 
+    @property
+    def at_ms(self) -> int:
+        """The instant of the last look; -1 before the first."""
+        return self._log_ms
+
     def at(self, log_ms: int) -> Known:
         """What records with log time <= log_ms said; ValueError if an earlier look went further."""
         if log_ms < self._log_ms:

@@ -227,7 +227,9 @@ class Shard:
 
         A shard that is behind has nothing to say of now, and its next ticks must not know what came since.
         """
-        if self.tick_ms is not None and self.tick_ms - TICK_MS <= now_ms < self.tick_ms:
+        if self.tick_ms is None or not self.tick_ms - TICK_MS <= now_ms < self.tick_ms:
+            return
+        if now_ms >= view.at_ms:  # a clock may be set back
             self.watch.look(self, now_ms, view.at(now_ms))
 
     @property

@@ -105,6 +105,21 @@ def test_a_look_of_a_shard_that_is_behind_tells_nothing_and_its_ticks_do_not_lea
     assert log.rates() == [(0, 32.0), (1, 32.0)]
 
 
+@pytest.mark.parametrize("back_to_ms", [T0 + 2_500, T0 - 1, T0 - HOUR_MS])
+def test_a_clock_that_is_set_back_makes_no_look_fail(back_to_ms: int) -> None:
+    log = Log()
+    log.add("jobs", T0, type="started", gpu_count=8)
+    log.judge(T0, T0)
+    log.rates()
+    log.add("jobs", T0 + 2_000, type="scaled", gpu_count=16)
+    log.shard.look(T0 + 3_000, log.view)
+    log.add("jobs", T0 + 2_000, type="scaled", gpu_count=32)
+    log.shard.look(back_to_ms, log.view)
+    assert log.rates() == [(0, 32.0)]
+    log.judge(T0 + TICK_MS, T0 + TICK_MS)
+    assert log.rates() == [(0, 64.0)]
+
+
 def test_samples_of_a_job_that_its_timeline_pays_for_touch_nothing() -> None:
     log = Log()
     log.add("jobs", T0, type="started", gpu_count=8)

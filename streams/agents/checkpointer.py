@@ -100,7 +100,8 @@ class Checkpointer:
             self._count(flight)
             # Stored with their start, so that another owner goes on with them; told only now.
             for taken in flight:
-                if taken.checkpoint.alerts:
+                # A shard that went meanwhile is its new owner's to tell of, who finds the rows.
+                if taken.checkpoint.alerts and not taken.held.gone:
                     self.teller.offer(taken.checkpoint.alerts, taken.held.number)
             await self._commit(flight)
             return True

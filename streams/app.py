@@ -14,7 +14,7 @@ from sinks.errors import SinkBusy
 from sinks.meta import Meta
 from sinks.port import Store
 from streams.agents.courier import Courier
-from streams.agents.courier_options import CourierOptions
+from streams.agents.courier_options import DAY_MS, CourierOptions
 from streams.agents.deadletters import DeadLetterProducer
 from streams.agents.meter import CourierOf, Meter
 from streams.agents.options import KeeperOptions
@@ -78,9 +78,12 @@ def shard_settings(meter: MeterSettings, run_start_ms: int | None = None) -> Sha
     )
 
 
-def courier_of(alerts: AlertSettings, store: Store, clock: Clock) -> CourierOf:
+def courier_of(
+    alerts: AlertSettings, store: Store, clock: Clock, *, resolved_horizon_ms: int | None = DAY_MS
+) -> CourierOf:
     """Make the courier of a meter, which asks it for addresses."""
     options = CourierOptions(
+        resolved_horizon_ms=resolved_horizon_ms,
         webhook_secret=None if alerts.webhook_secret is None else alerts.webhook_secret.get_secret_value(),
         default_webhook=None if alerts.default_webhook is None else alerts.default_webhook.get_secret_value(),
         allow_hosts=alerts.allow_hosts,

@@ -72,11 +72,15 @@ def run_replay(
     try:
         replayed = segments.load(store.meta, settings.kafka.partitions)
         segment = replayed.begin(digests, now_ms, append=append, where=data)
+        if deliver and segment is not replayed.last:
+            # The log goes on behind these files: their messages are sent, and no clock is set back.
+            as_of = replayed.clock_ms(data)
         rows = 0
         if deliver or not segment.done or (segment is replayed.last and as_of != segment.as_of_ms):
             segment.done = False  # until its last checkpoint: a kill must not leave rows of another clock as the last word
             segments.save(store.meta, replayed)
-            courier = courier_of(settings.alerts, store, clock) if deliver else None
+            # What resolved in a log of last year is still news to whoever asks for it now.
+            courier = courier_of(settings.alerts, store, clock, resolved_horizon_ms=None) if deliver else None
             replay = _Replay(store, settings, replayed, segment, list(files), as_of, advance, courier)
             rows = asyncio.run(replay.run())
             segments.save(store.meta, replayed)

@@ -58,6 +58,14 @@ class Replayed(msgspec.Struct):
         """The replay that counts now."""
         return self.segments[-1]
 
+    def clock_ms(self, where: Path) -> int:
+        """Up to when the last replay paid what goes on; WrongUseError while it has not ended."""
+        if not self.last.done:
+            raise WrongUseError(
+                f"{where} holds a replay that did not end; finish it first (the same command again)"
+            )
+        return self.last.end_newest_ms if self.last.as_of_ms is None else self.last.as_of_ms
+
     def controls_before(self, segment: Segment) -> dict[bytes, ControlEvent]:
         """The controls that stood when the replay began."""
         before = self.segments[: self.segments.index(segment)]
@@ -74,10 +82,8 @@ class Replayed(msgspec.Struct):
                 f"{where} holds the replay of other files; replay into another directory, or go on from there "
                 "with --append"
             )
-        if self.segments and not self.last.done:
-            raise WrongUseError(
-                f"{where} holds a replay that did not end; finish it first (the same command again)"
-            )
+        if self.segments:
+            self.clock_ms(where)  # an earlier one has ended
         known = {name for segment in self.segments for name in segment.files}
         again = [str(path) for path, name in digests.items() if name in known]
         if again:

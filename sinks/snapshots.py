@@ -3,6 +3,7 @@
 It must not know what is in a blob, nor decide when one is due.
 """
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -14,6 +15,15 @@ from sinks.port import Condition, Rows
 
 CHUNK_BYTES: Final = 8 * 2**20
 _HEAD: Final = ("version", "parent", "chunk", "chunks", "checksum")
+
+
+class Snapshot(NamedTuple):
+    """One version of a shard's state; `parent` is the version it continues, 0 for a base."""
+
+    shard: int
+    version: int
+    parent: int
+    blob: bytes
 
 
 class Chain(NamedTuple):
@@ -29,6 +39,18 @@ class _Head(NamedTuple):
     complete: bool
 
 
+class _Row(NamedTuple):
+    """A chunk, as the table has it."""
+
+    shard: int
+    version: int
+    parent: int
+    chunk: int
+    chunks: int
+    checksum: int
+    blob: bytes
+
+
 class Snapshots:
     """Snapshots of all shards in one table. A version is written once and never changed."""
 
@@ -37,23 +59,38 @@ class Snapshots:
         self._chunk_bytes = chunk_bytes
 
     def save(self, shard: int, version: int, parent: int, blob: bytes) -> None:
-        """Return when the blob is durable; `parent` is the version it continues, 0 for a base.
+        """Return when the blob is durable; see `save_all`."""
+        self.save_all([Snapshot(shard, version, parent, blob)])
 
-        Chunk by chunk, each under its own token: a crash between leaves an incomplete version, which
-        `load` passes over; a retry of the same call completes it.
+    def save_all(self, snapshots: Sequence[Snapshot]) -> None:
+        """Return when all of them are durable, in as few inserts as their size allows.
+
+        Chunk by chunk, each insert under the token of its chunks: a crash between leaves an incomplete version,
+        which `load` passes over; a retry of the same call completes it.
         """
-        if not 0 <= parent < version:
-            raise SinkError(f"snapshot {version} of shard {shard} cannot continue {parent}")
-        checksum = xxhash.xxh3_64_intdigest(blob)
-        starts = range(0, max(len(blob), 1), self._chunk_bytes)
-        for chunk, start in enumerate(starts):
-            part = blob[start : start + self._chunk_bytes]
-            columns = [[shard], [version], [parent], [chunk], [len(starts)], [checksum], [part]]
+        for snapshot in snapshots:
+            if not 0 <= snapshot.parent < snapshot.version:
+                raise SinkError(
+                    f"snapshot {snapshot.version} of shard {snapshot.shard} cannot continue {snapshot.parent}"
+                )
+        for rows in _inserts(self._chunks(snapshots), self._chunk_bytes):
             table = pa.Table.from_arrays(
-                [pa.array(c, f.type) for c, f in zip(columns, SCHEMAS[SNAPSHOTS], strict=True)],
+                [
+                    pa.array(column, field.type)
+                    for column, field in zip(zip(*rows, strict=True), SCHEMAS[SNAPSHOTS], strict=True)
+                ],
                 schema=SCHEMAS[SNAPSHOTS],
             )
-            self._rows.insert(SNAPSHOTS, table, f"snapshot:{shard}:{version}:{chunk}")
+            names = ",".join(f"{row.shard}:{row.version}:{row.chunk}:{row.checksum}" for row in rows)
+            self._rows.insert(SNAPSHOTS, table, f"snapshot:{xxhash.xxh3_128_hexdigest(names.encode())}")
+
+    def _chunks(self, snapshots: Iterable[Snapshot]) -> Iterator[_Row]:
+        for shard, version, parent, blob in snapshots:
+            checksum = xxhash.xxh3_64_intdigest(blob)
+            starts = range(0, max(len(blob), 1), self._chunk_bytes)
+            for chunk, start in enumerate(starts):
+                part = blob[start : start + self._chunk_bytes]
+                yield _Row(shard, version, parent, chunk, len(starts), checksum, part)
 
     def load(self, shard: int) -> Chain:
         """The newest chain that is complete and whole; broken ones are passed over."""
@@ -96,6 +133,20 @@ class Snapshots:
         chunks = dict(zip(table["chunk"].to_pylist(), table["blob"].to_pylist(), strict=True))
         blob = b"".join(chunks[number] for number in sorted(chunks))
         return blob if xxhash.xxh3_64_intdigest(blob) == checksum else None
+
+
+def _inserts(chunks: Iterable[_Row], most_bytes: int) -> Iterator[list[_Row]]:
+    """The chunks in runs of at most `most_bytes`; a chunk that is as large stands alone."""
+    run: list[_Row] = []
+    size_bytes = 0
+    for row in chunks:
+        if run and size_bytes + len(row.blob) > most_bytes:
+            yield run
+            run, size_bytes = [], 0
+        run.append(row)
+        size_bytes += len(row.blob)
+    if run:
+        yield run
 
 
 def _chain(heads: dict[int, _Head], newest: int) -> list[int]:

@@ -17,6 +17,7 @@ from faust.types import TP
 from schemas.tables import DEAD_LETTERS
 from sinks.errors import SinkBusy
 from sinks.port import Store
+from sinks.snapshots import Snapshot
 from streams.agents.deadletters import DeadLetterSink, not_in_store
 from streams.agents.extras import Extra
 from streams.agents.held import Held, Taken
@@ -131,12 +132,16 @@ class Checkpointer:
         refused = merged.get(DEAD_LETTERS)
         if self._dead_letters is not None and refused is not None and refused.num_rows:
             self._dead_letters.send(refused)
-        for taken in flight:
-            point = taken.checkpoint
-            if taken.held.gone:
-                continue
-            self._store.snapshots.save(taken.held.number, point.version, point.parent, point.snapshot)
-            if point.parent == 0:
+        kept = [taken for taken in flight if not taken.held.gone]
+        self._store.snapshots.save_all(
+            [
+                Snapshot(taken.held.number, point.version, point.parent, point.snapshot)
+                for taken in kept
+                for point in (taken.checkpoint,)
+            ]
+        )
+        for taken in kept:
+            if taken.checkpoint.parent == 0:
                 self._store.snapshots.prune(taken.held.number, self._options.bases_kept)
 
     async def _commit(self, flight: Sequence[Taken]) -> None:

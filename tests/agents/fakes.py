@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from schemas.tables import DEAD_LETTERS
 from sinks.port import Store
-from sinks.snapshots import Chain
+from sinks.snapshots import Chain, Snapshot
 from streams.agents.ports import Shard, ShardFactory
 from streams.alerts.notice import Alert
 from streams.pipeline.align import TICK_MS, Ticks
@@ -147,7 +147,11 @@ class FileStore:
         directory.mkdir(parents=True, exist_ok=True)
         self.snapshots = self.archive = self.readback = self.meta = self
 
-    def save(self, shard: int, version: int, parent: int, blob: bytes) -> None:
+    def save_all(self, snapshots: Sequence[Snapshot]) -> None:
+        for shard, version, _, blob in snapshots:
+            self._save(shard, version, blob)
+
+    def _save(self, shard: int, version: int, blob: bytes) -> None:
         path = self._directory / f"{shard}-{version:020}"
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         with temporary.open("wb") as file:

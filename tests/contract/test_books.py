@@ -3,8 +3,9 @@ import pytest
 from schemas.tables import JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES, PRICES, SNAPSHOTS
 from sinks.archive import Archive, Archived
 from sinks.errors import SinkError, StoreMismatch
+from sinks.memory import MemoryStore
 from sinks.port import Condition, Store
-from sinks.snapshots import Chain, Snapshots
+from sinks.snapshots import Chain, Snapshot, Snapshots
 from tests.sinks.rows import rows
 
 SMALL_CHUNKS = 4
@@ -64,6 +65,37 @@ class TestSnapshots:
         for _ in range(2):
             snapshots.save(1, 5, 0, b"0123456789")
         assert snapshots.load(1) == Chain(5, [b"0123456789"])
+
+    @pytest.mark.parametrize("sizes_bytes", [(1, 1, 1), (4, 9, 0, 3), (3, 3, 1), (0, 0)])
+    def test_snapshots_of_many_shards_come_back_each_by_itself(
+        self, snapshots: Snapshots, sizes_bytes: tuple[int, ...]
+    ) -> None:
+        blobs = [bytes([65 + shard]) * size_bytes for shard, size_bytes in enumerate(sizes_bytes)]
+        for _ in range(2):  # a retry changes nothing
+            snapshots.save_all([Snapshot(shard, 5 + shard, 0, blob) for shard, blob in enumerate(blobs)])
+        for shard, blob in enumerate(blobs):
+            assert snapshots.load(shard) == Chain(5 + shard, [blob])
+
+    def test_small_snapshots_share_an_insert_and_large_ones_do_not(self) -> None:
+        store = MemoryStore()
+        Snapshots(store, SMALL_CHUNKS).save_all([Snapshot(n, 5, 0, b"ab") for n in range(4)])
+        assert store.inserts == 2
+        Snapshots(store, SMALL_CHUNKS).save_all([Snapshot(1, 6, 5, b"123456789"), Snapshot(2, 6, 5, b"abc")])
+        assert store.inserts == 2 + 3
+
+    def test_an_insert_that_fails_leaves_no_shard_with_half_a_version(self) -> None:
+        store = MemoryStore()
+        snapshots = Snapshots(store, SMALL_CHUNKS)
+        snapshots.save_all([Snapshot(1, 5, 0, b"one"), Snapshot(2, 5, 0, b"two")])
+        store.fail(when="after")
+        newer = [Snapshot(1, 6, 5, b"123456789"), Snapshot(2, 6, 5, b"abc")]
+        with pytest.raises(SinkError):
+            snapshots.save_all(newer)
+        assert snapshots.load(1) == Chain(5, [b"one"])  # its first chunk alone arrived
+        assert snapshots.load(2) == Chain(5, [b"two"])
+        snapshots.save_all(newer)
+        assert snapshots.load(1) == Chain(6, [b"one", b"123456789"])
+        assert snapshots.load(2) == Chain(6, [b"two", b"abc"])
 
     @pytest.mark.parametrize("damage", [lose, spoil])
     def test_a_damaged_increment_falls_back_to_what_is_before_it(

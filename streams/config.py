@@ -70,7 +70,10 @@ class KafkaSettings(Group):
         "Small values burn a core at a thousand records a second.",
     )
     fetch_max_wait_ms: int = Field(
-        default=100, ge=1, le=10_000, description="The longest such wait; a part of the latency."
+        default=250,
+        ge=1,
+        le=10_000,
+        description="The longest such wait; a part of the latency. Fewer, larger fetches cost less to meter.",
     )
     group_instance_id: str | None = Field(
         default=None,

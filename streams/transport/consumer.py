@@ -136,11 +136,14 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         assignment = None if subscription is None else subscription.assignment
         state = None if assignment is None else assignment.state_value(tp)
         fetched_to = self._fetched_to.get(tp)
-        if state is None or state.highwater is None or not state.has_valid_position or fetched_to is None:
+        if state is None or state.timestamp is None or not state.has_valid_position or fetched_to is None:
             return None
+        # First the instant, which the other thread sets last: an answer that comes in between is then told with the
+        # instant of the one before, never an old end with a new instant.
+        answered_ms = int(state.timestamp)
         # What stands behind an open transaction cannot be read yet, and is not waited for.
         end = int(state.highwater if state.lso is None else min(state.highwater, state.lso))
-        answered_ms, position = int(state.timestamp), int(state.position)
+        position = int(state.position)
         if fetched_to < end <= position:
             # Markers alone, which give no batch; or a batch that the other thread has this moment.
             seen = self._behind.setdefault(tp, (position, fetched_to, time.monotonic()))

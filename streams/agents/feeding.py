@@ -57,7 +57,7 @@ class Feeding:
             if await self._recall.for_batch(held, batch) and not held.feed(batch, self._options.now_ms()):
                 await self.fill_holes()
             return
-        if not held.offer(batch, self._options.now_ms()):
+        if not held.offer(batch, self._options.now_ms(), self._horizons.latest_ms()):
             await self.fill_holes()
         else:
             await self.advance(held)

@@ -63,9 +63,9 @@ class Held:
     def __post_init__(self) -> None:
         self.align = Alignment(self.shard.next, self.shard.tick_ms)
 
-    def offer(self, batch: LogBatch, now_ms: int) -> bool:
+    def offer(self, batch: LogBatch, now_ms: int, latest_ms: int) -> bool:
         """Take a batch in, to be folded at its time; False if records before it are missing: a hole."""
-        offset = self.align.offer(batch)
+        offset = self.align.offer(batch, latest_ms)
         if offset is None:
             self.holes.pop(batch.topic, None)
             return True

@@ -16,6 +16,7 @@ from streams.topics import REFERENCE_TOPICS, full_name
 _MARGIN_MS: Final = 100
 #: Nothing can be appended to a partition that cannot be reached for so long: ticks go on without it.
 _PATIENCE_MS: Final = 30_000
+_NEVER_MS: Final = 2**62
 
 
 class LogEnds(Protocol):
@@ -42,6 +43,10 @@ class KafkaHorizons:
     def clock_ms(self) -> int:
         """No tick after this instant can be judged yet."""
         return self._clock_ms()
+
+    def latest_ms(self) -> int:
+        """Brokers' clocks may go before ours, but a log time of tomorrow is a wrong clock's."""
+        return self._clock_ms() + _PATIENCE_MS
 
     def quiet_until_ms(self, topic: str, number: int, next_offset: int) -> int:
         """Up to the last answer that said we have read everything."""
@@ -70,6 +75,10 @@ class FedHorizons:
     def clock_ms(self) -> int:
         """No tick after this instant can be judged yet."""
         return self.mark.log_ms
+
+    def latest_ms(self) -> int:
+        """Log times are ours."""
+        return _NEVER_MS
 
     def quiet_until_ms(self, topic: str, number: int, next_offset: int) -> int:
         """Up to the mark, once all that was sent before it has been read, prices and controls included."""

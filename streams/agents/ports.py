@@ -165,6 +165,10 @@ class HorizonSource(Protocol):
         """No tick after this instant can be judged yet."""
         ...
 
+    def latest_ms(self) -> int:
+        """No record was appended after this instant, whatever its log time says."""
+        ...
+
     def quiet_until_ms(self, topic: str, number: int, next_offset: int) -> int:
         """The log time up to which a partition has no record from `next_offset` on; -1: not known."""
         ...

@@ -18,6 +18,7 @@ from streams.pipeline.batch import LogBatch
 from streams.topics import SHARD_TOPICS
 
 TICK_MS: Final = 10_000
+_NEVER_MS: Final = 2**62
 
 _TOPICS: Final = tuple(str(topic) for topic in SHARD_TOPICS)
 
@@ -77,12 +78,16 @@ class Alignment:
         self._end = dict(next_offsets)
         self._log_ms.clear()
 
-    def offer(self, batch: LogBatch) -> int | None:
-        """Take a batch; returns the offset to read again from when records before it are missing."""
+    def offer(self, batch: LogBatch, latest_ms: int = _NEVER_MS) -> int | None:
+        """Take a batch; returns the offset to read again from when records before it are missing.
+
+        A log time after `latest_ms` counts as that: a broker whose clock is wrong must not hold records back for long.
+        """
         expected = self.end(batch.topic)
         if batch.start > expected:
             return expected
         log_ms = np.fromiter((record.timestamp for record in batch.records), np.int64, len(batch.records))
+        log_ms = np.minimum(log_ms, latest_ms)
         before_ms = self._log_ms.get(batch.topic)
         if before_ms is not None and log_ms.size:
             log_ms[0] = max(before_ms, log_ms[0])

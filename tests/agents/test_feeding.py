@@ -7,12 +7,13 @@ from collections.abc import Awaitable, Callable
 from typing import cast
 
 import pytest
+from faust.types import TP
 
 from sinks.memory import MemoryStore
 from streams.agents.checkpointer import Checkpointer
 from streams.agents.feeding import Feeding
 from streams.agents.held import Held, Takeover
-from streams.agents.horizons import FedHorizons, Mark
+from streams.agents.horizons import FedHorizons, KafkaHorizons, Mark
 from streams.agents.options import KeeperOptions
 from streams.agents.ports import LogConsumer
 from streams.agents.recall import Recall
@@ -62,6 +63,26 @@ def test_what_is_after_a_tick_waits_until_the_tick_is_judged() -> None:
         await lab.feeding.advance_all()
         assert lab.folded == 2
         assert lab.shard.judged == [Ticks(10_000, 10_000), Ticks(20_000, 20_000)]
+
+    run(work)
+
+
+def test_a_record_that_a_wrong_clock_dates_to_tomorrow_waits_half_a_minute() -> None:
+    class Ends:
+        end_ms = 5_100
+
+        def log_end(self, tp: TP) -> tuple[int, int]:
+            return 2 if tp.topic == "x.jobs" else 0, self.end_ms
+
+    async def work(lab: Lab) -> None:
+        ends, tomorrow_ms = Ends(), 86_400_000
+        lab.feeding._horizons = KafkaHorizons(lambda: ends, "x.", lambda: ends.end_ms)
+        await lab.take("jobs", 0, 5_000, tomorrow_ms)
+        assert lab.folded == 1
+        ends.end_ms = 40_100
+        await lab.feeding.advance_all()
+        assert lab.folded == 2
+        assert lab.shard.judged[-1].last_ms == 40_000
 
     run(work)
 

@@ -34,6 +34,11 @@ def test_ticks_go_on_without_a_partition_that_nobody_has_reached_for_half_a_minu
     assert kafka(100_000, jobs=(7, 60_000)).quiet_until_ms("jobs", 0, 6) == -1  # what is there is waited for
 
 
+def test_a_log_time_of_tomorrow_is_a_wrong_clocks() -> None:
+    assert kafka(100_000).latest_ms() == 130_000
+    assert FedHorizons().latest_ms() > 2**60  # a file may be of any time
+
+
 def test_a_log_that_we_feed_is_quiet_up_to_the_mark_once_all_of_it_was_read() -> None:
     horizons = FedHorizons()
     assert horizons.quiet_until_ms("jobs", 0, 0) == -1

@@ -41,6 +41,8 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+_QUOTES: Final = frozenset("'\"`")
+
 
 class _Token(NamedTuple):
     kind: str
@@ -98,5 +100,8 @@ def _tokens(sql: str) -> Iterator[_Token]:
             yield _Token("text", text)
         elif kind == "quoted":
             yield _Token("name", text[1:-1])
+        elif text in _QUOTES:
+            # Not only wrong: each such mark would be looked at to the end of the query, which takes the square of it.
+            raise QueryRefused(f"the quote {text} at character {match.start() + 1} is not closed")
         elif kind != "blank":
             yield _Token(kind, text)

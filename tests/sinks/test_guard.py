@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from sinks.clickhouse import ClickHouseStore
@@ -111,3 +113,11 @@ def test_parameters_are_bound(store: ClickHouseStore) -> None:
     assert list(store.ask("SELECT {x:String} AS x", {"x": "'; DROP TABLE jobs"}).rows()) == [
         ("'; DROP TABLE jobs",)
     ]
+
+
+@pytest.mark.parametrize("quote", ["'", '"', "`"])
+def test_a_quote_that_is_not_closed_is_refused_at_once(quote: str) -> None:
+    began_s = time.monotonic()
+    with pytest.raises(QueryRefused, match=f"the quote {quote} at character 8 is not closed"):
+        check("SELECT " + quote + ("\\" + quote) * 100_000, ())
+    assert time.monotonic() - began_s < 5

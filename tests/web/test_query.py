@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from decimal import Decimal
 from typing import Any
 
@@ -88,14 +89,30 @@ def test_an_answer_that_is_too_large_and_a_question_that_never_ends(
     endless = "SELECT sum(sipHash64(number)) FROM numbers(1000000000000)"
     error = asked(store, {"sql": endless}, 503)["error"]
     assert "imeout" in error["message"]
+    for own in (f"{endless} SETTINGS max_execution_time = 0", f"{endless} -- settings", f"({endless})"):
+        assert "imeout" in asked(store, {"sql": own}, 503)["error"]["message"]
+    large = "SELECT number FROM numbers(1000000) SETTINGS max_result_bytes = 0"
+    assert "Limit for result exceeded" in asked(store, {"sql": large}, 400)["error"]["message"]
+
+
+def test_settings_of_the_question_hold_inside(store: ClickHouseStore) -> None:
+    sql = "SELECT getSetting('max_threads') AS threads SETTINGS max_threads = 7"
+    assert asked(store, {"sql": sql}, 200)["rows"] == [[7]]
+
+
+def test_a_row_of_comments_is_read_at_once() -> None:
+    began_s = time.monotonic()
+    assert query.bounded("/**/" * 10_000 + "SHOW TABLES").endswith("SHOW TABLES")
+    assert query.bounded("(/**/" * 5_000).startswith("(")
+    assert time.monotonic() - began_s < 5
 
 
 def test_bounds_go_where_they_can() -> None:
     assert query.bounded("SELECT 1 ; ").splitlines()[0].strip() == "SELECT 1"
     assert query.bounded("-- why\nwith x AS (SELECT 1) SELECT * FROM x").endswith(query._BOUNDS)
     assert query.bounded("SHOW TABLES") == "SHOW TABLES"
-    own = "SELECT 1 SETTINGS max_execution_time = 5"
-    assert query.bounded(own) == own
+    for own in ("SELECT 1 SETTINGS max_execution_time = 0", "SELECT 1 -- settings", " (SELECT 1)"):
+        assert query.bounded(own) == f"SELECT * FROM (\n{own}\n)\n{query._BOUNDS}"
     with pytest.raises(QueryRefused):
         query.bounded("SELECT 1; SELECT 2")
 

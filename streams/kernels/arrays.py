@@ -30,6 +30,8 @@ def exact(values: ArrayLike, dtype: type[S]) -> NDArray[S]:
     if array.dtype != dtype:
         # An empty list has no type of its own.
         array = array.astype(dtype, casting="unsafe" if array.size == 0 else "safe")
+    if array.flags.carray:
+        return array
     return np.require(array, requirements=["C", "W", "A"])
 
 

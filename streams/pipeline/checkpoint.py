@@ -50,12 +50,12 @@ def take(shard: Shard, as_of_ms: int, version: int, *, open_attempts: bool) -> C
     if version <= shard.version:
         raise ValueError(f"version {version} of shard {shard.number} is not above its last, {shard.version}")
     tables: dict[str, pa.Table] = {}
-    derived, more = _derive_jobs(shard, as_of_ms, version, tables, open_attempts=open_attempts)
+    told, more = _derive_jobs(shard, as_of_ms, version, tables, open_attempts=open_attempts)
     _derive_nodes(shard, as_of_ms, version, tables, open_nodes=open_attempts)
     usage = usage_table(shard.coverage, shard.number, version)
     if usage.num_rows:
         tables[JOB_USAGE_MINUTES] = usage
-    tables.update(job_tables(derived, as_of_ms, shard.number, version))
+    tables.update(job_tables(told, as_of_ms, shard.number, version))
     if shard.dead_letters:
         tables[DEAD_LETTERS] = dead_letter_table(shard.dead_letters, version)
         shard.dead_letters = []
@@ -75,13 +75,17 @@ def take(shard: Shard, as_of_ms: int, version: int, *, open_attempts: bool) -> C
 def _derive_jobs(
     shard: Shard, as_of_ms: int, version: int, tables: dict[str, pa.Table], *, open_attempts: bool
 ) -> tuple[list[Job], bool]:
-    """Derive dirty jobs (and, if asked, those that go on) until the checkpoint is large enough."""
+    """Derive dirty jobs (and, if asked, those that go on) until the checkpoint is large enough.
+
+    Returns those whose rows of jobs and attempts are due, and whether any job is left over.
+    """
     due = set(shard.dirty_jobs)
     if open_attempts:
         due |= shard.sampled_jobs
         due.update(job_id for job_id in shard.open_jobs if shard.jobs[job_id].booked_as_of_ms != as_of_ms)
     rows = LedgerRows()
-    derived: list[Job] = []
+    told: list[Job] = []
+    done = 0
     for job_id in sorted(due):
         if rows.estimate > shard.settings.rows_per_checkpoint:
             break
@@ -94,7 +98,10 @@ def _derive_jobs(
             as_of_ms,
             open_attempts=open_attempts,
         )
-        derived.append(job)
+        # A job that goes on is due again with the next open attempts: until then its clocks can wait.
+        if not job.says_no_more() or open_attempts or not job.is_open:
+            told.append(job)
+        done += 1
         shard.dirty_jobs.discard(job_id)
         shard.sampled_jobs.discard(job_id)
         shard.changes.jobs.add(job_id)
@@ -107,7 +114,7 @@ def _derive_jobs(
         shard.books.capped_costs += capped
         if table.num_rows:
             tables[JOB_MINUTES] = table
-    return derived, len(derived) < len(due)
+    return told, done < len(due)
 
 
 def _derive_nodes(

@@ -121,6 +121,7 @@ class Job:
         "_declared",
         "_dimensions",
         "_timelines",
+        "_told",
         "attempts",
         "booked_as_of_ms",
         "booked_dimensions",
@@ -141,6 +142,8 @@ class Job:
         self._timelines: dict[int, Timeline] | None = None
         self._dimensions: Dimensions | None = None
         self._declared: list[tuple[int, int]] | None = None
+        # What its rows last said but for clocks and the times of events; not known after a restart.
+        self._told: tuple[dict[int, Timeline], Dimensions] | None = None
 
     def attempt(self, number: int) -> Attempt:
         """The attempt of that number, new when it was not known."""
@@ -211,6 +214,18 @@ class Job:
         if line.metered and winners:
             values = max(winners.values()).price_fields
         return {name: value or "" for name, value in zip(PRICE_FIELDS, values, strict=True)}
+
+    def says_no_more(self) -> bool:
+        """Whether its rows of jobs and attempts would differ by clocks alone from those of the last time it was asked.
+
+        Only of jobs that the timeline alone speaks for: what is metered also depends on samples.
+        """
+        timelines = self.timelines()
+        if not all(attempt.has_start for attempt in self.attempts.values()):
+            self._told = None
+            return False
+        told, self._told = self._told, (timelines, self.dimensions())
+        return told == self._told
 
     @property
     def is_open(self) -> bool:

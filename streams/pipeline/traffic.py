@@ -23,6 +23,8 @@ MINUTE_MS = 60_000
 
 #: minute -> line -> (quantity, lost quantity)
 MinuteRows = dict[int, dict[Line, tuple[int, int]]]
+#: The price steps of each basis.
+_Steps = list[list[tuple[int, PriceRef]]]
 #: (topic, unit, match fields as sorted items): what decides the price of an amount.
 Basis = tuple[str, str, tuple[tuple[str, str], ...]]
 
@@ -36,6 +38,7 @@ class Traffic:
         "_basis",
         "_basis_index",
         "_interval_ms",
+        "_priced",
         "_start_ms",
         "first_ms",
         "last_ms",
@@ -48,6 +51,8 @@ class Traffic:
         self._basis = array("i")
         self._bases: list[Basis] = []
         self._basis_index: dict[Basis, int] = {}
+        # The steps as last looked up, and for whom.
+        self._priced: tuple[PriceBook, str | None, str | None, _Steps] | None = None
         self.first_ms = 2**62
         self.last_ms = -(2**62)
 
@@ -92,11 +97,24 @@ class Traffic:
         lost: tuple[Span, ...],
     ) -> MinuteRows:
         """The rows of the minutes in the disjoint ranges [lo, hi), in which anything accrues."""
-        steps = [self._steps(basis, book, team, project) for basis in self._bases]
+        steps = self._all_steps(book, team, project)
         rows: MinuteRows = {}
         for lo, hi in minutes:
             self._rows_between(lo, hi, steps, lost, rows)
         return rows
+
+    def _all_steps(self, book: PriceBook, team: str | None, project: str | None) -> _Steps:
+        known = self._priced
+        if (
+            known is not None
+            and known[0] is book
+            and known[1:3] == (team, project)
+            and len(known[3]) == len(self._bases)
+        ):
+            return known[3]
+        steps = [self._steps(basis, book, team, project) for basis in self._bases]
+        self._priced = (book, team, project, steps)
+        return steps
 
     def _steps(
         self, basis: Basis, book: PriceBook, team: str | None, project: str | None
@@ -110,7 +128,7 @@ class Traffic:
         self,
         lo: int,
         hi: int,
-        steps: list[list[tuple[int, PriceRef]]],
+        steps: _Steps,
         lost: tuple[Span, ...],
         rows: MinuteRows,
     ) -> None:

@@ -121,10 +121,11 @@ class Watch:
         if not self._told:
             return
         self._take_known(known)
-        self._refresh(shard, now_ms, self._told)
+        moved = self._refresh(shard, now_ms, self._told)
         self._changed -= self._told
         self._told = set()
-        self._write(np.array([now_ms], np.int64))
+        if moved:  # else only heartbeats were heard
+            self._write(np.array([now_ms], np.int64))
 
     def _judge_ticks(self, times_ms: I64) -> None:
         figures = self._write(times_ms)
@@ -157,14 +158,16 @@ class Watch:
         self._changed.update(self._jobs)
         self._changed.update(self._judge.firing_jobs())
 
-    def _refresh(self, shard: Shard, now_ms: int, job_ids: Iterable[str]) -> None:
-        """Build the curves of what changed."""
+    def _refresh(self, shard: Shard, now_ms: int, job_ids: Iterable[str]) -> bool:
+        """Build the curves of what changed; whether any did."""
+        moved = False
         for job_id in sorted(job_ids):
             job = shard.jobs.get(job_id)
-            if job is not None:
-                self._put(job, shard.coverage, now_ms)
+            if job is not None and self._put(job, shard.coverage, now_ms):
+                moved = True
+        return moved
 
-    def _put(self, job: Job, coverage: Coverage, now_ms: int) -> None:
+    def _put(self, job: Job, coverage: Coverage, now_ms: int) -> bool:
         assert self._book is not None  # a tick always comes with prices
         dimensions = _dimensions(job)
         self._dimensions[job.id] = dimensions
@@ -173,12 +176,13 @@ class Watch:
             known = self._jobs[job.id] = JobCurve()
         curve = known.curve(job, coverage, self._book, self._controls.planned_for(dimensions), now_ms)
         if curve is None:
-            return
+            return False
         self._curves.put(curve)
         retire_ms = max(_last_ms(curve) + _DRAINED_MS, now_ms)
         if retire_ms < NEVER_MS and self._retire_ms.get(job.id) != retire_ms:
             heapq.heappush(self._retiring, (retire_ms, job.id))
         self._retire_ms[job.id] = retire_ms
+        return True
 
     def _retire(self, shard: Shard, judged_ms: int) -> None:
         """Forget the curves of jobs of which nothing is left in any window."""

@@ -30,7 +30,7 @@ _ROW = np.dtype(
 )
 
 
-class HolderPart(msgspec.Struct, frozen=True, array_like=True):
+class HolderPart(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A holder and its GPUs from the first one on that the blobs before did not name."""
 
     job_id: str
@@ -64,7 +64,7 @@ def pack(
     """These slots, each from a second on, and these rows; an increment names only GPUs not named before."""
     store = arrays.store
     numbers = np.unique(np.concatenate([store.slots["holder"][slots], store.rows["holder"][rows]]))
-    holders = [names.by_number(int(number)) for number in numbers]
+    holders = [names.by_number(number) for number in numbers.tolist()]
     slot_part = np.empty(len(slots), _SLOT)
     newest_s = store.slots["newest_s"][slots]
     # A ring remembers its width; a slot without a second has no cell.
@@ -81,7 +81,11 @@ def pack(
     for name in _SUMS:
         row_part[name] = store.rows[name][rows]
 
-    parts = [_holder_part(holder, arrays, holder.exported_gpus if increment else 0) for holder in holders]
+    counting = (store.holders["counting"][numbers] != 0).tolist()
+    parts = [
+        _holder_part(holder, counts, holder.exported_gpus if increment else 0)
+        for holder, counts in zip(holders, counting, strict=True)
+    ]
     if increment:
         mark_exported(holders)
 
@@ -109,14 +113,15 @@ def pack(
     )
 
 
-def _holder_part(holder: Holder, arrays: Arrays, first_gpu: int) -> HolderPart:
+def _holder_part(holder: Holder, counting: bool, first_gpu: int) -> HolderPart:
+    known = first_gpu == len(holder.gpus)  # as in nearly every increment
     return HolderPart(
-        job_id=holder.job_id,
-        attempt=holder.attempt,
-        node=holder.node,
-        counting=bool(arrays.store.holders["counting"][holder.number]),
-        first_gpu=first_gpu,
-        gpus=list(holder.gpus)[first_gpu:],
+        holder.job_id,
+        holder.attempt,
+        holder.node,
+        counting,
+        first_gpu,
+        [] if known else list(holder.gpus)[first_gpu:],
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pytest
@@ -131,6 +132,52 @@ def test_paid_time_that_a_later_event_takes_away_is_zeroed_when_open_attempts_ar
     assert one.unsaved(T0 + 30_000, open_attempts=True)
     rows = one.checkpoint(T0 + 30_000, 3, open_attempts=True).tables[JOB_MINUTES].to_pylist()
     assert [(row["phase"], row["quantity"]) for row in rows] == [("running", 0)]
+
+
+def test_rows_of_a_job_that_goes_on_are_not_written_again_for_its_clocks_alone_before_open_attempts_are_due() -> (
+    None
+):
+    one = shard()
+    one.fold(batch(event("started", gpu_count=1, owner="ann")))
+    assert {"jobs", "attempts"} <= one.checkpoint(T0 + 1_000, 1, open_attempts=False).tables.keys()
+    one.fold(batch(event("heartbeat", 2_000), first=1))
+    transfer = {
+        **event("", 3_000),
+        "interval_ms": 1_000,
+        "bytes": 10**9,
+        "path": "internet",
+        "direction": "egress",
+    }
+    one.fold(batch({k: v for k, v in transfer.items() if k != "type"}, topic="network"))
+    assert one.books.dead_lettered == 0
+    heard = one.checkpoint(T0 + 4_000, 2, open_attempts=False).tables
+    assert not {"jobs", "attempts"} & heard.keys()
+    assert [row["component"] for row in heard[JOB_MINUTES].to_pylist()] == ["network"]  # money does not wait
+    assert one.unsaved(T0 + 4_000, open_attempts=True)
+    (row,) = one.checkpoint(T0 + 4_000, 3, open_attempts=True).tables["jobs"].to_pylist()
+    assert row["last_event"].timestamp() * 1000 == T0 + 3_000
+    assert row["wall_clock_ms"] == 4_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "named", "field", "value"),
+    [
+        ("updated", {"owner": "bob"}, "owner", "bob"),
+        ("scaled", {"gpu_count": 4}, "gpu_count", 4),
+        ("suspended", {}, "state", "suspended"),
+        ("completed", {}, "state", "completed"),
+        ("heartbeat", {"team": "ml"}, "team", "ml"),
+    ],
+)
+def test_row_of_a_job_that_says_something_else_is_written_at_once(
+    kind: str, named: dict[str, Any], field: str, value: object
+) -> None:
+    one = shard()
+    one.fold(batch(event("started", gpu_count=1, owner="ann")))
+    one.checkpoint(T0 + 1_000, 1, open_attempts=False)
+    one.fold(batch(event(kind, 2_000, **named), first=1))
+    (row,) = one.checkpoint(T0 + 3_000, 2, open_attempts=False).tables["jobs"].to_pylist()
+    assert row[field] == value
 
 
 def test_large_checkpoint_is_cut_and_says_that_more_is_left() -> None:

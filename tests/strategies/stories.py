@@ -38,7 +38,7 @@ def steady(tell: Teller, job: str) -> None:
 
 def scaled(tell: Teller, job: str) -> None:
     """Scaled out, by 2 to 10, declared or not; now and then back and out again."""
-    rng, usd, gpus = tell.rng, tell.rng.choice(USD), tell.rng.choice((1, 8, 16))
+    rng, usd, gpus = tell.rng, tell.rng.choice(USD), tell.rng.choice((0.5, 1, 1, 8, 16))
     begin_ms = tell.part(0, 0.1)
     out_ms, end_ms = max(tell.part(0.2, 0.5), begin_ms + 6 * MINUTE_MS), tell.part(0.85, 0.98)
     factor = rng.choice((2, 3, 4, 5, 8, 9, 10))

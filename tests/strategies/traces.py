@@ -29,7 +29,7 @@ from tests.strategies.telling import TICK_MS, USD, Teller, Trace, price_list
 from tests.strategies.values import BASE_MS
 
 # Prices of one trace alone, in one of five.
-OWN_PRICES = (("host", "compute", "0.05", "vcpu_hour"), ("desk", "overhead", "0.75", "job_hour"))
+OWN_PRICES = (("host", "compute", "0.05", "vcpu_hour"), ("desk", "overhead", "0.20", "job_hour"))
 
 
 def wild(tell: Teller, job: str) -> None:

@@ -9,12 +9,16 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final
 
 from streams.agents.ports import Checkpoint, Shard
 from streams.agents.versions import VersionClock
 from streams.pipeline.align import Alignment
 from streams.pipeline.batch import LogBatch
 from streams.pipeline.reference import ReferenceLog, View
+
+#: About what a burn rate weighs while it waits.
+_BURN_ROW_BYTES: Final = 128
 
 
 @dataclass
@@ -71,6 +75,11 @@ class Held:
             return True
         self._note_hole(batch, offset, now_ms)
         return False
+
+    @property
+    def waiting_bytes(self) -> int:
+        """About what was folded and judged since the last checkpoint."""
+        return self.fed_bytes + self.shard.rows_waiting * _BURN_ROW_BYTES
 
     def look(self, now_ms: int) -> None:
         """Note burn rates as of now; not while ticks of the past are to be judged, which must not see what came later."""

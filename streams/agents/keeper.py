@@ -145,8 +145,11 @@ class Keeper:
 
     async def judge_due(self) -> None:
         """Judge the shards whose next tick has come."""
+        if not self._room.is_set():
+            return  # a tick's rows would only wait with the others
         try:
             await self.feeding.advance_all()
+            self._keep_room()
         except Exception as fault:  # noqa: BLE001 - as in `take`
             self.fail(fault)
 
@@ -284,7 +287,7 @@ class Keeper:
     @property
     def backlog_bytes(self) -> int:
         """What was read and is not stored."""
-        return self.checkpointer.waiting_bytes + sum(held.fed_bytes for held in self.held.values())
+        return self.checkpointer.waiting_bytes + sum(held.waiting_bytes for held in self.held.values())
 
     def _keep_room(self) -> None:
         """Reading pauses while too much waits: the agent stops, its buffer fills, Faust stops fetching."""

@@ -92,6 +92,11 @@ class Shard(Protocol):
         ...
 
     @property
+    def rows_waiting(self) -> int:
+        """How many burn rates wait for the next checkpoint."""
+        ...
+
+    @property
     def wants_storing(self) -> bool:
         """Whether something should not wait for the next checkpoint's turn."""
         ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from streams.pipeline import restore as restoring
 from streams.pipeline.align import TICK_MS, Ticks
 from streams.pipeline.batch import LogBatch, Record
 from streams.pipeline.books import Books
+from streams.pipeline.changes import Changes
 from streams.pipeline.fold import JobBook, Outcome, fold_job, fold_node, fold_samples, fold_traffic
 from streams.pipeline.ids import job_hash
 from streams.pipeline.node import NodeState
@@ -47,23 +48,6 @@ class Decoded:
     trimmed: int
     records: Sequence[Record]
     events: list[Event | Invalid]
-
-
-@dataclass(slots=True)
-class Changes:
-    """What the next snapshot increment must carry."""
-
-    jobs: set[str] = field(default_factory=set)
-    nodes: set[str] = field(default_factory=set)
-    gone: dict[str, int] = field(default_factory=dict)
-    prices: bool = True
-
-    def clear(self) -> None:
-        """A snapshot carries them now."""
-        self.jobs.clear()
-        self.nodes.clear()
-        self.gone.clear()
-        self.prices = False
 
 
 class Shard:
@@ -231,6 +215,11 @@ class Shard:
             return
         if now_ms >= view.at_ms:  # a clock may be set back
             self.watch.look(self, now_ms, view.at(now_ms))
+
+    @property
+    def rows_waiting(self) -> int:
+        """How many burn rates wait for the next checkpoint."""
+        return self.watch.rows_waiting
 
     @property
     def wants_storing(self) -> bool:

@@ -67,6 +67,7 @@ class CountingShard:
     judged: list[Ticks] = field(default_factory=list)
     looks: list[int] = field(default_factory=list)
     wants_storing: bool = False
+    rows_waiting: int = 0
 
     def judge(self, ticks: Ticks, view: View) -> None:
         self.judged.append(ticks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -300,3 +300,27 @@ def test_alerts_of_a_shard_that_left_while_they_were_stored_are_its_new_owners_t
 
     assert asyncio.run(go(leaves=False)) == ["job-0 of 0", "job-1 of 1"]
     assert asyncio.run(go(leaves=True)) == ["job-1 of 1"]
+
+
+def test_no_tick_is_judged_while_too_many_rows_wait_for_the_store() -> None:
+    async def go() -> None:
+        bench = Bench()
+        await bench.own({0}, 1)
+        advanced: list[int] = []
+
+        async def advance() -> None:
+            advanced.append(bench.keeper.backlog_bytes)
+
+        bench.keeper.feeding.advance_all = advance  # type: ignore[method-assign]  # only how often counts
+        shard = cast("CountingShard", bench.keeper.held[0].shard)
+        await bench.keeper.judge_due()
+        shard.rows_waiting = 3_000_000  # the store is away
+        await bench.keeper.judge_due()
+        await bench.keeper.judge_due()
+        assert len(advanced) == 2
+        shard.rows_waiting = 0
+        await bench.keeper.tick()
+        await bench.keeper.judge_due()
+        assert len(advanced) == 3
+
+    asyncio.run(go())

@@ -12,6 +12,7 @@ from typing import Final
 from streams.agents.courier_ledger import Delivery, DeliveryLedger
 from streams.agents.courier_records import Recent
 from streams.alerts.notice import Alert, webhook_id
+from streams.alerts.words import one_line
 from streams.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -61,9 +62,9 @@ class DeliveryLog:
             alert.rule,
             alert.status,
             alert.subject_kind,
-            alert.subject_name,
+            one_line(alert.subject_name),
             outcome,
-            receiver or "none",
+            one_line(receiver) or "none",
             attempt,
             f": {detail}" if detail else "",
         )

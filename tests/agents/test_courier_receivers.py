@@ -112,3 +112,11 @@ def test_no_secret_is_in_lines_rows_or_reprs(answer: Answer, caplog: pytest.LogC
     assert "hunter2" not in everything
     assert SECRET not in everything
     assert SECRET.removeprefix("whsec_") not in everything
+
+
+def test_a_job_id_can_neither_begin_a_line_of_the_log_nor_colour_it(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    run(Office().offer(an_alert("a\n2026 all is well\x1b[2J", owner="\x1b[0m", silenced=True)))
+    (line,) = [message for message in caplog.messages if message.startswith("alert ")]
+    assert "a\\n2026 all is well\\x1b[2J" in line
+    assert line.isprintable()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import Any, cast
+from collections.abc import Mapping
 
 import pyarrow as pa
 import pytest
@@ -15,14 +13,11 @@ from schemas.tables import NODE_MINUTES, SCHEMAS
 from sinks.memory import MemoryStore
 from streams.agents.keeper import Keeper
 from streams.agents.options import KeeperOptions
-from streams.agents.ports import Nobody
 from streams.agents.versions import Version
-from streams.alerts.notice import Alert
 from streams.errors import TrainfareError
 from streams.pipeline.batch import LogBatch, LogRecord
 from streams.topics import SHARD_TOPICS
 from tests.agents.fakes import CountingShard, counting_shards
-from tests.agents.post import an_alert
 
 
 class Consumer:
@@ -264,63 +259,3 @@ def node_row(node: str, version: int) -> pa.Table:
         "version": version,
     }
     return pa.Table.from_pylist([row], schema=SCHEMAS[NODE_MINUTES])
-
-
-def test_alerts_of_a_shard_that_left_while_they_were_stored_are_its_new_owners_to_tell() -> None:
-    class Told(Nobody):
-        def __init__(self) -> None:
-            self.told: list[str] = []
-
-        def offer(self, alerts: Iterable[Alert], shard: int) -> None:
-            self.told += [f"{alert.subject_name} of {shard}" for alert in alerts]
-
-    async def go(leaves: bool) -> list[str]:
-        bench = Bench()
-        await bench.own({0, 1}, 1)
-        teller = bench.keeper.checkpointer.teller = Told()
-        for number in (0, 1):
-            await bench.feed(number, 0, 5)
-            shard = bench.keeper.held[number].shard
-            take = shard.checkpoint
-
-            def with_alert(*args: Any, take: Any = take, number: int = number, **options: Any) -> Any:
-                return replace(take(*args, **options), alerts=[an_alert(f"job-{number}")])
-
-            shard.checkpoint = with_alert  # type: ignore[method-assign]  # the stand-in has no alerts of its own
-        put = bench.keeper.checkpointer._put
-
-        def put_and_lose(*flight: Any) -> None:
-            put(*flight)
-            if leaves:
-                bench.keeper.assigned({TP(f"t.{topic}", 1) for topic in SHARD_TOPICS}, 2)
-
-        bench.keeper.checkpointer._put = put_and_lose  # type: ignore[method-assign,assignment]  # a rebalance in between
-        await bench.keeper.checkpoint(open_attempts=False)
-        return teller.told
-
-    assert asyncio.run(go(leaves=False)) == ["job-0 of 0", "job-1 of 1"]
-    assert asyncio.run(go(leaves=True)) == ["job-1 of 1"]
-
-
-def test_no_tick_is_judged_while_too_many_rows_wait_for_the_store() -> None:
-    async def go() -> None:
-        bench = Bench()
-        await bench.own({0}, 1)
-        advanced: list[int] = []
-
-        async def advance() -> None:
-            advanced.append(bench.keeper.backlog_bytes)
-
-        bench.keeper.feeding.advance_all = advance  # type: ignore[method-assign]  # only how often counts
-        shard = cast("CountingShard", bench.keeper.held[0].shard)
-        await bench.keeper.judge_due()
-        shard.rows_waiting = 3_000_000  # the store is away
-        await bench.keeper.judge_due()
-        await bench.keeper.judge_due()
-        assert len(advanced) == 2
-        shard.rows_waiting = 0
-        await bench.keeper.tick()
-        await bench.keeper.judge_due()
-        assert len(advanced) == 3
-
-    asyncio.run(go())

@@ -75,7 +75,11 @@ class Feeding:
                 if isinstance(step, Fold):
                     if not await self._recall.for_batch(held, step.batch):
                         return
-                    held.feed(step.batch, self._options.now_ms())
+                    if not held.feed(step.batch, self._options.now_ms()):
+                        # The shard and what was read for it disagree: read all of it again rather than step over.
+                        held.align.reset(held.shard.next)
+                        await self.fill_holes()
+                        return
                     continue
                 for part in _parts(step):
                     held.shard.judge(part, held.view)

@@ -37,7 +37,7 @@ class Watched:
 Open = Callable[..., Watched]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # its event loop must not outlive these tests: others have their own
 def browser() -> Iterator[Browser]:
     if not CHROMIUM.exists():
         reason = f"no browser: {CHROMIUM} is not there (Debian's package chromium)"

@@ -5,6 +5,7 @@ Identity (what is a duplicate) is decided before this; prices and lost work are 
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Iterable
 
@@ -168,9 +169,7 @@ class Traffic:
     def dump(self) -> tuple[bytes, bytes, bytes, bytes, list[Basis]]:
         """Columns as little-endian bytes (int64, int64, int64, int32) and the bases."""
         columns = (self._amount, self._start_ms, self._interval_ms, self._basis)
-        amount, start_ms, interval_ms, basis = (
-            np.array(c).astype(f"<{c.typecode}").tobytes() for c in columns
-        )
+        amount, start_ms, interval_ms, basis = (_little_endian(column) for column in columns)
         return amount, start_ms, interval_ms, basis, self._bases
 
     @classmethod
@@ -182,6 +181,12 @@ class Traffic:
         for row in zip(amount, start_ms, interval_ms, np.frombuffer(dumped[3], "<i4").tolist(), strict=True):
             traffic._append(row[0], row[1], row[2], bases[row[3]])
         return traffic
+
+
+def _little_endian(values: array[int]) -> bytes:
+    if sys.byteorder == "little":
+        return values.tobytes()
+    return np.array(values).astype(f"<{values.typecode}").tobytes()
 
 
 def _column(values: array[int]) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""The Faust consumer that hands over one object per partition and fetch, and starts where it is told to.
+"""The Faust consumer that hands over one object per shard and fetch, and starts where it is told to.
 
 It must not interpret records, nor believe the group's committed offsets: these only report.
 Names private to Faust and aiokafka that are used here are listed in `pins`.
@@ -113,15 +113,17 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             if consumer.assignment() - set(self._fetched_to):
                 return {}
             raise
-        batches: dict[TP, list[LogBatch]] = {}
+        # All topics of a shard in one message, under the first of them: they are always assigned together, and Faust
+        # makes some tasks for each message.
+        shards: dict[int, tuple[TP, list[LogBatch]]] = {}
         assignment = consumer._subscription.subscription.assignment
         for tp, records in fetched.items():
             if not records or tp not in self._fetched_to:
                 continue
             start = self._fetched_to[tp]
             end = self._fetched_to[tp] = assignment.state_value(tp).position
-            batches[tp] = [self._batch(tp, start, end, records)]
-        return batches
+            shards.setdefault(tp.partition, (tp, []))[1].append(self._batch(tp, start, end, records))
+        return {tp: [batches] for tp, batches in shards.values()}
 
     def _batch(self, tp: TP, start: int, end: int, records: list[Any]) -> LogBatch:
         base = self._options.base.get(tp, 0)
@@ -186,8 +188,8 @@ class Consumer(driver.Consumer):
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
     def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
-        batch = cast("LogBatch", record)
-        last = batch.records[-1]
+        batches = cast("list[LogBatch]", record)
+        last = batches[0].records[-1]
         # Faust compares message offsets with where it sought to, which are the broker's offsets.
         offset = last.offset - self._thread._options.base.get(tp, 0)
         return ConsumerMessage(
@@ -198,7 +200,7 @@ class Consumer(driver.Consumer):
             0,
             [],
             None,
-            cast("Any", batch),
+            cast("Any", batches),
             None,
             0,
             0,

@@ -22,7 +22,7 @@ from streams.transport.options import FetchOptions
 from streams.transport.pins import refuse_if_moved
 from streams.transport.security import faust_brokers, faust_credentials
 
-_BATCHES_BUFFERED = 32  # Faust counts messages, and a message of ours is a whole fetch
+_BATCHES_BUFFERED = 32  # Faust counts messages, and a message of ours is a whole fetch of a shard
 _PARTITION_FETCH_BYTES = 2**20
 
 
@@ -77,8 +77,9 @@ class MeterApp(faust.App):
         channel = self.topic(*names, key_type=None, value_type=None, value_serializer=None, acks=False)
 
         async def meter(stream: Any) -> None:
-            async for batch in stream:
-                await hooks.take(batch)
+            async for batches in stream:
+                for batch in batches:
+                    await hooks.take(batch)
 
         async def assigned(_app: Any, assigned: set[TP], **_: Any) -> None:
             await hooks.assigned(assigned)

@@ -1,0 +1,56 @@
+"""What one fetch hands over: a message per shard, whatever the number of its topics."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+
+from streams.pipeline.batch import LogBatch, LogRecord
+from streams.transport.consumer import ConsumerThread
+
+TOPICS = ("t.jobs", "t.gpu", "t.network")
+
+
+def fetch(fetched: dict[TP, list[LogRecord]], monkeypatch: pytest.MonkeyPatch) -> dict[TP, list[Any]]:
+    """What the thread makes of an answer, of partitions that were read up to 5 and now stand at 9."""
+
+    async def answer(*_: object) -> dict[TP, list[LogRecord]]:
+        return fetched
+
+    monkeypatch.setattr(driver.AIOKafkaConsumerThread, "_fetch_records", answer)
+    thread = object.__new__(ConsumerThread)
+    thread._options = SimpleNamespace(base={TP("t.gpu", 1): 100}, topic_prefix="t.")  # type: ignore[assignment]  # two of its fields
+    thread._fetched_to = {TP(topic, number): 5 for topic in TOPICS for number in (0, 1)}
+    assignment = SimpleNamespace(state_value=lambda _: SimpleNamespace(position=9))
+    consumer = SimpleNamespace(
+        _subscription=SimpleNamespace(subscription=SimpleNamespace(assignment=assignment))
+    )
+    return asyncio.run(thread._fetch_records(consumer, set(fetched)))
+
+
+def test_all_topics_of_a_shard_come_as_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = LogRecord(7, 1_000, b"{}")
+    found = fetch(
+        {TP(topic, number): [record] for topic in TOPICS for number in (0, 1)} | {TP("t.jobs", 1): []},
+        monkeypatch,
+    )
+    assert found == {
+        TP("t.jobs", 0): [[LogBatch(topic.removeprefix("t."), 0, 5, 9, [record]) for topic in TOPICS]],
+        TP("t.gpu", 1): [
+            [
+                LogBatch("gpu", 1, 105, 109, [LogRecord(107, 1_000, b"{}")]),
+                LogBatch("network", 1, 5, 9, [record]),
+            ]
+        ],
+    }
+
+
+def test_what_was_not_sought_since_it_was_assigned_is_not_handed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert fetch({TP("t.storage", 0): [LogRecord(7, 1_000, b"{}")]}, monkeypatch) == {}

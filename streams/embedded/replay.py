@@ -32,6 +32,7 @@ from streams.embedded.segments import Replayed, Segment
 from streams.errors import WrongUseError
 from streams.pipeline.books import Books
 from streams.pipeline.tables import DeadLetter
+from streams.pricing.book import PriceBook
 from streams.topics import REFERENCE_TOPICS, SHARD_TOPICS, Topic, full_name, partition_count
 
 logger = logging.getLogger(__name__)
@@ -77,6 +78,8 @@ def run_replay(
             as_of = replayed.clock_ms(data)
         rows = 0
         if deliver or not segment.done or (segment is replayed.last and as_of != segment.as_of_ms):
+            if segment.base and not segment.done and segment.prices is None:
+                segment.prices = stored_book(store).events
             segment.done = False  # until its last checkpoint: a kill must not leave rows of another clock as the last word
             segments.save(store.meta, replayed)
             # What resolved in a log of last year is still news to whoever asks for it now.
@@ -163,13 +166,19 @@ class _Replay:
         )
         base = self._segment.base
         origin = LogOrigin(
-            book=stored_book(self._store) if base else LogOrigin().book,
+            book=self._book(),
             reference={topic: base.get(topic, [0])[0] for topic in REFERENCE_TOPICS},
             at_next=True,
             controls=self._replayed.controls_before(self._segment),
             horizons=self._horizons,
         )
         return Meter(kafka, shard, options, self._store, engine(shard), origin=origin, courier=self._courier)
+
+    def _book(self) -> PriceBook:
+        """The prices of the log before the segment."""
+        if self._segment.prices is not None:
+            return PriceBook.empty().with_events(self._segment.prices)
+        return stored_book(self._store) if self._segment.base else PriceBook.empty()
 
     def _as_of(self) -> int:
         return self._lines.newest_ms if self._as_of_ms is None else self._as_of_ms
@@ -248,7 +257,7 @@ class _Replay:
         segment.total = self._replayed.books()
         for held in meter.keeper.held.values():
             segment.total = segment.total.plus(held.shard.books)
-        segment.done = True
+        segment.done, segment.prices = True, None
 
 
 async def _until(ready: Callable[[], bool]) -> None:

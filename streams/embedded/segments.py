@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from schemas.events import ControlEvent
+from schemas.events import ControlEvent, PriceEvent
 from sinks.meta import Meta
 from streams.errors import TrainfareError, WrongUseError
 from streams.pipeline.books import Books
@@ -39,6 +39,8 @@ class Segment(msgspec.Struct):
     as_of_ms: int | None = None
     done: bool = False
     controls: list[tuple[bytes, ControlEvent]] = []  # that stand at its end
+    # Until it is done, the prices that stood at its begin: the table soon has its own too, which come later.
+    prices: list[PriceEvent] | None = None
 
     @property
     def identity(self) -> str:

@@ -15,7 +15,7 @@ from tests.strategies.values import line
 TICK_MS = 10_000
 
 
-USD = (1.25, 2.0, 2.5, 3.333333333, 6.88)  # prices of the list, which never change
+USD = (1.25, 2.0, 2.5, 3.37, 6.88)  # prices of the list, which never change
 LISTED: tuple[tuple[str, str, str, str, dict[str, str]], ...] = (
     *((f"gpu-{usd}", "gpu", f"{usd:.9f}", "gpu_hour", {"gpu_type": f"G{usd}"}) for usd in USD),
     ("egress", "network", "0.09", "gb", {"path": "internet"}),

@@ -115,7 +115,7 @@ BROKEN: dict[str, Patch] = {
     ),
     "paid for an hour at most": setting(timeline, "PAID_AT_MOST_MS", model.HOUR_MS),
     "team of the newest event of any attempt": setting(
-        oracle, "_last_said",
+        oracle, "last_said",
         lambda events: {
             name: e[name]
             for e in sorted(events, key=timeline.event_order)

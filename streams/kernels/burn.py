@@ -124,6 +124,14 @@ def _lump_cost(lumps: Records, lo: int, known: int, far_minute: int, far_share: 
     return total
 
 
+@helper
+def _shown(steps: Records, begin: int, now: int, t_ms: int, holds_ms: int) -> int:
+    """The step that counts as what goes on: sampled time ends with the newest sample, which is always behind."""
+    if now > begin and not steps[now]["paid"] and t_ms - steps[now]["from_ms"] < holds_ms:
+        return now - 1
+    return now
+
+
 @kernel
 def fill_figures(
     times_ms: I64,
@@ -156,10 +164,7 @@ def fill_figures(
             now = _step_at(steps, now, end, t_ms)
             known = _lumps_before(lumps, known, lump_end, t_ms // MINUTE_MS + 1)
             ended[tick, job] = t_ms >= curves[job]["ended_ms"]
-            shown = now
-            if not steps[now]["paid"] and not ended[tick, job] and now > begin:
-                if t_ms - steps[now]["from_ms"] < curves[job]["holds_ms"]:
-                    shown = now - 1  # sampled time ends with the newest sample, which is always behind
+            shown = now if ended[tick, job] else _shown(steps, begin, now, t_ms, curves[job]["holds_ms"])
             now_rate[tick, job] = steps[shown]["cost_rate"] * HOUR_MS
             expected_rate[tick, job] = steps[shown]["expected_rate"] * HOUR_MS
             unpriced[tick, job] = t_ms > curves[job]["unpriced_from_ms"]

@@ -50,7 +50,9 @@ class Curve:
     cost_rate: F64  #: nano-dollars per ms
     expected_rate: F64  #: nano-dollars per ms, 0 where not paid
     paid: Bool
-    holds_ms: int  #: for so long after it was last sampled a metered job counts as going on
+    holds_ms: (
+        int  #: for so long after it was last sampled a job that samples alone pay for counts as going on
+    )
     lump_minute: I64  #: ascending
     lump_cost: F64  #: nano-dollars
 
@@ -86,6 +88,7 @@ def build_curve(
     `declared` (time_ms, nano-dollars per hour) is in the order of its events; `planned` (from_ms, until_ms,
     nano-dollars per hour) is disjoint.  Detail before `since_ms` is left out: only windows after it may be asked.
     """
+    paid = list(paid)
     steps = _sweep(_edges(lines, paid, seconds))
     quoted = quoted_nano_per_hour
     if quoted is None:
@@ -103,7 +106,7 @@ def build_curve(
         cost_rate=np.array([row[1] for row in rows], np.float64),
         expected_rate=np.array([row[2] for row in rows], np.float64),
         paid=np.array([row[3] for row in rows], np.bool_),
-        holds_ms=METERED_HOLDS_MS if seconds else 0,
+        holds_ms=METERED_HOLDS_MS if seconds and not paid else 0,
         lump_minute=np.array([minute for minute, _ in kept], np.int64),
         lump_cost=np.array([cost for _, cost in kept], np.float64),
     )

@@ -135,15 +135,17 @@ class JobCurve:
         start_ms = minute * MINUTE_MS
         per_gpu_s = np.zeros(60, np.float64)  # nano-dollars
         unpriced = np.zeros(60, np.bool_)
+        second_ms = start_ms + 1000 * np.arange(60)
         context = usage_context(fields, *self.payer)
         for component in TIME_COMPONENTS[Kind.GPU_TIME]:
             steps = self.book.steps(context, component, Kind.GPU_TIME)
             pieces = price_pieces(steps, start_ms, start_ms + MINUTE_MS, component, Kind.GPU_TIME)
             for from_ms, until_ms, price in pieces:
-                # A second is priced as a whole here, by the price at its begin.
-                part = slice(-(-(from_ms - start_ms) // 1000), -(-(until_ms - start_ms) // 1000))
-                per_gpu_s[part] += MILLI_MS_PER_GPU_S * price.usd_nano / price.divisor
-                unpriced[part] |= not price.sku and component == "gpu"
+                # A second in which the price changes costs its part of both.
+                inside_ms = np.minimum(until_ms, second_ms + 1000) - np.maximum(from_ms, second_ms)
+                share = np.maximum(inside_ms, 0) / 1000
+                per_gpu_s += share * (MILLI_MS_PER_GPU_S * price.usd_nano / price.divisor)
+                unpriced |= (share > 0) & (not price.sku and component == "gpu")
         rate = gpus * per_gpu_s
         edges = np.flatnonzero((np.diff(rate) != 0) | (np.diff(gpus > 0)) | (np.diff(unpriced))) + 1
         for first, last in zip([0, *edges.tolist()], [*edges.tolist(), 60], strict=True):

@@ -91,15 +91,13 @@ MOST = {"bytes": 10**9, "requests": 10**5}
 def in_small_disorder(rng: random.Random, lines: list[Line]) -> list[Line]:
     """By event time, but one in five up to 90 s late; amounts and prices such that windows can be compared exactly.
 
-    No cost is beyond Decimal(18, 9), no rate but 0 is below a cent per hour, and prices change at whole seconds:
-    windows price a sampled second as one.
+    No cost is beyond Decimal(18, 9), and no rate but 0 is below a cent per hour.
     """
     changed = []
     for one in lines:
         event = dict(body(one))
         event |= {unit: min(event[unit], most) for unit, most in MOST.items() if unit in event}
         if one.topic == "prices":
-            event["effective_ms"] -= event["effective_ms"] % 1000
             event["usd"] = max(event["usd"], "0.01", key=Decimal) if Decimal(event["usd"]) else "0"
         changed.append(replace(one, value=event))
     return sorted(changed, key=lambda x: time_of(x) + (rng.randrange(90_000) if rng.random() < 0.2 else 0))

@@ -20,7 +20,6 @@ from streams.pipeline.traffic import MinuteRows
 from streams.pricing.book import PriceBook
 from streams.pricing.kinds import PriceRef
 from streams.timeline.lines import Line, Lines
-from streams.windows.rows import LastRow
 
 if TYPE_CHECKING:
     from streams.pipeline.shard import Shard
@@ -30,7 +29,6 @@ _NANO = 10**9
 
 def restore(shard: Shard, blobs: Sequence[bytes]) -> None:
     """Apply a base and its increments to an empty shard, with the prices as the snapshot knew them."""
-    written: list[LastRow] | None = None
     for data in blobs:
         blob = snapshot.unpack(data)
         if blob.shard != shard.number:
@@ -61,8 +59,7 @@ def restore(shard: Shard, blobs: Sequence[bytes]) -> None:
                 shard.jobs[job_id].touch(time_ms)
         shard.sampled_jobs = set(blob.sampled)
         if blob.watch is not None:
-            written = blob.watch.written if blob.is_base else written
-            shard.watch.load(blob.watch, written)
+            shard.watch.load(blob.watch)
         shard.increments = 0 if blob.is_base else shard.increments + 1
     for known in shard.jobs.values():
         _drop_counts(shard, known)

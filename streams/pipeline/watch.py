@@ -215,11 +215,14 @@ class Watch:
         """What the next owner needs beside the jobs."""
         return WatchBlob(self._judge.dump(), self._policy.dump() if is_base else None)
 
-    def load(self, blob: WatchBlob, written: Iterable[LastRow] | None) -> None:
-        """Go on from a snapshot, with the rows that its base counts as written; jobs must be touched besides."""
+    def load(self, blob: WatchBlob) -> None:
+        """Go on from a snapshot; jobs must be touched besides.
+
+        What an older base counts as written may have changed and changed back since: then rows are written again.
+        """
         self._judge = Judge.load(blob.judge)
         self._policy = RowPolicy()
-        self._policy.load(written or ())
+        self._policy.load(blob.written or ())
 
 
 def _last_ms(curve: Curve) -> int:

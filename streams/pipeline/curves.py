@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from streams.kernels.burn import WINDOWS_MS
 from streams.pipeline.job import Attempt, Job
 from streams.pipeline.metered import MILLI_MS_PER_GPU_S
 from streams.pipeline.traffic import MINUTE_MS
@@ -18,7 +19,7 @@ from streams.pricing.book import PriceBook
 from streams.pricing.context import usage_context
 from streams.pricing.kinds import TIME_COMPONENTS, Kind
 from streams.timeline.attempts import OPEN_MS, Timeline
-from streams.timeline.intervals import Span
+from streams.timeline.intervals import Span, union
 from streams.timeline.lines import Lines, attempt_lines, price_pieces
 from streams.usage.coverage import Coverage
 from streams.windows.curve import NEVER_MS, Curve, MeteredRun, build_curve
@@ -26,7 +27,7 @@ from streams.windows.curve import NEVER_MS, Curve, MeteredRun, build_curve
 #: (from_ms, until_ms, nano-dollars per hour), disjoint.
 Planned = Sequence[tuple[int, int, int]]
 
-_DETAIL_MS = 21_600_000 + 2 * MINUTE_MS  # the longest window, its far minute, and one more
+_DETAIL_MS = WINDOWS_MS[-1] + 2 * MINUTE_MS  # the longest window, its far minute, and one more
 
 
 @dataclass(slots=True)
@@ -164,7 +165,7 @@ class JobCurve:
             del self.lumps[key]
         if not wanted:
             return
-        for minute, rows in attempt.traffic.rows(_merged(wanted), self.book, *self.payer, ()).items():
+        for minute, rows in attempt.traffic.rows(union(wanted), self.book, *self.payer, ()).items():
             self.lumps[attempt.number, minute] = sum(
                 quantity * line.price.usd_nano / line.price.divisor for line, (quantity, _) in rows.items()
             )
@@ -182,17 +183,6 @@ def _unpriced_minutes(attempt: Attempt) -> Iterator[int]:
     for minute, rows in attempt.booked_metered.items():
         if any(not line.price.sku and line.price.component == "gpu" for line in rows):
             yield minute
-
-
-def _merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Disjoint ranges of minutes."""
-    found: list[tuple[int, int]] = []
-    for lo, hi in sorted(ranges):
-        if found and lo <= found[-1][1]:
-            found[-1] = (found[-1][0], max(hi, found[-1][1]))
-        else:
-            found.append((lo, hi))
-    return found
 
 
 def _ended_ms(job: Job, timelines: dict[int, Timeline]) -> int:

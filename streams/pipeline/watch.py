@@ -6,7 +6,7 @@ Ticks and what was known at them are handed in; nothing is stored, sent or timed
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -21,6 +21,7 @@ from streams.alerts.judge import Judge
 from streams.alerts.notice import Alert, is_change
 from streams.alerts.rows import alerts_table
 from streams.kernels.arrays import I64
+from streams.kernels.burn import WINDOWS_MS
 from streams.pipeline.align import TICK_MS
 from streams.pipeline.curves import JobCurve
 from streams.pipeline.job import Job
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 _CELLS_PER_CALL: Final = 200_000
 _ROWS_AT_MOST: Final = 200_000
 #: After so long nothing of a job is left in any window.
-_DRAINED_MS: Final = 21_600_000 + 20 * MINUTE_MS  # and the row of zeros after it
+_DRAINED_MS: Final = WINDOWS_MS[-1] + 20 * MINUTE_MS  # and the row of zeros after it
 
 
 class WatchBlob(msgspec.Struct):
@@ -113,7 +114,7 @@ class Watch:
                 most = max(_CELLS_PER_CALL // len(self._curves), 1)
                 until_ms = min(until_ms, tick_ms + (most - 1) * TICK_MS)
                 self._judge_ticks(np.arange(tick_ms, until_ms + 1, TICK_MS, dtype=np.int64))
-            self._retire(shard, until_ms)
+            self._retire(until_ms)
             tick_ms = until_ms + TICK_MS
 
     def look(self, shard: Shard, now_ms: int, known: Known) -> None:
@@ -149,9 +150,8 @@ class Watch:
             self._touch_all()
         if known.controls is not self._standing:
             self._standing = known.controls
-            self._controls = Controls.from_events(
-                known.controls.values()
-            )  # faults are told where addresses are
+            # What makes no sense in them is told where owners' addresses are taken from them.
+            self._controls = Controls.from_events(known.controls.values())
             self._touch_all()
 
     def _touch_all(self) -> None:
@@ -184,7 +184,7 @@ class Watch:
         self._retire_ms[job.id] = retire_ms
         return True
 
-    def _retire(self, shard: Shard, judged_ms: int) -> None:
+    def _retire(self, judged_ms: int) -> None:
         """Forget the curves of jobs of which nothing is left in any window."""
         while self._retiring and self._retiring[0][0] <= judged_ms:
             retire_ms, job_id = heapq.heappop(self._retiring)
@@ -236,7 +236,7 @@ def _last_ms(curve: Curve) -> int:
 def _dimensions(job: Job) -> Dimensions:
     """Whom to tell, and what silences and planned rates can ask for."""
     said = job.dimensions()
-    fields: Mapping[str, str] = {}
+    fields: dict[str, str] = {}
     gpu_milli = 0
     timelines = job.timelines()
     if timelines:
@@ -245,18 +245,11 @@ def _dimensions(job: Job) -> Dimensions:
         line = timelines[last]
         gpu_milli = line.values.gpu_milli if line.ended_ms is None else 0
     return Dimensions(
-        job.id,
-        said.owner or "",
-        said.team or "",
-        said.project or "",
-        said.experiment or "",
-        fields.get("cluster", ""),
-        fields.get("region", ""),
-        fields.get("zone", ""),
-        fields.get("cloud", ""),
-        fields.get("account", ""),
-        fields.get("instance_type", ""),
-        fields.get("gpu_type", ""),
-        fields.get("purchase", ""),
-        gpu_milli,
+        job_id=job.id,
+        owner=said.owner or "",
+        team=said.team or "",
+        project=said.project or "",
+        experiment=said.experiment or "",
+        **fields,
+        gpu_milli=gpu_milli,
     )

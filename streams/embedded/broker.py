@@ -12,7 +12,9 @@ from typing import Final, Self
 
 import confluent_kafka
 
+from streams.config import KafkaSettings
 from streams.errors import TrainfareError
+from streams.topics import Topic, full_name, partition_count
 
 RETAINED_BYTES: Final = 5 * 2**20
 """What the mock cluster keeps of a partition, at least in the version that is pinned."""
@@ -48,6 +50,22 @@ class EmbeddedBroker:
         if code != 0:
             reason = self._library.rd_kafka_err2str(code).decode()
             raise TrainfareError(f"the embedded broker refused topic {name}: {reason}")
+
+    def host(self, kafka: KafkaSettings, name: str) -> KafkaSettings:
+        """Create all topics of these settings; returns them as those of the only member of a group `name` here."""
+        for topic in Topic:
+            self.create_topic(full_name(topic, kafka.topic_prefix), partition_count(topic, kafka.partitions))
+        return kafka.model_copy(
+            update={
+                "bootstrap_servers": self.bootstrap_servers,
+                "group_id": name,
+                # A static member sends no LeaveGroup, which the mock cluster's last member must not.
+                "group_instance_id": name,
+                "fetch_min_bytes": 1,
+                "security_protocol": "PLAINTEXT",
+                "sasl_mechanism": None,
+            }
+        )
 
     def close(self) -> None:
         """Take the broker away; whoever still talks to it sees a lost connection."""

@@ -33,7 +33,7 @@ from streams.errors import WrongUseError
 from streams.pipeline.books import Books
 from streams.pipeline.tables import DeadLetter
 from streams.pricing.book import PriceBook
-from streams.topics import REFERENCE_TOPICS, SHARD_TOPICS, Topic, full_name, partition_count
+from streams.topics import REFERENCE_TOPICS, SHARD_TOPICS, Topic
 
 logger = logging.getLogger(__name__)
 
@@ -127,11 +127,6 @@ class _Replay:
     async def run(self) -> int:
         """Return how many rows were written; the segment is done then."""
         with EmbeddedBroker() as broker:
-            prefix = self._settings.kafka.topic_prefix
-            for topic in Topic:
-                broker.create_topic(
-                    full_name(topic, prefix), partition_count(topic, self._replayed.partitions)
-                )
             meter = self._meter(broker)
             try:
                 await meter.run(lambda: self._feed_and_finish(meter, broker))
@@ -140,19 +135,8 @@ class _Replay:
             return sum(meter.keeper.totals.rows.values())
 
     def _meter(self, broker: EmbeddedBroker) -> Meter:
-        kafka = self._settings.kafka.model_copy(
-            update={
-                "bootstrap_servers": broker.bootstrap_servers,
-                "partitions": self._replayed.partitions,
-                "group_id": "replay",
-                # A static member sends no LeaveGroup, which the mock cluster's last member must not.
-                "group_instance_id": "replay",
-                "session_timeout_ms": _SESSION_TIMEOUT_MS,
-                "fetch_min_bytes": 1,
-                "security_protocol": "PLAINTEXT",
-                "sasl_mechanism": None,
-            }
-        )
+        given = {"partitions": self._replayed.partitions, "session_timeout_ms": _SESSION_TIMEOUT_MS}
+        kafka = broker.host(self._settings.kafka.model_copy(update=given), "replay")
         meter = self._settings.meter
         shard = shard_settings(meter, self._segment.run_start_ms)
         options = KeeperOptions(

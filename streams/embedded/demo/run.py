@@ -35,7 +35,6 @@ from streams.embedded.demo.records import Record
 from streams.embedded.demo.story import caption, scenes
 from streams.embedded.demo.summary import Summary, summary_of
 from streams.pipeline.books import Books
-from streams.topics import Topic, full_name, partition_count
 from streams.web.endpoint import Endpoint, announce, withdraw
 from streams.web.server import WebServer
 from streams.web.status import WorkerStatus
@@ -122,18 +121,8 @@ class _Demo:
     def _wired(self, broker: EmbeddedBroker, receiver: Receiver, secret: str) -> Settings:
         """The settings, with everything that is embedded in the place of what is configured."""
         settings = self._settings
-        kafka = settings.kafka.model_copy(
-            update={
-                "bootstrap_servers": broker.bootstrap_servers,
-                "partitions": _PARTITIONS,
-                "group_id": "demo",
-                # A static member sends no LeaveGroup, which the mock cluster's last member must not.
-                "group_instance_id": "demo",
-                "fetch_min_bytes": 1,
-                "security_protocol": "PLAINTEXT",
-                "sasl_mechanism": None,
-            }
-        )
+        partitions = settings.kafka.model_copy(update={"partitions": _PARTITIONS})
+        kafka = broker.host(partitions, "demo")
         alerts = settings.alerts.model_copy(
             update={
                 "webhook_secret": SecretStr(secret),
@@ -141,8 +130,6 @@ class _Demo:
                 "allow_hosts": receiver.host_port,
             }
         )
-        for topic in Topic:
-            broker.create_topic(full_name(topic, kafka.topic_prefix), partition_count(topic, _PARTITIONS))
         return settings.model_copy(update={"kafka": kafka, "alerts": alerts})
 
     def _server(self) -> WebServer:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -240,18 +239,3 @@ class Meter:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.reader.stop()
-
-
-async def until_signalled() -> None:
-    """Return at the first SIGTERM or SIGINT; a second one then does what it always does."""
-    loop = asyncio.get_running_loop()
-    asked = asyncio.Event()
-    signals = (signal.SIGTERM, signal.SIGINT)
-    for number in signals:
-        loop.add_signal_handler(number, asked.set)
-    try:
-        await asked.wait()
-        logger.info("stopping: the last checkpoint is being stored")
-    finally:
-        for number in signals:
-            loop.remove_signal_handler(number)

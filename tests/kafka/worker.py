@@ -11,8 +11,9 @@ import sys
 import time
 from pathlib import Path
 
-from streams.agents.meter import Meter, until_signalled
+from streams.agents.meter import Meter
 from streams.agents.options import KeeperOptions
+from streams.agents.startup import stopped_by_signals
 from streams.config import KafkaSettings
 from streams.pipeline.settings import ShardSettings
 from tests.agents.fakes import counting_shards, file_store
@@ -30,7 +31,13 @@ def main() -> None:
 
     async def go() -> None:
         store = file_store(Path(sys.argv[2]))
-        await Meter(kafka, ShardSettings(), options, store, counting_shards()).run(until_signalled)
+        stop = asyncio.Event()
+
+        async def stopped() -> None:
+            await stop.wait()
+
+        async with stopped_by_signals(stop):
+            await Meter(kafka, ShardSettings(), options, store, counting_shards()).run(stopped)
 
     asyncio.run(go())
 

@@ -17,7 +17,7 @@ from streams.agents.held import Held
 from streams.clock import Clock
 from streams.config import KafkaSettings
 from streams.pipeline.books import Books
-from streams.web.status import Check, WorkerStatus
+from streams.web.status import Canary, Check, SeenCanary, SeenVerdict, WorkerStatus
 
 
 class WatchedKeeper(Protocol):
@@ -54,8 +54,13 @@ class Watch:
         kafka: KafkaSettings,
         clock: Clock,
         pending: Callable[[], int | None] = lambda: None,
+        *,
+        audit: Callable[[], SeenVerdict | None] = lambda: None,
+        canary: Callable[[], SeenCanary | None] = lambda: None,
     ) -> None:
         self._keeper = keeper
+        self._audit = audit
+        self._canary = canary
         self._pending = pending
         self._consumer = consumer
         self._kafka = kafka
@@ -73,6 +78,7 @@ class Watch:
         books = self._books()
         member, assigned = self._membership()
         restoring = len(assigned - set(keeper.held))
+        verdict = self._audit()
         return WorkerStatus(
             checks=self._checks(member, restoring, len(assigned)),
             records={
@@ -92,6 +98,9 @@ class Watch:
             checkpoint_age_ms=self._checkpoint_age_ms(),
             watermark_age_ms=self._watermark_age_ms(),
             courier_pending=self._pending(),
+            books_balanced={} if verdict is None else balanced(verdict),
+            audit_age_ms=None if verdict is None else max(self._clock.now_ms() - verdict.as_of_ms, 0),
+            canary=canary_of(self._canary(), self._clock.now_ms()),
         )
 
     def _books(self) -> Books:
@@ -151,3 +160,26 @@ class Watch:
 
 def _since(first: Books, last: Books) -> Books:
     return Books(*(getattr(last, name) - getattr(first, name) for name in Books.__struct_fields__))
+
+
+def balanced(verdict: SeenVerdict) -> dict[str, bool]:
+    """Whether each check holds of everything that it was made on."""
+    found: dict[str, bool] = {}
+    for finding in verdict.findings:
+        found[finding.check] = found.get(finding.check, True) and finding.ok
+    return found
+
+
+def canary_of(canary: SeenCanary | None, now_ms: int) -> Canary | None:
+    """What there is to say of the canary now."""
+    if canary is None:
+        return None
+    right_ms = canary.right_at_ms
+    return Canary(
+        runs=canary.runs,
+        wrong=canary.wrong,
+        late=canary.late,
+        right_age_ms=None if right_ms is None else max(now_ms - right_ms, 0),
+        latency_ms=canary.latency_ms,
+        error_ratio=canary.error_ratio,
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from faust.exceptions import ConsumerNotStarted
 from faust.types import TP
 
@@ -12,7 +14,7 @@ from streams.agents.versions import VersionClock
 from streams.clock import ManualClock
 from streams.config import KafkaSettings
 from streams.pricing.book import PriceBook
-from streams.web.status import WorkerStatus
+from streams.web.status import Canary, WorkerStatus
 from tests.agents.fakes import CountingShard, State
 
 NOW_MS = 1_800_000_000_000
@@ -153,3 +155,41 @@ def test_totals_are_passed_on() -> None:
     assert (status.rows_stored, status.inserts_refused, status.courier_pending) == ({"jobs": 3}, 2, None)
     telling = Watch(scene.keeper, lambda: None, KAFKA, scene.clock, lambda: 4)
     assert telling.look().courier_pending == 4
+
+
+@dataclass(frozen=True)
+class Finding:
+    check: str
+    ok: bool
+
+
+@dataclass(frozen=True)
+class Verdict:
+    as_of_ms: int
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Seen:
+    runs: int = 5
+    wrong: int = 1
+    late: int = 2
+    right_at_ms: int | None = NOW_MS - 61_000
+    latency_ms: int | None = 2_500
+    error_ratio: float | None = 0.0
+
+
+def test_the_last_audit_and_the_canary_are_passed_on() -> None:
+    scene = Scene()
+    assert (scene.look().books_balanced, scene.look().audit_age_ms, scene.look().canary) == ({}, None, None)
+    verdict = Verdict(
+        NOW_MS - 7_000, (Finding("records", True), Finding("ledger", True), Finding("records", False))
+    )
+    watch = Watch(
+        scene.keeper, lambda: None, KAFKA, scene.clock, audit=lambda: verdict, canary=lambda: Seen()
+    )
+    status = watch.look()
+    assert (status.books_balanced, status.audit_age_ms) == ({"records": False, "ledger": True}, 7_000)
+    assert status.canary == Canary(
+        runs=5, wrong=1, late=2, right_age_ms=61_000, latency_ms=2_500, error_ratio=0.0
+    )

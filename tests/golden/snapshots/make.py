@@ -21,7 +21,7 @@ def main() -> int:
     """Write the files; 1 if they exist."""
     target = HERE / version("trainfare")
     if target.exists():
-        print(f"{target} is kept already", file=sys.stderr)
+        sys.stderr.write(f"{target} is kept already\n")
         return 1
     machine = Judging()
     lines = read_log()
@@ -44,9 +44,9 @@ def main() -> int:
         if rows:
             table = pa.Table.from_pylist(list(rows.values()), schema=SCHEMAS[name])
             options = pa.ipc.IpcWriteOptions(compression="zstd")
-            with pa.OSFile(str(target / f"{name}.arrow"), "wb") as file:
-                with pa.ipc.new_file(file, table.schema, options=options) as writer:
-                    writer.write_table(table)
+            path = str(target / f"{name}.arrow")
+            with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, table.schema, options=options) as out:
+                out.write_table(table)
     return 0
 
 

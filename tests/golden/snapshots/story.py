@@ -6,6 +6,7 @@ Must have something of everything that a snapshot keeps.  The file is never made
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -114,7 +115,8 @@ def log() -> list[Line]:
 def main() -> None:
     """Print the log."""
     for line in log():
-        print(json.dumps({"topic": line.topic, "value": line.value}, ensure_ascii=False))
+        event = json.dumps({"topic": line.topic, "value": line.value}, ensure_ascii=False)
+        sys.stdout.write(event + "\n")
 
 
 if __name__ == "__main__":

@@ -35,6 +35,19 @@ class Totals:
     checkpoints: int = 0
     rows: dict[str, int] = field(default_factory=dict)
     refused: int = 0
+    commits_refused: int = 0
+    rebalances: int = 0
+    rows_swept: int = 0  # of an earlier owner that came after the restore
+    rows_phantom: int = 0  # newer than the snapshot at the restore
+    restore_ms: int | None = None  # what the last one took
+    #: Shard -> when its last snapshot was stored or loaded.
+    snapshots_ms: dict[int, int] = field(default_factory=dict)
+
+    def restored(self, number: int, rows_put_right: int, began_ms: int, now_ms: int) -> None:
+        """A shard was loaded."""
+        self.rows_phantom += rows_put_right
+        self.restore_ms = now_ms - began_ms
+        self.snapshots_ms[number] = now_ms
 
 
 class Checkpointer:
@@ -152,12 +165,13 @@ class Checkpointer:
             for taken in flight
             for topic, offset in taken.next.items()
         }
-        if offsets:
-            await self._consumer().commit_next(offsets)
+        if offsets and not await self._consumer().commit_next(offsets):
+            self.totals.commits_refused += 1
 
     def _count(self, flight: Sequence[Taken]) -> None:
         self.totals.checkpoints += 1
         for taken in flight:
+            self.totals.snapshots_ms[taken.held.number] = self._options.now_ms()
             for name, rows in taken.checkpoint.tables.items():
                 self.totals.rows[name] = self.totals.rows.get(name, 0) + rows.num_rows
 

@@ -50,6 +50,8 @@ class Feeding:
         self._held = held
         #: Set when something was judged that should be stored at once.
         self.urgent = asyncio.Event()
+        #: How often records were read again because they were lost on the way.
+        self.refetches = 0
 
     async def take(self, held: Held, batch: LogBatch) -> None:
         """One batch of a shard; what it lacks is read again."""
@@ -139,6 +141,7 @@ class Feeding:
                     "%s/%d: have %d, got %d; reading again", name, held.number, hole.offset, hole.found
                 )
                 hole.asked_ms = now_ms
+                self.refetches += 1
                 await self._consumer().refetch(TP(name, held.number), hole.offset)
 
 

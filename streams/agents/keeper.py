@@ -24,6 +24,7 @@ from streams.agents.ports import HorizonSource, LogConsumer, ShardFactory
 from streams.agents.recall import Recall
 from streams.agents.reference import News
 from streams.agents.restore import restore
+from streams.agents.room import Room
 from streams.agents.sweep import sweep
 from streams.errors import TrainfareError
 from streams.pipeline.batch import LogBatch
@@ -58,8 +59,7 @@ class Keeper:
         self._open_paid_ms = options.now_ms()
         self._one_restore = asyncio.Lock()
         self._one_book = asyncio.Lock()
-        self._room = asyncio.Event()
-        self._room.set()
+        self.room = Room(options.backlog_max_bytes)
         self.reference = ReferenceLog() if reference is None else reference
         self.book = self.reference.book
         self.reference_next: Mapping[str, int] = {}  # of prices and controls, what the shards know of
@@ -75,7 +75,7 @@ class Keeper:
             known = isinstance(fault, TrainfareError)
             logger.error("metering stops: %s", fault, exc_info=None if known else fault)
             self.fault = fault
-            self._room.set()
+            self.room.open()
             self.failed.set()
 
     # -- assignment ----------------------------------------------------------------------------------------
@@ -83,6 +83,7 @@ class Keeper:
     def assigned(self, partitions: Iterable[TP], generation: int) -> None:
         """Faust has new partitions for us; what others may have had in between is dropped."""
         numbers = check_assignment(partitions, self._options.topic_prefix)
+        self.totals.rebalances += 1
         # Nobody else can have owned a partition between two generations of which we were in both.
         kept = numbers if generation == self._generation + 1 else set()
         for number in list(self.held):
@@ -98,7 +99,7 @@ class Keeper:
         """Load every shard that is ours and not in memory; due before the flow resumes."""
         async with self._one_restore:
             for number in sorted(self._wanted - set(self.held)):
-                generation, book = self._generation, self.book
+                generation, book, began_ms = self._generation, self.book, self._options.now_ms()
                 load = partial(restore, self._store, self._factory, number, generation, book)
                 restored = await self._recall.patiently(load, partial(self._is_generation, generation))
                 if restored is None or generation != self._generation:
@@ -110,12 +111,9 @@ class Keeper:
                     self.held[number] = held
                     await self._price(held)
                 self.checkpointer.teller.resume([number])
-                logger.info(
-                    "shard %d begins at %s, %d rows put right",
-                    number,
-                    held.shard.next,
-                    restored.rows_put_right,
-                )
+                count = restored.rows_put_right
+                self.totals.restored(number, count, began_ms, self._options.now_ms())
+                logger.info("shard %d begins at %s, %d rows put right", number, held.shard.next, count)
 
     def _is_generation(self, generation: int) -> bool:
         return generation == self._generation
@@ -134,7 +132,7 @@ class Keeper:
     async def take(self, batch: LogBatch) -> None:
         """Meter one batch."""
         try:
-            await self._room.wait()
+            await self.room.wait()
             held = self.held.get(batch.partition)
             if held is None or self.fault is not None:
                 return
@@ -145,7 +143,7 @@ class Keeper:
 
     async def judge_due(self) -> None:
         """Judge the shards whose next tick has come."""
-        if not self._room.is_set():
+        if not self.room.is_open:
             return  # a tick's rows would only wait with the others
         try:
             await self.feeding.advance_all()
@@ -220,7 +218,7 @@ class Keeper:
         for held in list(self.held.values()):
             if held.sweep_due_ms is not None and self._options.now_ms() >= held.sweep_due_ms:
                 held.sweep_due_ms = None
-                await sweep(self._store, self._recall, held)
+                self.totals.rows_swept += await sweep(self._store, self._recall, held)
 
     async def checkpoint(self, *, open_attempts: bool) -> bool:
         """One checkpoint of all shards that need it; False if it is not stored (yet)."""
@@ -290,9 +288,6 @@ class Keeper:
         return self.checkpointer.waiting_bytes + sum(held.waiting_bytes for held in self.held.values())
 
     def _keep_room(self) -> None:
-        """Reading pauses while too much waits: the agent stops, its buffer fills, Faust stops fetching."""
-        if self.fault is not None or self.backlog_bytes < self._options.backlog_max_bytes:
-            self._room.set()
-        elif self._room.is_set():
-            logger.warning("reading pauses: %d bytes wait for the store", self.backlog_bytes)
-            self._room.clear()
+        """Reading pauses while too much waits."""
+        if self.fault is None:
+            self.room.keep(self.backlog_bytes)

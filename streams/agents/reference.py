@@ -90,6 +90,9 @@ class ReferenceReader:
         self.books = Books()
         # topic -> next offset to read; replaced whole, so that any thread may look.
         self.next: Mapping[str, int] = {}
+        #: Topic -> where its log ended when it was last read to the end, and the log time of its newest record.
+        self.read_to: Mapping[str, int] = {}
+        self.newest_ms: Mapping[str, int] = {}
 
     @property
     def base(self) -> Mapping[str, int]:
@@ -144,6 +147,8 @@ class ReferenceReader:
                     messages.append(message)
                 elif error.code() == KafkaError._PARTITION_EOF:
                     unread.discard(str(message.topic()))
+                    topic, end = self._place(message)
+                    self.read_to = {**self.read_to, topic: end}
                 else:
                     _judge(error)
             # A book is made anew with every fold, so the first read is folded in few large pieces.
@@ -179,7 +184,7 @@ class ReferenceReader:
         self.books.records_in += len(messages)
         self.books.dead_lettered += len(refused)
         self.books.applied += len(messages) - len(refused)
-        self.next = dict(read.next)
+        self.next, self.newest_ms = dict(read.next), dict(read.log_ms)
         return News(
             read.book,
             dict(read.controls),

@@ -71,6 +71,10 @@ class Alignment:
         """Whether any record waits."""
         return any(self._waiting.values())
 
+    def read_ms(self, topic: str) -> int | None:
+        """Log time of the newest record that was read; None before the first."""
+        return self._log_ms.get(topic)
+
     def reset(self, next_offsets: Mapping[str, int]) -> None:
         """Forget what waits: it will be read again from these offsets."""
         for waiting in self._waiting.values():
@@ -115,17 +119,17 @@ class Alignment:
 
     def _begin(self, horizon: Horizon) -> bool:
         """Find the first tick: the one at or after the shard's first record, whatever topic that is in."""
-        heads = [head for topic in _TOPICS if (head := self._head_ms(topic)) is not None]
+        heads = [head for topic in _TOPICS if (head := self.head_ms(topic)) is not None]
         if not heads:
             return False
         start_ms = min(heads)
         for topic in _TOPICS:
-            if self._head_ms(topic) is None and horizon(topic, self.end(topic)) < start_ms:
+            if self.head_ms(topic) is None and horizon(topic, self.end(topic)) < start_ms:
                 return False
         self.tick_ms = -(-start_ms // TICK_MS) * TICK_MS
         return True
 
-    def _head_ms(self, topic: str) -> int | None:
+    def head_ms(self, topic: str) -> int | None:
         """Log time of the first record that waits."""
         for each in self._waiting[topic]:
             if each.first < len(each.log_ms):
@@ -133,7 +137,7 @@ class Alignment:
         return None
 
     def _quiet_until_ms(self, topic: str, horizon: Horizon) -> int:
-        head_ms = self._head_ms(topic)
+        head_ms = self.head_ms(topic)
         return horizon(topic, self.end(topic)) if head_ms is None else head_ms - 1
 
     def _take(self, topic: str, tick_ms: int) -> LogBatch | None:

@@ -1,0 +1,105 @@
+"""Whether Kafka and the store answer, and how long the log is: asked by a client of its own, beside the consumer.
+
+It must not rely on the consumer, whose standing still is what it is there to show, nor read a record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # not in its __all__
+from faust.types import TP
+
+from sinks.errors import SinkBusy
+from streams.clock import Clock
+from streams.config import KafkaSettings
+from streams.topics import REFERENCE_TOPICS, SHARD_TOPICS, full_name
+from streams.transport.security import librdkafka_config
+
+logger = logging.getLogger(__name__)
+
+EVERY_S: Final = 5.0
+_ANSWER_WITHIN_S: Final = 4.0
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What was seen at the last look."""
+
+    asked_ms: int = 0  # ms since 1970 UTC, before the ends were asked for
+    ends: Mapping[TP, int] = field(
+        default_factory=dict
+    )  # the last ones known, of the topics as Kafka names them
+    kafka: bool = True
+    store: bool = True
+
+
+class Outlook:
+    """Looks in threads of its own, so that neither Kafka nor a store that hangs holds up the other, or the loop."""
+
+    def __init__(self, kafka: KafkaSettings, ping: Callable[[], object], clock: Clock) -> None:
+        self._prefix = kafka.topic_prefix
+        self._ping = ping
+        self._clock = clock
+        config = {
+            **librdkafka_config(kafka),
+            "log_level": 0,
+            "socket.timeout.ms": int(_ANSWER_WITHIN_S * 1000),
+        }
+        self._client = AdminClient(config)
+        self._threads = ThreadPoolExecutor(2, "outlook")
+        self.sight = Sight()
+
+    async def run(self, shards: Callable[[], Iterable[int]], every_s: float = EVERY_S) -> None:
+        """Look again and again, at these shards' partitions, until cancelled."""
+        try:
+            while True:
+                await self.look(shards())
+                await asyncio.sleep(every_s)
+        finally:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def look(self, shards: Iterable[int]) -> Sight:
+        """Look once."""
+        asked_ms = self._clock.now_ms()
+        loop = asyncio.get_running_loop()
+        ends, store = await asyncio.gather(
+            loop.run_in_executor(self._threads, self._ends, tuple(shards)),
+            loop.run_in_executor(self._threads, self._store_answers),
+        )
+        if ends is None:
+            self.sight = Sight(self.sight.asked_ms, self.sight.ends, kafka=False, store=store)
+        else:
+            self.sight = Sight(asked_ms, ends, kafka=True, store=store)
+        return self.sight
+
+    # -- in threads ----------------------------------------------------------------------------------------
+
+    def _ends(self, shards: Iterable[int]) -> Mapping[TP, int] | None:
+        """The ends of the partitions as a reader of committed records sees them; None: Kafka does not answer."""
+        places = [(topic, number) for topic in SHARD_TOPICS for number in shards]
+        places += [(topic, 0) for topic in REFERENCE_TOPICS]
+        end = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(full_name(topic, self._prefix), number): end for topic, number in places}
+        try:
+            answers = self._client.list_offsets(
+                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ANSWER_WITHIN_S
+            )
+            return {TP(tp.topic, tp.partition): answer.result().offset for tp, answer in answers.items()}
+        except KafkaException as fault:
+            logger.debug("the ends of the log are not known: %s", fault)
+            return None
+
+    def _store_answers(self) -> bool:
+        try:
+            self._ping()
+        except SinkBusy as busy:
+            logger.debug("the store does not answer: %s", busy)
+            return False
+        return True

@@ -20,6 +20,10 @@ class StoreUnreachable(SinkBusy):
     """Nobody answers at the store's address."""
 
 
+class StoreFull(SinkBusy):
+    """The disk of the store is full; once there is room, the very same request is taken."""
+
+
 class StoreInUse(SinkError):  # noqa: N818 - named by the fact
     """Another process has the data directory open."""
 

@@ -13,17 +13,32 @@ import struct
 import tempfile
 import threading
 import time
+from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import parse_qsl, urlsplit
+from uuid import uuid4
 
 import chdb
 
 from sinks.clickhouse import lock
 from sinks.clickhouse.target import Embedded
 
-Fault = Literal["unavailable", "slow", "reset_before", "reset_after", "unavailable_after"]
+Fault = Literal[
+    "unavailable",  # 503
+    "too_many",  # 429
+    "broken",  # 500 without a code of ClickHouse
+    "slow",
+    "reset_before",
+    "reset_after",
+    "unavailable_after",
+    "truncated",  # done, but the answer breaks off
+    "wrong",  # not done, and another server's page with status 200
+    "wrong_after",
+]
+_STATUS: Final[dict[Fault, int]] = {"unavailable": 503, "too_many": 429, "broken": 500, "wrong": 200}
+_PAGE: Final = b"<html><body>It works!</body></html>\n"
 
 # Parameters that a server takes for itself and does not pass to the engine as settings.
 _TRANSPORT: Final = frozenset(
@@ -54,16 +69,23 @@ class Faults:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._left: list[tuple[Fault, str, float]] = []
+        #: How often each fault came about.
+        self.fired: Counter[str] = Counter()
 
     def add(self, kind: Fault, times: int, on: str, delay_s: float) -> None:
         with self._lock:
             self._left.extend([(kind, on, delay_s)] * times)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._left.clear()
 
     def take(self, *, insert: bool) -> tuple[Fault, float] | None:
         with self._lock:
             for fault in self._left:
                 if fault[1] == "all" or insert:
                     self._left.remove(fault)
+                    self.fired[fault[0]] += 1
                     return fault[0], fault[2]
         return None
 
@@ -88,6 +110,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if urlsplit(self.path).path == "/ping":
             self._reply(200, b"Ok.\n")
+        elif urlsplit(self.path).path == "/fired":
+            self._reply(200, json.dumps(self.server.faults.fired).encode())
         else:
             self.do_POST()
 
@@ -95,6 +119,10 @@ class Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         parameters = dict(parse_qsl(url.query, keep_blank_values=True))
         body = self._body()
+        if url.path == "/faultless":
+            self.server.faults.clear()
+            self._reply(200, b"ok\n")
+            return
         if url.path == "/fault":
             kind, times = parameters["kind"], int(parameters.get("times", "1"))
             delay_s = float(parameters.get("delay_s", "0"))
@@ -107,8 +135,8 @@ class Handler(BaseHTTPRequestHandler):
         if fault == "reset_before":
             self._reset()
             return
-        if fault == "unavailable":
-            self._reply(503, b"a fault on demand\n")
+        if fault in _STATUS:
+            self._reply(_STATUS[fault], _PAGE if fault == "wrong" else b"a fault on demand\n", {}, ours=False)
             return
         time.sleep(delay_s)
         self._run(parameters, head + body, insert, fault)
@@ -138,6 +166,10 @@ class Handler(BaseHTTPRequestHandler):
             self._reset()
         elif fault == "unavailable_after":
             self._reply(503, b"a fault on demand\n")
+        elif fault == "wrong_after":
+            self._reply(200, _PAGE, {}, ours=False)
+        elif fault == "truncated":
+            self._break_off(result)
         else:
             self._reply(200, result, {"X-ClickHouse-Format": form} if form else {})
 
@@ -151,13 +183,29 @@ class Handler(BaseHTTPRequestHandler):
             return b"".join(parts)
         return self.rfile.read(int(self.headers.get("Content-Length", "0")))
 
-    def _reply(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+    def _reply(
+        self, status: int, body: bytes, headers: dict[str, str] | None = None, *, ours: bool = True
+    ) -> None:
         self.send_response(status)
-        for name, value in {"X-ClickHouse-Timezone": "UTC", **(headers or {})}.items():
+        own = {"X-ClickHouse-Timezone": "UTC", "X-ClickHouse-Query-Id": str(uuid4())} if ours else {}
+        for name, value in {**own, **(headers or {})}.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def _break_off(self, body: bytes) -> None:
+        """Promise more than is sent: half of a result, nothing of an acknowledgement but its first line."""
+        if not body:
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Click")
+        else:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body[: len(body) // 2])
+        self.wfile.flush()
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RDWR)
 
     def _reset(self) -> None:
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

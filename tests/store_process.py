@@ -61,6 +61,17 @@ class StoreProcess:
         with urlopen(Request(f"{self.url}/fault?{query}", data=b""), timeout=10):
             pass
 
+    def faultless(self) -> None:
+        """Forget the faults still to come."""
+        with urlopen(Request(f"{self.url}/faultless", data=b""), timeout=10):
+            pass
+
+    def fired(self) -> dict[str, int]:
+        """How often each fault came about since the process started."""
+        with urlopen(f"{self.url}/fired", timeout=10) as answer:
+            found: dict[str, int] = json.loads(answer.read())
+        return found
+
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()

@@ -12,8 +12,10 @@ import clickhouse_connect
 import stamina
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError, ProgrammingError
+from stamina.instrumentation import set_on_retry_hooks
 
 from sinks.clickhouse import lock
+from sinks.clickhouse.absence import Absence
 from sinks.clickhouse.faults import mapped
 from sinks.clickhouse.target import Embedded, Server, Target
 from sinks.errors import SinkBusy, SinkError, StoreInUse, StoreUnreachable
@@ -22,6 +24,9 @@ T = TypeVar("T")
 
 WAIT_FIRST_S: Final = 0.1
 WAIT_MOST_S: Final = 2.0
+
+# A line for each try of each thread would flood the log while a store is away; `Absence` says what there is to say.
+set_on_retry_hooks([])
 
 
 class Connection:
@@ -40,6 +45,7 @@ class Connection:
         self._clients: list[Client] = []
         self._lock = threading.Lock()
         self._closed = False
+        self._absence = Absence(str(target))
         if isinstance(target, Embedded):
             lock.acquire(target.data_dir)
 
@@ -56,8 +62,15 @@ class Connection:
             wait_max=WAIT_MOST_S,
             wait_jitter=WAIT_FIRST_S,
         ):
-            with attempt, mapped(str(self.target)):
-                return work(self._client())
+            with attempt:
+                try:
+                    with mapped(str(self.target)):
+                        result = work(self._client())
+                except self._retried as fault:
+                    self._absence.failed(fault)
+                    raise
+                self._absence.served()
+                return result
         raise AssertionError("stamina returned without a result or an exception")
 
     def close(self) -> None:

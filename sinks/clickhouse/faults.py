@@ -13,8 +13,10 @@ from clickhouse_connect.driver.exceptions import (
     Error,
     OperationalError,
 )
+from pyarrow.lib import ArrowException
+from urllib3.exceptions import HTTPError
 
-from sinks.errors import QueryFailed, SinkBusy, SinkError, StoreUnreachable
+from sinks.errors import QueryFailed, SinkBusy, SinkError, StoreFull, StoreUnreachable
 
 # Codes of ClickHouse after which the very same request may succeed.
 BUSY_CODES: Final = frozenset(
@@ -28,15 +30,20 @@ BUSY_CODES: Final = frozenset(
         236,  # ABORTED (the server shuts down)
         241,  # MEMORY_LIMIT_EXCEEDED
         242,  # TABLE_IS_READ_ONLY
-        243,  # NOT_ENOUGH_SPACE
         252,  # TOO_MANY_PARTS
         285,  # TOO_FEW_LIVE_REPLICAS
         319,  # UNKNOWN_STATUS_OF_INSERT
+        394,  # QUERY_WAS_CANCELLED (the server shuts down)
+        439,  # CANNOT_SCHEDULE_TASK
         999,  # KEEPER_EXCEPTION
     }
 )
+_NOT_ENOUGH_SPACE: Final = 243
+# A write that found the disk full after its space was reserved comes with the code of whatever was being written.
+_NO_SPACE: Final = "No space left on device"
 _ACCESS_CODES: Final = frozenset({192, 193, 194, 497, 516})
-_BUSY_STATUSES: Final = ("HTTP status 429", "HTTP status 502", "HTTP status 503", "HTTP status 504")
+# Without a code of ClickHouse it was a proxy or a gateway that answered.
+_BUSY_STATUSES: Final = tuple(f"HTTP status {status}" for status in (429, 500, 502, 503, 504))
 
 
 @contextmanager
@@ -46,12 +53,18 @@ def mapped(where: str) -> Iterator[None]:
         yield
     except ClickHouseError as error:
         raise as_ours(error, where) from error
+    except (HTTPError, ArrowException) as error:
+        # The driver passes on what it cannot read: an answer that breaks off, or another server's.
+        text = " ".join(str(error).split())[:200]
+        raise SinkBusy(f"{where} gave an answer that cannot be read: {text}") from error
 
 
 def as_ours(error: ClickHouseError, where: str) -> SinkError:
     """The exception of ours that a driver's exception means."""
     code = error.code if isinstance(error, Error) else None
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if code == _NOT_ENOUGH_SPACE or _NO_SPACE in str(error):
+        return StoreFull(f"{where} has no space left on its disk: {text}; free some, and it goes on")
     if code in BUSY_CODES:
         return SinkBusy(f"{where} cannot do this now: {text}")
     if code in _ACCESS_CODES:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
+from clickhouse_connect.driver.client import Client
 
 from sinks.archive import Archive
 from sinks.clickhouse import guard, select
@@ -14,8 +15,9 @@ from sinks.clickhouse.answer import Answer, ask
 from sinks.clickhouse.connection import Connection
 from sinks.clickhouse.insert import Piece, pieces
 from sinks.clickhouse.migrate import create_database, migrate, shipped
-from sinks.clickhouse.target import Target
+from sinks.clickhouse.target import Server, Target
 from sinks.conform import conform
+from sinks.errors import SinkBusy
 from sinks.meta import Meta
 from sinks.port import Condition
 from sinks.readback import Readback
@@ -92,7 +94,14 @@ class ClickHouseStore:
 
     def _insert(self, table: str, piece: Piece) -> None:
         settings = {"insert_deduplication_token": piece.token, "insert_deduplicate": 1}
-        self._connection.call(lambda client: client.insert_arrow(table, piece.rows, settings=settings))
+
+        def send(client: Client) -> None:
+            summary = client.insert_arrow(table, piece.rows, settings=settings)
+            if isinstance(self.target, Server) and not summary.query_id():
+                # A proxy's page with status 200, say: taken for an acknowledgement, it would lose the rows.
+                raise SinkBusy(f"{self.target} did not acknowledge an insert: the answer is not ClickHouse's")
+
+        self._connection.call(send)
 
     def _prepare(self) -> None:
         first = Connection(self.target, _SYSTEM)

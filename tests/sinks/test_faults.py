@@ -1,3 +1,4 @@
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -7,15 +8,27 @@ from clickhouse_connect.driver.exceptions import DatabaseError, OperationalError
 
 from schemas.tables import JOB_MINUTES, SNAPSHOTS
 from sinks.clickhouse import ClickHouseStore
+from sinks.clickhouse.absence import Absence
 from sinks.clickhouse.faults import as_ours
-from sinks.errors import QueryFailed, SinkBusy, SinkError, StoreUnreachable
+from sinks.errors import QueryFailed, SinkBusy, SinkError, StoreFull, StoreUnreachable
 from sinks.memory import MemoryStore
 from tests.sinks.rows import rows
 from tests.sinks.stores import empty, opened
 from tests.store_front import Fault
 from tests.store_process import StoreProcess
 
-KINDS: list[Fault] = ["unavailable", "unavailable_after", "reset_before", "reset_after", "slow"]
+KINDS: list[Fault] = [
+    "unavailable",
+    "too_many",
+    "broken",
+    "unavailable_after",
+    "reset_before",
+    "reset_after",
+    "slow",
+    "truncated",
+    "wrong",
+    "wrong_after",
+]
 CHUNK = rows(SNAPSHOTS, {"version": 1, "blob": b"\xff" * 100_000})
 
 
@@ -52,7 +65,7 @@ def test_an_insert_through_a_fault_is_stored_once(
     assert remote.select(SNAPSHOTS).to_pylist() == CHUNK.to_pylist()
 
 
-@pytest.mark.parametrize("kind", ["unavailable", "reset_before"])
+@pytest.mark.parametrize("kind", ["unavailable", "too_many", "reset_before", "truncated", "wrong"])
 def test_a_query_through_a_fault_is_answered(
     server: StoreProcess, remote: ClickHouseStore, kind: Fault
 ) -> None:
@@ -76,6 +89,32 @@ def test_a_fault_that_stays_is_busy_with_a_time_to_wait(server: StoreProcess) ->
         assert raw_rows(store, SNAPSHOTS) == 1
 
 
+def test_every_kind_of_fault_comes_about(server: StoreProcess, remote: ClickHouseStore) -> None:
+    for number, kind in enumerate(KINDS):
+        before = server.fired().get(kind, 0)
+        server.fault(kind)
+        remote.insert(SNAPSHOTS, CHUNK, f"fired {number}")
+        assert server.fired().get(kind, 0) == before + 1, kind
+
+
+def test_an_absence_is_said_once_then_now_and_then_and_its_end_once(caplog: pytest.LogCaptureFixture) -> None:
+    clock_s = [0.0]
+    absence = Absence("the store", lambda: clock_s[0])
+    with caplog.at_level(logging.WARNING):
+        for clock_s[0] in (0.0, 0.1, 5.0, 29.0, 30.0, 31.0, 59.0, 60.0, 61.0):
+            absence.failed(SinkBusy("the store is away"))
+        absence.served()
+        absence.served()
+        absence.failed(SinkBusy("the store is away"))
+    assert caplog.messages == [
+        "the store is away; trying again",
+        "the store is away; for 30 s now, trying on",
+        "the store is away; for 60 s now, trying on",
+        "the store serves again after 61.0 s and 9 failures",
+        "the store is away; trying again",
+    ]
+
+
 def test_an_insert_waits_for_a_server_that_restarts(server: StoreProcess, remote: ClickHouseStore) -> None:
     server.kill()
     restart = threading.Timer(0.5, server.start)
@@ -96,6 +135,9 @@ def test_two_stores_share_a_server(server: StoreProcess, remote: ClickHouseStore
     [
         (DatabaseError("Code: 252. Too many parts", code=252), SinkBusy),
         (DatabaseError("Code: 241. Memory limit", code=241), SinkBusy),
+        (DatabaseError("Code: 243. Cannot reserve 1.00 MiB", code=243), StoreFull),
+        (DatabaseError("Code: 75. write: errno: 28, No space left on device", code=75), StoreFull),
+        (DatabaseError("HTTP driver received HTTP status 500"), SinkBusy),
         (DatabaseError("HTTP driver received HTTP status 502"), SinkBusy),
         (OperationalError("HTTP driver received HTTP status 503"), SinkBusy),
         (OperationalError("Error executing HTTP request"), StoreUnreachable),

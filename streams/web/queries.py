@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from schemas.reserved import CANARY_JOB_PREFIX
+
 #: A job whose newest burn rate is older than this, seen from the newest of all, burns nothing any more.
 LIVE_MS: Final = 11 * 60_000
 #: The span of which utilisation is told.
@@ -19,7 +21,10 @@ POINTS_MAX: Final = 720
 # Rows are read as they are told here (FINAL where it matters), and no question runs for ever.
 _SETTINGS: Final = "SETTINGS final = 0, max_execution_time = 30"
 _SINCE: Final = "time > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')"
+# The meter's canary is no user's job. Where all jobs are asked for, it is left out by the first column of the keys.
+_USERS: Final = f"NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')"
 
+# Of all jobs, the canary too: an instant, and answered from the parts' own bounds without reading a row.
 NEWEST: Final = f"""
 SELECT toUnixTimestamp64Milli((SELECT max(time) FROM burn_rates)) AS burn_ms,
        toUnixTimestamp64Milli((SELECT max(last_event) FROM jobs)) AS event_ms
@@ -30,7 +35,7 @@ _LATEST: Final = f"""
 SELECT job_id, toUnixTimestamp64Milli(max(time)) AS time_ms,
        argMax((usd_per_hour_now, usd_per_hour, usd_per_hour_15m, usd_per_hour_1h, usd_per_hour_6h,
                expected_usd_per_hour), (time, version)) AS rates
-FROM burn_rates WHERE {_SINCE} GROUP BY job_id"""
+FROM burn_rates WHERE {_SINCE} AND {_USERS} GROUP BY job_id"""
 
 _RATES: Final = """
        b.rates.1 AS usd_per_hour_now, b.rates.2 AS usd_per_hour, b.rates.3 AS usd_per_hour_15m,
@@ -42,8 +47,8 @@ _JOB_COLUMNS: Final = """
        j.region AS region, j.purchase AS purchase, j.gpu_type AS gpu_type,
        toUnixTimestamp64Milli(j.started) AS started_ms, toUnixTimestamp64Milli(j.ended) AS ended_ms"""
 
-_COST_OF_ALL: Final = """
-LEFT ANY JOIN (SELECT job_id, sum(cost_usd) AS cost FROM job_minutes FINAL WHERE quantity != 0 GROUP BY job_id) AS c
+_COST_OF_ALL: Final = f"""
+LEFT ANY JOIN (SELECT job_id, sum(cost_usd) AS cost FROM job_minutes FINAL WHERE quantity != 0 AND {_USERS} GROUP BY job_id) AS c
   ON c.job_id = j.job_id"""
 _ORDERS: Final = {
     "burn": ("", "b.rates.1 DESC, b.rates.4 DESC, j.last_event DESC, j.job_id"),
@@ -58,7 +63,7 @@ def jobs(order: str) -> str:
     join, by = _ORDERS[order]
     return f"""
 SELECT {_JOB_COLUMNS}, {_RATES}
-FROM (SELECT * FROM jobs FINAL) AS j
+FROM (SELECT * FROM jobs FINAL WHERE {_USERS}) AS j
 LEFT ANY JOIN ({_LATEST}) AS b ON b.job_id = j.job_id
 {join}
 WHERE ({{state:String}} = '' OR j.state = {{state:String}})
@@ -71,7 +76,7 @@ ORDER BY {by} LIMIT {{limit:UInt32}}
 ONE_JOB: Final = f"""
 SELECT {_JOB_COLUMNS}, {_RATES}
 FROM (SELECT * FROM jobs FINAL WHERE job_id = {{job:String}}) AS j
-LEFT ANY JOIN ({_LATEST.replace("GROUP BY", "AND job_id = {job:String} GROUP BY")}) AS b ON b.job_id = j.job_id
+LEFT ANY JOIN ({_LATEST.replace(_USERS, "job_id = {job:String}")}) AS b ON b.job_id = j.job_id
 {_SETTINGS}"""
 
 TOTALS: Final = f"""
@@ -121,11 +126,11 @@ LEFT ANY JOIN (SELECT job_id, state, gpu_count FROM jobs FINAL) AS j ON j.job_id
 
 SPEND: Final = f"""
 SELECT sum(cost_usd) AS usd FROM job_minutes FINAL
-PREWHERE {_MINUTE_SINCE} AND minute < toDateTime(intDiv({{since_ms:Int64}}, 1000) + 86400, 'UTC') WHERE quantity != 0
+PREWHERE {_MINUTE_SINCE} AND minute < toDateTime(intDiv({{since_ms:Int64}}, 1000) + 86400, 'UTC') WHERE quantity != 0 AND {_USERS}
 {_SETTINGS}"""
 
 FLEET_PRODUCTIVE: Final = f"""
-SELECT {_PRODUCTIVE} FROM job_usage_minutes FINAL PREWHERE {_MINUTE_SINCE}
+SELECT {_PRODUCTIVE} FROM job_usage_minutes FINAL PREWHERE {_MINUTE_SINCE} AND {_USERS}
 {_SETTINGS}"""
 
 ALERTS_FIRING: Final = f"""
@@ -150,7 +155,7 @@ FROM
         (
             SELECT job_id, toUInt32(intDiv(toUnixTimestamp64Milli(time), 60000)) AS m,
                    argMax(usd_per_hour, (time, version)) AS usd
-            FROM burn_rates WHERE {_SINCE} GROUP BY job_id, m
+            FROM burn_rates WHERE {_SINCE} AND {_USERS} GROUP BY job_id, m
         )
     )
 )

@@ -27,6 +27,7 @@ from schemas.tables import (
 )
 from sinks.clickhouse import ClickHouseStore
 from tests.deploy.grafana import DASHBOARDS, Target, expanded, targets
+from tests.sinks import canary_rows
 from tests.sinks.rows import instant, rows
 from tests.sinks.stores import embedded
 
@@ -96,6 +97,9 @@ def fill(store: ClickHouseStore) -> None:
     }
     for table, values in tables.items():
         store.insert(table, rows(table, *values), f"fill {table}")
+    # The canary, on the days of the figures: no panel shows it.
+    canary_rows.load(store, at(5))
+    canary_rows.load(store, today)
 
 
 def asked(

@@ -12,6 +12,7 @@ import pyarrow as pa
 from schemas.tables import ALERTS, BURN_RATES, DELIVERIES, SCHEMAS
 from sinks.clickhouse import ClickHouseStore
 from sinks.port import Condition
+from tests.sinks import canary_rows
 from tests.web.log import AS_OF_MS, T0_MS
 
 SECRET_RECEIVER = "https://hooks.example.com:443"
@@ -106,6 +107,7 @@ def only_ours(store: ClickHouseStore) -> None:
         burn("z", AS_OF_MS - 12 * 60_000, "100"),  # too old to count
     ]
     put(store, BURN_RATES, rows, "burn")
+    canary_rows.load(store, at(AS_OF_MS - 86_400_000 - 60_000))  # to be seen nowhere, its second day today
     alerts = [
         alert("al_1"),
         alert("al_2", rule="unpriced", severity="ticket", subject_name="gone", ratio=0.0, changed=at(T0_MS)),

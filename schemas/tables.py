@@ -25,17 +25,21 @@ ALERTS: Final = "alerts"
 DELIVERIES: Final = "deliveries"
 PRICES: Final = "prices"
 DEAD_LETTERS: Final = "dead_letters"
+DEAD_LETTER_REPLAYS: Final = "dead_letter_replays"
 ARCHIVE: Final = "archive"
 SNAPSHOTS: Final = "snapshots"
 META: Final = "meta"
+BOOKS: Final = "books"
+DEAD_LETTER_COUNTS: Final = "dead_letter_counts"
+CANARY: Final = "canary"
 
 
 def _schema(**columns: pa.DataType) -> pa.Schema:
-    """No column is null but the instants that may not have come yet."""
+    """No column is null but what may not have come yet."""
     return pa.schema([pa.field(name, kind, name in _MAY_BE_NULL) for name, kind in columns.items()])
 
 
-_MAY_BE_NULL: Final = frozenset({"started", "ended", "resolved"})
+_MAY_BE_NULL: Final = frozenset({"started", "ended", "resolved", "found_usd", "delay_ms"})
 
 
 SCHEMAS: Final[dict[str, pa.Schema]] = {
@@ -204,6 +208,15 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         time=MILLI,
         version=pa.uint64(),
     ),
+    DEAD_LETTER_REPLAYS: _schema(
+        topic=TEXT,
+        partition=pa.int32(),
+        offset=pa.int64(),
+        time=MILLI,  # when it came back
+        to_partition=pa.int32(),
+        to_offset=pa.int64(),
+        version=pa.uint64(),
+    ),
     ARCHIVE: _schema(
         shard=pa.uint16(),
         job_id=TEXT,
@@ -222,6 +235,40 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         blob=BYTES,
     ),
     META: _schema(key=TEXT, value=TEXT, version=pa.uint64()),
+    BOOKS: _schema(
+        topic=TEXT,
+        partition=pa.int32(),
+        first_offset=pa.int64(),  # from which on records are counted
+        next_offset=pa.int64(),  # up to which
+        records_in=pa.int64(),
+        applied=pa.int64(),
+        duplicate=pa.int64(),
+        too_late=pa.int64(),
+        dead_lettered=pa.int64(),
+        trimmed=pa.int64(),
+        time=MILLI,
+        shard=pa.uint16(),
+        version=pa.uint64(),
+    ),
+    DEAD_LETTER_COUNTS: _schema(
+        topic=TEXT,
+        partition=pa.int32(),
+        reason=TEXT,
+        records=pa.int64(),
+        stored=pa.int64(),  # as rows of `dead_letters`
+        version=pa.uint64(),
+    ),
+    CANARY: _schema(
+        time=MILLI,  # when the run was due
+        job_id=TEXT,
+        shard=pa.uint16(),
+        expected_usd=MONEY,
+        found_usd=MONEY,
+        delay_ms=pa.int64(),  # from the last acknowledged event to the cost that could be read
+        outcome=TEXT,
+        detail=TEXT,
+        version=pa.uint64(),
+    ),
 }
 
 # Rows that agree in these columns are one row, and the one of the greatest `version` counts.
@@ -247,9 +294,13 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     DELIVERIES: ("alert_id", "webhook_id", "receiver", "attempt"),
     PRICES: ("sku", "effective"),
     DEAD_LETTERS: ("topic", "partition", "offset"),
+    DEAD_LETTER_REPLAYS: ("topic", "partition", "offset"),
     ARCHIVE: ("shard", "job_id", "version"),
     SNAPSHOTS: ("shard", "version", "chunk"),
     META: ("key",),
+    BOOKS: ("topic", "partition"),
+    DEAD_LETTER_COUNTS: ("topic", "partition", "reason"),
+    CANARY: ("time", "job_id"),
 }
 
 # Tables cut into months: an insert may touch less than 100 of them at once.

@@ -5,7 +5,16 @@ It must not judge the rows: which of them still apply is for the pipeline to kno
 
 import pyarrow as pa
 
-from schemas.tables import ARCHIVE, ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES, SNAPSHOTS
+from schemas.tables import (
+    ARCHIVE,
+    ATTEMPTS,
+    BOOKS,
+    JOB_MINUTES,
+    JOB_USAGE_MINUTES,
+    JOBS,
+    NODE_MINUTES,
+    SNAPSHOTS,
+)
 from sinks.errors import SinkError
 from sinks.port import Condition, Rows
 
@@ -30,4 +39,4 @@ class Readback:
     def max_version(self, shard: int) -> int:
         """The greatest version that any row of the shard has, 0 if it has none."""
         where = [Condition("shard", "=", shard)]
-        return max(self._rows.newest_version(table, where) for table in (*SHARDED, ARCHIVE, SNAPSHOTS))
+        return max(self._rows.newest_version(table, where) for table in (*SHARDED, ARCHIVE, SNAPSHOTS, BOOKS))

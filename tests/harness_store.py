@@ -14,7 +14,9 @@ from schemas.tables import (
     ALERTS,
     ARCHIVE,
     ATTEMPTS,
+    BOOKS,
     BURN_RATES,
+    DEAD_LETTER_COUNTS,
     DEAD_LETTERS,
     JOB_MINUTES,
     JOB_USAGE_MINUTES,
@@ -34,6 +36,8 @@ TABLES = (
     ARCHIVE,
     BURN_RATES,
     ALERTS,
+    BOOKS,
+    DEAD_LETTER_COUNTS,
 )
 
 

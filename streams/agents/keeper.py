@@ -238,6 +238,8 @@ class Keeper:
         """The last checkpoint before a rebalance or a stop; what it does not reach, the next owner replays."""
         if self.fault is not None or not self.held or not self._consumer().is_member():
             return False
+        for held in self.held.values():
+            held.shard.owe_books()
         storing = asyncio.ensure_future(self.store_all())
         await asyncio.wait({storing}, timeout=self._options.handover_timeout_ms / 1000)
         return storing.done() and storing.result()

@@ -125,6 +125,10 @@ class Shard(Protocol):
         """What must be stored now."""
         ...
 
+    def owe_books(self) -> None:
+        """Write the books with the next checkpoint."""
+        ...
+
     def unsaved(self, as_of_ms: int, *, open_attempts: bool) -> bool:
         """Whether a checkpoint would store anything new."""
         ...

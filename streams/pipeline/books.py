@@ -1,11 +1,17 @@
 """The books of a shard: every record that came in is accounted for exactly once.
 
-Counts only; the equation is `records_in = applied + duplicate + too_late + dead_lettered`.
+Counts only; the equation is `records_in = applied + duplicate + too_late + dead_lettered`, in all and per topic.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
+import pyarrow as pa
+
+from schemas.columns import instants
+from schemas.tables import BOOKS, DEAD_LETTER_COUNTS, SCHEMAS
 
 
 class Books(msgspec.Struct):
@@ -28,3 +34,86 @@ class Books(msgspec.Struct):
     def plus(self, other: Books) -> Books:
         """Both together (of two shards)."""
         return Books(*(getattr(self, f) + getattr(other, f) for f in self.__struct_fields__))
+
+
+class Tally(msgspec.Struct):
+    """The counts of one topic of a shard; `first`: the offset from which on records are counted here."""
+
+    first: int | None = None
+    records_in: int = 0
+    applied: int = 0
+    duplicate: int = 0
+    too_late: int = 0
+    dead_lettered: int = 0
+    trimmed: int = 0
+    reasons: dict[str, int] = {}  # of the dead letters, those that are too late among them
+    stored: dict[str, int] = {}  # of these, how many rows `dead_letters` has; the rest was sampled out
+
+    @property
+    def balanced(self) -> bool:
+        """Whether each record that came in has become exactly one thing, and each dead letter has a reason."""
+        refused = self.too_late + self.dead_lettered
+        return (
+            self.records_in == self.applied + self.duplicate + refused
+            and sum(self.reasons.values()) == refused
+        )
+
+    def bury(self, reason: str, *, stored: bool) -> None:
+        """Count a dead letter's reason, and whether its row is kept."""
+        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        if stored:
+            self.stored[reason] = self.stored.get(reason, 0) + 1
+
+    def add(self, part: Tally) -> None:
+        """Count what a batch brought besides."""
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(part, name))
+        for mine, of_part in ((self.reasons, part.reasons), (self.stored, part.stored)):
+            for reason, records in of_part.items():
+                mine[reason] = mine.get(reason, 0) + records
+
+    def add_to(self, books: Books) -> None:
+        """Count the same in the sum of all topics."""
+        for name in _COUNTS:
+            setattr(books, name, getattr(books, name) + getattr(self, name))
+
+
+_COUNTS = ("records_in", "applied", "duplicate", "too_late", "dead_lettered", "trimmed")
+
+
+def book_tables(
+    tallies: Mapping[str, Tally], next_offsets: Mapping[str, int], time_ms: int, shard: int, version: int
+) -> dict[str, pa.Table]:
+    """Rows of `books` (one a topic) and `dead_letter_counts` (one a topic and reason) as of these offsets."""
+    books: list[dict[str, object]] = []
+    letters: list[dict[str, object]] = []
+    for topic, tally in sorted(tallies.items()):
+        where = {"topic": topic, "partition": shard}
+        books.append(
+            {
+                **where,
+                "first_offset": tally.first or 0,
+                "next_offset": next_offsets.get(topic, 0),
+                **{name: getattr(tally, name) for name in _COUNTS},
+                "shard": shard,
+                "version": version,
+            }
+        )
+        letters.extend(
+            {
+                **where,
+                "reason": reason,
+                "records": records,
+                "stored": tally.stored.get(reason, 0),
+                "version": version,
+            }
+            for reason, records in sorted(tally.reasons.items())
+        )
+    tables = {}
+    if letters:
+        tables[DEAD_LETTER_COUNTS] = pa.Table.from_pylist(letters, schema=SCHEMAS[DEAD_LETTER_COUNTS])
+    if books:
+        times = instants([time_ms] * len(books))
+        rows = {name: [row[name] for row in books] for name in SCHEMAS[BOOKS].names if name != "time"}
+        tables[BOOKS] = pa.Table.from_pydict({**rows, "time": times}, schema=SCHEMAS[BOOKS])
+    return tables

@@ -17,6 +17,7 @@ import pyarrow as pa
 from schemas.tables import ARCHIVE, DEAD_LETTERS, JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES, SCHEMAS
 from streams.alerts.notice import Alert
 from streams.pipeline import snapshot
+from streams.pipeline.books import book_tables
 from streams.pipeline.derive import derive_job, derive_node
 from streams.pipeline.ids import job_hash
 from streams.pipeline.job import Job
@@ -63,6 +64,10 @@ def take(shard: Shard, as_of_ms: int, version: int, *, open_attempts: bool) -> C
     leaving = [job for job in _finished(shard) if job.id not in shard.dirty_jobs]
     if leaving:
         tables[ARCHIVE] = _archive(shard, leaving, version)
+    # After the dead letters, which the rows count: whoever sees these finds those.
+    if (open_attempts or shard.books_owed) and shard.next != shard.told:
+        tables.update(book_tables(shard.tallies, shard.next, as_of_ms, shard.number, version))
+        shard.told, shard.books_owed = dict(shard.next), False
     parent = shard.snapshot_version if snapshot.increment_is_due(shard) else 0
     shard.version = shard.snapshot_version = version
     blob = snapshot.increment(shard) if parent else snapshot.base(shard)

@@ -21,7 +21,7 @@ from streams.pipeline import checkpoint as checkpoints
 from streams.pipeline import restore as restoring
 from streams.pipeline.align import TICK_MS, Ticks
 from streams.pipeline.batch import LogBatch, Record
-from streams.pipeline.books import Books
+from streams.pipeline.books import Books, Tally
 from streams.pipeline.changes import Changes
 from streams.pipeline.fold import JobBook, Outcome, fold_job, fold_node, fold_samples, fold_traffic
 from streams.pipeline.ids import job_hash
@@ -29,7 +29,7 @@ from streams.pipeline.node import NodeState
 from streams.pipeline.price_news import PriceNews
 from streams.pipeline.reference import View
 from streams.pipeline.settings import ShardSettings
-from streams.pipeline.tables import DeadLetter
+from streams.pipeline.tables import DeadLetter, late_by, late_gpus
 from streams.pipeline.watch import Watch
 from streams.pricing.book import PriceBook
 from streams.usage.coverage import Coverage
@@ -68,6 +68,9 @@ class Shard:
         self.archived: dict[int, int] = {}  # hash of a job's id -> version of its state in the archive
         self.archive_due_ms = 0
         self.books = Books()
+        self.tallies: dict[str, Tally] = {}  # by topic; `books` is their sum
+        self.told: dict[str, int] = {}  # offsets that the stored books were of
+        self.books_owed = False
         self.dead_letters: list[DeadLetter] = []
         self.dirty_jobs: set[str] = set()
         self.open_jobs: set[str] = set()
@@ -106,12 +109,13 @@ class Shard:
         decoded = self._decode(batch)
         self._decoded = None
         self.next[batch.topic] = max(expected, batch.end)
-        self.books.trimmed += decoded.trimmed
-        self.books.records_in += len(decoded.records)
-        accepted = self._accept(batch, decoded)
+        tally = Tally(records_in=len(decoded.records), trimmed=decoded.trimmed)
+        accepted = self._accept(batch, decoded, tally)
         outcomes = self._apply(batch.topic, accepted)
         for (record, event), outcome in zip(accepted, outcomes, strict=True):
-            self._count(batch, record, event, outcome)
+            self._count(batch, record, event, outcome, tally)
+        self.tallies.setdefault(batch.topic, Tally(expected)).add(tally)
+        tally.add_to(self.books)
         return None
 
     def _decode(self, batch: LogBatch) -> Decoded:
@@ -127,7 +131,7 @@ class Shard:
         self._decoded = Decoded(batch, expected, first, records, events)
         return self._decoded
 
-    def _accept(self, batch: LogBatch, decoded: Decoded) -> list[tuple[Record, Event]]:
+    def _accept(self, batch: LogBatch, decoded: Decoded, tally: Tally) -> list[tuple[Record, Event]]:
         """The valid and timely events; the others become dead letters."""
         topic = batch.topic
         newest_ms = self.newest_ms.get(topic, -(2**62))
@@ -136,13 +140,12 @@ class Shard:
         for record, event in zip(decoded.records, decoded.events, strict=True):
             log_ms = max(log_ms, record.timestamp)
             if isinstance(event, Invalid):
-                self.books.dead_lettered += 1
-                self._bury(batch, record, event.reason, event.detail)
+                tally.dead_lettered += 1
+                self._bury(batch, record, event.reason, event.detail, tally)
             elif event.time_ms < newest_ms - self.settings.job_horizon_ms:
-                self.books.too_late += 1
-                self._bury(
-                    batch, record, Reason.too_late, _late_by(event.time_ms, newest_ms, "the newest event")
-                )
+                tally.too_late += 1
+                detail = late_by(event.time_ms, newest_ms)
+                self._bury(batch, record, Reason.too_late, detail, tally)
             else:
                 newest_ms = max(newest_ms, event.time_ms)
                 accepted.append((record, event))
@@ -167,17 +170,15 @@ class Shard:
         log_ms = list(accumulate((record.timestamp for record, _ in accepted), max))
         return fold_traffic(self.jobs, self.seen[topic], amounts, log_ms, self.settings.dedupe_horizon_ms)
 
-    def _count(self, batch: LogBatch, record: Record, event: Event, outcome: Outcome) -> None:
+    def _count(self, batch: LogBatch, record: Record, event: Event, outcome: Outcome, tally: Tally) -> None:
         if outcome is Outcome.DUPLICATE:
-            self.books.duplicate += 1
+            tally.duplicate += 1
             return
         if outcome is Outcome.TOO_LATE:
-            self.books.too_late += 1
-            late_ms = self.settings.late_horizon_ms
-            detail = f"every GPU of the sample begins more than {late_ms} ms before its newest second"
-            self._bury(batch, record, Reason.too_late, detail)
+            tally.too_late += 1
+            self._bury(batch, record, Reason.too_late, late_gpus(self.settings.late_horizon_ms), tally)
             return
-        self.books.applied += 1
+        tally.applied += 1
         if isinstance(event, NodeEvent):
             self.changes.nodes.add(event.node)
         elif isinstance(event, GpuEvent) and self._costs_nothing(event):
@@ -193,11 +194,12 @@ class Shard:
         known = event.job_id in self.open_jobs
         return known and self.jobs[event.job_id].attempts[event.attempt].has_start
 
-    def _bury(self, batch: LogBatch, record: Record, reason: Reason, detail: str) -> None:
+    def _bury(self, batch: LogBatch, record: Record, reason: Reason, detail: str, tally: Tally) -> None:
         raw = (record.value or b"")[:RAW_BYTES_AT_MOST]
         log_ms = self.log_ms.get(batch.topic, 0)
         place = (batch.topic, batch.partition, record.offset)
         self.dead_letters.append(DeadLetter(*place, str(reason), detail, raw, max(log_ms, record.timestamp)))
+        tally.bury(str(reason), stored=True)
 
     # -- ticks ---------------------------------------------------------------------------------------------
 
@@ -261,10 +263,14 @@ class Shard:
         """What must be stored now: rows, snapshot, offsets.  See `streams.pipeline.checkpoint`."""
         return checkpoints.take(self, as_of_ms, version, open_attempts=open_attempts)
 
+    def owe_books(self) -> None:
+        """Write the books with the next checkpoint, whether it pays what goes on or not."""
+        self.books_owed = True
+
     def unsaved(self, as_of_ms: int, *, open_attempts: bool) -> bool:
         """Whether a checkpoint would store anything new."""
         return bool(
-            self.next != self.saved_next
+            self.next != (self.told if open_attempts or self.books_owed else self.saved_next)
             or self.dirty_jobs
             or self.dead_letters
             or self.changes.jobs
@@ -288,7 +294,3 @@ class Shard:
     def read_back(self, table: str, rows: pa.Table, version: int) -> pa.Table:
         """Rows stored after the snapshot, as the snapshot has them: see `streams.pipeline.readback`."""
         return restoring.read_back(self, table, rows, version)
-
-
-def _late_by(time_ms: int, newest_ms: int, what: str) -> str:
-    return f"field `time_ms`: {time_ms} is {newest_ms - time_ms} ms before {what} of its partition"

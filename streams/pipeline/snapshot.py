@@ -14,7 +14,7 @@ import zstandard
 
 from schemas.events import PriceEvent
 from streams.pipeline.blobs import JobBlob, NodeBlob, dump_job, dump_node
-from streams.pipeline.books import Books
+from streams.pipeline.books import Books, Tally
 from streams.pipeline.ids import job_hash
 from streams.pipeline.job import Job
 from streams.pipeline.watch import WatchBlob
@@ -60,6 +60,7 @@ class SnapshotBlob(msgspec.Struct):
     # Jobs of which samples alone were seen since they were written: first and last event.
     sampled: dict[str, tuple[int, int]] = {}
     watch: WatchBlob | None = None
+    tallies: dict[str, Tally] = {}  # by topic; absent in snapshots that knew the sum only
 
 
 class ArchivedJob(msgspec.Struct, array_like=True):
@@ -141,6 +142,7 @@ def _blob(
         tick_ms=shard.tick_ms,
         sampled={job_id: _seen(shard.jobs[job_id]) for job_id in sorted(shard.sampled_jobs)},
         watch=shard.watch.dump(is_base=is_base),
+        tallies=shard.tallies,
     )
 
 

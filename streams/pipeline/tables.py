@@ -29,6 +29,16 @@ class DeadLetter(NamedTuple):
     log_ms: int
 
 
+def late_by(time_ms: int, newest_ms: int) -> str:
+    """Why an event is too late for its partition, in words."""
+    return f"field `time_ms`: {time_ms} is {newest_ms - time_ms} ms before the newest event of its partition"
+
+
+def late_gpus(late_horizon_ms: int) -> str:
+    """Why a sample is too late, in words."""
+    return f"every GPU of the sample begins more than {late_horizon_ms} ms before its newest second"
+
+
 def dead_letter_table(letters: Sequence[DeadLetter], version: int) -> pa.Table:
     """Rows of `dead_letters`; the key (topic, partition, offset) makes writing them twice harmless."""
     return pa.Table.from_pydict(

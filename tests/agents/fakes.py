@@ -125,6 +125,9 @@ class CountingShard:
         self.saved = dict(self.state.next)
         return Point(version, tables, msgspec.json.encode(self.state), dict(self.state.next))
 
+    def owe_books(self) -> None:
+        """Its books are of no interest here."""
+
     def unsaved(self, as_of_ms: int, *, open_attempts: bool) -> bool:
         return self.saved != self.state.next or bool(self.refused) or open_attempts
 

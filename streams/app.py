@@ -18,7 +18,9 @@ from streams.agents.courier_options import DAY_MS, CourierOptions
 from streams.agents.deadletters import DeadLetterProducer
 from streams.agents.meter import CourierOf, Meter
 from streams.agents.options import KeeperOptions
+from streams.agents.outlook import Outlook
 from streams.agents.ports import ShardFactory
+from streams.agents.stall import Limits
 from streams.agents.startup import Startup, stopped_by_signals
 from streams.agents.status import Watch
 from streams.clock import Clock, SystemClock
@@ -169,18 +171,26 @@ class Worker:
         factory = await asyncio.to_thread(engine, shard)
         courier = courier_of(self._settings.alerts, store, self._clock)
         worker = Meter(kafka, shard, options, store, factory, dead_letters=dead_letters, courier=courier)
+        outlook = Outlook(kafka, lambda: store.query("SELECT 1"), self._clock)
         self._watch = Watch(
             worker.keeper,
             lambda: worker.app.meter_consumer if worker.app.started else None,
             kafka,
             self._clock,
             lambda: None if worker.courier is None else worker.courier.waiting,
+            reader=worker.reader,
+            sight=lambda: outlook.sight,
+            limits=Limits(meter.stall_not_ready_ms, meter.stall_restart_ms),
         )
-        looking = asyncio.create_task(self._look_often(self._watch))
+        beside = [
+            asyncio.create_task(outlook.run(lambda: worker.keeper.held)),
+            asyncio.create_task(self._look_often(self._watch)),
+        ]
         try:
             await worker.run(self._stopped)
         finally:
-            looking.cancel()
+            for task in beside:
+                task.cancel()
 
     async def _all_or_none(self, *tasks: asyncio.Task[Any]) -> None:
         """Wait for all; the first fault ends the others and is raised."""

@@ -187,6 +187,19 @@ class MeterSettings(Group):
         le=64 * 1024 * MIB_BYTES,
         description="Rows that may wait for a ClickHouse that does not answer, before reading pauses.",
     )
+    stall_not_ready_ms: int = Field(
+        default=60_000,
+        ge=5_000,
+        le=HOUR_MS,
+        description="`/readyz` turns red when a shard that is behind the log has folded nothing for so long.",
+    )
+    stall_restart_ms: int = Field(
+        default=300_000,
+        ge=10_000,
+        le=DAY_MS,
+        description="`/healthz` turns 503, so that a liveness probe starts the worker anew, when it has stood still for so "
+        "long or left the group, and Kafka and ClickHouse answered all the while.",
+    )
     as_of_ms: int | None = Field(
         default=None,
         ge=0,

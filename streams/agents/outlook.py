@@ -16,7 +16,7 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # not in its __all__
 from faust.types import TP
 
-from sinks.errors import SinkBusy
+from sinks.errors import SinkError
 from streams.clock import Clock
 from streams.config import KafkaSettings
 from streams.topics import REFERENCE_TOPICS, SHARD_TOPICS, full_name
@@ -54,6 +54,7 @@ class Outlook:
         }
         self._client = AdminClient(config)
         self._threads = ThreadPoolExecutor(2, "outlook")
+        self._pinging: asyncio.Future[bool] | None = None
         self.sight = Sight()
 
     async def run(self, shards: Callable[[], Iterable[int]], every_s: float = EVERY_S) -> None:
@@ -68,16 +69,25 @@ class Outlook:
     async def look(self, shards: Iterable[int]) -> Sight:
         """Look once."""
         asked_ms = self._clock.now_ms()
-        loop = asyncio.get_running_loop()
-        ends, store = await asyncio.gather(
-            loop.run_in_executor(self._threads, self._ends, tuple(shards)),
-            loop.run_in_executor(self._threads, self._store_answers),
-        )
+        asking = asyncio.get_running_loop().run_in_executor(self._threads, self._ends, tuple(shards))
+        store = await self._store_is_there()
+        ends = await asking
         if ends is None:
             self.sight = Sight(self.sight.asked_ms, self.sight.ends, kafka=False, store=store)
         else:
             self.sight = Sight(asked_ms, ends, kafka=True, store=store)
         return self.sight
+
+    async def _store_is_there(self) -> bool:
+        """Whether the store answers soon; one that hangs is asked no second time before it has."""
+        if self._pinging is None:
+            loop = asyncio.get_running_loop()
+            self._pinging = loop.run_in_executor(self._threads, self._store_answers)
+        await asyncio.wait({self._pinging}, timeout=_ANSWER_WITHIN_S)
+        if not self._pinging.done():
+            return False
+        answered, self._pinging = self._pinging.result(), None
+        return answered
 
     # -- in threads ----------------------------------------------------------------------------------------
 
@@ -99,7 +109,7 @@ class Outlook:
     def _store_answers(self) -> bool:
         try:
             self._ping()
-        except SinkBusy as busy:
-            logger.debug("the store does not answer: %s", busy)
+        except SinkError as fault:
+            logger.debug("the store does not answer: %s", fault)
             return False
         return True

@@ -5,19 +5,33 @@ It must not touch a shard: it only reads, in the event loop, between two batches
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
-from weakref import WeakKeyDictionary
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
 
 from faust.exceptions import ConsumerNotStarted
 from faust.types import TP
 
 from streams.agents.checkpointer import Totals
+from streams.agents.counts import STORED, Counts, letters
 from streams.agents.held import Held
+from streams.agents.outlook import Sight
+from streams.agents.progress import Progress, Standing, Watched
+from streams.agents.room import Room
+from streams.agents.stall import Limits, Restart, readiness
 from streams.clock import Clock
 from streams.config import KafkaSettings
 from streams.pipeline.books import Books
+from streams.topics import REFERENCE_TOPICS, SHARD_TOPICS, Topic, full_name
 from streams.web.status import Canary, Check, SeenCanary, SeenVerdict, WorkerStatus
+
+_LIMITS: Final = Limits()
+_TOPICS: Final = tuple(str(topic) for topic in SHARD_TOPICS)
+
+
+class Refetching(Protocol):
+    """Whoever feeds the shards, as far as it is looked at."""
+
+    refetches: int
 
 
 class WatchedKeeper(Protocol):
@@ -25,6 +39,12 @@ class WatchedKeeper(Protocol):
 
     held: dict[int, Held]
     totals: Totals
+    room: Room
+
+    @property
+    def feeding(self) -> Refetching:
+        """Whoever reads records again that were lost on the way."""
+        ...
 
     @property
     def backlog_bytes(self) -> int:
@@ -33,7 +53,7 @@ class WatchedKeeper(Protocol):
 
 
 class WatchedConsumer(Protocol):
-    """The consumer, as far as it is looked at; both raise ConsumerNotStarted before it is."""
+    """The consumer, as far as it is looked at; all raise ConsumerNotStarted before it is."""
 
     def is_member(self) -> bool:
         """Whether the group counts on us."""
@@ -43,9 +63,22 @@ class WatchedConsumer(Protocol):
         """The partitions that are ours."""
         ...
 
+    def log_end(self, tp: TP) -> tuple[int, int] | None:
+        """(end of a partition, instant in ms) as of the last answer to a fetch; None before the first."""
+        ...
+
+
+class WatchedReader(Protocol):
+    """The reader of prices and controls, as far as it is looked at."""
+
+    books: Books
+    next: Mapping[str, int]
+    read_to: Mapping[str, int]
+    newest_ms: Mapping[str, int]
+
 
 class Watch:
-    """Look about once a second: counts of a shard that leaves are kept as of the last look before."""
+    """Look about once a second: what a shard that leaves counted is known as of the last look before."""
 
     def __init__(
         self,
@@ -55,19 +88,26 @@ class Watch:
         clock: Clock,
         pending: Callable[[], int | None] = lambda: None,
         *,
+        reader: WatchedReader | None = None,
+        sight: Callable[[], Sight] = Sight,
+        limits: Limits = _LIMITS,
         audit: Callable[[], SeenVerdict | None] = lambda: None,
         canary: Callable[[], SeenCanary | None] = lambda: None,
     ) -> None:
         self._keeper = keeper
+        self._reader = reader
+        self._sight = sight
+        self._limits = limits
         self._audit = audit
         self._canary = canary
         self._pending = pending
         self._consumer = consumer
         self._kafka = kafka
         self._clock = clock
-        self._first: WeakKeyDictionary[Held, Books] = WeakKeyDictionary()
-        self._held: dict[Held, Books] = {}  # at the last look
-        self._left = Books()  # of shards that are no longer ours, from our first look to our last
+        self._counts = Counts()
+        self._watched = Watched()
+        self._progress = Progress()
+        self._restart = Restart(limits)
         self._checkpoints = 0
         self._stored_ms: int | None = None
         self._member_ms: int | None = None
@@ -75,45 +115,53 @@ class Watch:
     def look(self) -> WorkerStatus:
         """What there is to say now."""
         keeper, totals = self._keeper, self._keeper.totals
-        books = self._books()
+        clock_ms, watched_ms = self._clock.now_ms(), self._watched.look(self._clock.monotonic_ms())
+        counts = self._counts.look(keeper.held.values())
+        buried = letters(counts)
         member, assigned = self._membership()
         restoring = len(assigned - set(keeper.held))
+        standings = self._progress.look(keeper.held.values(), self._end, watched_ms, clock_ms)
+        reason = self._reason(restoring, len(assigned))
+        moves = readiness(standings, self._limits, clock_ms, reason)
         verdict = self._audit()
         return WorkerStatus(
-            checks=self._checks(member, restoring, len(assigned)),
-            records={
-                "applied": books.applied,
-                "duplicate": books.duplicate,
-                "too_late": books.too_late,
-                "dead_lettered": books.dead_lettered,
-            },
-            gpu_samples_late=books.late_gpu_samples,
-            costs_capped=books.capped_costs,
+            checks=(*self._checks(member, restoring, len(assigned)), moves),
+            stuck=self._restart.needed(standings, watched_ms, clock_ms, member=member, reason=reason),
+            records={name: counts[name] for name in ("applied", "duplicate", "too_late", "dead_lettered")},
+            records_trimmed=counts["trimmed"],
+            letters=buried,
+            letters_sampled_out=max(sum(buried.values()) - counts[STORED], 0),
+            gpu_samples_late=counts["late_gpu_samples"],
+            costs_capped=counts["capped_costs"],
             rows_stored=dict(totals.rows),
+            rows_swept=totals.rows_swept,
+            rows_phantom=totals.rows_phantom,
             checkpoints=totals.checkpoints,
             inserts_refused=totals.refused,
+            commits_refused=totals.commits_refused,
+            rebalances=totals.rebalances,
+            refetches=keeper.feeding.refetches,
+            restore_ms=totals.restore_ms,
             backlog_bytes=keeper.backlog_bytes,
+            backlog_max_bytes=keeper.room.max_bytes,
+            reading_paused=not keeper.room.is_open,
             shards_held=len(keeper.held),
             shards_restoring=restoring,
             checkpoint_age_ms=self._checkpoint_age_ms(),
+            snapshot_age_ms=self._snapshot_age_ms(),
             watermark_age_ms=self._watermark_age_ms(),
             courier_pending=self._pending(),
+            lag_records={topic: sum(each.records[topic] for each in standings) for topic in _TOPICS},
+            lag_ms={topic: max((each.age_ms[topic] for each in standings), default=0) for topic in _TOPICS},
+            shard_lag_records_max=max((each.behind for each in standings), default=0),
+            no_progress_ms=_longest(standings),
+            reference_lag_records=self._reference_lag(),
+            reference_refused=0 if self._reader is None else self._reader.books.dead_lettered,
+            price_age_ms=self._price_age_ms(clock_ms),
             books_balanced={} if verdict is None else balanced(verdict),
-            audit_age_ms=None if verdict is None else max(self._clock.now_ms() - verdict.as_of_ms, 0),
-            canary=canary_of(self._canary(), self._clock.now_ms()),
+            audit_age_ms=None if verdict is None else max(clock_ms - verdict.as_of_ms, 0),
+            canary=canary_of(self._canary(), clock_ms),
         )
-
-    def _books(self) -> Books:
-        """What this process counted: shards come with the books of their whole life."""
-        now = {held: held.shard.books.plus(Books()) for held in self._keeper.held.values()}
-        for held, books in self._held.items():
-            if held not in now:
-                self._left = self._left.plus(_since(self._first[held], books))
-        total = self._left
-        for held, books in now.items():
-            total = total.plus(_since(self._first.setdefault(held, books), books))
-        self._held = now
-        return total
 
     def _membership(self) -> tuple[bool, set[int]]:
         consumer = self._consumer()
@@ -144,11 +192,43 @@ class Watch:
             shards = Check("shards", True, f"{len(self._keeper.held)} shards held")
         return reached, joined, shards
 
+    def _reason(self, restoring: int, assigned: int) -> str:
+        """What is known to hold shards up, the worker itself apart; '' if nothing is."""
+        sight, room = self._sight(), self._keeper.room
+        if not sight.kafka:
+            return f"Kafka at {self._kafka.bootstrap_servers} does not answer"
+        if not sight.store:
+            return "ClickHouse does not answer"
+        if not room.is_open:
+            return (
+                f"reading pauses: {self._keeper.backlog_bytes} of {room.max_bytes} bytes wait for ClickHouse"
+            )
+        return f"{restoring} of {assigned} shards are being restored" if restoring else ""
+
+    def _end(self, topic: str, number: int, offset: int) -> int | None:
+        """The consumer's own end knows markers that are no records; but it is old where the consumer stands still."""
+        tp = TP(full_name(topic, self._kafka.topic_prefix), number)
+        sight = self._sight()
+        asked = sight.ends.get(tp)
+        consumer = self._consumer()
+        try:
+            told = None if consumer is None else consumer.log_end(tp)
+        except ConsumerNotStarted:
+            told = None
+        if told is None or asked is None:
+            return asked if told is None else told[0]
+        return told[0] if told[1] >= sight.asked_ms else max(told[0], asked)
+
     def _checkpoint_age_ms(self) -> int | None:
         now_ms, totals = self._clock.monotonic_ms(), self._keeper.totals
         if totals.checkpoints > self._checkpoints or (self._keeper.held and self._keeper.backlog_bytes == 0):
             self._checkpoints, self._stored_ms = totals.checkpoints, now_ms
         return None if self._stored_ms is None else now_ms - self._stored_ms
+
+    def _snapshot_age_ms(self) -> int | None:
+        stored_ms = self._keeper.totals.snapshots_ms
+        ours_ms = [stored_ms[number] for number in self._keeper.held if number in stored_ms]
+        return self._clock.monotonic_ms() - min(ours_ms) if ours_ms else None
 
     def _watermark_age_ms(self) -> int | None:
         newest: list[int] = []
@@ -157,9 +237,21 @@ class Watch:
             newest += (ms for ms in by_topic.values() if ms > 0)
         return self._clock.now_ms() - max(newest) if newest else None
 
+    def _reference_lag(self) -> dict[str, int]:
+        reader, ends = self._reader, self._sight().ends
+        found: dict[str, int] = {}
+        if reader is None:
+            return found
+        for topic in REFERENCE_TOPICS:
+            end = ends.get(TP(full_name(topic, self._kafka.topic_prefix), 0))
+            if end is not None:
+                read = max(reader.next.get(topic, 0), reader.read_to.get(topic, 0))
+                found[str(topic)] = max(end - read, 0)
+        return found
 
-def _since(first: Books, last: Books) -> Books:
-    return Books(*(getattr(last, name) - getattr(first, name) for name in Books.__struct_fields__))
+    def _price_age_ms(self, clock_ms: int) -> int | None:
+        newest_ms = None if self._reader is None else self._reader.newest_ms.get(Topic.PRICES)
+        return None if newest_ms is None else max(clock_ms - newest_ms, 0)
 
 
 def balanced(verdict: SeenVerdict) -> dict[str, bool]:
@@ -183,3 +275,7 @@ def canary_of(canary: SeenCanary | None, now_ms: int) -> Canary | None:
         latency_ms=canary.latency_ms,
         error_ratio=canary.error_ratio,
     )
+
+
+def _longest(standings: Sequence[Standing]) -> int:
+    return max((each.idle_ms for each in standings), default=0)

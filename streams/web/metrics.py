@@ -19,10 +19,12 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from schemas.reasons import Reason
 from streams.web.status import WorkerStatus
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 OUTCOMES: Final = ("applied", "duplicate", "too_late", "dead_lettered")
+REASONS: Final = tuple(str(reason) for reason in Reason)
 SEVERITIES: Final = ("page", "ticket")
 _ALL: Final = "of the whole store, so the same from every worker."
 
@@ -70,37 +72,10 @@ class _Page(Collector):
 
 
 def _worker(status: WorkerStatus) -> Iterable[Metric]:
-    by_outcome = dict.fromkeys(OUTCOMES, 0) | dict(status.records)
-    yield _counters(
-        "trainfare_records", "Kafka records metered, by what became of them.", "outcome", by_outcome
-    )
-    yield _counters("trainfare_rows_stored", "Rows stored in ClickHouse.", "table", status.rows_stored)
-    yield _counter(
-        "trainfare_dead_letters",
-        "Records refused or too late, each a row of `dead_letters`.",
-        by_outcome["dead_lettered"] + by_outcome["too_late"],
-    )
-    yield _counter("trainfare_late_gpu_samples", "GPU samples too late to count.", status.gpu_samples_late)
-    yield _counter(
-        "trainfare_capped_costs", "Rows whose cost did not fit into Decimal(18, 9).", status.costs_capped
-    )
-    yield _counter("trainfare_checkpoints", "Checkpoints stored.", status.checkpoints)
-    yield _counter(
-        "trainfare_refused_inserts",
-        "Checkpoints that the store did not take at once.",
-        status.inserts_refused,
-    )
-    yield _gauge("trainfare_backlog_bytes", "What was read and is not stored yet.", status.backlog_bytes)
-    yield _gauge("trainfare_shards_held", "Shards in this worker's memory.", status.shards_held)
-    yield _gauge("trainfare_shards_restoring", "Shards assigned and not loaded yet.", status.shards_restoring)
-    if status.checkpoint_age_ms is not None:
-        age_s = status.checkpoint_age_ms / 1000
-        yield _gauge("trainfare_checkpoint_age_seconds", "Time since all that was read was stored.", age_s)
-    if status.watermark_age_ms is not None:
-        age_s = status.watermark_age_ms / 1000
-        yield _gauge(
-            "trainfare_watermark_age_seconds", "By which the newest event metered is behind the clock.", age_s
-        )
+    yield from _read(status)
+    yield from _stored(status)
+    yield from _shards(status)
+    yield from _proved(status)
     if status.courier_pending is not None:
         yield _gauge(
             "trainfare_deliveries_pending", "Messages still to be delivered.", status.courier_pending
@@ -109,6 +84,136 @@ def _worker(status: WorkerStatus) -> Iterable[Metric]:
     for check in status.checks:
         ready.add_metric([check.name], int(check.ok))
     yield ready
+
+
+def _read(status: WorkerStatus) -> Iterable[Metric]:
+    """What came in, and what is still to be read."""
+    by_outcome = dict.fromkeys(OUTCOMES, 0) | dict(status.records)
+    yield _counters(
+        "trainfare_records", "Kafka records metered, by what became of them.", "outcome", by_outcome
+    )
+    yield _counter(
+        "trainfare_trimmed_records", "Records read again though they were metered.", status.records_trimmed
+    )
+    yield _counter(
+        "trainfare_not_mine_records",
+        "Records of shards that had left when they came.",
+        status.records_not_mine,
+    )
+    by_reason = dict.fromkeys(REASONS, 0) | dict(status.letters)
+    yield _counters("trainfare_dead_letters", "Records refused or too late, by reason.", "reason", by_reason)
+    yield _counter(
+        "trainfare_dead_letters_sampled_out",
+        "Of them, those that were counted and not stored.",
+        status.letters_sampled_out,
+    )
+    yield _counter(
+        "trainfare_refused_reference", "Prices and controls that were refused.", status.reference_refused
+    )
+    yield _counter("trainfare_late_gpu_samples", "GPU samples too late to count.", status.gpu_samples_late)
+    yield _counter(
+        "trainfare_capped_costs", "Rows whose cost did not fit into Decimal(18, 9).", status.costs_capped
+    )
+    yield _counter(
+        "trainfare_refetches", "Times that records were read again, lost on the way.", status.refetches
+    )
+    yield _gauges(
+        "trainfare_lag_records", "Records in the log, not metered yet.", "topic", status.lag_records
+    )
+    yield _gauges(
+        "trainfare_lag_seconds", "Age of the oldest record not metered yet.", "topic", _seconds(status.lag_ms)
+    )
+    yield _gauge(
+        "trainfare_shard_lag_records_max",
+        "Records not metered yet of the shard that is farthest behind.",
+        status.shard_lag_records_max,
+    )
+    yield _gauge(
+        "trainfare_no_progress_seconds",
+        "For how long a shard that is behind has metered nothing, the longest.",
+        status.no_progress_ms / 1000,
+    )
+    yield from _age(
+        "trainfare_watermark_age_seconds",
+        "By which the newest event metered is behind the clock.",
+        status.watermark_age_ms,
+    )
+    yield _gauges(
+        "trainfare_reference_lag_records",
+        "Prices and controls in the log, not read yet.",
+        "topic",
+        status.reference_lag_records,
+    )
+    yield from _age("trainfare_price_age_seconds", "Time since the newest price came.", status.price_age_ms)
+
+
+def _stored(status: WorkerStatus) -> Iterable[Metric]:
+    yield _counters("trainfare_rows_stored", "Rows stored in ClickHouse.", "table", status.rows_stored)
+    yield _counter("trainfare_checkpoints", "Checkpoints stored.", status.checkpoints)
+    yield _counter(
+        "trainfare_refused_inserts",
+        "Checkpoints that the store did not take at once.",
+        status.inserts_refused,
+    )
+    yield _counter(
+        "trainfare_refused_commits", "Offsets that Kafka did not take; not needed.", status.commits_refused
+    )
+    yield _gauge("trainfare_backlog_bytes", "What was read and is not stored yet.", status.backlog_bytes)
+    yield _gauge(
+        "trainfare_backlog_limit_bytes", "The backlog at which reading pauses.", status.backlog_max_bytes
+    )
+    yield _gauge("trainfare_reading_paused", "Whether reading pauses for it.", int(status.reading_paused))
+    yield from _age(
+        "trainfare_checkpoint_age_seconds",
+        "Time since all that was read was stored.",
+        status.checkpoint_age_ms,
+    )
+
+
+def _shards(status: WorkerStatus) -> Iterable[Metric]:
+    yield _gauge("trainfare_shards_held", "Shards in this worker's memory.", status.shards_held)
+    yield _gauge("trainfare_shards_restoring", "Shards assigned and not loaded yet.", status.shards_restoring)
+    yield from _age(
+        "trainfare_snapshot_age_seconds",
+        "Time since the snapshot of the shard where it is oldest.",
+        status.snapshot_age_ms,
+    )
+    yield from _age("trainfare_restore_seconds", "What the last load of a shard took.", status.restore_ms)
+    yield _counter("trainfare_rebalances", "Times that shards were assigned.", status.rebalances)
+    yield _counter(
+        "trainfare_phantom_rows", "Rows newer than the snapshot at a load, put right.", status.rows_phantom
+    )
+    yield _counter(
+        "trainfare_swept_rows", "Rows of an earlier owner that came later, put right.", status.rows_swept
+    )
+
+
+def _proved(status: WorkerStatus) -> Iterable[Metric]:
+    yield _gauges(
+        "trainfare_books_balanced",
+        "Whether each check of the last audit holds.",
+        "check",
+        status.books_balanced,
+    )
+    yield from _age("trainfare_audit_age_seconds", "Time since the last audit.", status.audit_age_ms)
+    canary = status.canary
+    if canary is None:
+        return
+    yield _counter("trainfare_canary_runs", "Canary runs that were looked for.", canary.runs)
+    yield _counter("trainfare_canary_wrong", "Canary runs whose cost was wrong.", canary.wrong)
+    yield _counter("trainfare_canary_late", "Canary runs whose cost came late.", canary.late)
+    yield from _age(
+        "trainfare_canary_right_age_seconds", "Time since a canary run was right.", canary.right_age_ms
+    )
+    yield from _age(
+        "trainfare_canary_latency_seconds",
+        "From the end of the last canary run to its stored cost.",
+        canary.latency_ms,
+    )
+    if canary.error_ratio is not None:
+        yield _gauge(
+            "trainfare_canary_error_ratio", "By how much its cost was wrong, of it.", canary.error_ratio
+        )
 
 
 def _store(facts: StoreFacts) -> Iterable[Metric]:
@@ -127,6 +232,23 @@ def _store(facts: StoreFacts) -> Iterable[Metric]:
 
 def _gauge(name: str, documentation: str, value: float) -> Metric:
     return GaugeMetricFamily(name, documentation, value=value)
+
+
+def _gauges(name: str, documentation: str, label: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(name, documentation, labels=[label])
+    for key, value in sorted(values.items()):
+        family.add_metric([key], float(value))
+    return family
+
+
+def _age(name: str, documentation: str, age_ms: int | None) -> Iterable[Metric]:
+    """Absent while it is not known."""
+    if age_ms is not None:
+        yield _gauge(name, documentation, age_ms / 1000)
+
+
+def _seconds(values_ms: Mapping[str, int]) -> dict[str, float]:
+    return {key: value_ms / 1000 for key, value_ms in values_ms.items()}
 
 
 def _counter(name: str, documentation: str, value: float) -> Metric:

@@ -87,7 +87,8 @@ class Routes:
     # -- health and metrics --------------------------------------------------------------------------------
 
     async def _healthz(self, _: web.Request) -> web.Response:
-        return _json({"status": "ok"})
+        stuck = (await self._parts.health.status()).stuck
+        return _json({"status": "stuck", "detail": stuck}, status=503) if stuck else _json({"status": "ok"})
 
     async def _readyz(self, _: web.Request) -> web.Response:
         checks = await self._parts.health.checks()

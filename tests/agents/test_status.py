@@ -4,65 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from faust.exceptions import ConsumerNotStarted
-from faust.types import TP
-
-from streams.agents.checkpointer import Totals
-from streams.agents.held import Held, Takeover
+from streams.agents.held import Held
 from streams.agents.status import Watch
-from streams.agents.versions import VersionClock
-from streams.clock import ManualClock
-from streams.config import KafkaSettings
-from streams.pricing.book import PriceBook
-from streams.web.status import Canary, WorkerStatus
-from tests.agents.fakes import CountingShard, State
-
-NOW_MS = 1_800_000_000_000
-KAFKA = KafkaSettings(bootstrap_servers="kafka-1:9092", group_id="g", session_timeout_ms=10_000)
-
-
-class Keeper:
-    """Shards that are held, and what was stored."""
-
-    def __init__(self) -> None:
-        self.held: dict[int, Held] = {}
-        self.totals = Totals()
-        self.backlog_bytes = 0
-
-    def hold(self, number: int, counted: int = 0, newest_ms: int = 0) -> Held:
-        shard = CountingShard(number, PriceBook.empty(), State(count={"jobs": counted}))
-        shard.newest_ms = {"jobs": newest_ms, "gpu": -(2**62)}  # type: ignore[attr-defined]  # as the engine's shards
-        self.held[number] = Held(number, shard, VersionClock(0, 1), Takeover(0, 1))
-        return self.held[number]
-
-
-class Consumer:
-    """A member or not, with partitions."""
-
-    def __init__(self) -> None:
-        self.member = True
-        self.numbers: set[int] = set()
-        self.started = True
-
-    def is_member(self) -> bool:
-        if not self.started:
-            raise ConsumerNotStarted("not yet")
-        return self.member
-
-    def assignment(self) -> set[TP]:
-        return {TP(topic, number) for number in self.numbers for topic in ("jobs", "gpu")}
-
-
-class Scene:
-    def __init__(self) -> None:
-        self.keeper, self.consumer, self.clock = Keeper(), Consumer(), ManualClock(NOW_MS)
-        self.watch = Watch(self.keeper, lambda: self.consumer, KAFKA, self.clock)
-
-    def look(self) -> WorkerStatus:
-        return self.watch.look()
-
-    def failing(self) -> dict[str, str]:
-        return {check.name: check.detail for check in self.look().checks if not check.ok}
+from streams.web.status import Canary
+from tests.agents.fakes import CountingShard
+from tests.agents.scene import KAFKA, NOW_MS, Scene
 
 
 def count(held: Held, more: int) -> None:

@@ -80,3 +80,21 @@ def test_a_store_that_hangs_is_not_waited_for(
 
     served(store, work)
     assert asked == 1, "one question at a time"
+
+
+def test_alive_while_no_restart_helps(store: ClickHouseStore) -> None:
+    async def work(client: Client) -> Any:
+        return await client.get("/healthz")
+
+    still = WorkerStatus(checks=(Check("progress", False, "shard 3 has folded nothing for 75 s"),))
+    assert served(store, work, status=lambda: still) == {"status": "ok"}
+    assert served(None, work) == {"status": "ok"}, "a store that is away is not mended by a restart"
+
+
+def test_a_worker_that_only_a_restart_helps_says_so() -> None:
+    async def work(client: Client) -> Any:
+        return await client.get("/healthz", 503)
+
+    reason = "the group has been left for 301 s although Kafka and ClickHouse answer"
+    found = served(None, work, status=lambda: WorkerStatus(stuck=reason))
+    assert found == {"status": "stuck", "detail": reason}

@@ -9,10 +9,11 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from schemas.reasons import Reason
 from sinks.clickhouse import ClickHouseStore
 from streams.web import metrics
 from streams.web.metrics import StoreFacts
-from streams.web.status import Check, WorkerStatus
+from streams.web.status import Canary, Check, WorkerStatus
 from tests.web.serving import Client, served
 
 STATUS = WorkerStatus(
@@ -29,8 +30,35 @@ STATUS = WorkerStatus(
     checkpoint_age_ms=1500,
     watermark_age_ms=250,
     courier_pending=6,
+    lag_records={"gpu": 40, "jobs": 0},
+    lag_ms={"gpu": 2500, "jobs": 0},
+    shard_lag_records_max=30,
+    no_progress_ms=61_000,
+    reference_lag_records={"prices": 1},
+    price_age_ms=90_000,
+    snapshot_age_ms=3000,
+    restore_ms=700,
+    rebalances=8,
+    backlog_max_bytes=8192,
+    reading_paused=True,
+    refetches=9,
+    rows_swept=10,
+    rows_phantom=11,
+    commits_refused=13,
+    records_trimmed=14,
+    records_not_mine=15,
+    letters={"future": 2, "too_late": 3},
+    letters_sampled_out=1,
+    reference_refused=16,
+    books_balanced={"ledger": False, "records": True},
+    audit_age_ms=17_000,
+    canary=Canary(runs=18, wrong=1, late=2, right_age_ms=60_500, latency_ms=1250, error_ratio=0.002),
 )
 FACTS = StoreFacts(2, 12.5, {"page": 1}, {"delivered": 5, "retrying": 2})
+
+
+#: Each has few values, and none of a user's making: a series per job would be one for each of a million.
+LABELS = {"outcome", "table", "topic", "reason", "severity", "check", "version", "python"}
 
 
 def families(page: bytes) -> dict[str, Metric]:
@@ -47,12 +75,44 @@ def values(page: bytes) -> dict[tuple[str, ...], float]:
 
 def test_every_number_is_there() -> None:
     found = values(metrics.page(STATUS, FACTS, 3, "1.2.3"))
-    expected = {
+    expected: dict[tuple[str, ...], float] = {
         ("trainfare_records_total", "applied"): 90,
         ("trainfare_records_total", "duplicate"): 5,
         ("trainfare_records_total", "too_late"): 3,
         ("trainfare_records_total", "dead_lettered"): 2,
-        ("trainfare_dead_letters_total",): 5,
+        **{("trainfare_dead_letters_total", str(reason)): 0 for reason in Reason},
+        ("trainfare_dead_letters_total", "future"): 2,
+        ("trainfare_dead_letters_total", "too_late"): 3,
+        ("trainfare_dead_letters_sampled_out_total",): 1,
+        ("trainfare_refused_reference_total",): 16,
+        ("trainfare_trimmed_records_total",): 14,
+        ("trainfare_not_mine_records_total",): 15,
+        ("trainfare_refetches_total",): 9,
+        ("trainfare_lag_records", "gpu"): 40,
+        ("trainfare_lag_records", "jobs"): 0,
+        ("trainfare_lag_seconds", "gpu"): 2.5,
+        ("trainfare_lag_seconds", "jobs"): 0,
+        ("trainfare_shard_lag_records_max",): 30,
+        ("trainfare_no_progress_seconds",): 61,
+        ("trainfare_reference_lag_records", "prices"): 1,
+        ("trainfare_price_age_seconds",): 90,
+        ("trainfare_refused_commits_total",): 13,
+        ("trainfare_backlog_limit_bytes",): 8192,
+        ("trainfare_reading_paused",): 1,
+        ("trainfare_snapshot_age_seconds",): 3,
+        ("trainfare_restore_seconds",): 0.7,
+        ("trainfare_rebalances_total",): 8,
+        ("trainfare_phantom_rows_total",): 11,
+        ("trainfare_swept_rows_total",): 10,
+        ("trainfare_books_balanced", "ledger"): 0,
+        ("trainfare_books_balanced", "records"): 1,
+        ("trainfare_audit_age_seconds",): 17,
+        ("trainfare_canary_runs_total",): 18,
+        ("trainfare_canary_wrong_total",): 1,
+        ("trainfare_canary_late_total",): 2,
+        ("trainfare_canary_right_age_seconds",): 60.5,
+        ("trainfare_canary_latency_seconds",): 1.25,
+        ("trainfare_canary_error_ratio",): 0.002,
         ("trainfare_late_gpu_samples_total",): 4,
         ("trainfare_capped_costs_total",): 1,
         ("trainfare_rows_stored_total", "job_minutes"): 70,
@@ -92,7 +152,7 @@ def test_names_keep_the_conventions() -> None:
         for sample in family.samples:
             assert sample.name.endswith("_total") == (family.type == "counter"), name
             assert not re.search(r"_(ms|milli|nano|mib)(_|$)", sample.name), "base units only"
-            assert set(sample.labels) <= {"outcome", "table", "severity", "check", "version", "python"}
+            assert set(sample.labels) <= LABELS
 
 
 def test_a_worker_that_has_done_nothing_shows_zeros() -> None:

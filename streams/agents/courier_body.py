@@ -12,6 +12,7 @@ import orjson
 
 from schemas.units import NANO_PER_USD
 from streams.alerts.notice import RESOLVED, Alert
+from streams.alerts.of_meter import METER
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SLACK_TEXT_AT_MOST: Final = 3_000
@@ -47,9 +48,18 @@ def webhook_body(alert: Alert) -> bytes:
 def slack_body(alert: Alert) -> bytes:
     """The message to a Slack address."""
     sign = ":white_check_mark:" if alert.status == RESOLVED else ":rotating_light:"
+    # The meter itself has neither an owner nor a rate.
+    whose = (
+        ()
+        if alert.subject_kind == METER
+        else (
+            f"owner {alert.owner or 'nobody'}",
+            f"${usd(alert.usd_nano_per_hour)}/h, expected ${usd(alert.expected_nano_per_hour)}/h",
+        )
+    )
     about = (
-        f"{alert.subject_kind} {alert.subject_name}, owner {alert.owner or 'nobody'}",
-        f"${usd(alert.usd_nano_per_hour)}/h, expected ${usd(alert.expected_nano_per_hour)}/h",
+        ", ".join((f"{alert.subject_kind} {alert.subject_name}", *whose[:1])),
+        *whose[1:],
         f"since {rfc3339(alert.started_ms)}",
         alert.alert_id,
     )

@@ -46,7 +46,7 @@ class Receivers:
             self._said_so = True
             return "alerts.webhook_secret is not set"
         if not receivers:
-            whose = f"owner {owner} has no address" if owner else "the job has no owner"
+            whose = f"owner {owner} has no address" if owner else "it has no owner"
             return f"{whose}, and alerts.default_webhook is not set"
         return ""
 

@@ -93,6 +93,12 @@ class Records:
         rows = _rows(self._store.select(ALERTS, [Condition("alert_id", "in", alert_ids)]))
         return [Stored(_alert(row), row["shard"]) for row in rows]
 
+    def of_subjects(self, kind: str, shard: int) -> list[Alert]:
+        """All alerts of a shard about subjects of this kind, in the order of their changes."""
+        where = [Condition("shard", "=", shard), Condition("subject_kind", "=", kind)]
+        found = [_alert(row) for row in _rows(self._store.select(ALERTS, where))]
+        return sorted(found, key=lambda alert: alert.changed_ms)
+
 
 class Recent:
     """What this process did of late, rows not yet stored included; the oldest is forgotten first."""

@@ -10,7 +10,15 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-Rule: TypeAlias = Literal["burn_fast", "burn_sustained", "burn_drift", "unpriced"]
+Rule: TypeAlias = Literal[
+    "burn_fast",
+    "burn_sustained",
+    "burn_drift",
+    "unpriced",
+    "canary_wrong",
+    "canary_late",
+    "books_unbalanced",
+]
 Severity: TypeAlias = Literal["page", "ticket"]
 Status: TypeAlias = Literal["firing", "resolved"]
 

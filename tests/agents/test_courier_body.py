@@ -55,6 +55,13 @@ def test_a_lone_surrogate_stops_no_alert() -> None:
     assert "job-?" in orjson.loads(slack_body(alert))["text"]
 
 
+def test_a_slack_text_about_the_meter_names_neither_an_owner_nor_a_rate() -> None:
+    alert = an_alert("canary", subject_kind="meter", owner="", summary="12 s late")
+    second = orjson.loads(slack_body(alert))["text"].splitlines()[1]
+    assert second == f"meter canary | since 2027-01-15T08:00:00.000Z | {alert.alert_id}"
+    assert ", owner ada | $" in orjson.loads(slack_body(an_alert()))["text"]
+
+
 def test_a_slack_text_is_short_enough_and_whole() -> None:
     text = orjson.loads(slack_body(resolved(summary="&" * 50_000)))["text"]
     assert text.startswith(":white_check_mark: resolved (page, burn_fast): &amp;")

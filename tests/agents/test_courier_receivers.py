@@ -27,7 +27,7 @@ def test_an_owner_without_an_address_is_written_down() -> None:
     office = Office()
     run(office.offer(an_alert("a", owner="bob"), an_alert("b", owner="")))
     assert sorted(office.rows("receiver", "outcome", "detail")) == [
-        ("", "no_receiver", "the job has no owner, and alerts.default_webhook is not set"),
+        ("", "no_receiver", "it has no owner, and alerts.default_webhook is not set"),
         ("bob", "no_receiver", "owner bob has no address, and alerts.default_webhook is not set"),
     ]
 

@@ -1,0 +1,147 @@
+"""The meter's alerts about itself: kept as a shard's are, in the same table, told by the same courier.
+
+It must not judge, and tells nobody of what is not stored; without the store such an alert waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from schemas.tables import ALERTS
+from sinks.errors import SinkBusy
+from sinks.port import Rows
+from streams.agents.courier_records import Records
+from streams.agents.held import Held
+from streams.agents.ports import Teller
+from streams.alerts.notice import Alert
+from streams.alerts.of_meter import METER, Finding, after
+from streams.alerts.rows import alerts_table
+
+logger = logging.getLogger(__name__)
+
+#: How often what could not be stored is tried again.
+_AGAIN_S: Final = 1.0
+
+
+@dataclass(eq=False)
+class _Change:
+    """A row on its way to the store; the version is given with the first try and stays, as the token names it."""
+
+    alert: Alert
+    version: int | None = None
+
+
+@dataclass(eq=False)
+class _Desk:
+    """What is known of one shard's alerts while we own it."""
+
+    owner: Held
+    said: dict[tuple[str, str], bool] = field(
+        default_factory=dict
+    )  # what was last heard of a rule and subject
+    heard: deque[Finding] = field(default_factory=deque)  # changes of it that are not looked at yet
+    last: dict[tuple[str, str], Alert] | None = None  # None: the table was not read yet
+    changes: deque[_Change] = field(default_factory=deque)
+
+
+class SelfAlerts:
+    """`hold` says what is; `step` stores and tells what changed by it.
+
+    Each alert belongs to a shard, so that it has one owner at a time: a new owner reads the open ones from the table
+    and goes on with them, and its versions are above those of the owner before.
+    """
+
+    def __init__(
+        self,
+        store: Rows,
+        held: Callable[[], Mapping[int, Held]],
+        is_member: Callable[[], bool],
+        teller: Teller,
+    ) -> None:
+        self._store = store
+        self._records = Records(store)
+        self._held = held
+        self._is_member = is_member
+        self._teller = teller
+        self._desks: dict[int, _Desk] = {}
+        self._news = asyncio.Event()
+
+    def hold(self, shard: int, found: Finding) -> None:
+        """Take what is found of a subject of the shard; again and again the same is once. Not ours: ignored."""
+        desk = self._desk(shard)
+        key = (found.rule, found.subject)
+        if desk is None or desk.said.get(key) == found.holds:
+            return
+        desk.said[key] = found.holds
+        desk.heard.append(found)
+        self._news.set()
+
+    async def run(self) -> None:
+        """Store and tell until cancelled; a store that is away is asked again and again."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            if not await self.step():
+                await asyncio.sleep(_AGAIN_S)
+                self._news.set()
+
+    async def step(self) -> bool:
+        """Store what changed, then tell it; False if some of it could not be stored yet."""
+        done = True
+        for shard in list(self._desks):
+            desk = self._desk(shard)
+            if desk is None:
+                continue
+            try:
+                done &= await self._settle(shard, desk)
+            except SinkBusy as busy:
+                logger.warning("alerts about the meter wait for the store: %s", busy)
+                done = False
+        return done
+
+    def _desk(self, shard: int) -> _Desk | None:
+        """The desk of the shard as it is held now; what was on that of an earlier holding is the new owner's."""
+        owner = self._held().get(shard)
+        desk = self._desks.get(shard)
+        if owner is None:
+            self._desks.pop(shard, None)
+            return None
+        if desk is None or desk.owner is not owner:
+            desk = self._desks[shard] = _Desk(owner)
+        return desk
+
+    async def _settle(self, shard: int, desk: _Desk) -> bool:
+        if not desk.heard and not desk.changes:
+            return True
+        if desk.last is None:
+            found = await asyncio.to_thread(self._records.of_subjects, METER, shard)
+            desk.last = {(alert.rule, alert.subject_name): alert for alert in found}
+        while desk.heard:
+            each = desk.heard.popleft()
+            alert = after(desk.last.get((each.rule, each.subject)), each)
+            if alert is not None:
+                desk.last[each.rule, each.subject] = alert
+                desk.changes.append(_Change(alert))
+        while desk.changes and not desk.owner.gone:
+            if not self._is_member():
+                return False  # others may own the shard by now, and speak for it
+            change = desk.changes[0]
+            await asyncio.to_thread(self._insert(shard, desk, change))
+            desk.changes.popleft()
+            if not desk.owner.gone:
+                logger.warning("%s %s: %s", change.alert.rule, change.alert.status, change.alert.summary)
+                self._teller.offer([change.alert], shard)
+        return True
+
+    def _insert(self, shard: int, desk: _Desk, change: _Change) -> Callable[[], None]:
+        if change.version is None:
+            change.version = desk.owner.versions.next()
+        rows = alerts_table([change.alert], shard, change.version)
+        token = f"self:{shard}.{change.version}.{change.alert.alert_id}"
+        return partial(self._store.insert, ALERTS, rows, token)

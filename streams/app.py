@@ -32,7 +32,7 @@ from streams.pipeline.shard import Shard
 from streams.pricing.book import PriceBook
 from streams.topics import full_name
 from streams.transport.admin import DEAD_LETTER_TOPIC
-from streams.transport.reach import KafkaAwayError, cluster_of
+from streams.transport.reach import KafkaAwayError, cluster_of, log_name
 from streams.transport.security import librdkafka_config
 from streams.web.endpoint import Endpoint, announce, withdraw
 from streams.web.server import WebServer
@@ -77,6 +77,8 @@ def shard_settings(meter: MeterSettings, run_start_ms: int | None = None) -> Sha
         late_horizon_ms=meter.late_horizon_ms,
         dedupe_horizon_ms=meter.dedupe_horizon_ms,
         run_start_ms=run_start_ms,
+        # A file's bad lines are as many as the file has; a log has no end.
+        dead_letters_per_minute=meter.dead_letters_per_minute if run_start_ms is None else None,
     )
 
 
@@ -97,8 +99,7 @@ def courier_of(
 
 def claim(meta: Meta, kafka: KafkaSettings, cluster_id: str) -> None:
     """A store belongs to one log, and a job to one shard: another cluster or partition count would mix them up."""
-    log = f"topics {kafka.topic_prefix}* of Kafka cluster {cluster_id}"
-    meta.claim("log", log, "give each log a store of its own")
+    meta.claim("log", log_name(kafka, cluster_id), "give each log a store of its own")
     meta.claim("partitions", str(kafka.partitions), "the partition count of a log cannot change")
 
 

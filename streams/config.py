@@ -187,6 +187,13 @@ class MeterSettings(Group):
         le=64 * 1024 * MIB_BYTES,
         description="Rows that may wait for a ClickHouse that does not answer, before reading pauses.",
     )
+    dead_letters_per_minute: int = Field(
+        default=10_000,
+        ge=0,
+        le=10_000_000,
+        description="Dead letters kept whole per shard, topic, reason and minute of log time (16 MiB of them at most); "
+        "of more, every 100th with 1 KiB of its record. All are counted. `replay` keeps every one.",
+    )
     stall_not_ready_ms: int = Field(
         default=60_000,
         ge=5_000,

@@ -17,6 +17,7 @@ from schemas.tables import (
     BOOKS,
     BURN_RATES,
     DEAD_LETTER_COUNTS,
+    DEAD_LETTER_REPLAYS,
     DEAD_LETTERS,
     JOB_MINUTES,
     JOB_USAGE_MINUTES,
@@ -38,6 +39,7 @@ TABLES = (
     ALERTS,
     BOOKS,
     DEAD_LETTER_COUNTS,
+    DEAD_LETTER_REPLAYS,
 )
 
 

@@ -5,15 +5,19 @@ Each names its content by a token, so that storing it twice changes nothing; it 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from schemas.tables import DEAD_LETTERS, PRICES
+from schemas.tables import DEAD_LETTER_REPLAYS, DEAD_LETTERS, PRICES
 from streams.agents.reference import News
+from streams.pipeline.letters import Place
+from streams.pipeline.refused import replay_table
 from streams.pipeline.tables import DeadLetter, dead_letter_table
 from streams.pricing.rows import price_table
+from streams.topics import REFERENCE_TOPICS
 
 
 @dataclass(frozen=True)
@@ -30,13 +34,22 @@ def reference_rows(news: News) -> Iterator[Extra]:
     if news.revised:
         # The token names the interval of the log, and with it the content: workers may read in other pieces.
         yield Extra(PRICES, price_table(news.revised, news.next), f"prices:{news.first}:{news.next}")
-    for letter in news.refused:
-        rows = dead_letter_table([letter], letter.offset + 1)
-        yield Extra(DEAD_LETTERS, rows, f"refused:{letter.topic}:{letter.offset}")
+    for topic in REFERENCE_TOPICS:
+        letters = [letter for letter in news.refused if letter.topic == topic]
+        if letters:
+            yield refused_rows(letters, "refused")
+    if news.replays:
+        places = [Place(each.place.topic, each.to_partition, each.to_offset) for each in news.replays]
+        yield Extra(DEAD_LETTER_REPLAYS, replay_table(news.replays), _token("replays", places))
 
 
 def refused_rows(letters: Sequence[DeadLetter], source: str) -> Extra:
-    """Dead letters of one source (lines of files)."""
-    places = [(letter.partition, letter.offset) for letter in letters]
-    token = f"{source}:{min(places)}:{max(places)}:{len(places)}"
-    return Extra(DEAD_LETTERS, dead_letter_table(letters, 1), token)
+    """Dead letters of one source (lines of files), or of one topic that every worker reads."""
+    places = [Place(*letter[:3]) for letter in letters]
+    return Extra(DEAD_LETTERS, dead_letter_table(letters, 1), _token(source, places))
+
+
+def _token(source: str, places: Sequence[Place]) -> str:
+    """Names the rows: which they are says what is in them, as each is a function of the log."""
+    named = ",".join(map(str, places))
+    return f"{source}:{hashlib.blake2b(named.encode(), digest_size=16).hexdigest()}"

@@ -79,7 +79,7 @@ class Held:
     @property
     def waiting_bytes(self) -> int:
         """About what was folded and judged since the last checkpoint."""
-        return self.fed_bytes + self.shard.rows_waiting * _BURN_ROW_BYTES
+        return self.fed_bytes + self.shard.refused_bytes + self.shard.rows_waiting * _BURN_ROW_BYTES
 
     def look(self, now_ms: int) -> None:
         """Note burn rates as of now; not while ticks of the past are to be judged, which must not see what came later."""

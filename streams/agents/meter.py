@@ -128,6 +128,7 @@ class Meter:
             book=origin.book,
             controls=origin.controls,
             base=origin.reference,
+            letters_per_minute=shard.dead_letters_per_minute,
         )
         self._wire(options)
 

@@ -97,6 +97,11 @@ class Shard(Protocol):
         ...
 
     @property
+    def refused_bytes(self) -> int:
+        """About what the dead letters weigh that wait for it."""
+        ...
+
+    @property
     def wants_storing(self) -> bool:
         """Whether something should not wait for the next checkpoint's turn."""
         ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from schemas.events import ControlEvent, PriceEvent
 from schemas.invalid import Invalid
 from streams.errors import TrainfareError
 from streams.pipeline.books import Books
+from streams.pipeline.letters import Place, Quota, Replay, replay_of
 from streams.pipeline.tables import DeadLetter
 from streams.pricing.book import PriceBook
 from streams.topics import REFERENCE_TOPICS, Topic, full_name
@@ -32,7 +33,6 @@ _WAIT_S = 0.1
 _FIRST_ANSWER_S = 10.0
 _FIRST_PAUSE_S = 0.2
 _FIRST_TRIES = 50
-_RAW_BYTES_AT_MOST = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class News:
     # What was read, with its log time (ms), in order; a control of None takes its key's control away.
     price_log: Sequence[tuple[int, PriceEvent]] = ()
     control_log: Sequence[tuple[int, bytes, ControlEvent | None]] = ()
+    replays: Sequence[Replay] = ()
 
 
 @dataclass
@@ -76,6 +77,7 @@ class ReferenceReader:
         book: PriceBook | None = None,
         controls: Mapping[bytes, ControlEvent] | None = None,
         base: Mapping[str, int] | None = None,
+        letters_per_minute: int | None = None,
     ) -> None:
         self._config = dict(client_config)
         self._prefix = topic_prefix
@@ -84,6 +86,8 @@ class ReferenceReader:
         self._on_fault = on_fault
         self._base = dict(base or {})
         self._read = _Read(PriceBook.empty() if book is None else book, dict(controls or {}))
+        self._quota = Quota(letters_per_minute)
+        self._replays: list[Replay] = []
         self._stop = threading.Event()
         self._ready = asyncio.Event()
         self._thread: threading.Thread | None = None
@@ -161,6 +165,7 @@ class ReferenceReader:
     def _fold(self, messages: Sequence[Message]) -> News:
         read = self._read
         first = read.next.get(Topic.PRICES, self._base.get(Topic.PRICES, 0))
+        bad = 0
         prices: list[PriceEvent] = []
         refused: list[DeadLetter] = []
         price_log: list[tuple[int, PriceEvent]] = []
@@ -168,7 +173,8 @@ class ReferenceReader:
         for message in messages:
             event = self._decode(message)
             if isinstance(event, Invalid):
-                refused.append(self._refusal(message, event))
+                bad += 1
+                refused.extend(self._refusal(message, event))
             elif isinstance(event, PriceEvent):
                 prices.append(event)
                 price_log.append((read.log_ms[Topic.PRICES], event))
@@ -182,8 +188,11 @@ class ReferenceReader:
         read.book = before.with_events(prices)
         standing = {id(event) for event in read.book.events} if read.book is not before else set()
         self.books.records_in += len(messages)
-        self.books.dead_lettered += len(refused)
-        self.books.applied += len(messages) - len(refused)
+        self.books.dead_lettered += bad
+        self.books.applied += len(messages) - bad
+        replays, self._replays = self._replays, []
+        if refused:
+            logger.warning("%s: %d refused, the last: %s", refused[-1].topic, bad, refused[-1].detail)
         self.next, self.newest_ms = dict(read.next), dict(read.log_ms)
         return News(
             read.book,
@@ -195,6 +204,7 @@ class ReferenceReader:
             {str(topic): offset for topic, offset in read.next.items()},
             price_log,
             control_log,
+            replays,
         )
 
     def _decode(self, message: Message) -> object:
@@ -203,19 +213,22 @@ class ReferenceReader:
         self._read.log_ms[topic] = max(self._read.log_ms.get(topic, append_ms), append_ms)
         self._read.next[topic] = offset + 1
         headers = [(str(header[0]), _as_bytes(header[1])) for header in message.headers() or ()]
+        replayed = replay_of(headers, Place(topic, _PARTITION, offset)) if headers else None
+        if replayed is not None:
+            self._replays.append(Replay(replayed, self._read.log_ms[topic], _PARTITION, offset))
         return decode(topic, message.value(), headers, self._newest_allowed_ms(append_ms))
 
     def _place(self, message: Message) -> tuple[str, int]:
         topic = str(message.topic()).removeprefix(self._prefix)
         return topic, int(message.offset() or 0) + self._base.get(topic, 0)
 
-    def _refusal(self, message: Message, invalid: Invalid) -> DeadLetter:
+    def _refusal(self, message: Message, invalid: Invalid) -> Iterator[DeadLetter]:
+        """The dead letter; none if there are too many like it."""
         topic, offset = self._place(message)
-        raw = (message.value() or b"")[:_RAW_BYTES_AT_MOST]
-        logger.warning("%s/%d refused: %s", topic, offset, invalid.detail)
-        return DeadLetter(
-            topic, _PARTITION, offset, str(invalid.reason), invalid.detail, raw, self._read.log_ms[topic]
-        )
+        reason, log_ms, value = str(invalid.reason), self._read.log_ms[topic], message.value() or b""
+        keep_bytes = self._quota.raw_bytes(topic, reason, log_ms, len(value))
+        if keep_bytes is not None:
+            yield DeadLetter(topic, _PARTITION, offset, reason, invalid.detail, value[:keep_bytes], log_ms)
 
 
 def _begin(consumer: Consumer, name: str) -> TopicPartition:

@@ -13,7 +13,20 @@ from typing import Annotated
 
 import typer
 
-from streams.cli import demo, explain, jobs, prices, publish, query, replay, setup, top, worker
+from streams.cli import (
+    dead_letters,
+    dead_letters_replay,
+    demo,
+    explain,
+    jobs,
+    prices,
+    publish,
+    query,
+    replay,
+    setup,
+    top,
+    worker,
+)
 from streams.cli.faults import DEBUG_VARIABLE, WRONG_USE, guarded
 from streams.log import silence_logging
 
@@ -36,6 +49,19 @@ COMMANDS: tuple[tuple[str, Command, str], ...] = (
 )
 GROUPS: tuple[tuple[str, str, tuple[tuple[str, Command, str], ...]], ...] = (
     ("prices", "What things cost.", (("load", prices.load, "trainfare prices load prices.csv"),)),
+    (
+        "dead-letters",
+        "Refused records: why, and back into the log after a fix.",
+        (
+            ("list", dead_letters.list_, "trainfare dead-letters list --topic gpu --since 2h"),
+            ("show", dead_letters.show, "trainfare dead-letters show gpu/3/41907"),
+            (
+                "replay",
+                dead_letters_replay.replay,
+                "trainfare dead-letters replay --reason too_late --dry-run",
+            ),
+        ),
+    ),
     ("config", "The settings.", (("check", setup.check, "trainfare config check --format json"),)),
     ("topics", "The topics on Kafka.", (("create", setup.create, "trainfare topics create"),)),
 )

@@ -19,6 +19,7 @@ from streams.transport.security import librdkafka_config
 
 _FLUSH_S: Final = 60.0
 _ENVELOPE_BYTES: Final = 64 * 1024
+_BY_KEY: Final = -1
 
 
 class LogProducer:
@@ -42,14 +43,24 @@ class LogProducer:
         self.acknowledged = 0
 
     def send(
-        self, topic: Topic, key: bytes, value: bytes | None, headers: Sequence[tuple[str, bytes]] = ()
+        self,
+        topic: Topic,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        partition: int | None = None,
     ) -> None:
-        """Queue one event; waits while the queue is full."""
+        """Queue one event, for the partition of its key unless one is named; waits while the queue is full."""
         name = full_name(topic, self._kafka.topic_prefix)
         while True:
             try:
                 self._producer.produce(
-                    name, value=value, key=key, headers=list(headers), on_delivery=self._delivered
+                    name,
+                    value=value,
+                    key=key,
+                    headers=list(headers),
+                    partition=_BY_KEY if partition is None else partition,
+                    on_delivery=self._delivered,
                 )
             except BufferError:
                 self._producer.poll(0.1)
@@ -72,7 +83,7 @@ class LogProducer:
             if left:
                 raise TrainfareError(
                     f"Kafka at {self._kafka.bootstrap_servers} did not acknowledge {left} events within {_FLUSH_S:g} s; "
-                    "publish the file again: equal events count once"
+                    "run the same command again: equal events count once"
                 )
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
@@ -85,5 +96,5 @@ class LogProducer:
         if self._first_fault is not None:
             raise TrainfareError(
                 f"Kafka at {self._kafka.bootstrap_servers} refused an event of {self._first_fault}; "
-                f"{self.acknowledged} were acknowledged; publish the file again: equal events count once"
+                f"{self.acknowledged} were acknowledged; run the same command again: equal events count once"
             )

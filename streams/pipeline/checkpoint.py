@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from schemas.tables import ARCHIVE, DEAD_LETTERS, JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES, SCHEMAS
+from schemas.tables import ARCHIVE, JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES, SCHEMAS
 from streams.alerts.notice import Alert
 from streams.pipeline import snapshot
 from streams.pipeline.books import book_tables
@@ -23,7 +23,7 @@ from streams.pipeline.ids import job_hash
 from streams.pipeline.job import Job
 from streams.pipeline.ledger import LedgerRows
 from streams.pipeline.metered import NodeSeconds
-from streams.pipeline.tables import dead_letter_table, job_tables
+from streams.pipeline.tables import job_tables
 from streams.pipeline.usage_table import usage_table
 from streams.usage.coverage import Coverage
 
@@ -57,14 +57,12 @@ def take(shard: Shard, as_of_ms: int, version: int, *, open_attempts: bool) -> C
     if usage.num_rows:
         tables[JOB_USAGE_MINUTES] = usage
     tables.update(job_tables(told, as_of_ms, shard.number, version))
-    if shard.dead_letters:
-        tables[DEAD_LETTERS] = dead_letter_table(shard.dead_letters, version)
-        shard.dead_letters = []
+    tables.update(shard.refused.take(version))
     tables.update(shard.watch.tables(shard.number, version))
     leaving = [job for job in _finished(shard) if job.id not in shard.dirty_jobs]
     if leaving:
         tables[ARCHIVE] = _archive(shard, leaving, version)
-    # After the dead letters, which the rows count: whoever sees these finds those.
+    # After the dead letters, which the rows count, and after those that came back: whoever sees these finds those.
     if (open_attempts or shard.books_owed) and shard.next != shard.told:
         tables.update(book_tables(shard.tallies, shard.next, as_of_ms, shard.number, version))
         shard.told, shard.books_owed = dict(shard.next), False

@@ -38,6 +38,7 @@ def restore(shard: Shard, blobs: Sequence[bytes]) -> None:
         shard.newest_ms, shard.log_ms = blob.newest_ms, blob.log_ms
         shard.archive_due_ms = blob.archive_due_ms
         shard.books, shard.tallies = blob.books, blob.tallies
+        shard.refused.quota.load(blob.letter_minutes)
         shard.archived.update(blob.archived)
         shard.archived.update(blob.newly_archived)
         for job_id in blob.gone:

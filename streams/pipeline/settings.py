@@ -11,13 +11,17 @@ FUTURE_MS: Final = 300_000
 
 @dataclass(frozen=True, slots=True)
 class ShardSettings:
-    """Horizons in ms.  `run_start_ms` is set in a replay only: there `future` is judged by the run's start."""
+    """Horizons in ms.  `run_start_ms` is set in a replay only: there `future` is judged by the run's start.
+
+    `dead_letters_per_minute`: see `streams.pipeline.letters`; None keeps all.
+    """
 
     job_horizon_ms: int = 86_400_000
     late_horizon_ms: int = 600_000
     dedupe_horizon_ms: int = 3_600_000
     run_start_ms: int | None = None
     rows_per_checkpoint: int = 100_000
+    dead_letters_per_minute: int | None = None
 
     def newest_allowed_ms(self, append_ms: int) -> int:
         """The latest `time_ms` to be believed of a record appended at `append_ms`."""

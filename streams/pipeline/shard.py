@@ -28,14 +28,14 @@ from streams.pipeline.ids import job_hash
 from streams.pipeline.node import NodeState
 from streams.pipeline.price_news import PriceNews
 from streams.pipeline.reference import View
+from streams.pipeline.refused import Refused
 from streams.pipeline.settings import ShardSettings
-from streams.pipeline.tables import DeadLetter, late_by, late_gpus
+from streams.pipeline.tables import late_by, late_gpus
 from streams.pipeline.watch import Watch
 from streams.pricing.book import PriceBook
 from streams.usage.coverage import Coverage
 from streams.usage.ids import SeenIds
 
-RAW_BYTES_AT_MOST = 64 * 1024
 TOPICS = ("jobs", "gpu", "network", "storage", "nodes")
 
 
@@ -71,7 +71,7 @@ class Shard:
         self.tallies: dict[str, Tally] = {}  # by topic; `books` is their sum
         self.told: dict[str, int] = {}  # offsets that the stored books were of
         self.books_owed = False
-        self.dead_letters: list[DeadLetter] = []
+        self.refused = Refused(settings.dead_letters_per_minute)
         self.dirty_jobs: set[str] = set()
         self.open_jobs: set[str] = set()
         self.sampled_jobs: set[str] = (
@@ -110,10 +110,12 @@ class Shard:
         self._decoded = None
         self.next[batch.topic] = max(expected, batch.end)
         tally = Tally(records_in=len(decoded.records), trimmed=decoded.trimmed)
-        accepted = self._accept(batch, decoded, tally)
+        log_ms = self.log_ms.get(batch.topic, 0)
+        accepted = self._accept(batch.topic, decoded, tally)
         outcomes = self._apply(batch.topic, accepted)
         for (record, event), outcome in zip(accepted, outcomes, strict=True):
-            self._count(batch, record, event, outcome, tally)
+            self._count(record, event, outcome, tally)
+        self.refused.end(batch, decoded.records, log_ms, tally)
         self.tallies.setdefault(batch.topic, Tally(expected)).add(tally)
         tally.add_to(self.books)
         return None
@@ -131,9 +133,8 @@ class Shard:
         self._decoded = Decoded(batch, expected, first, records, events)
         return self._decoded
 
-    def _accept(self, batch: LogBatch, decoded: Decoded, tally: Tally) -> list[tuple[Record, Event]]:
+    def _accept(self, topic: str, decoded: Decoded, tally: Tally) -> list[tuple[Record, Event]]:
         """The valid and timely events; the others become dead letters."""
-        topic = batch.topic
         newest_ms = self.newest_ms.get(topic, -(2**62))
         log_ms = self.log_ms.get(topic, 0)
         accepted: list[tuple[Record, Event]] = []
@@ -141,11 +142,10 @@ class Shard:
             log_ms = max(log_ms, record.timestamp)
             if isinstance(event, Invalid):
                 tally.dead_lettered += 1
-                self._bury(batch, record, event.reason, event.detail, tally)
+                self.refused.add(record, event.reason, event.detail)
             elif event.time_ms < newest_ms - self.settings.job_horizon_ms:
                 tally.too_late += 1
-                detail = late_by(event.time_ms, newest_ms)
-                self._bury(batch, record, Reason.too_late, detail, tally)
+                self.refused.add(record, Reason.too_late, late_by(event.time_ms, newest_ms))
             else:
                 newest_ms = max(newest_ms, event.time_ms)
                 accepted.append((record, event))
@@ -170,13 +170,13 @@ class Shard:
         log_ms = list(accumulate((record.timestamp for record, _ in accepted), max))
         return fold_traffic(self.jobs, self.seen[topic], amounts, log_ms, self.settings.dedupe_horizon_ms)
 
-    def _count(self, batch: LogBatch, record: Record, event: Event, outcome: Outcome, tally: Tally) -> None:
+    def _count(self, record: Record, event: Event, outcome: Outcome, tally: Tally) -> None:
         if outcome is Outcome.DUPLICATE:
             tally.duplicate += 1
             return
         if outcome is Outcome.TOO_LATE:
             tally.too_late += 1
-            self._bury(batch, record, Reason.too_late, late_gpus(self.settings.late_horizon_ms), tally)
+            self.refused.add(record, Reason.too_late, late_gpus(self.settings.late_horizon_ms))
             return
         tally.applied += 1
         if isinstance(event, NodeEvent):
@@ -193,13 +193,6 @@ class Shard:
         """Whether the sample is of an attempt that its timeline pays for, of a job that goes on."""
         known = event.job_id in self.open_jobs
         return known and self.jobs[event.job_id].attempts[event.attempt].has_start
-
-    def _bury(self, batch: LogBatch, record: Record, reason: Reason, detail: str, tally: Tally) -> None:
-        raw = (record.value or b"")[:RAW_BYTES_AT_MOST]
-        log_ms = self.log_ms.get(batch.topic, 0)
-        place = (batch.topic, batch.partition, record.offset)
-        self.dead_letters.append(DeadLetter(*place, str(reason), detail, raw, max(log_ms, record.timestamp)))
-        tally.bury(str(reason), stored=True)
 
     # -- ticks ---------------------------------------------------------------------------------------------
 
@@ -222,6 +215,11 @@ class Shard:
     def rows_waiting(self) -> int:
         """How many burn rates wait for the next checkpoint."""
         return self.watch.rows_waiting
+
+    @property
+    def refused_bytes(self) -> int:
+        """About what the dead letters weigh that wait for the next checkpoint."""
+        return self.refused.waiting_bytes
 
     @property
     def wants_storing(self) -> bool:
@@ -272,7 +270,7 @@ class Shard:
         return bool(
             self.next != (self.told if open_attempts or self.books_owed else self.saved_next)
             or self.dirty_jobs
-            or self.dead_letters
+            or self.refused
             or self.changes.jobs
             or self.changes.prices
             or self.watch.is_due

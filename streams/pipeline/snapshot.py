@@ -17,6 +17,7 @@ from streams.pipeline.blobs import JobBlob, NodeBlob, dump_job, dump_node
 from streams.pipeline.books import Books, Tally
 from streams.pipeline.ids import job_hash
 from streams.pipeline.job import Job
+from streams.pipeline.letters import Minutes
 from streams.pipeline.watch import WatchBlob
 from streams.usage.ids import SeenPart
 
@@ -61,6 +62,7 @@ class SnapshotBlob(msgspec.Struct):
     sampled: dict[str, tuple[int, int]] = {}
     watch: WatchBlob | None = None
     tallies: dict[str, Tally] = {}  # by topic; absent in snapshots that knew the sum only
+    letter_minutes: Minutes = {}  # how many dead letters of the newest minute were kept
 
 
 class ArchivedJob(msgspec.Struct, array_like=True):
@@ -143,6 +145,7 @@ def _blob(
         sampled={job_id: _seen(shard.jobs[job_id]) for job_id in sorted(shard.sampled_jobs)},
         watch=shard.watch.dump(is_base=is_base),
         tallies=shard.tallies,
+        letter_minutes=shard.refused.quota.dump(),
     )
 
 

@@ -52,6 +52,11 @@ def cluster_of(kafka: KafkaSettings, timeout_s: float) -> str:
     return str(metadata.cluster_id)
 
 
+def log_name(kafka: KafkaSettings, cluster_id: str) -> str:
+    """Name the log, as a store remembers which one it was made from."""
+    return f"topics {kafka.topic_prefix}* of Kafka cluster {cluster_id}"
+
+
 def _explained(
     kafka: KafkaSettings, error: KafkaError, said: list[KafkaError], timeout_s: float
 ) -> TrainfareError:

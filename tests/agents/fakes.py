@@ -68,6 +68,7 @@ class CountingShard:
     looks: list[int] = field(default_factory=list)
     wants_storing: bool = False
     rows_waiting: int = 0
+    refused_bytes: int = 0
 
     def judge(self, ticks: Ticks, view: View) -> None:
         self.judged.append(ticks)

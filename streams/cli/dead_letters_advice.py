@@ -1,0 +1,86 @@
+"""What to do about each reason for which a record is refused, in words; and the field at fault in a record.
+
+It must not decide anything.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+import orjson
+
+from schemas.reasons import Reason
+
+_PRODUCER: Final = "a wrong producer writes to the topic: find it by the record, and stop or mend it"
+_COLLECTOR: Final = (
+    "the collector is at fault: mend it and publish the event again with the same id; if trainfare was at fault, "
+    "replay after the upgrade"
+)
+ADVICE: Final[dict[str, str]] = {
+    Reason.malformed_json: _PRODUCER,
+    Reason.not_an_object: _PRODUCER,
+    Reason.bad_envelope: "the CloudEvents envelope lacks what it needs: mend the producer and publish again",
+    Reason.unknown_topic: "the line names a topic that there is not: mend the file",
+    Reason.unknown_type: _COLLECTOR,
+    Reason.unknown_value: _COLLECTOR,
+    Reason.missing_field: _COLLECTOR,
+    Reason.wrong_type: _COLLECTOR,
+    Reason.out_of_range: _COLLECTOR,
+    Reason.not_finite: _COLLECTOR,
+    Reason.unequal_lengths: _COLLECTOR,
+    Reason.inconsistent: _COLLECTOR,
+    Reason.oversize: "the record is larger than the meter takes: let the collector send smaller ones",
+    Reason.future: (
+        "a clock was wrong by more than 5 min: mend it; replay when the event's time has come, if that time is right"
+    ),
+    Reason.too_late: (
+        "it came after meter.job_horizon_ms (or, a sample, meter.late_horizon_ms): raise the horizon on all workers, "
+        "restart them, replay; or accept the gap"
+    ),
+}
+OF_A_FILE: Final = (
+    "it is of a file given to `trainfare replay`, not of Kafka: mend the line in the file and replay all files into "
+    "a new directory, or put the mended lines into a file of their own and `trainfare replay FILE --append`"
+)
+_FIELD: Final = re.compile(r"field `([^`]+)`")
+_STEPS: Final = re.compile(r"[^.\[\]]+")
+
+
+def field_of(detail: str) -> str | None:
+    """The field that the detail of a refusal names."""
+    found = _FIELD.match(detail)
+    return None if found is None else found[1]
+
+
+def safe(text: str) -> str:
+    """Text of strangers for a terminal: what does not print is escaped."""
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode("ascii", "replace")
+        for c in text
+    )
+
+
+def pretty(raw: bytes, field: str | None) -> str:
+    """The record, indented if it is JSON, with an arrow at the field at fault."""
+    try:
+        value = msgspec.json.decode(raw)
+        lines = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode().splitlines()
+    except (msgspec.MsgspecError, orjson.JSONEncodeError, ValueError, RecursionError):
+        return safe(raw.decode("utf-8", "backslashreplace"))
+    at = None if field is None else _line_of(lines, field)
+    marked = [f"{line}   <-- {field}" if number == at else line for number, line in enumerate(lines)]
+    return safe("\n".join(marked))
+
+
+def _line_of(lines: list[str], field: str) -> int | None:
+    """The line where the field stands: each step of its path one level deeper, behind the step before."""
+    found, begin = None, 0
+    for depth, step in enumerate(_STEPS.findall(field), 1):
+        key = f"{'  ' * depth}{orjson.dumps(step).decode()}: "
+        hit = next((n for n in range(begin, len(lines)) if lines[n].startswith(key)), None)
+        if hit is None:
+            return found
+        found, begin = hit, hit + 1
+    return found

@@ -1,0 +1,147 @@
+"""A worker with a guard taken out or a fault put in: `python -m tests.chaos.patched NAME[,NAME...] worker`.
+
+Taken out: `guard_off`, `start_committed`, `step_over_holes`. Put in: `lose_batches`, `lose_commits`, `stale_snapshots`.
+It must not be used outside tests; none of this is a switch of the product.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from aiokafka import TopicPartition
+from faust.types import TP
+
+from sinks.snapshots import Chain, Snapshots
+from streams.agents.keeper import Keeper
+from streams.pipeline.align import Alignment
+from streams.pipeline.batch import LogBatch
+from streams.pipeline.shard import Shard
+from streams.transport.consumer import Consumer
+
+_LOST_RATIO: Final = 0.03
+_COMMITS_LOST_RATIO: Final = 0.5
+_STALE_RATIO: Final = 0.5
+
+_offer, _fold, _take, _load, _heads = (
+    Alignment.offer,
+    Shard.fold,
+    Keeper.take,
+    Snapshots.load,
+    Snapshots._heads,
+)
+_commit_next = Consumer.commit_next
+_stale: set[int] = set()  # shards whose newest snapshot is not seen
+
+
+def guard_off() -> None:
+    """Fold whatever comes, wherever it begins."""
+
+    def offer(self: Alignment, batch: LogBatch, latest_ms: int = 2**62) -> int | None:
+        self._end[batch.topic] = batch.start
+        return _offer(self, batch, latest_ms)
+
+    def fold(self: Shard, batch: LogBatch) -> int | None:
+        self.next[batch.topic] = batch.start
+        return _fold(self, batch)
+
+    _set(Alignment, "offer", offer)
+    _set(Shard, "fold", fold)
+
+
+def step_over_holes() -> None:
+    """Take records that did not come for a legal gap."""
+
+    def offer(self: Alignment, batch: LogBatch, latest_ms: int = 2**62) -> int | None:
+        self._end[batch.topic] = max(self.end(batch.topic), batch.start)
+        return _offer(self, batch, latest_ms)
+
+    def fold(self: Shard, batch: LogBatch) -> int | None:
+        self.next[batch.topic] = max(self.next.get(batch.topic, 0), batch.start)
+        return _fold(self, batch)
+
+    _set(Alignment, "offer", offer)
+    _set(Shard, "fold", fold)
+
+
+def start_committed() -> None:
+    """Read from where the group has committed, as a stock consumer does."""
+
+    async def seek_to_committed(self: Consumer) -> Mapping[TP, int]:
+        start = dict(self._thread._options.start_offsets(self.assignment()))
+        for tp in start:
+            aiokafka = self._thread._ensure_consumer()
+            committed = await self._thread.call_thread(aiokafka.committed, TopicPartition(*tp))
+            start[tp] = start[tp] if committed is None else int(committed)
+        if start:
+            await self.seek_wait(start)
+        return start
+
+    _set(Consumer, "seek_to_committed", seek_to_committed)
+
+
+def lose_batches() -> None:
+    """Some fetched batches never reach a shard."""
+
+    async def take(self: Keeper, batch: LogBatch) -> None:
+        if random.random() >= _LOST_RATIO:
+            await _take(self, batch)
+
+    _set(Keeper, "take", take)
+
+
+def lose_commits() -> None:
+    """Some commits to Kafka are not made, as when its answer is awaited in vain."""
+
+    async def commit_next(self: Consumer, next_offsets: Mapping[TP, int], timeout_s: float = 5.0) -> bool:
+        lost = random.random() < _COMMITS_LOST_RATIO
+        return False if lost else await _commit_next(self, next_offsets, timeout_s)
+
+    _set(Consumer, "commit_next", commit_next)
+
+
+def stale_snapshots() -> None:
+    """The newest snapshot is not seen at a restore, as on a replica that lags behind."""
+
+    def load(self: Snapshots, shard: int) -> Chain:
+        if random.random() < _STALE_RATIO:
+            _stale.add(shard)
+        try:
+            return _load(self, shard)
+        finally:
+            _stale.discard(shard)
+
+    def heads(self: Snapshots, shard: int) -> Any:
+        found = _heads(self, shard)
+        if shard in _stale and len(found) > 1:
+            del found[max(found)]
+        return found
+
+    _set(Snapshots, "load", load)
+    _set(Snapshots, "_heads", heads)
+
+
+PATCHES: Final[dict[str, Callable[[], None]]] = {
+    each.__name__: each
+    for each in (guard_off, step_over_holes, start_committed, lose_batches, lose_commits, stale_snapshots)
+}
+
+
+def _set(owner: type, name: str, function: object) -> None:
+    assert hasattr(owner, name), f"{owner.__name__}.{name} is gone: the patch would change nothing"
+    setattr(owner, name, function)
+
+
+def main() -> None:
+    """Patch, then be the command."""
+    for name in filter(None, sys.argv[1].split(",")):
+        PATCHES[name]()
+    from streams.cli.main import main as command
+
+    command(sys.argv[2:])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,260 @@
+"""A chaos run: workers on a real Kafka and one store, faults by a seeded schedule, and the tables against the oracle's.
+
+`python -m tests.chaos.run --jobs 300 --seconds 3300 --cycles 30` prints the table. It must not forgive anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import signal
+import tempfile
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from sinks.clickhouse import ClickHouseStore
+from streams.config import KafkaSettings
+from streams.transport.admin import connect, create_topics
+from tests.chaos.fleet import Fleet
+from tests.chaos.judged import judge
+from tests.chaos.log import Feed, Offsets, read_back
+from tests.chaos.stored import money, money_of, stored_counts, stored_dead, stored_tables
+from tests.chaos.workers import Worker, Workers
+from tests.kafka.broker import shared_broker
+from tests.oracle.model import Tables
+from tests.property.compare import differences
+from tests.store_process import StoreProcess
+
+#: Every kind once, then at random.
+KINDS: Final = ("kill", "term", "freeze", "join", "kill_all", "leave", "freeze_in_flight")
+_REBALANCED: Final = "Executing _on_partitions_assigned"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How large and how rough a run is."""
+
+    jobs: int
+    seconds: int
+    cycles: int
+    per_s: float
+    seed: int = 1
+    partitions: int = 6
+    kinds: tuple[str, ...] = KINDS
+    session_timeout_ms: int = 3_000
+    rest_s: tuple[float, float] = (1.0, 4.0)
+    patience_s: float = 120.0
+    module: tuple[str, ...] = ("streams.cli.main",)
+    env: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Report:
+    """What was done and what came of it."""
+
+    events: int = 0
+    cycles: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    rebalances: int = 0
+    rows: int = 0
+    drained: bool = True
+    exits: list[str] = field(default_factory=list)
+    differences: list[str] = field(default_factory=list)
+
+    @property
+    def parts_that_differ(self) -> set[str]:
+        """Names of the tables, and `books`."""
+        return {words.partition(" ")[0].rstrip(":") for words in self.differences}
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{kind} {n}" for kind, n in sorted(Counter(self.cycles).items()))
+        lines = {
+            "events": f"{self.events:,}",
+            "cycles": f"{len(self.cycles)} ({kinds})",
+            "seconds": f"{self.seconds:.0f}",
+            "events/s": f"{self.events / max(self.seconds, 1e-9):,.0f}",
+            "rebalances": str(self.rebalances),
+            "rows": f"{self.rows:,}",
+            "drained": "yes" if self.drained else "NO",
+            "unasked exits": ", ".join(self.exits) or "none",
+            "differences": str(len(self.differences)),
+        }
+        text = "\n".join(f"{name:<14}{value}" for name, value in lines.items())
+        return "\n".join([text, *self.differences[:12]])
+
+
+class Chaos:
+    """One run; `go` once."""
+
+    def __init__(self, plan: Plan, directory: Path, say: Callable[[str], None] = lambda _: None) -> None:
+        self.plan = plan
+        self._directory = directory
+        self._say = say
+        self._rng = random.Random(plan.seed)
+        self._fleet = Fleet(plan.seed, plan.jobs, plan.seconds)
+        prefix = f"c{uuid.uuid4().hex[:8]}."
+        self.kafka = KafkaSettings(
+            bootstrap_servers=shared_broker().bootstrap_servers,
+            topic_prefix=prefix,
+            group_id=f"{prefix}g",
+            partitions=plan.partitions,
+        )
+        self.report = Report()
+
+    def go(self) -> Report:
+        """Feed, disturb, drain, stop, compare."""
+        create_topics(self.kafka, connect(self.kafka))
+        with StoreProcess(self._directory / "store") as front:
+            env = worker_env(self.kafka, front.url, self.plan.session_timeout_ms)
+            env |= {"TRAINFARE_METER_AS_OF_MS": str(self._fleet.as_of_ms), **self.plan.env}
+            with Workers(self._directory, env, self.plan.module) as workers:
+                self._run(workers, front)
+        return self.report
+
+    def _run(self, workers: Workers, front: StoreProcess) -> None:
+        feed = Feed(self.kafka, self._fleet.events(), self.plan.per_s)
+        offsets = Offsets(self.kafka)
+        for _ in range(2):
+            workers.start()
+        workers.lives[0].wait_ready()
+        begin_s = time.monotonic()
+        feed.start()
+        first = list(self.plan.kinds)
+        self._rng.shuffle(first)
+        while len(self.report.cycles) < self.plan.cycles:
+            time.sleep(self._rng.uniform(*self.plan.rest_s))
+            kind = first.pop() if first else self._rng.choice(self.plan.kinds)
+            self._say(f"{time.monotonic() - begin_s:5.0f} s {kind:<17} sent {feed.sent:,}")
+            self._disturb(kind, workers, front)
+            self._replace_the_dead(workers)
+        feed.per_s = 0
+        feed.join()
+        assert feed.fault is None, feed.fault
+        self._say(f"{time.monotonic() - begin_s:5.0f} s all {feed.sent:,} sent")
+        self._settle(workers, front, offsets, begin_s)
+        offsets.close()
+
+    # -- faults --------------------------------------------------------------------------------------------
+
+    def _disturb(self, kind: str, workers: Workers, front: StoreProcess) -> None:
+        alive = workers.alive
+        victim = self._rng.choice(alive)
+        if kind == "join" and len(alive) > 2:
+            kind = "leave"
+        if kind == "leave" and len(alive) < 3:
+            kind = "join"
+        self.report.cycles.append(kind)
+        if kind == "kill":
+            victim.kill()
+            time.sleep(self._rng.uniform(0, 2))
+            workers.start()
+        elif kind == "term":
+            self._terminate(victim)
+            workers.start()
+        elif kind == "leave":
+            self._terminate(victim)
+        elif kind == "join":
+            workers.start()
+        elif kind == "kill_all":
+            for worker in alive:
+                worker.kill()
+            for _ in alive:
+                workers.start()
+        else:
+            self._freeze(victim, front if kind == "freeze_in_flight" else None)
+
+    def _freeze(self, victim: Worker, front: StoreProcess | None) -> None:
+        """Past the session, so that others own its shards when it wakes: the zombie; in the middle of inserts, too."""
+        if front is not None:
+            front.fault("slow", 6, delay_s=1.5)
+            time.sleep(self._rng.uniform(0.6, 1.4))
+        victim.signal(signal.SIGSTOP)
+        time.sleep(self.plan.session_timeout_ms / 1000 + self._rng.uniform(0.5, 3))
+        victim.signal(signal.SIGCONT)
+
+    def _terminate(self, victim: Worker) -> None:
+        code = victim.terminate()
+        if code != 0:
+            self.report.exits.append(f"{victim.name}: SIGTERM ended with {code}")
+
+    def _replace_the_dead(self, workers: Workers) -> None:
+        for worker in workers.ended_by_themselves():
+            worker.expected_end = True
+            self.report.exits.append(f"{worker.name}: {worker.text()[-300:]}")
+            workers.start()
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def _settle(self, workers: Workers, front: StoreProcess, offsets: Offsets, begin_s: float) -> None:
+        judged = judge(read_back(self.kafka), self._fleet.as_of_ms)
+        store = ClickHouseStore(front.target())
+        try:
+            deadline_s = time.monotonic() + self.plan.patience_s
+            while offsets.behind() or money(store) != money_of(judged.tables):
+                if time.monotonic() > deadline_s:
+                    self.report.drained = False
+                    break
+                time.sleep(0.5)
+                self._replace_the_dead(workers)
+            self.report.events = judged.events
+            self.report.seconds = time.monotonic() - begin_s
+            for worker in workers.alive:
+                self._terminate(worker)
+            self.report.rebalances = workers.count(_REBALANCED)
+            found = stored_tables(store)
+            self.report.rows = _rows(found)
+            self.report.differences = differences(found, judged.tables, counts=False)
+            if (dead := stored_dead(store)) != judged.dead:
+                wrong = {place for place, _ in dead.items() ^ judged.dead.items()}
+                self.report.differences.append(f"dead letters differ at {sorted(wrong)[:5]} of {len(wrong)}")
+            counts = stored_counts(store, range(self.plan.partitions))
+            if counts != judged.counts:
+                self.report.differences.append(f"books: got {counts}, want {judged.counts}")
+            self._say(f"{time.monotonic() - begin_s:5.0f} s compared")
+        finally:
+            store.close()
+
+
+def worker_env(kafka: KafkaSettings, store_url: str, session_timeout_ms: int) -> dict[str, str]:
+    """The settings that all workers share."""
+    return {
+        "TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
+        "TRAINFARE_KAFKA_TOPIC_PREFIX": kafka.topic_prefix,
+        "TRAINFARE_KAFKA_GROUP_ID": kafka.group_id,
+        "TRAINFARE_KAFKA_PARTITIONS": str(kafka.partitions),
+        "TRAINFARE_KAFKA_SESSION_TIMEOUT_MS": str(session_timeout_ms),
+        "TRAINFARE_KAFKA_HEARTBEAT_INTERVAL_MS": "300",
+        "TRAINFARE_CLICKHOUSE_URL": store_url,
+        "TRAINFARE_WEB_PORT": "0",
+    }
+
+
+def _rows(tables: Tables) -> int:
+    return sum(len(getattr(tables, part)) for part in ("ledger", "usage", "nodes", "jobs", "attempts"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=40)
+    parser.add_argument("--seconds", type=int, default=900)
+    parser.add_argument("--cycles", type=int, default=7)
+    parser.add_argument("--per-s", type=float, default=1_500)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--patched", default="", help="names of patches of tests.chaos.patched, with commas")
+    parser.add_argument("--keep", type=Path, help="a directory for logs and the store")
+    given = parser.parse_args()
+    module = ("tests.chaos.patched", given.patched) if given.patched else ("streams.cli.main",)
+    plan = Plan(given.jobs, given.seconds, given.cycles, given.per_s, given.seed, module=module)
+    directory = given.keep or Path(tempfile.mkdtemp(prefix="trainfare-chaos-"))
+    directory.mkdir(parents=True, exist_ok=True)
+    print(f"logs in {directory}", flush=True)  # noqa: T201 - a command
+    print(Chaos(plan, directory, lambda text: print(text, flush=True)).go())  # noqa: T201 - a command
+
+
+if __name__ == "__main__":
+    main()

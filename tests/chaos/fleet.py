@@ -19,7 +19,7 @@ DAY_AFTER_MS: Final = 26 * 60 * MINUTE_MS
 START_SPREAD_S: Final = 240
 PLANTED: Final = b'"planted"'
 
-_SKUS: Final = (
+_SKUS: Final[tuple[tuple[str, str, str, str, dict[str, Any]], ...]] = (
     ("h100", "gpu", "6.88", "gpu_hour", {"gpu_type": "H100"}),
     ("p4d", "gpu", "21.9576", "instance_hour", {"gpus": 8, "gpu_type": "A100"}),
     ("spot", "gpu", "2.123456789", "gpu_hour", {"gpu_type": "H100", "purchase": "spot"}),
@@ -152,7 +152,8 @@ class Fleet:
             return
         begin_s, end_s = job.begin_s, job.begin_s + self.seconds
         about = {"owner": rng.choice(("ann", "bob")), "team": rng.choice(("red", "blue"))}
-        self._tell(begin_s - 1, job, type="queued", cpu_count=16, **about, **job.fields)
+        first: Json = {**about, **job.fields}
+        self._tell(begin_s - 1, job, type="queued", cpu_count=16, **first)
         self._tell(begin_s, job, type="allocated", nodes={job.node: len(job.gpus)})
         self._tell(begin_s + 5, job, type="started")
         attempt = 1

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from streams.config_live import AlertSettings, Group, WebSettings
+from streams.config_live import AlertSettings, CanarySettings, Group, WebSettings
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -234,4 +234,5 @@ class Settings(Group):
     meter: MeterSettings = MeterSettings()
     alerts: AlertSettings = AlertSettings()
     web: WebSettings = WebSettings()
+    canary: CanarySettings = CanarySettings()
     log: LogSettings = LogSettings()

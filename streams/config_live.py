@@ -100,3 +100,28 @@ class WebSettings(Group):
         if token is not None and len(token.get_secret_value()) < 16:
             raise ValueError("expected at least 16 characters")
         return token
+
+
+class CanarySettings(Group):
+    """A synthetic job of known cost that runs through the whole meter now and then."""
+
+    enabled: bool = Field(
+        default=False,
+        description="Whether it runs. It writes its events and its price into your topics, on every partition in turn: "
+        "events older than `meter.job_horizon_ms` are then `too_late` on all of them.",
+    )
+    interval_ms: int = Field(
+        default=60_000, ge=1_000, le=3_600_000, description="How often; the worker with shard 0 runs it."
+    )
+    late_after_ms: int = Field(
+        default=10_000,
+        ge=100,
+        le=600_000,
+        description="From Kafka's acknowledgement of its last event to its stored cost; longer is late, which pages.",
+    )
+    tolerance_ratio: float = Field(
+        default=0.001,
+        ge=0,
+        le=1,
+        description="By how much of the known cost the stored one may differ; more is wrong, which pages.",
+    )

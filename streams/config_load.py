@@ -248,6 +248,8 @@ def _timing_faults(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "kafka.fetch_max_wait_ms", "expected less than kafka.session_timeout_ms"
     if meter.late_horizon_ms > meter.job_horizon_ms:
         yield "meter.late_horizon_ms", "expected at most meter.job_horizon_ms"
+    if settings.canary.late_after_ms > settings.canary.interval_ms:
+        yield "canary.late_after_ms", "expected at most canary.interval_ms"
 
 
 def _access_faults(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -56,7 +56,8 @@ class Life:
 
 
 def stored(store: MemoryStore) -> list[dict[str, Any]]:
-    return store.select(ALERTS).to_pylist()
+    rows: list[dict[str, Any]] = store.select(ALERTS).to_pylist()
+    return rows
 
 
 def test_a_page_and_its_end_go_to_the_default_webhook_signed() -> None:

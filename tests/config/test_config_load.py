@@ -98,6 +98,13 @@ def test_clickhouse_url_refused(url: str) -> None:
     assert "clickhouse.url" in faults_of({"TRAINFARE_CLICKHOUSE_URL": url})
 
 
+def test_a_canary_is_late_before_the_next_one_is_due() -> None:
+    """Both are right one by one; off unless it is asked for, as it writes into the user's topics."""
+    given = {"TRAINFARE_CANARY_INTERVAL_MS": "5000", "TRAINFARE_CANARY_LATE_AFTER_MS": "5001"}
+    assert "at most canary.interval_ms" in faults_of(given)["canary.late_after_ms"]
+    assert not Settings().canary.enabled
+
+
 def test_secret_from_file(tmp_path: Path) -> None:
     """A secret may stand in a file; it is never printed."""
     (tmp_path / "pw").write_text("hunter2\n")

@@ -67,13 +67,15 @@ class Checkpointer:
         self.teller: Teller = Nobody()
         self._flight: list[Taken] = []
         self._extras: list[Extra] = []
+        self._extra_bytes = 0
+        self._refused_ms: int | None = None  # since when the store refuses
         self._lock = asyncio.Lock()
         self.totals = Totals()
 
     @property
     def waiting_bytes(self) -> int:
         """What is taken and not stored yet."""
-        return sum(taken.size_bytes for taken in self._flight)
+        return self._extra_bytes + sum(taken.size_bytes for taken in self._flight)
 
     def carries(self, held: Held) -> bool:
         """Whether something of the shard is taken and not stored yet."""
@@ -82,6 +84,7 @@ class Checkpointer:
     def add(self, extra: Extra) -> None:
         """Store these rows with the next flight."""
         self._extras.append(extra)
+        self._extra_bytes += int(extra.rows.nbytes)
 
     def forget(self, held: Held) -> None:
         """Drop what is taken of a shard that is no longer ours."""
@@ -107,10 +110,14 @@ class Checkpointer:
                 await asyncio.to_thread(self._put, flight, extras)
             except SinkBusy as busy:
                 self.totals.refused += 1
+                if self._out_of_patience():
+                    raise
                 logger.warning("checkpoint of %d shards not stored, trying again: %s", len(flight), busy)
                 return False
             self._flight = [taken for taken in self._flight if taken not in flight]
             del self._extras[: len(extras)]
+            self._extra_bytes -= sum(int(extra.rows.nbytes) for extra in extras)
+            self._refused_ms = None
             self._count(flight)
             # Stored with their start, so that another owner goes on with them; told only now.
             for taken in flight:
@@ -119,6 +126,13 @@ class Checkpointer:
                     self.teller.offer(taken.checkpoint.alerts, taken.held.number)
             await self._commit(flight)
             return True
+
+    def _out_of_patience(self) -> bool:
+        """Whether the store, which has just refused, has done so for too long."""
+        now_ms, patience_ms = self._options.now_ms(), self._options.store_patience_ms
+        if self._refused_ms is None:
+            self._refused_ms = now_ms
+        return patience_ms is not None and now_ms - self._refused_ms > patience_ms
 
     def _put(self, flight: Sequence[Taken], extras: Sequence[Extra]) -> None:
         """Rows, dead letters, snapshots.

@@ -12,6 +12,7 @@ from functools import partial
 
 from faust.types import TP
 
+from sinks.errors import SinkError
 from sinks.port import Store
 from streams.agents.assignment import check_assignment
 from streams.agents.checkpointer import Checkpointer
@@ -72,7 +73,7 @@ class Keeper:
     def fail(self, fault: BaseException) -> None:
         """Stop metering for good: the state of a shard may be half changed, so nothing more is stored."""
         if self.fault is None:
-            known = isinstance(fault, TrainfareError)
+            known = isinstance(fault, (TrainfareError, SinkError))
             logger.error("metering stops: %s", fault, exc_info=None if known else fault)
             self.fault = fault
             self.room.open()

@@ -129,6 +129,7 @@ class Meter:
             controls=origin.controls,
             base=origin.reference,
             letters_per_minute=shard.dead_letters_per_minute,
+            room=lambda: self.keeper.room.is_open,
         )
         self._wire(options)
 

@@ -35,5 +35,7 @@ class KeeperOptions:
     handover_timeout_ms: int = 8_000
     # An insert of a shard's earlier owner may land so long after the takeover; then it is looked for again.
     sweep_after_ms: int = 90_000
+    # A store that has refused for so long ends the meter; None: a worker waits without end, its log is kept for it.
+    store_patience_ms: int | None = None
     # Bases of a shard's snapshots that are kept, each with its increments.
     bases_kept: int = 2

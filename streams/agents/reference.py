@@ -78,7 +78,9 @@ class ReferenceReader:
         controls: Mapping[bytes, ControlEvent] | None = None,
         base: Mapping[str, int] | None = None,
         letters_per_minute: int | None = None,
+        room: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._room = room
         self._config = dict(client_config)
         self._prefix = topic_prefix
         self._newest_allowed_ms = newest_allowed_ms
@@ -145,6 +147,9 @@ class ReferenceReader:
         consumer.assign([_begin(consumer, name) for name in sorted(unread)])
         messages: list[Message] = []
         while not self._stop.is_set():
+            if not unread and not self._room():
+                self._stop.wait(_WAIT_S)  # what is read would only wait for the store with the rest
+                continue
             for message in consumer.consume(_AT_ONCE, timeout=_WAIT_S):
                 error = message.error()
                 if error is None:

@@ -35,6 +35,8 @@ class Room:
     def keep(self, waiting_bytes: int) -> None:
         """Open or close as so much waits."""
         if waiting_bytes < self.max_bytes:
+            if not self._opened.is_set():
+                logger.warning("reading goes on: %d bytes wait for the store", waiting_bytes)
             self._opened.set()
         elif self._opened.is_set():
             logger.warning("reading pauses: %d bytes wait for the store", waiting_bytes)

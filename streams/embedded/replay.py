@@ -18,7 +18,7 @@ from streams.agents.held import Held
 from streams.agents.horizons import FedHorizons, Mark
 from streams.agents.meter import CourierOf, LogOrigin, Meter
 from streams.agents.options import KeeperOptions
-from streams.app import courier_of, engine, open_store, shard_settings
+from streams.app import courier_of, engine, shard_settings, target_of
 from streams.clock import Clock, SystemClock
 from streams.config import Settings
 from streams.embedded import segments
@@ -40,6 +40,9 @@ logger = logging.getLogger(__name__)
 _CHECKPOINT_INTERVAL_MS: Final = 2_000
 _SESSION_TIMEOUT_MS: Final = 90_000  # there is nobody else to take over
 _POLL_S: Final = 0.01
+# A person waits for the command: a full disk is said soon, and the same command goes on where it stopped.
+_STORE_RETRY_S: Final = 2.0
+_STORE_PATIENCE_MS: Final = 10_000
 _DELIVERY_TIMEOUT_MS: Final = 120_000  # a person waits for the command; receivers that are away have so long
 _TICK_POLL_MS: Final = 50
 _PROGRESS_EVERY: Final = 1_000
@@ -69,7 +72,8 @@ def run_replay(
     digests = {path: digest(path) for path in files}
     if len(digests) < len(files):
         raise WrongUseError("a file is named twice; name each once")
-    store = open_store(settings.clickhouse.model_copy(update={"data_dir": data}))
+    clickhouse = settings.clickhouse.model_copy(update={"data_dir": data})
+    store = ClickHouseStore(target_of(clickhouse, retry_for_s=_STORE_RETRY_S))
     try:
         replayed = segments.load(store.meta, settings.kafka.partitions)
         segment = replayed.begin(digests, now_ms, append=append, where=data)
@@ -147,6 +151,7 @@ class _Replay:
             open_attempts_interval_ms=None,
             tick_poll_ms=_TICK_POLL_MS,
             backlog_max_bytes=meter.backlog_max_bytes,
+            store_patience_ms=_STORE_PATIENCE_MS,
         )
         base = self._segment.base
         origin = LogOrigin(

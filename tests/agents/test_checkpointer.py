@@ -9,6 +9,7 @@ import pyarrow as pa
 from faust.types import TP
 
 from schemas.tables import DEAD_LETTERS
+from sinks.errors import StoreFull
 from sinks.memory import MemoryStore
 from streams.agents.keeper import Keeper
 from streams.agents.options import KeeperOptions
@@ -87,3 +88,37 @@ def test_flight_ends_when_it_is_heavy_and_the_other_shards_come_first_in_the_nex
 def _numbers(one: Keeper) -> list[int]:
     due: Iterator[object] = one._due(False)
     return [taken.held.number for taken in due]  # type: ignore[attr-defined]  # the order of shards is the point
+
+
+def test_rows_of_no_shard_count_in_the_backlog_until_they_are_stored() -> None:
+    async def go() -> None:
+        store = MemoryStore()
+        one = keeper(store)
+        assert one.backlog_bytes == 0
+        one.refuse([LETTER], "lines")
+        assert one.backlog_bytes > 0
+        store.fail(1)
+        assert not await one.checkpoint(open_attempts=False)
+        assert one.backlog_bytes > 0
+        assert await one.checkpoint(open_attempts=False)
+        assert one.backlog_bytes == 0
+
+    asyncio.run(go())
+
+
+def test_a_store_that_refuses_for_longer_than_the_patience_ends_the_meter_in_its_words() -> None:
+    async def go(patience_ms: int | None) -> BaseException | None:
+        store, clock_ms = MemoryStore(), [0]
+        store.fail(20, error=StoreFull("the disk is full"))
+        options = KeeperOptions("t.", lambda: 0, lambda: clock_ms[0], store_patience_ms=patience_ms)
+        one = Keeper(store, counting_shards(), Member, options)
+        one.refuse([LETTER], "lines")
+        for clock_ms[0] in (0, 5_000, 10_000):
+            assert not await one.checkpoint(open_attempts=False)
+            assert one.fault is None
+        clock_ms[0] = 10_001
+        assert not await one.checkpoint(open_attempts=False)
+        return one.fault
+
+    assert isinstance(asyncio.run(go(10_000)), StoreFull)
+    assert asyncio.run(go(None)) is None

@@ -71,11 +71,11 @@ class Outlook:
         asked_ms = self._clock.now_ms()
         asking = asyncio.get_running_loop().run_in_executor(self._threads, self._ends, tuple(shards))
         store = await self._store_is_there()
-        ends = await asking
-        if ends is None:
-            self.sight = Sight(self.sight.asked_ms, self.sight.ends, kafka=False, store=store)
-        else:
-            self.sight = Sight(asked_ms, ends, kafka=True, store=store)
+        ends, all_answered = await asking
+        before = self.sight
+        self.sight = Sight(
+            asked_ms if all_answered else before.asked_ms, {**before.ends, **ends}, all_answered, store
+        )
         return self.sight
 
     async def _store_is_there(self) -> bool:
@@ -91,20 +91,25 @@ class Outlook:
 
     # -- in threads ----------------------------------------------------------------------------------------
 
-    def _ends(self, shards: Iterable[int]) -> Mapping[TP, int] | None:
-        """The ends of the partitions as a reader of committed records sees them; None: Kafka does not answer."""
+    def _ends(self, shards: Iterable[int]) -> tuple[Mapping[TP, int], bool]:
+        """The ends of the partitions as a reader of committed records sees them, and whether all have answered."""
         places = [(topic, number) for topic in SHARD_TOPICS for number in shards]
         places += [(topic, 0) for topic in REFERENCE_TOPICS]
         end = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(full_name(topic, self._prefix), number): end for topic, number in places}
-        try:
-            answers = self._client.list_offsets(
-                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ANSWER_WITHIN_S
-            )
-            return {TP(tp.topic, tp.partition): answer.result().offset for tp, answer in answers.items()}
-        except KafkaException as fault:
-            logger.debug("the ends of the log are not known: %s", fault)
-            return None
+        ends: dict[TP, int] = {}
+        fault: KafkaException | None = None
+        answers = self._client.list_offsets(
+            asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ANSWER_WITHIN_S
+        )
+        for tp, answer in answers.items():
+            try:
+                ends[TP(tp.topic, tp.partition)] = answer.result().offset
+            except KafkaException as failed:
+                fault = failed
+        if fault is not None:
+            logger.debug("not all ends of the log are known: %s", fault)
+        return ends, fault is None
 
     def _store_answers(self) -> bool:
         try:

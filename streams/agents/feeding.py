@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
@@ -15,6 +16,7 @@ from typing import Final
 from faust.types import TP
 
 from streams.agents.held import Held
+from streams.agents.intake import Intake
 from streams.agents.options import KeeperOptions
 from streams.agents.ports import HorizonSource, LogConsumer
 from streams.agents.recall import Recall
@@ -52,14 +54,16 @@ class Feeding:
         self.urgent = asyncio.Event()
         #: How often records were read again because they were lost on the way.
         self.refetches = 0
+        self.intake = Intake()
 
     async def take(self, held: Held, batch: LogBatch) -> None:
         """One batch of a shard; what it lacks is read again."""
         if self._horizons is None:
-            if await self._recall.for_batch(held, batch) and not held.feed(batch, self._options.now_ms()):
+            if await self._feed(held, batch) is False:
                 await self.fill_holes()
             return
         if not held.offer(batch, self._options.now_ms(), self._horizons.latest_ms()):
+            self.intake.gave_back(batch)
             await self.fill_holes()
         else:
             await self.advance(held)
@@ -75,10 +79,12 @@ class Feeding:
                     return
                 held.shard.tick_ms = step.first_ms if isinstance(step, Ticks) else held.align.tick_ms
                 if isinstance(step, Fold):
-                    if not await self._recall.for_batch(held, step.batch):
+                    fed = await self._feed(held, step.batch)
+                    if fed is None:
                         return
-                    if not held.feed(step.batch, self._options.now_ms()):
+                    if not fed:
                         # The shard and what was read for it disagree: read all of it again rather than step over.
+                        self.intake.reset(held)
                         held.align.reset(held.shard.next)
                         await self.fill_holes()
                         return
@@ -90,6 +96,23 @@ class Feeding:
                         return
                 if held.shard.wants_storing:
                     self.urgent.set()
+
+    async def _feed(self, held: Held, batch: LogBatch) -> bool | None:
+        """Fold a batch; False if records before it are missing, None if the shard was lost meanwhile."""
+        held.in_hand[batch.topic] += len(batch.records)
+        try:
+            if not await self._recall.for_batch(held, batch):
+                return None
+        finally:
+            held.in_hand[batch.topic] -= len(batch.records)
+        trimmed = bisect_left(
+            batch.records, held.shard.next.get(batch.topic, 0), key=lambda record: record.offset
+        )
+        if not held.feed(batch, self._options.now_ms()):
+            self.intake.gave_back(batch)
+            return False
+        self.intake.fed(held, batch, trimmed)
+        return True
 
     async def rest(self, at_most_s: float) -> None:
         """Wait until something urgent was judged, or for so long."""

@@ -6,6 +6,7 @@ It must not do I/O.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +16,7 @@ from streams.agents.ports import Checkpoint, Shard
 from streams.agents.versions import VersionClock
 from streams.pipeline.align import Alignment
 from streams.pipeline.batch import LogBatch
+from streams.pipeline.books import Tally
 from streams.pipeline.reference import ReferenceLog, View
 
 #: About what a burn rate weighs while it waits.
@@ -60,12 +62,19 @@ class Held:
     # While unfinished attempts are paid in several checkpoints: the instant they are all paid up to.
     open_as_of_ms: int | None = None
     holes: dict[str, Hole] = field(default_factory=dict)  # by topic
+    began: dict[str, int] = field(init=False)  # records that its books had counted by then, by topic
     align: Alignment = field(init=False)
     view: View = field(default_factory=lambda: ReferenceLog().view())
     one_feeds: asyncio.Lock = field(default_factory=asyncio.Lock)
+    folded: Counter[str] = field(
+        default_factory=Counter
+    )  # records by topic, since it is in this worker's hands
+    in_hand: Counter[str] = field(default_factory=Counter)  # records by topic, taken and about to be folded
 
     def __post_init__(self) -> None:
         self.align = Alignment(self.shard.next, self.shard.tick_ms)
+        tallies: Mapping[str, Tally] = getattr(self.shard, "tallies", {})  # the engine's shards have them
+        self.began = {topic: tally.records_in for topic, tally in tallies.items()}
 
     def offer(self, batch: LogBatch, now_ms: int, latest_ms: int) -> bool:
         """Take a batch in, to be folded at its time; False if records before it are missing: a hole."""
@@ -86,6 +95,10 @@ class Held:
         tick_ms = self.align.tick_ms
         if tick_ms is not None and now_ms < tick_ms == self.shard.tick_ms and not self.align.waits:
             self.shard.look(now_ms, self.view)
+
+    def waiting_records(self, topic: str) -> int:
+        """Records of the topic that came and are not folded."""
+        return self.align.waiting(topic) + self.in_hand[topic]
 
     def read_again(self) -> None:
         """All partitions are sought again: what waits will come once more."""

@@ -89,11 +89,13 @@ class Keeper:
         kept = numbers if generation == self._generation + 1 else set()
         for number in list(self.held):
             if number not in kept:
+                self.feeding.intake.left(self.held[number])
                 self.checkpointer.forget(self.held.pop(number))
                 self.checkpointer.teller.release([number])
         self._wanted, self._generation = numbers, generation
         for held in self.held.values():
             held.versions.enter(generation)
+            self.feeding.intake.reset(held)
             held.read_again()
 
     async def restore_missing(self) -> None:
@@ -134,8 +136,9 @@ class Keeper:
         """Meter one batch."""
         try:
             await self.room.wait()
-            held = self.held.get(batch.partition)
-            if held is None or self.fault is not None:
+            held = None if self.fault is not None else self.held.get(batch.partition)
+            self.feeding.intake.came(batch, mine=held is not None)
+            if held is None:
                 return
             await self.feeding.take(held, batch)
             self._keep_room()

@@ -1,0 +1,39 @@
+"""`python -m tests.simulator --seeds A:B`: run seeds, say how it goes, and what failed.
+
+It must not run anything in parallel; run it several times for that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from tests.simulator.run import run_seed
+
+
+def main() -> int:
+    """Return 1 if a seed failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulator")
+    parser.add_argument("--seeds", default="0:200", help="A:B, from A up to, not including, B; or one seed")
+    parser.add_argument("--stop", action="store_true", help="stop at the first seed that fails")
+    options = parser.parse_args()
+    first, _, last = options.seeds.partition(":")
+    seeds = range(int(first), int(last) if last else int(first) + 1)
+    begun_s, failed = time.monotonic(), []
+    for count, seed in enumerate(seeds, 1):
+        result = run_seed(seed)
+        if result.differences:
+            failed.append(seed)
+            print(f"seed {seed} fails:", *result.differences[:8], "faults:", *result.faults[-25:], sep="\n  ")
+            if options.stop:
+                break
+        if count % 200 == 0:
+            print(f"{count} seeds, {len(failed)} failed, {(time.monotonic() - begun_s) / count * 1000:.0f} ms each", flush=True)
+    took_s = time.monotonic() - begun_s
+    print(f"{len(seeds)} seeds in {took_s:.1f} s, failed: {failed or 'none'}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""What goes wrong in a run, drawn from its seed before it begins.
+
+It must not do anything: `run` does what is planned here.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field, replace
+
+from schemas.tables import (
+    ALERTS, ARCHIVE, ATTEMPTS, DEAD_LETTERS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES, SNAPSHOTS,
+)  # fmt: skip
+from tests.simulator.consumer import Fetching
+from tests.simulator.script import Script
+from tests.simulator.wire import Odds
+from tests.simulator.worker import Pace
+from tests.simulator.world import EPOCH_MS
+
+#: Where a worker may die or freeze: before and after each request of a checkpoint.
+POINTS = (
+    JOB_MINUTES, JOB_MINUTES, JOBS, ATTEMPTS, JOB_USAGE_MINUTES, NODE_MINUTES, DEAD_LETTERS, ALERTS, ARCHIVE,
+    SNAPSHOTS, SNAPSHOTS, SNAPSHOTS, "commit",
+)  # fmt: skip
+KINDS = (
+    "kill", "kill at", "kill at", "kill at", "freeze", "freeze at", "freeze at", "mute", "stop", "join",
+    "lose snapshots",
+)  # fmt: skip
+
+
+@dataclass
+class Fault:
+    """One thing that goes wrong with one worker, or with the store."""
+
+    kind: str
+    at_ms: int  # of the world's time
+    slot: int
+    what: str = ""  # at which request
+    when: str = "before"
+    skip: int = 0  # so many of these requests go well first
+    lasts_ms: int = 0  # frozen, muted, or away
+    done: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All of a run."""
+
+    workers: int
+    static: bool
+    session_ms: int
+    pace: Pace
+    odds: Odds
+    fetching: Fetching
+    chunk_bytes: int
+    skew_ms: tuple[int, ...]  # of each worker's clock
+    read_every_ms: int
+    faults: list[Fault] = field(default_factory=list)
+
+    @property
+    def clocks_agree(self) -> bool:
+        """Whether alerts can be expected to be the same."""
+        return max(map(abs, self.skew_ms)) <= 40
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What a run may suffer; tests narrow it down."""
+
+    kinds: tuple[str, ...] = KINDS
+    repeated: bool = True
+    from_committed: bool = False
+    stale: bool = True
+
+
+def draw_plan(rng: random.Random, script: Script, allowed: Allowed) -> Plan:
+    """Draw what goes wrong while the script is written."""
+    workers = rng.choice((1, 2, 2, 3))
+    rough = rng.choice((0.0, 0.02, 0.06))
+    odds = Odds(
+        busy=rough, lost=rough, part=rough, late=rough / 2, stale=rng.choice((0, 0, 0.3)) if allowed.stale else 0,
+        latest_ms=30_000,
+    )  # fmt: skip
+    fetching = Fetching(
+        every_ms=rng.choice((2_000, 6_000)),
+        most=rng.choice((1, 3, 20)),
+        dropped=rng.choice((0, 0, 0.05)),
+        repeated=rng.choice((0, 0.02)) if allowed.repeated else 0,
+        from_committed=allowed.from_committed,
+    )
+    pace = Pace(
+        checkpoint_ms=rng.choice((3_000, 10_000, 30_000)),
+        open_attempts_ms=rng.choice((30_000, 120_000)),
+        tick_poll_ms=rng.choice((10_000, 40_000)),
+        flight_max_bytes=rng.choice((1, 64 * 2**20, 64 * 2**20)),
+        backlog_max_bytes=rng.choice((4_000, 256 * 2**20)),
+        bases_kept=rng.choice((1, 2)),
+    )
+    large = rng.random() < 0.2
+    skew_ms = tuple(rng.randrange(-300_000, 300_000) if large else rng.randrange(-40, 41) for _ in range(3))
+    plan = Plan(
+        workers=workers,
+        static=rng.random() < 0.3,
+        session_ms=10_000,
+        pace=pace,
+        odds=odds,
+        fetching=fetching,
+        chunk_bytes=rng.choice((1_500, 8 * 2**20)),
+        skew_ms=skew_ms,
+        read_every_ms=rng.choice((4_000, 20_000)),
+    )
+    span_ms = script.end_ms - EPOCH_MS
+    faults = [_fault(rng, span_ms, workers, allowed) for _ in range(rng.choice((0, 1, 2, 3, 5)))]
+    if script.gap is not None:
+        faults += _nobody_runs(rng, script.gap, workers)
+    return replace(plan, faults=faults)
+
+
+def _fault(rng: random.Random, span_ms: int, workers: int, allowed: Allowed) -> Fault:
+    kind = rng.choice(allowed.kinds)
+    fault = Fault(kind, EPOCH_MS + rng.randrange(span_ms), rng.randrange(workers))
+    if kind.endswith(" at"):
+        fault.what, fault.when = rng.choice(POINTS), rng.choice(("before", "after"))
+        fault.skip = rng.choice((0, 0, 1, 3))
+    if kind.startswith("freeze"):
+        fault.lasts_ms = rng.choice((3_000, 15_000, 40_000, 70_000))
+    elif kind == "mute":
+        fault.lasts_ms = rng.choice((5_000, 15_000, 40_000))
+    else:
+        fault.lasts_ms = rng.choice((100, 2_000, 15_000, 60_000))
+    return fault
+
+
+def _nobody_runs(rng: random.Random, gap: tuple[int, int], workers: int) -> list[Fault]:
+    """All workers are away while nothing is written for long."""
+    return [
+        Fault(rng.choice(("kill", "stop")), gap[0] + 1_000, slot, lasts_ms=gap[1] - gap[0] - rng.randrange(5_000))
+        for slot in range(workers)
+    ]

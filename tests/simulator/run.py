@@ -1,0 +1,320 @@
+"""One run of one seed: workers over a log with faults, then calm, then the tables against the oracle.
+
+It must not forgive: a difference, a fault of a keeper or a run that does not end is a failure of the seed.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import random
+from dataclasses import dataclass, field
+
+from tests.oracle.model import MINUTE_MS
+from schemas.tables import SNAPSHOTS
+from sinks.port import Condition
+from tests.simulator.check import expected_tables, stored_tables, table_differences
+from tests.simulator.consumer import FakeConsumer
+from tests.simulator.faults import Allowed, Fault, Plan, draw_plan
+from tests.simulator.group import Group
+from tests.simulator.log import Log, Part
+from tests.simulator.process import Process, State
+from tests.simulator.reader import FakeReader
+from tests.simulator.script import Script, write_script
+from tests.simulator.store import Shelf
+from tests.simulator.wire import Wire
+from tests.simulator.worker import Worker
+from tests.simulator.world import EPOCH_MS, US, StuckError, World
+
+_CALM_AFTER_MS = 10_000
+_LIMIT_MS = 20 * MINUTE_MS  # after the calm
+
+
+@dataclass
+class Result:
+    """What became of a seed."""
+
+    seed: int
+    digest: str
+    faults: list[str]
+    differences: list[str]
+    lived: int = 0  # processes
+
+
+@dataclass
+class Slot:
+    """A place for a worker: one life after another."""
+
+    number: int
+    worker: Worker | None = None
+    lives: int = 0
+    last: bool = False  # begun when all is calm
+
+
+@dataclass
+class Run:
+    """All of one seed."""
+
+    seed: int
+    allowed: Allowed
+    world: World = field(init=False)
+    script: Script = field(init=False)
+    plan: Plan = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.script = write_script(random.Random(self.seed * 2))
+        self.plan = draw_plan(random.Random(self.seed * 2 + 1), self.script, self.allowed)
+        self.world = World(self.seed)
+        self.shelf = Shelf()
+        self.log = Log(self.script.writes)
+        self.group = Group(self.world, self.script.partitions, self.plan.session_ms)
+        self.slots = [Slot(number) for number in range(self.plan.workers)]
+        self.triggers: list[Fault] = []
+        self.buried: list[Worker] = []  # so that nothing of them is collected while the run goes on
+        self.calm = False
+        self.drained = False
+        self.final_ms: int | None = None
+        end_ms = self.script.end_ms
+        self.last_tick_ms = (end_ms + MINUTE_MS) // 10_000 * 10_000
+        self.as_of_ms = end_ms + self.world.rng.randrange(-MINUTE_MS, 5 * MINUTE_MS)
+
+    # -- lives ---------------------------------------------------------------------------------------------
+
+    def _start(self, slot: Slot) -> None:
+        if slot.worker is not None and not slot.worker.process.dead:
+            return
+        if slot.worker is not None:
+            self.buried.append(slot.worker)
+        slot.lives += 1
+        world, plan = self.world, self.plan
+        process = Process(world, f"w{slot.number}.{slot.lives}")
+        skew_ms = plan.skew_ms[slot.number % 3]
+        member = f"w{slot.number}" if plan.static and not slot.last else process.name
+
+        def point(what: str, when: str) -> None:
+            self._at_point(slot, what, when)
+
+        def clock_ms() -> int:
+            return world.now_ms + skew_ms
+
+        def as_of_ms() -> int:
+            return clock_ms() if self.final_ms is None else self.final_ms
+
+        consumer = FakeConsumer(process, self.group, self.log, member, plan.fetching, point)
+        consumer.clock_ms = clock_ms
+        slot.worker = Worker(
+            process, self.group, consumer,
+            FakeReader(process, self.log, plan.read_every_ms, self.script.settings.newest_allowed_ms),
+            Wire(self.shelf, process, plan.odds, point, plan.chunk_bytes),
+            self.script.settings, plan.pace, member, plan.static, clock_ms, as_of_ms, self.last_tick_ms,
+        )  # fmt: skip
+        world.note(process.name, "starts")
+        slot.worker.start()
+
+    def _end(self, slot: Slot, away_ms: int) -> None:
+        """It is dead, or about to be; another life begins later."""
+        self.world.after(away_ms, self._start_again, slot)
+
+    def _start_again(self, slot: Slot) -> None:
+        if slot.worker is not None and slot.worker.stopping and not slot.worker.process.dead:
+            self.world.after(1_000, self._start_again, slot)
+            return
+        self._start(slot)
+
+    # -- faults --------------------------------------------------------------------------------------------
+
+    def _inject(self, fault: Fault) -> None:
+        if self.calm:
+            return
+        slot = self.slots[fault.slot]
+        if fault.kind.endswith(" at"):
+            self.triggers.append(fault)
+        elif fault.kind == "join":
+            if len(self.slots) < 3:
+                self.world.fault("one more worker")
+                self.slots.append(Slot(len(self.slots)))
+                self._start(self.slots[-1])
+        elif fault.kind == "lose snapshots":
+            self._lose_snapshots()
+        else:
+            self._hit(fault.kind, slot, fault.lasts_ms)
+
+    def _hit(self, kind: str, slot: Slot, lasts_ms: int) -> None:
+        worker = slot.worker
+        if worker is None or worker.process.dead:
+            return
+        process, world = worker.process, self.world
+        world.fault(process.name, kind, "for", lasts_ms, "ms")
+        if kind == "kill":
+            process.kill()
+            self._end(slot, lasts_ms)
+        elif kind == "freeze":
+            process.freeze()
+            world.after(lasts_ms, process.thaw)
+        elif kind == "mute":
+            worker.muted_until_us = world.now_us + lasts_ms * US
+        elif kind == "stop" and not worker.stopping:
+            worker.stop()
+            self._end(slot, lasts_ms)
+
+    def _at_point(self, slot: Slot, what: str, when: str) -> None:
+        for fault in self.triggers:
+            if (fault.slot, fault.what, fault.when) != (slot.number, what, when):
+                continue
+            if fault.skip:
+                fault.skip -= 1
+                continue
+            self.triggers.remove(fault)
+            self.world.fault("at", when, what, ":")
+            self._hit(fault.kind.removesuffix(" at"), slot, fault.lasts_ms)
+            return
+
+    def _lose_snapshots(self) -> None:
+        """A chunk of some of a shard's newest snapshots is gone for good."""
+        rng = self.world.rng
+        shard = rng.randrange(self.script.partitions)
+        stored = self.shelf.select(SNAPSHOTS, [Condition("shard", "=", shard)], ("version", "chunk"))
+        heads = list(zip(*stored.to_pydict().values(), strict=True))
+        for version, chunk in heads[-rng.choice((1, 2, 30)) :]:
+            self.world.fault("lost: shard", shard, "snapshot", version, "chunk", chunk)
+            where = [("shard", shard), ("version", version), ("chunk", chunk)]
+            self.shelf.delete(SNAPSHOTS, [Condition(name, "=", value) for name, value in where])
+
+    # -- the run -------------------------------------------------------------------------------------------
+
+    def go(self) -> Result:
+        """Run it all."""
+        world, end_ms = self.world, self.script.end_ms
+        for slot in self.slots:
+            world.after(world.pause(0, 20_000), self._start_again, slot)
+        for fault in self.plan.faults:
+            world.at((fault.at_ms - EPOCH_MS) * US, self._inject, fault)
+        try:
+            calm_ms = end_ms + _CALM_AFTER_MS
+            world.at((calm_ms - EPOCH_MS) * US, self._calm_down)
+            limit_ms = calm_ms + _LIMIT_MS
+            world.run(lambda: self.calm, limit_ms)
+            self._look()
+            world.run(lambda: self.drained, limit_ms)
+            if self._fault() is None:
+                self._store_all(limit_ms)
+            found = self._differences()
+        except StuckError as stuck:
+            found = [f"stuck: {stuck}", *self._where()]
+        finally:
+            for slot in self.slots:
+                if slot.worker is not None:
+                    slot.worker.process.kill()
+        return Result(self.seed, world.digest, world.faults, found, sum(slot.lives for slot in self.slots))
+
+    def _calm_down(self) -> None:
+        """All faults stop; a last rebalance makes everybody seek."""
+        self.calm = True
+        self.triggers.clear()
+        self.plan.odds.calm()
+        self.plan.fetching.dropped = self.plan.fetching.repeated = 0.0
+        self.plan.fetching.every_ms, self.plan.fetching.most = 4_000, 1_000
+        self.world.note("calm")
+        for slot in self.slots:
+            if slot.worker is not None and slot.worker.process.state is State.FROZEN:
+                slot.worker.process.thaw()
+        one = Slot(len(self.slots), last=True)
+        self.slots.append(one)
+        self.world.after(self.plan.odds.latest_ms, self._start, one)
+        self._last = one
+
+    def _live(self) -> list[Worker]:
+        return [
+            slot.worker
+            for slot in self.slots
+            if slot.worker is not None and not slot.worker.process.dead and not slot.worker.stopping
+        ]
+
+    def _fault(self) -> BaseException | None:
+        for slot in self.slots:
+            if slot.worker is not None:
+                if slot.worker.keeper.fault is not None:
+                    return slot.worker.keeper.fault
+                if slot.worker.process.errors:
+                    return slot.worker.process.errors[0]
+        for worker in self.buried:
+            if worker.keeper.fault is not None or worker.process.errors:
+                return worker.keeper.fault or worker.process.errors[0]
+        return None
+
+    def _look(self) -> None:
+        self.drained = self._fault() is not None or self._is_drained()
+        self.world.after(3_000, self._look)
+
+    def _is_drained(self) -> bool:
+        if self._last.worker is None:
+            return False
+        live = self._live()
+        if any(worker.rebalancing for worker in live):
+            return False
+        held = [held for worker in live for held in worker.keeper.held.values()]
+        if sorted(each.number for each in held) != list(range(self.script.partitions)):
+            return False
+        now_ms = self.world.now_ms
+        for each in held:
+            if each.sweep_due_ms is not None or each.align.waits or each.holes or each.repricing:
+                return False
+            if each.align.tick_ms is not None and each.align.tick_ms <= self.last_tick_ms:
+                return False
+            for part in self.log.shard_parts:
+                if part.partition == each.number and each.shard.next.get(part.topic, 0) < self.log.end(part, now_ms):
+                    return False
+        return all(
+            worker.keeper.reference_next.get(topic, 0) >= self.log.end(Part(topic, 0), now_ms)
+            for worker in live
+            for topic in ("prices", "controls")
+        )
+
+    def _store_all(self, limit_ms: int) -> None:
+        """The last checkpoint, of everything."""
+        self.final_ms = self.as_of_ms
+        done: list[bool] = []
+
+        async def store(worker: Worker) -> None:
+            while not await worker.keeper.store_all(open_attempts=True):
+                if worker.keeper.fault is not None:
+                    break
+            done.append(True)
+
+        live = self._live()
+        for worker in live:
+            worker.stopping = True
+            worker.process.call_soon(lambda worker=worker: worker.process.create_task(store(worker)))
+        self.world.run(lambda: len(done) == len(live) or self._fault() is not None, limit_ms)
+
+    def _differences(self) -> list[str]:
+        fault = self._fault()
+        if fault is not None:
+            return [f"a keeper stopped: {fault!r}"]
+        workers = [slot.worker for slot in self.slots if slot.worker is not None and not slot.worker.process.dead]
+        books = [held.shard.books for worker in workers for held in worker.keeper.held.values()]
+        got = stored_tables(self.shelf, self.log, books)
+        return table_differences(got, expected_tables(self.script, self.log, self.as_of_ms))
+
+    def _where(self) -> list[str]:
+        found = []
+        for worker in self._live():
+            held = {
+                n: (h.shard.next, h.align.tick_ms, h.sweep_due_ms, h.holes, h.repricing)
+                for n, h in worker.keeper.held.items()
+            }
+            found.append(f"{worker.process.name}: rebalancing {worker.rebalancing}, holds {held}")
+        return found
+
+
+def run_seed(seed: int, allowed: Allowed | None = None) -> Result:
+    """Run one seed."""
+    logging.disable(logging.CRITICAL)
+    enabled = gc.isenabled()
+    gc.disable()  # what is collected when must not show
+    try:
+        return Run(seed, allowed or Allowed()).go()
+    finally:
+        logging.disable(logging.NOTSET)
+        if enabled:
+            gc.enable()

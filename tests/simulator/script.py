@@ -1,0 +1,137 @@
+"""What a seed writes to the log, and the settings it is metered with.
+
+It must not draw a fault: the same script can be run with any faults, or with none.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass, replace
+
+from streams.pipeline.settings import ShardSettings
+from tests.oracle.model import DAY_MS, HOUR_MS, MINUTE_MS, Json, Line
+from tests.simulator.log import Written
+from tests.simulator.values import Fleet, is_future, numbers, poison
+from tests.simulator.world import EPOCH_MS
+
+_TOPICS = ("jobs", "gpu", "network", "storage", "nodes", "prices", "controls")
+_COPIES_WITHIN_MS = 20 * MINUTE_MS  # of log time; an amount is remembered for longer
+
+
+@dataclass(frozen=True)
+class Script:
+    """A log to be written, and how it is to be metered."""
+
+    settings: ShardSettings
+    partitions: int
+    writes: list[Written]
+    gap: tuple[int, int] | None  # [from, to) of the log's time, in which nothing is written
+
+    @property
+    def end_ms(self) -> int:
+        """When the last record is appended."""
+        return self.writes[-1].append_ms
+
+
+def write_script(rng: random.Random) -> Script:
+    """Draw a log of some minutes."""
+    span_ms = rng.choice((1, 2, 3, 5)) * MINUTE_MS
+    settings = ShardSettings(
+        job_horizon_ms=rng.choice((10 * MINUTE_MS, HOUR_MS, DAY_MS)),
+        late_horizon_ms=rng.choice((60_000, 600_000)),
+        rows_per_checkpoint=rng.choice((3, 40, 100_000)),
+    )
+    partitions = rng.choice((1, 2, 2, 3))
+    events = _events(rng, span_ms, partitions)
+    gap = None
+    if rng.random() < 0.15:
+        from_ms = EPOCH_MS + rng.randrange(span_ms)
+        gap = (from_ms, from_ms + rng.choice((HOUR_MS // 4, HOUR_MS, 5 * HOUR_MS)))
+    written = [_written(rng, topic, partition, event, span_ms, gap) for topic, partition, event in events]
+    written += _copies(rng, written)
+    written += [_poison(rng, partitions, span_ms, gap) for _ in range(rng.choice((0, 0, 1, 3)))]
+    written.sort(key=lambda one: one.append_ms)
+    return Script(settings, partitions, written, gap)
+
+
+def _events(rng: random.Random, span_ms: int, partitions: int) -> list[tuple[str, int, Json]]:
+    """(topic, partition, event) of some fleets; those of earlier times ended long ago."""
+    found: list[tuple[str, int, Json]] = []
+    ids = numbers()
+    eras_ms = rng.choice(((0,), (0,), (-2 * HOUR_MS, 0), (-40 * DAY_MS, 0), (-401 * DAY_MS, -2 * DAY_MS, 0)))
+    for place, era_ms in enumerate(eras_ms):
+        now = place == len(eras_ms) - 1
+        fleet = Fleet(rng, EPOCH_MS + era_ms, span_ms, ids)
+        first_attempt = 1 + 3 * place
+        for number in range(rng.randrange(1, 4)):
+            job_id, attempts = f"j{number}", tuple(range(first_attempt, first_attempt + rng.randrange(1, 3)))
+            where = _partition(job_id, partitions)
+            if rng.random() < 0.8:
+                found += [("jobs", where, e) for e in fleet.job(job_id, attempts, closed=not now)]
+            for _ in range(rng.choice((0, 2, 6) if now else (0, 2))):
+                sample = fleet.sample(job_id, rng.choice(attempts))
+                found.append(("gpu", where, sample))
+            for _ in range(rng.randrange(4)):
+                topic, event = fleet.traffic(job_id, rng.choice(attempts))
+                found.append((topic, where, event))
+        for node in rng.sample(("n1", "n2", "n3"), rng.randrange(3)):
+            found += [("nodes", _partition(node, partitions), e) for e in fleet.node(node, closed=not now)]
+        found += [("prices", 0, fleet.price(rng.randrange(10))) for _ in range(rng.randrange(6))]
+        if rng.random() < 0.2:
+            found.append(("controls", 0, fleet.silence()))
+    return found
+
+
+def _partition(key: str, partitions: int) -> int:
+    return sum(key.encode()) % partitions
+
+
+def _written(
+    rng: random.Random, topic: str, partition: int, event: Json, span_ms: int, gap: tuple[int, int] | None
+) -> Written:
+    """A record; what is of the time of the run comes soon after it happened, mostly."""
+    begin_ms, end_ms = EPOCH_MS, EPOCH_MS + span_ms
+    time_ms: int = event["time_ms"]
+    if rng.random() < 0.01:  # a clock that goes before
+        event = event | {"time_ms": time_ms + 10 * MINUTE_MS}
+    way = rng.random()
+    if topic == "prices" and way < 0.4:  # late
+        append_ms = rng.randrange(begin_ms + span_ms // 2, end_ms)
+    elif begin_ms <= time_ms and way < 0.8:
+        append_ms = time_ms + int(3000 * rng.random() ** 2)
+    elif time_ms < begin_ms and way < 0.8:
+        append_ms = begin_ms + int((span_ms if time_ms > begin_ms - HOUR_MS else span_ms // 4) * rng.random() ** 2)
+    else:
+        append_ms = rng.randrange(begin_ms, end_ms)
+    append_ms = min(append_ms, end_ms)
+    if gap is not None and append_ms >= gap[0]:
+        append_ms += gap[1] - gap[0]
+        if time_ms >= gap[0] and rng.random() < 0.7:
+            event = event | {"time_ms": event["time_ms"] + gap[1] - gap[0]}
+    line = Line(topic, event, partition=partition, valid=not is_future(event, append_ms))
+    return Written(append_ms, line, json.dumps(event).encode(), markers=int(rng.random() < 0.05))
+
+
+def _copies(rng: random.Random, written: list[Written]) -> list[Written]:
+    """Producers' retries, and impostors: the identity of another event with other contents."""
+    found = []
+    for one in rng.sample(written, min(len(written), rng.choice((0, 2, 6)))):
+        append_ms = one.append_ms + rng.randrange(_COPIES_WITHIN_MS // 10)
+        event = dict(one.line.value) if isinstance(one.line.value, dict) else {}
+        if one.line.topic in ("jobs", "nodes") and rng.random() < 0.3:
+            event |= {"gpu_count": 4, "nodes": None}
+        line = replace(one.line, value=event, valid=not is_future(event, append_ms))
+        if one.line.topic not in ("prices", "controls"):
+            found.append(Written(append_ms, line, json.dumps(event).encode()))
+    return found
+
+
+def _poison(rng: random.Random, partitions: int, span_ms: int, gap: tuple[int, int] | None) -> Written:
+    append_ms = EPOCH_MS + rng.randrange(span_ms)
+    if gap is not None and append_ms >= gap[0]:
+        append_ms += gap[1] - gap[0]
+    topic = rng.choice(_TOPICS)
+    partition = 0 if topic in ("prices", "controls") else rng.randrange(partitions)
+    value = poison(rng, topic, append_ms)
+    return Written(append_ms, Line(topic, value or b"", partition=partition, valid=False), value)

@@ -1,0 +1,158 @@
+"""A store in memory with the meaning of the real one, quick enough for thousands of runs.
+
+It must keep what `sinks.port` promises and nothing else: it goes through the same contract tests as the real stores.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast
+
+import numpy as np
+import pyarrow as pa
+
+from schemas.tables import KEYS, META, SCHEMAS, SNAPSHOTS
+from sinks.archive import Archive
+from sinks.conform import conform
+from sinks.errors import SinkError
+from sinks.meta import Meta
+from sinks.port import Condition
+from sinks.readback import Readback
+from sinks.snapshots import Snapshots
+
+_OPS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "in": lambda value, values: value in values,
+}
+
+
+#: Tables whose rows may be deleted.
+_FORGOTTEN: Final = (SNAPSHOTS, META)
+
+
+class Rows:
+    """Rows as they were inserted, with their columns as Python values where these are asked for."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self.rows = rows
+        self._columns: dict[str, list[Any]] = {}
+
+    def column(self, name: str) -> list[Any]:
+        """A column's values; instants and money as integers."""
+        found = self._columns.get(name)
+        if found is None:
+            column = self.rows[name]
+            if pa.types.is_timestamp(column.type):
+                column = column.cast(pa.int64())
+            if pa.types.is_decimal(column.type):  # as a count of its last place; none is wider than 64 bits
+                raw = column.combine_chunks()
+                whole = np.frombuffer(raw.buffers()[1], np.int64)[::2]
+                found = whole[raw.offset : raw.offset + len(raw)].tolist()
+            else:
+                found = column.to_pylist()
+            self._columns[name] = found
+        return found
+
+
+#: Where the current row of a key stands, and its version.
+Place = tuple[int, Rows, int]
+
+
+class Shelf:
+    """Of equal keys the row of the greatest version counts, of equal versions the last one."""
+
+    def __init__(self, name: str = "the simulated store") -> None:
+        self.tables: dict[str, dict[tuple[Any, ...], Place]] = {table: {} for table in SCHEMAS}
+        self.tokens: set[tuple[str, str]] = set()
+        self._newest: dict[tuple[str, int], int] = {}  # (table, shard) -> greatest version, of rows that stay
+        self._closed = False
+        self.snapshots = Snapshots(self)
+        self.archive = Archive(self)
+        self.readback = Readback(self)
+        self.meta = Meta(self, name)
+
+    def insert(self, table: str, rows: pa.Table, token: str) -> None:
+        """Store the rows, unless that was done."""
+        rows = conform(table, rows)
+        self._check_open()
+        if (table, token) in self.tokens:
+            return
+        self.tokens.add((table, token))
+        self.put(table, rows)
+
+    def put(self, table: str, rows: pa.Table) -> None:
+        """Store the rows, under no token."""
+        batch = Rows(rows)
+        stored = self.tables[table]
+        keys = zip(*(batch.column(name) for name in KEYS[table]), strict=True)
+        versions = batch.column("version")
+        if table not in _FORGOTTEN and "shard" in SCHEMAS[table].names:
+            for shard, version in zip(batch.column("shard"), versions, strict=True):
+                self._newest[table, shard] = max(version, self._newest.get((table, shard), 0))
+        for place, (key, version) in enumerate(zip(keys, versions, strict=True)):
+            current = stored.get(key)
+            if current is None or version >= current[0]:
+                stored[key] = (version, batch, place)
+
+    def select(
+        self, table: str, where: Sequence[Condition] = (), columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Current rows, ordered by key."""
+        self._check_open()
+        whole = SCHEMAS[table]
+        schema = whole if columns is None else pa.schema([whole.field(name) for name in columns])
+        runs: list[tuple[Rows, list[int]]] = []
+        stored = self.tables[table]
+        for key in sorted(key for key, place in stored.items() if _fits(place, where)):
+            _, batch, place = stored[key]
+            if not runs or runs[-1][0] is not batch:
+                runs.append((batch, []))
+            runs[-1][1].append(place)
+        if not runs:
+            return schema.empty_table()
+        return pa.concat_tables([batch.rows.select(schema.names).take(places) for batch, places in runs])
+
+    def newest_version(self, table: str, where: Sequence[Condition] = ()) -> int:
+        """The greatest version of the rows, 0 if none fits."""
+        self._check_open()
+        if table not in _FORGOTTEN and [(c.column, c.op) for c in where] == [("shard", "=")]:
+            return self._newest.get((table, cast("int", where[0].value)), 0)
+        return max((p[0] for p in self.tables[table].values() if _fits(p, where)), default=0)
+
+    def delete(self, table: str, where: Sequence[Condition]) -> None:
+        """Forget rows."""
+        self._check_open()
+        stored = self.tables[table]
+        self.tables[table] = {key: place for key, place in stored.items() if not _fits(place, where)}
+
+    def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
+        """Refused: there is no SQL here."""
+        raise SinkError("the simulated store speaks no SQL")
+
+    def close(self) -> None:
+        """Refuse everything from now on."""
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SinkError("the simulated store is closed")
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """All current rows as the schema's Python values."""
+        found: list[dict[str, Any]] = self.select(table).to_pylist()
+        return found
+
+
+def _fits(place: Place, where: Sequence[Condition]) -> bool:
+    version, batch, index = place
+    for condition in reversed(where):  # versions stand last and say no most often
+        value = version if condition.column == "version" else batch.column(condition.column)[index]
+        if not _OPS[condition.op](value, condition.value):
+            return False
+    return True

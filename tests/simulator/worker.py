@@ -1,0 +1,231 @@
+"""One life of a worker: the real keeper in a process of its own, wired as `streams.agents.meter` does it.
+
+It must not decide what goes wrong; whoever runs it freezes and kills its process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from streams.agents.horizons import KafkaHorizons
+from streams.agents.keeper import Keeper
+from streams.agents.options import KeeperOptions
+from streams.pipeline.settings import ShardSettings
+from streams.pipeline.shard import Shard
+from sinks.port import Store
+from tests.simulator.consumer import PREFIX, FakeConsumer, partitions_of
+from tests.simulator.group import Group, Joined
+from tests.simulator.process import Process
+from tests.simulator.reader import FakeReader
+
+_BEAT_MS = 2_000
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often things are done, in ms."""
+
+    checkpoint_ms: int = 5_000
+    open_attempts_ms: int = 60_000
+    tick_poll_ms: int = 10_000
+    backlog_max_bytes: int = 256 * 2**20
+    flight_max_bytes: int = 64 * 2**20
+    handover_ms: int = 8_000
+    bases_kept: int = 2
+    sweep_after_ms: int = 45_000
+
+
+class Until:
+    """No tick after this instant is judged, so that all runs of a log judge the same ones."""
+
+    def __init__(self, clock: KafkaHorizons, reader: FakeReader, last_ms: int) -> None:
+        self._clock = clock
+        self._reader = reader
+        self._last_ms = last_ms
+
+    def clock_ms(self) -> int:
+        return min(self._clock.clock_ms(), self._last_ms)
+
+    def latest_ms(self) -> int:
+        return self._clock.latest_ms()
+
+    def quiet_until_ms(self, topic: str, number: int, next_offset: int) -> int:
+        quiet_ms = self._clock.quiet_until_ms(topic, number, next_offset)
+        # What a worker sees of prices a little later than another, alerts may tell a tick later: a run waits for them.
+        return min(quiet_ms, self._reader.read_until_ms, self._last_ms)
+
+
+@dataclass(eq=False)
+class Worker:
+    """Started by `start`; ends when its process is killed or when it has left."""
+
+    process: Process
+    group: Group
+    consumer: FakeConsumer
+    reader: FakeReader
+    store: Store
+    settings: ShardSettings
+    pace: Pace
+    member: str
+    static: bool
+    clock_ms: Callable[[], int]
+    as_of_ms: Callable[[], int]
+    last_tick_ms: int
+    muted_until_us: int = 0  # its heartbeats do not reach the group
+    rebalancing: bool = True
+    stopping: bool = False
+    left: bool = False
+    keeper: Keeper = field(init=False)
+    _agent: asyncio.Task[None] | None = None
+    _joins: int = 0
+    _tasks: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        process = self.process
+        options = KeeperOptions(
+            PREFIX,
+            self.as_of_ms,
+            lambda: process.world.now_us // 1000,
+            self.clock_ms,
+            checkpoint_interval_ms=self.pace.checkpoint_ms,
+            open_attempts_interval_ms=self.pace.open_attempts_ms,
+            tick_poll_ms=self.pace.tick_poll_ms,
+            flight_max_bytes=self.pace.flight_max_bytes,
+            backlog_max_bytes=self.pace.backlog_max_bytes,
+            handover_timeout_ms=self.pace.handover_ms,
+            bases_kept=self.pace.bases_kept,
+            sweep_after_ms=self.pace.sweep_after_ms,
+        )
+        horizons = Until(
+            KafkaHorizons(lambda: self.consumer, PREFIX, self.clock_ms), self.reader, self.last_tick_ms
+        )
+        settings = self.settings
+        self.keeper = Keeper(
+            self.store,
+            lambda number, book, blobs: Shard.restore(number, settings, book, blobs),
+            lambda: self.consumer,
+            options,
+            None,
+            horizons,
+        )
+        self.consumer.too_far_ahead = self.keeper.feeding.too_far_ahead
+        self.reader.keeper = self.keeper
+
+    def start(self) -> None:
+        """Begin, within the world."""
+        self.process.call_soon(self._start)
+
+    def _start(self) -> None:
+        self._tasks.append(asyncio.ensure_future(self._run()))
+
+    async def _run(self) -> None:
+        await self.reader.read_all()
+        for work in (
+            self.reader.follow(), self.consumer.fetch(), self._checkpoints(), self._ticks(), self._membership(),
+        ):  # fmt: skip
+            self._tasks.append(asyncio.ensure_future(work))
+        self._agent = asyncio.ensure_future(self._take())
+
+    async def _take(self) -> None:
+        while True:
+            batch = await self.consumer.next_batch()
+            if not self.rebalancing:
+                await self.keeper.take(batch)
+
+    async def _checkpoints(self) -> None:
+        while not self.stopping:
+            await self.keeper.feeding.rest(self.pace.checkpoint_ms / 1000)
+            if not self.rebalancing and not self.stopping:
+                await self.keeper.tick()
+
+    async def _ticks(self) -> None:
+        while not self.stopping:
+            until_ms = self.keeper.feeding.until_tick_ms()
+            rest_ms = 1_000 if until_ms is None else min(until_ms, 1_000)
+            await asyncio.sleep(max(rest_ms, self.pace.tick_poll_ms) / 1000)
+            if not self.rebalancing and not self.stopping:
+                await self.keeper.judge_due()
+
+    # -- the group -----------------------------------------------------------------------------------------
+
+    async def _membership(self) -> None:
+        world = self.process.world
+        await self._rejoin()
+        while not self.stopping:
+            await asyncio.sleep(world.pause(_BEAT_MS / 2, 1.5 * _BEAT_MS) / 1000)
+            if world.now_us < self.muted_until_us:
+                continue
+            said = self.group.beat(self.member, self.consumer.generation)
+            if said == "unknown":
+                self.consumer.generation = -1
+            else:
+                self.consumer.heard_us = world.now_us
+            if said != "ok" and not self.stopping:
+                await self._rejoin()
+
+    async def _rejoin(self) -> None:
+        """What Faust does in a rebalance."""
+        world = self.process.world
+        self._joins += 1
+        self.rebalancing = True
+        self.consumer.stop_flow()
+        with self._no_escape():
+            await self.keeper.hand_over()
+        if self._agent is not None and world.chance(0.5):
+            # Faust does not wait for an agent that is in the middle of a batch.
+            self._agent.cancel()
+            self._agent = asyncio.ensure_future(self._take())
+        joined = await self._join()
+        self.consumer.queue.clear()
+        self.consumer.generation = joined.generation
+        self.consumer.heard_us = world.now_us
+        assigned = partitions_of(joined.numbers)
+        with self._no_escape():
+            self.keeper.assigned(assigned, joined.generation)
+        world.note(self.process.name, "is given", sorted(joined.numbers), joined.generation)
+        self._tasks.append(asyncio.ensure_future(self._complete(joined, self._joins)))
+
+    async def _join(self) -> Joined:
+        answered = self.process.create_future()
+
+        def answer(joined: Joined | None) -> None:
+            if not answered.done():
+                answered.set_result(joined)
+
+        self.group.join(self.member, answer, static=self.static)
+        joined: Joined = await answered
+        return joined
+
+    async def _complete(self, joined: Joined, joins: int) -> None:
+        with self._no_escape():
+            await self.keeper.restore_missing()
+            if self._joins == joins and not self.stopping:
+                assigned = partitions_of(joined.numbers)
+                self.consumer.seek(assigned, self.keeper.start_offsets(assigned))
+                self.rebalancing = False
+
+    def stop(self) -> None:
+        """SIGTERM."""
+        self.process.call_soon(lambda: self._tasks.append(asyncio.ensure_future(self._leave())))
+
+    async def _leave(self) -> None:
+        self.stopping = True
+        self.consumer.stop_flow()
+        with self._no_escape():
+            await self.keeper.hand_over()
+        if not self.static:
+            self.group.leave(self.member)
+        self.left = True
+        self.process.world.note(self.process.name, "has left")
+        self.process.kill()
+
+    @contextlib.contextmanager
+    def _no_escape(self) -> Any:
+        try:
+            yield
+        except Exception as fault:  # noqa: BLE001 - as the meter has it
+            self.keeper.fail(fault)

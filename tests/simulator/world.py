@@ -1,0 +1,83 @@
+"""Virtual time and the one queue of everything that happens; what was drawn and done is kept as a trace.
+
+It must not know what it runs, nor read any clock: time jumps to the next event, and chance comes from the seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import random
+from collections.abc import Callable
+from typing import Any, Final
+
+US: Final = 1_000  # microseconds of a millisecond
+#: Where every run begins: 2024-03-10T12:00:03Z.
+EPOCH_MS: Final = 1_710_072_003_000
+_EVENTS_AT_MOST: Final = 400_000
+
+
+class StuckError(AssertionError):
+    """The run does not come to its end."""
+
+
+class World:
+    """One run of one seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.now_us = 0
+        self.faults: list[str] = []
+        self._queue: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []
+        self._count = 0
+        self._events = 0
+        self._hash = hashlib.blake2b(digest_size=16)
+
+    @property
+    def now_ms(self) -> int:
+        """The time of the brokers, ms since 1970."""
+        return EPOCH_MS + self.now_us // US
+
+    def at(self, when_us: int, call: Callable[..., object], *arguments: Any) -> None:
+        """Call at an instant, after everything that was asked for that instant before."""
+        self._count += 1
+        heapq.heappush(self._queue, (max(when_us, self.now_us), self._count, call, arguments))
+
+    def after(self, delay_ms: float, call: Callable[..., object], *arguments: Any) -> None:
+        """Call so much later."""
+        self.at(self.now_us + int(delay_ms * US), call, *arguments)
+
+    def run(self, until: Callable[[], bool], limit_ms: int) -> None:
+        """Let everything happen until a condition holds; StuckError if it does not by the limit (since 1970)."""
+        while not until():
+            if not self._queue:
+                raise StuckError("nothing is left to happen")
+            when_us, _, call, arguments = heapq.heappop(self._queue)
+            self.now_us = when_us
+            self._events += 1
+            if self.now_ms > limit_ms or self._events > _EVENTS_AT_MOST:
+                raise StuckError(f"still not done after {self._events} events and {self.now_us / 1e6:.0f} s")
+            call(*arguments)
+
+    def pause(self, low_ms: float, high_ms: float) -> float:
+        """A delay, mostly near the lower bound."""
+        return low_ms + (high_ms - low_ms) * self.rng.random() ** 3
+
+    def chance(self, share: float) -> bool:
+        """Whether something happens that happens in this share of cases."""
+        return share > 0 and self.rng.random() < share
+
+    def note(self, *words: object) -> None:
+        """Something happened."""
+        self._hash.update(f"{self.now_us} {words}\n".encode())
+
+    def fault(self, *words: object) -> None:
+        """A fault was injected."""
+        self.note("fault", *words)
+        self.faults.append(f"{self.now_us / 1e6:9.3f} s  {' '.join(map(str, words))}")
+
+    @property
+    def digest(self) -> str:
+        """A hash of all that was noted."""
+        return self._hash.hexdigest()

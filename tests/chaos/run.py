@@ -220,17 +220,20 @@ class Chaos:
             store.close()
 
 
-def worker_env(kafka: KafkaSettings, store_url: str, session_timeout_ms: int) -> dict[str, str]:
-    """The settings that all workers share."""
+def worker_env(kafka: KafkaSettings, store_url: str, session_timeout_ms: int | None = None) -> dict[str, str]:
+    """The settings that all workers share; without a session timeout the defaults of the group's times hold."""
+    times = {
+        "TRAINFARE_KAFKA_SESSION_TIMEOUT_MS": str(session_timeout_ms),
+        "TRAINFARE_KAFKA_HEARTBEAT_INTERVAL_MS": "300",
+    }
     return {
         "TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
         "TRAINFARE_KAFKA_TOPIC_PREFIX": kafka.topic_prefix,
         "TRAINFARE_KAFKA_GROUP_ID": kafka.group_id,
         "TRAINFARE_KAFKA_PARTITIONS": str(kafka.partitions),
-        "TRAINFARE_KAFKA_SESSION_TIMEOUT_MS": str(session_timeout_ms),
-        "TRAINFARE_KAFKA_HEARTBEAT_INTERVAL_MS": "300",
         "TRAINFARE_CLICKHOUSE_URL": store_url,
         "TRAINFARE_WEB_PORT": "0",
+        **(times if session_timeout_ms is not None else {}),
     }
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 FLOOD_WINDOW_MS = 10_000
 _FLOODING_LOGGERS = ("aiokafka", "faust", "mode")
 """A broker that is away makes aiokafka write some fifty equal lines a second."""
+_ECHOES = ("clickhouse_connect", "urllib3")
+"""They write every fault of a request, with its traceback, before they raise what our own line says; for `debug` only."""
 
 
 class RepeatFilter(logging.Filter):
@@ -75,6 +77,8 @@ def configure_logging(
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.level.upper())
+    for name in _ECHOES:
+        logging.getLogger(name).setLevel(logging.NOTSET if settings.level == "debug" else logging.CRITICAL)
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),

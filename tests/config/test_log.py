@@ -6,6 +6,7 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 import structlog
@@ -22,6 +23,8 @@ def _restore() -> Iterator[None]:
     handlers, level = root.handlers, root.level
     yield
     root.handlers, root.level = handlers, level
+    for name in ("urllib3", "clickhouse_connect"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
     structlog.reset_defaults()
 
 
@@ -73,3 +76,14 @@ def test_silence_for_short_commands(capfd: pytest.CaptureFixture[str]) -> None:
     structlog.get_logger("stamina").warning("retry", args=())
     logging.getLogger("clickhouse_connect").error("Unexpected Http Driver Exception")
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("level", "shown"), [("info", 0), ("debug", 2)])
+def test_what_the_drivers_say_of_a_fault_that_they_raise_is_shown_for_debugging_only(
+    level: Literal["info", "debug"], shown: int
+) -> None:
+    out = io.StringIO()
+    configure_logging(LogSettings(level=level, format="json"), out)
+    logging.getLogger("urllib3.connectionpool").warning("Retrying")
+    logging.getLogger("clickhouse_connect.driver._backend.http_sync").warning("Unexpected")
+    assert len(out.getvalue().splitlines()) == shown

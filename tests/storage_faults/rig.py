@@ -1,0 +1,129 @@
+"""Real workers on a real Kafka in front of a store that fails on command, and the tables against the oracle's.
+
+It must not forgive anything: what is stored at the end is the oracle's, row by row.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from urllib.request import urlopen
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from sinks.clickhouse import ClickHouseStore, Target
+from streams.config import KafkaSettings
+from streams.transport.admin import connect, create_topics
+from tests.chaos.fleet import Event, Fleet
+from tests.chaos.judged import judge
+from tests.chaos.log import Feed, Offsets, read_back
+from tests.chaos.run import worker_env
+from tests.chaos.stored import money, money_of, stored_dead, stored_tables
+from tests.chaos.workers import Workers
+from tests.kafka.broker import shared_broker
+from tests.property.compare import differences
+
+PARTITIONS = 3
+PATIENCE_S = 120.0
+
+
+@dataclass
+class Rig:
+    """One test's log, published piece by piece, and its workers."""
+
+    kafka: KafkaSettings
+    fleet: Fleet
+    workers: Workers
+    web_port: int
+    sent: int = 0
+    events: Iterator[Event] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.events = self.fleet.events()
+
+    def publish(self, count: int | None = None) -> int:
+        """Send the next so many events, or all that are left; returns when they are acknowledged."""
+        return self._publish(self.events if count is None else islice(self.events, count))
+
+    def _publish(self, events: Iterable[Event]) -> int:
+        feed = Feed(self.kafka, events, 0)
+        feed.run()
+        assert feed.fault is None, feed.fault
+        self.sent += feed.sent
+        return feed.sent
+
+    def metrics(self) -> dict[str, float]:
+        """The worker's own figures; those with labels are summed."""
+        with urlopen(f"http://127.0.0.1:{self.web_port}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+        found: dict[str, float] = {}
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                found[sample.name] = found.get(sample.name, 0.0) + sample.value
+        return found
+
+    def wait_for(self, name: str, least: float, patience_s: float = PATIENCE_S) -> float:
+        """Wait until a metric is at least so much; returns it."""
+        deadline_s = time.monotonic() + patience_s
+        while (value := self.metrics().get(name, 0.0)) < least:
+            assert time.monotonic() < deadline_s, f"{name} is {value}, not {least}\n{self.said()[-3000:]}"
+            time.sleep(0.1)
+        return value
+
+    def said(self) -> str:
+        """The lines of all workers."""
+        return "\n".join(worker.text() for worker in self.workers.lives)
+
+    def behind(self) -> int:
+        """Records that are not metered and committed."""
+        offsets = Offsets(self.kafka)
+        try:
+            return offsets.behind()
+        finally:
+            offsets.close()
+
+    def assert_exact(self, target: Target) -> None:
+        """Wait until everything sent is stored, then compare every table with the oracle's."""
+        store = ClickHouseStore(target)
+        try:
+            judged = judge(read_back(self.kafka), self.fleet.as_of_ms)
+            assert judged.events == self.sent
+            deadline_s = time.monotonic() + PATIENCE_S
+            while (self.workers.alive and self.behind()) or money(store) != money_of(judged.tables):
+                assert time.monotonic() < deadline_s, (
+                    f"{money(store)} is not {money_of(judged.tables)}\n{self.said()[-3000:]}"
+                )
+                time.sleep(0.3)
+            assert not (found := differences(stored_tables(store), judged.tables, counts=False)), found[:12]
+            assert stored_dead(store) == judged.dead
+        finally:
+            store.close()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def rig(directory: Path, store_url: str, *, jobs: int, seconds: int, **env: str) -> Iterator[Rig]:
+    """Topics and a group of its own; no worker is started yet."""
+    prefix = f"s{uuid.uuid4().hex[:8]}."
+    kafka = KafkaSettings(
+        bootstrap_servers=shared_broker().bootstrap_servers,
+        topic_prefix=prefix,
+        group_id=f"{prefix}g",
+        partitions=PARTITIONS,
+    )
+    create_topics(kafka, connect(kafka))
+    fleet, port = Fleet(1, jobs, seconds), free_port()
+    shared = worker_env(kafka, store_url, 6_000) | {"TRAINFARE_METER_AS_OF_MS": str(fleet.as_of_ms)}
+    with Workers(directory, {**shared, "TRAINFARE_WEB_PORT": str(port), **env}) as workers:
+        yield Rig(kafka, fleet, workers, port)

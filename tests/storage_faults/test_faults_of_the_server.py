@@ -1,0 +1,106 @@
+"""A worker whose ClickHouse is late, refuses, breaks off, lies and goes away: it says so, waits, and the tables are exact."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.storage_faults.rig import Rig, free_port, rig
+from tests.store_front import Fault
+from tests.store_process import StoreProcess
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
+
+MIB = 2**20
+EVENTS = 200
+TIMES = 2
+MANY_EVENTS = 8_000
+# A fetch brings up to 1 MiB of each topic of a shard, and one is under way when reading pauses.
+ONE_FETCH_BYTES = 5 * MIB
+INSERTS: list[Fault] = [
+    "unavailable",
+    "too_many",
+    "broken",
+    "reset_before",
+    "reset_after",
+    "unavailable_after",
+    "truncated",
+    "wrong",
+    "wrong_after",
+]
+QUERIES: list[Fault] = ["unavailable", "reset_before", "truncated", "wrong"]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("faults")
+
+
+@pytest.fixture(scope="module")
+def front(directory: Path) -> Iterator[StoreProcess]:
+    process = StoreProcess(directory / "store")
+    process.port = free_port()
+    yield process
+    process.kill()
+
+
+@pytest.fixture(scope="module")
+def lone(directory: Path, front: StoreProcess) -> Iterator[Rig]:
+    """One worker, which comes before its store."""
+    with rig(directory, front.url, jobs=40, seconds=600, TRAINFARE_METER_BACKLOG_MAX_BYTES=str(MIB)) as made:
+        worker = made.workers.start()
+        worker.wait_until("does not answer")
+        front.start()
+        worker.wait_ready()
+        yield made
+        assert made.workers.ended_by_themselves() == []
+        assert worker.terminate() == 0
+        assert "Traceback" not in worker.text()
+
+
+def test_every_fault_of_a_request_in_turn(lone: Rig, front: StoreProcess) -> None:
+    def with_fault(kind: Fault, times: int, on: str = "insert", delay_s: float = 0.0) -> None:
+        fired = front.fired().get(kind, 0)
+        front.fault(kind, times, on=on, delay_s=delay_s)
+        lone.publish(EVENTS)
+        deadline_s = time.monotonic() + 60
+        while front.fired().get(kind, 0) < fired + times:
+            assert time.monotonic() < deadline_s, (kind, front.fired())
+            time.sleep(0.05)
+
+    for kind in INSERTS:
+        with_fault(kind, TIMES)
+    for kind in QUERIES:
+        with_fault(kind, TIMES, on="all")
+    with_fault("slow", TIMES, delay_s=1.5)
+    lone.assert_exact(front.target())
+
+
+def test_a_store_that_is_away_stops_the_reading_and_loses_nothing(lone: Rig, front: StoreProcess) -> None:
+    (worker,) = lone.workers.lives
+    before = lone.metrics()
+    front.kill()
+    lone.publish(MANY_EVENTS)
+    worker.wait_until("reading pauses")
+    backlog_bytes, records = 0.0, []
+    for _ in range(20):
+        found = lone.metrics()
+        backlog_bytes = max(backlog_bytes, found["trainfare_backlog_bytes"])
+        records.append(found["trainfare_records_total"])
+        time.sleep(0.1)
+    assert MIB <= backlog_bytes < MIB + ONE_FETCH_BYTES
+    assert records[-1] == records[5], "it went on metering"
+    assert records[-1] < lone.sent, "it has read everything: the pause was not needed"
+    assert lone.behind() > 0
+    grown_bytes = found["process_resident_memory_bytes"] - before["process_resident_memory_bytes"]
+    assert grown_bytes < 100 * MIB
+    front.start()
+    worker.wait_until("reading goes on")
+    worker.wait_until("serves again")
+    lone.assert_exact(front.target())
+    about = [line for line in worker.text().splitlines() if front.url in line]
+    assert len(about) < 40, "the log is flooded"
+    assert "urllib3" not in worker.text()

@@ -38,7 +38,7 @@ def write_script(rng: random.Random) -> Script:
     """Draw a log of some minutes."""
     span_ms = rng.choice((1, 2, 3, 5)) * MINUTE_MS
     settings = ShardSettings(
-        job_horizon_ms=rng.choice((10 * MINUTE_MS, HOUR_MS, DAY_MS)),
+        job_horizon_ms=rng.choice((10 * MINUTE_MS, 50 * MINUTE_MS, DAY_MS)),
         late_horizon_ms=rng.choice((60_000, 600_000)),
         rows_per_checkpoint=rng.choice((3, 40, 100_000)),
     )
@@ -47,7 +47,7 @@ def write_script(rng: random.Random) -> Script:
     gap = None
     if rng.random() < 0.15:
         from_ms = EPOCH_MS + rng.randrange(span_ms)
-        gap = (from_ms, from_ms + rng.choice((HOUR_MS // 4, HOUR_MS, 5 * HOUR_MS)))
+        gap = (from_ms, from_ms + rng.choice((HOUR_MS // 4, HOUR_MS, 2 * HOUR_MS)))
     written = [_written(rng, topic, partition, event, span_ms, gap) for topic, partition, event in events]
     written += _copies(rng, written)
     written += [_poison(rng, partitions, span_ms, gap) for _ in range(rng.choice((0, 0, 1, 3)))]
@@ -59,7 +59,7 @@ def _events(rng: random.Random, span_ms: int, partitions: int) -> list[tuple[str
     """(topic, partition, event) of some fleets; those of earlier times ended long ago."""
     found: list[tuple[str, int, Json]] = []
     ids = numbers()
-    eras_ms = rng.choice(((0,), (0,), (-2 * HOUR_MS, 0), (-40 * DAY_MS, 0), (-401 * DAY_MS, -2 * DAY_MS, 0)))
+    eras_ms = rng.choice(((0,), (0,), (0,), (-2 * HOUR_MS, 0), (-3 * HOUR_MS, 0), (-5 * HOUR_MS, -2 * HOUR_MS, 0)))
     for place, era_ms in enumerate(eras_ms):
         now = place == len(eras_ms) - 1
         fleet = Fleet(rng, EPOCH_MS + era_ms, span_ms, ids)

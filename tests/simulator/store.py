@@ -107,16 +107,20 @@ class Shelf:
         self._check_open()
         whole = SCHEMAS[table]
         schema = whole if columns is None else pa.schema([whole.field(name) for name in columns])
-        runs: list[tuple[Rows, list[int]]] = []
         stored = self.tables[table]
+        begins: dict[int, int] = {}  # of each batch in all of them together
+        batches: list[pa.Table] = []
+        places: list[int] = []
+        size = 0
         for key in sorted(key for key, place in stored.items() if _fits(place, where)):
             _, batch, place = stored[key]
-            if not runs or runs[-1][0] is not batch:
-                runs.append((batch, []))
-            runs[-1][1].append(place)
-        if not runs:
-            return schema.empty_table()
-        return pa.concat_tables([batch.rows.select(schema.names).take(places) for batch, places in runs])
+            begin = begins.get(id(batch))
+            if begin is None:
+                begin = begins[id(batch)] = size
+                batches.append(batch.rows.select(schema.names))
+                size += batch.rows.num_rows
+            places.append(begin + place)
+        return pa.concat_tables(batches).take(places) if places else schema.empty_table()
 
     def newest_version(self, table: str, where: Sequence[Condition] = ()) -> int:
         """The greatest version of the rows, 0 if none fits."""

@@ -157,7 +157,7 @@ def poison(rng: random.Random, topic: str, time_ms: int) -> bytes | None:
     )  # fmt: skip
     if rng.random() < 0.01:
         return b'{"source": "' + b"x" * (2**20 + 1) + b'"}'
-    return rng.choice(made[:-1] if topic == "controls" else made)
+    return rng.choice([value for value in made if value is not None or topic != "controls"])
 
 
 def is_future(event: Json, append_ms: int) -> bool:

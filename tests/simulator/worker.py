@@ -178,6 +178,7 @@ class Worker:
         if self._agent is not None and world.chance(0.5):
             # Faust does not wait for an agent that is in the middle of a batch.
             self._agent.cancel()
+            await asyncio.sleep(0)
             self._agent = asyncio.ensure_future(self._take())
         joined = await self._join()
         self.consumer.queue.clear()

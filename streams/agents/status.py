@@ -13,16 +13,18 @@ from faust.types import TP
 
 from streams.agents.checkpointer import Totals
 from streams.agents.counts import STORED, Counts, letters
+from streams.agents.ends import Ends, WatchedReader, price_age_ms
 from streams.agents.held import Held
+from streams.agents.intake import Intake
 from streams.agents.outlook import Sight
 from streams.agents.progress import Progress, Standing, Watched
+from streams.agents.proofs import balanced, canary_of
 from streams.agents.room import Room
 from streams.agents.stall import Limits, Restart, readiness
 from streams.clock import Clock
 from streams.config import KafkaSettings
-from streams.pipeline.books import Books
-from streams.topics import REFERENCE_TOPICS, SHARD_TOPICS, Topic, full_name
-from streams.web.status import Canary, Check, SeenCanary, SeenVerdict, WorkerStatus
+from streams.topics import SHARD_TOPICS
+from streams.web.status import Check, SeenCanary, SeenVerdict, WorkerStatus
 
 _LIMITS: Final = Limits()
 _TOPICS: Final = tuple(str(topic) for topic in SHARD_TOPICS)
@@ -32,6 +34,7 @@ class Refetching(Protocol):
     """Whoever feeds the shards, as far as it is looked at."""
 
     refetches: int
+    intake: Intake
 
 
 class WatchedKeeper(Protocol):
@@ -68,15 +71,6 @@ class WatchedConsumer(Protocol):
         ...
 
 
-class WatchedReader(Protocol):
-    """The reader of prices and controls, as far as it is looked at."""
-
-    books: Books
-    next: Mapping[str, int]
-    read_to: Mapping[str, int]
-    newest_ms: Mapping[str, int]
-
-
 class Watch:
     """Look about once a second: what a shard that leaves counted is known as of the last look before."""
 
@@ -93,6 +87,7 @@ class Watch:
         limits: Limits = _LIMITS,
         audit: Callable[[], SeenVerdict | None] = lambda: None,
         canary: Callable[[], SeenCanary | None] = lambda: None,
+        canary_enabled: bool = False,
     ) -> None:
         self._keeper = keeper
         self._reader = reader
@@ -100,10 +95,12 @@ class Watch:
         self._limits = limits
         self._audit = audit
         self._canary = canary
+        self._canary_enabled = canary_enabled
         self._pending = pending
         self._consumer = consumer
         self._kafka = kafka
         self._clock = clock
+        self._ends = Ends(consumer, sight, kafka.topic_prefix)
         self._counts = Counts()
         self._watched = Watched()
         self._progress = Progress()
@@ -120,7 +117,7 @@ class Watch:
         buried = letters(counts)
         member, assigned = self._membership()
         restoring = len(assigned - set(keeper.held))
-        standings = self._progress.look(keeper.held.values(), self._end, watched_ms, clock_ms)
+        standings = self._progress.look(keeper.held.values(), self._ends.of, watched_ms, clock_ms)
         reason = self._reason(restoring, len(assigned))
         moves = readiness(standings, self._limits, clock_ms, reason)
         verdict = self._audit()
@@ -129,6 +126,7 @@ class Watch:
             stuck=self._restart.needed(standings, watched_ms, clock_ms, member=member, reason=reason),
             records={name: counts[name] for name in ("applied", "duplicate", "too_late", "dead_lettered")},
             records_trimmed=counts["trimmed"],
+            records_not_mine=keeper.feeding.intake.not_mine,
             letters=buried,
             letters_sampled_out=max(sum(buried.values()) - counts[STORED], 0),
             gpu_samples_late=counts["late_gpu_samples"],
@@ -155,11 +153,12 @@ class Watch:
             lag_ms={topic: max((each.age_ms[topic] for each in standings), default=0) for topic in _TOPICS},
             shard_lag_records_max=max((each.behind for each in standings), default=0),
             no_progress_ms=_longest(standings),
-            reference_lag_records=self._reference_lag(),
+            reference_lag_records=self._ends.unread(self._reader),
             reference_refused=0 if self._reader is None else self._reader.books.dead_lettered,
-            price_age_ms=self._price_age_ms(clock_ms),
+            price_age_ms=price_age_ms(self._reader, clock_ms),
             books_balanced={} if verdict is None else balanced(verdict),
             audit_age_ms=None if verdict is None else max(clock_ms - verdict.as_of_ms, 0),
+            canary_enabled=self._canary_enabled,
             canary=canary_of(self._canary(), clock_ms),
         )
 
@@ -205,20 +204,6 @@ class Watch:
             )
         return f"{restoring} of {assigned} shards are being restored" if restoring else ""
 
-    def _end(self, topic: str, number: int, offset: int) -> int | None:
-        """The consumer's own end knows markers that are no records; but it is old where the consumer stands still."""
-        tp = TP(full_name(topic, self._kafka.topic_prefix), number)
-        sight = self._sight()
-        asked = sight.ends.get(tp)
-        consumer = self._consumer()
-        try:
-            told = None if consumer is None else consumer.log_end(tp)
-        except ConsumerNotStarted:
-            told = None
-        if told is None or asked is None:
-            return asked if told is None else told[0]
-        return told[0] if told[1] >= sight.asked_ms else max(told[0], asked)
-
     def _checkpoint_age_ms(self) -> int | None:
         now_ms, totals = self._clock.monotonic_ms(), self._keeper.totals
         if totals.checkpoints > self._checkpoints or (self._keeper.held and self._keeper.backlog_bytes == 0):
@@ -236,45 +221,6 @@ class Watch:
             by_topic: Mapping[str, int] = getattr(held.shard, "newest_ms", {})  # the engine's shards have it
             newest += (ms for ms in by_topic.values() if ms > 0)
         return self._clock.now_ms() - max(newest) if newest else None
-
-    def _reference_lag(self) -> dict[str, int]:
-        reader, ends = self._reader, self._sight().ends
-        found: dict[str, int] = {}
-        if reader is None:
-            return found
-        for topic in REFERENCE_TOPICS:
-            end = ends.get(TP(full_name(topic, self._kafka.topic_prefix), 0))
-            if end is not None:
-                read = max(reader.next.get(topic, 0), reader.read_to.get(topic, 0))
-                found[str(topic)] = max(end - read, 0)
-        return found
-
-    def _price_age_ms(self, clock_ms: int) -> int | None:
-        newest_ms = None if self._reader is None else self._reader.newest_ms.get(Topic.PRICES)
-        return None if newest_ms is None else max(clock_ms - newest_ms, 0)
-
-
-def balanced(verdict: SeenVerdict) -> dict[str, bool]:
-    """Whether each check holds of everything that it was made on."""
-    found: dict[str, bool] = {}
-    for finding in verdict.findings:
-        found[finding.check] = found.get(finding.check, True) and finding.ok
-    return found
-
-
-def canary_of(canary: SeenCanary | None, now_ms: int) -> Canary | None:
-    """What there is to say of the canary now."""
-    if canary is None:
-        return None
-    right_ms = canary.right_at_ms
-    return Canary(
-        runs=canary.runs,
-        wrong=canary.wrong,
-        late=canary.late,
-        right_age_ms=None if right_ms is None else max(now_ms - right_ms, 0),
-        latency_ms=canary.latency_ms,
-        error_ratio=canary.error_ratio,
-    )
 
 
 def _longest(standings: Sequence[Standing]) -> int:

@@ -196,6 +196,8 @@ def _proved(status: WorkerStatus) -> Iterable[Metric]:
         status.books_balanced,
     )
     yield from _age("trainfare_audit_age_seconds", "Time since the last audit.", status.audit_age_ms)
+    enabled = int(status.canary_enabled)
+    yield _gauge("trainfare_canary_enabled", "Whether canary.enabled is set.", enabled)
     canary = status.canary
     if canary is None:
         return

@@ -137,4 +137,5 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     reference_refused: int = 0  # prices and controls that were refused; every worker reads all of them
     books_balanced: Mapping[str, bool] = _NO_CHECKS  # by check of the last audit
     audit_age_ms: int | None = None  # None: there was none yet
+    canary_enabled: bool = False
     canary: Canary | None = None

@@ -12,6 +12,7 @@ from faust.types import TP
 
 from streams.agents.checkpointer import Totals
 from streams.agents.held import Held, Takeover
+from streams.agents.intake import Intake
 from streams.agents.outlook import Sight
 from streams.agents.room import Room
 from streams.agents.stall import Limits
@@ -31,7 +32,9 @@ KAFKA = KafkaSettings(bootstrap_servers="kafka-1:9092", group_id="g", session_ti
 class Feeding:
     """Whoever reads again what was lost."""
 
-    refetches = 0
+    def __init__(self) -> None:
+        self.refetches = 0
+        self.intake = Intake()
 
 
 class Keeper:

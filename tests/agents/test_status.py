@@ -99,6 +99,9 @@ def test_totals_are_passed_on() -> None:
     scene.keeper.totals.rows, scene.keeper.totals.refused = {"jobs": 3}, 2
     status = scene.look()
     assert (status.rows_stored, status.inserts_refused, status.courier_pending) == ({"jobs": 3}, 2, None)
+    scene.keeper.feeding.intake.of("gpu", 3).not_mine = 6
+    scene.keeper.feeding.refetches = 2
+    assert (scene.look().records_not_mine, scene.look().refetches) == (6, 2)
     telling = Watch(scene.keeper, lambda: None, KAFKA, scene.clock, lambda: 4)
     assert telling.look().courier_pending == 4
 

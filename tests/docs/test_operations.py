@@ -1,4 +1,4 @@
-"""docs/operations.md against the code it speaks of: metrics, rules, outcomes, paths, controls, the receiver's few lines.
+"""docs/operations.md against the code it speaks of: rules, outcomes, paths, controls, the receiver's few lines.
 
 Must not be satisfied by half: what the page has and the code lacks fails as well as the other way round.
 """
@@ -12,7 +12,6 @@ from typing import Any, get_args
 
 import pytest
 from aiohttp import web
-from prometheus_client.parser import text_string_to_metric_families
 
 from schemas.decode import decode
 from schemas.events import ControlEvent
@@ -27,10 +26,8 @@ from streams.alerts.dimensions import MATCHED, Dimensions
 from streams.alerts.rules import BURN_RULES, NAMES, SEVERITIES
 from streams.cli.publish import outgoing
 from streams.topics import Topic
-from streams.web import metrics
 from streams.web.routes import Routes
 from tests.agents.post import SECRET, an_alert
-from tests.web.test_metrics import FACTS, STATUS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text()
 LATER_MS = 2**42
@@ -56,37 +53,6 @@ def _block(text: str, language: str) -> str:
 
 def _span(ms: int) -> str:
     return f"{ms // 3_600_000} h" if ms % 3_600_000 == 0 else f"{ms // 60_000} min"
-
-
-# -- metrics -------------------------------------------------------------------------------------------------
-
-
-def _exposed() -> dict[str, tuple[str, set[str]]]:
-    """Name -> (type, labels) of everything of ours on the page of metrics."""
-    found: dict[str, tuple[str, set[str]]] = {}
-    page = metrics.page(STATUS, FACTS, 1, "1.2.3").decode()
-    for family in text_string_to_metric_families(page):
-        for sample in family.samples:
-            if sample.name.startswith("trainfare_"):
-                labels = found.get(sample.name, ("", set()))[1]
-                found[sample.name] = (family.type, labels | set(sample.labels))
-    return found
-
-
-def test_the_table_of_metrics_is_what_a_worker_exposes() -> None:
-    rows = _rows(_section("Health and metrics"))
-    told = {row[0].strip("`"): (row[1], {each.strip() for each in row[2].split(",")} - {""}) for row in rows}
-    assert told == _exposed()
-
-
-def test_no_other_metric_is_named() -> None:
-    assert set(re.findall(r"\btrainfare_[a-z_]+", PAGE)) - set(_exposed()) == set()
-
-
-def test_the_store_s_own_series_are_marked() -> None:
-    marked = {row[0].strip("`") for row in _rows(_section("Health and metrics")) if row[3].startswith("*")}
-    without_store = metrics.page(STATUS, None, 1, "1.2.3").decode()
-    assert marked == {name for name in _exposed() if f"\n{name}" not in without_store}
 
 
 # -- rules and controls --------------------------------------------------------------------------------------

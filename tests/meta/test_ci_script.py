@@ -23,10 +23,11 @@ def run(tmp_path: Path, *, output: str, tests: int = 0, check: int = 0) -> tuple
     tools.mkdir()
     (tmp_path / "output").write_text(output)
     (tools / "make").write_text(
-        f'#!/bin/sh\n[ "$1" = check ] && exit {check}\n[ "$TRAINFARE_REQUIRE_KAFKA$TRAINFARE_REQUIRE_BROWSER" = 11 ] || exit 9\n'
+        f'#!/bin/sh\n[ "$1" = check ] && exit {check}\n'
+        '[ "$TRAINFARE_REQUIRE_KAFKA$TRAINFARE_REQUIRE_BROWSER$TRAINFARE_REQUIRE_PROMETHEUS" = 111 ] || exit 9\n'
         f"cat {tmp_path}/output\necho 'make: last words' >&2\nexit {tests}\n"
     )
-    for name in ("java", "mvn", "git", "chromium"):
+    for name in ("java", "mvn", "git", "chromium", "promtool"):
         (tools / name).write_text("#!/bin/sh\n")
     for tool in tools.iterdir():
         tool.chmod(0o755)

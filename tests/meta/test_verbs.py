@@ -82,12 +82,13 @@ def test_command_guard_fires() -> None:
     ]
 
 
-def test_ci_script_runs_everything_and_demands_a_broker() -> None:
+def test_ci_script_runs_everything_and_demands_what_is_real() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
     subprocess.run(["bash", "-n", str(script)], check=True)
     text = script.read_text(encoding="utf-8")
-    assert "TRAINFARE_REQUIRE_KAFKA=1 TRAINFARE_REQUIRE_BROWSER=1 make test" in text
+    demanded = "TRAINFARE_REQUIRE_KAFKA=1 TRAINFARE_REQUIRE_BROWSER=1 TRAINFARE_REQUIRE_PROMETHEUS=1"
+    assert f"export {demanded}\nmake test" in text
     assert "make check" in text
     assert text.rstrip().endswith('exit "$status"')
 

@@ -52,6 +52,7 @@ STATUS = WorkerStatus(
     reference_refused=16,
     books_balanced={"ledger": False, "records": True},
     audit_age_ms=17_000,
+    canary_enabled=True,
     canary=Canary(runs=18, wrong=1, late=2, right_age_ms=60_500, latency_ms=1250, error_ratio=0.002),
 )
 FACTS = StoreFacts(2, 12.5, {"page": 1}, {"delivered": 5, "retrying": 2})
@@ -107,6 +108,7 @@ def test_every_number_is_there() -> None:
         ("trainfare_books_balanced", "ledger"): 0,
         ("trainfare_books_balanced", "records"): 1,
         ("trainfare_audit_age_seconds",): 17,
+        ("trainfare_canary_enabled",): 1,
         ("trainfare_canary_runs_total",): 18,
         ("trainfare_canary_wrong_total",): 1,
         ("trainfare_canary_late_total",): 2,

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from streams.config import LogSettings
 
 FLOOD_WINDOW_MS = 10_000
-_FLOODING_LOGGERS = ("aiokafka", "faust", "mode")
-"""A broker that is away makes aiokafka write some fifty equal lines a second."""
+_FLOODING_LOGGERS = ("aiokafka", "faust", "mode", "streams.agents.checkpointer")
+"""A broker that is away makes aiokafka write some fifty equal lines a second, and every checkpoint fails anew."""
 _ECHOES = ("clickhouse_connect", "urllib3")
 """They write every fault of a request, with its traceback, before they raise what our own line says; for `debug` only."""
 

@@ -25,7 +25,7 @@ from tests.chaos.judged import judge
 from tests.chaos.log import Feed, Offsets, read_back
 from tests.chaos.stored import money, money_of, stored_counts, stored_dead, stored_tables
 from tests.chaos.workers import Worker, Workers
-from tests.kafka.broker import shared_broker
+from tests.kafka.broker import KafkaBroker, shared_broker
 from tests.oracle.model import Tables
 from tests.property.compare import differences
 from tests.store_process import StoreProcess
@@ -91,15 +91,22 @@ class Report:
 class Chaos:
     """One run; `go` once."""
 
-    def __init__(self, plan: Plan, directory: Path, say: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        directory: Path,
+        say: Callable[[str], None] = lambda _: None,
+        broker: KafkaBroker | None = None,
+    ) -> None:
         self.plan = plan
+        self.broker = shared_broker() if broker is None else broker
         self._directory = directory
         self._say = say
         self._rng = random.Random(plan.seed)
         self._fleet = Fleet(plan.seed, plan.jobs, plan.seconds)
         prefix = f"c{uuid.uuid4().hex[:8]}."
         self.kafka = KafkaSettings(
-            bootstrap_servers=shared_broker().bootstrap_servers,
+            bootstrap_servers=self.broker.bootstrap_servers,
             topic_prefix=prefix,
             group_id=f"{prefix}g",
             partitions=plan.partitions,
@@ -130,7 +137,7 @@ class Chaos:
             time.sleep(self._rng.uniform(*self.plan.rest_s))
             kind = first.pop() if first else self._rng.choice(self.plan.kinds)
             self._say(f"{time.monotonic() - begin_s:5.0f} s {kind:<17} sent {feed.sent:,}")
-            self._disturb(kind, workers, front)
+            self.disturb(kind, workers, front)
             self._replace_the_dead(workers)
         feed.per_s = 0
         feed.join()
@@ -141,7 +148,8 @@ class Chaos:
 
     # -- faults --------------------------------------------------------------------------------------------
 
-    def _disturb(self, kind: str, workers: Workers, front: StoreProcess) -> None:
+    def disturb(self, kind: str, workers: Workers, front: StoreProcess) -> None:
+        """One cycle."""
         alive = workers.alive
         victim = self._rng.choice(alive)
         if kind == "join" and len(alive) > 2:
@@ -178,8 +186,9 @@ class Chaos:
         victim.signal(signal.SIGCONT)
 
     def _terminate(self, victim: Worker) -> None:
+        is_up = bool(victim.text())  # before that nothing is held, and Python ends as it does by itself
         code = victim.terminate()
-        if code != 0:
+        if code != 0 and is_up:
             self.report.exits.append(f"{victim.name}: SIGTERM ended with {code}")
 
     def _replace_the_dead(self, workers: Workers) -> None:

@@ -50,13 +50,14 @@ def test_level_holds() -> None:
     assert "loud" in out.getvalue()
 
 
-def test_flood_of_a_library_is_held_back_and_counted() -> None:
+@pytest.mark.parametrize("name", ["aiokafka.conn", "streams.agents.checkpointer"])
+def test_a_flood_is_held_back_and_counted(name: str) -> None:
     """A broker that is away must not fill the disk."""
     out, clock = io.StringIO(), ManualClock()
     configure_logging(LogSettings(format="json"), out, clock)
 
     def complain() -> None:
-        logging.getLogger("aiokafka.conn").error("Unable connect to %s", "kafka:9092")
+        logging.getLogger(name).error("Unable connect to %s", "kafka:9092")
 
     for _ in range(100):
         complain()

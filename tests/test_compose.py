@@ -192,6 +192,31 @@ def test_grafana_finds_its_dashboards_and_its_plugin(compose: dict[str, Any]) ->
     assert environment(compose, "grafana")["GF_PLUGINS_PREINSTALL_SYNC"] == f"{PLUGIN}@{PLUGIN_VERSION}"
 
 
+def test_prometheus_scrapes_the_workers_and_finds_its_rules(compose: dict[str, Any]) -> None:
+    """Name, port and token of the target are the workers'; what is configured is what is mounted."""
+    prometheus = compose["services"]["prometheus"]
+    folder = ROOT / "deploy" / "prometheus"
+    ours = yaml.safe_load((folder / "prometheus.yml").read_text())
+    (job,) = ours["scrape_configs"]
+    (target,) = job["dns_sd_configs"]
+    assert target["names"] == ["worker"]
+    assert str(target["port"]) == environment(compose, "worker")["TRAINFARE_WEB_PORT"]
+    assert (
+        job["authorization"]["credentials_file"] == environment(compose, "worker")["TRAINFARE_WEB_TOKEN_FILE"]
+    )
+    assert prometheus["secrets"] == ["web_token"]
+    mounts = dict(volume.split(":")[:2] for volume in prometheus["volumes"])
+    assert mounts["./deploy/prometheus"] == "/etc/prometheus"
+    assert "--config.file=/etc/prometheus/prometheus.yml" in prometheus["command"]
+    assert all((folder / name).is_file() for name in ours["rule_files"])
+
+
+@pytest.mark.parametrize("service", ["kafka", "clickhouse", "grafana", "prometheus"])
+def test_images_are_of_one_release(compose: dict[str, Any], service: str) -> None:
+    """What works today works tomorrow."""
+    assert re.fullmatch(r"[\w./-]+:v?\d+(\.\d+)+", compose["services"][service]["image"])
+
+
 def test_docker_compose_accepts_the_file() -> None:
     """The real parser agrees, where it is installed."""
     docker = shutil.which("docker")

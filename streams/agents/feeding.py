@@ -62,7 +62,7 @@ class Feeding:
             if await self._feed(held, batch) is False:
                 await self.fill_holes()
             return
-        if not held.offer(batch, self._options.now_ms(), self._horizons.latest_ms()):
+        if not held.offer(batch, self._horizons.latest_ms()):
             self.intake.gave_back(batch)
             await self.fill_holes()
         else:
@@ -108,7 +108,7 @@ class Feeding:
         trimmed = bisect_left(
             batch.records, held.shard.next.get(batch.topic, 0), key=lambda record: record.offset
         )
-        if not held.feed(batch, self._options.now_ms()):
+        if not held.feed(batch):
             self.intake.gave_back(batch)
             return False
         self.intake.fed(held, batch, trimmed)
@@ -155,7 +155,8 @@ class Feeding:
                 if not hole.due(now_ms, _REFETCH_EVERY_MS):
                     continue
                 name = full_name(topic, self._options.topic_prefix)
-                if now_ms - hole.since_ms > self._options.hole_patience_ms:
+                hole.ask(now_ms, _REFETCH_EVERY_MS)
+                if hole.missed_ms > self._options.hole_patience_ms:
                     raise TrainfareError(
                         f"topic {name} partition {held.number} lacks records {hole.offset} to {hole.found - 1}, which "
                         "were never metered; restore them, or begin anew with another group and an empty store"
@@ -163,7 +164,6 @@ class Feeding:
                 logger.warning(
                     "%s/%d: have %d, got %d; reading again", name, held.number, hole.offset, hole.found
                 )
-                hole.asked_ms = now_ms
                 self.refetches += 1
                 await self._consumer().refetch(TP(name, held.number), hole.offset)
 

@@ -29,12 +29,21 @@ class Hole:
 
     offset: int
     found: int
-    since_ms: int
     asked_ms: int | None = None
+    missed: bool = False  # whether a batch came since then that begins behind the hole again
+    missed_ms: int = (
+        0  # for how long that has gone on: silence says nothing of what the log holds, nor does a pause
+    )
 
     def due(self, now_ms: int, every_ms: int) -> bool:
         """Whether to ask now: not for every batch that was already on its way behind the hole."""
         return self.asked_ms is None or now_ms - self.asked_ms >= every_ms
+
+    def ask(self, now_ms: int, every_ms: int) -> None:
+        """Asked for now."""
+        if self.missed and self.asked_ms is not None:
+            self.missed_ms += min(now_ms - self.asked_ms, 2 * every_ms)
+        self.asked_ms, self.missed = now_ms, False
 
 
 @dataclass(frozen=True)
@@ -76,13 +85,13 @@ class Held:
         tallies: Mapping[str, Tally] = getattr(self.shard, "tallies", {})  # the engine's shards have them
         self.began = {topic: tally.records_in for topic, tally in tallies.items()}
 
-    def offer(self, batch: LogBatch, now_ms: int, latest_ms: int) -> bool:
+    def offer(self, batch: LogBatch, latest_ms: int) -> bool:
         """Take a batch in, to be folded at its time; False if records before it are missing: a hole."""
         offset = self.align.offer(batch, latest_ms)
         if offset is None:
             self.holes.pop(batch.topic, None)
             return True
-        self._note_hole(batch, offset, now_ms)
+        self._note_hole(batch, offset)
         return False
 
     @property
@@ -105,20 +114,22 @@ class Held:
         self.holes.clear()
         self.align.reset(self.shard.next)
 
-    def feed(self, batch: LogBatch, now_ms: int) -> bool:
+    def feed(self, batch: LogBatch) -> bool:
         """Fold a batch; False if records before it are missing, which are then known as a hole."""
         offset = self.shard.fold(batch)
         if offset is None:
             self.fed_bytes += _size_bytes(batch)
             self.holes.pop(batch.topic, None)
             return True
-        self._note_hole(batch, offset, now_ms)
+        self._note_hole(batch, offset)
         return False
 
-    def _note_hole(self, batch: LogBatch, offset: int, now_ms: int) -> None:
+    def _note_hole(self, batch: LogBatch, offset: int) -> None:
         hole = self.holes.get(batch.topic)
         if hole is None or hole.offset != offset:
-            self.holes[batch.topic] = Hole(offset, batch.start, now_ms)
+            self.holes[batch.topic] = Hole(offset, batch.start)
+        else:
+            hole.missed = hole.asked_ms is not None
 
     def owe_open(self, as_of_ms: int) -> None:
         """Unfinished attempts are to be paid up to this instant, in as many checkpoints as it takes."""

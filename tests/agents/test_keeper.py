@@ -158,10 +158,32 @@ def test_a_hole_is_asked_for_once_a_second_and_given_up_in_words() -> None:
         bench.now_ms = 1_000
         await bench.keeper.tick()
         assert len(bench.consumer.refetches) == 2
-        bench.now_ms = 31_000
-        await bench.keeper.tick()
+        for bench.now_ms in range(3_000, 31_001, 2_000):
+            assert bench.keeper.fault is None
+            await bench.feed(0, 14, 15)
+            await bench.keeper.tick()
         assert isinstance(bench.keeper.fault, TrainfareError)
         assert "lacks records 0 to 9" in str(bench.keeper.fault)
+
+    asyncio.run(go())
+
+
+def test_a_hole_is_not_given_up_while_nothing_comes() -> None:
+    """The broker is away, the store holds reading up, or we were frozen: none of it says what the log lacks."""
+
+    async def go() -> None:
+        bench = Bench()
+        await bench.own({0}, 1)
+        await bench.feed(0, 10, 12)
+        for bench.now_ms in (90_000, 180_000, 300_000):
+            await bench.keeper.tick()
+        await bench.feed(0, 12, 14)
+        bench.now_ms = 400_000
+        await bench.keeper.tick()
+        assert bench.keeper.fault is None
+        assert len(bench.consumer.refetches) == 5
+        await bench.feed(0, 0, 14)
+        assert (bench.next(0), bench.keeper.held[0].holes) == (14, {})
 
     asyncio.run(go())
 

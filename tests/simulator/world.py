@@ -29,6 +29,7 @@ class World:
         self.rng = random.Random(seed)
         self.now_us = 0
         self.faults: list[str] = []
+        self.tell: Callable[[str], object] | None = None  # is told all that is noted, if anybody wants to read it
         self._queue: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []
         self._count = 0
         self._events = 0
@@ -71,6 +72,8 @@ class World:
     def note(self, *words: object) -> None:
         """Something happened."""
         self._hash.update(f"{self.now_us} {words}\n".encode())
+        if self.tell is not None:
+            self.tell(f"{self.now_us / 1e6:9.3f} s  {' '.join(map(str, words))}")
 
     def fault(self, *words: object) -> None:
         """A fault was injected."""

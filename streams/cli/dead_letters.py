@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from streams.cli.dead_letters_advice import ADVICE, OF_A_FILE, field_of, pretty, safe
+from streams.cli.dead_letters_advice import ADVICE, OF_FILES, field_of, pretty, safe
 from streams.cli.dead_letters_select import (
     LINES_TOPIC,
     LOG_OF_FILES,
@@ -129,7 +129,7 @@ def show(
         again = () if letter.replayed_to is None else (letter.replayed_to,)
         refused_again = list(letters(store, Selection(places=again))) if again else []
         of_files = log_of(store) == LOG_OF_FILES
-    advice = OF_A_FILE if of_files else ADVICE.get(letter.reason, "")
+    advice = OF_FILES if of_files else ADVICE.get(letter.reason, "")
     if form is Format.json:
         sys.stdout.write(to_json(_record(letter, raw, refused_again, advice)) + "\n")
     elif form is Format.csv:

@@ -40,9 +40,9 @@ ADVICE: Final[dict[str, str]] = {
         "restart them, replay; or accept the gap"
     ),
 }
-OF_A_FILE: Final = (
-    "it is of a file given to `trainfare replay`, not of Kafka: mend the line in the file and replay all files into "
-    "a new directory, or put the mended lines into a file of their own and `trainfare replay FILE --append`"
+OF_FILES: Final = (
+    "the log of this store is files given to `trainfare replay`, not Kafka: mend the lines and replay all files into a "
+    "new directory, or put the mended lines into a file of their own and `trainfare replay FILE --append`"
 )
 _FIELD: Final = re.compile(r"field `([^`]+)`")
 _STEPS: Final = re.compile(r"[^.\[\]]+")

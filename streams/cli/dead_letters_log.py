@@ -19,6 +19,7 @@ from streams.topics import full_name
 from streams.transport.security import librdkafka_config
 
 _ANSWER_S: Final = 15.0
+_POLL_S: Final = 0.1
 _AT_ONCE: Final = 1_000
 #: Reading on is cheaper than seeking where the next record wanted is this near.
 _NEAR: Final = 2_000
@@ -89,9 +90,12 @@ class LogReader:
             return
         name = full_name(topic, self._kafka.topic_prefix)
         self._consumer.assign([TopicPartition(name, partition, start)])
+        silent_s = 0.0
         while True:
-            messages = self._consumer.consume(_AT_ONCE, timeout=_ANSWER_S)
-            if not messages:
+            # It waits for as many as are asked for, so not for long; the end of the partition is a message too.
+            messages = self._consumer.consume(_AT_ONCE, timeout=_POLL_S)
+            silent_s = 0.0 if messages else silent_s + _POLL_S
+            if silent_s >= _ANSWER_S:
                 raise self._fault(f"no record of {name}/{partition} within {_ANSWER_S:g} s")
             for message in messages:
                 error = message.error()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import groupby, islice, tee
 from typing import Final
 
-from streams.cli.dead_letters_advice import OF_A_FILE
+from streams.cli.dead_letters_advice import OF_FILES
 from streams.cli.dead_letters_judge import Judged, Outcome, judge
 from streams.cli.dead_letters_log import LogReader, already_back
 from streams.cli.dead_letters_select import (
@@ -41,7 +41,7 @@ def check_log(store: Reader, settings: Settings) -> None:
     """Letters go back where they came from: to the log that this store was made from."""
     log = log_of(store)
     if log == LOG_OF_FILES:
-        raise WrongUseError(f"these dead letters cannot be sent again: each {OF_A_FILE}")
+        raise WrongUseError(f"nothing can be sent again: {OF_FILES}")
     here = log_name(settings.kafka, cluster_of(settings.kafka, _REACH_S))
     if log != here:
         raise WrongUseError(

@@ -71,7 +71,7 @@ LIMIT {{limit:UInt32}}
 """
 _RAW: Final = f"SELECT topic, partition, offset, base64Encode(raw) AS raw FROM dead_letters FINAL {_WHERE}"
 _LOWEST: Final = f"""
-SELECT topic, partition, min(offset) AS offset FROM dead_letters FINAL {_WHERE}
+SELECT topic, partition, min(offset) AS lowest FROM dead_letters FINAL {_WHERE}
 GROUP BY topic, partition ORDER BY topic, partition
 """
 
@@ -225,7 +225,7 @@ def raw_of(store: Reader, places: Sequence[Place]) -> dict[Place, bytes]:
 def lowest(store: Reader, chosen: Selection) -> list[tuple[str, int, int]]:
     """Per topic and partition of the letters chosen, the lowest offset."""
     rows = store.records(_LOWEST, **chosen.parameters())
-    return [(str(row["topic"]), _int(row["partition"]), _int(row["offset"])) for row in rows]
+    return [(str(row["topic"]), _int(row["partition"]), _int(row["lowest"])) for row in rows]
 
 
 def log_of(store: Reader) -> str | None:

@@ -1,0 +1,242 @@
+"""Dead letters come back through a real broker and a real worker: each once, whatever is repeated or killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from streams.cli.faults import guarded
+from streams.cli.main import build
+from streams.pipeline.letters import REPLAY_HEADER
+from tests.cli.command import Done, trainfare
+from tests.cli.test_through_worker import working
+from tests.kafka.broker import shared_broker
+
+pytestmark = pytest.mark.kafka
+
+GIB = 2**30
+AHEAD_MS = 303_000  # 5 min are believed
+WAIT_S = 40.0
+
+
+@dataclass
+class Place:
+    """A log and a store of its own, and the command in this process."""
+
+    env: dict[str, str]
+    data: Path
+    output: Path
+    capture: pytest.CaptureFixture[str]
+    set_env: Callable[[str, str], None]
+
+    def run(self, *words: str) -> Done:
+        """The command, through the worker that has the store open: no process of its own, so quick."""
+        for name, value in self.env.items():
+            self.set_env(name, value)
+        self.capture.readouterr()
+        arguments = [*words, "--data", str(self.data)]
+        code = guarded(lambda: build()(arguments, prog_name="trainfare", standalone_mode=False))
+        said = self.capture.readouterr()
+        assert "Traceback" not in said.err
+        return Done(code, said.out, said.err)
+
+    def rows(self, *words: str) -> list[dict[str, object]]:
+        done = self.run(*words, "--format", "json")
+        assert done.code == 0, done.err
+        return list(json.loads(done.out))
+
+    def wait(self, ready: Callable[[], bool]) -> None:
+        deadline_s = time.monotonic() + WAIT_S
+        while not ready():
+            assert time.monotonic() < deadline_s, self.output.read_text()[-3000:]
+            time.sleep(0.1)
+
+    def letters(self) -> dict[str, str]:
+        return {
+            str(row["place"]): str(row["replayed_to"]) for row in self.rows("dead-letters", "list", "--each")
+        }
+
+    def gibs(self, job: str) -> int:
+        """What the ledger has of the job's traffic."""
+        sql = f"SELECT toInt64(sum(quantity)) AS q FROM ledger WHERE job_id = '{job}' AND unit = 'bytes'"
+        (row,) = self.rows("sql", sql)
+        return int(str(row["q"])) // GIB
+
+    def produce(
+        self, topic: str, value: object, key: str = "", headers: dict[str, bytes] | None = None
+    ) -> None:
+        producer = Producer({"bootstrap.servers": self.env["TRAINFARE_KAFKA_BOOTSTRAP_SERVERS"]})
+        raw = value if isinstance(value, bytes) else json.dumps(value).encode()
+        name = self.env["TRAINFARE_KAFKA_TOPIC_PREFIX"] + topic
+        producer.produce(name, value=raw, key=key, partition=0, headers=list((headers or {}).items()))
+        assert producer.flush(10) == 0
+
+
+@pytest.fixture
+def place(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Place:
+    env = {
+        "TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": shared_broker().bootstrap_servers,
+        "TRAINFARE_KAFKA_TOPIC_PREFIX": f"t{uuid.uuid4().hex[:8]}.",
+        "TRAINFARE_KAFKA_GROUP_ID": f"g{uuid.uuid4().hex[:8]}",
+        "TRAINFARE_KAFKA_PARTITIONS": "2",
+        "TRAINFARE_KAFKA_FETCH_MIN_BYTES": "1",
+        "TRAINFARE_KAFKA_SESSION_TIMEOUT_MS": "2000",
+        "TRAINFARE_KAFKA_HEARTBEAT_INTERVAL_MS": "200",
+        "TRAINFARE_METER_CHECKPOINT_INTERVAL_MS": "200",
+        "TRAINFARE_WEB_PORT": "0",
+    }
+    for name in [name for name in os.environ if name.startswith("TRAINFARE_")]:
+        monkeypatch.delenv(name)
+    assert trainfare("topics", "create", env=env).code == 0
+    return Place(env, tmp_path / "meter", tmp_path / "worker.log", capsys, monkeypatch.setenv)
+
+
+def amount(number: int, time_ms: int, job: str = "a", **more: object) -> dict[str, object]:
+    """A GiB that left the region."""
+    return {
+        "id": f"n{number}",
+        "source": "s",
+        "time_ms": time_ms,
+        "job_id": job,
+        "interval_ms": 0,
+        "bytes": GIB,
+        "path": "internet",
+        "direction": "egress",
+        **more,
+    }
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def log_of(place: Place, topic: str) -> list[Message]:
+    """The records of a topic's partition 0, as far as it still has them."""
+    servers = place.env["TRAINFARE_KAFKA_BOOTSTRAP_SERVERS"]
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "t", "enable.auto.commit": False})
+    name = place.env["TRAINFARE_KAFKA_TOPIC_PREFIX"] + topic
+    low, high = consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=10)
+    consumer.assign([TopicPartition(name, 0, low)])
+    found = consumer.consume(high - low, timeout=10) if high > low else []
+    consumer.close()
+    assert len(found) == high - low
+    return found
+
+
+def sent_again(place: Place, topic: str) -> list[str]:
+    """The letters that the topic has again, as their headers name them."""
+    headers = [dict(message.headers() or ()) for message in log_of(place, topic)]  # type: ignore[arg-type]  # a list
+    return [str(each[REPLAY_HEADER], "ascii") for each in headers if REPLAY_HEADER in each]  # type: ignore[arg-type]
+
+
+def test_letters_come_back_once_through_repeats_and_kills(place: Place, tmp_path: Path) -> None:
+    with working(place.data, place.output, place.env):
+        ahead_ms = now_ms() + AHEAD_MS
+        place.produce("network", amount(1, now_ms()), "a")
+        place.produce("network", amount(2, ahead_ms), "a", {"trace": b"\x01\xff"})
+        place.produce("network", amount(3, ahead_ms), "a")
+        place.produce("network", amount(4, now_ms(), bytes="many"), "a")
+        place.wait(lambda: len(place.letters()) == 3 and place.gibs("a") == 1)
+        (group, other) = place.rows("dead-letters", "list", "--topic", "network")
+        assert (group["reason"], group["records"], group["stored"]) == ("future", 2, 2)
+        assert (other["reason"], other["records"], other["stored"]) == ("wrong_type", 1, 1)
+
+        early = place.run("dead-letters", "replay", "network/0/1")
+        if now_ms() < ahead_ms - 300_000:
+            assert early.code == 1
+            assert "refused again" in early.out
+            assert "--force sends 1" in early.one_line()
+        time.sleep(max(ahead_ms - 299_500 - now_ms(), 0) / 1000)
+        dry = place.run("dead-letters", "replay", "network/0/1", "--dry-run")
+        assert (dry.code, dry.err) == (0, "")
+        assert "would be sent again" in dry.out
+        assert sent_again(place, "network") == []
+
+        first = place.run("dead-letters", "replay", "network/0/1")
+        second = place.run("dead-letters", "replay", "network/0/1")  # whether metered yet or not
+        assert (first.code, second.code, first.err, second.err) == (0, 0, "", "")
+        assert "already" not in first.out
+        assert "already sent again" in second.out
+        place.wait(lambda: place.letters()["network/0/1"] == "network/0/4" and place.gibs("a") == 2)
+        third = place.run("dead-letters", "replay", "network/0/1")
+        assert "already sent again" in third.out
+        assert sent_again(place, "network") == ["network/0/1"]
+        back = next(m for m in log_of(place, "network") if m.offset() == 4)
+        assert (back.key(), back.value()) == (b"a", json.dumps(amount(2, ahead_ms)).encode())
+        assert back.headers() == [("trace", b"\x01\xff"), (REPLAY_HEADER, b"network/0/1")]
+
+        refused = place.run("dead-letters", "replay", "--reason", "wrong_type")
+        assert refused.code == 1
+        assert "field `bytes`" in refused.out
+
+    # The worker is killed: what is sent now is in the log, and nowhere else.
+    words = ("dead-letters", "replay", "network/0/2", "--data", str(place.data))
+    assert trainfare(*words, env=place.env).code == 0
+    again = trainfare(*words, env=place.env)
+    assert again.code == 0
+    assert "already sent again" in again.out
+    assert sent_again(place, "network") == ["network/0/1", "network/0/2"]
+    (place.data / "api.json").unlink()  # the first one's; `working` waits for the second's
+    place.output = tmp_path / "second.log"
+    with working(place.data, place.output, place.env):
+        place.wait(lambda: place.letters()["network/0/2"] == "network/0/5" and place.gibs("a") == 3)
+        forced = place.run("dead-letters", "replay", "network/0/3", "--force")
+        assert (forced.code, forced.err) == (0, "")
+        place.wait(lambda: place.letters().get("network/0/6") == "" and place.letters()["network/0/3"] != "")
+        shown = place.run("dead-letters", "show", "network/0/3")
+        assert "to network/0/6, and was refused again: wrong_type" in shown.out
+        assert '"bytes": "many",   <-- bytes' in shown.out
+        assert place.gibs("a") == 3
+        last = place.run("dead-letters", "replay", "--topic", "network", "--since", "1h")
+        assert last.code == 1, "one is refused again"
+        assert sent_again(place, "network") == ["network/0/1", "network/0/2", "network/0/3"]
+
+
+def test_letters_that_the_log_no_longer_has(place: Place) -> None:
+    with working(place.data, place.output, place.env):
+        ahead_ms = now_ms() + AHEAD_MS
+        place.produce("network", amount(1, ahead_ms, "b"), "b")
+        place.produce("network", amount(2, ahead_ms, "b", pad="x" * 100_000), "b")
+        place.produce("network", amount(3, ahead_ms, "b", pad="y" * 100_000), "b")
+        place.produce(
+            "controls",
+            {"id": "c", "source": "s", "time_ms": ahead_ms, "kind": "owner", "name": "o"},
+            "owner/o",
+        )
+        place.wait(lambda: len(place.letters()) == 4)
+        admin = AdminClient({"bootstrap.servers": place.env["TRAINFARE_KAFKA_BOOTSTRAP_SERVERS"]})
+        name = place.env["TRAINFARE_KAFKA_TOPIC_PREFIX"] + "network"
+        for answer in admin.delete_records([TopicPartition(name, 0, 2)]).values():
+            answer.result()
+        time.sleep(max(ahead_ms - 299_500 - now_ms(), 0) / 1000)
+        done = place.run("dead-letters", "replay", "--reason", "future", "--format", "json")
+        assert done.code == 1
+        assert "2 of 4 dead letters were not sent" in done.one_line()
+        outcomes = {(row["topic"], row["outcome"]): row["records"] for row in json.loads(done.out)}
+        assert outcomes == {
+            ("network", "sent again"): 2,  # one from the table, one that the log still has
+            ("network", "no longer whole"): 1,
+            ("controls", "control"): 1,
+        }
+        place.wait(lambda: place.gibs("b") == 2)
+        assert sorted(sent_again(place, "network")) == ["network/0/0", "network/0/2"]
+
+
+def test_a_store_of_another_log_is_refused(place: Place) -> None:
+    with working(place.data, place.output, place.env):
+        place.produce("jobs", b"{", "")
+        place.wait(lambda: len(place.letters()) == 1)
+        place.env["TRAINFARE_KAFKA_TOPIC_PREFIX"] = f"t{uuid.uuid4().hex[:8]}."
+        assert trainfare("topics", "create", env=place.env).code == 0
+        done = place.run("dead-letters", "replay", "jobs/0/0", "--force")
+        assert done.code == 2
+        assert "set kafka.bootstrap_servers and kafka.topic_prefix" in done.one_line()

@@ -134,7 +134,7 @@ def log_of(place: Place, topic: str) -> list[Message]:
 
 def sent_again(place: Place, topic: str) -> list[str]:
     """The letters that the topic has again, as their headers name them."""
-    headers = [dict(message.headers() or ()) for message in log_of(place, topic)]  # type: ignore[arg-type]  # a list
+    headers = [dict(message.headers() or ()) for message in log_of(place, topic)]
     return [str(each[REPLAY_HEADER], "ascii") for each in headers if REPLAY_HEADER in each]  # type: ignore[arg-type]
 
 

@@ -20,7 +20,7 @@ from streams.alerts.episodes import Memory
 from streams.alerts.judge import Judge
 from streams.alerts.notice import Alert, is_change
 from streams.alerts.rows import alerts_table
-from streams.kernels.arrays import I64
+from streams.kernels.arrays import F64, I64
 from streams.kernels.burn import WINDOWS_MS
 from streams.pipeline.align import TICK_MS
 from streams.pipeline.curves import JobCurve
@@ -90,6 +90,20 @@ class Watch:
     def wants_storing(self) -> bool:
         """Whether an alert waits, which people are to hear of at once, or more rows than memory should hold."""
         return bool(self._changes) or self.rows_waiting > _ROWS_AT_MOST
+
+    @property
+    def job_ids(self) -> tuple[str, ...]:
+        """The jobs that have anything in a window; the same object until one comes or goes."""
+        return self._curves.job_ids
+
+    def minutes(self, job_id: str, first: int, count: int, book: PriceBook) -> F64 | None:
+        """What the job costs in each minute from `first` on, as its windows see it; nano-dollars.
+
+        None while the windows do not know what the ledger does: the job or the prices changed since the last tick.
+        """
+        if job_id in self._changed or book is not self._book or job_id not in self._curves:
+            return None
+        return self._curves.minutes(job_id, first, count)
 
     def touch(self, job_id: str, *, told: bool = False) -> None:
         """Something of the job changed; `told`: in its life, which is shown before the next tick."""

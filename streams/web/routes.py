@@ -6,7 +6,7 @@ It must not hold SQL, nor decide who may ask.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -16,6 +16,7 @@ from streams.explain import wire
 from streams.web import metrics, queries
 from streams.web.asking import Asker
 from streams.web.assets import Asset
+from streams.web.audited import Audited
 from streams.web.detail import Details
 from streams.web.encode import to_json
 from streams.web.errors import ApiError
@@ -47,6 +48,7 @@ class Parts:
     assets: Mapping[str, Asset]
     guard: Guard
     version: str
+    audit: Callable[[], Audited]
     speed: float  # of the meter's clock, 1 but in a demonstration
 
 
@@ -66,6 +68,8 @@ class Routes:
         app.router.add_get("/api/v1/jobs/{job_id}/explain", self._explain)
         app.router.add_get("/api/v1/burn", self._burn)
         app.router.add_get("/api/v1/alerts", self._alerts)
+        app.router.add_get("/api/v1/audit", self._audit)
+        app.router.add_get("/audit", self._audit_text)
         app.router.add_get("/api/v1/stream", self._stream, allow_head=False)
         app.router.add_post("/api/v1/query", self._query)
         app.router.add_get("/", self._page)
@@ -112,6 +116,12 @@ class Routes:
             figures.burn(), figures.alerts_firing(), figures.deliveries_made()
         )
         return metrics.StoreFacts(burn["jobs_live"], float(burn["usd_per_hour_now"]), firing, deliveries)
+
+    async def _audit(self, _: web.Request) -> web.Response:
+        return _json(self._parts.audit().json())
+
+    async def _audit_text(self, _: web.Request) -> web.Response:
+        return self._parts.audit().text()
 
     # -- figures -------------------------------------------------------------------------------------------
 

@@ -49,7 +49,7 @@ def is_open(path: str) -> bool:
 
 def is_data(path: str) -> bool:
     """Whether a path answers with figures."""
-    return path == "/metrics" or path.startswith("/api/")
+    return path in ("/metrics", "/audit") or path.startswith("/api/")
 
 
 class Guard:

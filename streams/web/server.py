@@ -19,6 +19,7 @@ from streams.config_live import WebSettings
 from streams.errors import TrainfareError
 from streams.web import assets
 from streams.web.asking import Asker
+from streams.web.audited import Audited
 from streams.web.detail import Details
 from streams.web.endpoint import url_of
 from streams.web.figures import Figures
@@ -45,6 +46,7 @@ class WebServer:
         now_ms: Callable[[], int],
         *,
         speed: float = 1,
+        audit: Callable[[], Audited] = Audited,
     ) -> None:
         check_bind(settings)
         self._settings = settings
@@ -62,6 +64,7 @@ class WebServer:
                 assets=assets.load(),
                 guard=guard,
                 version=_version(),
+                audit=audit,
                 speed=speed,
             )
         )

@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from streams.kernels.arrays import I64, Records, exact
-from streams.kernels.burn import CURVE, LUMP, STEP, fill_figures
+from streams.kernels.arrays import F64, I64, Records, exact
+from streams.kernels.burn import CURVE, LUMP, MINUTE_MS, STEP, fill_figures
 from streams.windows.curve import Curve
 from streams.windows.figures import Figures
 
@@ -89,6 +89,22 @@ class CurveBook:
             self._curves[slot] = self._curves[len(self._ids)]
             self._ids[slot] = last_id
             self._slots[last_id] = slot
+
+    def minutes(self, job_id: str, first: int, count: int) -> F64:
+        """Nano-dollars of each of the `count` minutes since 1970 from `first` on; KeyError if it has no curve."""
+        entry = self._curves[self._slots[job_id]]
+        edges_ms = (first + np.arange(count + 1, dtype=np.int64)) * MINUTE_MS
+        steps = self._steps.rows[entry["step_at"] : entry["step_at"] + entry["steps"]]
+        begin = max(int(np.searchsorted(steps["from_ms"], edges_ms[0], "right")) - 1, 0)
+        end = int(np.searchsorted(steps["from_ms"], edges_ms[-1]))
+        from_ms, rates = steps["from_ms"][begin:end], steps["cost_rate"][begin:end]
+        until_ms = np.append(from_ms[1:], edges_ms[-1])
+        inside_ms = np.minimum(until_ms[:, None], edges_ms[1:]) - np.maximum(from_ms[:, None], edges_ms[:-1])
+        costs: F64 = (rates[:, None] * np.maximum(inside_ms, 0)).sum(axis=0)
+        lumps = self._lumps.rows[entry["lump_at"] : entry["lump_at"] + entry["lumps"]]
+        mine = lumps[(lumps["minute"] >= first) & (lumps["minute"] < first + count)]
+        costs[mine["minute"] - first] += mine["cost"]
+        return costs
 
     def figures(self, times_ms: I64) -> Figures:
         """All figures at the ticks, which must ascend."""

@@ -1,0 +1,140 @@
+"""Whether the ledger says what the meter knows: plain sums in, findings out, with what is wrong and what to do.
+
+It must not read anything, nor allow a difference without a stated reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from streams.audit.facts import Costs, Known, MinuteSum, NodeMinute, Totals, Twins
+from streams.audit.verdict import COSTS, NODES, RECOUNT, TOTALS, WINDOWS, WRITERS, Finding, told
+
+#: A row's cost is rounded to a nano-dollar once, so it is at most half of one off the curve that windows integrate.
+_NANO_PER_ROW: Final = 0.5
+#: Windows are float64: their curve is right to this share of the sum.
+_SHARE: Final = 1e-12
+#: Less than a hundredth of a nano-dollar is noise of floats.
+_NOISE_NANO: Final = 0.01
+
+
+def windows(
+    known: Mapping[tuple[str, int], Known], stored: Mapping[tuple[str, int], MinuteSum]
+) -> list[Finding]:
+    """The windows' minutes are the ledger's, but for the rounding of each row to a nano-dollar.
+
+    A minute that was written anew since the windows were looked at is left to the next audit.
+    """
+    looked_at = 0
+
+    def faults() -> Iterable[Finding]:
+        nonlocal looked_at
+        for (job_id, minute), (cost_nano, version) in known.items():
+            found = stored.get((job_id, minute), MinuteSum(0, 0, 0))
+            if found.version > version:
+                continue
+            looked_at += 1
+            allowed = _NANO_PER_ROW * found.rows + _SHARE * cost_nano + _NOISE_NANO
+            if abs(found.cost_nano - cost_nano) > allowed:
+                yield Finding(
+                    WINDOWS,
+                    f"job {job_id}",
+                    _usd(cost_nano),
+                    _usd(found.cost_nano),
+                    ok=False,
+                    detail=f"minute {minute_name(minute)} of job {job_id} costs {_usd(cost_nano)} in the windows, "
+                    f"{_usd(found.cost_nano)} in {found.rows} rows of the ledger; {RECOUNT}",
+                )
+
+    found = list(faults())
+    return told(
+        WINDOWS, found, "live jobs", f"{looked_at} minutes of jobs cost the same in windows and ledger"
+    )
+
+
+def costs(rows: Sequence[Costs]) -> list[Finding]:
+    """Each row's cost is its quantity times its price, rounded once."""
+
+    def faults() -> Iterable[Finding]:
+        for row in rows:
+            bad = {
+                "cost something other than quantity x price": row.wrong,
+                "are negative or lose more than they have": row.impossible,
+                "name a price that `prices` lacks": row.unknown,
+            }
+            for what, count in bad.items():
+                if count:
+                    yield Finding(
+                        COSTS,
+                        row.table,
+                        "0 rows",
+                        f"{count} rows",
+                        ok=False,
+                        detail=f"{count} of {row.rows} rows of `{row.table}` {what}: "
+                        f"{'; '.join(row.examples[:3])}; {RECOUNT}",
+                    )
+
+    total = sum(row.rows for row in rows)
+    return told(COSTS, faults(), "ledger", f"{total} rows cost what quantity x price says")
+
+
+def totals(found: Totals) -> list[Finding]:
+    """The jobs cost together what the ledger's rows cost together."""
+    fault = Finding(
+        TOTALS,
+        "all jobs",
+        found.ledger_usd,
+        found.job_costs_usd,
+        ok=False,
+        detail=f"`job_costs` sums up to ${found.job_costs_usd}, the rows of the ledger to ${found.ledger_usd}: rows of "
+        "jobs that the table `jobs` lacks, or rows that changed while they were summed up",
+    )
+    wrong = [] if found.ledger_usd == found.job_costs_usd else [fault]
+    return told(TOTALS, wrong, "all jobs", f"both sums are ${found.ledger_usd}")
+
+
+def nodes(rows: Sequence[NodeMinute], looked_at: int) -> list[Finding]:
+    """What a node costs beyond its jobs is its free GPU-time at its price, to the rounding of the rows."""
+    faults = [
+        Finding(
+            NODES,
+            f"node {row.node}",
+            row.free_usd,
+            row.idle_usd,
+            ok=False,
+            detail=f"minute {row.minute} of node {row.node}: its {row.rows} rows leave ${row.idle_usd} idle, its free "
+            f"GPU-time is worth ${row.free_usd}; {RECOUNT}",
+        )
+        for row in rows
+    ]
+    return told(NODES, faults, "all nodes", f"{looked_at} minutes of nodes: node = jobs + idle")
+
+
+def writers(rows: Sequence[Twins]) -> list[Finding]:
+    """No two rows of one key and version differ."""
+    faults = [
+        Finding(
+            WRITERS,
+            row.table,
+            "0 keys",
+            f"{row.keys} keys",
+            ok=False,
+            detail=f"`{row.table}` has {row.keys} keys with two different rows of one version: two workers own one "
+            f"shard ({'; '.join(row.examples[:3])}); stop all but one of them and look for workers with other group "
+            "settings on this store",
+        )
+        for row in rows
+        if row.keys
+    ]
+    return told(WRITERS, faults, "ledger", "no two rows of one key and version differ")
+
+
+def minute_name(minute: int) -> str:
+    """A minute since 1970 for people, UTC."""
+    return datetime.fromtimestamp(minute * 60, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _usd(nano: float) -> str:
+    return f"${nano / 1e9:.9f}"

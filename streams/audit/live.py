@@ -1,0 +1,212 @@
+"""A running worker audits its own shards, again and again, and keeps what it found last.
+
+It must not hold up the event loop: SQL runs in a thread, memory is looked at in small pieces.  What one look costs
+is bounded: JOBS_AT_ONCE jobs x 30 minutes, the rows written since the last look (a million at most), the snapshots
+of one shard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+from weakref import WeakKeyDictionary
+
+from sinks.clickhouse import Answer
+from sinks.errors import SinkError
+from streams.agents.held import Held
+from streams.audit import count_checks, ledger_checks, memory, snapshot_checks, tables
+from streams.audit.facts import Costs, Known, MinuteSum, Place, Twins
+from streams.audit.memory import Keeper
+from streams.audit.verdict import COSTS, WRITERS, Finding, Verdict
+from streams.clock import Clock
+from streams.pipeline.shard import Shard
+
+logger = logging.getLogger(__name__)
+
+EVERY_S: Final = 30.0
+#: Jobs whose minutes are compared in one look, of all shards; the next look takes the next ones.
+JOBS_AT_ONCE: Final = 200
+_AGAIN_S: Final = 5.0
+_LANDING_S: Final = 0.05
+_LANDINGS: Final = 100
+
+
+class Storing(Protocol):
+    """Whoever stores checkpoints."""
+
+    def carries(self, held: Held) -> bool:
+        """Whether something of the shard is taken and not stored yet."""
+        ...
+
+
+class Audited(Keeper, Protocol):
+    """A worker's shards and whoever stores them."""
+
+    @property
+    def checkpointer(self) -> Storing:
+        """Whoever stores them."""
+        ...
+
+
+#: The end of a partition's log, of (topic without prefix, partition); None: not known.
+LogEnd = Callable[[str, int], int | None]
+
+
+class LiveAudit:
+    """`look` by hand, or `run` beside the meter; `last` is what was found."""
+
+    def __init__(
+        self,
+        keeper: Audited,
+        ask: tables.Ask,
+        clock: Clock,
+        log_end: LogEnd = lambda _topic, _number: None,
+        again_s: float = _AGAIN_S,
+    ) -> None:
+        self._keeper = keeper
+        self._ask = ask
+        self._clock = clock
+        self._log_end = log_end
+        self._again_s = again_s
+        self._since: WeakKeyDictionary[Held, int] = WeakKeyDictionary()  # version up to which rows were right
+        self._jobs_seen: WeakKeyDictionary[Held, int] = WeakKeyDictionary()
+        self._turn = 0
+        self.last: Verdict | None = None
+
+    async def run(self) -> None:
+        """Look every 30 s until cancelled; a store that does not answer is no finding."""
+        while True:
+            await asyncio.sleep(EVERY_S)
+            try:
+                await self.look()
+            except SinkError as fault:
+                logger.warning("no audit: %s", " ".join(str(fault).split()))
+            except Exception:
+                logger.exception("the audit stumbles")
+
+    async def look(self) -> Verdict:
+        """Look once; what is wrong is looked at a second time, as tables are read one after the other."""
+        verdict = await self._look()
+        if not verdict.ok:
+            await asyncio.sleep(self._again_s)
+            verdict = await self._look()
+        before = set() if self.last is None else {fault.detail for fault in self.last.faults}
+        for fault in verdict.faults:
+            if fault.detail not in before:
+                logger.error("the books do not balance: %s: %s", fault.check, fault.detail)
+        self.last = verdict
+        return verdict
+
+    async def _look(self) -> Verdict:
+        keeper = self._keeper
+        held = [each for _, each in sorted(keeper.held.items())]
+        books = memory.books(held)
+        findings = [*count_checks.books(books), *count_checks.intake(memory.flows(keeper))]
+        numbers = [each.number for each in held]
+        if numbers:
+            findings += await asyncio.to_thread(self._counted, numbers)
+            findings += await self._ledger(held)
+            findings += await self._minutes(held)
+            findings += await self._snapshots(held)
+        return Verdict(self._clock.now_ms(), tuple(findings), tuple(books))
+
+    def _counted(self, numbers: Sequence[int]) -> list[Finding]:
+        """In a thread: the stored books, and the dead letters that they count."""
+        stored = [fault for fault in count_checks.books(tables.books(self._ask, numbers)) if not fault.ok]
+        return [
+            *stored,
+            *count_checks.letters(tables.letters(self._ask, numbers)),
+            *ledger_checks.nodes(*tables.nodes(self._ask)),
+        ]
+
+    async def _ledger(self, held: Sequence[Held]) -> list[Finding]:
+        """Rows that were written since the last look; those found wrong are looked at again until they are not."""
+        # What is still on its way to the tables is left to the next look.
+        now = {
+            each: each.shard.version
+            for each in held
+            if isinstance(each.shard, Shard) and not self._keeper.checkpointer.carries(each)
+        }
+        since = {each: self._since.setdefault(each, each.takeover.first) for each in now}
+        moved = [each for each, version in now.items() if version > since[each]]
+        if not moved:
+            return [*ledger_checks.costs(()), *ledger_checks.writers(())]
+        numbers, first = [each.number for each in moved], min(since[each] for each in moved)
+
+        def ask() -> tuple[list[Costs], list[Twins]]:
+            found = tables.costs(self._ask, numbers, first, current=False)
+            return found, tables.twins(self._ask, numbers, first)
+
+        costs, twins = await asyncio.to_thread(ask)
+        findings = [*ledger_checks.costs(costs), *ledger_checks.writers(twins)]
+        if all(finding.ok for finding in findings if finding.check in (COSTS, WRITERS)):
+            self._since.update({each: now[each] for each in moved})
+        return findings
+
+    async def _minutes(self, held: Sequence[Held]) -> list[Finding]:
+        """Some jobs of each shard in turn: their minutes in the windows and in the ledger."""
+        known: dict[tuple[str, int], Known] = {}
+        stored: dict[tuple[str, int], MinuteSum] = {}
+        for each in held:
+            shard = each.shard
+            if not isinstance(shard, Shard) or not await self._landed(each):
+                continue
+            look = memory.minutes(shard, self._next_jobs(each, shard, max(JOBS_AT_ONCE // len(held), 1)))
+            known.update(look.known)
+            if look.jobs:
+                stored.update(
+                    await asyncio.to_thread(tables.minutes, self._ask, look.jobs, look.since, look.until)
+                )
+        return ledger_checks.windows(known, stored)
+
+    async def _landed(self, held: Held) -> bool:
+        """Whether all that was taken of the shard is stored, now."""
+        for _ in range(_LANDINGS):
+            if self._keeper.held.get(held.number) is not held or held.repricing:
+                return False
+            if not self._keeper.checkpointer.carries(held):
+                return True
+            await asyncio.sleep(_LANDING_S)
+        return False
+
+    def _next_jobs(self, held: Held, shard: Shard, count: int) -> Sequence[str]:
+        """The next jobs in turn."""
+        jobs = shard.watch.job_ids
+        if not jobs:
+            return ()
+        begin = self._jobs_seen.get(held, 0) % len(jobs)
+        self._jobs_seen[held] = begin + count
+        return [*jobs[begin : begin + count], *jobs[: max(begin + count - len(jobs), 0)]][: len(jobs)]
+
+    async def _snapshots(self, held: Sequence[Held]) -> list[Finding]:
+        """The stored state of one shard in turn, and where the snapshots of all stand in the log."""
+        self._turn += 1
+        mine = held[self._turn % len(held)]
+        heads = await asyncio.to_thread(tables.snapshots, self._ask, [mine.number])
+        places = [
+            Place(f"{topic}/{each.number}", offset, self._log_end(topic, each.number), None)
+            for each in held
+            if isinstance(each.shard, Shard)
+            for topic, offset in sorted(each.shard.saved_next.items())
+        ]
+        return snapshot_checks.snapshots(heads, places)
+
+
+class Asked(Protocol):
+    """A store that answers statements that only read."""
+
+    def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> Answer:
+        """Columns and their values."""
+        ...
+
+
+def asking(store: Asked) -> tables.Ask:
+    """A store's answers as rows."""
+
+    def ask(sql: str, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
+        answer = store.ask(sql, parameters)
+        return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]
+
+    return ask

@@ -1,0 +1,177 @@
+"""Questions to the tables, each a statement that only reads and answers with a few rows.
+
+It must not judge, nor leave a sum to the reader that ClickHouse can make exactly.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Rows whose costs are computed again at once; the rest comes with the next look.
+ROWS_AT_ONCE: Final = 1_000_000
+#: Snapshots that are looked at: a base and all increments on it, several times over.
+_HEADS: Final = 500
+
+_MINE: Final = "(empty({shards:Array(UInt16)}) OR has({shards:Array(UInt16)}, shard))"
+
+BOOKS: Final = f"""
+SELECT topic, toInt64(partition) AS partition, first_offset AS first, next_offset AS next, records_in, applied, duplicate,
+       too_late, dead_lettered, trimmed, toUnixTimestamp64Milli(time) AS time_ms, version
+FROM books FINAL WHERE {_MINE} ORDER BY topic, partition"""
+
+LETTERS: Final = f"""
+SELECT b.topic AS topic, toInt64(b.partition) AS partition, b.too_late + b.dead_lettered AS refused,
+       c.records AS counted, c.stored AS stored, toInt64(d.rows) AS rows
+FROM (SELECT * FROM books FINAL WHERE {_MINE}) AS b
+LEFT JOIN
+(
+    SELECT topic, partition, sum(k.records) AS records, sum(k.stored) AS stored
+    FROM dead_letter_counts AS k FINAL GROUP BY topic, partition
+) AS c ON c.topic = b.topic AND c.partition = b.partition
+LEFT JOIN
+(
+    SELECT l.topic AS topic, l.partition AS partition, count() AS rows
+    FROM dead_letters AS l FINAL
+    INNER JOIN (SELECT * FROM books FINAL) AS o ON o.topic = l.topic AND o.partition = l.partition
+    WHERE l.offset >= o.first_offset AND l.offset < o.next_offset
+    GROUP BY topic, partition
+) AS d ON d.topic = b.topic AND d.partition = b.partition
+ORDER BY topic, partition"""
+
+# Rows of quantity 0 too: their version says that the minute was written anew.
+MINUTES: Final = """
+SELECT job_id, toInt64(toUnixTimestamp(minute)) AS second, toString(toInt128(sum(toDecimal128(cost_usd, 9) * 1000000000))) AS cost_nano,
+       toInt64(countIf(quantity != 0)) AS rows, max(version) AS newest, max(cost_usd) > 999999999 AS capped
+FROM job_minutes FINAL
+PREWHERE job_id IN {jobs:Array(String)}
+    AND minute >= toDateTime({since_s:Int64}, 'UTC') AND minute < toDateTime({until_s:Int64}, 'UTC')
+GROUP BY job_id, minute"""
+
+# Whoever asks sees current rows, as in the views; here every row that is still stored is looked at.
+_RAW: Final = "SETTINGS final = 0"
+
+_NANO: Final = "toInt128(toDecimal128({column}, 9) * 1000000000)"
+
+
+def _rounded(quantity: str) -> str:
+    """Half to even, in 128 bits, at most what a Decimal(18, 9) holds."""
+    product = f"toInt128({quantity}) * usd_nano"
+    whole = f"intDiv({product}, divisor)"
+    twice = f"2 * ({product} - {whole} * divisor)"
+    up = f"({twice} > divisor OR ({twice} = divisor AND {whole} % 2 = 1))"
+    return f"least({whole} + {up}, toInt128(999999999999999999))"
+
+
+_DIVISOR: Final = """multiIf(
+        r.unit = 'gpu_milli_ms', toInt128(3600000000) * greatest(p.gpus, 1),
+        r.unit = 'ms', toInt128(3600000),
+        r.unit = 'bytes', if(p.per = 'gb', toInt128(1000000000), toInt128(1073741824)),
+        r.unit = 'requests', toInt128(1000),
+        r.unit = 'mib_ms', toInt128(2690457600000),
+        toInt128(3600000000))"""
+
+
+def costs(table: str, *, current: bool) -> str:
+    """Each row of `job_minutes` or `node_minutes` computed again: `current` rows, or all that were written since."""
+    lost = "r.lost_quantity" if table == "job_minutes" else "0"
+    lost_usd = "r.lost_cost_usd" if table == "job_minutes" else "0"
+    name = "r.job_id" if table == "job_minutes" else "r.node"
+    final = "FINAL" if current else ""
+    return f"""
+SELECT toInt64(count()) AS rows, toInt64(countIf(is_wrong)) AS wrong, toInt64(countIf(is_impossible)) AS impossible,
+       toInt64(countIf(is_unknown)) AS unknown,
+       groupArrayIf(3)(concat(name, ' minute ', toString(minute), ' sku ', sku, ' quantity ', toString(quantity), ' at $',
+           toString(price_usd), ': stored $', toString(cost_usd), ', is $', toString(toDecimal128(cost, 9) / 1000000000)),
+           is_wrong OR is_impossible OR is_unknown) AS examples
+FROM
+(
+    SELECT {name} AS name, r.minute AS minute, r.sku AS sku, r.quantity AS quantity, r.price_usd AS price_usd,
+           r.cost_usd AS cost_usd, {_NANO.format(column="r.price_usd")} AS usd_nano, {_DIVISOR} AS divisor,
+           {lost} AS lost, {_rounded("r.quantity")} AS cost, {_rounded(lost)} AS lost_cost,
+           r.sku != '' AND p.per = '' AS is_unknown,
+           NOT is_unknown AND (cost != {_NANO.format(column="r.cost_usd")} OR lost_cost != {_NANO.format(column=lost_usd)}) AS is_wrong,
+           r.quantity < 0 OR lost < 0 OR lost > r.quantity AS is_impossible
+    FROM
+    (
+        SELECT * FROM {table} {final}
+        WHERE {_MINE} AND version > {{since:UInt64}}
+        LIMIT {ROWS_AT_ONCE}
+    ) AS r
+    LEFT ANY JOIN (SELECT sku, effective, per, gpus FROM prices FINAL) AS p
+        ON p.sku = r.sku AND p.effective = r.price_effective
+)
+{_RAW}"""
+
+
+_ALIKE: Final = {
+    "job_minutes": (
+        "job_id, attempt, minute, node, component, phase, sku, price_effective, unit",
+        "price_usd, quantity, cost_usd, lost_quantity, lost_cost_usd",
+        "concat(job_id, ' minute ', toString(minute), ' version ', toString(version))",
+    ),
+    "node_minutes": (
+        "node, minute, sku, price_effective, unit",
+        "price_usd, quantity, cost_usd",
+        "concat(node, ' minute ', toString(minute), ' version ', toString(version))",
+    ),
+}
+
+
+def twins(table: str) -> str:
+    """Keys with two different rows of one version, as far as merges have not made one of them."""
+    key, values, name = _ALIKE[table]
+    return f"""
+SELECT toInt64(count()) AS keys, groupArray(3)(name) AS examples
+FROM
+(
+    SELECT any({name}) AS name FROM {table}
+    WHERE {_MINE} AND version > {{since:UInt64}}
+    GROUP BY {key}, version
+    HAVING uniqExact({values}) > 1
+)
+{_RAW}"""
+
+
+# The views leave the canary's jobs out.
+TOTALS: Final = """
+SELECT toString(a.usd) AS job_costs_usd, toString(b.usd) AS ledger_usd
+FROM (SELECT sum(cost_usd) AS usd FROM job_costs) AS a,
+     (SELECT toDecimal128(sum(cost_usd), 9) AS usd FROM job_minutes FINAL WHERE NOT startsWith(job_id, 'trainfare-canary.')) AS b"""
+
+# Where one price holds for a node and all jobs on it, idle time can be computed in two ways.
+NODES: Final = """
+SELECT node, toString(minute) AS minute, toString(node_cost - job_cost) AS idle_usd, toString(toDecimal128(free, 9)) AS free_usd,
+       toInt64(lines) AS rows, abs(toFloat64(node_cost - job_cost) - free) * 1e9 > 0.5 * lines + 0.01 AS wrong
+FROM
+(
+    SELECT node, minute, sum(s.node_cost) AS node_cost, sum(s.job_cost) AS job_cost, sum(s.lines) AS lines,
+           uniqExact(s.sku, s.price_effective, s.price_usd) AS prices, any(s.price_usd) AS usd,
+           any(p.gpus) AS gpus, toFloat64(sum(s.quantity)) * toFloat64(usd) / (3600000000 * greatest(gpus, 1)) AS free,
+           countIf(s.is_node) AS node_lines
+    FROM
+    (
+        SELECT node, minute, sku, price_effective, price_usd, quantity, cost_usd AS node_cost, toDecimal64(0, 9) AS job_cost,
+               1 AS lines, 1 AS is_node
+        FROM node_minutes FINAL WHERE quantity != 0 AND minute >= toDateTime({since_s:Int64}, 'UTC') AND minute < toDateTime({until_s:Int64}, 'UTC')
+        UNION ALL
+        SELECT node, minute, sku, price_effective, price_usd, -quantity, toDecimal64(0, 9), cost_usd, 1, 0
+        FROM job_minutes FINAL
+        WHERE quantity != 0 AND component = 'gpu' AND node != ''
+            AND minute >= toDateTime({since_s:Int64}, 'UTC') AND minute < toDateTime({until_s:Int64}, 'UTC')
+    ) AS s
+    LEFT ANY JOIN (SELECT sku, effective, gpus FROM prices FINAL) AS p ON p.sku = s.sku AND p.effective = s.price_effective
+    GROUP BY node, minute
+    HAVING prices = 1 AND node_lines > 0
+)
+ORDER BY wrong DESC, node, minute
+LIMIT {most:UInt32}"""
+
+SNAPSHOTS: Final = f"""
+SELECT toInt64(shard) AS shard, version, any(parent) AS parent,
+       count() = any(chunks) AND xxh3(arrayStringConcat(arrayMap(x -> x.2, arraySort(groupArray((chunk, blob)))))) = any(checksum) AS whole
+FROM (SELECT DISTINCT shard, version, parent, chunk, chunks, checksum, blob FROM snapshots WHERE {_MINE})
+GROUP BY shard, version ORDER BY shard, version DESC
+LIMIT {_HEADS} BY shard"""
+
+NEWEST_MINUTE: Final = """
+SELECT toInt64(toUnixTimestamp(max(minute))) AS second FROM node_minutes"""

@@ -1,0 +1,117 @@
+"""What the tables hold, as the checks want it: the statements of `sql` asked and their rows named.
+
+It must not judge.  All calls block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from streams.audit import count_checks, ledger_checks, snapshot_checks, sql
+from streams.audit.facts import Costs, Letters, MinuteSum, NodeMinute, SnapshotHead, Totals, Twins
+from streams.audit.verdict import Book, Finding
+
+#: Asks a statement that only reads, with the values of its parameters; rows as objects.
+Ask = Callable[[str, Mapping[str, object]], list[dict[str, Any]]]
+
+LEDGERS: Final = ("job_minutes", "node_minutes")
+_HOUR_S: Final = 3600
+_NODE_MINUTES: Final = 10_000
+
+
+def books(ask: Ask, shards: Sequence[int] = ()) -> list[Book]:
+    """The stored books of these shards' partitions (none named: of all)."""
+    names = (
+        "topic",
+        "partition",
+        "first",
+        "next",
+        "records_in",
+        "applied",
+        "duplicate",
+        "too_late",
+        "dead_lettered",
+        "trimmed",
+    )
+    return [Book(**{name: row[name] for name in names}) for row in ask(sql.BOOKS, {"shards": list(shards)})]
+
+
+def letters(ask: Ask, shards: Sequence[int] = ()) -> list[Letters]:
+    """Dead letters as of the stored books."""
+    return [
+        Letters(f"{r['topic']}/{r['partition']}", r["refused"], r["counted"], r["stored"], r["rows"])
+        for r in ask(sql.LETTERS, {"shards": list(shards)})
+    ]
+
+
+def costs(ask: Ask, shards: Sequence[int] = (), since: int = 0, *, current: bool = True) -> list[Costs]:
+    """The ledgers' rows computed again; `current` only, or all written after the version `since`."""
+    found = []
+    for table in LEDGERS:
+        row = ask(sql.costs(table, current=current), {"shards": list(shards), "since": since})[0]
+        counts = (row["rows"], row["wrong"], row["impossible"], row["unknown"])
+        found.append(Costs(table, *counts, tuple(row["examples"])))
+    return found
+
+
+def twins(ask: Ask, shards: Sequence[int] = (), since: int = 0) -> list[Twins]:
+    """Keys of the ledgers with two different rows of one version."""
+    found = []
+    for table in LEDGERS:
+        row = ask(sql.twins(table), {"shards": list(shards), "since": since})[0]
+        found.append(Twins(table, row["keys"], tuple(row["examples"])))
+    return found
+
+
+def totals(ask: Ask) -> Totals:
+    """Both sums of all that jobs cost."""
+    row = ask(sql.TOTALS, {})[0]
+    return Totals(row["job_costs_usd"], row["ledger_usd"])
+
+
+def nodes(ask: Ask) -> tuple[list[NodeMinute], int]:
+    """The last whole hour of nodes: minutes that do not balance, and how many were looked at."""
+    newest_s = ask(sql.NEWEST_MINUTE, {})[0]["second"]
+    # The newest minute is still being paid, by jobs and nodes at different checkpoints.
+    span = {"since_s": max(newest_s - _HOUR_S, 0), "until_s": newest_s}
+    rows = ask(sql.NODES, {**span, "most": _NODE_MINUTES})
+    wrong = [
+        NodeMinute(r["node"], r["minute"], r["idle_usd"], r["free_usd"], r["rows"])
+        for r in rows
+        if r["wrong"]
+    ]
+    return wrong, len(rows)
+
+
+def minutes(ask: Ask, jobs: Sequence[str], since: int, until: int) -> dict[tuple[str, int], MinuteSum]:
+    """The ledger's minutes [since, until) of jobs, by (job, minute); a minute with a capped cost counts as newer."""
+    bound = {"jobs": list(jobs), "since_s": since * 60, "until_s": until * 60}
+    return {
+        (r["job_id"], r["second"] // 60): MinuteSum(
+            int(r["cost_nano"]), r["rows"], 2**64 if r["capped"] else r["newest"]
+        )
+        for r in ask(sql.MINUTES, bound)
+    }
+
+
+def snapshots(ask: Ask, shards: Sequence[int] = ()) -> list[SnapshotHead]:
+    """The stored versions of shards' states."""
+    return [
+        SnapshotHead(r["shard"], r["version"], r["parent"], bool(r["whole"]))
+        for r in ask(sql.SNAPSHOTS, {"shards": list(shards)})
+    ]
+
+
+def stored_findings(ask: Ask) -> tuple[list[Book], list[Finding]]:
+    """All checks that need nothing but the tables, over all of them."""
+    known = books(ask)
+    return known, [
+        *count_checks.books(known),
+        *count_checks.letters(letters(ask)),
+        *ledger_checks.costs(costs(ask)),
+        *ledger_checks.totals(totals(ask)),
+        *ledger_checks.nodes(*nodes(ask)),
+        *ledger_checks.writers(twins(ask)),
+        *snapshot_checks.snapshots(snapshots(ask), ()),
+    ]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from schemas.reasons import Reason
+from streams.config_load import groups
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -35,11 +36,15 @@ def test_the_runbook_names_every_reason_of_a_dead_letter() -> None:
     assert {reason.value for reason in Reason} - set(re.findall(r"`(\w+)`", section)) == set()
 
 
-def test_the_runbook_names_only_settings_that_exist() -> None:
-    settings = (ROOT / "docs" / "settings.md").read_text()
-    named = re.findall(r"`(?:kafka|clickhouse|meter|alerts|web)\.(\w+)`", _operations())
-    assert named
-    assert [name for name in named if f"| `{name}` |" not in settings] == []
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_names_only_settings_that_exist(page: Path) -> None:
+    settings = {f"{group}.{name}" for group, model in groups().items() for name in model.model_fields}
+    named = re.findall(rf"`((?:{'|'.join(groups())})\.[a-z_]+)\b", page.read_text())
+    assert [name for name in named if name not in settings] == []
+
+
+def test_settings_are_named_in_the_runbook() -> None:
+    assert re.findall(r"`meter\.[a-z_]+`", _operations())
 
 
 def test_the_figures_of_the_example_are_those_of_the_file() -> None:

@@ -22,6 +22,7 @@ from tests.simulator.process import Process, State
 from tests.simulator.reader import FakeReader
 from tests.simulator.script import Script, write_script
 from tests.simulator.store import Shelf
+from tests.simulator.undisturbed import alert_differences, expected_alerts, stored_alerts
 from tests.simulator.wire import Wire
 from tests.simulator.worker import Worker
 from tests.simulator.world import EPOCH_MS, US, StuckError, World
@@ -294,7 +295,11 @@ class Run:
         workers = [slot.worker for slot in self.slots if slot.worker is not None and not slot.worker.process.dead]
         books = [held.shard.books for worker in workers for held in worker.keeper.held.values()]
         got = stored_tables(self.shelf, self.log, books)
-        return table_differences(got, expected_tables(self.script, self.log, self.as_of_ms))
+        found = table_differences(got, expected_tables(self.script, self.log, self.as_of_ms))
+        if self.plan.clocks_agree:
+            want = expected_alerts(self.script, self.log, self.last_tick_ms)
+            found += alert_differences(stored_alerts(self.shelf), want)
+        return found
 
     def _where(self) -> list[str]:
         found = []

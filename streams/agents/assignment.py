@@ -24,7 +24,7 @@ def check_assignment(partitions: Iterable[TP], prefix: str) -> set[int]:
         if lacking:
             raise TrainfareError(
                 f"partition {number} was assigned to this worker without {', '.join(lacking)}: the group has workers "
-                "with other topics or another assignor, or the topics have unequal partition counts; "
+                "with other topics or another assignor, the topics have unequal partition counts, or one was deleted; "
                 "run the same version with the same settings in all workers"
             )
     return set(topics)

@@ -29,7 +29,7 @@ from streams.config import KafkaSettings
 from streams.pipeline.reference import ReferenceLog, Standing
 from streams.pipeline.settings import ShardSettings
 from streams.pricing.book import PriceBook
-from streams.transport.faults import explained
+from streams.transport.faults import explained, is_explained
 from streams.transport.meter_app import Hooks, MeterApp, new_meter_app
 from streams.transport.options import FetchOptions
 from streams.transport.security import librdkafka_config
@@ -106,6 +106,7 @@ class Meter:
             fetch_max_wait_ms=kafka.fetch_max_wait_ms,
             base=self._base,
             too_far_ahead=lambda: self.keeper.feeding.too_far_ahead(),
+            ends_with=self._ends_with,
         )
         self.app: MeterApp = new_meter_app(kafka, fetch)
         horizons = origin.horizons or KafkaHorizons(
@@ -138,6 +139,13 @@ class Meter:
         self._addresses.look()
         if self._origin.horizons is not None:
             self._origin.horizons.reference_next = news.positions
+
+    def _ends_with(self, fault: Exception) -> bool:
+        """End in words where there are some."""
+        if not is_explained(fault, self._kafka):
+            return False
+        self.keeper.fail(explained(fault, self._kafka))
+        return True
 
     def _start_offsets(self, partitions: Iterable[TP]) -> Mapping[TP, int]:
         starts = self.keeper.start_offsets(partitions)

@@ -220,7 +220,13 @@ class Consumer(driver.Consumer):
         if not active:
             await self.sleep(_BUSY_POLL_S)
             return {}, active
-        return await self._getmany(active_partitions=active, timeout=min(timeout, poll_s)), active
+        try:
+            return await self._getmany(active_partitions=active, timeout=min(timeout, poll_s)), active
+        except KafkaError as fault:
+            if not self._thread._options.ends_with(fault):
+                raise
+            await self.sleep(_IDLE_POLL_S)
+            return {}, active
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
         """Seek to our own positions; Faust calls this at the end of every rebalance, for retained partitions too."""

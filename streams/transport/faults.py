@@ -34,6 +34,11 @@ def explained(fault: BaseException, kafka: KafkaSettings) -> BaseException:
     return fault
 
 
+def is_explained(fault: BaseException, kafka: KafkaSettings) -> bool:
+    """Whether there are words for the fault."""
+    return isinstance(explained(fault, kafka), TrainfareError)
+
+
 def _offsets(fault: BaseException) -> dict[TP, int]:
     found = fault.args[0] if fault.args else None
     return dict(found) if isinstance(found, dict) else {}

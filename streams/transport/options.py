@@ -28,3 +28,5 @@ class FetchOptions:
     base: Mapping[TP, int] = field(default_factory=dict)
     # Partitions that are not to be read now; asked before every fetch.
     too_far_ahead: Callable[[], set[TP]] = set
+    # Told of what a fetch raised; True: whoever is told ends the worker, in words.  Faust would log tracebacks.
+    ends_with: Callable[[Exception], bool] = lambda _: False

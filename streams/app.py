@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import partial
 from typing import Any, Final
+
+from faust.exceptions import ConsumerNotStarted
+from faust.types import TP
 
 from sinks.clickhouse import ClickHouseStore, Embedded, Server, Target
 from sinks.errors import SinkBusy
@@ -20,9 +24,12 @@ from streams.agents.meter import CourierOf, Meter
 from streams.agents.options import KeeperOptions
 from streams.agents.outlook import Outlook
 from streams.agents.ports import ShardFactory
+from streams.agents.self_watch import SelfWatch
 from streams.agents.stall import Limits
 from streams.agents.startup import Startup, stopped_by_signals
 from streams.agents.status import Watch
+from streams.audit.live import LiveAudit, asking
+from streams.audit.verdict import Verdict
 from streams.clock import Clock, SystemClock
 from streams.config import ClickHouseSettings, KafkaSettings, MeterSettings, Settings
 from streams.config_live import AlertSettings
@@ -34,6 +41,7 @@ from streams.topics import full_name
 from streams.transport.admin import DEAD_LETTER_TOPIC
 from streams.transport.reach import KafkaAwayError, cluster_of, log_name
 from streams.transport.security import librdkafka_config
+from streams.web.audited import Audited
 from streams.web.endpoint import Endpoint, announce, withdraw
 from streams.web.server import WebServer
 from streams.web.status import WorkerStatus
@@ -118,6 +126,7 @@ class Worker:
         self._startup = Startup(self._stop)
         self._store: ClickHouseStore | None = None
         self._watch: Watch | None = None
+        self._audit: LiveAudit | None = None
 
     async def run(self) -> None:
         """Return when stopped; nothing is left open then."""
@@ -140,7 +149,16 @@ class Worker:
     def _server(self) -> WebServer | None:
         if not self._settings.web.enabled:
             return None
-        return WebServer(self._settings.web, lambda: self._store, self._status, self._clock.monotonic_ms)
+        return WebServer(
+            self._settings.web,
+            lambda: self._store,
+            self._status,
+            self._clock.monotonic_ms,
+            audit=lambda: Audited(self._verdict(), self._clock.now_ms()),
+        )
+
+    def _verdict(self) -> Verdict | None:
+        return None if self._audit is None else self._audit.last
 
     def _status(self) -> WorkerStatus:
         return WorkerStatus(checks=self._startup.checks) if self._watch is None else self._watch.look()
@@ -172,6 +190,8 @@ class Worker:
         factory = await asyncio.to_thread(engine, shard)
         courier = courier_of(self._settings.alerts, store, self._clock)
         worker = Meter(kafka, shard, options, store, factory, dead_letters=dead_letters, courier=courier)
+        self._audit = LiveAudit(worker.keeper, asking(store), self._clock, partial(_log_end, worker, kafka))
+        self_watch = SelfWatch(worker, store, kafka, self._settings.canary, self._clock, self._verdict)
         outlook = Outlook(kafka, lambda: store.query("SELECT 1"), self._clock)
         self._watch = Watch(
             worker.keeper,
@@ -182,15 +202,25 @@ class Worker:
             reader=worker.reader,
             sight=lambda: outlook.sight,
             limits=Limits(meter.stall_not_ready_ms, meter.stall_restart_ms),
+            audit=self._verdict,
+            canary=self_watch.canary,
+            canary_enabled=self._settings.canary.enabled,
         )
         beside = [
             asyncio.create_task(outlook.run(lambda: worker.keeper.held)),
             asyncio.create_task(self._look_often(self._watch)),
+            asyncio.create_task(self._audit.run()),
         ]
+        watching = asyncio.create_task(self_watch.run())
+
+        async def stopped() -> None:
+            await self._stop.wait()
+            watching.cancel()  # a meter that stops is not late
+
         try:
-            await worker.run(self._stopped)
+            await worker.run(stopped)
         finally:
-            for task in beside:
+            for task in (*beside, watching):
                 task.cancel()
 
     async def _all_or_none(self, *tasks: asyncio.Task[Any]) -> None:
@@ -219,9 +249,6 @@ class Worker:
         if self._store is not None and server is not None and clickhouse.data_dir is not None:
             announce(clickhouse.data_dir, Endpoint(server.url, os.getpid()))
 
-    async def _stopped(self) -> None:
-        await self._stop.wait()
-
     async def _look_often(self, watch: Watch) -> None:
         while True:
             watch.look()
@@ -231,3 +258,12 @@ class Worker:
         data_dir = self._settings.clickhouse.data_dir
         if self._store is not None and data_dir is not None:
             withdraw(data_dir, os.getpid())
+
+
+def _log_end(worker: Meter, kafka: KafkaSettings, topic: str, number: int) -> int | None:
+    """Where a partition's log ended at the last answer to a fetch."""
+    try:
+        end = worker.app.meter_consumer.log_end(TP(full_name(topic, kafka.topic_prefix), number))
+    except ConsumerNotStarted:
+        return None
+    return None if end is None else end[0]

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from schemas.tables import ALERTS
 from sinks.errors import SinkBusy
@@ -37,6 +37,14 @@ class _Change:
     version: int | None = None
 
 
+class _Only(NamedTuple):
+    """Of the rule nothing but these subjects holds."""
+
+    rule: str
+    subjects: frozenset[str]
+    at_ms: int
+
+
 @dataclass(eq=False)
 class _Desk:
     """What is known of one shard's alerts while we own it."""
@@ -45,7 +53,8 @@ class _Desk:
     said: dict[tuple[str, str], bool] = field(
         default_factory=dict
     )  # what was last heard of a rule and subject
-    heard: deque[Finding] = field(default_factory=deque)  # changes of it that are not looked at yet
+    said_only: dict[str, frozenset[str]] = field(default_factory=dict)
+    heard: deque[Finding | _Only] = field(default_factory=deque)  # changes of it that are not looked at yet
     last: dict[tuple[str, str], Alert] | None = None  # None: the table was not read yet
     changes: deque[_Change] = field(default_factory=deque)
 
@@ -82,14 +91,34 @@ class SelfAlerts:
         desk.heard.append(found)
         self._news.set()
 
+    def hold_only(self, shard: int, rule: str, found: Sequence[Finding], at_ms: int) -> None:
+        """Of this rule and shard these hold and no others, whoever said so before."""
+        for each in found:
+            self.hold(shard, each)
+        desk, subjects = self._desk(shard), frozenset(each.subject for each in found)
+        if desk is None or desk.said_only.get(rule) == subjects:
+            return
+        desk.said_only[rule] = subjects
+        for key in [key for key in desk.said if key[0] == rule and key[1] not in subjects]:
+            del desk.said[key]
+        desk.heard.append(_Only(rule, subjects, at_ms))
+        self._news.set()
+
     async def run(self) -> None:
         """Store and tell until cancelled; a store that is away is asked again and again."""
         while True:
             await self._news.wait()
             self._news.clear()
-            if not await self.step():
+            if not await self._tried():
                 await asyncio.sleep(_AGAIN_S)
                 self._news.set()
+
+    async def _tried(self) -> bool:
+        try:
+            return await self.step()
+        except Exception:
+            logger.exception("alerts about the meter stumble")
+            return False
 
     async def step(self) -> bool:
         """Store what changed, then tell it; False if some of it could not be stored yet."""
@@ -123,11 +152,12 @@ class SelfAlerts:
             found = await asyncio.to_thread(self._records.of_subjects, METER, shard)
             desk.last = {(alert.rule, alert.subject_name): alert for alert in found}
         while desk.heard:
-            each = desk.heard.popleft()
-            alert = after(desk.last.get((each.rule, each.subject)), each)
-            if alert is not None:
-                desk.last[each.rule, each.subject] = alert
-                desk.changes.append(_Change(alert))
+            heard = desk.heard.popleft()
+            for each in [heard] if isinstance(heard, Finding) else _others(heard, desk.last):
+                alert = after(desk.last.get((each.rule, each.subject)), each)
+                if alert is not None:
+                    desk.last[each.rule, each.subject] = alert
+                    desk.changes.append(_Change(alert))
         while desk.changes and not desk.owner.gone:
             if not self._is_member():
                 return False  # others may own the shard by now, and speak for it
@@ -145,3 +175,12 @@ class SelfAlerts:
         rows = alerts_table([change.alert], shard, change.version)
         token = f"self:{shard}.{change.version}.{change.alert.alert_id}"
         return partial(self._store.insert, ALERTS, rows, token)
+
+
+def _others(only: _Only, last: Mapping[tuple[str, str], Alert]) -> list[Finding]:
+    """The findings that end what is not among them."""
+    return [
+        Finding(rule, subject, False, only.at_ms)
+        for rule, subject in last
+        if rule == only.rule and subject not in only.subjects
+    ]

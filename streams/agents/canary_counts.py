@@ -1,0 +1,35 @@
+"""What metrics say of the canary.
+
+It must not judge: it counts results.
+"""
+
+from __future__ import annotations
+
+from streams.agents.canary_judge import Result
+from streams.agents.canary_plan import EXPECTED_NANO
+
+
+class CanaryCounts:
+    """What metrics say of the canary; counts are since the process began."""
+
+    def __init__(self) -> None:
+        self.runs = self.wrong = self.late = 0
+        self.right_at_ms: int | None = None
+        self.latency_ms: int | None = None
+        self.error_ratio: float | None = None
+        self._late: set[str] = set()
+
+    def note(self, result: Result, now_ms: int) -> None:
+        """Count it; a run that was late and then came is late once."""
+        if result.found_nano is not None:
+            self.error_ratio = abs(result.found_nano - EXPECTED_NANO) / EXPECTED_NANO
+        if result.delay_ms is not None and result.outcome != "wrong":
+            self.latency_ms = result.delay_ms
+        if result.outcome == "right":
+            self.right_at_ms = now_ms
+        again = result.outcome == "late" and result.run.job_id in self._late
+        self._late = {result.run.job_id} if result.outcome == "late" else self._late - {result.run.job_id}
+        if not again:
+            self.runs += 1
+            self.wrong += result.outcome == "wrong"
+            self.late += result.outcome == "late"

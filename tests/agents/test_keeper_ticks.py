@@ -53,6 +53,17 @@ def test_alerts_of_a_shard_that_left_while_they_were_stored_are_its_new_owners_t
     assert asyncio.run(go(leaves=True)) == ["job-1 of 1"]
 
 
+def test_dead_letters_that_wait_count_in_the_backlog() -> None:
+    async def go() -> None:
+        bench = Bench()
+        await bench.own({0}, 1)
+        before_bytes = bench.keeper.backlog_bytes
+        cast("CountingShard", bench.keeper.held[0].shard).refused_bytes = 1_000
+        assert bench.keeper.backlog_bytes == before_bytes + 1_000
+
+    asyncio.run(go())
+
+
 def test_no_tick_is_judged_while_too_many_rows_wait_for_the_store() -> None:
     async def go() -> None:
         bench = Bench()

@@ -8,9 +8,11 @@ from collections.abc import Awaitable, Callable
 
 from confluent_kafka import Producer
 
-from schemas.tables import DEAD_LETTERS, PRICES
+from schemas.tables import DEAD_LETTER_REPLAYS, DEAD_LETTERS, PRICES
 from sinks.memory import MemoryStore
+from streams.agents.extras import reference_rows
 from streams.agents.reference import News, ReferenceReader
+from streams.pipeline.letters import REPLAY_HEADER
 from streams.pipeline.settings import ShardSettings
 from streams.transport.security import librdkafka_config
 from tests.agents.lab import Lab, folded, run, until
@@ -115,3 +117,49 @@ def test_prices_and_refusals_reach_the_store(lab: Lab) -> None:
     letters = [(row["topic"], row["offset"], row["reason"]) for row in store.select(DEAD_LETTERS).to_pylist()]
     assert letters == [("prices", 1, "malformed_json"), ("prices", 2, "out_of_range")]
     assert meter.reader.books.balanced
+
+
+def test_a_flood_of_refused_prices_is_one_insert_a_read_and_a_sample(lab: Lab) -> None:
+    lab.produce("prices", 0, [b"no price"] * 2_345)
+    lab.produce("controls", 0, [b"no control"])
+
+    async def go() -> list[News]:
+        news: list[News] = []
+        config, prefix = librdkafka_config(lab.kafka), lab.kafka.topic_prefix
+        allowed = ShardSettings(run_start_ms=2**50).newest_allowed_ms
+        reader = ReferenceReader(config, prefix, allowed, news.append, _raise, letters_per_minute=10)
+        await reader.start()
+        await reader.stop()
+        assert reader.books.dead_lettered == reader.books.records_in == 2_346
+        return news
+
+    (news,) = asyncio.run(go())
+    extras = list(reference_rows(news))
+    # Log time may pass into another minute while they are appended.
+    assert [(extra.table, extra.rows["topic"][0].as_py()) for extra in extras] == [
+        (DEAD_LETTERS, "prices"),
+        (DEAD_LETTERS, "controls"),
+    ]
+    assert 10 + 23 <= extras[0].rows.num_rows <= 2 * (10 + 23) + 1
+    tokens = [extra.token for extra in extras]
+    assert tokens == [extra.token for extra in reference_rows(news)]
+    assert len(set(tokens)) == 2
+
+
+def test_a_price_that_came_back_is_noted_where_it_came_from(lab: Lab) -> None:
+    lab.produce("prices", 0, [b"no price"])
+    producer = Producer({"bootstrap.servers": lab.kafka.bootstrap_servers, "log_level": 0})
+    headers: dict[str, str | bytes | None] = {REPLAY_HEADER: b"prices/0/0"}
+    producer.produce(f"{lab.kafka.topic_prefix}prices", key=b"k", value=price("a", "1"), headers=headers)
+    assert producer.flush(10) == 0
+
+    async def work(reader: ReferenceReader, news: list[News]) -> None:
+        assert reader.books.applied == 1
+
+    (extra,) = (e for e in reference_rows(read(lab, work)[-1]) if e.table == DEAD_LETTER_REPLAYS)
+    (row,) = extra.rows.to_pylist()
+    assert (row["topic"], row["offset"], row["to_offset"], row["version"]) == ("prices", 0, 1, 2)
+
+
+def _raise(fault: BaseException) -> None:
+    raise fault

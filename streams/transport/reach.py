@@ -5,15 +5,20 @@ It must not wait: whoever asks decides how often.
 
 from __future__ import annotations
 
-from typing import Final
+import logging
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from streams.config import KafkaSettings
 from streams.errors import TrainfareError
+from streams.topics import SHARD_TOPICS, full_name
 from streams.transport.admin import check_topics
 from streams.transport.security import librdkafka_config
+
+logger = logging.getLogger(__name__)
 
 #: Errors after which the same settings will be refused again.
 _FINAL: Final = frozenset(
@@ -31,8 +36,20 @@ class KafkaAwayError(TrainfareError):
     """No broker answers now; it may later."""
 
 
+class FoundLog(NamedTuple):
+    """What tells one log from another: the cluster, and each topic that shards read, which may be made anew."""
+
+    cluster_id: str
+    topic_ids: Mapping[str, str]  # by full name; those that the broker tells
+
+
 def cluster_of(kafka: KafkaSettings, timeout_s: float) -> str:
-    """Return the id of the cluster, whose topics are as they must be.
+    """Return the id of the cluster alone; see `find_log`."""
+    return find_log(kafka, timeout_s).cluster_id
+
+
+def find_log(kafka: KafkaSettings, timeout_s: float) -> FoundLog:
+    """Find the log, whose topics are as they must be.
 
     Raises KafkaAwayError if it may be asked again, another TrainfareError if that would not help.
     """
@@ -49,7 +66,20 @@ def cluster_of(kafka: KafkaSettings, timeout_s: float) -> str:
         check_topics(kafka, client)
     except KafkaException as fault:
         raise _explained(kafka, fault.args[0], said, timeout_s) from None
-    return str(metadata.cluster_id)
+    return FoundLog(str(metadata.cluster_id), _topic_ids(kafka, client, timeout_s))
+
+
+def _topic_ids(kafka: KafkaSettings, client: AdminClient, timeout_s: float) -> dict[str, str]:
+    """Ids of the topics that shards read; a broker that has none, or keeps them to itself, is no fault."""
+    names = [full_name(topic, kafka.topic_prefix) for topic in SHARD_TOPICS]
+    found = {}
+    try:
+        answers = client.describe_topics(TopicCollection(names), request_timeout=timeout_s)
+        for name, answer in answers.items():
+            found[name] = str(answer.result().topic_id)
+    except KafkaException as fault:
+        logger.info("the ids of the topics are not known: %s", fault.args[0].str())
+    return {name: topic_id for name, topic_id in found.items() if topic_id.strip("A")}  # all A: none
 
 
 def log_name(kafka: KafkaSettings, cluster_id: str) -> str:

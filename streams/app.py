@@ -39,7 +39,7 @@ from streams.pipeline.shard import Shard
 from streams.pricing.book import PriceBook
 from streams.topics import full_name
 from streams.transport.admin import DEAD_LETTER_TOPIC
-from streams.transport.reach import KafkaAwayError, cluster_of, log_name
+from streams.transport.reach import FoundLog, KafkaAwayError, find_log, log_name
 from streams.transport.security import librdkafka_config
 from streams.web.audited import Audited
 from streams.web.endpoint import Endpoint, announce, withdraw
@@ -105,10 +105,14 @@ def courier_of(
     return lambda addresses: Courier(store, addresses, options, clock)
 
 
-def claim(meta: Meta, kafka: KafkaSettings, cluster_id: str) -> None:
+def claim(meta: Meta, kafka: KafkaSettings, found: FoundLog) -> None:
     """A store belongs to one log, and a job to one shard: another cluster or partition count would mix them up."""
-    meta.claim("log", log_name(kafka, cluster_id), "give each log a store of its own")
+    meta.claim("log", log_name(kafka, found.cluster_id), "give each log a store of its own")
     meta.claim("partitions", str(kafka.partitions), "the partition count of a log cannot change")
+    for name, topic_id in found.topic_ids.items():
+        # Made anew under its name, it may have more records than were metered, and the first of them would be lost.
+        hint = "the topic was made anew: begin anew with another group and an empty store"
+        meta.claim(f"id of topic {name}", topic_id, hint)
 
 
 def run_worker(settings: Settings, clock: Clock | None = None) -> None:
@@ -168,10 +172,10 @@ class Worker:
         # Both at once: the ledger can be read while Kafka is away.
         reaching = asyncio.create_task(self._reach_kafka())
         await self._all_or_none(reaching, asyncio.create_task(self._open_store(server)))
-        cluster_id, store = reaching.result(), self._store
-        if cluster_id is None or store is None:
+        found, store = reaching.result(), self._store
+        if found is None or store is None:
             return  # stopped before there was anything to meter
-        await asyncio.to_thread(claim, store.meta, kafka, cluster_id)
+        await asyncio.to_thread(claim, store.meta, kafka, found)
         options = KeeperOptions(
             topic_prefix=kafka.topic_prefix,
             as_of_ms=(lambda: self._clock.now_ms())
@@ -230,10 +234,10 @@ class Worker:
             self._stop.set()
         await asyncio.gather(*tasks)
 
-    async def _reach_kafka(self) -> str | None:
+    async def _reach_kafka(self) -> FoundLog | None:
         kafka = self._settings.kafka
         where = f"Kafka at {kafka.bootstrap_servers}"
-        return await self._startup.reach("kafka", where, lambda: cluster_of(kafka, _REACH_S), KafkaAwayError)
+        return await self._startup.reach("kafka", where, lambda: find_log(kafka, _REACH_S), KafkaAwayError)
 
     async def _open_store(self, server: WebServer | None) -> None:
         clickhouse = self._settings.clickhouse

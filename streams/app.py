@@ -226,6 +226,7 @@ class Worker:
         finally:
             for task in (*beside, watching):
                 task.cancel()
+            await outlook.close()
 
     async def _all_or_none(self, *tasks: asyncio.Task[Any]) -> None:
         """Wait for all; the first fault ends the others and is raised."""

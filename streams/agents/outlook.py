@@ -16,7 +16,6 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # not in its __all__
 from faust.types import TP
 
-from sinks.errors import SinkError
 from streams.clock import Clock
 from streams.config import KafkaSettings
 from streams.topics import REFERENCE_TOPICS, SHARD_TOPICS, full_name
@@ -58,13 +57,14 @@ class Outlook:
         self.sight = Sight()
 
     async def run(self, shards: Callable[[], Iterable[int]], every_s: float = EVERY_S) -> None:
-        """Look again and again, at these shards' partitions, until cancelled."""
-        try:
-            while True:
-                await self.look(shards())
-                await asyncio.sleep(every_s)
-        finally:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        """Look again and again, at these shards' partitions, until cancelled; then comes `close`."""
+        while True:
+            await self.look(shards())
+            await asyncio.sleep(every_s)
+
+    async def close(self) -> None:
+        """Let the threads end; what runs is waited for, as the store must not be closed under it."""
+        await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
 
     async def look(self, shards: Iterable[int]) -> Sight:
         """Look once."""
@@ -98,10 +98,13 @@ class Outlook:
         end = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(full_name(topic, self._prefix), number): end for topic, number in places}
         ends: dict[TP, int] = {}
-        fault: KafkaException | None = None
-        answers = self._client.list_offsets(
-            asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ANSWER_WITHIN_S
-        )
+        fault: Exception | None = None
+        try:
+            answers = self._client.list_offsets(
+                asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ANSWER_WITHIN_S
+            )
+        except Exception as refused:  # noqa: BLE001 - health must go on, and say that Kafka does not answer
+            answers, fault = {}, refused
         for tp, answer in answers.items():
             try:
                 ends[TP(tp.topic, tp.partition)] = answer.result().offset
@@ -114,7 +117,7 @@ class Outlook:
     def _store_answers(self) -> bool:
         try:
             self._ping()
-        except SinkError as fault:
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the store did not answer
             logger.debug("the store does not answer: %s", fault)
             return False
         return True

@@ -88,6 +88,7 @@ def test_a_consumer_that_stands_still_is_seen_and_so_is_its_going_on(
             assert (await client.get("/healthz"))["status"] == "ok"
             assert watch.look().lag_records["gpu"] == 0
         looking.cancel()
+        await outlook.close()
 
     run(meter, work)
     assert meter.keeper.fault is None

@@ -16,6 +16,7 @@ from sinks.errors import SinkError
 from sinks.port import Store
 from streams.agents.assignment import check_assignment
 from streams.agents.checkpointer import Checkpointer
+from streams.agents.claim import claim
 from streams.agents.deadletters import DeadLetterSink
 from streams.agents.extras import reference_rows, refused_rows
 from streams.agents.feeding import Feeding
@@ -104,7 +105,7 @@ class Keeper:
             for number in sorted(self._wanted - set(self.held)):
                 generation, book, began_ms = self._generation, self.book, self._options.now_ms()
                 load = partial(restore, self._store, self._factory, number, generation, book)
-                restored = await self._recall.patiently(load, partial(self._is_generation, generation))
+                restored = await claim(self._recall, self._consumer, load, generation, self._is_generation)
                 if restored is None or generation != self._generation:
                     return  # Another rebalance came, and calls again.
                 held = restored.held
@@ -119,7 +120,7 @@ class Keeper:
                 logger.info("shard %d begins at %s, %d rows put right", number, held.shard.next, count)
 
     def _is_generation(self, generation: int) -> bool:
-        return generation == self._generation
+        return generation == self._generation and self.fault is None
 
     def start_offsets(self, partitions: Iterable[TP]) -> dict[TP, int]:
         """Where reading starts: at what the shards await, whatever was committed."""

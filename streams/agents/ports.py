@@ -199,6 +199,10 @@ class LogConsumer(Protocol):
         """Whether the group may still count on us."""
         ...
 
+    async def confirm(self, generation: int) -> bool:
+        """Whether the group is in this generation at some instant from now on; waits for it to answer."""
+        ...
+
     async def refetch(self, tp: TP, log_offset: int) -> None:
         """Read again from an offset of the log."""
         ...

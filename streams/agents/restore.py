@@ -13,7 +13,7 @@ from schemas.tables import JOB_MINUTES, NODE_MINUTES
 from sinks.port import Store
 from streams.agents.held import Held, Takeover
 from streams.agents.ports import Shard, ShardFactory
-from streams.agents.versions import VersionClock
+from streams.agents.versions import VersionClock, refuse_if_later
 from streams.pricing.book import PriceBook
 
 #: Tables whose keys hold derived facts; the rows of the others are written again by the replay under the same keys.
@@ -28,10 +28,17 @@ class Restored:
     rows_put_right: int
 
 
-def restore(store: Store, factory: ShardFactory, number: int, generation: int, book: PriceBook) -> Restored:
-    """Load, read back, and adopt what a price that came meanwhile touches."""
+def restore(
+    store: Store, factory: ShardFactory, number: int, generation: int, book: PriceBook, proven: int = 0
+) -> Restored:
+    """Load, read back, and adopt what a price that came meanwhile touches.
+
+    Raises LaterGenerationError if the store holds a version above `proven` that is of a later generation.
+    """
     chain = store.snapshots.load(number)
-    versions = VersionClock(store.readback.max_version(number), generation)
+    newest = store.readback.max_version(number)
+    refuse_if_later(number, newest, generation, proven)
+    versions = VersionClock(newest, generation)
     takeover = Takeover(chain.version, versions.next())
     shard = factory(number, book, chain.blobs)
     put_right = _put_right(store, shard, number, chain.version, versions)

@@ -44,6 +44,21 @@ class Version(NamedTuple):
         )
 
 
+class LaterGenerationError(Exception):
+    """The store holds rows of a later generation than ours: the group was made anew, or we are out of it."""
+
+    def __init__(self, number: int, newest: int, generation: int) -> None:
+        stored = Version.unpack(newest).generation
+        super().__init__(f"shard {number} has rows of generation {stored} of the group, ours is {generation}")
+        self.newest = newest
+
+
+def refuse_if_later(number: int, newest: int, generation: int, proven: int) -> None:
+    """Raise LaterGenerationError if the newest stored version is of a later generation, and above `proven`."""
+    if Version.unpack(newest).generation > generation & ((1 << _GENERATION_BITS) - 1) and newest > proven:
+        raise LaterGenerationError(number, newest, generation)
+
+
 class VersionClock:
     """Gives a shard versions above everything it has ever stored."""
 

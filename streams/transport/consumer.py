@@ -23,6 +23,7 @@ from streams.transport.options import FetchOptions
 _BUSY_POLL_S = 0.005  # while a partition's buffer is full: Faust would sleep a second before it looks again
 _IDLE_POLL_S = 0.25  # no buffer is full, so only a fetch can bring something, and that wakes the wait
 _NO_GENERATION = -1
+_CONFIRM_POLL_S = 0.02
 _HANDED_OVER_S = 0.05  # no batch takes so long from the fetcher to the mark of what was fetched
 
 
@@ -48,6 +49,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     _options: FetchOptions
     _fetched_to: dict[TP, int]
     _heartbeat_ok_s: float
+    _confirmed: tuple[
+        float, int
+    ]  # when the last heartbeat that was answered had been sent, and in which generation
     _behind: dict[TP, tuple[int, int, float]]  # position and what was handed over of it, since when
 
     def __post_init__(self) -> None:
@@ -55,6 +59,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         self._options = cast("Any", self.app).fetch_options
         self._fetched_to = {}
         self._heartbeat_ok_s = -1e9
+        self._confirmed = (-1e9, _NO_GENERATION)
         self._behind = {}
 
     async def on_start(self) -> None:
@@ -64,9 +69,11 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         beat = coordinator._do_heartbeat
 
         async def noted() -> bool:
+            sent_s, generation = time.monotonic(), self.generation
             answered = bool(await beat())
             if answered:
                 self._heartbeat_ok_s = time.monotonic()
+                self._confirmed = (sent_s, generation)
             return answered
 
         coordinator._do_heartbeat = noted
@@ -89,11 +96,20 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         self._heartbeat_ok_s = time.monotonic()
         await super().on_partitions_assigned(assigned, generation_id)
 
+    @property
+    def generation(self) -> int:
+        """The group's generation that we are in; -1 while we are in none."""
+        return int(self._ensure_consumer()._coordinator.generation)
+
     def is_member(self) -> bool:
         """Whether the group may still count on us: a worker that was frozen past its session must write nothing."""
-        generation = self._ensure_consumer()._coordinator.generation
         silent_s = time.monotonic() - self._heartbeat_ok_s
-        return bool(generation != _NO_GENERATION and silent_s < self.app.conf.broker_session_timeout)
+        return bool(self.generation != _NO_GENERATION and silent_s < self.app.conf.broker_session_timeout)
+
+    def confirmed(self, generation: int, since_s: float) -> bool:
+        """Whether a heartbeat of this generation that was sent since then was answered."""
+        sent_s, confirmed = self._confirmed
+        return confirmed == generation and sent_s >= since_s
 
     async def _seek_wait(self, consumer: Any, partitions: Mapping[TP, int]) -> None:
         self._fetched_to.update(partitions)
@@ -255,6 +271,15 @@ class Consumer(driver.Consumer):
     def is_member(self) -> bool:
         """Whether the group may still count on us."""
         return self._thread.is_member()
+
+    async def confirm(self, generation: int) -> bool:
+        """Whether the group is in this generation at some instant from now on; waits for a heartbeat's answer."""
+        since_s = time.monotonic()
+        while not self._thread.confirmed(generation, since_s):
+            if not self.is_member() or self._thread.generation != generation:
+                return False
+            await asyncio.sleep(_CONFIRM_POLL_S)
+        return True
 
     def log_end(self, tp: TP) -> tuple[int, int] | None:
         """(end of the partition in the log, instant in ms) as of the last answer to a fetch."""

@@ -45,6 +45,9 @@ class Member:
     async def refetch(self, tp: TP, log_offset: int) -> None:
         raise AssertionError((tp, log_offset))
 
+    async def confirm(self, generation: int) -> bool:
+        return self.is_member()
+
     async def commit_next(self, next_offsets: Mapping[TP, int], timeout_s: float = 5.0) -> bool:
         return True
 

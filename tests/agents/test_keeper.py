@@ -34,6 +34,9 @@ class Consumer:
     async def refetch(self, tp: TP, log_offset: int) -> None:
         self.refetches.append((tp, log_offset))
 
+    async def confirm(self, generation: int) -> bool:
+        return self.is_member()
+
     async def commit_next(self, next_offsets: Mapping[TP, int], timeout_s: float = 5.0) -> bool:
         self.commits.append(next_offsets)
         return True

@@ -47,6 +47,35 @@ def test_everything_of_the_log_is_metered_stored_and_then_committed(lab: Lab) ->
     assert lab.committed("gpu", 1) == 200
 
 
+def test_the_group_says_which_generation_counts(lab: Lab) -> None:
+    lab.produce("gpu", 0, numbers(0, 10))
+    store = MemoryStore()
+    meter = lab.meter(store)
+    answers: list[bool] = []
+
+    async def work() -> None:
+        await until(lambda: folded(meter, "gpu", 0) == 10)
+        consumer, generation = meter.app.meter_consumer, meter.app.consumer_generation_id
+        asked = (generation, generation - 1, generation + 1)
+        answers.extend([await asyncio.wait_for(consumer.confirm(each), 10) for each in asked])
+
+    run(meter, work)
+    assert answers == [True, False, False]
+
+
+def test_a_group_made_anew_wins_over_what_its_forerunner_stored(lab: Lab) -> None:
+    lab.produce("gpu", 0, numbers(0, 10))
+    store = MemoryStore()
+    store.snapshots.save(0, Version(3, 700, 9).pack(), 0, msgspec.json.encode(State()))
+    meter = lab.meter(store)
+
+    async def work() -> None:
+        await until(lambda: folded(meter, "gpu", 0) == 10)
+
+    run(meter, work)
+    assert Version.unpack(store.snapshots.load(0).version).incarnation == 4
+
+
 def test_reading_starts_at_next_of_the_own_state_not_at_the_commit(lab: Lab) -> None:
     lab.produce("gpu", 0, numbers(0, 100))
     store = MemoryStore()

@@ -62,6 +62,13 @@ class FakeConsumer:
         silent_us = self.process.world.now_us - self.heard_us
         return self.generation != -1 and silent_us < self.group.session_ms * 1000
 
+    async def confirm(self, generation: int) -> bool:
+        """Whether the group is in this generation at some instant from now on."""
+        await asyncio.sleep(self.process.world.pause(100, 2_000) / 1000)
+        confirmed = self.group.beat(self.member, generation) != "unknown"
+        self.process.world.note(self.process.name, "asks whether generation", generation, "counts:", confirmed)
+        return confirmed
+
     async def refetch(self, tp: TP, log_offset: int) -> None:
         """Read again from an offset of the log."""
         if tp in self.positions:

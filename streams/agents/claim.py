@@ -1,0 +1,47 @@
+"""Restores a shard for the generation we are in; where the store knows a later one, the group says which of them counts.
+
+It must not guess: a generation below a stored one is that of a group made anew, or that of a worker which does not
+know yet that it is out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from streams.agents.ports import LogConsumer
+from streams.agents.recall import Recall
+from streams.agents.restore import Restored
+from streams.agents.versions import LaterGenerationError
+
+logger = logging.getLogger(__name__)
+
+_ASK_AGAIN_S: Final = 1.0
+
+
+async def claim(
+    recall: Recall,
+    consumer: Callable[[], LogConsumer],
+    load: Callable[[int], Restored],
+    generation: int,
+    is_ours: Callable[[int], bool],
+) -> Restored | None:
+    """Return what `load` restores; None once the generation is no longer ours.
+
+    `load` is given the newest stored version that may be of a later generation: we were in ours after it was read.
+    """
+    wanted = partial(is_ours, generation)
+    proven = 0
+    while wanted():
+        try:
+            return await recall.patiently(partial(load, proven), wanted)
+        except LaterGenerationError as later:
+            logger.warning("%s; asking the group which of them counts", later)
+            if await consumer().confirm(generation):
+                proven = later.newest
+            else:
+                await asyncio.sleep(_ASK_AGAIN_S)
+    return None

@@ -5,6 +5,7 @@ It must not judge, nor leave a sum to the reader that ClickHouse can make exactl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 #: Rows whose costs are computed again at once; the rest comes with the next look.
@@ -175,3 +176,29 @@ LIMIT {_HEADS} BY shard"""
 
 NEWEST_MINUTE: Final = """
 SELECT toInt64(toUnixTimestamp(max(minute))) AS second FROM node_minutes"""
+
+
+def ledger(table: str, key: Sequence[str], values: Sequence[str]) -> str:
+    """A shard's rows of a span of minutes, those of quantity 0 too; money in nano-dollars."""
+    columns = {
+        "minute": "toInt64(toUnixTimestamp(minute))",
+        "price_effective": "toInt64(toUnixTimestamp64Milli(price_effective))",
+        **{name: f"toInt64({_NANO.format(column=name)})" for name in values if name.endswith("_usd")},
+    }
+    # Names of their own: an expression named as a column would be filtered by.
+    listed = ", ".join(f"{columns.get(name, name)} AS {name}_" for name in (*key, *values))
+    return f"""
+SELECT {listed}, version AS version_ FROM {table} FINAL
+WHERE shard = {{shard:UInt16}}
+    AND minute >= toDateTime({{since_s:Int64}}, 'UTC') AND minute < toDateTime({{until_s:Int64}}, 'UTC')"""
+
+
+META: Final = "SELECT value FROM meta FINAL WHERE key = {key:String}"
+
+# When each job and node of a shard was first heard of.
+OLDER: Final = """
+SELECT job_id AS name FROM jobs FINAL
+WHERE shard = {shard:UInt16} AND toUnixTimestamp64Milli(first_event) < {before_ms:Int64}
+UNION ALL
+SELECT node FROM node_minutes FINAL WHERE shard = {shard:UInt16} AND quantity != 0
+GROUP BY node HAVING toInt64(toUnixTimestamp(min(minute))) * 1000 < {before_ms:Int64}"""

@@ -6,10 +6,12 @@ It must not judge.  All calls block.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from schemas.tables import KEYS
 from streams.audit import count_checks, ledger_checks, snapshot_checks, sql
 from streams.audit.facts import Costs, Letters, MinuteSum, NodeMinute, SnapshotHead, Totals, Twins
+from streams.audit.recount import VALUES, Key, Row, Span, Stored
 from streams.audit.verdict import Book, Finding
 
 #: Asks a statement that only reads, with the values of its parameters; rows as objects.
@@ -18,6 +20,16 @@ Ask = Callable[[str, Mapping[str, object]], list[dict[str, Any]]]
 LEDGERS: Final = ("job_minutes", "node_minutes")
 _HOUR_S: Final = 3600
 _NODE_MINUTES: Final = 10_000
+#: Ledger rows are read in pieces of so many seconds of event time.
+_PIECE_S: Final = 6 * _HOUR_S
+
+
+class Stand(NamedTuple):
+    """Where a shard's tables stand: the offsets and the version that its books are of, what is paid up to when."""
+
+    ends: dict[str, int]  # by topic
+    version: int
+    paid_ms: int
 
 
 def books(ask: Ask, shards: Sequence[int] = ()) -> list[Book]:
@@ -115,3 +127,39 @@ def stored_findings(ask: Ask) -> tuple[list[Book], list[Finding]]:
         *ledger_checks.writers(twins(ask)),
         *snapshot_checks.snapshots(snapshots(ask), ()),
     ]
+
+
+def stands(ask: Ask) -> dict[int, Stand]:
+    """Of each shard that has books."""
+    found: dict[int, Stand] = {}
+    for row in ask(sql.BOOKS, {"shards": []}):
+        stand = found.setdefault(row["partition"], Stand({}, row["version"], row["time_ms"]))
+        stand.ends[row["topic"]] = row["next"]
+    return found
+
+
+def ledger(ask: Ask, table: str, shard: int, span: Span, version: int) -> Stored:
+    """A shard's rows of a span as of a version."""
+    rows: dict[Key, Row] = {}
+    newer: set[Key] = set()
+    statement = sql.ledger(table, KEYS[table], VALUES[table])
+    for since_s in range(-(-span.from_ms // 1000), -(-span.until_ms // 1000), _PIECE_S):
+        until_s = min(since_s + _PIECE_S, -(-span.until_ms // 1000))
+        for row in ask(statement, {"shard": shard, "since_s": since_s, "until_s": until_s}):
+            key = tuple(row[f"{name}_"] for name in KEYS[table])
+            if row["version_"] > version:
+                newer.add(key)
+            else:
+                rows[key] = tuple(row[f"{name}_"] for name in VALUES[table])
+    return Stored(rows, frozenset(newer))
+
+
+def older(ask: Ask, shard: int, before_ms: int) -> list[str]:
+    """Jobs and nodes of a shard that are known from before an instant."""
+    return [row["name"] for row in ask(sql.OLDER, {"shard": shard, "before_ms": before_ms})]
+
+
+def of_store(ask: Ask, key: str) -> str | None:
+    """A fact about the whole store."""
+    values = [row["value"] for row in ask(sql.META, {"key": key})]
+    return str(values[0]) if values else None

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from streams.cli import (
+    audit,
     dead_letters,
     dead_letters_replay,
     demo,
@@ -46,6 +47,7 @@ COMMANDS: tuple[tuple[str, Command, str], ...] = (
     ("job", jobs.job, "trainfare job train-7b --data ./meter"),
     ("explain", explain.explain, "trainfare explain train-7b --data ./meter --format csv"),
     ("publish", publish.publish, "trainfare publish events.jsonl.gz"),
+    ("audit", audit.audit, "trainfare audit --data ./meter"),
 )
 GROUPS: tuple[tuple[str, str, tuple[tuple[str, Command, str], ...]], ...] = (
     ("prices", "What things cost.", (("load", prices.load, "trainfare prices load prices.csv"),)),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from sinks.clickhouse import Answer, ClickHouseStore, Embedded, Server, Target
 from sinks.errors import StoreInUse
@@ -51,6 +51,10 @@ class Reader:
         """Every interval of a job's cost; None if nobody knows the job."""
         return self._source.explained(job_id, by_minute=by_minute)
 
+    def audited(self) -> dict[str, Any] | None:
+        """What the worker that is asked found when it audited itself last; None where no worker is asked."""
+        return self._source.audited() if isinstance(self._source, RemoteReader) else None
+
 
 class _Opened:
     """A store that this process has open."""
@@ -80,6 +84,14 @@ def reader(settings: Settings) -> Iterator[Reader]:
         yield Reader(_Opened(store))
     finally:
         store.close()
+
+
+@contextmanager
+def reader_at(url: str, settings: Settings) -> Iterator[Reader]:
+    """Ask the worker at an address."""
+    if not url.startswith(("http://", "https://")):
+        raise WrongUseError(f"--url {url}: expected an address such as http://127.0.0.1:8321")
+    yield Reader(RemoteReader(url, settings.web.token))
 
 
 def _target(settings: ClickHouseSettings) -> Target:

@@ -84,6 +84,16 @@ class RemoteReader:
         except (ValueError, ArithmeticError) as fault:
             raise self._stranger() from fault
 
+    def audited(self) -> dict[str, Any] | None:
+        """The last audit of the worker; None where there was none yet."""
+        status, data = self._request("GET", "/api/v1/audit", {"Accept": "application/json"}, None)
+        if status == 503:
+            return None
+        if status != 200:
+            raise _fault(self._url, status, data)
+        found: dict[str, Any] = orjson.loads(data)
+        return found
+
     def _request(
         self, method: str, path: str, headers: dict[str, str], body: bytes | None
     ) -> tuple[int, bytes]:

@@ -62,9 +62,12 @@ def take(shard: Shard, as_of_ms: int, version: int, *, open_attempts: bool) -> C
     leaving = [job for job in _finished(shard) if job.id not in shard.dirty_jobs]
     if leaving:
         tables[ARCHIVE] = _archive(shard, leaving, version)
+    if open_attempts and not more:
+        shard.paid_ms = as_of_ms
     # After the dead letters, which the rows count, and after those that came back: whoever sees these finds those.
-    if (open_attempts or shard.books_owed) and shard.next != shard.told:
-        tables.update(book_tables(shard.tallies, shard.next, as_of_ms, shard.number, version))
+    # Once no row is left over, so that the ledger is as of the same offsets.
+    if not more and (open_attempts or (shard.books_owed and shard.next != shard.told)):
+        tables.update(book_tables(shard.tallies, shard.next, shard.paid_ms, shard.number, version))
         shard.told, shard.books_owed = dict(shard.next), False
     parent = shard.snapshot_version if snapshot.increment_is_due(shard) else 0
     shard.version = shard.snapshot_version = version

@@ -37,7 +37,7 @@ def restore(shard: Shard, blobs: Sequence[bytes]) -> None:
         shard.next, shard.saved_next = dict(blob.next), dict(blob.next)
         shard.newest_ms, shard.log_ms = blob.newest_ms, blob.log_ms
         shard.archive_due_ms = blob.archive_due_ms
-        shard.books, shard.tallies = blob.books, blob.tallies
+        shard.books, shard.tallies, shard.paid_ms = blob.books, blob.tallies, blob.paid_ms
         shard.refused.quota.load(blob.letter_minutes)
         shard.archived.update(blob.archived)
         shard.archived.update(blob.newly_archived)

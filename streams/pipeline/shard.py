@@ -71,6 +71,7 @@ class Shard:
         self.tallies: dict[str, Tally] = {}  # by topic; `books` is their sum
         self.told: dict[str, int] = {}  # offsets that the stored books were of
         self.books_owed = False
+        self.paid_ms = 0  # up to when all that goes on is paid
         self.refused = Refused(settings.dead_letters_per_minute)
         self.dirty_jobs: set[str] = set()
         self.open_jobs: set[str] = set()

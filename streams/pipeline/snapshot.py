@@ -62,6 +62,7 @@ class SnapshotBlob(msgspec.Struct):
     sampled: dict[str, tuple[int, int]] = {}
     watch: WatchBlob | None = None
     tallies: dict[str, Tally] = {}  # by topic; absent in snapshots that knew the sum only
+    paid_ms: int = 0  # up to when all that goes on is paid; 0: not known
     letter_minutes: Minutes = {}  # how many dead letters of the newest minute were kept
 
 
@@ -145,6 +146,7 @@ def _blob(
         sampled={job_id: _seen(shard.jobs[job_id]) for job_id in sorted(shard.sampled_jobs)},
         watch=shard.watch.dump(is_base=is_base),
         tallies=shard.tallies,
+        paid_ms=shard.paid_ms,
         letter_minutes=shard.refused.quota.dump(),
     )
 

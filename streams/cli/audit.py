@@ -1,0 +1,160 @@
+"""`trainfare audit`: whether the books balance, the ledger is right, and what the log says of it.
+
+It must not change anything, nor say that all is well of what it could not look at.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from streams.cli.files import must_exist
+from streams.cli.options import DataOption, settings_for
+from streams.cli.output import Format, FormatOption, Grid, to_json, write
+from streams.cli.progress import progress
+from streams.cli.reading import Reader, reader, reader_at
+from streams.errors import WrongUseError
+
+if TYPE_CHECKING:
+    from streams.audit.compared import Compared
+
+UNBALANCED: Final = 1
+#: Tables are read one after the other while a worker writes: what is wrong is looked at twice.
+_AGAIN_S: Final = 3.0
+
+
+def audit(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE...]", help="With --recount of a replay: the files that were replayed."),
+    ] = None,
+    data: DataOption = None,
+    url: Annotated[
+        str | None, typer.Option("--url", metavar="URL", help="Ask this worker, e.g. http://127.0.0.1:8321.")
+    ] = None,
+    recount: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            "--recount",
+            metavar="FROM TO",
+            help="Read the log again and compare the ledger's minutes in [FROM, TO): ms since 1970 or ISO 8601, UTC.",
+        ),
+    ] = None,
+    form: FormatOption = Format.table,
+) -> None:
+    """Show whether the books balance and the ledger is right; exit 1 if not."""
+    if url is not None and data is not None:
+        raise WrongUseError("--url asks a worker, --data a directory; give one of them")
+    settings = settings_for(data)
+    if files and recount is None:
+        raise WrongUseError("files are read by --recount only")
+    opened = reader(settings) if url is None else reader_at(url, settings)
+    with opened as store:
+        if recount is not None:
+            from streams.cli.recount import recount as compared  # loads Kafka and the kernels
+            from streams.cli.recount import span_of
+
+            span = span_of(*recount)
+            must_exist(files or [])
+            with progress("recounting", None) as advance:
+                found = compared(_asking(store), settings, span, files or [], advance)
+            _show_recount(found, form)
+            ok = found.ok
+        else:
+            shown = _audited(store)
+            _show(shown, form)
+            ok = bool(shown["ok"])
+    if not ok:
+        raise typer.Exit(UNBALANCED)
+
+
+def _asking(store: Reader) -> Any:
+    return lambda sql, parameters: store.records(sql, **parameters)
+
+
+def _audited(store: Reader) -> dict[str, Any]:
+    """The checks of the tables, and those that the worker made of its memory where one is asked."""
+    from streams.audit import tables
+    from streams.audit.text import as_object
+    from streams.audit.verdict import Verdict
+
+    books, findings = tables.stored_findings(_asking(store))
+    if not all(finding.ok for finding in findings):
+        time.sleep(_AGAIN_S)
+        books, findings = tables.stored_findings(_asking(store))
+    stored = as_object(Verdict(time.time_ns() // 1_000_000, tuple(findings), tuple(books)))
+    worker = store.audited()
+    return {**stored, "ok": stored["ok"] and (worker is None or worker["ok"]), "worker": worker}
+
+
+def _show(found: dict[str, Any], form: Format) -> None:
+    if form is Format.json:
+        sys.stdout.write(to_json(found) + "\n")
+        return
+    names = ("records_in", "applied", "duplicate", "too_late", "dead_lettered")
+    rows = [
+        (
+            f"{b['topic']}/{b['partition']}",
+            *(b[name] for name in names),
+            "ok" if b["balance"] == 0 else f"{b['balance']:+d}",
+        )
+        for b in found["books"]
+    ]
+    write(Grid(("partition", *names, "balance"), rows), form)
+    if form is Format.csv:
+        return
+    _findings("Tables", found["findings"])
+    worker = found["worker"]
+    if worker is not None:
+        _findings(f"Worker, {worker['age_ms'] // 1000} s ago", worker["findings"])
+    _line("balanced" if found["ok"] else "NOT BALANCED", ok=found["ok"], before="\n")
+
+
+def _findings(title: str, findings: list[dict[str, Any]]) -> None:
+    sys.stdout.write(f"\n{title}\n")
+    for finding in findings:
+        mark = "ok  " if finding["ok"] else "FAIL"
+        _line(mark, ok=finding["ok"], after=f"  {finding['check']:<15} {finding['detail']}")
+
+
+def _line(mark: str, *, ok: bool, before: str = "", after: str = "") -> None:
+    """A line whose mark has a colour on a terminal."""
+    if not sys.stdout.isatty():
+        sys.stdout.write(f"{before}{mark}{after}\n")
+        return
+    text = Text.assemble(before, (mark, "green" if ok else "bold red"), after)
+    Console(file=sys.stdout, highlight=False, soft_wrap=True).print(text)
+
+
+def _show_recount(found: Compared, form: Format) -> None:
+    counts = {
+        "records_read": found.records,
+        "rows_agree": found.agree,
+        "rows_differ": found.differ,
+        "rows_missing": found.missing,
+        "rows_extra": found.extra,
+        "rows_newer": found.newer,
+        "unsettled": found.unsettled,
+        "cannot_tell": len(found.untold),
+    }
+    if form is Format.json:
+        told = {"ok": found.ok, **counts, "differences": found.differences, "cannot_tell_of": found.untold}
+        sys.stdout.write(to_json(told) + "\n")
+        return
+    write(Grid(("", ""), [(name.replace("_", " "), count) for name, count in counts.items()]), Format.table)
+    for difference in found.differences:
+        _line("FAIL", ok=False, after=f"  {difference}")
+    if found.untold:
+        some = ", ".join(found.untold[:10]) + (", ..." if len(found.untold) > 10 else "")
+        sys.stdout.write(
+            f"the log no longer reaches back to the beginning of {len(found.untold)} jobs and nodes: {some}\n"
+        )
+    _line(
+        "the ledger is what the log says" if found.ok else "THE LEDGER IS NOT WHAT THE LOG SAYS", ok=found.ok
+    )

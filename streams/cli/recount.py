@@ -1,0 +1,218 @@
+"""`trainfare audit --recount FROM TO`: the log read once more, and the ledger's rows compared with what it says.
+
+It must not write anything; the engine is the meter's own, in memory, one shard at a time where the log is Kafka's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from schemas.decode import decode
+from schemas.events import PriceEvent
+from streams.app import shard_settings
+from streams.audit import tables
+from streams.audit.compared import Compared
+from streams.audit.recount import LEDGERS, Recount, Span
+from streams.audit.relog import Relog
+from streams.config import Settings
+from streams.embedded.files import Line, digest, read_lines
+from streams.embedded.lines import LineReader, Sendable
+from streams.embedded.segments import LOG_KEY, LOG_OF_FILES, Replayed, Segment
+from streams.errors import WrongUseError
+from streams.pipeline.batch import LogBatch, LogRecord
+from streams.pipeline.settings import FUTURE_MS
+from streams.pricing.book import PriceBook
+from streams.topics import SHARD_TOPICS, Topic
+from streams.transport.reach import cluster_of, log_name
+
+Advance = Callable[[int], None]
+
+_REACH_S: Final = 5.0
+_AT_ONCE: Final = 2_000
+_PRICES: Final = str(Topic.PRICES)
+_SHARD_TOPICS: Final = frozenset(map(str, SHARD_TOPICS))
+#: In words; the others are counted.
+DIFFERENCES_TOLD: Final = 10
+
+
+def instant_ms(text: str) -> int:
+    """An instant as ms since 1970 UTC, or ISO 8601 (UTC unless it says otherwise)."""
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise WrongUseError(
+            f"{text}: no instant; expected ms since 1970 or e.g. 2026-11-21T12:00 (UTC)"
+        ) from None
+    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def span_of(begin: str, end: str) -> Span:
+    """The minutes of event time between two instants."""
+    span = Span(instant_ms(begin), instant_ms(end))
+    if span.from_ms >= span.until_ms:
+        raise WrongUseError(f"--recount {begin} {end}: the second instant must be later than the first")
+    return span
+
+
+def recount(
+    ask: tables.Ask, settings: Settings, span: Span, files: Sequence[Path], advance: Advance
+) -> Compared:
+    """Compare the rows of a span with the log that the store was made from."""
+    log = tables.of_store(ask, LOG_KEY)
+    if log == LOG_OF_FILES:
+        return _of_files(ask, settings, span, files, advance)
+    if files:
+        raise WrongUseError(f"this store was made from {log or 'no log'}, not from files; leave them out")
+    here = log_name(settings.kafka, cluster_of(settings.kafka, _REACH_S))
+    if log != here:
+        raise WrongUseError(
+            f"this store was made from {log or 'no log'}, but the settings name {here}; set kafka.bootstrap_servers "
+            "and kafka.topic_prefix to the log it came from"
+        )
+    return _of_kafka(ask, settings, span, advance)
+
+
+# -- from Kafka --------------------------------------------------------------------------------------------
+
+
+def _of_kafka(ask: tables.Ask, settings: Settings, span: Span, advance: Advance) -> Compared:
+    compared, shard = Compared(), shard_settings(settings.meter)
+    relog = Relog(settings.kafka)
+    try:
+        book = relog.book(shard.newest_allowed_ms)
+        for number, stand in sorted(tables.stands(ask).items()):
+            again = Recount(number, shard, book, span, stand.paid_ms)
+            for batch in relog.batches(number, stand.ends):
+                again.feed(batch)
+                advance(len(batch.records))
+            again.finish(stand.paid_ms)
+            lost = relog.kept(number, stand.ends)
+            # An event may be dated later than it was appended, by so much.
+            before_ms = max((kept.first_log_ms for kept in lost.values()), default=0) + FUTURE_MS
+            untold = tables.older(ask, number, min(before_ms, 2**53)) if lost else []
+            _compare(ask, compared, again, stand.version, untold)
+    finally:
+        relog.close()
+    return compared
+
+
+def _compare(
+    ask: tables.Ask, compared: Compared, again: Recount, version: int, untold: Sequence[str] = ()
+) -> None:
+    number = again.shard.number
+    stored = {table: tables.ledger(ask, table, number, again.span, version) for table in LEDGERS}
+    compared.take(again, stored, list(untold), DIFFERENCES_TOLD)
+
+
+# -- from files --------------------------------------------------------------------------------------------
+
+
+def _of_files(
+    ask: tables.Ask, settings: Settings, span: Span, files: Sequence[Path], advance: Advance
+) -> Compared:
+    replayed = msgspec.json.decode(tables.of_store(ask, "replayed") or "", type=Replayed)
+    parts = list(_parts(replayed, files))
+    as_of_ms = replayed.clock_ms(Path("--data"))
+    book = PriceBook.empty().with_events(
+        event for segment, paths in parts for event in _prices(settings, replayed, segment, paths)
+    )
+    first = shard_settings(settings.meter, parts[0][0].run_start_ms)
+    shards = [Recount(number, first, book, span) for number in range(replayed.partitions)]
+    ends: dict[tuple[str, int], int] = {}
+    for segment, paths in parts:
+        for again in shards:
+            again.shard.settings = replace(again.shard.settings, run_start_ms=segment.run_start_ms)
+        for batch in _batches(_records(settings, replayed, segment, paths), ends):
+            shards[batch.partition].feed(batch)
+            advance(len(batch.records))
+    stands, compared = tables.stands(ask), Compared()
+    for again in shards:
+        again.finish(as_of_ms)
+        number = again.shard.number
+        _compare(ask, compared, again, stands[number].version if number in stands else 2**63)
+    return compared
+
+
+def _parts(replayed: Replayed, files: Sequence[Path]) -> Iterator[tuple[Segment, list[Path]]]:
+    """Each replay with its files, which must be those that were replayed, in their order."""
+    left = list(files)
+    for segment in replayed.segments:
+        paths, left = left[: len(segment.files)], left[len(segment.files) :]
+        if [digest(path) for path in paths] != segment.files:
+            break
+        yield segment, paths
+    else:
+        if not left:
+            return
+    count = sum(len(segment.files) for segment in replayed.segments)
+    raise WrongUseError(
+        f"a replay is recounted from its files: name the {count} that were replayed into this directory, in their "
+        f"order{'; the contents of these are others' if files else ''}"
+    )
+
+
+def _reader(settings: Settings, replayed: Replayed, segment: Segment) -> LineReader:
+    allowed_ms = shard_settings(settings.meter, segment.run_start_ms).newest_allowed_ms(0)
+    reader = LineReader(settings.kafka.topic_prefix, replayed.partitions, allowed_ms)
+    reader.newest_ms = max(reader.newest_ms, segment.newest_ms)
+    return reader
+
+
+def _prices(
+    settings: Settings, replayed: Replayed, segment: Segment, paths: Sequence[Path]
+) -> Iterator[PriceEvent]:
+    reader = _reader(settings, replayed, segment)
+    for record in _sendable(reader, (line for line in read_lines(paths) if _PRICES.encode() in line.data)):
+        if record.topic == _PRICES:
+            event = decode(_PRICES, record.value, _headers(record), reader.newest_allowed_ms)
+            if isinstance(event, PriceEvent):
+                yield event
+
+
+def _records(
+    settings: Settings, replayed: Replayed, segment: Segment, paths: Sequence[Path]
+) -> Iterator[Sendable]:
+    for record in _sendable(_reader(settings, replayed, segment), read_lines(paths)):
+        if record.topic in _SHARD_TOPICS:
+            yield record
+
+
+def _sendable(reader: LineReader, lines: Iterator[Line]) -> Iterator[Sendable]:
+    for line in lines:
+        record = reader.read(line)
+        if isinstance(record, Sendable):
+            yield record
+
+
+def _headers(record: Sendable) -> list[tuple[str, bytes]]:
+    return [
+        (name, value if isinstance(value, bytes) else str(value or "").encode())
+        for name, value in record.headers
+    ]
+
+
+def _batches(records: Iterator[Sendable], ends: dict[tuple[str, int], int]) -> Iterator[LogBatch]:
+    """The records by topic and partition, in their order there; `ends` are moved on."""
+    waiting: dict[tuple[str, int], list[LogRecord]] = {}
+
+    def batch(place: tuple[str, int]) -> LogBatch:
+        found = waiting.pop(place)
+        return LogBatch(*place, found[0].offset, found[-1].offset + 1, found)
+
+    for record in records:
+        place = (record.topic, record.partition)
+        offset = ends.get(place, 0)
+        ends[place] = offset + 1
+        waiting.setdefault(place, []).append(LogRecord(offset, record.log_ms, record.value, _headers(record)))
+        if len(waiting[place]) >= _AT_ONCE:
+            yield batch(place)
+    for place in list(waiting):
+        yield batch(place)

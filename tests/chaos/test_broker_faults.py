@@ -65,6 +65,7 @@ def asked(worker: Worker, path: str) -> tuple[int, str]:
         return refused.code, refused.read().decode()
 
 
+@pytest.mark.long
 def test_a_broker_that_is_killed_and_comes_back_costs_nothing(tmp_path: Path, broker: KafkaBroker) -> None:
     plan = Plan(jobs=16, seconds=500, cycles=1, per_s=1_200, partitions=3, kinds=("kill 4",))
     chaos = BrokerChaos(plan, tmp_path, print, broker)

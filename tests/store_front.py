@@ -10,6 +10,7 @@ import os
 import re
 import socket
 import struct
+import sys
 import tempfile
 import threading
 import time
@@ -100,6 +101,11 @@ class Front(ThreadingHTTPServer):
         self.faults = Faults()
         # One handle stays open, so that the engine does not stop and start between requests.
         self._keep = _connect(self.engine)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a client that was killed."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class Handler(BaseHTTPRequestHandler):

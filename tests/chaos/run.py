@@ -12,21 +12,30 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from sinks.clickhouse import ClickHouseStore
 from streams.config import KafkaSettings
+from streams.topics import SHARD_TOPICS
 from streams.transport.admin import connect, create_topics
 from tests.chaos.fleet import Fleet
-from tests.chaos.judged import judge
-from tests.chaos.log import Feed, Offsets, read_back
-from tests.chaos.stored import money, money_of, stored_counts, stored_dead, stored_tables
+from tests.chaos.judged import Judged, judge
+from tests.chaos.log import Feed, Offsets, Place, read_back
+from tests.chaos.stored import (
+    money,
+    money_of,
+    stored_books,
+    stored_counts,
+    stored_dead,
+    stored_refused,
+    stored_tables,
+)
 from tests.chaos.workers import Worker, Workers
 from tests.kafka.broker import KafkaBroker, shared_broker
-from tests.oracle.model import Tables
+from tests.oracle.model import Line, Tables
 from tests.property.compare import differences
 from tests.store_process import StoreProcess
 
@@ -200,7 +209,8 @@ class Chaos:
     # -- the end -------------------------------------------------------------------------------------------
 
     def _settle(self, workers: Workers, front: StoreProcess, offsets: Offsets, begin_s: float) -> None:
-        judged = judge(read_back(self.kafka), self._fleet.as_of_ms)
+        log = read_back(self.kafka)
+        judged = judge(log, self._fleet.as_of_ms)
         store = ClickHouseStore(front.target())
         try:
             deadline_s = time.monotonic() + self.plan.patience_s
@@ -215,18 +225,31 @@ class Chaos:
             for worker in workers.alive:
                 self._terminate(worker)
             self.report.rebalances = workers.count(_REBALANCED)
-            found = stored_tables(store)
-            self.report.rows = _rows(found)
-            self.report.differences = differences(found, judged.tables, counts=False)
-            if (dead := stored_dead(store)) != judged.dead:
-                wrong = {place for place, _ in dead.items() ^ judged.dead.items()}
-                self.report.differences.append(f"dead letters differ at {sorted(wrong)[:5]} of {len(wrong)}")
-            counts = stored_counts(store, range(self.plan.partitions))
-            if counts != judged.counts:
-                self.report.differences.append(f"books: got {counts}, want {judged.counts}")
+            self._compare(store, log, judged)
             self._say(f"{time.monotonic() - begin_s:5.0f} s compared")
         finally:
             store.close()
+
+    def _compare(self, store: ClickHouseStore, log: Mapping[Place, list[Line]], judged: Judged) -> None:
+        found = stored_tables(store)
+        self.report.rows = _rows(found)
+        self.report.differences = differences(found, judged.tables, counts=False)
+        if (dead := stored_dead(store)) != judged.dead:
+            wrong = {place for place, _ in dead.items() ^ judged.dead.items()}
+            self._differ(f"dead letters differ at {sorted(wrong)[:5]} of {len(wrong)}")
+        counts = stored_counts(store, range(self.plan.partitions))
+        if counts != judged.counts:
+            self._differ(f"books: got {counts}, want {judged.counts}")
+        books = stored_books(store)
+        in_log = {place: len(lines) for place, lines in log.items() if lines and place[0] in SHARD_TOPICS}
+        if books != in_log:
+            self._differ(f"stored books: got {books}, want {in_log}")
+        refused = judged.counts.too_late + judged.counts.dead_lettered
+        if (got := stored_refused(store)) != refused:
+            self._differ(f"counts of dead letters: got {got}, want {refused}")
+
+    def _differ(self, words: str) -> None:
+        self.report.differences.append(words)
 
 
 def worker_env(kafka: KafkaSettings, store_url: str, session_timeout_ms: int | None = None) -> dict[str, str]:

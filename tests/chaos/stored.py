@@ -10,7 +10,16 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from schemas.tables import ATTEMPTS, DEAD_LETTERS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
+from schemas.tables import (
+    ATTEMPTS,
+    BOOKS,
+    DEAD_LETTER_COUNTS,
+    DEAD_LETTERS,
+    JOB_MINUTES,
+    JOB_USAGE_MINUTES,
+    JOBS,
+    NODE_MINUTES,
+)
 from sinks.clickhouse import ClickHouseStore
 from sinks.port import Condition
 from streams.pipeline.settings import ShardSettings
@@ -29,6 +38,7 @@ from tests.oracle.model import (
 )
 
 Row = dict[str, Any]
+Place = tuple[str, int]  # topic, partition
 DeadKey = tuple[str, int, int]  # topic, partition, offset
 NOT_EMPTY = (Condition("quantity", "!=", 0),)
 
@@ -72,6 +82,21 @@ def stored_dead(store: ClickHouseStore) -> dict[DeadKey, str]:
         else "invalid"
         for row in _rows(store, DEAD_LETTERS)
     }
+
+
+def stored_books(store: ClickHouseStore) -> dict[Place, int]:
+    """Records in, by place, as the stored books have them; they must balance."""
+    found: dict[Place, int] = {}
+    for row in _rows(store, BOOKS):
+        outcomes = ("applied", "duplicate", "too_late", "dead_lettered")
+        assert row["records_in"] == sum(row[name] for name in outcomes), row
+        found[row["topic"], row["partition"]] = row["records_in"]
+    return found
+
+
+def stored_refused(store: ClickHouseStore) -> int:
+    """Dead letters of the shards' topics, as they were counted."""
+    return sum(row["records"] for row in _rows(store, DEAD_LETTER_COUNTS))
 
 
 def stored_counts(store: ClickHouseStore, partitions: Iterable[int]) -> Counts:

@@ -95,7 +95,7 @@ class Outlook:
         """The ends of the partitions as a reader of committed records sees them, and whether all have answered."""
         places = [(topic, number) for topic in SHARD_TOPICS for number in shards]
         places += [(topic, 0) for topic in REFERENCE_TOPICS]
-        end = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        end = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # as the client has it
         asked = {TopicPartition(full_name(topic, self._prefix), number): end for topic, number in places}
         ends: dict[TP, int] = {}
         fault: Exception | None = None

@@ -26,7 +26,7 @@ def columns(store: ClickHouseStore) -> dict[str, str]:
     """Table -> its columns as the page has them."""
     found: dict[str, list[str]] = {}
     query = "SELECT table, name, type FROM system.columns WHERE database = currentDatabase() ORDER BY table, position"
-    for table, name, kind in store.ask(query, {}).rows():
+    for table, name, kind in (map(str, row) for row in store.ask(query, {}).rows()):
         plain = re.sub(r"LowCardinality\((\w+)\)", r"\1", kind)
         plain = plain.replace("(3, 'UTC')", "(3)").replace("('UTC')", "")
         found.setdefault(table, []).append(f"`{name}` {plain}")

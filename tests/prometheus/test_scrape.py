@@ -135,6 +135,6 @@ def test_prometheus_reads_a_worker_and_our_rules_fire_and_clear(
         told = WELL
         await server.until({"TrainfareStoreDown", "TrainfareDeadLetters"})
         await client.server.stop()
-        await server.until({"TrainfareWorkerDown", "TrainfareDeadLetters"})
+        await server.until({"TrainfareWorkerDown", "TrainfareNoWorkers", "TrainfareDeadLetters"})
 
     run(go())

@@ -150,6 +150,14 @@ def test_workers_are_reached_from_this_machine_with_a_token(compose: dict[str, A
     assert "topics" not in {name for name in OURS if "TRAINFARE_WEB_BIND" in environment(compose, name)}
 
 
+def test_the_canary_runs_in_the_workers(compose: dict[str, Any]) -> None:
+    """As text: compose refuses a bare true in an environment."""
+    enabled = compose["services"]["worker"]["environment"]["TRAINFARE_CANARY_ENABLED"]
+    assert enabled == "true"
+    assert load_settings({"TRAINFARE_CANARY_ENABLED": enabled}).canary.enabled
+    assert "TRAINFARE_CANARY_ENABLED" not in environment(compose, "topics")
+
+
 def workers_at_most(compose: dict[str, Any]) -> int:
     """As many workers as share the load by default: one for each partition."""
     return int(environment(compose, "worker")["TRAINFARE_KAFKA_PARTITIONS"])

@@ -10,12 +10,18 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
+from schemas.reserved import CANARY_JOB_PREFIX
 from sinks.clickhouse import ClickHouseStore
 from streams.explain.intervals import Interval, exact, merged, total_usd
 from streams.explain.spans import stored_job
 from streams.pipeline.blobs import JobBlob
 
 _BOOKED: Final = "SELECT cost_usd FROM job_costs WHERE job_id = {job:String}"
+# The views leave the meter's canary out, and whoever is paged by it wants to know all the same.
+_BOOKED_CANARY: Final = """
+SELECT toDecimal128(sum(cost_usd), 9) AS cost_usd FROM job_minutes FINAL
+WHERE job_id = {job:String} AND quantity != 0 HAVING count() > 0
+"""
 _SHARD: Final = "SELECT shard FROM jobs FINAL WHERE job_id = {job:String}"
 _STATE_BYTES: Final = "SELECT sum(length(blob)) AS size_bytes FROM snapshots WHERE shard = {shard:UInt16}"
 _ROWS: Final = """
@@ -23,12 +29,11 @@ SELECT l.minute AS minute, l.attempt AS attempt, l.node AS node, l.component AS 
        l.sku AS sku, l.price_effective AS price_effective, l.price_usd AS price_usd, l.quantity AS quantity,
        l.unit AS unit, l.cost_usd AS cost_usd, l.lost_cost_usd AS lost_cost_usd, l.lost_quantity AS lost_quantity,
        p.per AS per, p.gpus AS gpus, p.match AS match, a.started AS started, a.ended AS ended
-FROM ledger AS l
+FROM (SELECT * FROM job_minutes FINAL WHERE job_id = {job:String} AND quantity != 0) AS l
 LEFT JOIN (SELECT attempt, started, ended FROM attempts FINAL WHERE job_id = {job:String}) AS a
   ON a.attempt = l.attempt
 LEFT JOIN (SELECT sku, effective, per, gpus, match FROM prices FINAL) AS p
   ON p.sku = l.sku AND p.effective = l.price_effective
-WHERE l.job_id = {job:String}
 """
 # A worker may store rows between two questions; then they do not agree, and are asked again.
 _TRIES: Final = 3
@@ -52,8 +57,9 @@ def explained(
     Intervals are exact to the millisecond unless `by_minute`, or the shard's stored state weighs more than
     `state_max_bytes`, or rows and state do not agree: then they are the ledger's minutes.
     """
+    is_canary = job_id.startswith(CANARY_JOB_PREFIX)
     for left in range(_TRIES - 1, -1, -1):
-        booked = _records(store, _BOOKED, job=job_id)
+        booked = _records(store, _BOOKED_CANARY if is_canary else _BOOKED, job=job_id)
         if not booked:
             return None
         booked_usd = Decimal(str(booked[0]["cost_usd"]))

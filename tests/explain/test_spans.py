@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from schemas.reserved import CANARY_JOB_PREFIX
 from streams.explain.spans import Row, shares
 from streams.pipeline.blobs import dump_job
 from streams.pipeline.job import Job
@@ -42,6 +43,8 @@ def _events() -> list[tuple[str, dict[str, Any]]]:
         job("suspended", 10_000, "paused"),
         job("started", 20_000, "paused"),
         job("completed", 50_000, "paused"),
+        job("started", 0, f"{CANARY_JOB_PREFIX}1.0", gpu_count=1),
+        job("completed", 10_000, f"{CANARY_JOB_PREFIX}1.0"),
         job("started", 30 * DAY_MS, "later", gpu_count=1),
     ]
 
@@ -93,6 +96,15 @@ def test_time_in_which_nothing_was_held_is_in_no_interval(data: Path) -> None:
         ("00:00:20", "00:00:30.500000"),
         ("00:00:30.500000", "00:00:50"),
     ]
+
+
+def test_the_canary_that_no_view_shows_is_explained(data: Path) -> None:
+    assert [line[:2] for line in explained(data, f"{CANARY_JOB_PREFIX}1.0")] == [("00:00:00", "00:00:10")]
+    listed = trainfare("jobs", "--data", data, "--format", "csv")
+    assert "paused" in listed.out
+    assert CANARY_JOB_PREFIX not in listed.out
+    missing = trainfare("explain", f"{CANARY_JOB_PREFIX}2.0", "--data", data)
+    assert (missing.code, "not in this store" in missing.err) == (1, True)
 
 
 def test_job_that_is_in_the_archive_is_explained_as_well(data: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from schemas.tables import COUNT, MILLI, MONEY, SECOND
+from schemas.kinds import COUNT, MILLI, MONEY, SECOND
 
 
 def money(nano: NDArray[np.int64]) -> pa.Array:

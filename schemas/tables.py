@@ -7,13 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-SECOND: Final = pa.timestamp("s", "UTC")  # DateTime('UTC'): a minute's first second
-MILLI: Final = pa.timestamp("ms", "UTC")  # DateTime64(3, 'UTC')
-MONEY: Final = pa.decimal128(18, 9)  # Decimal(18, 9): nano-dollars
-COUNT: Final = pa.decimal128(18, 3)  # Decimal(18, 3): thousandths of a GPU
-LABELS: Final = pa.map_(pa.string(), pa.string())
-TEXT: Final = pa.string()
-BYTES: Final = pa.binary()  # a ClickHouse String that need not be UTF-8
+from schemas.kinds import BYTES, COUNT, LABELS, MILLI, MONEY, SECOND, TEXT, schema_of
 
 JOB_MINUTES: Final = "job_minutes"
 JOB_USAGE_MINUTES: Final = "job_usage_minutes"
@@ -33,17 +27,8 @@ BOOKS: Final = "books"
 DEAD_LETTER_COUNTS: Final = "dead_letter_counts"
 CANARY: Final = "canary"
 
-
-def _schema(**columns: pa.DataType) -> pa.Schema:
-    """No column is null but what may not have come yet."""
-    return pa.schema([pa.field(name, kind, name in _MAY_BE_NULL) for name, kind in columns.items()])
-
-
-_MAY_BE_NULL: Final = frozenset({"started", "ended", "resolved", "found_usd", "delay_ms"})
-
-
 SCHEMAS: Final[dict[str, pa.Schema]] = {
-    JOB_MINUTES: _schema(
+    JOB_MINUTES: schema_of(
         minute=SECOND,
         job_id=TEXT,
         attempt=pa.uint32(),
@@ -61,7 +46,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         shard=pa.uint16(),
         version=pa.uint64(),
     ),
-    JOB_USAGE_MINUTES: _schema(
+    JOB_USAGE_MINUTES: schema_of(
         minute=SECOND,
         job_id=TEXT,
         attempt=pa.uint32(),
@@ -77,7 +62,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         shard=pa.uint16(),
         version=pa.uint64(),
     ),
-    JOBS: _schema(
+    JOBS: schema_of(
         job_id=TEXT,
         owner=TEXT,
         team=TEXT,
@@ -101,7 +86,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         shard=pa.uint16(),
         version=pa.uint64(),
     ),
-    ATTEMPTS: _schema(
+    ATTEMPTS: schema_of(
         job_id=TEXT,
         attempt=pa.uint32(),
         state=TEXT,
@@ -122,7 +107,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         shard=pa.uint16(),
         version=pa.uint64(),
     ),
-    NODE_MINUTES: _schema(
+    NODE_MINUTES: schema_of(
         minute=SECOND,
         node=TEXT,
         sku=TEXT,
@@ -134,7 +119,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         shard=pa.uint16(),
         version=pa.uint64(),
     ),
-    BURN_RATES: _schema(
+    BURN_RATES: schema_of(
         time=MILLI,
         job_id=TEXT,
         usd_per_hour=MONEY,  # of the last 5 minutes
@@ -147,7 +132,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         shard=pa.uint16(),
         version=pa.uint64(),
     ),
-    ALERTS: _schema(
+    ALERTS: schema_of(
         alert_id=TEXT,
         rule=TEXT,
         severity=TEXT,
@@ -173,7 +158,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         shard=pa.uint16(),
         version=pa.uint64(),
     ),
-    DELIVERIES: _schema(
+    DELIVERIES: schema_of(
         time=MILLI,
         alert_id=TEXT,
         webhook_id=TEXT,
@@ -185,7 +170,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         detail=TEXT,
         version=pa.uint64(),
     ),
-    PRICES: _schema(
+    PRICES: schema_of(
         sku=TEXT,
         component=TEXT,
         usd=MONEY,
@@ -198,7 +183,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         time=MILLI,
         version=pa.uint64(),
     ),
-    DEAD_LETTERS: _schema(
+    DEAD_LETTERS: schema_of(
         topic=TEXT,
         partition=pa.int32(),
         offset=pa.int64(),
@@ -208,7 +193,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         time=MILLI,
         version=pa.uint64(),
     ),
-    DEAD_LETTER_REPLAYS: _schema(
+    DEAD_LETTER_REPLAYS: schema_of(
         topic=TEXT,
         partition=pa.int32(),
         offset=pa.int64(),
@@ -217,7 +202,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         to_offset=pa.int64(),
         version=pa.uint64(),
     ),
-    ARCHIVE: _schema(
+    ARCHIVE: schema_of(
         shard=pa.uint16(),
         job_id=TEXT,
         blob=BYTES,
@@ -225,7 +210,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         last_ms=pa.int64(),
         version=pa.uint64(),
     ),
-    SNAPSHOTS: _schema(
+    SNAPSHOTS: schema_of(
         shard=pa.uint16(),
         version=pa.uint64(),
         parent=pa.uint64(),  # 0 marks a base
@@ -234,8 +219,8 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         checksum=pa.uint64(),  # xxh3_64 of the whole blob
         blob=BYTES,
     ),
-    META: _schema(key=TEXT, value=TEXT, version=pa.uint64()),
-    BOOKS: _schema(
+    META: schema_of(key=TEXT, value=TEXT, version=pa.uint64()),
+    BOOKS: schema_of(
         topic=TEXT,
         partition=pa.int32(),
         first_offset=pa.int64(),  # from which on records are counted
@@ -250,7 +235,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         shard=pa.uint16(),
         version=pa.uint64(),
     ),
-    DEAD_LETTER_COUNTS: _schema(
+    DEAD_LETTER_COUNTS: schema_of(
         topic=TEXT,
         partition=pa.int32(),
         reason=TEXT,
@@ -258,7 +243,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         stored=pa.int64(),  # as rows of `dead_letters`
         version=pa.uint64(),
     ),
-    CANARY: _schema(
+    CANARY: schema_of(
         time=MILLI,  # when the run was due
         job_id=TEXT,
         shard=pa.uint16(),

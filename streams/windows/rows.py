@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from schemas.columns import money
-from schemas.tables import BURN_RATES, MILLI, SCHEMAS
+from schemas.kinds import MILLI
+from schemas.tables import BURN_RATES, SCHEMAS
 from streams.kernels.arrays import F64, I64, Records, exact
 from streams.kernels.bill import MAX_COST_NANO
 from streams.kernels.burn import WINDOWS_MS

@@ -1,0 +1,23 @@
+"""The types of the columns of stored tables, and how a table's schema is put together from them.
+
+It must not know any table.
+"""
+
+from typing import Final
+
+import pyarrow as pa
+
+SECOND: Final = pa.timestamp("s", "UTC")  # DateTime('UTC'): a minute's first second
+MILLI: Final = pa.timestamp("ms", "UTC")  # DateTime64(3, 'UTC')
+MONEY: Final = pa.decimal128(18, 9)  # Decimal(18, 9): nano-dollars
+COUNT: Final = pa.decimal128(18, 3)  # Decimal(18, 3): thousandths of a GPU
+LABELS: Final = pa.map_(pa.string(), pa.string())
+TEXT: Final = pa.string()
+BYTES: Final = pa.binary()  # a ClickHouse String that need not be UTF-8
+
+_MAY_BE_NULL: Final = frozenset({"started", "ended", "resolved", "found_usd", "delay_ms"})
+
+
+def schema_of(**columns: pa.DataType) -> pa.Schema:
+    """No column is null but what may not have come yet."""
+    return pa.schema([pa.field(name, kind, name in _MAY_BE_NULL) for name, kind in columns.items()])

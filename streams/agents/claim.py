@@ -14,7 +14,7 @@ from typing import Final
 
 from streams.agents.ports import LogConsumer
 from streams.agents.recall import Recall
-from streams.agents.restore import Restored
+from streams.agents.restore import Attempts, Restored
 from streams.agents.versions import LaterGenerationError
 
 logger = logging.getLogger(__name__)
@@ -25,23 +25,19 @@ _ASK_AGAIN_S: Final = 1.0
 async def claim(
     recall: Recall,
     consumer: Callable[[], LogConsumer],
-    load: Callable[[int], Restored],
-    generation: int,
+    load: Callable[[Attempts], Restored],
+    attempts: Attempts,
     is_ours: Callable[[int], bool],
 ) -> Restored | None:
-    """Return what `load` restores; None once the generation is no longer ours.
-
-    `load` is given the newest stored version that may be of a later generation: we were in ours after it was read.
-    """
-    wanted = partial(is_ours, generation)
-    proven = 0
+    """Return what `load` restores; None once the generation is no longer ours."""
+    wanted = partial(is_ours, attempts.generation)
     while wanted():
         try:
-            return await recall.patiently(partial(load, proven), wanted)
+            return await recall.patiently(partial(load, attempts), wanted)
         except LaterGenerationError as later:
             logger.warning("%s; asking the group which of them counts", later)
-            if await consumer().confirm(generation):
-                proven = later.newest
+            if await consumer().confirm(attempts.generation):
+                attempts.proven = later.newest
             else:
                 await asyncio.sleep(_ASK_AGAIN_S)
     return None

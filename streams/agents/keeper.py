@@ -25,7 +25,7 @@ from streams.agents.options import KeeperOptions
 from streams.agents.ports import HorizonSource, LogConsumer, ShardFactory
 from streams.agents.recall import Recall
 from streams.agents.reference import News
-from streams.agents.restore import restore
+from streams.agents.restore import Attempts, restore
 from streams.agents.room import Room
 from streams.agents.sweep import sweep
 from streams.errors import TrainfareError
@@ -51,11 +51,11 @@ class Keeper:
         reference: ReferenceLog | None = None,
     ) -> None:
         self._store = store
-        self._factory = factory
         self._consumer = consumer
         self._options = options
         self.checkpointer = Checkpointer(store, consumer, options, dead_letters)
         self._recall = Recall(store, self.checkpointer, lambda: self.fault is not None)
+        self._claim = partial(claim, self._recall, consumer, partial(restore, store, factory))
         self._wanted: set[int] = set()
         self._generation = -1
         self._open_paid_ms = options.now_ms()
@@ -95,7 +95,7 @@ class Keeper:
                 self.checkpointer.teller.release([number])
         self._wanted, self._generation = numbers, generation
         for held in self.held.values():
-            held.versions.enter(generation)
+            held.versions.enter(generation, self._options.clock_ms())
             self.feeding.intake.reset(held)
             held.read_again()
 
@@ -103,9 +103,9 @@ class Keeper:
         """Load every shard that is ours and not in memory; due before the flow resumes."""
         async with self._one_restore:
             for number in sorted(self._wanted - set(self.held)):
-                generation, book, began_ms = self._generation, self.book, self._options.now_ms()
-                load = partial(restore, self._store, self._factory, number, generation, book)
-                restored = await claim(self._recall, self._consumer, load, generation, self._is_generation)
+                generation, began_ms = self._generation, self._options.now_ms()
+                attempts = Attempts(number, generation, self.book, self._options.clock_ms())
+                restored = await self._claim(attempts, self._is_generation)
                 if restored is None or generation != self._generation:
                     return  # Another rebalance came, and calls again.
                 held = restored.held
@@ -115,9 +115,9 @@ class Keeper:
                     self.held[number] = held
                     await self._price(held)
                 self.checkpointer.teller.resume([number])
-                count = restored.rows_put_right
-                self.totals.restored(number, count, began_ms, self._options.now_ms())
-                logger.info("shard %d begins at %s, %d rows put right", number, held.shard.next, count)
+                rows = restored.rows_put_right
+                self.totals.restored(number, rows, began_ms, self._options.now_ms())
+                logger.info("shard %d begins at %s, %d rows put right", number, held.shard.next, rows)
 
     def _is_generation(self, generation: int) -> bool:
         return generation == self._generation and self.fault is None

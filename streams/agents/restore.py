@@ -28,18 +28,30 @@ class Restored:
     rows_put_right: int
 
 
-def restore(
-    store: Store, factory: ShardFactory, number: int, generation: int, book: PriceBook, proven: int = 0
-) -> Restored:
+@dataclass
+class Attempts:
+    """What the attempts to restore a shard have in common: an insert of one that failed may land after the next."""
+
+    number: int
+    generation: int
+    book: PriceBook
+    now_ms: int
+    given: int = 0  # the newest version that any of them began with
+    proven: int = 0  # the group was in our generation after this version was read
+
+
+def restore(store: Store, factory: ShardFactory, attempts: Attempts) -> Restored:
     """Load, read back, and adopt what a price that came meanwhile touches.
 
-    Raises LaterGenerationError if the store holds a version above `proven` that is of a later generation.
+    Raises LaterGenerationError if the store holds a version of a later generation that is not proven to be older.
     """
+    number, generation, book = attempts.number, attempts.generation, attempts.book
     chain = store.snapshots.load(number)
     newest = store.readback.max_version(number)
-    refuse_if_later(number, newest, generation, proven)
-    versions = VersionClock(newest, generation)
-    takeover = Takeover(chain.version, versions.next())
+    refuse_if_later(number, newest, generation, attempts.proven)
+    versions = VersionClock(max(newest, attempts.given), generation, attempts.now_ms)
+    attempts.given = versions.next()
+    takeover = Takeover(chain.version, attempts.given)
     shard = factory(number, book, chain.blobs)
     put_right = _put_right(store, shard, number, chain.version, versions)
     if shard.prices_changed_from_ms is not None:

@@ -1,6 +1,7 @@
 """Versions of stored rows: (group incarnation, Kafka generation, counter) in one integer, so that a later owner wins.
 
-It must not read a clock: order comes from the group's generations and from what is stored.
+Order comes from the group's generations and from what is stored; within one generation the time helps, which is
+handed in: it must not read a clock.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ _INCARNATION_BITS: Final = 12
 # An owner that comes back within one generation (static membership) begins a new block, so that even an insert of
 # its earlier life that is still on the way cannot bear the same version.
 _LIFE_BITS: Final = 16
+# A life that stored nothing has left no trace of its block: so each begins where the seconds that have passed say,
+# with room for 16 versions a second that are still on their way.  The seconds come around every four years.
+_SECONDS_BITS: Final = 27
+_PER_SECOND_BITS: Final = 4
 
 
 class Version(NamedTuple):
@@ -62,23 +67,25 @@ def refuse_if_later(number: int, newest: int, generation: int, proven: int) -> N
 class VersionClock:
     """Gives a shard versions above everything it has ever stored."""
 
-    def __init__(self, newest_stored: int, generation: int) -> None:
+    def __init__(self, newest_stored: int, generation: int, now_ms: int = 0) -> None:
         self._last = Version.unpack(newest_stored)
-        self.enter(generation)
+        self.enter(generation, now_ms)
 
-    def enter(self, generation: int) -> None:
+    def enter(self, generation: int, now_ms: int = 0) -> None:
         """Go on in another generation of the group.
 
         A smaller one means that the group was made anew (or another cluster): the incarnation counts these.
         """
         generation &= (1 << _GENERATION_BITS) - 1
         incarnation, newest_generation, counter = self._last
+        begin = (now_ms // 1000 & ((1 << _SECONDS_BITS) - 1)) << _PER_SECOND_BITS
         if generation > newest_generation:
-            self._last = Version(incarnation, generation, 0)
+            self._last = Version(incarnation, generation, begin)
         elif generation == newest_generation:
-            self._last = Version(incarnation, generation, ((counter >> _LIFE_BITS) + 1) << _LIFE_BITS)
+            block = ((counter >> _LIFE_BITS) + 1) << _LIFE_BITS
+            self._last = Version(incarnation, generation, max(block, begin))
         else:
-            self._last = Version(incarnation + 1, generation, 0)
+            self._last = Version(incarnation + 1, generation, begin)
 
     def next(self) -> int:
         """Return a version that was never given before."""

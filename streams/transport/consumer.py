@@ -48,7 +48,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     _options: FetchOptions
     _fetched_to: dict[TP, int]
-    _heartbeat_ok_s: float
+    _heartbeat_ok_s: float  # when the last request was sent whose answer says that we are a member
+    _joining_s: float
     _confirmed: tuple[
         float, int
     ]  # when the last heartbeat that was answered had been sent, and in which generation
@@ -58,25 +59,29 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         super().__post_init__()
         self._options = cast("Any", self.app).fetch_options
         self._fetched_to = {}
-        self._heartbeat_ok_s = -1e9
+        self._heartbeat_ok_s = self._joining_s = -1e9
         self._confirmed = (-1e9, _NO_GENERATION)
         self._behind = {}
 
     async def on_start(self) -> None:
-        """Start the consumer, and from then on note when a heartbeat was answered."""
+        """Start the consumer, and note when what was answered was sent: answers wait for us while we are frozen."""
         await super().on_start()
         coordinator = self._ensure_consumer()._coordinator
-        beat = coordinator._do_heartbeat
+        beat, join = coordinator._do_heartbeat, coordinator._do_rejoin_group
 
         async def noted() -> bool:
             sent_s, generation = time.monotonic(), self.generation
             answered = bool(await beat())
             if answered:
-                self._heartbeat_ok_s = time.monotonic()
+                self._heartbeat_ok_s = sent_s
                 self._confirmed = (sent_s, generation)
             return answered
 
-        coordinator._do_heartbeat = noted
+        async def joining(subscription: Any) -> Any:
+            self._joining_s = time.monotonic()
+            return await join(subscription)
+
+        coordinator._do_heartbeat, coordinator._do_rejoin_group = noted, joining
 
     def _create_worker_consumer(self, transport: driver.Transport) -> Any:
         consumer = super()._create_worker_consumer(transport)
@@ -93,12 +98,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
         """Joining is as good as a heartbeat."""
-        self._heartbeat_ok_s = time.monotonic()
+        self._heartbeat_ok_s = max(self._heartbeat_ok_s, self._joining_s)
         await super().on_partitions_assigned(assigned, generation_id)
 
     @property
     def generation(self) -> int:
-        """The group's generation that we are in; -1 while we are in none."""
+        """The generation that we are in; -1: none."""
         return int(self._ensure_consumer()._coordinator.generation)
 
     def is_member(self) -> bool:

@@ -51,6 +51,7 @@ CLASS_NAMES: Final = {
     ),
     "aiokafka.consumer.group_coordinator": (
         "GroupCoordinator._do_heartbeat",
+        "GroupCoordinator._do_rejoin_group",
         "GroupCoordinator._maybe_leave_group",
         "GroupCoordinator.reset_generation",
     ),

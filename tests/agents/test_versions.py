@@ -38,6 +38,20 @@ def test_a_static_member_that_comes_back_in_its_generation_leaves_room_for_inser
     assert Version.unpack(clock.next()) == Version(0, 57, 2**16 + 1)
 
 
+def test_a_life_that_stored_nothing_shares_no_version_with_the_next() -> None:
+    stored, now_ms = Version(0, 57, 9).pack(), 1_800_000_000_000
+    for generation in (57, 58):
+        one, two = (VersionClock(stored, generation, now_ms + later_ms) for later_ms in (0, 1_000))
+        assert one.next() < one.next() < one.next() < two.next()
+
+
+def test_the_seconds_leave_room_for_blocks_whenever_they_come_around() -> None:
+    clock = VersionClock(0, 1, (2**27 - 1) * 1000)
+    for _ in range(1_000):
+        clock.enter(1, 2**27 * 1000)
+    assert Version.unpack(clock.next()).counter < 2**32
+
+
 def test_a_part_that_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="does not fit"):
         Version(2**12, 0, 0).pack()

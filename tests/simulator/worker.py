@@ -180,10 +180,11 @@ class Worker:
             self._agent.cancel()
             await asyncio.sleep(0)
             self._agent = asyncio.ensure_future(self._take())
+        asked_us = world.now_us
         joined = await self._join()
         self.consumer.queue.clear()
         self.consumer.generation = joined.generation
-        self.consumer.heard_us = world.now_us
+        self.consumer.heard_us = max(self.consumer.heard_us, asked_us)  # the answer may have waited for us, frozen
         assigned = partitions_of(joined.numbers)
         with self._no_escape():
             self.keeper.assigned(assigned, joined.generation)

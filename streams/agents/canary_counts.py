@@ -5,8 +5,14 @@ It must not judge: it counts results.
 
 from __future__ import annotations
 
+from collections import deque
+from typing import Final
+
 from streams.agents.canary_judge import Result
 from streams.agents.canary_plan import EXPECTED_NANO
+
+#: More than are ever looked after at once.
+_REMEMBERED: Final = 64
 
 
 class CanaryCounts:
@@ -17,7 +23,7 @@ class CanaryCounts:
         self.right_at_ms: int | None = None
         self.latency_ms: int | None = None
         self.error_ratio: float | None = None
-        self._late: set[str] = set()
+        self._late: deque[str] = deque(maxlen=_REMEMBERED)
 
     def note(self, result: Result, now_ms: int) -> None:
         """Count it; a run that was late and then came is late once."""
@@ -27,9 +33,10 @@ class CanaryCounts:
             self.latency_ms = result.delay_ms
         if result.outcome == "right":
             self.right_at_ms = now_ms
-        again = result.outcome == "late" and result.run.job_id in self._late
-        self._late = {result.run.job_id} if result.outcome == "late" else self._late - {result.run.job_id}
-        if not again:
-            self.runs += 1
-            self.wrong += result.outcome == "wrong"
-            self.late += result.outcome == "late"
+        if result.outcome == "late" and result.run.job_id in self._late:
+            return
+        if result.outcome == "late":
+            self._late.append(result.run.job_id)
+        self.runs += 1
+        self.wrong += result.outcome == "wrong"
+        self.late += result.outcome == "late"

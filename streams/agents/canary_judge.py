@@ -69,6 +69,7 @@ class _Watched:
     begun_ms: int
     acknowledged_ms: int | None = None
     why_not: str = ""
+    why_late: str = ""
     outcome: Outcome | None = None
     delay_ms: int | None = None  # None: it was not found exact yet
     deviates_since_ms: int | None = None
@@ -153,7 +154,8 @@ class CanaryJudge:
             since_ms = each.begun_ms if each.acknowledged_ms is None else each.acknowledged_ms
             waits = each.outcome is None and each.deviates_since_ms is None
             if waits and at_ms - since_ms > self._options.late_after_ms:
-                self._say(each, "late", None, self._why_late(each))
+                each.why_late = self._why_late(each)
+                self._say(each, "late", None, each.why_late)
         self._watched = [each for each in self._watched if not each.closed]
 
     def _saw(self, each: _Watched, found: Found | None, acknowledged_ms: int, at_ms: int) -> None:
@@ -168,7 +170,8 @@ class CanaryJudge:
             if not second:
                 each.delay_ms = at_ms - acknowledged_ms
                 in_time = each.outcome is None and each.delay_ms <= self._options.late_after_ms
-                detail = "" if in_time else f"it came after {each.delay_ms} ms"
+                came = f"it came after {each.delay_ms} ms"
+                detail = "" if in_time else f"{each.why_late}; {came}" if each.why_late else came
                 self._say(each, "right" if in_time else "late", found, detail)
         else:
             if each.deviates_since_ms is None:

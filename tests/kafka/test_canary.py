@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from schemas.tables import BOOKS
 from sinks.clickhouse import ClickHouseStore
 from streams.agents.canary_plan import USD_PER_GPU_HOUR, price_at
 from streams.config import KafkaSettings
@@ -22,12 +23,22 @@ from streams.transport.admin import connect, create_topics
 from tests.embedded.replay_process import ROOT
 from tests.kafka.broker import shared_broker
 from tests.kafka.test_alerts_live import SECRET, Inbox, Publisher
+from tests.sinks.rows import rows
 from tests.store_process import StoreProcess
 
 PARTITIONS = 2
 PATIENCE_S = 60.0
 INTERVAL_MS = LATE_AFTER_MS = 2_000
 PRICE_LEAD_MS = 20_000  # from so long before it is published a price of the canary's own holds
+# The command, with audits that come more often.
+WORKER = """
+import sys
+import streams.audit.live as live
+from streams.cli.main import main
+live.EVERY_S = 1.0
+sys.argv = ["trainfare", "worker"]
+sys.exit(main())
+"""
 
 pytestmark = pytest.mark.kafka
 
@@ -46,6 +57,7 @@ class Place:
         create_topics(self.kafka, connect(self.kafka))
         self.log, self.store, self.inbox = root / "worker.log", store, inbox
         self.log.touch()
+        self.versions = 2**62  # of rows that no worker's own row replaces
         self.events = Publisher(self.kafka)
         self.reader = ClickHouseStore(store.target())
 
@@ -70,7 +82,7 @@ class Place:
         }
         variables = {f"TRAINFARE_{name.upper()}": str(value) for name, value in given.items()}
         process = subprocess.Popen(
-            [sys.executable, "-m", "streams.cli.main", "worker"],
+            [sys.executable, "-c", WORKER],
             cwd=ROOT,
             stdout=subprocess.DEVNULL,
             stderr=self.log.open("ab"),
@@ -107,6 +119,12 @@ class Place:
         changed = {**record, "usd": usd, "effective_ms": effective_ms + PRICE_LEAD_MS}
         self.events.send(topic, key.decode(), 0, changed)
 
+    def keep_books(self, applied: int) -> None:
+        """Write into the books of jobs/0 what the worker did not: of 7 records so many were applied."""
+        self.versions += 1
+        row = {"topic": "jobs", "shard": 0, "next_offset": 7, "records_in": 7, "applied": applied}
+        self.reader.insert(BOOKS, rows(BOOKS, row | {"version": self.versions}), f"books {self.versions}")
+
     def count(self, sql: str) -> int:
         (found,) = self.reader.query(f"SELECT toInt64({sql}) AS found")["found"].to_pylist()
         return int(found)
@@ -120,36 +138,38 @@ def place(tmp_path: Path) -> Iterator[Place]:
         place.reader.close()
 
 
-def test_it_is_right_within_seconds_and_pages_when_a_cost_is_off_by_two_thousandths(place: Place) -> None:
+def test_it_is_right_within_seconds_and_a_wrong_price_and_wrong_books_page(place: Place) -> None:
     place.events.send("jobs", "mine", 0, {"job_id": "mine", "type": "queued"})
     with place.worker():
         place.until(lambda: {row["shard"] for row in place.runs("right")} == set(range(PARTITIONS)))
-        assert all(
-            row["found_usd"] == row["expected_usd"] == Decimal("0.000001") for row in place.runs("right")
-        )
+        assert all(row["found_usd"] == row["expected_usd"] for row in place.runs("right"))
         assert place.count("(SELECT count() FROM prices FINAL)") == 1, "its price, published once"
 
-        place.publish_price("0.00036072")
-        place.until(lambda: ("canary_wrong", "firing") in place.told())
+        place.publish_price("0.00036072")  # off by two thousandths
+        place.keep_books(applied=6)
+        place.until(lambda: {("canary_wrong", "firing"), ("books_unbalanced", "firing")} <= set(place.told()))
         wrong = place.runs("wrong")[0]
         assert wrong["found_usd"] == Decimal("0.000001002")
         place.publish_price(USD_PER_GPU_HOUR)
-        place.until(lambda: ("canary_wrong", "resolved") in place.told())
+        place.keep_books(applied=7)
+        place.until(
+            lambda: {("canary_wrong", "resolved"), ("books_unbalanced", "resolved")} <= set(place.told())
+        )
 
         # What users see has nothing of it, and no other rule was moved by it.
         assert place.count("(SELECT count() FROM jobs FINAL)") >= 4
         place.until(lambda: place.count("(SELECT count() FROM job_costs)") == 1)
         assert place.count("(SELECT count() FROM ledger) + (SELECT count() FROM usage)") == 0
         assert place.count("(SELECT count() FROM burn_now WHERE job_id != 'mine')") == 0
-    (page,) = [
-        each
-        for each in place.inbox.received
-        if (each.data["rule"], each.type) == ("canary_wrong", "alert.firing")
-    ]
-    assert page.data["subject"] == {"kind": "meter", "name": "canary"}
-    assert wrong["job_id"] in page.data["summary"]
-    assert place.reader.ask(page.data["evidence_sql"]).columns
-    assert {rule for rule, _ in place.told()} <= {"canary_wrong", "canary_late"}
+    pages = {each.data["rule"]: each.data for each in place.inbox.received if each.type == "alert.firing"}
+    assert pages["canary_wrong"]["subject"] == {"kind": "meter", "name": "canary"}
+    assert wrong["job_id"] in pages["canary_wrong"]["summary"]
+    assert pages["books_unbalanced"]["subject"] == {"kind": "meter", "name": "books of shard 0"}
+    assert "jobs/0: 7 records came in" in pages["books_unbalanced"]["summary"]
+    for page in pages.values():
+        assert page["severity"] == "page"
+        assert place.reader.ask(page["evidence_sql"]).columns
+    assert set(pages) <= {"canary_wrong", "canary_late", "books_unbalanced"}
     assert place.inbox.receiver.repeated == 0
 
 

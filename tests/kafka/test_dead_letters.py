@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import time
@@ -131,6 +132,13 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+class Person(io.StringIO):
+    """Who answers at a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 def log_of(place: Place, topic: str) -> list[Message]:
     """The records of a topic's partition 0, as far as it still has them."""
     servers = place.env["TRAINFARE_KAFKA_BOOTSTRAP_SERVERS"]
@@ -153,7 +161,9 @@ def sent_again(place: Place, topic: str) -> list[str]:
     return found
 
 
-def test_letters_come_back_once_through_repeats_and_kills(place: Place, tmp_path: Path) -> None:
+def test_letters_come_back_once_through_repeats_and_kills(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with working(place.data, place.output, place.env):
         ahead_ms = now_ms() + AHEAD_MS
         place.produce("network", amount(1, now_ms()), "a")
@@ -173,7 +183,13 @@ def test_letters_come_back_once_through_repeats_and_kills(place: Place, tmp_path
         dry = place.run("dead-letters", "replay", "network/0/1", "--dry-run")
         assert (dry.code, dry.err) == (0, "")
         assert "would be sent again" in dry.out
+        monkeypatch.setattr("sys.stdin", Person("n\n"))
+        asked = place.run("dead-letters", "replay", "network/0/1")
+        assert asked.code == 1
+        assert "Send 1 record again to Kafka at 127.0.0.1:" in asked.err
+        assert asked.err.endswith("trainfare: nothing was sent\n")
         assert sent_again(place, "network") == []
+        monkeypatch.setattr("sys.stdin", io.StringIO())
 
         first = place.run("dead-letters", "replay", "network/0/1")
         second = place.run("dead-letters", "replay", "network/0/1")  # whether metered yet or not

@@ -8,17 +8,20 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 from faust.types import TP
 
-from schemas.tables import DEAD_LETTERS
+from schemas.tables import BOOKS, DEAD_LETTERS, JOB_MINUTES, JOBS
 from sinks.errors import StoreFull
 from sinks.memory import MemoryStore
+from streams.agents.held import Held, Taken, Takeover
 from streams.agents.keeper import Keeper
 from streams.agents.options import KeeperOptions
 from streams.agents.reference import News
+from streams.agents.versions import VersionClock
 from streams.pipeline.batch import LogBatch, LogRecord
 from streams.pipeline.tables import DeadLetter
 from streams.pricing.book import PriceBook
 from streams.topics import SHARD_TOPICS
-from tests.agents.fakes import counting_shards
+from tests.agents.fakes import CountingShard, Point, State, counting_shards
+from tests.sinks.rows import rows
 
 LETTER = DeadLetter("prices", 0, 7, "out_of_range", "field `usd`: got -1", b"{}", 5)
 
@@ -125,3 +128,29 @@ def test_a_store_that_refuses_for_longer_than_the_patience_ends_the_meter_in_its
 
     assert isinstance(asyncio.run(go(10_000)), StoreFull)
     assert asyncio.run(go(None)) is None
+
+
+def test_tables_are_stored_in_one_order_whatever_each_shard_has() -> None:
+    """Whoever reads a job's row finds its costs, and whoever reads books the letters that they count."""
+
+    class Noted(MemoryStore):
+        def __init__(self) -> None:
+            super().__init__()
+            self.order: list[str] = []
+
+        def insert(self, table: str, rows: pa.Table, token: str) -> None:
+            self.order.append(table)
+            super().insert(table, rows, token)
+
+    names = [{JOBS, BOOKS}, {JOB_MINUTES, DEAD_LETTERS, JOBS}]
+    store = Noted()
+    taken = []
+    for number, its in enumerate(names):
+        shard = CountingShard(number, PriceBook.empty(), State())
+        versions = VersionClock(0, 1)
+        held = Held(number, shard, versions, Takeover(0, versions.next()))
+        tables = {name: rows(name, {"shard": number} if name != DEAD_LETTERS else {}) for name in sorted(its)}
+        taken.append(Taken(held, Point(versions.next(), tables, b"{}", {})))
+    assert asyncio.run(keeper(store).checkpointer.run(lambda: taken))
+    order = [name for name in store.order if name in set().union(*names)]
+    assert order == [JOB_MINUTES, JOBS, DEAD_LETTERS, BOOKS]

@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import re
+import signal
 import socket
 import struct
 import sys
@@ -37,6 +38,7 @@ Fault = Literal[
     "truncated",  # done, but the answer breaks off
     "wrong",  # not done, and another server's page with status 200
     "wrong_after",
+    "die",  # the process kills itself `delay_s` after the request came
 ]
 _STATUS: Final[dict[Fault, int]] = {"unavailable": 503, "too_many": 429, "broken": 500, "wrong": 200}
 _PAGE: Final = b"<html><body>It works!</body></html>\n"
@@ -144,7 +146,10 @@ class Handler(BaseHTTPRequestHandler):
         if fault in _STATUS:
             self._reply(_STATUS[fault], _PAGE if fault == "wrong" else b"a fault on demand\n", {}, ours=False)
             return
-        time.sleep(delay_s)
+        if fault == "die":
+            threading.Timer(delay_s, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        else:
+            time.sleep(delay_s)
         self._run(parameters, head + body, insert, fault)
 
     def _run(

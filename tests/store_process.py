@@ -72,6 +72,15 @@ class StoreProcess:
             found: dict[str, int] = json.loads(answer.read())
         return found
 
+    def died(self, within_s: float) -> bool:
+        """Whether it has ended by itself, or does within this time."""
+        assert self._process is not None
+        try:
+            self._process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()

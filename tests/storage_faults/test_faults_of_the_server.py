@@ -86,13 +86,13 @@ def test_a_store_that_is_away_stops_the_reading_and_loses_nothing(lone: Rig, fro
     lone.publish(MANY_EVENTS)
     worker.wait_until("reading pauses")
     backlog_bytes, records = 0.0, []
-    for _ in range(20):
+    for _ in range(6):
         found = lone.metrics()
         backlog_bytes = max(backlog_bytes, found["trainfare_backlog_bytes"])
         records.append(found["trainfare_records_total"])
         time.sleep(0.1)
     assert MIB <= backlog_bytes < MIB + ONE_FETCH_BYTES
-    assert records[-1] == records[5], "it went on metering"
+    assert records[-1] == records[2], "it went on metering"
     assert records[-1] < lone.sent, "it has read everything: the pause was not needed"
     assert lone.behind() > 0
     grown_bytes = found["process_resident_memory_bytes"] - before["process_resident_memory_bytes"]

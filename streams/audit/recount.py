@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
@@ -26,7 +26,7 @@ VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     JOB_MINUTES: ("price_usd", "quantity", "cost_usd", "lost_quantity", "lost_cost_usd"),
     NODE_MINUTES: ("price_usd", "quantity", "cost_usd"),
 }
-_NEVER_MS: Final = 2**62
+NEVER_MS: Final = 2**62
 #: Rows are derived after so many records, so that finished jobs leave memory.
 _RECORDS_PER_CHECKPOINT: Final = 50_000
 
@@ -48,7 +48,7 @@ class Recount:
     """One shard's rows of a span, from its log; the log must be fed from where it begins."""
 
     def __init__(
-        self, number: int, settings: ShardSettings, book: PriceBook, span: Span, paid_ms: int = _NEVER_MS
+        self, number: int, settings: ShardSettings, book: PriceBook, span: Span, paid_ms: int = NEVER_MS
     ) -> None:
         """`paid_ms`: log time up to which the stored rows pay what goes on, when they may be of later records too."""
         self.shard = Shard(number, settings, PriceBook.empty())
@@ -150,7 +150,7 @@ class Difference(NamedTuple):
     def words(self) -> str:
         """What is wrong with which row."""
         names = dict(zip(KEYS[self.table], self.key, strict=True))
-        minute = datetime.fromtimestamp(int(names.pop("minute"))).astimezone().strftime("%Y-%m-%d %H:%M")
+        minute = datetime.fromtimestamp(int(names.pop("minute")), UTC).strftime("%Y-%m-%d %H:%M UTC")
         row = f"{self.table} minute {minute} " + " ".join(
             f"{n}={v}" for n, v in names.items() if v not in ("", 0)
         )

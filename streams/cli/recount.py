@@ -18,7 +18,7 @@ from schemas.events import PriceEvent
 from streams.app import shard_settings
 from streams.audit import tables
 from streams.audit.compared import Compared
-from streams.audit.recount import LEDGERS, Recount, Span
+from streams.audit.recount import LEDGERS, NEVER_MS, Recount, Span
 from streams.audit.relog import Relog
 from streams.config import Settings
 from streams.embedded.files import Line, digest, read_lines
@@ -89,7 +89,9 @@ def _of_kafka(ask: tables.Ask, settings: Settings, span: Span, advance: Advance)
     try:
         book = relog.book(shard.newest_allowed_ms)
         for number, stand in sorted(tables.stands(ask).items()):
-            again = Recount(number, shard, book, span, stand.paid_ms)
+            # A clock that stands still says nothing of when a record came.
+            paid_ms = stand.paid_ms if settings.meter.as_of_ms is None else NEVER_MS
+            again = Recount(number, shard, book, span, paid_ms)
             for batch in relog.batches(number, stand.ends):
                 again.feed(batch)
                 advance(len(batch.records))

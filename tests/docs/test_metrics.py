@@ -56,3 +56,9 @@ def test_the_store_s_own_series_are_marked() -> None:
 def test_the_table_of_rules_is_what_is_shipped() -> None:
     told = [(row[0].strip("`"), row[1]) for row in _rows("Trainfare")]
     assert told == [(rule["alert"], rule["labels"]["severity"]) for rule in RULES]
+
+
+def test_no_other_rule_is_named_on_any_page() -> None:
+    shipped = {rule["alert"] for rule in RULES}
+    for page in OTHERS:
+        assert set(re.findall(r"`(Trainfare\w+)`", page.read_text())) - shipped == set(), page

@@ -25,6 +25,17 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
     assert [target for target in local if not (page.parent / target).exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_to_a_caption(page: Path) -> None:
+    wrong = []
+    for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text()):
+        text = (page.parent / target).read_text() if target else page.read_text()
+        captions = re.findall(r"^#+ (.+)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+        if anchor not in {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in captions}:
+            wrong.append(f"{target}#{anchor}")
+    assert wrong == []
+
+
 def test_every_decision_is_listed() -> None:
     folder = ROOT / "docs" / "decisions"
     listed = set(re.findall(r"\((\d{4}-[\w-]+\.md)\)", (folder / "README.md").read_text()))

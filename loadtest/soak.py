@@ -36,6 +36,7 @@ from tests.store_process import StoreProcess
 LOOK_EVERY_S = 10.0
 FAULT_EVERY_S = 60.0
 _FIRST_FAULT_S = 40.0
+_WARM_UP_S = 900.0  # jobs live up to eight minutes, and stay for the horizon
 _SETTLE_S = 600.0
 _START_S = 120.0
 _RSS_LIMIT_PERCENT = 5.0
@@ -75,7 +76,7 @@ class Soak:
     @contextmanager
     def _group(self, settings: Settings, store: StoreProcess | None) -> Iterator[None]:
         """Start the workers; none is left at the end."""
-        env = environment(settings, None if store is None else store.url)
+        env = environment(settings, None if store is None else store.url, self.options.job_horizon_s)
         names = ("w0",) if store is None else ("w0", "w1", "observer")
         arguments = ("--data", str(self.directory / "data")) if store is None else ()
         self.members = [Member(name, env, self.directory, arguments) for name in names]
@@ -110,7 +111,8 @@ class Soak:
             time.sleep(max(began_s + look * LOOK_EVERY_S - time.monotonic(), 0))
             at_s = time.monotonic() - began_s
             # The last minute is without a fault.
-            if at_s >= due_s and at_s < seconds - FAULT_EVERY_S / 2 and not _busy(hurting):
+            hurts = not self.options.no_faults and due_s <= at_s < seconds - FAULT_EVERY_S / 2
+            if hurts and not _busy(hurting):
                 due_s += FAULT_EVERY_S
                 hurting = threading.Thread(target=hurt, name="faults", daemon=True)
                 hurting.start()
@@ -162,11 +164,13 @@ class Soak:
             got = _stored(target)
         found = soak_judge.differences(got, want)
         watch, ends = self.watch, [end for member in self.members for end in member.ends]
-        warm_up_s = min(600.0, self.options.minutes * 60 / 3)
+        warm_up_s = min(_WARM_UP_S, self.options.minutes * 60 / 3)
         slopes = watch.slopes(warm_up_s)
         observer = slopes.get(f"{self.members[-1].name}.1")
         summary: dict[str, object] = {
             "minutes": self.options.minutes,
+            "job_horizon_s": self.options.job_horizon_s,
+            "warm_up_s": warm_up_s,
             "machine": machine(),
             "faults": faults.fired,
             "records_sent": feed.sent,
@@ -252,6 +256,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--samples-per-s", type=int, default=20_000, help="GPU samples; eight in a message")
     parser.add_argument("--embedded", action="store_true", help="one worker with a ClickHouse of its own")
+    parser.add_argument(
+        "--job-horizon-s",
+        type=int,
+        default=300,
+        help="meter.job_horizon_ms: ended jobs leave memory after it; short, so that as many leave as come",
+    )
+    parser.add_argument("--no-faults", action="store_true", help="the load alone")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="a directory for all logs and the store; else they go")
     parser.add_argument("--out", type=Path, default=Path("soak.jsonl"), help="what was seen, a JSON a line")

@@ -183,11 +183,13 @@ def _figures(answer: tuple[int, bytes] | None) -> dict[str, float]:
     }
 
 
-def environment(settings: Settings, store_url: str | None) -> dict[str, str]:
+def environment(settings: Settings, store_url: str | None, horizon_s: int) -> dict[str, str]:
     """The settings that all workers share; the canary, where this version has one."""
     env = {
         "TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": settings.kafka.bootstrap_servers,
         "TRAINFARE_KAFKA_PARTITIONS": str(settings.kafka.partitions),
+        "TRAINFARE_METER_JOB_HORIZON_MS": str(horizon_s * 1000),
+        "TRAINFARE_METER_DEDUPE_HORIZON_MS": str(horizon_s * 1000),
     }
     if store_url is not None:
         env["TRAINFARE_CLICKHOUSE_URL"] = store_url

@@ -24,6 +24,7 @@ from streams.agents.courier_records import FINAL, FINAL_FOR_ALL
 from streams.alerts.controls import Controls
 from streams.alerts.dimensions import MATCHED, Dimensions
 from streams.alerts.rules import BURN_RULES, NAMES, SEVERITIES
+from streams.audit import verdict
 from streams.cli.publish import outgoing
 from streams.topics import Topic
 from streams.web.routes import Routes
@@ -53,6 +54,17 @@ def _block(text: str, language: str) -> str:
 
 def _span(ms: int) -> str:
     return f"{ms // 3_600_000} h" if ms % 3_600_000 == 0 else f"{ms // 60_000} min"
+
+
+# -- audit ---------------------------------------------------------------------------------------------------
+
+
+def test_the_checks_of_an_audit_are_all_told() -> None:
+    checks = {
+        name: value for name, value in vars(verdict).items() if name.isupper() and isinstance(value, str)
+    }
+    del checks["RECOUNT"]  # what to do, not a check
+    assert [row[0].strip("`") for row in _rows(_section("Audit"))] == list(checks.values())
 
 
 # -- rules and controls --------------------------------------------------------------------------------------

@@ -194,12 +194,12 @@ class Soak:
             "audits_wrong": watch.audits_wrong[:20],
             "audits_none": watch.audits_none,
             "audit_at_the_end": {name: look.audit_ok for name, look in final.items()},
-            "canary": {word: watch.canary_total(word) for word in ("runs", "wrong", "late")},
+            "canary": dict(watch.canary),
             "unasked_ends": ends,
             "exit_codes": codes,
         }
         too_steep = observer is not None and observer >= _RSS_LIMIT_PERCENT and not self.options.embedded
-        wrong = found or watch.audits_wrong or ends or not drained or watch.canary_total("wrong") or too_steep
+        wrong = found or watch.audits_wrong or ends or not drained or watch.canary["wrong"] or too_steep
         summary["ok"] = not wrong and set(codes.values()) == {0}
         self._write({"summary": summary})
         return summary

@@ -5,6 +5,7 @@ It must not ask anybody: looks are handed in.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from loadtest.soak_world import Look
 
 #: An audit that is not in order counts against the meter only if this few records were behind.
 CAUGHT_UP = 20_000
+_CANARY_COUNTS = ("runs", "wrong", "late")
 _VERDICT_S = 40.0  # a verdict may be so old when it is shown
 
 
@@ -52,14 +54,16 @@ class Watch:
     lag_max: int = 0
     backlog_max_mib: float = 0.0
     behind_s: float = -1e9  # when it was last seen behind
-    canary: dict[tuple[str, int], Mapping[str, float]] = field(default_factory=dict)  # the last of each life
+    canary: Counter[str] = field(default_factory=Counter)  # what its counters rose by, of all workers
+    _canary_last: dict[tuple[str, int], Mapping[str, float]] = field(default_factory=dict)
 
     def seen(self, at_s: float, name: str, life: int, look: Look, lag: int | None) -> None:
         """One worker, looked at."""
         if look.rss_mib is not None:
             self.memory.setdefault((name, life), []).append(Point(at_s, look.rss_mib))
         if look.canary:
-            self.canary[name, life] = look.canary
+            self._count(look.canary, self._canary_last.get((name, life), {}))
+            self._canary_last[name, life] = look.canary
         self.backlog_max_mib = max(self.backlog_max_mib, look.backlog_mib or 0.0)
         self.lag_max = max(self.lag_max, lag or 0)
         if lag is None or lag > CAUGHT_UP:
@@ -77,9 +81,12 @@ class Watch:
         else:
             self.audits_wrong.append(f"{at_s:.0f} s {name}: {'; '.join(look.findings[:3])}")
 
-    def canary_total(self, word: str) -> int:
-        """Sum over all lives of the counters whose name says this (`runs`, `wrong`, `late`)."""
-        return int(sum(seen.get(f"trainfare_canary_{word}_total", 0.0) for seen in self.canary.values()))
+    def _count(self, now: Mapping[str, float], before: Mapping[str, float]) -> None:
+        """A counter that fell began anew: the canary left this worker and came back."""
+        for word in _CANARY_COUNTS:
+            name = f"trainfare_canary_{word}_total"
+            value, last = now.get(name, 0.0), before.get(name, 0.0)
+            self.canary[word] += int(value - last if value >= last else value)
 
     def slopes(self, warm_up_s: float) -> dict[str, float]:
         """Rise of memory after the warm-up in %, of each life that was looked at for a while."""
@@ -103,7 +110,7 @@ def line(at_s: float, sent: int, lag: int | None, looks: Mapping[str, Look], fau
     audit = f"{sum(each is True for each in audits)} ok {sum(each is False for each in audits)} not"
     canary = {
         word: int(sum(look.canary.get(f"trainfare_canary_{word}_total", 0) for look in looks.values()))
-        for word in ("runs", "wrong", "late")
+        for word in _CANARY_COUNTS
     }
     told = "/".join(str(count) for count in canary.values())
     behind = "?" if lag is None else f"{lag:,}"

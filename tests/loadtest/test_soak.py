@@ -89,12 +89,11 @@ def test_an_audit_counts_against_the_meter_once_it_has_caught_up() -> None:
     assert (watch.audits_none, watch.not_ready) == (1, 1)
 
 
-def test_the_canarys_counters_are_summed_over_lives() -> None:
+def test_the_canarys_counters_are_summed_over_lives_and_returns() -> None:
     watch = Watch()
-    for life, runs in ((1, 3.0), (1, 5.0), (2, 2.0)):
+    for life, runs in ((1, 3.0), (1, 5.0), (1, 1.0), (2, 2.0)):
         watch.seen(0, "w0", life, Look(rss_mib=1.0, canary={"trainfare_canary_runs_total": runs}), 0)
-    assert watch.canary_total("runs") == 7
-    assert watch.canary_total("wrong") == 0
+    assert (watch.canary["runs"], watch.canary["wrong"]) == (8, 0)
 
 
 def test_a_line_of_what_is_seen() -> None:

@@ -17,12 +17,13 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.types.tuples import ConsumerMessage
 
+from streams.errors import TrainfareError
 from streams.pipeline.batch import LogBatch, LogRecord
+from streams.transport.membership import NO_GENERATION, Membership
 from streams.transport.options import FetchOptions
 
 _BUSY_POLL_S = 0.005  # while a partition's buffer is full: Faust would sleep a second before it looks again
 _IDLE_POLL_S = 0.25  # no buffer is full, so only a fetch can bring something, and that wakes the wait
-_NO_GENERATION = -1
 _CONFIRM_POLL_S = 0.02
 _HANDED_OVER_S = 0.05  # no batch takes so long from the fetcher to the mark of what was fetched
 
@@ -48,40 +49,26 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     _options: FetchOptions
     _fetched_to: dict[TP, int]
-    _heartbeat_ok_s: float  # when the last request was sent whose answer says that we are a member
-    _joining_s: float
-    _confirmed: tuple[
-        float, int
-    ]  # when the last heartbeat that was answered had been sent, and in which generation
+    membership: Membership
     _behind: dict[TP, tuple[int, int, float]]  # position and what was handed over of it, since when
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._options = cast("Any", self.app).fetch_options
         self._fetched_to = {}
-        self._heartbeat_ok_s = self._joining_s = -1e9
-        self._confirmed = (-1e9, _NO_GENERATION)
+        conf = self.app.conf
+        self.membership = Membership(
+            conf.broker_session_timeout, conf.consumer_group_instance_id, self._displaced
+        )
         self._behind = {}
 
     async def on_start(self) -> None:
-        """Start the consumer, and note when what was answered was sent: answers wait for us while we are frozen."""
+        """Start the consumer, and from then on listen to what the group says of us."""
         await super().on_start()
-        coordinator = self._ensure_consumer()._coordinator
-        beat, join = coordinator._do_heartbeat, coordinator._do_rejoin_group
+        self.membership.watch(self._ensure_consumer()._coordinator)
 
-        async def noted() -> bool:
-            sent_s, generation = time.monotonic(), self.generation
-            answered = bool(await beat())
-            if answered:
-                self._heartbeat_ok_s = sent_s
-                self._confirmed = (sent_s, generation)
-            return answered
-
-        async def joining(subscription: Any) -> Any:
-            self._joining_s = time.monotonic()
-            return await join(subscription)
-
-        coordinator._do_heartbeat, coordinator._do_rejoin_group = noted, joining
+    def _displaced(self, fault: TrainfareError) -> None:
+        self.app.loop.call_soon_threadsafe(self._options.ends_with, fault)
 
     def _create_worker_consumer(self, transport: driver.Transport) -> Any:
         consumer = super()._create_worker_consumer(transport)
@@ -98,7 +85,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
         """Joining is as good as a heartbeat."""
-        self._heartbeat_ok_s = max(self._heartbeat_ok_s, self._joining_s)
+        self.membership.joined()
         await super().on_partitions_assigned(assigned, generation_id)
 
     @property
@@ -108,13 +95,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     def is_member(self) -> bool:
         """Whether the group may still count on us: a worker that was frozen past its session must write nothing."""
-        silent_s = time.monotonic() - self._heartbeat_ok_s
-        return bool(self.generation != _NO_GENERATION and silent_s < self.app.conf.broker_session_timeout)
-
-    def confirmed(self, generation: int, since_s: float) -> bool:
-        """Whether a heartbeat of this generation that was sent since then was answered."""
-        sent_s, confirmed = self._confirmed
-        return confirmed == generation and sent_s >= since_s
+        return self.generation != NO_GENERATION and self.membership.is_recent()
 
     async def _seek_wait(self, consumer: Any, partitions: Mapping[TP, int]) -> None:
         self._fetched_to.update(partitions)
@@ -280,7 +261,7 @@ class Consumer(driver.Consumer):
     async def confirm(self, generation: int) -> bool:
         """Whether the group is in this generation at some instant from now on; waits for a heartbeat's answer."""
         since_s = time.monotonic()
-        while not self._thread.confirmed(generation, since_s):
+        while not self._thread.membership.confirmed(generation, since_s):
             if not self.is_member() or self._thread.generation != generation:
                 return False
             await asyncio.sleep(_CONFIRM_POLL_S)

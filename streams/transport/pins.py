@@ -51,6 +51,8 @@ CLASS_NAMES: Final = {
     ),
     "aiokafka.consumer.group_coordinator": (
         "GroupCoordinator._do_heartbeat",
+        "GroupCoordinator._send_req",
+        "GroupCoordinator.request_rejoin",
         "GroupCoordinator._do_rejoin_group",
         "GroupCoordinator._maybe_leave_group",
         "GroupCoordinator.reset_generation",
@@ -74,7 +76,12 @@ INSTANCE_NAMES: Final = {
         "fetch_max_wait_ms=self._fetch_max_wait_ms",
         "isolation_level=self._isolation_level",
     ),
-    "aiokafka.consumer.group_coordinator": ("self.generation =", "self._do_heartbeat()"),
+    "aiokafka.consumer.group_coordinator": (
+        "self.generation =",
+        "self._do_heartbeat()",
+        "self._send_req(",
+        "self.request_rejoin()",
+    ),
     "aiokafka.consumer.subscription_state": ("self.highwater =", "self.lso =", "self.timestamp ="),
     "aiokafka.consumer.fetcher": ("tp_state.highwater = highwater", "tp_state.timestamp = now_ms"),
     "faust.transport.consumer": ("self._buffered_partitions =", "self._read_offset ="),

@@ -178,3 +178,16 @@ def test_a_topic_that_is_deleted_under_a_running_worker_ends_it_in_words(world: 
     for answer in world.admin.delete_topics([name]).values():
         answer.result(10)
     ended_in_words(worker, name)
+
+
+@pytest.mark.long
+def test_of_two_workers_of_one_name_the_first_ends_in_words_and_the_second_goes_on(world: World) -> None:
+    name = {"TRAINFARE_KAFKA_GROUP_INSTANCE_ID": "worker-0"}
+    first = world.start(**name)
+    second = world.start(**name)
+    ended_in_words(first, "kafka.group_instance_id=worker-0", "a name of its own")
+    world.feed(list(Fleet(seed=3, jobs=2, seconds=100).events()))
+    offsets = Offsets(world.kafka)
+    until(lambda: offsets.behind() == 0)
+    offsets.close()
+    assert second.terminate() == 0

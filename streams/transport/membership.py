@@ -1,0 +1,91 @@
+"""Whether the group counts on us: by the answers to what we sent it, and by what it says of our name.
+
+It must not join or leave; it listens to aiokafka's coordinator, in the consumer thread. Its names are in `pins`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from aiokafka.errors import UnknownMemberIdError
+from aiokafka.protocol.commit import OffsetCommitRequest
+
+from streams.errors import TrainfareError
+
+NO_GENERATION: Final = -1
+
+
+class Membership:
+    """Of one consumer; `displaced` is told, in the consumer thread, when another worker has joined by our name."""
+
+    def __init__(
+        self, session_timeout_s: float, instance_id: str | None, displaced: Callable[[TrainfareError], None]
+    ) -> None:
+        self._session_timeout_s = session_timeout_s
+        self._instance_id = instance_id
+        self._displaced = displaced
+        # When the last request was sent whose answer says that we are a member: answers wait for us while we are frozen.
+        self._ok_s = self._joining_s = -1e9
+        # When the last heartbeat that was answered had been sent, and in which generation.
+        self._confirmed = (-1e9, NO_GENERATION)
+
+    def watch(self, coordinator: Any) -> None:
+        """Listen from now on."""
+        beat, join, send = coordinator._do_heartbeat, coordinator._do_rejoin_group, coordinator._send_req
+
+        async def noted() -> bool:
+            sent_s, generation = time.monotonic(), int(coordinator.generation)
+            answered = bool(await beat())
+            if answered:
+                self._ok_s = sent_s
+                self._confirmed = (sent_s, generation)
+            return answered
+
+        async def joining(subscription: Any) -> Any:
+            self._joining_s = time.monotonic()
+            return await join(subscription)
+
+        async def heard(request: Any) -> Any:
+            response = await send(request)
+            if self._instance_id is not None and is_unknown_member(response) and self.is_recent():
+                # Joining again would only take the name back, and neither of the two would ever meter.
+                coordinator.request_rejoin = _nothing
+                self._displaced(
+                    TrainfareError(
+                        f"another worker has joined as kafka.group_instance_id={self._instance_id}; "
+                        "give each worker a name of its own, or none"
+                    )
+                )
+            return response
+
+        coordinator._do_heartbeat, coordinator._do_rejoin_group = noted, joining
+        coordinator._send_req = heard
+
+    def joined(self) -> None:
+        """Joining is as good as a heartbeat."""
+        self._ok_s = max(self._ok_s, self._joining_s)
+
+    def is_recent(self) -> bool:
+        """Whether our session goes on: until then the group forgets nobody by itself."""
+        return time.monotonic() - self._ok_s < self._session_timeout_s
+
+    def confirmed(self, generation: int, since_s: float) -> bool:
+        """Whether a heartbeat of this generation that was sent since then was answered."""
+        sent_s, confirmed = self._confirmed
+        return confirmed == generation and sent_s >= since_s
+
+
+def is_unknown_member(response: Any) -> bool:
+    """Whether the group says that it does not know us, in an answer to a heartbeat, a join or a commit."""
+    unknown = UnknownMemberIdError.errno
+    if getattr(response, "error_code", 0) == unknown:
+        return True
+    if getattr(response, "API_KEY", None) != OffsetCommitRequest.API_KEY:
+        return False
+    return any(error_code == unknown for _, places in response.topics for _, error_code in places)
+
+
+def _nothing() -> None:
+    """In place of joining again."""

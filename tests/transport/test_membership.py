@@ -1,0 +1,74 @@
+"""What the group says of a worker, as the worker takes it."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka.protocol.commit import OffsetCommitResponse_v2
+from aiokafka.protocol.group import HeartbeatResponse_v0
+
+from streams.errors import TrainfareError
+from streams.transport.membership import Membership
+
+UNKNOWN, REBALANCING = 25, 27
+
+
+class Coordinator:
+    """aiokafka's, with answers by command."""
+
+    generation = 7
+
+    def __init__(self) -> None:
+        self.answer: Any = None
+        self.rejoins = 0
+
+    async def _do_heartbeat(self) -> bool:
+        return not (await self._send_req(SimpleNamespace())).error_code
+
+    async def _do_rejoin_group(self, _subscription: object) -> None:
+        return None
+
+    async def _send_req(self, _request: object) -> Any:
+        return self.answer
+
+    def request_rejoin(self) -> None:
+        self.rejoins += 1
+
+
+def told(
+    answer: Any, *, name: str | None = "worker-0", session_s: float = 60.0
+) -> tuple[list[TrainfareError], int]:
+    """What is said after an answered heartbeat and then this answer; how often it would join again."""
+    said: list[TrainfareError] = []
+    coordinator, membership = Coordinator(), Membership(session_s, name, said.append)
+    membership.watch(coordinator)
+
+    async def go() -> None:
+        coordinator.answer = HeartbeatResponse_v0(0)
+        await coordinator._do_heartbeat()
+        coordinator.answer = answer
+        await coordinator._send_req(SimpleNamespace())
+        coordinator.request_rejoin()
+
+    asyncio.run(go())
+    return said, coordinator.rejoins
+
+
+@pytest.mark.parametrize(
+    "answer", [HeartbeatResponse_v0(UNKNOWN), OffsetCommitResponse_v2([("t.jobs", [(0, 0), (1, UNKNOWN)])])]
+)
+def test_a_name_that_another_took_within_the_session_is_given_up(answer: Any) -> None:
+    (fault,), rejoins = told(answer)
+    assert "another worker has joined as kafka.group_instance_id=worker-0" in str(fault)
+    assert rejoins == 0
+
+
+def test_what_is_no_loss_of_the_name_changes_nothing() -> None:
+    assert told(HeartbeatResponse_v0(REBALANCING)) == ([], 1)
+    assert told(OffsetCommitResponse_v2([("t.jobs", [(0, 0)])])) == ([], 1)
+    assert told(HeartbeatResponse_v0(UNKNOWN), name=None) == ([], 1)
+    # The session is over, so the group may have forgotten us by itself.
+    assert told(HeartbeatResponse_v0(UNKNOWN), session_s=0.0) == ([], 1)

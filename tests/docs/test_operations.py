@@ -18,12 +18,15 @@ from schemas.events import ControlEvent
 from sinks.webhooks.retry import SCHEDULE_MS
 from sinks.webhooks.sender import Verdict
 from sinks.webhooks.signing import Signer
+from streams.agents.canary_judge import Outcome as CanaryOutcome
 from streams.agents.courier_body import webhook_body
 from streams.agents.courier_options import CourierOptions
 from streams.agents.courier_records import FINAL, FINAL_FOR_ALL
 from streams.alerts.controls import Controls
 from streams.alerts.dimensions import MATCHED, Dimensions
+from streams.alerts.of_meter import METER_RULES
 from streams.alerts.rules import BURN_RULES, NAMES, SEVERITIES
+from streams.alerts.rules import PAGE as PAGE_SEVERITY
 from streams.audit import verdict
 from streams.cli.publish import outgoing
 from streams.topics import Topic
@@ -54,6 +57,18 @@ def _block(text: str, language: str) -> str:
 
 def _span(ms: int) -> str:
     return f"{ms // 3_600_000} h" if ms % 3_600_000 == 0 else f"{ms // 60_000} min"
+
+
+# -- the meter about itself ------------------------------------------------------------------------------------
+
+
+def test_the_rules_about_the_meter_itself_are_all_told() -> None:
+    rows = _rows(_section("The meter about itself"))
+    assert [(row[0].strip("`"), row[1]) for row in rows] == [(rule, PAGE_SEVERITY) for rule in METER_RULES]
+
+
+def test_the_outcomes_of_a_canary_are_all_told() -> None:
+    assert {row[0].strip("`") for row in _rows(_section("Canary"))} == set(get_args(CanaryOutcome))
 
 
 # -- audit ---------------------------------------------------------------------------------------------------

@@ -10,8 +10,6 @@ from typing import Final
 
 #: Rows whose costs are computed again at once; the rest comes with the next look.
 ROWS_AT_ONCE: Final = 1_000_000
-#: Snapshots that are looked at: a base and all increments on it, several times over.
-_HEADS: Final = 500
 
 _MINE: Final = "(empty({shards:Array(UInt16)}) OR has({shards:Array(UInt16)}, shard))"
 
@@ -77,7 +75,7 @@ def costs(table: str, *, current: bool) -> str:
     lost = "r.lost_quantity" if table == "job_minutes" else "0"
     lost_usd = "r.lost_cost_usd" if table == "job_minutes" else "0"
     name = "r.job_id" if table == "job_minutes" else "r.node"
-    final = "FINAL" if current else ""
+    final, limit = ("FINAL", "") if current else ("", f"LIMIT {ROWS_AT_ONCE}")
     return f"""
 SELECT toInt64(count()) AS rows, toInt64(countIf(is_wrong)) AS wrong, toInt64(countIf(is_impossible)) AS impossible,
        toInt64(countIf(is_unknown)) AS unknown,
@@ -96,7 +94,7 @@ FROM
     (
         SELECT * FROM {table} {final}
         WHERE {_MINE} AND version > {{since:UInt64}}
-        LIMIT {ROWS_AT_ONCE}
+        {limit}
     ) AS r
     LEFT ANY JOIN (SELECT sku, effective, per, gpus FROM prices FINAL) AS p
         ON p.sku = r.sku AND p.effective = r.price_effective
@@ -153,12 +151,15 @@ FROM
     (
         SELECT node, minute, sku, price_effective, price_usd, quantity, cost_usd AS node_cost, toDecimal64(0, 9) AS job_cost,
                1 AS lines, 1 AS is_node
-        FROM node_minutes FINAL WHERE quantity != 0 AND minute >= toDateTime({since_s:Int64}, 'UTC') AND minute < toDateTime({until_s:Int64}, 'UTC')
+        FROM node_minutes FINAL
+        PREWHERE minute >= toDateTime({since_s:Int64}, 'UTC') AND minute < toDateTime({until_s:Int64}, 'UTC')
+        WHERE quantity != 0
         UNION ALL
         SELECT node, minute, sku, price_effective, price_usd, -quantity, toDecimal64(0, 9), cost_usd, 1, 0
         FROM job_minutes FINAL
-        WHERE quantity != 0 AND component = 'gpu' AND node != ''
-            AND minute >= toDateTime({since_s:Int64}, 'UTC') AND minute < toDateTime({until_s:Int64}, 'UTC')
+        PREWHERE minute >= toDateTime({since_s:Int64}, 'UTC') AND minute < toDateTime({until_s:Int64}, 'UTC')
+            AND component = 'gpu' AND node != ''
+        WHERE quantity != 0
     ) AS s
     LEFT ANY JOIN (SELECT sku, effective, gpus FROM prices FINAL) AS p ON p.sku = s.sku AND p.effective = s.price_effective
     GROUP BY node, minute
@@ -167,12 +168,23 @@ FROM
 ORDER BY wrong DESC, node, minute
 LIMIT {most:UInt32}"""
 
+# Of each shard its newest base and the increments on it; a retried insert may have left a chunk twice.
 SNAPSHOTS: Final = f"""
-SELECT toInt64(shard) AS shard, version, any(parent) AS parent,
-       count() = any(chunks) AND xxh3(arrayStringConcat(arrayMap(x -> x.2, arraySort(groupArray((chunk, blob)))))) = any(checksum) AS whole
-FROM (SELECT DISTINCT shard, version, parent, chunk, chunks, checksum, blob FROM snapshots WHERE {_MINE})
-GROUP BY shard, version ORDER BY shard, version DESC
-LIMIT {_HEADS} BY shard"""
+SELECT toInt64(shard) AS shard, version, any(of_version.parent) AS parent,
+       count() = any(of_version.chunks)
+       AND xxh3(arrayStringConcat(arrayMap(x -> x.2, arraySort(x -> x.1, groupArray((chunk, part))))))
+           = any(of_version.checksum) AS whole
+FROM
+(
+    SELECT shard, version, chunk, any(s.parent) AS parent, any(s.chunks) AS chunks, any(s.checksum) AS checksum,
+           any(s.blob) AS part
+    FROM snapshots AS s
+    INNER JOIN (SELECT shard, max(version) AS base FROM snapshots WHERE parent = 0 GROUP BY shard) AS b
+        ON b.shard = s.shard
+    WHERE {_MINE.replace("shard)", "s.shard)")} AND s.version >= b.base
+    GROUP BY shard, version, chunk
+) AS of_version
+GROUP BY shard, version ORDER BY shard, version DESC"""
 
 NEWEST_MINUTE: Final = """
 SELECT toInt64(toUnixTimestamp(max(minute))) AS second FROM node_minutes"""

@@ -12,9 +12,10 @@ import pytest
 from schemas.tables import JOB_MINUTES, SCHEMAS
 from sinks.clickhouse import ClickHouseStore
 from sinks.port import Condition
+from streams.agents.horizons import Mark
 from streams.audit.verdict import Verdict
 from streams.pipeline.batch import LogBatch
-from tests.audit.lab import T0, Lab, fault, lifecycle
+from tests.audit.lab import T0, Lab, fault, lifecycle, sample
 
 
 def run(store: ClickHouseStore, work: Callable[[Lab], Awaitable[None]]) -> Verdict:
@@ -170,3 +171,31 @@ def test_a_fault_stays_in_the_verdict_until_it_is_mended(store: ClickHouseStore)
         assert not (await lab.verdict()).ok
 
     assert not run(store, work).ok
+
+
+def test_a_restored_shard_balances_from_where_its_snapshot_ends(store: ClickHouseStore) -> None:
+    async def work(lab: Lab) -> None:
+        await lab.own(generation=3)  # others may have had it meanwhile: everything comes from the store
+        await lab.send("gpu", [sample("m1", 560_000)])
+        await lab.send("jobs", [lifecycle("j4", "completed", 570_000)])
+        await lab.pass_time(10 * 60_000)
+        await lab.pass_time(11 * 60_000)
+
+    verdict = run(store, work)
+    assert verdict.ok, verdict.faults
+    said = {finding.check: finding.detail for finding in verdict.findings}
+    assert int(said["ledger_windows"].split()[0]) > 100
+    assert said["books"] == "16 records in 4 partitions are accounted for"
+
+
+def test_jobs_that_changed_since_their_rows_were_taken_are_left_to_the_next_look(
+    store: ClickHouseStore,
+) -> None:
+    async def work(lab: Lab) -> None:
+        await lab.send("jobs", [lifecycle("j3", "scaled", 300_000, gpu_count=2)])
+        lab.clock_ms += 1_000
+        lab.horizons.mark = Mark(lab.clock_ms, dict(lab.ends))
+        await lab.keeper.feeding.advance_all()  # folded, and neither judged nor stored
+
+    verdict = run(store, work)
+    assert verdict.ok, verdict.faults

@@ -213,7 +213,8 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
     SNAPSHOTS: schema_of(
         shard=pa.uint16(),
         version=pa.uint64(),
-        parent=pa.uint64(),  # 0 marks a base
+        parent=pa.uint64(),  # the version that it goes on from, 0: none
+        root=pa.uint64(),  # the oldest version that a restore of it needs, 0: the one without a parent
         chunk=pa.uint32(),
         chunks=pa.uint32(),
         checksum=pa.uint64(),  # xxh3_64 of the whole blob

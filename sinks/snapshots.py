@@ -1,9 +1,9 @@
-"""A shard's state, kept where the next owner finds it: bases and increments, in checksummed chunks.
+"""A shard's state, kept where the next owner finds it: increments, each with its root, in checksummed chunks.
 
 It must not know what is in a blob, nor decide when one is due.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -14,20 +14,27 @@ from sinks.errors import SinkError
 from sinks.port import Condition, Rows
 
 CHUNK_BYTES: Final = 8 * 2**20
-_HEAD: Final = ("version", "parent", "chunk", "chunks", "checksum")
+_HEAD: Final = ("version", "parent", "root", "chunk", "chunks", "checksum")
+#: Versions that are fetched at once.
+_VERSIONS: Final = 32
 
 
 class Snapshot(NamedTuple):
-    """One version of a shard's state; `parent` is the version it continues, 0 for a base."""
+    """One version of a shard's state.
+
+    `parent` is the version it continues, 0 for none; `root` the oldest version that a restore of it needs, 0 for
+    the one without a parent.
+    """
 
     shard: int
     version: int
     parent: int
     blob: bytes
+    root: int = 0
 
 
 class Chain(NamedTuple):
-    """A base and its increments, oldest first; `version` is that of the last one, 0 without any."""
+    """The versions from the root to the last one, oldest first; `version` is the last one, 0 without any."""
 
     version: int
     blobs: list[bytes]
@@ -35,6 +42,7 @@ class Chain(NamedTuple):
 
 class _Head(NamedTuple):
     parent: int
+    root: int
     checksum: int
     complete: bool
 
@@ -45,6 +53,7 @@ class _Row(NamedTuple):
     shard: int
     version: int
     parent: int
+    root: int
     chunk: int
     chunks: int
     checksum: int
@@ -58,9 +67,9 @@ class Snapshots:
         self._rows = rows
         self._chunk_bytes = chunk_bytes
 
-    def save(self, shard: int, version: int, parent: int, blob: bytes) -> None:
+    def save(self, shard: int, version: int, parent: int, blob: bytes, root: int = 0) -> None:
         """Return when the blob is durable; see `save_all`."""
-        self.save_all([Snapshot(shard, version, parent, blob)])
+        self.save_all([Snapshot(shard, version, parent, blob, root)])
 
     def save_all(self, snapshots: Sequence[Snapshot]) -> None:
         """Return when all of them are durable, in as few inserts as their size allows.
@@ -72,6 +81,10 @@ class Snapshots:
             if not 0 <= snapshot.parent < snapshot.version:
                 raise SinkError(
                     f"snapshot {snapshot.version} of shard {snapshot.shard} cannot continue {snapshot.parent}"
+                )
+            if snapshot.root > snapshot.version:
+                raise SinkError(
+                    f"snapshot {snapshot.version} of shard {snapshot.shard} cannot begin at {snapshot.root}"
                 )
         for rows in _inserts(self._chunks(snapshots), self._chunk_bytes):
             table = pa.Table.from_arrays(
@@ -85,12 +98,12 @@ class Snapshots:
             self._rows.insert(SNAPSHOTS, table, f"snapshot:{xxhash.xxh3_128_hexdigest(names.encode())}")
 
     def _chunks(self, snapshots: Iterable[Snapshot]) -> Iterator[_Row]:
-        for shard, version, parent, blob in snapshots:
+        for shard, version, parent, blob, root in snapshots:
             checksum = xxhash.xxh3_64_intdigest(blob)
             starts = range(0, max(len(blob), 1), self._chunk_bytes)
             for chunk, start in enumerate(starts):
                 part = blob[start : start + self._chunk_bytes]
-                yield _Row(shard, version, parent, chunk, len(starts), checksum, part)
+                yield _Row(shard, version, parent, root, chunk, len(starts), checksum, part)
 
     def load(self, shard: int) -> Chain:
         """The newest chain that is complete and whole; broken ones are passed over."""
@@ -98,41 +111,56 @@ class Snapshots:
         blobs: dict[int, bytes | None] = {}
         for newest in sorted(heads, reverse=True):
             chain = _chain(heads, newest)
-            for version in chain:
-                if version not in blobs:
-                    blobs[version] = self._blob(shard, version, heads[version].checksum)
+            wanted = [version for version in chain if version not in blobs]
+            for first in range(0, len(wanted), _VERSIONS):
+                blobs |= self._blobs(shard, wanted[first : first + _VERSIONS], heads)
             found = [blob for version in chain if (blob := blobs[version]) is not None]
             if chain and len(found) == len(chain):
                 return Chain(newest, found)
         return Chain(0, [])
 
     def prune(self, shard: int, keep: int) -> None:
-        """Forget what is older than the `keep` newest bases that are complete."""
+        """Forget what is older than the `keep` newest roots of chains that are complete."""
         if keep < 1:
-            raise SinkError("at least one base of a shard is kept")
+            raise SinkError("at least one root of a shard is kept")
         heads = self._heads(shard)
-        bases = sorted((v for v, head in heads.items() if head.parent == 0 and head.complete), reverse=True)
-        if len(bases) > keep:
-            oldest = bases[keep - 1]
-            self._rows.delete(SNAPSHOTS, [Condition("shard", "=", shard), Condition("version", "<", oldest)])
+        roots: list[int] = []
+        for version in sorted(heads, reverse=True):
+            if heads[version].root in roots:
+                continue
+            chain = _chain(heads, version)
+            if chain and chain[0] not in roots:
+                roots.append(chain[0])
+            if len(roots) == keep:
+                older = [Condition("shard", "=", shard), Condition("version", "<", min(roots))]
+                if min(heads) < min(roots):
+                    self._rows.delete(SNAPSHOTS, older)
+                return
 
     def _heads(self, shard: int) -> dict[int, _Head]:
         table = self._rows.select(SNAPSHOTS, [Condition("shard", "=", shard)], _HEAD)
         seen: dict[int, set[int]] = {}
         heads: dict[int, _Head] = {}
-        for version, parent, chunk, chunks, checksum in zip(*table.to_pydict().values(), strict=True):
+        for version, parent, root, chunk, chunks, checksum in zip(*table.to_pydict().values(), strict=True):
             numbers = seen.setdefault(version, set())
             numbers.add(chunk)
-            heads[version] = _Head(parent, checksum, len(numbers) == chunks)
+            heads[version] = _Head(parent, root, checksum, len(numbers) == chunks)
         return heads
 
-    def _blob(self, shard: int, version: int, checksum: int) -> bytes | None:
-        """The version's blob, or None if it is not what was saved."""
-        where = [Condition("shard", "=", shard), Condition("version", "=", version)]
-        table = self._rows.select(SNAPSHOTS, where, ("chunk", "blob"))
-        chunks = dict(zip(table["chunk"].to_pylist(), table["blob"].to_pylist(), strict=True))
-        blob = b"".join(chunks[number] for number in sorted(chunks))
-        return blob if xxhash.xxh3_64_intdigest(blob) == checksum else None
+    def _blobs(
+        self, shard: int, versions: Sequence[int], heads: Mapping[int, _Head]
+    ) -> dict[int, bytes | None]:
+        """The blobs of the versions, None where one is not what was saved."""
+        where = [Condition("shard", "=", shard), Condition("version", "in", list(versions))]
+        table = self._rows.select(SNAPSHOTS, where, ("version", "chunk", "blob"))
+        chunks: dict[int, dict[int, bytes]] = {version: {} for version in versions}
+        for version, chunk, blob in zip(*table.to_pydict().values(), strict=True):
+            chunks[version][chunk] = blob
+        found: dict[int, bytes | None] = {}
+        for version, parts in chunks.items():
+            whole = b"".join(parts[number] for number in sorted(parts))
+            found[version] = whole if xxhash.xxh3_64_intdigest(whole) == heads[version].checksum else None
+        return found
 
 
 def _inserts(chunks: Iterable[_Row], most_bytes: int) -> Iterator[list[_Row]]:
@@ -149,14 +177,14 @@ def _inserts(chunks: Iterable[_Row], most_bytes: int) -> Iterator[list[_Row]]:
         yield run
 
 
-def _chain(heads: dict[int, _Head], newest: int) -> list[int]:
-    """Versions from the base to `newest`, or nothing where one is missing or incomplete."""
-    chain = []
-    version = newest
-    while version != 0:
+def _chain(heads: Mapping[int, _Head], newest: int) -> list[int]:
+    """Versions from the root to `newest`, or nothing where one is missing or incomplete."""
+    chain: list[int] = []
+    root, version = heads[newest].root, newest
+    while version != 0 and version >= root:
         head = heads.get(version)
         if head is None or not head.complete or head.parent >= version:
             return []
         chain.append(version)
-        version = head.parent
-    return chain[::-1]
+        version = 0 if version == root else head.parent
+    return chain[::-1] if root in (0, chain[-1]) else []

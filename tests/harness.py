@@ -33,7 +33,7 @@ from streams.pipeline.settings import FUTURE_MS, ShardSettings
 from streams.pipeline.shard import Shard
 from streams.pipeline.step import step
 from streams.pricing.book import PriceBook
-from tests.harness_store import DictStore, Row, Snapshot
+from tests.harness_store import DictStore, Row, Snapshot, chain_of
 from tests.oracle.model import (
     AttemptRow,
     Counts,
@@ -125,7 +125,7 @@ class Meter:
             for name, rows in checkpoint.tables.items():
                 self.store.insert(name, rows)
             self.snapshots[shard.number].append(
-                Snapshot(checkpoint.version, checkpoint.parent, checkpoint.snapshot)
+                Snapshot(checkpoint.version, checkpoint.parent, checkpoint.snapshot, checkpoint.root)
             )
 
     def _adopt_repriced(self, shard: Shard, from_ms: int | None) -> None:
@@ -168,11 +168,10 @@ class Meter:
                     self._step(shard, [batch], open_attempts=False)
 
     def _chain(self, number: int, lost: int) -> list[Snapshot]:
-        """The newest base that is left, and its increments."""
+        """What is left, from its root on."""
         left = self.snapshots[number][: len(self.snapshots[number]) - lost]
         self.snapshots[number] = left
-        bases = [position for position, snapshot in enumerate(left) if snapshot.parent == 0]
-        return left[bases[-1] :] if bases else []
+        return chain_of(left)
 
     def _put_right(self, shard: Shard, table: str, known: int) -> None:
         newer = [
@@ -245,7 +244,10 @@ def meter(
     is lost besides (their rows are not); at those in `open_at` attempts that go on are booked too.
     """
     machine = Meter(
-        settings or ShardSettings(run_start_ms=FAR_FUTURE_MS - FUTURE_MS, rows_per_checkpoint=200)
+        settings
+        or ShardSettings(
+            run_start_ms=FAR_FUTURE_MS - FUTURE_MS, rows_per_checkpoint=200, snapshots_per_round=2
+        )
     )
     crashes = crashes or {}
     edges = sorted(

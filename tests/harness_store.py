@@ -5,7 +5,7 @@ It must not compute; it hands out rows as they were given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -44,11 +44,21 @@ TABLES = (
 
 
 class Snapshot(NamedTuple):
-    """One stored snapshot; parent 0 is a base."""
+    """One stored snapshot; parent 0 is a base.  A restore begins at the root, 0: at the base."""
 
     version: int
     parent: int
     blob: bytes
+    root: int = 0
+
+
+def chain_of(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
+    """What a restore of the last one needs."""
+    if not snapshots:
+        return []
+    bases = [one.version for one in snapshots if one.parent == 0]
+    root = snapshots[-1].root or bases[-1]
+    return [one for one in snapshots if one.version >= root]
 
 
 class DictStore:

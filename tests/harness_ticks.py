@@ -20,7 +20,7 @@ from streams.pipeline.reference import ReferenceLog
 from streams.pipeline.settings import FUTURE_MS, ShardSettings
 from streams.pipeline.shard import Shard
 from streams.pricing.book import PriceBook
-from tests.harness_store import DictStore, Row
+from tests.harness_store import DictStore, Row, Snapshot, chain_of
 from tests.oracle.model import Line
 
 FAR_FUTURE_MS = 4_102_444_800_000
@@ -30,10 +30,10 @@ class TickMeter:
     """One shard of a log."""
 
     def __init__(self, lines: Sequence[Line]) -> None:
-        self._settings = ShardSettings(run_start_ms=FAR_FUTURE_MS - FUTURE_MS)
+        self._settings = ShardSettings(run_start_ms=FAR_FUTURE_MS - FUTURE_MS, snapshots_per_round=2)
         self._store = DictStore()
         self._versions = count(1)
-        self._snapshots: list[tuple[int, bytes]] = []  # (parent, blob)
+        self._snapshots: list[Snapshot] = []
         self._reference = ReferenceLog()
         self._standing: dict[bytes, ControlEvent] = {}
         self._records: list[tuple[str, LogRecord]] = []  # of the shard, in log order
@@ -96,13 +96,12 @@ class TickMeter:
         point = self._shard.checkpoint(self.log_ms[-1], next(self._versions), open_attempts=False)
         for name, rows in point.tables.items():
             self._store.insert(name, rows)
-        self._snapshots.append((point.parent, point.snapshot))
+        self._snapshots.append(Snapshot(point.version, point.parent, point.snapshot, point.root))
         self.messages += [webhook_id(a.alert_id, a.status, a.changed_ms) for a in point.alerts]
 
     def restart(self, read_up_to: int, until_ms: int) -> None:
         """Throw all state away and go on from the last snapshot; what was read after it is read again."""
-        bases = [at for at, (parent, _) in enumerate(self._snapshots) if parent == 0]
-        chain = [blob for _, blob in self._snapshots[bases[-1] :]] if bases else []
+        chain = [snapshot.blob for snapshot in chain_of(self._snapshots)]
         self._shard = Shard.restore(0, self._settings, self._reference.book, chain)
         self._begin()
         known = dict.fromkeys(self._log, 0)

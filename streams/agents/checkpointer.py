@@ -165,13 +165,13 @@ class Checkpointer:
         kept = [taken for taken in flight if not taken.held.gone]
         self._store.snapshots.save_all(
             [
-                Snapshot(taken.held.number, point.version, point.parent, point.snapshot)
+                Snapshot(taken.held.number, point.version, point.parent, point.snapshot, point.root)
                 for taken in kept
                 for point in (taken.checkpoint,)
             ]
         )
         for taken in kept:
-            if taken.checkpoint.parent == 0:
+            if taken.checkpoint.frees:
                 self._store.snapshots.prune(taken.held.number, self._options.bases_kept)
 
     async def _commit(self, flight: Sequence[Taken]) -> None:

@@ -29,7 +29,15 @@ class Checkpoint(Protocol):
 
     @property
     def parent(self) -> int:
-        """The version whose snapshot this one continues; 0 for a base."""
+        """The version whose snapshot this one continues; 0 for the first."""
+
+    @property
+    def root(self) -> int:
+        """The oldest version that a restore needs from now on."""
+
+    @property
+    def frees(self) -> bool:
+        """Whether the root moved: what is older may be forgotten."""
         ...
 
     @property

@@ -84,12 +84,16 @@ class NodeMinute(NamedTuple):
 
 
 class SnapshotHead(NamedTuple):
-    """One stored version of a shard's state; `whole`: all chunks are there and the checksum is right."""
+    """One stored version of a shard's state; `whole`: all chunks are there and the checksum is right.
+
+    `root`: the oldest version that a restore of it needs, 0 for the one without a parent.
+    """
 
     shard: int
     version: int
     parent: int
     whole: bool
+    root: int = 0
 
 
 class Place(NamedTuple):

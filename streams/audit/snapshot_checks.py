@@ -44,8 +44,9 @@ def snapshots(heads: Sequence[SnapshotHead], places: Sequence[Place]) -> list[Fi
 
 
 def _chain(heads: Mapping[int, SnapshotHead], shard: int) -> Iterable[Finding]:
-    """Whether the newest version leads back to a base."""
+    """Whether the newest version leads back to its root."""
     newest = version = max(heads)
+    root = heads[newest].root
     while version:
         head = heads.get(version)
         if head is None or not head.whole or head.parent >= version:
@@ -57,7 +58,7 @@ def _chain(heads: Mapping[int, SnapshotHead], shard: int) -> Iterable[Finding]:
                 f"version {version} {state}",
                 ok=False,
                 detail=f"the newest snapshot of shard {shard}, {newest}, needs version {version}, which {state}: a new "
-                "owner begins with an older one and reads more of the log; keep the log until the next base is stored",
+                "owner begins with an older one and reads more of the log; keep the log until a newer one is whole",
             )
             return
-        version = head.parent
+        version = 0 if version == root else head.parent

@@ -168,19 +168,22 @@ FROM
 ORDER BY wrong DESC, node, minute
 LIMIT {most:UInt32}"""
 
-# Of each shard its newest base and the increments on it; a retried insert may have left a chunk twice.
+# Of each shard what a restore of its newest version needs; a retried insert may have left a chunk twice.
 SNAPSHOTS: Final = f"""
-SELECT toInt64(shard) AS shard, version, any(of_version.parent) AS parent,
+SELECT toInt64(shard) AS shard, version, any(of_version.parent) AS parent, any(of_version.root) AS root,
        count() = any(of_version.chunks)
        AND xxh3(arrayStringConcat(arrayMap(x -> x.2, arraySort(x -> x.1, groupArray((chunk, part))))))
            = any(of_version.checksum) AS whole
 FROM
 (
-    SELECT shard, version, chunk, any(s.parent) AS parent, any(s.chunks) AS chunks, any(s.checksum) AS checksum,
-           any(s.blob) AS part
+    SELECT shard, version, chunk, any(s.parent) AS parent, any(s.root) AS root,
+           any(s.chunks) AS chunks, any(s.checksum) AS checksum, any(s.blob) AS part
     FROM snapshots AS s
-    INNER JOIN (SELECT shard, max(version) AS base FROM snapshots WHERE parent = 0 GROUP BY shard) AS b
-        ON b.shard = s.shard
+    INNER JOIN
+    (
+        SELECT shard, argMax(root, version) AS newest, if(newest > 0, newest, maxIf(version, parent = 0)) AS base
+        FROM snapshots GROUP BY shard
+    ) AS b ON b.shard = s.shard
     WHERE {_MINE.replace("shard)", "s.shard)")} AND s.version >= b.base
     GROUP BY shard, version, chunk
 ) AS of_version

@@ -110,7 +110,7 @@ def minutes(ask: Ask, jobs: Sequence[str], since: int, until: int) -> dict[tuple
 def snapshots(ask: Ask, shards: Sequence[int] = ()) -> list[SnapshotHead]:
     """The stored versions of shards' states."""
     return [
-        SnapshotHead(r["shard"], r["version"], r["parent"], bool(r["whole"]))
+        SnapshotHead(r["shard"], r["version"], r["parent"], bool(r["whole"]), r["root"])
         for r in ask(sql.SNAPSHOTS, {"shards": list(shards)})
     ]
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 import msgspec
 
 from schemas.events import JobEvent, NodeEvent
+from streams.pipeline.identities import Identities
 from streams.pipeline.job import Attempt, Dimensions, Job, Winner
 from streams.pipeline.node import NodeState
 from streams.pipeline.traffic import Basis, MinuteRows, Traffic
 from streams.pricing.kinds import PriceRef
 from streams.timeline.intervals import Span
 from streams.timeline.lines import Interval, Line, Lines
-from streams.timeline.states import STARTS
 
 #: (line, intervals) of each booked line.
-_BookedLines = list[tuple[Line, list[Interval]]]
+BookedLines = list[tuple[Line, list[Interval]]]
 #: (lines, rows of (line position, minute, quantity, lost quantity)).
-_BookedRows = tuple[list[Line], list[tuple[int, int, int, int]]]
+BookedRows = tuple[list[Line], list[tuple[int, int, int, int]]]
 _TrafficColumns = tuple[bytes, bytes, bytes, bytes, list[Basis]]
 
 
@@ -33,22 +33,23 @@ class AttemptBlob(msgspec.Struct, array_like=True):
     winners: list[tuple[int, Winner]]
     dirty_traffic: list[tuple[int, int]]
     dirty_metered: list[int]
-    booked_lines: _BookedLines
+    booked_lines: BookedLines
     booked_lost: list[Span]
-    booked_metered: _BookedRows
-    booked_traffic: _BookedRows
+    booked_metered: BookedRows
+    booked_traffic: BookedRows
 
 
 class JobBlob(msgspec.Struct, array_like=True):
     """A job's state; its samples' coverage is written apart."""
 
     id: str
-    seen: list[bytes]
+    seen: bytes | list[bytes]  # of 16 bytes, one after the other; a list in snapshots of format 1
     first_ms: int
     last_ms: int
     booked_as_of_ms: int
     booked_dimensions: Dimensions
     attempts: list[AttemptBlob]
+    flags: int = 0
 
 
 class NodeBlob(msgspec.Struct, array_like=True):
@@ -56,16 +57,21 @@ class NodeBlob(msgspec.Struct, array_like=True):
 
     name: str
     dirty: bool
-    seen: list[bytes]
+    seen: bytes | list[bytes]
     events: list[NodeEvent]
-    booked_lines: _BookedLines
+    booked_lines: BookedLines
+    booked_as_of_ms: int = -1
 
 
-def dump_job(job: Job) -> JobBlob:
+#: What a shard remembers of a job besides: unfinished attempts go on costing, rows are due, samples alone were seen.
+OPEN, DIRTY, SAMPLED = 1, 2, 4
+
+
+def dump_job(job: Job, flags: int = 0) -> JobBlob:
     """A job as it stands; derived things (timelines) are left out."""
     return JobBlob(
         id=job.id,
-        seen=sorted(job.seen),
+        seen=job.seen.dump(),
         first_ms=job.first_ms,
         last_ms=job.last_ms,
         booked_as_of_ms=job.booked_as_of_ms,
@@ -81,58 +87,76 @@ def dump_job(job: Job) -> JobBlob:
                 dirty_metered=sorted(attempt.dirty_metered),
                 booked_lines=list(attempt.booked_lines.items()),
                 booked_lost=list(attempt.booked_lost),
-                booked_metered=_dump_rows(attempt.booked_metered),
-                booked_traffic=_dump_rows(attempt.booked_traffic),
+                booked_metered=dump_rows(attempt.booked_metered),
+                booked_traffic=dump_rows(attempt.booked_traffic),
             )
             for attempt in job.attempts.values()
         ],
+        flags=flags,
     )
 
 
 def load_job(blob: JobBlob) -> Job:
-    """The inverse of `dump_job`."""
+    """The inverse of `dump_job`; it counts as unsaved."""
     job = Job(blob.id)
-    job.seen = set(blob.seen)
+    job.seen = _identities(blob.seen)
     job.first_ms, job.last_ms = blob.first_ms, blob.last_ms
     job.booked_as_of_ms = blob.booked_as_of_ms
     job.booked_dimensions = blob.booked_dimensions
     for part in blob.attempts:
         attempt: Attempt = job.attempt(part.number)
         attempt.sampled = part.sampled
-        attempt.events = part.events
-        attempt.has_start = any(event.type in STARTS for event in part.events)
+        attempt.load_events(part.events)
         attempt.traffic = Traffic.load(part.traffic)
         attempt.winners = dict(part.winners)
         attempt.dirty_traffic = part.dirty_traffic
         attempt.dirty_metered = set(part.dirty_metered)
         attempt.booked_lines = load_lines(part.booked_lines)
         attempt.booked_lost = tuple(part.booked_lost)
-        attempt.booked_metered = _load_rows(part.booked_metered)
-        attempt.booked_traffic = _load_rows(part.booked_traffic)
+        attempt.booked_metered = load_rows(part.booked_metered)
+        attempt.booked_traffic = load_rows(part.booked_traffic)
     return job
 
 
 def dump_node(node: NodeState) -> NodeBlob:
     """A node as it stands."""
-    return NodeBlob(node.name, node.dirty, sorted(node.seen), node.events, list(node.booked_lines.items()))
+    return NodeBlob(
+        node.name,
+        node.dirty,
+        node.seen.dump(),
+        node.events,
+        list(node.booked_lines.items()),
+        node.booked_as_of_ms,
+    )
 
 
 def load_node(blob: NodeBlob) -> NodeState:
     """The inverse of `dump_node`."""
     node = NodeState(blob.name)
     node.events = blob.events
-    node.seen = set(blob.seen)
+    node.seen = _identities(blob.seen)
     node.booked_lines = load_lines(blob.booked_lines)
     node.dirty = blob.dirty
+    node.booked_as_of_ms = blob.booked_as_of_ms
     return node
 
 
-def load_lines(booked: _BookedLines) -> Lines:
+def _identities(seen: bytes | list[bytes]) -> Identities:
+    return Identities(seen if isinstance(seen, bytes) else b"".join(seen))
+
+
+def load_lines(booked: BookedLines) -> Lines:
     """Booked lines as they were before they were written down."""
-    return {Line(line.node, line.phase, PriceRef(*line.price)): intervals for line, intervals in booked}
+    return {load_line(line): intervals for line, intervals in booked}
 
 
-def _dump_rows(rows: MinuteRows) -> _BookedRows:
+def load_line(line: Line) -> Line:
+    """A line as it was; the decoder leaves its price a plain tuple."""
+    return Line(line.node, line.phase, PriceRef(*line.price))
+
+
+def dump_rows(rows: MinuteRows) -> BookedRows:
+    """Booked rows by minute, each line named once."""
     lines: dict[Line, int] = {}
     flat = [
         (lines.setdefault(line, len(lines)), minute, quantity, lost)
@@ -142,7 +166,8 @@ def _dump_rows(rows: MinuteRows) -> _BookedRows:
     return list(lines), flat
 
 
-def _load_rows(dumped: _BookedRows) -> MinuteRows:
+def load_rows(dumped: BookedRows) -> MinuteRows:
+    """The inverse of `dump_rows`."""
     lines, flat = dumped
     rows: MinuteRows = {}
     for position, minute, quantity, lost in flat:

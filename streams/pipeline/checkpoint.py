@@ -33,11 +33,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What to store.  `more`: rows are left over, so take another checkpoint before resting."""
+    """What to store.  `more`: rows are left over, so take another checkpoint before resting.
+
+    `parent`: the version whose snapshot this one goes on from; `root`: the oldest one that a restore needs from now
+    on; `frees`: that is another one than before, so that older ones may be forgotten.
+    """
 
     shard: int
     version: int
     parent: int
+    root: int
+    frees: bool
     tables: dict[str, pa.Table]
     snapshot: bytes
     next: dict[str, int]
@@ -69,13 +75,25 @@ def take(shard: Shard, as_of_ms: int, version: int, *, open_attempts: bool) -> C
     if not more and (open_attempts or (shard.books_owed and shard.next != shard.told)):
         tables.update(book_tables(shard.tallies, shard.next, shard.paid_ms, shard.number, version))
         shard.told, shard.books_owed = dict(shard.next), False
-    parent = shard.snapshot_version if snapshot.increment_is_due(shard) else 0
+    parent, root = shard.snapshot_version, shard.roll.root
     shard.version = shard.snapshot_version = version
-    blob = snapshot.increment(shard) if parent else snapshot.base(shard)
+    blob = snapshot.take(shard)
     shard.saved_next = dict(shard.next)
     rows = sum(table.num_rows for table in tables.values())
     alerts = shard.watch.take_changes()
-    return Checkpoint(shard.number, version, parent, tables, blob, shard.saved_next, rows, more, alerts)
+    return Checkpoint(
+        shard=shard.number,
+        version=version,
+        parent=parent,
+        root=shard.roll.root,
+        frees=shard.roll.root != root,
+        tables=tables,
+        snapshot=blob,
+        next=shard.saved_next,
+        rows=rows,
+        more=more,
+        alerts=alerts,
+    )
 
 
 def _derive_jobs(

@@ -41,6 +41,7 @@ def derive_job(
         if attempt.has_start and (open_attempts or timeline.ended_ms is not None):
             lines = attempt_lines(timeline.paid(as_of_ms), timeline.lost, book, team, project)
             rows.add_lines(job.id, number, attempt.booked_lines, lines)
+            attempt.unsaved.note_lines(attempt.booked_lines, lines)
             attempt.booked_lines = lines
         _derive_traffic(job.id, attempt, timeline, rows, book, team, project)
         _derive_metered(job.id, attempt, rows, book, sampled, team, project)
@@ -58,6 +59,7 @@ def derive_node(
     lines = node_lines(node.segments(), as_of_ms, book)
     rows.add_lines(node.name, 0, node.booked_lines, lines)
     node.booked_lines = lines
+    node.booked_as_of_ms = as_of_ms
     node.dirty = False
 
 
@@ -80,7 +82,8 @@ def _derive_traffic(
     attempt.dirty_traffic = []
     new = attempt.traffic.rows(ranges, book, team, project, timeline.lost)
     for lo, hi in ranges:
-        _replace(job_id, attempt.number, attempt.booked_traffic, new, range(lo, hi), rows)
+        changed = _replace(job_id, attempt.number, attempt.booked_traffic, new, range(lo, hi), rows)
+        attempt.unsaved.traffic_minutes.update(changed)
 
 
 def _derive_metered(
@@ -103,7 +106,8 @@ def _derive_metered(
             if winner is not None:
                 holders = sampled(job_id, attempt.number, minute)
                 new[minute] = minute_rows(minute, winner.price_fields, holders, book, team, project)
-    _replace(job_id, attempt.number, attempt.booked_metered, new, minutes, rows)
+    changed = _replace(job_id, attempt.number, attempt.booked_metered, new, minutes, rows)
+    attempt.unsaved.metered_minutes.update(changed)
 
 
 def _replace(
@@ -113,13 +117,15 @@ def _replace(
     new: MinuteRows,
     minutes: Iterable[int],
     rows: LedgerRows,
-) -> None:
-    """Write what differs between booked and new rows of the minutes; remember the new ones."""
+) -> list[int]:
+    """Write what differs between booked and new rows of the minutes, which it returns; remember the new ones."""
+    changed: list[int] = []
     nothing: dict[Line, tuple[int, int]] = {}
     for minute in minutes:
         before, after = booked.get(minute, nothing), new.get(minute, nothing)
         if before == after:
             continue
+        changed.append(minute)
         for line, quantities in after.items():
             if before.get(line) != quantities:
                 rows.add_row(job_id, attempt, line, minute, *quantities)
@@ -131,6 +137,7 @@ def _replace(
             booked[minute] = after
         else:
             del booked[minute]
+    return changed
 
 
 def _minutes(spans: tuple[Span, ...], within: tuple[int, int]) -> list[tuple[int, int]]:

@@ -5,9 +5,12 @@ State only; how it changes stands in the fold modules, what it costs in `derive`
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from schemas.events import PRICE_FIELDS, GpuEvent, JobEvent
+from streams.pipeline.identities import Identities
+from streams.pipeline.saved import Unsaved
 from streams.pipeline.traffic import MinuteRows, Traffic
 from streams.timeline.attempts import Timeline, event_order, timelines
 from streams.timeline.intervals import Span
@@ -62,6 +65,7 @@ class Attempt:
         "number",
         "sampled",
         "traffic",
+        "unsaved",
         "winners",
     )
 
@@ -81,6 +85,36 @@ class Attempt:
         self.booked_lost: tuple[Span, ...] = ()
         self.booked_metered: MinuteRows = {}
         self.booked_traffic: MinuteRows = {}
+        self.unsaved = Unsaved()
+
+    @property
+    def is_unsaved(self) -> bool:
+        """Whether anything changed since it was marked as saved."""
+        unsaved = self.unsaved
+        return bool(
+            unsaved.events != len(self.events)
+            or unsaved.amounts != len(self.traffic)
+            or unsaved.metered_minutes
+            or unsaved.traffic_minutes
+            or unsaved.lines
+            or unsaved.marks != self._marks()
+        )
+
+    def mark_saved(self) -> None:
+        """A snapshot has all of it."""
+        self.unsaved.clear(len(self.events), len(self.traffic), self._marks())
+
+    def _marks(self) -> object:
+        """What changes now and then, to be compared."""
+        return (self.sampled, self.booked_lost, tuple(self.dirty_traffic), frozenset(self.dirty_metered))
+
+    def load_events(self, events: Iterable[JobEvent]) -> None:
+        """Events of a snapshot, after those that are known; what they did is loaded besides."""
+        for event in events:
+            self.events.append(event)
+            if event.type in STARTS and not self.has_start:
+                self.has_start = True
+                self.winners.clear()
 
     def add_event(self, event: JobEvent) -> None:
         """One more lifecycle event (not a duplicate)."""
@@ -89,6 +123,7 @@ class Attempt:
             self.has_start = True  # the timeline pays from now on; what was metered is restated to zero
             self.winners.clear()
             self.dirty_metered = set(self.booked_metered)
+            self.unsaved.metered_minutes.update(self.booked_metered)
 
     def add_sample(self, event: GpuEvent) -> None:
         """Note which price fields price the minutes that an accepted sample covers."""
@@ -103,6 +138,7 @@ class Attempt:
         for minute in range(first_s // MINUTE_S, last_s // MINUTE_S + 1):
             self.dirty_metered.add(minute)
             self.fresh_minutes.add(minute)
+            self.unsaved.metered_minutes.add(minute)
             standing = self.winners.get(minute)
             if standing is None or winner > standing:
                 self.winners[minute] = winner
@@ -115,7 +151,10 @@ class Attempt:
 
 
 class Job:
-    """One job.  `seen` holds the identity hashes of its lifecycle events for as long as the job is known."""
+    """One job.  `seen` holds the identity hashes of its lifecycle events for as long as the job is known.
+
+    `saved`: the snapshots have all of it but what its attempts know to be unsaved.
+    """
 
     __slots__ = (
         "_declared",
@@ -128,12 +167,14 @@ class Job:
         "first_ms",
         "id",
         "last_ms",
+        "saved",
         "seen",
     )
 
     def __init__(self, job_id: str) -> None:
         self.id = job_id
-        self.seen: set[bytes] = set()
+        self.seen = Identities()
+        self.saved = False
         self.attempts: dict[int, Attempt] = {}
         self.first_ms = 2**62
         self.last_ms = -(2**62)
@@ -164,6 +205,17 @@ class Job:
         self._timelines = self._dimensions = None
         if event.expected_nano_per_hour is not None:
             self._declared = None
+
+    def forget_derived(self) -> None:
+        """Events came in by another way than `add_event`."""
+        self._timelines = self._dimensions = self._declared = None
+
+    def mark_saved(self) -> None:
+        """A snapshot has all of it."""
+        self.saved = True
+        self.seen.take_fresh()
+        for attempt in self.attempts.values():
+            attempt.mark_saved()
 
     def timelines(self) -> dict[int, Timeline]:
         """Timelines of the attempts that have lifecycle events (computed once per change)."""

@@ -1,23 +1,21 @@
-"""A shard from its snapshots, a job from the archive, and rows that a crash left behind put right.
+"""A job from the archive, and rows that a crash left behind put right.
 
 Bytes and rows are handed in; nothing is fetched here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from schemas.tables import JOB_MINUTES, NODE_MINUTES
 from streams.pipeline import snapshot
-from streams.pipeline.blobs import load_job, load_node
+from streams.pipeline.blobs import load_job
 from streams.pipeline.ids import job_hash
 from streams.pipeline.job import Job
 from streams.pipeline.ledger import LedgerRows, quantity_in
 from streams.pipeline.traffic import MinuteRows
-from streams.pricing.book import PriceBook
 from streams.pricing.kinds import PriceRef
 from streams.timeline.lines import Line, Lines
 
@@ -27,48 +25,7 @@ if TYPE_CHECKING:
 _NANO = 10**9
 
 
-def restore(shard: Shard, blobs: Sequence[bytes]) -> None:
-    """Apply a base and its increments to an empty shard, with the prices as the snapshot knew them."""
-    for data in blobs:
-        blob = snapshot.unpack(data)
-        if blob.shard != shard.number:
-            raise ValueError(f"a snapshot of shard {blob.shard} was handed to shard {shard.number}")
-        shard.version = shard.snapshot_version = blob.version
-        shard.next, shard.saved_next = dict(blob.next), dict(blob.next)
-        shard.newest_ms, shard.log_ms = blob.newest_ms, blob.log_ms
-        shard.archive_due_ms = blob.archive_due_ms
-        shard.books, shard.tallies, shard.paid_ms = blob.books, blob.tallies, blob.paid_ms
-        shard.refused.quota.load(blob.letter_minutes)
-        shard.archived.update(blob.archived)
-        shard.archived.update(blob.newly_archived)
-        for job_id in blob.gone:
-            shard.jobs.pop(job_id, None)
-        for job in blob.jobs:
-            shard.jobs[job.id] = load_job(job)
-        for node in blob.nodes:
-            shard.nodes[node.name] = load_node(node)
-        if blob.prices is not None:
-            shard.book = PriceBook.empty().with_events(blob.prices)
-        shard.coverage.apply(blob.coverage)
-        for topic, ids in blob.seen.items():
-            shard.seen[topic].apply(snapshot.seen_part(ids))
-        shard.dirty_jobs = set(blob.dirty_jobs)
-        shard.open_jobs = set(blob.open_jobs)
-        shard.tick_ms = blob.tick_ms
-        for job_id, seen_ms in blob.sampled.items():
-            for time_ms in seen_ms:
-                shard.jobs[job_id].touch(time_ms)
-        shard.sampled_jobs = set(blob.sampled)
-        if blob.watch is not None:
-            shard.watch.load(blob.watch)
-        shard.increments = 0 if blob.is_base else shard.increments + 1
-    for known in shard.jobs.values():
-        _drop_counts(shard, known)
-        shard.watch.touch(known.id)
-    shard.changes.clear()
-
-
-def _drop_counts(shard: Shard, job: Job) -> None:
+def drop_counts(shard: Shard, job: Job) -> None:
     """Attempts that the timeline pays need no counts by second, also those whose first sample is yet to come."""
     for number, attempt in job.attempts.items():
         if attempt.has_start:
@@ -84,8 +41,9 @@ def adopt_job(shard: Shard, job_id: str, data: bytes) -> None:
     job.redo_all()
     shard.jobs[job_id] = job
     shard.coverage.adopt(archived.coverage)
-    _drop_counts(shard, job)
+    drop_counts(shard, job)
     shard.dirty_jobs.add(job_id)
+    shard.changes.jobs.add(job_id)
     shard.watch.touch(job_id)
     if job.is_open:
         shard.open_jobs.add(job_id)

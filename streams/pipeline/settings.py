@@ -14,6 +14,7 @@ class ShardSettings:
     """Horizons in ms.  `run_start_ms` is set in a replay only: there `future` is judged by the run's start.
 
     `dead_letters_per_minute`: see `streams.pipeline.letters`; None keeps all.
+    `snapshots_per_round`: snapshots over which all state is written anew, at least.
     """
 
     job_horizon_ms: int = 86_400_000
@@ -22,6 +23,7 @@ class ShardSettings:
     run_start_ms: int | None = None
     rows_per_checkpoint: int = 100_000
     dead_letters_per_minute: int | None = None
+    snapshots_per_round: int = 50
 
     def newest_allowed_ms(self, append_ms: int) -> int:
         """The latest `time_ms` to be believed of a record appended at `append_ms`."""

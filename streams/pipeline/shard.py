@@ -17,6 +17,7 @@ from schemas.decode import decode
 from schemas.events import Event, GpuEvent, JobEvent, NodeEvent, TrafficEvent
 from schemas.invalid import Invalid
 from schemas.reasons import Reason
+from streams.pipeline import chain
 from streams.pipeline import checkpoint as checkpoints
 from streams.pipeline import restore as restoring
 from streams.pipeline.align import TICK_MS, Ticks
@@ -29,6 +30,7 @@ from streams.pipeline.node import NodeState
 from streams.pipeline.price_news import PriceNews
 from streams.pipeline.reference import View
 from streams.pipeline.refused import Refused
+from streams.pipeline.roll import Roll
 from streams.pipeline.settings import ShardSettings
 from streams.pipeline.tables import late_by, late_gpus
 from streams.pipeline.watch import Watch
@@ -82,7 +84,7 @@ class Shard:
         self.version = 0  # of the last rows given out
         self.snapshot_version = 0  # of the last snapshot given out, which the next increment goes on from
         self.saved_next: dict[str, int] = {}
-        self.increments = 0
+        self.roll = Roll()
         self.watch = Watch()
         self.tick_ms: int | None = None  # the next tick to judge; None before the first record
         self._decoded: Decoded | None = None
@@ -183,11 +185,12 @@ class Shard:
         if isinstance(event, NodeEvent):
             self.changes.nodes.add(event.node)
         elif isinstance(event, GpuEvent) and self._costs_nothing(event):
-            self.sampled_jobs.add(
-                event.job_id
-            )  # no row is derived anew; that it was seen is noted with the next
+            # No row is derived anew; that it was seen is noted with the next.
+            self.sampled_jobs.add(event.job_id)
+            self.changes.sampled.add(event.job_id)
         elif isinstance(event, JobEvent | GpuEvent | TrafficEvent) and event.job_id:
             self.dirty_jobs.add(event.job_id)
+            self.changes.jobs.add(event.job_id)
             self.watch.touch(event.job_id, told=isinstance(event, JobEvent))
 
     def _costs_nothing(self, event: GpuEvent) -> bool:
@@ -244,8 +247,11 @@ class Shard:
             if news.touches_job(job):
                 job.redo_all()
                 self.dirty_jobs.add(job.id)
-        for node in self.nodes.values():
-            node.dirty = node.dirty or news.touches_node(node)
+                self.changes.jobs.add(job.id)
+        for name, node in self.nodes.items():
+            if news.touches_node(node):
+                node.dirty = True
+                self.changes.nodes.add(name)
         return news.from_ms
 
     # -- archive -------------------------------------------------------------------------------------------
@@ -283,9 +289,9 @@ class Shard:
 
     @classmethod
     def restore(cls, number: int, settings: ShardSettings, book: PriceBook, blobs: Sequence[bytes]) -> Shard:
-        """A shard from a base snapshot and its increments; then `book` is taken as news (`set_prices`)."""
+        """A shard from a chain of snapshots, the oldest first; then `book` is taken as news (`set_prices`)."""
         shard = cls(number, settings, PriceBook.empty())
-        restoring.restore(shard, blobs)
+        chain.load(shard, blobs)
         shard.prices_changed_from_ms = shard.set_prices(book)
         return shard
 

@@ -1,11 +1,11 @@
-"""Snapshots of a shard: a base with everything, and increments with what changed since the one before.
+"""Snapshots of a shard: each has what changed since the one before, and a slice of what did not.
 
-Bytes out, state in; where they are stored, and which chain is the right one, is not known here.
+The form, and state into bytes; how a chain of them becomes a shard again is told in `chain`, and where they are
+stored is not known here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -13,33 +13,37 @@ import numpy as np
 import zstandard
 
 from schemas.events import PriceEvent
-from streams.pipeline.blobs import JobBlob, NodeBlob, dump_job, dump_node
+from streams.errors import TrainfareError
+from streams.pipeline.blobs import DIRTY, OPEN, SAMPLED, JobBlob, NodeBlob, dump_job, dump_node
 from streams.pipeline.books import Books, Tally
 from streams.pipeline.ids import job_hash
 from streams.pipeline.job import Job
 from streams.pipeline.letters import Minutes
+from streams.pipeline.parts import JobPart, dump_part
+from streams.pipeline.roll import Slice
 from streams.pipeline.watch import WatchBlob
 from streams.usage.ids import SeenPart
 
 if TYPE_CHECKING:
     from streams.pipeline.shard import Shard
 
-#: The form below.  A snapshot of another form is refused; raise this with every change that needs it.
-FORMAT: Final = 1
-INCREMENTS_PER_BASE: Final = 50
+#: The form below.  A snapshot of a form not in READS is refused; raise this with every change that needs it.
+#: In format 1 a base had everything, and each increment had all of a job that changed.
+FORMAT: Final = 2
+READS: Final = (1, 2)
 _LEVEL: Final = 1
 
 
-class UnknownFormatError(ValueError):
+class UnknownFormatError(TrainfareError, ValueError):
     """A snapshot was written by another version of the program."""
 
 
 class SnapshotBlob(msgspec.Struct):
-    """A base, or an increment on what came before it."""
+    """What changed since the snapshot before, and a slice of what did not."""
 
     format: int
     shard: int
-    is_base: bool
+    is_base: bool  # whether there is none before it
     version: int
     next: dict[str, int]
     newest_ms: dict[str, int]
@@ -64,6 +68,10 @@ class SnapshotBlob(msgspec.Struct):
     tallies: dict[str, Tally] = {}  # by topic; absent in snapshots that knew the sum only
     paid_ms: int = 0  # up to when all that goes on is paid; 0: not known
     letter_minutes: Minutes = {}  # how many dead letters of the newest minute were kept
+    # The rest is absent in format 1; `dirty_jobs` and `open_jobs` are flags of the jobs from format 2 on.
+    root: int = 0  # the version at which a restore of it begins
+    parts: list[JobPart] = []  # of jobs that an earlier snapshot has
+    seen_older: list[tuple[str, list[bytes]]] = []  # topic and ids: slices of those remembered before
 
 
 class ArchivedJob(msgspec.Struct, array_like=True):
@@ -75,89 +83,76 @@ class ArchivedJob(msgspec.Struct, array_like=True):
     coverage: bytes
 
 
-def increment_is_due(shard: Shard) -> bool:
-    """Whether an increment will do; else a base is due (the first one, and now and then)."""
-    return shard.snapshot_version > 0 and shard.increments < INCREMENTS_PER_BASE
+def take(shard: Shard) -> bytes:
+    """The snapshot of the shard as it stands, under its version; what changed counts as saved from now on.
 
-
-def base(shard: Shard) -> bytes:
-    """Everything a new owner needs."""
-    shard.increments = 0
-    blob = _blob(
-        shard,
-        is_base=True,
-        jobs=shard.jobs.values(),
-        nodes=list(shard.nodes),
-        coverage=shard.coverage.export_base(),
-        seen={topic: _ids(ids.export()) for topic, ids in shard.seen.items()},
-        archived=shard.archived,
-    )
-    return _pack(shard, blob)
-
-
-def increment(shard: Shard) -> bytes:
-    """What changed since the last snapshot."""
-    shard.increments += 1
+    A shard without a snapshot has nothing but changes: its first one is whole.
+    """
     changes = shard.changes
-    blob = _blob(
-        shard,
-        is_base=False,
-        jobs=(shard.jobs[job_id] for job_id in sorted(changes.jobs | shard.dirty_jobs)),
-        nodes=sorted(changes.nodes),
-        coverage=shard.coverage.export_dirty(),
-        seen={topic: _ids(ids.export_new()) for topic, ids in shard.seen.items()},
-        archived={},
-    )
-    return _pack(shard, blob)
-
-
-def _blob(
-    shard: Shard,
-    *,
-    is_base: bool,
-    jobs: Iterable[Job],
-    nodes: Iterable[str],
-    coverage: bytes,
-    seen: dict[str, list[bytes]],
-    archived: dict[int, int],
-) -> SnapshotBlob:
-    changes = shard.changes
-    return SnapshotBlob(
+    is_first = shard.roll.root == 0
+    if is_first:
+        shard.roll.root = shard.version
+        also = Slice()
+    else:
+        also = shard.roll.next(shard, changes.size_bytes)
+    starts = is_first or shard.roll.starts_round
+    whole = {*also.jobs, *(job_id for job_id in changes.jobs if not shard.jobs[job_id].saved)}
+    nodes = changes.nodes.union(name for name in also.nodes if name in shard.nodes)
+    coverage = shard.coverage.export_dirty(also.holders)
+    blob = SnapshotBlob(
         format=FORMAT,
         shard=shard.number,
-        is_base=is_base,
+        is_base=is_first,
         version=shard.version,
         next=shard.next,
         newest_ms=shard.newest_ms,
         log_ms=shard.log_ms,
         archive_due_ms=shard.archive_due_ms,
         books=shard.books,
-        jobs=[dump_job(job) for job in jobs],
-        dirty_jobs=sorted(shard.dirty_jobs),
-        open_jobs=sorted(shard.open_jobs),
-        archived=archived,
+        jobs=[_whole(shard, job_id) for job_id in sorted(whole)],
+        dirty_jobs=[],
+        open_jobs=[],
+        archived={key: shard.archived[key] for key in also.archived},
         gone=sorted(changes.gone),
         newly_archived={job_hash(job_id): version for job_id, version in changes.gone.items()},
-        nodes=[dump_node(shard.nodes[name]) for name in nodes],
-        prices=shard.book.events if is_base or changes.prices else None,
+        nodes=[dump_node(shard.nodes[name]) for name in sorted(nodes)],
+        prices=shard.book.events if starts or changes.prices else None,
         coverage=coverage,
-        seen=seen,
+        seen={topic: _ids(ids.export_new()) for topic, ids in shard.seen.items()},
         tick_ms=shard.tick_ms,
-        sampled={job_id: _seen(shard.jobs[job_id]) for job_id in sorted(shard.sampled_jobs)},
-        watch=shard.watch.dump(is_base=is_base),
+        sampled={job_id: _seen(shard.jobs[job_id]) for job_id in changes.sampled & shard.sampled_jobs},
+        watch=shard.watch.dump(),
         tallies=shard.tallies,
         paid_ms=shard.paid_ms,
         letter_minutes=shard.refused.quota.dump(),
+        root=shard.roll.root,
+        parts=[
+            dump_part(shard.jobs[job_id], flags_of(shard, job_id)) for job_id in sorted(changes.jobs - whole)
+        ],
+        seen_older=[(topic, _ids(part)) for topic, part in also.seen],
+    )
+    changes.clear(len(coverage))
+    return zstandard.compress(msgspec.msgpack.encode(blob), _LEVEL)
+
+
+def _whole(shard: Shard, job_id: str) -> JobBlob:
+    job = shard.jobs[job_id]
+    blob = dump_job(job, flags_of(shard, job_id))
+    job.mark_saved()
+    return blob
+
+
+def flags_of(shard: Shard, job_id: str) -> int:
+    """What the shard remembers of a job besides."""
+    return (
+        OPEN * (job_id in shard.open_jobs)
+        + DIRTY * (job_id in shard.dirty_jobs)
+        + SAMPLED * (job_id in shard.sampled_jobs)
     )
 
 
 def _seen(job: Job) -> tuple[int, int]:
     return job.first_ms, job.last_ms
-
-
-def _pack(shard: Shard, blob: SnapshotBlob) -> bytes:
-    shard.changes.clear()
-    return zstandard.compress(msgspec.msgpack.encode(blob), _LEVEL)
 
 
 def unpack(data: bytes) -> SnapshotBlob:
@@ -201,9 +196,9 @@ class _Format(msgspec.Struct):
 
 
 def check_format(found: int) -> None:
-    """Raise UnknownFormatError unless this program wrote it."""
-    if found != FORMAT:
+    """Raise UnknownFormatError unless this program can read it."""
+    if found not in READS:
         raise UnknownFormatError(
-            f"the stored state has format {found}, this program reads format {FORMAT}: "
+            f"the stored state has format {found}, this program reads format {' and '.join(map(str, READS))}: "
             "run the program that wrote it, or meter the log again into an empty store"
         )

@@ -166,21 +166,25 @@ class Traffic:
         for line, minute, quantity, lost_quantity in zip(*(column.tolist() for column in found), strict=True):
             rows.setdefault(minute, {})[line_of[line]] = (quantity, lost_quantity)
 
-    def dump(self) -> tuple[bytes, bytes, bytes, bytes, list[Basis]]:
-        """Columns as little-endian bytes (int64, int64, int64, int32) and the bases."""
+    def dump(self, since: int = 0) -> tuple[bytes, bytes, bytes, bytes, list[Basis]]:
+        """Columns as little-endian bytes (int64, int64, int64, int32) from an amount on, and all bases."""
         columns = (self._amount, self._start_ms, self._interval_ms, self._basis)
-        amount, start_ms, interval_ms, basis = (_little_endian(column) for column in columns)
-        return amount, start_ms, interval_ms, basis, self._bases
+        amount, start_ms, interval_ms, basis = (_little_endian(column[since:]) for column in columns)
+        return amount, start_ms, interval_ms, basis, list(self._bases)
 
     @classmethod
     def load(cls, dumped: tuple[bytes, bytes, bytes, bytes, list[Basis]]) -> Traffic:
         """The inverse of `dump`."""
         traffic = cls()
+        traffic.extend(dumped)
+        return traffic
+
+    def extend(self, dumped: tuple[bytes, bytes, bytes, bytes, list[Basis]]) -> None:
+        """Take in what was dumped after what is here."""
         amount, start_ms, interval_ms = (np.frombuffer(column, "<i8").tolist() for column in dumped[:3])
         bases = dumped[4]
         for row in zip(amount, start_ms, interval_ms, np.frombuffer(dumped[3], "<i4").tolist(), strict=True):
-            traffic._append(row[0], row[1], row[2], bases[row[3]])
-        return traffic
+            self._append(row[0], row[1], row[2], bases[row[3]])
 
 
 def _little_endian(values: array[int]) -> bytes:

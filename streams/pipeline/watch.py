@@ -48,7 +48,7 @@ class WatchBlob(msgspec.Struct):
     """What of a watch the next owner cannot know from the jobs themselves."""
 
     judge: Memory
-    written: list[LastRow] | None  # of a base only: without it some rows are written again
+    written: list[LastRow] | None  # of a base of format 1 only: without it some rows are written again
 
 
 class Watch:
@@ -225,9 +225,9 @@ class Watch:
         changes, self._changes = self._changes, []
         return changes
 
-    def dump(self, *, is_base: bool) -> WatchBlob:
-        """What the next owner needs beside the jobs."""
-        return WatchBlob(self._judge.dump(), self._policy.dump() if is_base else None)
+    def dump(self) -> WatchBlob:
+        """What the next owner needs beside the jobs; a row or two of each it writes again."""
+        return WatchBlob(self._judge.dump(), None)
 
     def load(self, blob: WatchBlob) -> None:
         """Go on from a snapshot; jobs must be touched besides.

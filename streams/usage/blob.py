@@ -7,6 +7,7 @@ holders by name and of GPUs by their place in their holder.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -19,7 +20,9 @@ from streams.kernels.store import NEVER_S, PLANE
 from streams.usage.growth import Arrays
 from streams.usage.names import Holder, Names
 
-FORMAT = 1
+FORMAT = 2
+# Of format 1 a holder that no blob before named was new: there an increment rested on a base.
+_READS = (1, 2)
 # A second that gains nothing from any sample.
 _SEALED = 1001
 
@@ -39,6 +42,8 @@ class HolderPart(msgspec.Struct, frozen=True, array_like=True, gc=False):
     counting: bool
     first_gpu: int
     gpus: list[str]
+    # Whether nothing of it need be known: all its GPUs, all seconds of their rings and all its rows are here.
+    whole: bool = True
 
 
 class Blob(msgspec.Struct, frozen=True, array_like=True):
@@ -59,11 +64,23 @@ class Blob(msgspec.Struct, frozen=True, array_like=True):
 
 
 def pack(
-    arrays: Arrays, names: Names, forget: list[str], slots: I32, from_s: I64, rows: I64, *, increment: bool
+    arrays: Arrays,
+    names: Names,
+    forget: list[str],
+    slots: I32,
+    from_s: I64,
+    rows: I64,
+    whole: Iterable[Holder] | None = None,
 ) -> bytes:
-    """These slots, each from a second on, and these rows; an increment names only GPUs not named before."""
+    """These slots, each from a second on, and these rows.
+
+    Those of the `whole` holders (None: of all) must be all of theirs; of another one that an export named before,
+    only the GPUs since are named.
+    """
     store = arrays.store
-    numbers = np.unique(np.concatenate([store.slots["holder"][slots], store.rows["holder"][rows]]))
+    entire = None if whole is None else {holder.number for holder in whole}
+    also = np.array(sorted(entire or ()), np.int32)
+    numbers = np.unique(np.concatenate([store.slots["holder"][slots], store.rows["holder"][rows], also]))
     holders = [names.by_number(number) for number in numbers.tolist()]
     slot_part = np.empty(len(slots), _SLOT)
     newest_s = store.slots["newest_s"][slots]
@@ -83,10 +100,12 @@ def pack(
 
     counting = (store.holders["counting"][numbers] != 0).tolist()
     parts = [
-        _holder_part(holder, counts, holder.exported_gpus if increment else 0)
+        _holder_part(
+            holder, counts, -1 if entire is None or holder.number in entire else holder.exported_gpus
+        )
         for holder, counts in zip(holders, counting, strict=True)
     ]
-    if increment:
+    if entire is not None:
         mark_exported(holders)
 
     def cells(ring: U16, used: bool) -> bytes:
@@ -113,33 +132,39 @@ def pack(
     )
 
 
-def _holder_part(holder: Holder, counting: bool, first_gpu: int) -> HolderPart:
-    known = first_gpu == len(holder.gpus)  # as in nearly every increment
+def _holder_part(holder: Holder, counting: bool, named: int) -> HolderPart:
+    known = named == len(holder.gpus)  # as in nearly every increment
     return HolderPart(
         holder.job_id,
         holder.attempt,
         holder.node,
         counting,
-        first_gpu,
-        [] if known else list(holder.gpus)[first_gpu:],
+        max(named, 0),
+        [] if known else list(holder.gpus)[max(named, 0) :],
+        whole=named < 0,
     )
 
 
 def read(data: bytes) -> Blob:
     """Decode, or ValueError for a format of another version."""
     version = msgspec.msgpack.decode(data, type=tuple[Any, ...])[0]
-    if version != FORMAT:
-        raise ValueError(f"coverage format {version}, this version reads {FORMAT}")
+    if version not in _READS:
+        raise ValueError(f"coverage format {version}, this version reads {' and '.join(map(str, _READS))}")
     return msgspec.msgpack.decode(data, type=Blob)
 
 
-def unpack(blob: Blob, arrays: Arrays, names: Names, *, touch: bool) -> None:
-    """Take over slots and rows; `touch`: the next increment must bring them too."""
-    holders = [_own_holder(part, arrays, names) for part in blob.holders]
-    _unpack_slots(blob, holders, arrays, touch)
-    _unpack_rows(blob, holders, arrays, touch)
+def unpack(blob: Blob, arrays: Arrays, names: Names, *, touch: bool) -> list[HolderPart]:
+    """Take over slots and rows; `touch`: the next increment must bring them too.
+
+    Returns the holders that were passed over, as nothing before them is known: a blob still to come has them whole.
+    """
+    counting = arrays.store.holders["counting"]
+    found = [_own_holder(part, arrays, names, counting, is_new=blob.format == 1) for part in blob.holders]
+    _unpack_slots(blob, found, arrays, touch)
+    _unpack_rows(blob, found, arrays, touch)
     if not touch:
-        mark_exported(holders)
+        mark_exported(holder for holder in found if holder is not None)
+    return [part for part, holder in zip(blob.holders, found, strict=True) if holder is None]
 
 
 def mark_exported(holders: Iterable[Holder]) -> None:
@@ -148,29 +173,43 @@ def mark_exported(holders: Iterable[Holder]) -> None:
         holder.exported_gpus = len(holder.gpus)
 
 
-def _own_holder(part: HolderPart, arrays: Arrays, names: Names) -> Holder:
-    holder = names.holder(part.job_id, part.attempt, part.node)
-    if len(holder.gpus) < part.first_gpu:
+def _own_holder(
+    part: HolderPart, arrays: Arrays, names: Names, was_counting: I32, *, is_new: bool
+) -> Holder | None:
+    known = names.find(part.job_id, part.attempt, part.node)
+    if known is None and not (part.whole or is_new):
+        return None
+    if known is not None and len(known.gpus) < part.first_gpu:
+        raise ValueError(f"{part.job_id} on {part.node}: an increment before this one is missing")
+    holder = names.holder(part.job_id, part.attempt, part.node) if known is None else known
+    if known is None and part.first_gpu:
         raise ValueError(f"{part.job_id} on {part.node}: an increment before this one is missing")
     for gpu in part.gpus:
         names.slot(holder, gpu)
-    if not part.counting:
+    if not part.counting and (known is None or was_counting[holder.number]):
         names.drop_counts(part.job_id, part.attempt)
         free_rows(holder.number, True, arrays.store)
     return holder
 
 
-def _unpack_slots(blob: Blob, holders: list[Holder], arrays: Arrays, touch: bool) -> None:
+def _unpack_slots(blob: Blob, holders: list[Holder | None], arrays: Arrays, touch: bool) -> None:
     part = _array(blob.slots, _SLOT)
+    cells = _array(blob.cells, np.uint16)
     sm, tensor = _array(blob.sm_cells, np.uint16), _array(blob.tensor_cells, np.uint16)
     arrays.use_planes(len(sm) > 0 or bool(blob.sm_rows), len(tensor) > 0 or bool(blob.tensor_rows))
     store = arrays.store
-    by_place = [list(holder.gpus.values()) for holder in holders]
-    places = zip(part["holder"].tolist(), part["ordinal"].tolist(), strict=True)
-    slots = np.array([by_place[holder][ordinal] for holder, ordinal in places], np.int32)
+    # Positions of the holders' GPUs in one array of all their slots; -1 for a holder that is passed over.
+    begins = np.full(len(holders), -1, np.int64)
+    known = [(place, holder) for place, holder in enumerate(holders) if holder is not None]
+    begins[[place for place, _ in known]] = np.cumsum([0, *(len(holder.gpus) for _, holder in known)])[:-1]
+    every = all_slots(holder for _, holder in known)
+    begin = begins[part["holder"]]
+    cells, sm, tensor = (_of_known(values, part, begin >= 0) for values in (cells, sm, tensor))
+    part, begin = part[begin >= 0], begin[begin >= 0]
+    slots = every[begin + part["ordinal"]]
     from_s, newest_s = part["from_s"].astype(np.int64), part["newest_s"].astype(np.int64)
     fresh = store.slots["newest_s"][slots] == NEVER_S
-    put_cells(slots, from_s, newest_s, _array(blob.cells, np.uint16), store.slots, store.ring)
+    put_cells(slots, from_s, newest_s, cells, store.slots, store.ring)
     if arrays.has_sm:
         put_cells(slots, from_s, newest_s, sm, store.slots, store.sm_ring)
     if arrays.has_tensor:
@@ -186,22 +225,33 @@ def _unpack_slots(blob: Blob, holders: list[Holder], arrays: Arrays, touch: bool
     put_newest(slots, from_s, newest_s, touch, store)
 
 
-def _unpack_rows(blob: Blob, holders: list[Holder], arrays: Arrays, touch: bool) -> None:
+def _of_known(cells: U16, part: NDArray[Any], known: NDArray[np.bool_]) -> U16:
+    """The cells of the known slots among all cells."""
+    if known.all() or not len(cells):
+        return cells
+    found: U16 = cells[np.repeat(known, (part["newest_s"] - part["from_s"] + 1))]
+    return found
+
+
+def _unpack_rows(blob: Blob, holders: list[Holder | None], arrays: Arrays, touch: bool) -> None:
     part = _array(blob.rows, _ROW)
+    numbers = np.array([-1 if holder is None else holder.number for holder in holders], np.int32)
+    mine = numbers[part["holder"]] >= 0 if len(part) else np.zeros(0, np.bool_)
+    counts = _array(blob.counts, np.uint16).reshape(-1, 60)[mine[part["counted"] != 0]]
+    part = part[mine]
     arrays.reserve_rows(len(part))
-    numbers = np.array([holder.number for holder in holders], np.int32)
     rows = np.empty(len(part), np.int64)
     store = arrays.store
     put_rows(numbers[part["holder"]], part["minute"].astype(np.int32), touch, store, rows)
     for name in _SUMS:
         store.rows[name][rows] = part[name]
     if blob.sm_rows:
-        store.sm_rows[rows] = _array(blob.sm_rows, PLANE)
+        store.sm_rows[rows] = _array(blob.sm_rows, PLANE)[mine]
     if blob.tensor_rows:
-        store.tensor_rows[rows] = _array(blob.tensor_rows, PLANE)
+        store.tensor_rows[rows] = _array(blob.tensor_rows, PLANE)[mine]
     counted = np.flatnonzero(part["counted"])
     lines = store.rows["counts_at"][rows[counted]]
-    store.counts[lines[lines >= 0]] = _array(blob.counts, np.uint16).reshape(-1, 60)[lines >= 0]
+    store.counts[lines[lines >= 0]] = counts[lines >= 0]
 
 
 def _array(data: bytes, dtype: Any) -> NDArray[Any]:
@@ -211,4 +261,4 @@ def _array(data: bytes, dtype: Any) -> NDArray[Any]:
 
 def all_slots(holders: Iterable[Holder]) -> I32:
     """The slots of these holders."""
-    return np.array([slot for holder in holders for slot in holder.gpus.values()], np.int32)
+    return np.fromiter(chain.from_iterable(holder.gpus.values() for holder in holders), np.int32)

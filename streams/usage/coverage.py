@@ -28,7 +28,7 @@ from streams.kernels.store import (
 from streams.usage.blob import all_slots, mark_exported, pack, read, unpack
 from streams.usage.flatten import flatten
 from streams.usage.growth import Arrays
-from streams.usage.names import Key, Names
+from streams.usage.names import Holder, Key, Names
 
 # Cells merged by one kernel call, about a tenth of a second.
 _CELLS_PER_CALL = 50_000_000
@@ -72,6 +72,7 @@ class Coverage:
         self._arrays = Arrays(late_horizon_s + 1)
         self._names = Names(self._arrays)
         self._forgotten: list[str] = []
+        self._awaited: set[Key] = set()  # holders of which only changes were applied yet
         self._free_rows = self._free_slots = self._free_counts = 0
 
     def fold(self, records: Sequence[GpuEvent]) -> Folded:
@@ -198,27 +199,66 @@ class Coverage:
         holders = [holder for job_id in job_ids for holder in self._names.of_job(job_id)]
         slots = all_slots(holders)
         rows = self.rows_of([holder.number for holder in holders])
-        return pack(self._arrays, self._names, [], slots, np.full(len(slots), NEVER_S), rows, increment=False)
+        return pack(self._arrays, self._names, [], slots, np.full(len(slots), NEVER_S), rows)
 
     def export_base(self) -> bytes:
         """All jobs, for apply(); the next export_dirty() counts from here."""
         data = self.export(self._names.jobs())
-        for job_id in self._names.jobs():
-            mark_exported(self._names.of_job(job_id))
+        mark_exported(self._names.all())
         self._exported()
         return data
 
-    def export_dirty(self) -> bytes:
-        """What changed since the last increment or base, for apply() after those before it."""
+    def export_dirty(self, whole: Iterable[Holder] = ()) -> bytes:
+        """What changed since the last export, for apply() after those before it.
+
+        New holders, and the `whole` ones: all of them.
+        """
         store = self._arrays.store
         slots = store.unexported_slots[: store.used[UNEXPORTED_SLOTS]]
-        slots = slots[store.slots["holder"][slots] >= 0]
         rows = store.unexported[: store.used[UNEXPORTED_ROWS]].astype(np.int64)
-        rows = rows[store.rows["holder"][rows] >= 0]
-        from_s = store.slots["touched_s"][slots]
-        data = pack(self._arrays, self._names, self._forgotten, slots, from_s, rows, increment=True)
+        mentioned = np.union1d(store.slots["holder"][slots], store.rows["holder"][rows])
+        new = (self._names.by_number(n) for n in mentioned[mentioned >= 0].tolist())
+        asked = [holder for holder in whole if self._names.knows(holder)]
+        entire = {h.number: h for h in (*asked, *(h for h in new if h.exported_gpus < 0))}
+        is_entire = np.zeros(max(self._arrays.holders, 1), np.bool_)
+        is_entire[list(entire)] = True
+        slots, rows = (
+            part[(owner[part] >= 0) & ~is_entire[owner[part]]]
+            for part, owner in ((slots, store.slots["holder"]), (rows, store.rows["holder"]))
+        )
+        more = all_slots(entire.values())
+        from_s = np.concatenate([store.slots["touched_s"][slots], np.full(len(more), NEVER_S)])
+        data = pack(
+            self._arrays,
+            self._names,
+            self._forgotten,
+            np.concatenate([slots, more]),
+            from_s,
+            np.concatenate([rows, self.rows_of(list(entire))]),
+            entire.values(),
+        )
         self._exported()
         return data
+
+    def jobs(self) -> list[str]:
+        """The jobs that have holders."""
+        return self._names.jobs()
+
+    def holders(self) -> list[Holder]:
+        """All holders, for export_dirty(); one that is forgotten meanwhile is passed over there."""
+        return self._names.all()
+
+    @property
+    def holder_count(self) -> int:
+        """How many holders there are, those forgotten and not yet swept among them."""
+        return self._arrays.holders
+
+    @property
+    def bytes_per_holder(self) -> int:
+        """About what a holder weighs in an export."""
+        ring: int = self._arrays.store.ring.shape[1] * 2 * (1 + self._arrays.has_sm + self._arrays.has_tensor)
+        weight = self._arrays.slots * ring + self._arrays.rows * 64
+        return weight // max(self._arrays.holders, 1) + 64
 
     def _exported(self) -> None:
         store = self._arrays.store
@@ -231,8 +271,19 @@ class Coverage:
         """Take over a base, or an increment after those before it; nothing is dirty by it."""
         blob = read(data)
         self.forget(blob.forget)
-        unpack(blob, self._arrays, self._names, touch=False)
+        if self._awaited and blob.forget:
+            gone = set(blob.forget)
+            self._awaited = {key for key in self._awaited if key[0] not in gone}
+        passed_over = unpack(blob, self._arrays, self._names, touch=False)
+        if self._awaited:
+            self._awaited -= {(part.job_id, part.attempt, part.node) for part in blob.holders if part.whole}
+        self._awaited.update((part.job_id, part.attempt, part.node) for part in passed_over)
         self._forgotten = []
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that was applied speaks of holders that are known: the chain began early enough."""
+        return not self._awaited
 
     def adopt(self, data: bytes) -> None:
         """Take back jobs from the archive, so that the next increment brings them; nothing is dirty by it."""

@@ -131,6 +131,21 @@ class SeenIds:
         self._fresh, self._older_fresh = [], []
         return part
 
+    def everything(self) -> SeenPart:
+        """A copy of all there is, to be written down in pieces: see apply_older()."""
+        return SeenPart(self._clock(), *self._current.keys(), *self._older.keys())
+
+    def apply_older(self, part: SeenPart) -> None:
+        """Take in ids that were remembered at an earlier instant; of generations that are gone, none."""
+        age = self._generation - int(part.clock[0])
+        if age < 0:
+            raise ValueError(f"generation {part.clock[0]} before {self._generation}: increments out of order")
+        tables = [self._current, self._older]
+        for table, lo, hi in zip(
+            tables[age:], (part.lo, part.older_lo), (part.hi, part.older_hi), strict=False
+        ):
+            table.insert(exact(lo, np.uint64), exact(hi, np.uint64))
+
     def apply(self, part: SeenPart) -> None:
         """Take over an export, or go on with the increments after it, in their order."""
         generation, self._started_ms, self._newest_ms = (int(value) for value in part.clock)

@@ -29,7 +29,7 @@ class Holder:
         self.node = node
         # GPU id -> slot, in the order of first appearance: a GPU's place is its ordinal.
         self.gpus: dict[str, int] = {}
-        self.exported_gpus = 0
+        self.exported_gpus = -1  # how many of them an export named; -1: the holder itself is new
 
 
 class Names:
@@ -117,6 +117,18 @@ class Names:
     def jobs(self) -> list[str]:
         """All job ids."""
         return list(self._of_job)
+
+    def all(self) -> list[Holder]:
+        """All holders."""
+        return list(self._holders.values())
+
+    def find(self, job_id: str, attempt: int, node: str) -> Holder | None:
+        """The holder, if it is known."""
+        return self._holders.get((job_id, attempt, node))
+
+    def knows(self, holder: Holder) -> bool:
+        """Whether it was not forgotten."""
+        return self._holders.get((holder.job_id, holder.attempt, holder.node)) is holder
 
     def forget(self, job_id: str) -> list[Holder]:
         """Drop the names of a job; its holders, for their arrays to be freed."""

@@ -46,6 +46,8 @@ class Point:
     snapshot: bytes
     next: dict[str, int]
     parent: int = 0
+    root: int = 0
+    frees: bool = True
     rows: int = 0
     more: bool = False
     alerts: Sequence[Alert] = ()
@@ -153,7 +155,7 @@ class FileStore:
         self.snapshots = self.archive = self.readback = self.meta = self
 
     def save_all(self, snapshots: Sequence[Snapshot]) -> None:
-        for shard, version, _, blob in snapshots:
+        for shard, version, _, blob, _ in snapshots:
             self._save(shard, version, blob)
 
     def _save(self, shard: int, version: int, blob: bytes) -> None:

@@ -146,6 +146,40 @@ class TestSnapshots:
         snapshots.prune(1, keep=1)
         assert snapshots.load(1) == Chain(1, [b"whole"])
 
+    def test_a_chain_begins_at_its_root_and_what_is_older_may_be_forgotten(
+        self, store: Store, snapshots: Snapshots
+    ) -> None:
+        roots = {1: 1, 2: 1, 3: 1, 4: 2, 5: 2, 6: 4}
+        for version, root in roots.items():
+            snapshots.save(1, version, version - 1, b"v%d" % version, root)
+        assert snapshots.load(1) == Chain(6, [b"v4", b"v5", b"v6"])
+        snapshots.prune(1, keep=2)
+        kept = store.select(SNAPSHOTS, [Condition("shard", "=", 1)], ("version",))["version"].to_pylist()
+        assert kept == [2, 3, 4, 5, 6]
+        lose(store, 6, 0)
+        assert snapshots.load(1) == Chain(5, [b"v2", b"v3", b"v4", b"v5"])
+        lose(store, 2, 0)
+        assert snapshots.load(1) == Chain(0, [])  # of 3 and 4 the root is gone
+
+    def test_a_root_that_is_not_complete_is_no_root(self, store: Store, snapshots: Snapshots) -> None:
+        for version, root in {1: 1, 2: 1, 3: 1, 4: 2, 5: 4}.items():
+            snapshots.save(1, version, version - 1, b"0123456789", root)
+        lose(store, 5, 1)
+        snapshots.prune(1, keep=2)
+        assert snapshots.load(1) == Chain(4, [b"0123456789"] * 3)
+        assert len(store.select(SNAPSHOTS, [Condition("version", "=", 1)], ("version",))) == 3  # its chunks
+
+    def test_snapshots_of_earlier_versions_begin_at_the_one_without_parent(
+        self, snapshots: Snapshots
+    ) -> None:
+        for version, parent, root in [(5, 0, 0), (6, 5, 0), (7, 6, 5), (8, 7, 5)]:
+            snapshots.save(1, version, parent, b"%d" % version, root)
+        assert snapshots.load(1) == Chain(8, [b"5", b"6", b"7", b"8"])
+
+    def test_a_root_is_no_later_than_its_version(self, snapshots: Snapshots) -> None:
+        with pytest.raises(SinkError, match="cannot begin at 6"):
+            snapshots.save(1, 5, 4, b"", 6)
+
     def test_at_least_one_base_is_kept(self, snapshots: Snapshots) -> None:
         with pytest.raises(SinkError, match="at least one"):
             snapshots.prune(1, keep=0)

@@ -19,10 +19,12 @@ from streams.pipeline.settings import FUTURE_MS, ShardSettings
 from streams.pipeline.shard import Shard
 from streams.pricing.book import PriceBook
 from tests.harness import FAR_FUTURE_MS
-from tests.harness_store import DictStore, Row, Snapshot
+from tests.harness_store import DictStore, Row, Snapshot, chain_of
 from tests.oracle.knowledge import Told
 
-SETTINGS = ShardSettings(run_start_ms=FAR_FUTURE_MS - FUTURE_MS, rows_per_checkpoint=200)
+SETTINGS = ShardSettings(
+    run_start_ms=FAR_FUTURE_MS - FUTURE_MS, rows_per_checkpoint=200, snapshots_per_round=3
+)
 REFERENCE = ("prices", "controls")
 
 
@@ -102,7 +104,9 @@ class Watching:
                 taken = shard.checkpoint(self.told[self.read - 1].log_ms, version, open_attempts=False)
                 for name, rows in taken.tables.items():
                     self.store.insert(name, rows)
-                self.snapshots[number].append(Snapshot(taken.version, taken.parent, taken.snapshot))
+                self.snapshots[number].append(
+                    Snapshot(taken.version, taken.parent, taken.snapshot, taken.root)
+                )
                 if not taken.more:
                     break
 
@@ -110,9 +114,8 @@ class Watching:
         """Restore every shard without its `lost` newest snapshots (their rows stay), and read the log again."""
         for number, snapshots in self.snapshots.items():
             left = snapshots[: len(snapshots) - lost]
-            bases = [position for position, snapshot in enumerate(left) if snapshot.parent == 0]
-            self.snapshots[number] = left[bases[-1] :] if bases else []
-            blobs = [snapshot.blob for snapshot in self.snapshots[number]]
+            self.snapshots[number] = left
+            blobs = [snapshot.blob for snapshot in chain_of(left)]
             self._hold(Shard.restore(number, SETTINGS, self.reference.book, blobs))
             self._offer(number)
 

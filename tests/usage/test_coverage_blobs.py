@@ -145,19 +145,55 @@ def test_adopting_a_job_that_is_in_memory_is_refused() -> None:
         coverage.adopt(coverage.export(["j"]))
 
 
-def test_a_missing_increment_is_refused() -> None:
+def test_a_missing_increment_is_found_out() -> None:
     coverage, restored = Coverage(), Coverage()
     coverage.fold([sample(0, 1)])
-    coverage.export_dirty()
+    base = coverage.export_dirty()
     coverage.fold([sample(1, 1)])
+    late = coverage.export_dirty()
+    restored.apply(late)
+    assert not restored.is_whole
+    assert restored.jobs() == []
+    restored.apply(base)
+    assert restored.is_whole
+    coverage.fold([sample(2, 1, gpus=["new"])])
+    coverage.export_dirty()
+    coverage.fold([sample(3, 1, gpus=["newer"])])
     with pytest.raises(ValueError, match="missing"):
         restored.apply(coverage.export_dirty())
 
 
+@given(histories(), st.lists(st.integers(0, 8), min_size=1, max_size=8), st.data())
+def test_a_chain_that_begins_where_a_round_of_whole_holders_began_has_everything(
+    batches: list[list[GpuEvent]], turns: list[int], data: st.DataObject
+) -> None:
+    coverage, twin = Coverage(HORIZON_S), NaiveCoverage(HORIZON_S)
+    begin = data.draw(st.integers(0, max(len(batches) - 1, 0)), label="begin")
+    blobs, waiting = [], []
+    for number, batch in enumerate(batches):
+        for record in batch:
+            twin.fold(record)
+        coverage.fold(batch)
+        if number == begin:
+            waiting = coverage.holders()
+        if number > begin:
+            several = turns[number % len(turns)]
+            blobs.append(coverage.export_dirty(waiting[:several]))
+            waiting = waiting[several:]
+        else:
+            blobs.append(coverage.export_dirty())
+    blobs.append(coverage.export_dirty(waiting))
+    restored = Coverage(HORIZON_S)
+    for blob in blobs[begin if batches else 0 :]:
+        restored.apply(blob)
+    assert restored.is_whole
+    check_equal(restored, twin)
+
+
 def test_an_unknown_format_is_refused() -> None:
     values = msgspec.msgpack.decode(Coverage().export_base())
-    with pytest.raises(ValueError, match="format 2"):
-        Coverage().apply(msgspec.msgpack.encode([2, *values[1:]]))
+    with pytest.raises(ValueError, match="format 3"):
+        Coverage().apply(msgspec.msgpack.encode([3, *values[1:]]))
 
 
 def test_dropped_counts_stay_dropped_after_a_restore() -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from schemas.tables import ARCHIVE, SCHEMAS
 from streams.pipeline import snapshot
-from tests.golden.snapshots.scene import BASE, END, HERE, PIECES, Judging, read_log
+from tests.golden.snapshots.scene import END, HERE, PIECES, Judging, read_log
 
 
 def main() -> int:
@@ -27,8 +27,6 @@ def main() -> int:
     lines = read_log()
     begin = 0
     for turn, end in enumerate(PIECES):
-        if end == BASE:
-            machine.shards[0].increments = snapshot.INCREMENTS_PER_BASE
         machine.read(lines, begin, end, pay_open=turn % 2 == 0)
         begin = end
     assert begin == END

@@ -18,12 +18,14 @@ from tests.oracle.model import Line
 
 HERE = Path(__file__).parent
 LOG = HERE / "log.jsonl"
-#: Lines of the log that end a piece; a base is made with the one at BASE, the last snapshot with the one at END.
+#: Lines of the log that end a piece; the last snapshot with the one at END.
 PIECES = (60, 150, 300, 420, 450, 480, 510, 540, 580)
-BASE, END = 300, 580
+END = 580
 #: The type of the one event that is refused.
 REFUSED = "no such type"
-SETTINGS = ShardSettings(run_start_ms=FAR_FUTURE_MS - FUTURE_MS, rows_per_checkpoint=20)
+SETTINGS = ShardSettings(
+    run_start_ms=FAR_FUTURE_MS - FUTURE_MS, rows_per_checkpoint=20, snapshots_per_round=4
+)
 
 
 def read_log() -> list[Line]:

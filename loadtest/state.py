@@ -1,0 +1,67 @@
+"""What a fleet's state costs: the pause of a checkpoint, the size of snapshots, the time of a restore, memory.
+
+`python -m loadtest.state --gpus 100000 --shards 8` fills shards as a fleet at 1 Hz would, without Kafka and
+ClickHouse, and takes a checkpoint of every shard each second of event time.  It must not judge: it prints.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+import time
+from collections.abc import Sequence
+
+from loadtest.state_fleet import Fleet
+from loadtest.state_measure import Measured, rss_mib
+
+MIB = 2**20
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Fill, checkpoint each second, restore; print a table."""
+    options = _options(argv)
+    fleet = Fleet(options.gpus, options.jobs, options.shards, options.minutes)
+    _say(
+        f"{options.gpus} GPUs on {fleet.nodes} nodes, {options.jobs} jobs, {options.shards} shards; "
+        f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    )
+    started_s = time.perf_counter()
+    fleet.fill(_say)
+    gc.collect()
+    _say(f"filled in {time.perf_counter() - started_s:.0f} s, RSS {rss_mib():.0f} MiB")
+    measured = Measured()
+    for second in range(options.seconds):
+        fleet.second()
+        measured.flight(fleet.checkpoint(open_attempts=second % 10 == 9))
+        if second % 10 == 9:
+            _say(
+                f"second {second + 1}: longest pause {measured.longest_s * 1000:.0f} ms, RSS {rss_mib():.0f} MiB"
+            )
+    measured.restored(fleet.restore())
+    for line in measured.lines():
+        _say(line)
+    _say(f"RSS {rss_mib():.0f} MiB")
+    return 0
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="state", description=__doc__)
+    parser.add_argument("--gpus", type=int, default=100_000, help="live GPUs, eight a node")
+    parser.add_argument("--jobs", type=int, default=12_500, help="live jobs that they belong to")
+    parser.add_argument("--shards", type=int, default=8)
+    parser.add_argument(
+        "--minutes", type=int, default=12, help="event time before the first checkpoint is measured"
+    )
+    parser.add_argument("--seconds", type=int, default=120, help="checkpoints, one a second of event time")
+    return parser.parse_args(argv)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

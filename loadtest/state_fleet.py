@@ -1,0 +1,182 @@
+"""A fleet in shards, without Kafka and ClickHouse: jobs on nodes of eight GPUs that are sampled each second.
+
+It must not measure more than what a call took; nothing it folds is random but by its seed.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+
+from loadtest.state_measure import Restored, Taken
+from schemas.decode import decode
+from schemas.events import Event, PriceEvent
+from schemas.invalid import Invalid
+from streams.pipeline.align import TICK_MS, Ticks
+from streams.pipeline.batch import LogBatch, LogRecord
+from streams.pipeline.reference import ReferenceLog
+from streams.pipeline.settings import ShardSettings
+from streams.pipeline.shard import Shard
+from streams.pricing.book import PriceBook
+
+T0_MS = 1_772_366_400_000
+GPUS = 8
+#: One job in so many has no lifecycle events: it is metered by its samples.
+METERED = 10
+#: One job in so many reports an amount each second.
+MOVING = 50
+
+
+class Fleet:
+    """Shards and what feeds them."""
+
+    def __init__(self, gpus: int, jobs: int, shards: int, minutes: int) -> None:
+        self.nodes = max(gpus // GPUS, 1)
+        self._jobs = min(jobs, self.nodes)
+        self._minutes = minutes
+        self._random = random.Random(1)
+        self._now_ms = T0_MS
+        self._offsets: dict[tuple[str, int], int] = {}
+        self._version = 0
+        self._book = PriceBook.empty().with_events([_price()])
+        self._reference = ReferenceLog(self._book, {})
+        self.shards = [Shard(number, ShardSettings(), self._book) for number in range(shards)]
+        self._views = [self._reference.view() for _ in self.shards]
+        self.chains: list[list[tuple[int, bytes]]] = [[] for _ in self.shards]
+
+    def fill(self, say: Callable[[str], None]) -> None:
+        """Jobs begin; then minutes of samples, a message for each node and minute."""
+        for shard in self.shards:
+            self._feed(shard, "jobs", [self._job(job, "started") for job in self._of(shard)])
+            self._feed(shard, "nodes", [_node(node, self._now_ms) for node in self._nodes_of(shard)])
+        for minute in range(self._minutes):
+            self._now_ms += 60_000
+            for shard in self.shards:
+                self._samples(shard, 60_000)
+            self.judge()
+            self.checkpoint(open_attempts=True)
+            say(f"minute {minute + 1} of {self._minutes}")
+
+    def second(self) -> None:
+        """One second of everything: samples of all nodes, heartbeats of a thirtieth of the jobs, some amounts."""
+        self._now_ms += 1000
+        for shard in self.shards:
+            self._samples(shard, 1000)
+            turn = self._now_ms // 1000 % 30
+            beats = [self._job(job, "heartbeat") for job in self._of(shard) if job % 30 == turn]
+            self._feed(shard, "jobs", beats)
+            moving = [self._amount(job) for job in self._of(shard) if job % MOVING == 0]
+            self._feed(shard, "network", moving)
+        if self._now_ms % TICK_MS == 0:
+            self.judge()
+
+    def judge(self) -> None:
+        """The ticks up to now."""
+        last_ms = self._now_ms // TICK_MS * TICK_MS
+        for shard, view in zip(self.shards, self._views, strict=True):
+            shard.judge(Ticks(shard.tick_ms or last_ms, last_ms), view)
+
+    def checkpoint(self, *, open_attempts: bool) -> Iterator[Taken]:
+        """A checkpoint of each shard, until nothing is left over."""
+        taken = []
+        for shard, chain in zip(self.shards, self.chains, strict=True):
+            more = True
+            while more:
+                self._version += 1
+                started_s = time.perf_counter()
+                point = shard.checkpoint(self._now_ms, self._version, open_attempts=open_attempts)
+                took_s = time.perf_counter() - started_s
+                more, open_now = point.more, open_attempts
+                if point.parent == 0:
+                    chain.clear()
+                chain.append((point.version, point.snapshot))
+                taken.append(Taken(took_s, len(point.snapshot), point.rows))
+        return iter(taken)
+
+    def restore(self) -> Iterator[Restored]:
+        """Each shard again, from its chain."""
+        for shard, chain in zip(self.shards, self.chains, strict=True):
+            blobs = [blob for _, blob in chain]
+            started_s = time.perf_counter()
+            again = Shard.restore(shard.number, shard.settings, self._book, blobs)
+            took_s = time.perf_counter() - started_s
+            assert again.next == shard.next
+            yield Restored(took_s, len(blobs), sum(map(len, blobs)))
+
+    # -- events --------------------------------------------------------------------------------------------
+
+    def _of(self, shard: Shard) -> range:
+        return range(shard.number, self._jobs, len(self.shards))
+
+    def _nodes_of(self, shard: Shard) -> range:
+        return range(shard.number, self.nodes, len(self.shards))
+
+    def _samples(self, shard: Shard, interval_ms: int) -> None:
+        values = []
+        for job in self._of(shard):
+            for node in range(job, self.nodes, self._jobs):
+                util = self._random.random()
+                event = {
+                    "source": "load", "time_ms": self._now_ms, "interval_ms": interval_ms, "job_id": _name(job),
+                    "node": f"node-{node:05}", "gpus": _GPU_IDS, "util_ratio": [util] * GPUS,
+                    "gpu_type": "H100",
+                }  # fmt: skip
+                values.append(event)
+        self._feed(shard, "gpu", values)
+
+    def _job(self, job: int, kind: str) -> dict[str, object]:
+        event = {
+            "source": "load", "id": f"{kind}{self._now_ms}", "time_ms": self._now_ms, "job_id": _name(job),
+            "type": "heartbeat" if job % METERED == 0 else kind,
+        }  # fmt: skip
+        if kind == "started":
+            event |= {"gpu_count": GPUS * len(range(job, self.nodes, self._jobs)), "owner": "me", "team": "t"}
+            event |= {"nodes": {f"node-{n:05}": GPUS for n in range(job, self.nodes, self._jobs)}}
+            event |= {"gpu_type": "H100"}
+        return event
+
+    def _amount(self, job: int) -> dict[str, object]:
+        return {
+            "source": "load", "id": f"n{self._now_ms}.{job}", "time_ms": self._now_ms, "interval_ms": 1000,
+            "job_id": _name(job), "bytes": 10**8 + job, "path": "internet", "direction": "egress",
+        }  # fmt: skip
+
+    def _feed(self, shard: Shard, topic: str, values: list[dict[str, object]]) -> None:
+        where = (topic, shard.number)
+        first = self._offsets.get(where, 0)
+        self._offsets[where] = first + len(values)
+        for begin in range(0, len(values), 2000):
+            part = values[begin : begin + 2000]
+            records = [
+                LogRecord(first + begin + i, self._now_ms, json.dumps(value).encode())
+                for i, value in enumerate(part)
+            ]
+            batch = LogBatch(topic, shard.number, first + begin, first + begin + len(part), records)
+            if shard.fold(batch) is not None:
+                raise AssertionError("a hole")
+
+
+_GPU_IDS = [f"GPU-{gpu}" for gpu in range(GPUS)]
+
+
+def _name(job: int) -> str:
+    return f"train-{job:06}"
+
+
+def _node(node: int, time_ms: int) -> dict[str, object]:
+    return {
+        "source": "load", "id": "p", "time_ms": time_ms, "node": f"node-{node:05}", "type": "provisioned",
+        "gpu_count": GPUS, "gpu_type": "H100",
+    }  # fmt: skip
+
+
+def _price() -> PriceEvent:
+    value = {
+        "source": "load", "id": "p", "time_ms": T0_MS, "sku": "h100", "component": "gpu", "usd": "2.5",
+        "per": "gpu_hour", "effective_ms": 0, "gpu_type": "H100",
+    }  # fmt: skip
+    event: Event | Invalid = decode("prices", json.dumps(value).encode(), (), T0_MS)
+    assert isinstance(event, PriceEvent)
+    return event

@@ -1,0 +1,104 @@
+"""A shard from a chain of its snapshots.
+
+Bytes are handed in, the oldest first; nothing is fetched here, and rows of later owners are put right elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from streams.pipeline import snapshot
+from streams.pipeline.blobs import DIRTY, OPEN, SAMPLED, load_job, load_node
+from streams.pipeline.parts import apply_part
+from streams.pipeline.restore import drop_counts
+from streams.pipeline.snapshot import SnapshotBlob
+from streams.pricing.book import PriceBook
+
+if TYPE_CHECKING:
+    from streams.pipeline.shard import Shard
+
+
+def load(shard: Shard, blobs: Sequence[bytes]) -> None:
+    """Apply a chain to an empty shard, with the prices as the last snapshot knew them.
+
+    What changed of a job that is not known is passed over: a later snapshot has the job whole, or it is gone.
+    """
+    awaited: set[str] = set()
+    for data in blobs:
+        blob = snapshot.unpack(data)
+        if blob.shard != shard.number:
+            raise ValueError(f"a snapshot of shard {blob.shard} was handed to shard {shard.number}")
+        _apply_facts(shard, blob)
+        _apply_jobs(shard, blob, awaited)
+        shard.archived.update(blob.archived)
+        shard.archived.update(blob.newly_archived)
+        for node in blob.nodes:
+            shard.nodes[node.name] = load_node(node)
+        shard.coverage.apply(blob.coverage)
+        for topic, ids in blob.seen.items():
+            shard.seen[topic].apply(snapshot.seen_part(ids))
+        for topic, ids in blob.seen_older:
+            shard.seen[topic].apply_older(snapshot.seen_part(ids))
+    if awaited or not shard.coverage.is_whole:
+        raise ValueError(f"the snapshots of shard {shard.number} do not begin early enough")
+    for known in shard.jobs.values():
+        drop_counts(shard, known)
+        shard.watch.touch(known.id)
+    shard.changes.clear()
+
+
+def _apply_facts(shard: Shard, blob: SnapshotBlob) -> None:
+    """What each snapshot has whole."""
+    shard.version = shard.snapshot_version = blob.version
+    if blob.is_base or blob.root:
+        shard.roll.root = blob.root or blob.version
+    shard.next, shard.saved_next = dict(blob.next), dict(blob.next)
+    shard.newest_ms, shard.log_ms = blob.newest_ms, blob.log_ms
+    shard.archive_due_ms = blob.archive_due_ms
+    shard.books, shard.tallies, shard.paid_ms = blob.books, blob.tallies, blob.paid_ms
+    shard.refused.quota.load(blob.letter_minutes)
+    shard.tick_ms = blob.tick_ms
+    if blob.prices is not None:
+        shard.book = PriceBook.empty().with_events(blob.prices)
+    if blob.watch is not None:
+        shard.watch.load(blob.watch)
+
+
+def _apply_jobs(shard: Shard, blob: SnapshotBlob, awaited: set[str]) -> None:
+    for job_id in blob.gone:
+        shard.jobs.pop(job_id, None)
+        awaited.discard(job_id)
+        _flag(shard, job_id, 0)
+    for whole in blob.jobs:
+        job = shard.jobs[whole.id] = load_job(whole)
+        job.mark_saved()
+        awaited.discard(whole.id)
+        if blob.format > 1:
+            _flag(shard, whole.id, whole.flags)
+    for part in blob.parts:
+        known = shard.jobs.get(part.id)
+        if known is None:
+            awaited.add(part.id)
+        else:
+            apply_part(known, part)
+            _flag(shard, part.id, part.flags)
+    if blob.format == 1:
+        shard.dirty_jobs, shard.open_jobs = set(blob.dirty_jobs), set(blob.open_jobs)
+        shard.sampled_jobs = set()
+    for job_id, seen_ms in blob.sampled.items():
+        known = shard.jobs.get(job_id)
+        if known is None:
+            awaited.add(job_id)
+            continue
+        shard.sampled_jobs.add(job_id)
+        for time_ms in seen_ms:
+            known.touch(time_ms)
+
+
+def _flag(shard: Shard, job_id: str, flags: int) -> None:
+    for flag, jobs in ((OPEN, shard.open_jobs), (DIRTY, shard.dirty_jobs), (SAMPLED, shard.sampled_jobs)):
+        if flags & flag:
+            jobs.add(job_id)
+        else:
+            jobs.discard(job_id)

@@ -1,0 +1,128 @@
+"""What changed of a job since its last snapshot, as typed records in MessagePack, and how it is put in place.
+
+The form only.  A part rests on all before it: where the job is not known, it is passed over.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from schemas.events import JobEvent
+from streams.pipeline.blobs import BookedRows, dump_rows, load_line, load_rows
+from streams.pipeline.job import Attempt, Dimensions, Job, Winner
+from streams.pipeline.saved import GONE
+from streams.pipeline.traffic import Basis, MinuteRows
+from streams.timeline.intervals import Span
+from streams.timeline.lines import Interval, Line
+
+
+class AttemptPart(msgspec.Struct, array_like=True):
+    """What is new in an attempt; minutes that are named and have no row are booked no more."""
+
+    number: int
+    sampled: bool
+    events: list[JobEvent]
+    traffic: tuple[bytes, bytes, bytes, bytes, list[Basis]]
+    metered_minutes: list[int]
+    winners: list[tuple[int, Winner]]
+    booked_metered: BookedRows
+    traffic_minutes: list[int]
+    booked_traffic: BookedRows
+    dirty_traffic: list[tuple[int, int]]
+    dirty_metered: list[int]
+    booked_lines: list[tuple[Line, int, list[Interval]]]
+    booked_lost: list[Span]
+
+
+class JobPart(msgspec.Struct, array_like=True):
+    """What is new in a job."""
+
+    id: str
+    flags: int
+    seen: bytes
+    first_ms: int
+    last_ms: int
+    booked_as_of_ms: int
+    booked_dimensions: Dimensions
+    attempts: list[AttemptPart]
+
+
+def dump_part(job: Job, flags: int) -> JobPart:
+    """What changed since the job was marked as saved; marks it again."""
+    part = JobPart(
+        id=job.id,
+        flags=flags,
+        seen=job.seen.take_fresh(),
+        first_ms=job.first_ms,
+        last_ms=job.last_ms,
+        booked_as_of_ms=job.booked_as_of_ms,
+        booked_dimensions=job.booked_dimensions,
+        attempts=[_dump_attempt(attempt) for attempt in job.attempts.values() if attempt.is_unsaved],
+    )
+    job.mark_saved()
+    return part
+
+
+def _dump_attempt(attempt: Attempt) -> AttemptPart:
+    unsaved = attempt.unsaved
+    metered, moved = sorted(unsaved.metered_minutes), sorted(unsaved.traffic_minutes)
+    return AttemptPart(
+        number=attempt.number,
+        sampled=attempt.sampled,
+        events=attempt.events[unsaved.events :],
+        traffic=attempt.traffic.dump(unsaved.amounts),
+        metered_minutes=metered,
+        winners=[(minute, attempt.winners[minute]) for minute in metered if minute in attempt.winners],
+        booked_metered=dump_rows(_of(attempt.booked_metered, metered)),
+        traffic_minutes=moved,
+        booked_traffic=dump_rows(_of(attempt.booked_traffic, moved)),
+        dirty_traffic=attempt.dirty_traffic,
+        dirty_metered=sorted(attempt.dirty_metered),
+        booked_lines=[
+            (line, GONE, [])
+            if (booked := attempt.booked_lines.get(line)) is None
+            else (line, max(first, 0), booked[max(first, 0) :])
+            for line, first in unsaved.lines.items()
+        ],
+        booked_lost=list(attempt.booked_lost),
+    )
+
+
+def _of(rows: MinuteRows, minutes: list[int]) -> MinuteRows:
+    return {minute: rows[minute] for minute in minutes if minute in rows}
+
+
+def apply_part(job: Job, part: JobPart) -> None:
+    """Put what changed in its place."""
+    job.seen.add_all(part.seen)
+    job.first_ms, job.last_ms = part.first_ms, part.last_ms
+    job.booked_as_of_ms, job.booked_dimensions = part.booked_as_of_ms, part.booked_dimensions
+    for each in part.attempts:
+        _apply_attempt(job.attempt(each.number), each)
+    job.forget_derived()
+    job.mark_saved()
+
+
+def _apply_attempt(attempt: Attempt, part: AttemptPart) -> None:
+    attempt.sampled = part.sampled
+    attempt.load_events(part.events)
+    attempt.traffic.extend(part.traffic)
+    winners = dict(part.winners)
+    for minute in part.metered_minutes:
+        attempt.winners.pop(minute, None)
+        attempt.booked_metered.pop(minute, None)
+        if minute in winners:
+            attempt.winners[minute] = winners[minute]
+    attempt.booked_metered.update(load_rows(part.booked_metered))
+    for minute in part.traffic_minutes:
+        attempt.booked_traffic.pop(minute, None)
+    attempt.booked_traffic.update(load_rows(part.booked_traffic))
+    attempt.dirty_traffic = part.dirty_traffic
+    attempt.dirty_metered = set(part.dirty_metered)
+    for named, first, intervals in part.booked_lines:
+        line = load_line(named)
+        if first == GONE:
+            attempt.booked_lines.pop(line, None)
+        else:
+            attempt.booked_lines[line] = [*attempt.booked_lines.get(line, [])[:first], *intervals]
+    attempt.booked_lost = tuple(part.booked_lost)

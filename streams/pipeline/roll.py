@@ -1,0 +1,135 @@
+"""Which part of a shard that has not changed the next snapshot carries besides, so that no base is ever due.
+
+Round after round all that there is is written anew, a slice with each snapshot.  When a round ends, the snapshot in
+which it began is the root: nothing older is needed.  It chooses; it writes nothing down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from streams.usage.ids import SeenPart
+from streams.usage.names import Holder
+
+if TYPE_CHECKING:
+    from streams.pipeline.job import Job
+    from streams.pipeline.shard import Shard
+
+#: A slice is no larger than this or than what changed, whichever is more, even if the round takes longer then.
+SLICE_BYTES: Final = 2 * 2**20
+#: About what a thing weighs, before compression.
+_ARCHIVED_BYTES, _SEEN_BYTES, _NODE_BYTES, _JOB_BYTES, _EVENT_BYTES = 16, 16, 400, 800, 200
+_MINUTE_BYTES, _LINE_BYTES, _AMOUNT_BYTES = 100, 150, 28
+_IDS_AT_ONCE: Final = 16_384
+
+
+@dataclass(slots=True)
+class Slice:
+    """What is carried whole, be it changed or not."""
+
+    jobs: list[str] = field(default_factory=list)
+    nodes: list[str] = field(default_factory=list)
+    holders: list[Holder] = field(default_factory=list)
+    archived: list[int] = field(default_factory=list)
+    seen: list[tuple[str, SeenPart]] = field(default_factory=list)
+
+
+class Roll:
+    """Rounds through a shard.  `root`: the version at which a restore must begin, 0 before the first snapshot."""
+
+    def __init__(self) -> None:
+        self.root = 0
+        self._began = 0  # the version of the round's first slice
+        self._waiting: Iterator[int] | None = None
+        self._starts = False
+        self._slice = Slice()
+        self._share_bytes = 0.0
+
+    @property
+    def starts_round(self) -> bool:
+        """Whether the slice given last was the first of a round."""
+        return self._starts
+
+    def next(self, shard: Shard, changed_bytes: int) -> Slice:
+        """What the snapshot under way (of `shard.version`) carries besides its changes, of which there are so many."""
+        self._starts = self._waiting is None
+        if self._waiting is None:
+            self._began = shard.version
+            self._share_bytes = _weight(shard) / shard.settings.snapshots_per_round
+            self._waiting = self._walk(shard)
+        left = min(self._share_bytes, max(SLICE_BYTES, changed_bytes))
+        found = self._slice = Slice()
+        while left > 0:
+            weight = next(self._waiting, None)
+            if weight is None:
+                self._waiting, self.root = None, self._began
+                break
+            left -= weight
+        return found
+
+    def _walk(self, shard: Shard) -> Iterator[int]:
+        """Put one thing after the other into the slice of the moment; gives the weight of each.
+
+        What comes while a round is under way is carried as a change; what goes, is gone.
+        """
+        archived = list(shard.archived)
+        seen = [(topic, ids.everything()) for topic, ids in shard.seen.items()]
+        nodes, jobs, holders = list(shard.nodes), list(shard.jobs), shard.coverage.holders()
+        for first in range(0, len(archived), _IDS_AT_ONCE):
+            part = archived[first : first + _IDS_AT_ONCE]
+            self._slice.archived += part
+            yield len(part) * _ARCHIVED_BYTES
+        for topic, ids in seen:
+            for cut in _cut(ids):
+                self._slice.seen.append((topic, cut))
+                yield len(cut.lo) * _SEEN_BYTES + len(cut.older_lo) * _SEEN_BYTES
+        for name in nodes:
+            self._slice.nodes.append(name)
+            yield _NODE_BYTES
+        for job_id in jobs:
+            job = shard.jobs.get(job_id)
+            if job is not None:
+                self._slice.jobs.append(job_id)
+                yield _job_weight(job)
+        for holder in holders:
+            self._slice.holders.append(holder)
+            yield shard.coverage.bytes_per_holder
+
+
+def _cut(ids: SeenPart) -> Iterator[SeenPart]:
+    none = np.empty(0, np.uint64)
+    for first in range(0, len(ids.lo), _IDS_AT_ONCE):
+        some = slice(first, first + _IDS_AT_ONCE)
+        yield SeenPart(ids.clock, ids.lo[some], ids.hi[some], none, none)
+    for first in range(0, len(ids.older_lo), _IDS_AT_ONCE):
+        some = slice(first, first + _IDS_AT_ONCE)
+        yield SeenPart(ids.clock, none, none, ids.older_lo[some], ids.older_hi[some])
+
+
+def _weight(shard: Shard) -> float:
+    """About what everything weighs: jobs are taken for small ones."""
+    return (
+        len(shard.archived) * _ARCHIVED_BYTES
+        + sum(len(ids) for ids in shard.seen.values()) * _SEEN_BYTES
+        + len(shard.nodes) * _NODE_BYTES
+        + len(shard.jobs) * 2 * _JOB_BYTES
+        + shard.coverage.holder_count * shard.coverage.bytes_per_holder
+        + 1
+    )
+
+
+def _job_weight(job: Job) -> int:
+    weight = _JOB_BYTES + len(job.seen) * 16
+    for attempt in job.attempts.values():
+        minutes = len(attempt.winners) + len(attempt.booked_metered) + len(attempt.booked_traffic)
+        weight += (
+            len(attempt.events) * _EVENT_BYTES
+            + len(attempt.traffic) * _AMOUNT_BYTES
+            + minutes * _MINUTE_BYTES
+            + len(attempt.booked_lines) * _LINE_BYTES
+        )
+    return weight

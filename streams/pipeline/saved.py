@@ -1,0 +1,56 @@
+"""What of an attempt the snapshots do not have yet, so that an increment carries no more than that.
+
+Marks only; how they are written down is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streams.timeline.lines import Line, Lines
+
+#: The line is booked no more.
+GONE: Final = -1
+
+
+class Unsaved:
+    """Since the last snapshot: counts of what was saved of what only grows, and places of what changes."""
+
+    __slots__ = ("amounts", "events", "lines", "marks", "metered_minutes", "traffic_minutes")
+
+    def __init__(self) -> None:
+        self.events = 0  # so many are saved, and so on
+        self.amounts = 0
+        self.metered_minutes: set[int] = set()  # whose winner or booked rows may have changed
+        self.traffic_minutes: set[int] = set()
+        self.lines: dict[Line, int] = {}  # line -> its first interval that changed, or GONE
+        self.marks: object = None  # the rest, as it was saved
+
+    def note_lines(self, old: Lines, new: Lines) -> None:
+        """Booked lines are other ones now."""
+        for line, after in new.items():
+            before = old.get(line)
+            if before is None:
+                self.lines[line] = 0
+            elif before != after:
+                common = _common(before, after)
+                known = self.lines.get(line, common)
+                self.lines[line] = min(known, common) if known != GONE else 0
+        for line in old:
+            if line not in new:
+                self.lines[line] = GONE
+
+    def clear(self, events: int, amounts: int, marks: object) -> None:
+        """All is saved: so many events and amounts, and these marks."""
+        self.events, self.amounts, self.marks = events, amounts, marks
+        self.metered_minutes.clear()
+        self.traffic_minutes.clear()
+        self.lines.clear()
+
+
+def _common(before: list[tuple[int, int, int, int]], after: list[tuple[int, int, int, int]]) -> int:
+    """How many intervals both begin with."""
+    least = min(len(before), len(after))
+    if least and before[: least - 1] == after[: least - 1]:  # as ever, but for the last
+        return least - 1 + (before[least - 1] == after[least - 1])
+    return next((at for at in range(least) if before[at] != after[at]), least)

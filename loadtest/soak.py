@@ -85,8 +85,9 @@ class Soak:
                 member.start()
             deadline_s = time.monotonic() + _START_S
             while not all(member.look().ready for member in self.members):
-                if time.monotonic() > deadline_s:
-                    raise WorldError(f"the workers are not ready after {_START_S:g} s, see {self.directory}")
+                for member in self.members:
+                    if not member.alive or time.monotonic() > deadline_s:
+                        raise WorldError(f"{member.name} did not become ready:\n{member.said()}")
                 time.sleep(0.5)
             yield
         finally:

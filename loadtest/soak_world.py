@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MIB = 2**20
 _ANSWER_S = 5.0
 _STOP_S = 45.0
+_LATE_S = 600  # the default of meter.late_horizon_ms
 _CANARY = "trainfare_canary_"
 
 
@@ -113,6 +114,10 @@ class Member:
             self.kill()
             return -int(signal.SIGKILL)
 
+    def said(self) -> str:
+        """The end of its log."""
+        return self._log.read_text(encoding="utf-8", errors="replace")[-2000:]
+
     def rss_mib(self) -> float | None:
         """The memory that it holds."""
         if self._process is None or not self.alive:
@@ -190,6 +195,7 @@ def environment(settings: Settings, store_url: str | None, horizon_s: int) -> di
         "TRAINFARE_KAFKA_PARTITIONS": str(settings.kafka.partitions),
         "TRAINFARE_METER_JOB_HORIZON_MS": str(horizon_s * 1000),
         "TRAINFARE_METER_DEDUPE_HORIZON_MS": str(horizon_s * 1000),
+        "TRAINFARE_METER_LATE_HORIZON_MS": str(min(horizon_s, _LATE_S) * 1000),
     }
     if store_url is not None:
         env["TRAINFARE_CLICKHOUSE_URL"] = store_url

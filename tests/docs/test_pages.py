@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from schemas.reasons import Reason
-from streams.config_load import groups
+from streams.config_load import groups, variable
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
@@ -52,6 +52,13 @@ def test_a_page_names_only_settings_that_exist(page: Path) -> None:
     settings = {f"{group}.{name}" for group, model in groups().items() for name in model.model_fields}
     named = re.findall(rf"`((?:{'|'.join(groups())})\.[a-z_]+)\b", page.read_text())
     assert [name for name in named if name not in settings] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_names_only_variables_that_are_read(page: Path) -> None:
+    known = {variable(group, name) for group, model in groups().items() for name in model.model_fields}
+    known |= {f"{each}_FILE" for each in known} | {"TRAINFARE_CONFIG", "TRAINFARE_DEBUG", "TRAINFARE_"}
+    assert set(re.findall(r"\bTRAINFARE_[A-Z_]*", page.read_text())) - known == set()
 
 
 def test_settings_are_named_in_the_runbook() -> None:

@@ -28,6 +28,7 @@ from streams.agents.self_watch import SelfWatch
 from streams.agents.stall import Limits
 from streams.agents.startup import Startup, stopped_by_signals
 from streams.agents.status import Watch
+from streams.audit.committed import committed
 from streams.audit.live import LiveAudit, asking
 from streams.audit.verdict import Verdict
 from streams.clock import Clock, SystemClock
@@ -194,7 +195,13 @@ class Worker:
         factory = await asyncio.to_thread(engine, shard)
         courier = courier_of(self._settings.alerts, store, self._clock)
         worker = Meter(kafka, shard, options, store, factory, dead_letters=dead_letters, courier=courier)
-        self._audit = LiveAudit(worker.keeper, asking(store), self._clock, partial(_log_end, worker, kafka))
+        self._audit = LiveAudit(
+            worker.keeper,
+            asking(store),
+            self._clock,
+            partial(_log_end, worker, kafka),
+            partial(committed, kafka),
+        )
         self_watch = SelfWatch(worker, store, kafka, self._settings.canary, self._clock, self._verdict)
         outlook = Outlook(kafka, lambda: store.query("SELECT 1"), self._clock)
         self._watch = Watch(

@@ -52,6 +52,8 @@ class Audited(Keeper, Protocol):
 
 #: The end of a partition's log, of (topic without prefix, partition); None: not known.
 LogEnd = Callable[[str, int], int | None]
+#: The offsets that are committed, of those asked for; blocks.
+Committed = Callable[[Sequence[tuple[str, int]]], Mapping[tuple[str, int], int]]
 
 
 class LiveAudit:
@@ -63,12 +65,15 @@ class LiveAudit:
         ask: tables.Ask,
         clock: Clock,
         log_end: LogEnd = lambda _topic, _number: None,
+        committed: Committed = lambda _places: {},
+        *,
         again_s: float = _AGAIN_S,
     ) -> None:
         self._keeper = keeper
         self._ask = ask
         self._clock = clock
         self._log_end = log_end
+        self._committed = committed
         self._again_s = again_s
         self._since: WeakKeyDictionary[Held, int] = WeakKeyDictionary()  # version up to which rows were right
         self._jobs_seen: WeakKeyDictionary[Held, int] = WeakKeyDictionary()
@@ -185,13 +190,24 @@ class LiveAudit:
         self._turn += 1
         mine = held[self._turn % len(held)]
         heads = await asyncio.to_thread(tables.snapshots, self._ask, [mine.number])
+        # First what is committed: what the snapshots await only grows.
+        asked = [(topic, number) for topic, number, _ in _awaited(held)]
+        committed = await asyncio.to_thread(self._committed, asked)
         places = [
-            Place(f"{topic}/{each.number}", offset, self._log_end(topic, each.number), None)
-            for each in held
-            if isinstance(each.shard, Shard)
-            for topic, offset in sorted(each.shard.saved_next.items())
+            Place(f"{topic}/{number}", offset, self._log_end(topic, number), committed.get((topic, number)))
+            for topic, number, offset in _awaited(held)
         ]
         return snapshot_checks.snapshots(heads, places)
+
+
+def _awaited(held: Sequence[Held]) -> list[tuple[str, int, int]]:
+    """(topic, partition, offset) that the newest snapshots await."""
+    return [
+        (topic, each.number, offset)
+        for each in held
+        if isinstance(each.shard, Shard) and not each.gone
+        for topic, offset in sorted(each.shard.saved_next.items())
+    ]
 
 
 class Asked(Protocol):

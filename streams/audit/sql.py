@@ -61,12 +61,12 @@ def _rounded(quantity: str) -> str:
     return f"least({whole} + {up}, toInt128(999999999999999999))"
 
 
-_DIVISOR: Final = """multiIf(
-        r.unit = 'gpu_milli_ms', toInt128(3600000000) * greatest(p.gpus, 1),
+DIVISOR: Final = """multiIf(
+        r.unit = 'gpu_milli_ms', toInt128(3600000000) * if(p.per = 'instance_hour', greatest(p.gpus, 1), 1),
         r.unit = 'ms', toInt128(3600000),
-        r.unit = 'bytes', if(p.per = 'gb', toInt128(1000000000), toInt128(1073741824)),
+        r.unit = 'bytes', if(p.per = 'gb', toInt128(1000000000), bitShiftLeft(toInt128(1), 30)),
         r.unit = 'requests', toInt128(1000),
-        r.unit = 'mib_ms', toInt128(2690457600000),
+        r.unit = 'mib_ms', toInt128(1024) * 730 * 3600000,
         toInt128(3600000000))"""
 
 
@@ -85,7 +85,7 @@ SELECT toInt64(count()) AS rows, toInt64(countIf(is_wrong)) AS wrong, toInt64(co
 FROM
 (
     SELECT {name} AS name, r.minute AS minute, r.sku AS sku, r.quantity AS quantity, r.price_usd AS price_usd,
-           r.cost_usd AS cost_usd, {_NANO.format(column="r.price_usd")} AS usd_nano, {_DIVISOR} AS divisor,
+           r.cost_usd AS cost_usd, {_NANO.format(column="r.price_usd")} AS usd_nano, {DIVISOR} AS divisor,
            {lost} AS lost, {_rounded("r.quantity")} AS cost, {_rounded(lost)} AS lost_cost,
            r.sku != '' AND p.per = '' AS is_unknown,
            NOT is_unknown AND (cost != {_NANO.format(column="r.cost_usd")} OR lost_cost != {_NANO.format(column=lost_usd)}) AS is_wrong,
@@ -145,7 +145,8 @@ FROM
 (
     SELECT node, minute, sum(s.node_cost) AS node_cost, sum(s.job_cost) AS job_cost, sum(s.lines) AS lines,
            uniqExact(s.sku, s.price_effective, s.price_usd) AS prices, any(s.price_usd) AS usd,
-           any(p.gpus) AS gpus, toFloat64(sum(s.quantity)) * toFloat64(usd) / (3600000000 * greatest(gpus, 1)) AS free,
+           any(if(p.per = 'instance_hour', greatest(p.gpus, 1), 1)) AS gpus,
+           toFloat64(sum(s.quantity)) * toFloat64(usd) / (3600000000 * gpus) AS free,
            countIf(s.is_node) AS node_lines
     FROM
     (
@@ -161,7 +162,7 @@ FROM
             AND component = 'gpu' AND node != ''
         WHERE quantity != 0
     ) AS s
-    LEFT ANY JOIN (SELECT sku, effective, gpus FROM prices FINAL) AS p ON p.sku = s.sku AND p.effective = s.price_effective
+    LEFT ANY JOIN (SELECT sku, effective, per, gpus FROM prices FINAL) AS p ON p.sku = s.sku AND p.effective = s.price_effective
     GROUP BY node, minute
     HAVING prices = 1 AND node_lines > 0
 )

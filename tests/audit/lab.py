@@ -103,6 +103,7 @@ class Lab:
         self.consumer = Consumer()
         self.clock_ms = T0
         self.ends: dict[tuple[str, int], int] = {}
+        self.committed: dict[tuple[str, int], int] = {}
         options = KeeperOptions("t.", lambda: self.clock_ms, lambda: self.clock_ms, lambda: self.clock_ms)
         events = [price(asked) for asked in PRICES_ASKED]
         reference = ReferenceLog(PriceBook.empty().with_events(events))
@@ -121,6 +122,7 @@ class Lab:
             asking(store),
             SystemClock(),
             lambda topic, number: self.ends.get((topic, number)),
+            lambda places: {place: self.committed[place] for place in places if place in self.committed},
             again_s=0,
         )
 

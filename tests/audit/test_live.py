@@ -10,11 +10,14 @@ import pyarrow as pa
 import pytest
 
 from schemas.tables import JOB_MINUTES, SCHEMAS
+from schemas.units import Per, divisor
 from sinks.clickhouse import ClickHouseStore
 from sinks.port import Condition
 from streams.agents.horizons import Mark
+from streams.audit.sql import DIVISOR
 from streams.audit.verdict import Verdict
 from streams.pipeline.batch import LogBatch
+from streams.pricing.kinds import UNIT_OF_KIND, kind_of_price
 from tests.audit.lab import T0, Lab, fault, lifecycle, sample
 
 
@@ -138,6 +141,15 @@ def test_a_snapshot_ahead_of_the_log_is_found(store: ClickHouseStore) -> None:
     )
 
 
+def test_a_commit_ahead_of_the_snapshot_is_found(store: ClickHouseStore) -> None:
+    async def work(lab: Lab) -> None:
+        lab.committed = {("jobs", 0): 8, ("gpu", 0): 4}
+
+    found = fault(run(store, work), "snapshots")
+    assert found.subject == "gpu/0"
+    assert "offset 4 of gpu/0 is committed, the snapshot awaits 3: something else commits" in found.detail
+
+
 def test_two_writers_of_one_version_are_found(store: ClickHouseStore) -> None:
     async def work(lab: Lab) -> None:
         await lab.send("jobs", [lifecycle("j4", "heartbeat", 570_000)])
@@ -199,3 +211,14 @@ def test_jobs_that_changed_since_their_rows_were_taken_are_left_to_the_next_look
 
     verdict = run(store, work)
     assert verdict.ok, verdict.faults
+
+
+@pytest.mark.parametrize("per", list(Per))
+def test_the_divisor_of_every_price_is_the_meters(store: ClickHouseStore, per: Per) -> None:
+    for gpus in (0, 1, 7):
+        unit = UNIT_OF_KIND[kind_of_price(per, gpus)]
+        found = store.query(
+            f"SELECT toString({DIVISOR}) AS divisor FROM (SELECT '{unit}' AS unit) AS r, "
+            f"(SELECT '{per}' AS per, {gpus} AS gpus) AS p"
+        )
+        assert found["divisor"].to_pylist() == [str(divisor(per, gpus))]

@@ -17,6 +17,8 @@ from urllib.request import urlopen
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
+from streams.agents.options import KeeperOptions
+from streams.audit.committed import committed
 from streams.config import ClickHouseSettings, KafkaSettings, Settings
 from streams.config_live import WebSettings
 from streams.keys import key_of
@@ -40,8 +42,7 @@ def run(settings_json: str) -> None:
     from tests.kafka.test_worker import run as run_worker
 
     live.EVERY_S = 1.0  # type: ignore[misc]  # else the test would wait half a minute
-    often = partial(app.KeeperOptions, open_attempts_interval_ms=1_000)
-    app.KeeperOptions = often  # type: ignore[misc,assignment]  # likewise
+    vars(app)["KeeperOptions"] = partial(KeeperOptions, open_attempts_interval_ms=1_000)
     run_worker(settings_json)
 
 
@@ -142,6 +143,8 @@ def test_a_worker_audits_itself_and_its_log_is_recounted(tmp_path: Path) -> None
             "one_writer",
             "snapshots",
         }
+        ends = {("jobs", number): 0 for number in range(PARTITIONS)}
+        assert sum(committed(kafka, ends).values()) == records
         through = audit()  # of the directory that the worker has open
         assert through.code == 0, through
         shown = json.loads(through.out)

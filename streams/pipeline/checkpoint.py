@@ -65,7 +65,7 @@ def take(shard: Shard, as_of_ms: int, version: int, *, open_attempts: bool) -> C
     tables.update(job_tables(told, as_of_ms, shard.number, version))
     tables.update(shard.refused.take(version))
     tables.update(shard.watch.tables(shard.number, version))
-    leaving = [job for job in _finished(shard) if job.id not in shard.dirty_jobs]
+    leaving = [job for job in _finished(shard) if job.id not in shard.dirty_jobs and not _unjudged(shard, job)]
     if leaving:
         tables[ARCHIVE] = _archive(shard, leaving, version)
     if open_attempts and not more:
@@ -177,6 +177,11 @@ def _finished(shard: Shard) -> list[Job]:
         return []
     shard.archive_due_ms = limit_ms + shard.settings.job_horizon_ms // 24
     return [job for job in shard.jobs.values() if job.is_finished and _last_ms(job) < limit_ms]
+
+
+def _unjudged(shard: Shard, job: Job) -> bool:
+    """Whether a tick is still to see what is new of the job; where no ticks are judged it need not wait for one."""
+    return shard.tick_ms is not None and shard.watch.awaits(job.id)
 
 
 def _last_ms(job: Job) -> int:

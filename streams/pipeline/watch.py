@@ -111,6 +111,10 @@ class Watch:
         if told:
             self._told.add(job_id)
 
+    def awaits(self, job_id: str) -> bool:
+        """Whether something of the job changed that no tick has looked at."""
+        return job_id in self._changed
+
     # -- ticks ---------------------------------------------------------------------------------------------
 
     def judge(self, shard: Shard, first_ms: int, last_ms: int, view: View) -> None:

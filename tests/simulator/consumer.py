@@ -107,15 +107,12 @@ class FakeConsumer:
         """Start where the keeper says."""
         starts = dict(starts)
         if self.fetching.from_committed:
-            starts = {tp: self.group.committed.get(tp, starts[tp] if self._fresh(tp) else 0) for tp in starts}
+            starts = {tp: self.group.committed.get(tp, 0) for tp in starts}
         self.positions = {tp: starts[tp] for tp in assigned if tp in starts}
         self.answered_ms.clear()
         self.ends.clear()
         self.flows = True
         self.process.world.note(self.process.name, "reads from", sorted(self.positions.items()))
-
-    def _fresh(self, tp: TP) -> bool:
-        return tp not in self.group.committed
 
     async def fetch(self) -> None:
         """Fetch for ever."""

@@ -68,9 +68,11 @@ class Allowed:
     """What a run may suffer; tests narrow it down."""
 
     kinds: tuple[str, ...] = KINDS
-    repeated: bool = True
+    repeated: bool = True  # records delivered again
+    dropped: bool = True  # batches lost on the way
     from_committed: bool = False
     stale: bool = True
+    pressure: bool = True  # reading pauses because too much waits
 
 
 def draw_plan(rng: random.Random, script: Script, allowed: Allowed) -> Plan:
@@ -84,7 +86,7 @@ def draw_plan(rng: random.Random, script: Script, allowed: Allowed) -> Plan:
     fetching = Fetching(
         every_ms=rng.choice((2_000, 6_000)),
         most=rng.choice((1, 3, 20)),
-        dropped=rng.choice((0, 0, 0.05)),
+        dropped=rng.choice((0, 0, 0.05)) if allowed.dropped else 0,
         repeated=rng.choice((0, 0.02)) if allowed.repeated else 0,
         from_committed=allowed.from_committed,
     )
@@ -93,7 +95,7 @@ def draw_plan(rng: random.Random, script: Script, allowed: Allowed) -> Plan:
         open_attempts_ms=rng.choice((30_000, 120_000)),
         tick_poll_ms=rng.choice((10_000, 40_000)),
         flight_max_bytes=rng.choice((1, 64 * 2**20, 64 * 2**20)),
-        backlog_max_bytes=rng.choice((4_000, 256 * 2**20)),
+        backlog_max_bytes=rng.choice((4_000, 256 * 2**20)) if allowed.pressure else 256 * 2**20,
         bases_kept=rng.choice((1, 2)),
     )
     large = rng.random() < 0.2

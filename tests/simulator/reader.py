@@ -72,6 +72,11 @@ class FakeReader:
         #: Everything appended up to here was read.
         self.read_until_ms = -1
 
+    @property
+    def positions(self) -> dict[str, int]:
+        """How far each topic was read."""
+        return {part.topic: position for part, position in self._positions.items()}
+
     async def read_all(self) -> None:
         """Read what is there."""
         await asyncio.sleep(self._process.world.pause(5, 500) / 1000)

@@ -42,9 +42,9 @@ class Pace:
 class Until:
     """No tick after this instant is judged, so that all runs of a log judge the same ones."""
 
-    def __init__(self, clock: KafkaHorizons, reader: FakeReader, last_ms: int) -> None:
+    def __init__(self, clock: KafkaHorizons, read_until_ms: Callable[[], int], last_ms: int) -> None:
         self._clock = clock
-        self._reader = reader
+        self._read_until_ms = read_until_ms
         self._last_ms = last_ms
 
     def clock_ms(self) -> int:
@@ -56,7 +56,7 @@ class Until:
     def quiet_until_ms(self, topic: str, number: int, next_offset: int) -> int:
         quiet_ms = self._clock.quiet_until_ms(topic, number, next_offset)
         # What a worker sees of prices a little later than another, alerts may tell a tick later: a run waits for them.
-        return min(quiet_ms, self._reader.read_until_ms, self._last_ms)
+        return min(quiet_ms, self._read_until_ms(), self._last_ms)
 
 
 @dataclass(eq=False)
@@ -101,7 +101,7 @@ class Worker:
             sweep_after_ms=self.pace.sweep_after_ms,
         )
         horizons = Until(
-            KafkaHorizons(lambda: self.consumer, PREFIX, self.clock_ms), self.reader, self.last_tick_ms
+            KafkaHorizons(lambda: self.consumer, PREFIX, self.clock_ms), self._prices_ms, self.last_tick_ms
         )
         settings = self.settings
         self.keeper = Keeper(
@@ -114,6 +114,11 @@ class Worker:
         )
         self.consumer.too_far_ahead = self.keeper.feeding.too_far_ahead
         self.reader.keeper = self.keeper
+
+    def _prices_ms(self) -> int:
+        """Up to when all prices were read, archived jobs that they touch brought back included."""
+        taken = all(self.keeper.reference_next.get(t, 0) >= n for t, n in self.reader.positions.items())
+        return self.reader.read_until_ms if taken else -1
 
     def start(self) -> None:
         """Begin, within the world."""

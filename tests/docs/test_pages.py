@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,12 @@ def test_a_page_names_only_settings_that_exist(page: Path) -> None:
     settings = {f"{group}.{name}" for group, model in groups().items() for name in model.model_fields}
     named = re.findall(rf"`((?:{'|'.join(groups())})\.[a-z_]+)\b", page.read_text())
     assert [name for name in named if name not in settings] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_names_only_programs_that_exist(page: Path) -> None:
+    for name in re.findall(r"python -m ([a-z_.]+[a-z_])", page.read_text()):
+        assert find_spec(name) is not None, name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -38,8 +38,6 @@ from streams.pricing.book import PriceBook
 from streams.usage.coverage import Coverage
 from streams.usage.ids import SeenIds
 
-TOPICS = ("jobs", "gpu", "network", "storage", "nodes")
-
 
 @dataclass(slots=True)
 class Decoded:
@@ -77,9 +75,8 @@ class Shard:
         self.refused = Refused(settings.dead_letters_per_minute)
         self.dirty_jobs: set[str] = set()
         self.open_jobs: set[str] = set()
-        self.sampled_jobs: set[str] = (
-            set()
-        )  # open ones that samples alone were seen of since they were derived
+        # Open ones that samples alone were seen of since they were derived.
+        self.sampled_jobs: set[str] = set()
         self.changes = Changes()
         self.version = 0  # of the last rows given out
         self.snapshot_version = 0  # of the last snapshot given out, which the next increment goes on from

@@ -12,16 +12,17 @@ from schemas.reasons import Reason
 from schemas.tables import DEAD_LETTERS
 from streams.pipeline.batch import LogBatch, LogRecord
 from streams.pipeline.settings import ShardSettings
-from streams.pipeline.shard import TOPICS, Shard
+from streams.pipeline.shard import Shard
 from streams.pricing.book import PriceBook
 from streams.pricing.kinds import kind_of_price
+from streams.topics import SHARD_TOPICS
 from tests.schemas.records import FULL, NOW_MS
 from tests.schemas.test_fuzz import RECORDS_PER_TOPIC, random_headers, random_record
 
 BATCH = 500
 
 
-@pytest.mark.parametrize("topic", sorted(TOPICS))
+@pytest.mark.parametrize("topic", sorted(SHARD_TOPICS))
 def test_a_shard_survives_whatever_the_log_holds(topic: str) -> None:
     rng = random.Random(f"shard fuzz of {topic}")
     shard = Shard(0, ShardSettings(), PriceBook.empty())

@@ -19,6 +19,9 @@ TEST_WORKERS ?= 2
 # Examples of each property: few enough here for a suite that is run often; `make test-long` tries ten times as many.
 export TRAINFARE_EXAMPLES ?= 50
 LONG_EXAMPLES ?= 500
+# Seeds of the simulator; python -m tests.simulator --seeds A:B runs any.
+export TRAINFARE_SEEDS ?= 2000
+LONG_SEEDS ?= 50000
 DEMO_ARGS ?=
 EXAMPLE_DATA ?= ./meter
 EXAMPLE_ARGS ?=
@@ -67,6 +70,8 @@ test: $(STAMP)  ## Run the tests: kernels without the JIT, then everything (TEST
 test-long: $(STAMP)  ## Run what takes minutes: the properties with many examples, whole traces.
 	@echo "== the properties, $(LONG_EXAMPLES) examples each"
 	@TRAINFARE_EXAMPLES=$(LONG_EXAMPLES) $(BIN)/python -m pytest -n $(TEST_WORKERS) tests/property --timeout 3600 $(TEST_ARGS)
+	@echo "== the simulator, $(LONG_SEEDS) seeds"
+	@TRAINFARE_SEEDS=$(LONG_SEEDS) $(BIN)/python -m pytest -n $(TEST_WORKERS) tests/simulator --timeout 3600 $(TEST_ARGS)
 	@echo "== the tests marked long"
 	@$(BIN)/python -m pytest -m long --timeout 3600 $(TEST_ARGS)
 

@@ -12,26 +12,38 @@ import time
 from tests.simulator.run import run_seed
 
 
+def say(*lines: str) -> None:
+    """Print at once."""
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()
+
+
 def main() -> int:
     """Return 1 if a seed failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulator")
     parser.add_argument("--seeds", default="0:200", help="A:B, from A up to, not including, B; or one seed")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that fails")
+    parser.add_argument("--digests", action="store_true", help="print only what each run comes to")
     options = parser.parse_args()
     first, _, last = options.seeds.partition(":")
     seeds = range(int(first), int(last) if last else int(first) + 1)
     begun_s, failed = time.monotonic(), []
     for count, seed in enumerate(seeds, 1):
         result = run_seed(seed)
+        if options.digests:
+            say(result.digest)
+            continue
         if result.differences:
             failed.append(seed)
-            print(f"seed {seed} fails:", *result.differences[:8], "faults:", *result.faults[-25:], sep="\n  ")
+            shown = [*result.differences[:8], "faults:", *result.faults[-25:]]
+            say(f"seed {seed} fails:", *(f"  {line}" for line in shown))
             if options.stop:
                 break
         if count % 200 == 0:
-            print(f"{count} seeds, {len(failed)} failed, {(time.monotonic() - begun_s) / count * 1000:.0f} ms each", flush=True)
-    took_s = time.monotonic() - begun_s
-    print(f"{len(seeds)} seeds in {took_s:.1f} s, failed: {failed or 'none'}")
+            each_ms = (time.monotonic() - begun_s) / count * 1000
+            say(f"{count} seeds, {len(failed)} failed, {each_ms:.0f} ms each")
+    if not options.digests:
+        say(f"{count} seeds in {time.monotonic() - begun_s:.1f} s, failed: {failed or 'none'}")
     return 1 if failed else 0
 
 

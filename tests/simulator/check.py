@@ -55,8 +55,9 @@ def stored_tables(shelf: Shelf, log: Log, books: Iterable[Books]) -> Tables:
             found.nodes[NodeKey(minute_s // 60, node, *rest)] = NodeRow(quantity, cost_nano)
     for key, *values, labels, wall_clock_ms in _columns(shelf, JOBS, _JOB):
         state, attempts, *names = values
-        said = (name or None for name in names)
-        found.jobs[key[0]] = JobRow(state, attempts, *said, tuple(sorted(labels)), wall_clock_ms)
+        owner, team, project, experiment = (name or None for name in names)
+        said = (owner, team, project, experiment, tuple(sorted(labels)))
+        found.jobs[key[0]] = JobRow(state, attempts, *said, wall_clock_ms)
     for key, state, wall_clock_ms in _columns(shelf, ATTEMPTS, ("state", "wall_clock_ms")):
         found.attempts[key] = AttemptRow(state, wall_clock_ms)
     positions = {place: index for index, place in enumerate(log.places)}
@@ -112,4 +113,3 @@ def table_differences(got: Tables, want: Tables) -> list[str]:
     found += [f"dead letter {one}: missing" for one in sorted(missing)]
     found += [f"dead letter {one}: too many" for one in sorted(surplus)]
     return found
-

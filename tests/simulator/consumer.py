@@ -66,7 +66,9 @@ class FakeConsumer:
         """Whether the group is in this generation at some instant from now on."""
         await asyncio.sleep(self.process.world.pause(100, 2_000) / 1000)
         confirmed = self.group.beat(self.member, generation) != "unknown"
-        self.process.world.note(self.process.name, "asks whether generation", generation, "counts:", confirmed)
+        self.process.world.note(
+            self.process.name, "asks whether generation", generation, "counts:", confirmed
+        )
         return confirmed
 
     async def refetch(self, tp: TP, log_offset: int) -> None:

@@ -9,7 +9,15 @@ import random
 from dataclasses import dataclass, field, replace
 
 from schemas.tables import (
-    ALERTS, ARCHIVE, ATTEMPTS, DEAD_LETTERS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES, SNAPSHOTS,
+    ALERTS,
+    ARCHIVE,
+    ATTEMPTS,
+    DEAD_LETTERS,
+    JOB_MINUTES,
+    JOB_USAGE_MINUTES,
+    JOBS,
+    NODE_MINUTES,
+    SNAPSHOTS,
 )  # fmt: skip
 from tests.simulator.consumer import Fetching
 from tests.simulator.script import Script
@@ -136,6 +144,11 @@ def _fault(rng: random.Random, span_ms: int, workers: int, allowed: Allowed) -> 
 def _nobody_runs(rng: random.Random, gap: tuple[int, int], workers: int) -> list[Fault]:
     """All workers are away while nothing is written for long."""
     return [
-        Fault(rng.choice(("kill", "stop")), gap[0] + 1_000, slot, lasts_ms=gap[1] - gap[0] - rng.randrange(5_000))
+        Fault(
+            rng.choice(("kill", "stop")),
+            gap[0] + 1_000,
+            slot,
+            lasts_ms=gap[1] - gap[0] - rng.randrange(5_000),
+        )
         for slot in range(workers)
     ]

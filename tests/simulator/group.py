@@ -100,7 +100,9 @@ class Group:
         if self.members.get(member.name) is not member:
             return
         if self.world.now_us < member.beat_us + self.session_ms * 1000 or member.joining is not None:
-            self.world.at(max(member.beat_us, self.world.now_us - 1) + self.session_ms * 1000, self._expire, member)
+            self.world.at(
+                max(member.beat_us, self.world.now_us - 1) + self.session_ms * 1000, self._expire, member
+            )
             return
         self.world.note("group", "expels", member.name)
         del self.members[member.name]
@@ -135,11 +137,15 @@ class Group:
                     owner = names[(first + number) % len(names)]
                 shares[owner].add(number)
         self.assigned = {name: frozenset(numbers) for name, numbers in shares.items()}
-        self.world.note("group", "generation", self.generation, {n: sorted(s) for n, s in self.assigned.items()})
+        self.world.note(
+            "group", "generation", self.generation, {n: sorted(s) for n, s in self.assigned.items()}
+        )
         for name in names:
             member = self.members[name]
             answer, member.joining = member.joining, None
             member.beat_us = self.world.now_us
             self._watch(member)
             if answer is not None:
-                self.world.after(self.world.pause(1, 400), answer, Joined(self.generation, self.assigned[name]))
+                self.world.after(
+                    self.world.pause(1, 400), answer, Joined(self.generation, self.assigned[name])
+                )

@@ -13,7 +13,7 @@ from contextvars import Context
 from enum import Enum
 from typing import Any, Final
 
-from greenlet import GreenletExit, getcurrent, greenlet
+from greenlet import getcurrent, greenlet
 
 from tests.simulator.world import US, StuckError, World
 
@@ -28,7 +28,7 @@ class State(Enum):
     DEAD = "dead"
 
 
-class Killed(GreenletExit):
+class Killed(BaseException):  # so that nobody takes it for a fault
     """Ends a call of a process that is no more."""
 
 
@@ -223,6 +223,8 @@ class Call:
     def _run(self, func: Callable[..., Any], args: tuple[Any, ...]) -> None:
         try:
             self._answer = (True, func(*args))
+        except Killed:
+            return
         except Exception as fault:  # noqa: BLE001 - it is handed on
             self._answer = (False, fault)
 

@@ -10,9 +10,9 @@ import logging
 import random
 from dataclasses import dataclass, field
 
-from tests.oracle.model import MINUTE_MS
 from schemas.tables import SNAPSHOTS
 from sinks.port import Condition
+from tests.oracle.model import MINUTE_MS
 from tests.simulator.check import expected_tables, stored_tables, table_differences
 from tests.simulator.consumer import FakeConsumer
 from tests.simulator.faults import Allowed, Fault, Plan, draw_plan
@@ -88,7 +88,7 @@ class Run:
             self.buried.append(slot.worker)
         slot.lives += 1
         world, plan = self.world, self.plan
-        process = Process(world, f"w{slot.number}.{slot.lives}")
+        process = Process(world, f"w{slot.number}.{slot.lives}")  # type: ignore[abstract]  # as much as is asked for
         skew_ms = plan.skew_ms[slot.number % 3]
         member = f"w{slot.number}" if plan.static and not slot.last else process.name
 
@@ -263,7 +263,9 @@ class Run:
             if each.align.tick_ms is not None and each.align.tick_ms <= self.last_tick_ms:
                 return False
             for part in self.log.shard_parts:
-                if part.partition == each.number and each.shard.next.get(part.topic, 0) < self.log.end(part, now_ms):
+                if part.partition == each.number and each.shard.next.get(part.topic, 0) < self.log.end(
+                    part, now_ms
+                ):
                     return False
         return all(
             worker.keeper.reference_next.get(topic, 0) >= self.log.end(Part(topic, 0), now_ms)
@@ -292,7 +294,9 @@ class Run:
         fault = self._fault()
         if fault is not None:
             return [f"a keeper stopped: {fault!r}"]
-        workers = [slot.worker for slot in self.slots if slot.worker is not None and not slot.worker.process.dead]
+        workers = [
+            slot.worker for slot in self.slots if slot.worker is not None and not slot.worker.process.dead
+        ]
         books = [held.shard.books for worker in workers for held in worker.keeper.held.values()]
         got = stored_tables(self.shelf, self.log, books)
         found = table_differences(got, expected_tables(self.script, self.log, self.as_of_ms))

@@ -59,7 +59,9 @@ def _events(rng: random.Random, span_ms: int, partitions: int) -> list[tuple[str
     """(topic, partition, event) of some fleets; those of earlier times ended long ago."""
     found: list[tuple[str, int, Json]] = []
     ids = numbers()
-    eras_ms = rng.choice(((0,), (0,), (0,), (-2 * HOUR_MS, 0), (-3 * HOUR_MS, 0), (-5 * HOUR_MS, -2 * HOUR_MS, 0)))
+    eras_ms = rng.choice(
+        ((0,), (0,), (0,), (-2 * HOUR_MS, 0), (-3 * HOUR_MS, 0), (-5 * HOUR_MS, -2 * HOUR_MS, 0))
+    )
     for place, era_ms in enumerate(eras_ms):
         now = place == len(eras_ms) - 1
         fleet = Fleet(rng, EPOCH_MS + era_ms, span_ms, ids)
@@ -101,7 +103,9 @@ def _written(
     elif begin_ms <= time_ms and way < 0.8:
         append_ms = time_ms + int(3000 * rng.random() ** 2)
     elif time_ms < begin_ms and way < 0.8:
-        append_ms = begin_ms + int((span_ms if time_ms > begin_ms - HOUR_MS else span_ms // 4) * rng.random() ** 2)
+        append_ms = begin_ms + int(
+            (span_ms if time_ms > begin_ms - HOUR_MS else span_ms // 4) * rng.random() ** 2
+        )
     else:
         append_ms = rng.randrange(begin_ms, end_ms)
     append_ms = min(append_ms, end_ms)

@@ -115,7 +115,9 @@ class Fleet:
     def node(self, name: str, *, closed: bool) -> Iterator[Json]:
         """Events of a node."""
         rng = self.rng
-        for kind in rng.choice((["provisioned"], ["provisioned", "terminated"], ["ready", "terminated", "ready"])):
+        for kind in rng.choice(
+            (["provisioned"], ["provisioned", "terminated"], ["ready", "terminated", "ready"])
+        ):
             event = {"node": name, "type": kind, "time_ms": self.time_ms()} | self.identity() | self.fields()
             yield event | ({"gpu_count": rng.choice(COUNTS)} if rng.random() < 0.7 else {})
         if closed:

@@ -156,7 +156,9 @@ class Wire:
         if not versions:
             return []
         kept = versions[: -self._world.rng.randrange(1, 4)]
-        self._world.fault(self._process.name, "does not see the newest", len(versions) - len(kept), "snapshots")
+        self._world.fault(
+            self._process.name, "does not see the newest", len(versions) - len(kept), "snapshots"
+        )
         return [Condition("version", "<=", kept[-1] if kept else 0)]
 
     # -- the rest of the port ------------------------------------------------------------------------------

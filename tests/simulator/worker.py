@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from sinks.port import Store
 from streams.agents.horizons import KafkaHorizons
 from streams.agents.keeper import Keeper
 from streams.agents.options import KeeperOptions
 from streams.pipeline.settings import ShardSettings
 from streams.pipeline.shard import Shard
-from sinks.port import Store
 from tests.simulator.consumer import PREFIX, FakeConsumer, partitions_of
 from tests.simulator.group import Group, Joined
 from tests.simulator.process import Process
@@ -189,7 +189,9 @@ class Worker:
         joined = await self._join()
         self.consumer.queue.clear()
         self.consumer.generation = joined.generation
-        self.consumer.heard_us = max(self.consumer.heard_us, asked_us)  # the answer may have waited for us, frozen
+        self.consumer.heard_us = max(
+            self.consumer.heard_us, asked_us
+        )  # the answer may have waited for us, frozen
         assigned = partitions_of(joined.numbers)
         with self._no_escape():
             self.keeper.assigned(assigned, joined.generation)

@@ -29,7 +29,9 @@ class World:
         self.rng = random.Random(seed)
         self.now_us = 0
         self.faults: list[str] = []
-        self.tell: Callable[[str], object] | None = None  # is told all that is noted, if anybody wants to read it
+        self.tell: Callable[[str], object] | None = (
+            None  # is told all that is noted, if anybody wants to read it
+        )
         self._queue: list[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = []
         self._count = 0
         self._events = 0

@@ -1,0 +1,126 @@
+"""Ways to break the meter, each of which the simulator must find out: negative controls.
+
+Each changes the code while a test runs; none may ever become a switch of the product.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from streams.agents import restore as restoring
+from streams.agents import sweep as sweeping
+from streams.agents.checkpointer import Checkpointer
+from streams.agents.held import Taken
+from streams.agents.keeper import Keeper
+from streams.agents.versions import VersionClock
+from streams.pipeline.align import Alignment
+from streams.pipeline.batch import LogBatch
+from streams.pipeline.shard import Decoded, Shard
+
+Patch = pytest.MonkeyPatch
+Break = Callable[[Patch], None]
+
+
+def holes_stepped_over(patch: Patch) -> None:
+    """A batch that begins above the offset awaited is taken as it is."""
+    offer, fold = Alignment.offer, Shard.fold
+
+    def offered(self: Alignment, batch: LogBatch, latest_ms: int = 2**62) -> int | None:
+        self._end[batch.topic] = max(self.end(batch.topic), batch.start)
+        return offer(self, batch, latest_ms)
+
+    def folded(self: Shard, batch: LogBatch) -> int | None:
+        self.next[batch.topic] = max(self.next.get(batch.topic, 0), batch.start)
+        return fold(self, batch)
+
+    patch.setattr(Alignment, "offer", offered)
+    patch.setattr(Shard, "fold", folded)
+
+
+def guard_off(patch: Patch) -> None:
+    """Every batch is taken as it comes: nothing is trimmed that was folded before, nothing is read again."""
+    holes_stepped_over(patch)
+    decode = Shard._decode
+
+    def decoded(self: Shard, batch: LogBatch) -> Decoded:
+        known = self.next
+        self.next = {**known, batch.topic: min(known.get(batch.topic, 0), batch.start)}
+        try:
+            return decode(self, batch)
+        finally:
+            self.next = known
+
+    patch.setattr(Shard, "_decode", decoded)
+
+
+def versions_without_owner(patch: Patch) -> None:
+    """One plain counter per shard, which every owner goes on with from what it sees stored."""
+
+    def begin(self: Any, newest_stored: int, generation: int, now_ms: int = 0) -> None:
+        self.last = newest_stored
+
+    def following(self: Any) -> int:
+        self.last += 1
+        return int(self.last)
+
+    patch.setattr(VersionClock, "__init__", begin)
+    patch.setattr(VersionClock, "enter", lambda *_: None)
+    patch.setattr(VersionClock, "next", following)
+    patch.setattr(restoring, "refuse_if_later", lambda *_: None)
+
+
+def no_read_back(patch: Patch) -> None:
+    """Rows that are newer than the snapshot are left as they are."""
+    patch.setattr(restoring, "_put_right", lambda *_: 0)
+    patch.setattr(sweeping, "DERIVED_KEYS", ())
+
+
+class _SnapshotsFirst:
+    """A store that keeps rows back until it is told."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.snapshots, self.archive, self.readback = store.snapshots, store.archive, store.readback
+        self._kept: list[tuple[str, pa.Table, str]] = []
+
+    def insert(self, table: str, rows: pa.Table, token: str) -> None:
+        """Later."""
+        self._kept.append((table, rows, token))
+
+    def release(self) -> None:
+        """Now."""
+        for table, rows, token in self._kept:
+            self._store.insert(table, rows, token)
+
+
+def snapshot_before_rows(patch: Patch) -> None:
+    """The snapshot is stored first, then the rows that it counts as booked."""
+    put = Checkpointer._put
+
+    def reversed_order(self: Any, flight: Sequence[Taken], extras: Any) -> None:
+        store = self._store
+        self._store = kept = _SnapshotsFirst(store)
+        try:
+            put(self, flight, extras)
+        finally:
+            self._store = store
+        kept.release()
+
+    patch.setattr(Checkpointer, "_put", reversed_order)
+
+
+def commit_before_snapshot(patch: Patch) -> None:
+    """Offsets are committed when a checkpoint is taken, whatever becomes of its rows and its snapshot."""
+    due = Keeper._due
+
+    def committed_first(self: Keeper, open_attempts: bool) -> Iterator[Taken]:
+        for taken in due(self, open_attempts):
+            asyncio.ensure_future(self.checkpointer._commit([taken]))  # noqa: RUF006 - it ends with its process
+            yield taken
+
+    patch.setattr(Keeper, "_due", committed_first)

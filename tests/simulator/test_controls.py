@@ -1,0 +1,60 @@
+"""The simulator finds out each way to break the meter, within a stated number of seeds."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulator import controls
+from tests.simulator.controls import Break
+from tests.simulator.faults import Allowed
+from tests.simulator.run import run_seed
+
+DEATHS = ("kill", "kill at", "stop", "join")
+ORDERLY = Allowed(kinds=DEATHS, repeated=False, dropped=False, stale=False, pressure=False)
+ZOMBIES = Allowed(kinds=("freeze at", "freeze at", "kill at"), dropped=False)
+COMMITTED = Allowed(kinds=DEATHS, repeated=False, dropped=False, stale=False, from_committed=True)
+
+
+def stepping_over_and_commit_first(patch: pytest.MonkeyPatch) -> None:
+    controls.holes_stepped_over(patch)
+    controls.commit_before_snapshot(patch)
+
+
+#: What is broken, under which faults, and within how many seeds it must show.
+BROKEN: dict[str, tuple[Break, Allowed, int]] = {
+    "start at the committed offset, guard off": (
+        controls.guard_off, Allowed(repeated=False, dropped=False, from_committed=True), 20,
+    ),
+    "holes stepped over": (controls.holes_stepped_over, Allowed(), 40),
+    "versions without owner": (controls.versions_without_owner, ZOMBIES, 100),
+    "no read-back": (controls.no_read_back, Allowed(), 60),
+    "snapshot before the rows": (controls.snapshot_before_rows, Allowed(), 60),
+    "commit before the snapshot, start at the committed offset": (stepping_over_and_commit_first, COMMITTED, 60),
+}  # fmt: skip
+#: What each of these would break alone is held by another line of defence.
+HELD: dict[str, tuple[Break, Allowed]] = {
+    "guard off, start at our own next": (controls.guard_off, ORDERLY),
+    "start at the committed offset, trimming alone on": (controls.holes_stepped_over, COMMITTED),
+    "commit before the snapshot, start at our own next": (controls.commit_before_snapshot, Allowed()),
+}
+
+
+def first_failure(seeds: range, allowed: Allowed) -> int | None:
+    """How many seeds it took."""
+    return next((count for count, seed in enumerate(seeds, 1) if run_seed(seed, allowed).differences), None)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_meter_is_found_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken, allowed, most = BROKEN[name]
+    broken(monkeypatch)
+    assert first_failure(range(most), allowed) is not None, f"{name}: not found out in {most} seeds"
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_one_line_of_defence_is_enough(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken, allowed = HELD[name]
+    broken(monkeypatch)
+    for seed in range(25):
+        found = run_seed(seed, allowed).differences
+        assert not found, f"{name}: seed {seed}: {found[:5]}"

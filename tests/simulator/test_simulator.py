@@ -1,0 +1,78 @@
+"""Thousands of runs with faults: each ends with the oracle's tables and the alerts of an undisturbed run.
+
+2,000 seeds, or TRAINFARE_SEEDS; `make test-long` runs 50,000.  A seed that fails says how to run it again.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from schemas.decode import decode
+from schemas.invalid import Invalid
+from tests.simulator.faults import Allowed
+from tests.simulator.known import KNOWN
+from tests.simulator.run import Result, Run, run_seed
+
+SEEDS = int(os.environ.get("TRAINFARE_SEEDS", "2000"))
+PART = 100  # seeds of one test, so that processes can share them
+ROOT = Path(__file__).resolve().parents[2]
+TWICE = range(3, 9)
+
+
+def told(result: Result) -> str:
+    """A failure in the words of a person who must find its cause."""
+    lines = [
+        f"seed {result.seed} fails; again: python -m tests.simulator --seeds {result.seed}",
+        *(f"  {one}" for one in result.differences[:8]),
+        "the last faults:",
+        *(f"  {one}" for one in result.faults[-15:]),
+    ]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("seed", KNOWN)
+def test_what_once_failed(seed: int) -> None:
+    result = run_seed(seed)
+    assert not result.differences, f"{KNOWN[seed]}\n{told(result)}"
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, PART))
+def test_any_faults_leave_the_tables_of_the_oracle(first: int) -> None:
+    failed = [
+        result for seed in range(first, min(first + PART, SEEDS)) if (result := run_seed(seed)).differences
+    ]
+    assert not failed, "\n\n".join(map(told, failed))
+
+
+def test_the_same_seed_is_the_same_run_in_any_process() -> None:
+    here = [run_seed(seed).digest for seed in TWICE]
+    assert here == [run_seed(seed).digest for seed in TWICE]
+    assert len(set(here)) == len(here)
+    command = [sys.executable, "-m", "tests.simulator", "--digests", "--seeds", f"{TWICE.start}:{TWICE.stop}"]
+    environment = {**os.environ, "PYTHONHASHSEED": "4711"}
+    elsewhere = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True)
+    assert elsewhere.stdout.split() == here
+
+
+def test_what_is_said_to_be_refused_is_refused() -> None:
+    for seed in range(60):
+        run = Run(seed, Allowed())
+        for write in run.script.writes:
+            allowed_ms = run.script.settings.newest_allowed_ms(write.append_ms)
+            event = decode(write.line.topic, write.value, [], allowed_ms)
+            assert isinstance(event, Invalid) != write.line.valid, (seed, write)
+
+
+def test_every_kind_of_fault_happens() -> None:
+    words = "\n".join(line for seed in range(120) for line in run_seed(seed).faults)
+    for kind in (
+        "kill", "freeze", "mute", "stop", "one more worker", "lost: shard", "refused", "stored in part", "gives up",
+        "acknowledgement lost", "not answered", "does not see", "reads again", "loses on the way",
+        "at before snapshots", "at after snapshots", "at before job_minutes", "at after job_minutes",
+    ):  # fmt: skip
+        assert kind in words, f"never seen: {kind}"

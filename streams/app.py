@@ -201,6 +201,7 @@ class Worker:
             self._clock,
             partial(_log_end, worker, kafka),
             partial(committed, kafka),
+            partial(_is_member, worker),
         )
         self_watch = SelfWatch(worker, store, kafka, self._settings.canary, self._clock, self._verdict)
         outlook = Outlook(kafka, lambda: store.query("SELECT 1"), self._clock)
@@ -279,3 +280,11 @@ def _log_end(worker: Meter, kafka: KafkaSettings, topic: str, number: int) -> in
     except ConsumerNotStarted:
         return None
     return None if end is None else end[0]
+
+
+def _is_member(worker: Meter) -> bool:
+    """Whether the group counts on us."""
+    try:
+        return worker.app.started and worker.app.meter_consumer.is_member()
+    except ConsumerNotStarted:
+        return False

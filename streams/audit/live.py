@@ -66,6 +66,7 @@ class LiveAudit:
         clock: Clock,
         log_end: LogEnd = lambda _topic, _number: None,
         committed: Committed = lambda _places: {},
+        is_member: Callable[[], bool] = lambda: True,
         *,
         again_s: float = _AGAIN_S,
     ) -> None:
@@ -74,6 +75,7 @@ class LiveAudit:
         self._clock = clock
         self._log_end = log_end
         self._committed = committed
+        self._is_member = is_member
         self._again_s = again_s
         self._since: WeakKeyDictionary[Held, int] = WeakKeyDictionary()  # version up to which rows were right
         self._jobs_seen: WeakKeyDictionary[Held, int] = WeakKeyDictionary()
@@ -91,12 +93,18 @@ class LiveAudit:
             except Exception:
                 logger.exception("the audit stumbles")
 
-    async def look(self) -> Verdict:
-        """Look once; what is wrong is looked at a second time, as tables are read one after the other."""
-        verdict = await self._look()
-        if not verdict.ok:
+    async def look(self) -> Verdict | None:
+        """Look once; what is wrong is looked at a second time, as tables are read one after the other.
+
+        None: the group has not answered for a session, so that others may own our shards: nothing of ours is to
+        be compared with what they store.
+        """
+        verdict = await self._look() if self._is_member() else None
+        if verdict is not None and not verdict.ok:
             await asyncio.sleep(self._again_s)
-            verdict = await self._look()
+            verdict = await self._look() if self._is_member() else None
+        if verdict is None or not self._is_member():
+            return None
         before = set() if self.last is None else {fault.detail for fault in self.last.faults}
         for fault in verdict.faults:
             if fault.detail not in before:

@@ -123,6 +123,7 @@ class Lab:
             SystemClock(),
             lambda topic, number: self.ends.get((topic, number)),
             lambda places: {place: self.committed[place] for place in places if place in self.committed},
+            lambda: self.consumer.member,
             again_s=0,
         )
 
@@ -168,7 +169,9 @@ class Lab:
         return self
 
     async def verdict(self) -> Verdict:
-        return await self.audit.look()
+        verdict = await self.audit.look()
+        assert verdict is not None
+        return verdict
 
     def run(self, sql: str) -> None:
         """Break something in the tables."""

@@ -150,6 +150,19 @@ def test_a_commit_ahead_of_the_snapshot_is_found(store: ClickHouseStore) -> None
     assert "offset 4 of gpu/0 is committed, the snapshot awaits 3: something else commits" in found.detail
 
 
+def test_a_worker_that_the_group_has_given_up_says_nothing_of_what_others_store(
+    store: ClickHouseStore,
+) -> None:
+    async def go() -> None:
+        lab = await Lab(store).live()
+        lab.committed = {("jobs", 0): 99}
+        lab.consumer.member = False
+        assert await lab.audit.look() is None
+        assert lab.audit.last is None
+
+    asyncio.run(go())
+
+
 def test_two_writers_of_one_version_are_found(store: ClickHouseStore) -> None:
     async def work(lab: Lab) -> None:
         await lab.send("jobs", [lifecycle("j4", "heartbeat", 570_000)])

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
+from pydantic import SecretStr
 
 from streams.audit.verdict import Book, Finding, Verdict
 from streams.clock import SystemClock
@@ -28,7 +29,7 @@ BOOK = Book("jobs", 3, 0, 9, 7, 5, 1, 0, 1)
 def run(verdict: Verdict | None, path: str, status: int, token: str | None = None) -> object:
     @asynccontextmanager
     async def served() -> AsyncIterator[Client]:
-        settings = WebSettings(port=0, token=TOKEN if token is not None else None)
+        settings = WebSettings(port=0, token=SecretStr(TOKEN) if token is not None else None)
         audited = Audited(verdict, NOW_MS + 12_500)
         server = WebServer(
             settings, lambda: None, WorkerStatus, SystemClock().monotonic_ms, audit=lambda: audited

@@ -85,25 +85,25 @@ class Fleet:
             more = True
             while more:
                 self._version += 1
-                started_s = time.perf_counter()
+                started_s, cpu_s = time.perf_counter(), time.thread_time()
                 point = shard.checkpoint(self._now_ms, self._version, open_attempts=open_attempts)
-                took_s = time.perf_counter() - started_s
-                more, open_now = point.more, open_attempts
-                if point.parent == 0:
-                    chain.clear()
+                took_s, cpu_s = time.perf_counter() - started_s, time.thread_time() - cpu_s
+                more = point.more
                 chain.append((point.version, point.snapshot))
-                taken.append(Taken(took_s, len(point.snapshot), point.rows))
+                while chain[0][0] < point.root:
+                    chain.pop(0)
+                taken.append(Taken(took_s, cpu_s, len(point.snapshot), point.rows))
         return iter(taken)
 
     def restore(self) -> Iterator[Restored]:
         """Each shard again, from its chain."""
         for shard, chain in zip(self.shards, self.chains, strict=True):
             blobs = [blob for _, blob in chain]
-            started_s = time.perf_counter()
+            started_s, cpu_s = time.perf_counter(), time.thread_time()
             again = Shard.restore(shard.number, shard.settings, self._book, blobs)
-            took_s = time.perf_counter() - started_s
+            took_s, cpu_s = time.perf_counter() - started_s, time.thread_time() - cpu_s
             assert again.next == shard.next
-            yield Restored(took_s, len(blobs), sum(map(len, blobs)))
+            yield Restored(took_s, cpu_s, len(blobs), sum(map(len, blobs)))
 
     # -- events --------------------------------------------------------------------------------------------
 
@@ -117,10 +117,10 @@ class Fleet:
         values = []
         for job in self._of(shard):
             for node in range(job, self.nodes, self._jobs):
-                util = self._random.random()
+                util = [round(self._random.random(), 3) for _ in _GPU_IDS]
                 event = {
                     "source": "load", "time_ms": self._now_ms, "interval_ms": interval_ms, "job_id": _name(job),
-                    "node": f"node-{node:05}", "gpus": _GPU_IDS, "util_ratio": [util] * GPUS,
+                    "node": f"node-{node:05}", "gpus": _GPU_IDS, "util_ratio": util,
                     "gpu_type": "H100",
                 }  # fmt: skip
                 values.append(event)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import msgspec
 
 from schemas.events import JobEvent, NodeEvent
+from streams.pipeline.attempt import Attempt, Winner
 from streams.pipeline.identities import Identities
-from streams.pipeline.job import Attempt, Dimensions, Job, Winner
+from streams.pipeline.job import Dimensions, Job
 from streams.pipeline.node import NodeState
 from streams.pipeline.traffic import Basis, MinuteRows, Traffic
 from streams.pricing.kinds import PriceRef

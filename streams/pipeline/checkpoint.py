@@ -8,9 +8,10 @@ Made without waiting for anything; stored around the core, in this order:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -24,11 +25,16 @@ from streams.pipeline.job import Job
 from streams.pipeline.ledger import LedgerRows
 from streams.pipeline.metered import NodeSeconds
 from streams.pipeline.tables import job_tables
+from streams.pipeline.traffic import MINUTE_MS
 from streams.pipeline.usage_table import usage_table
 from streams.usage.coverage import Coverage
 
 if TYPE_CHECKING:
     from streams.pipeline.shard import Shard
+
+
+#: A sample speaks of an hour at most (CONTRACT 1, gpu).
+LONGEST_SAMPLE_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +63,17 @@ def take(shard: Shard, as_of_ms: int, version: int, *, open_attempts: bool) -> C
     if version <= shard.version:
         raise ValueError(f"version {version} of shard {shard.number} is not above its last, {shard.version}")
     tables: dict[str, pa.Table] = {}
-    told, more = _derive_jobs(shard, as_of_ms, version, tables, open_attempts=open_attempts)
-    _derive_nodes(shard, as_of_ms, version, tables, open_nodes=open_attempts)
+    told, room, more = _derive_jobs(shard, as_of_ms, version, tables, open_attempts=open_attempts)
+    more |= _derive_nodes(shard, as_of_ms, version, tables, room, open_nodes=open_attempts)
     usage = usage_table(shard.coverage, shard.number, version)
     if usage.num_rows:
         tables[JOB_USAGE_MINUTES] = usage
     tables.update(job_tables(told, as_of_ms, shard.number, version))
     tables.update(shard.refused.take(version))
     tables.update(shard.watch.tables(shard.number, version))
-    leaving = [job for job in _finished(shard) if job.id not in shard.dirty_jobs and not _unjudged(shard, job)]
+    leaving = [
+        job for job in _finished(shard) if job.id not in shard.dirty_jobs and not _unjudged(shard, job)
+    ]
     if leaving:
         tables[ARCHIVE] = _archive(shard, leaving, version)
     if open_attempts and not more:
@@ -98,21 +106,21 @@ def take(shard: Shard, as_of_ms: int, version: int, *, open_attempts: bool) -> C
 
 def _derive_jobs(
     shard: Shard, as_of_ms: int, version: int, tables: dict[str, pa.Table], *, open_attempts: bool
-) -> tuple[list[Job], bool]:
+) -> tuple[list[Job], int, bool]:
     """Derive dirty jobs (and, if asked, those that go on) until the checkpoint is large enough.
 
-    Returns those whose rows of jobs and attempts are due, and whether any job is left over.
+    Returns those whose rows of jobs and attempts are due, how many nodes there is room for, and whether any job is
+    left over.
     """
-    due = set(shard.dirty_jobs)
-    if open_attempts:
-        due |= shard.sampled_jobs
-        due.update(job_id for job_id in shard.open_jobs if shard.jobs[job_id].booked_as_of_ms != as_of_ms)
     rows = LedgerRows()
     told: list[Job] = []
-    done = 0
-    for job_id in sorted(due):
-        if rows.estimate > shard.settings.rows_per_checkpoint:
+    due = _due(shard, as_of_ms, open_attempts=open_attempts)
+    room = shard.settings.things_per_checkpoint
+    while room > 0 and rows.estimate <= shard.settings.rows_per_checkpoint:
+        job_id = next(due, None)
+        if job_id is None:
             break
+        room -= 1
         job = shard.jobs[job_id]
         derive_job(
             job,
@@ -125,7 +133,6 @@ def _derive_jobs(
         # A job that goes on is due again with the next open attempts: until then its clocks can wait.
         if not job.says_no_more() or open_attempts or not job.is_open:
             told.append(job)
-        done += 1
         shard.dirty_jobs.discard(job_id)
         shard.sampled_jobs.discard(job_id)
         shard.changes.jobs.add(job_id)
@@ -138,23 +145,45 @@ def _derive_jobs(
         shard.books.capped_costs += capped
         if table.num_rows:
             tables[JOB_MINUTES] = table
-    return told, done < len(due)
+    return told, room, bool(shard.dirty_jobs or (open_attempts and shard.paying[1]))
+
+
+def _due(shard: Shard, as_of_ms: int, *, open_attempts: bool) -> Iterator[str]:
+    """Jobs to derive: what changed, then, if asked, what goes on and is not paid up to this instant yet."""
+    yield from sorted(shard.dirty_jobs)
+    if not open_attempts:
+        return
+    up_to_ms, left = shard.paying
+    if not left or up_to_ms != as_of_ms:
+        left = sorted(shard.open_jobs | shard.sampled_jobs, reverse=True)
+        shard.paying = (as_of_ms, left)
+    while left:
+        job_id = left.pop()
+        job = shard.jobs.get(job_id)
+        is_due = job is not None and job_id in shard.open_jobs and job.booked_as_of_ms != as_of_ms
+        if is_due or job_id in shard.sampled_jobs:
+            yield job_id
 
 
 def _derive_nodes(
-    shard: Shard, as_of_ms: int, version: int, tables: dict[str, pa.Table], *, open_nodes: bool
-) -> None:
+    shard: Shard, as_of_ms: int, version: int, tables: dict[str, pa.Table], room: int, *, open_nodes: bool
+) -> bool:
+    """Derive so many nodes; whether any is left over."""
     rows = LedgerRows()
-    for name in sorted(shard.nodes):
-        node = shard.nodes[name]
-        if node.dirty or (open_nodes and node.is_open):
-            derive_node(node, rows, shard.book, as_of_ms, open_nodes=open_nodes)
-            shard.changes.nodes.add(name)
+    due = [
+        node
+        for node in shard.nodes.values()
+        if (open_nodes and (node.dirty or node.booked_as_of_ms != as_of_ms) if node.is_open else node.dirty)
+    ]
+    for node in due[:room]:
+        derive_node(node, rows, shard.book, as_of_ms, open_nodes=open_nodes)
+        shard.changes.nodes.add(node.name)
     if rows.estimate:
         table, capped = rows.node_minutes(shard.number, version)
         shard.books.capped_costs += capped
         if table.num_rows:
             tables[NODE_MINUTES] = table
+    return len(due) > room
 
 
 def sampled_minute(coverage: Coverage, job_id: str, attempt: int, minute: int) -> list[NodeSeconds]:
@@ -176,12 +205,24 @@ def _finished(shard: Shard) -> list[Job]:
     if limit_ms < shard.archive_due_ms:
         return []
     shard.archive_due_ms = limit_ms + shard.settings.job_horizon_ms // 24
+    _forget_old(shard)
     return [job for job in shard.jobs.values() if job.is_finished and _last_ms(job) < limit_ms]
 
 
 def _unjudged(shard: Shard, job: Job) -> bool:
     """Whether a tick is still to see what is new of the job; where no ticks are judged it need not wait for one."""
     return shard.tick_ms is not None and shard.watch.awaits(job.id)
+
+
+def _forget_old(shard: Shard) -> None:
+    """Drop what of live jobs can never change again, as all that may still come is newer."""
+    horizon_ms = shard.settings.job_horizon_ms
+    if (gpu_ms := shard.newest_ms.get("gpu")) is not None:
+        shard.coverage.evict((gpu_ms - horizon_ms - LONGEST_SAMPLE_MS) // MINUTE_MS)
+    jobs_ms = shard.newest_ms.get("jobs", 0)
+    for job in shard.jobs.values():
+        if job.forget_checkpoints(jobs_ms - horizon_ms):
+            shard.changes.jobs.add(job.id)
 
 
 def _last_ms(job: Job) -> int:

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streams.kernels.burn import WINDOWS_MS
-from streams.pipeline.job import Attempt, Job
+from streams.pipeline.attempt import Attempt
+from streams.pipeline.job import Job
 from streams.pipeline.metered import MILLI_MS_PER_GPU_S
 from streams.pipeline.traffic import MINUTE_MS
 from streams.pricing.book import PriceBook

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from streams.pipeline.job import Attempt, Job
+from streams.pipeline.attempt import Attempt
+from streams.pipeline.job import Job
 from streams.pipeline.ledger import LedgerRows
 from streams.pipeline.metered import NodeSeconds, minute_rows
 from streams.pipeline.node import NodeState

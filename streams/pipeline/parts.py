@@ -8,8 +8,9 @@ from __future__ import annotations
 import msgspec
 
 from schemas.events import JobEvent
+from streams.pipeline.attempt import Attempt, Winner
 from streams.pipeline.blobs import BookedRows, dump_rows, load_line, load_rows
-from streams.pipeline.job import Attempt, Dimensions, Job, Winner
+from streams.pipeline.job import Dimensions, Job
 from streams.pipeline.saved import GONE
 from streams.pipeline.traffic import Basis, MinuteRows
 from streams.timeline.intervals import Span

@@ -8,11 +8,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
+from weakref import WeakSet
 
 from schemas.events import ControlEvent, PriceEvent
 from streams.pricing.book import PriceBook
 
 NEVER_MS: Final = 2**62
+#: What was said earlier than this before the newest is known as a whole only: a log is not kept that long.
+KEPT_MS: Final = 7 * 86_400_000
+_DROPPED_AT_ONCE: Final = 1_000
 
 #: Key of the record -> control.
 Standing = Mapping[bytes, ControlEvent]
@@ -32,11 +36,13 @@ class ReferenceLog:
     def __init__(self, book: PriceBook | None = None, controls: Standing | None = None) -> None:
         self.book = PriceBook.empty() if book is None else book
         self.controls: Standing = dict(controls or {})
-        self.first = (self.book, self.controls)
+        self.first: tuple[PriceBook, Standing] = (self.book, self.controls)
         self.prices: list[PriceEvent] = []
         self.price_log_ms: list[int] = []
         self.changes: list[tuple[bytes, ControlEvent | None]] = []
         self.control_log_ms: list[int] = []
+        self.dropped = (0, 0)  # prices and changes that are in `first` now
+        self._views: WeakSet[View] = WeakSet()
 
     def extend(
         self,
@@ -56,10 +62,34 @@ class ReferenceLog:
             self.control_log_ms.append(max([log_ms, *self.control_log_ms[-1:]]))
             self.changes.append((key, control))
         self.book, self.controls = book, standing
+        self._drop_old()
+
+    def _drop_old(self) -> None:
+        """Take together what was said so long ago that no log reaches back to it, and that all views are past."""
+        newest_ms = max([0, *self.price_log_ms[-1:], *self.control_log_ms[-1:]])
+        places = [view.place for view in self._views]
+        prices = min(
+            [bisect_right(self.price_log_ms, newest_ms - KEPT_MS), *(p - self.dropped[0] for p, _ in places)]
+        )
+        changes = min(
+            [
+                bisect_right(self.control_log_ms, newest_ms - KEPT_MS),
+                *(c - self.dropped[1] for _, c in places),
+            ]
+        )
+        if prices + changes < _DROPPED_AT_ONCE:
+            return
+        book, standing = self.first
+        self.first = (book.with_events(self.prices[:prices]), _changed(standing, self.changes[:changes]))
+        self.dropped = (self.dropped[0] + prices, self.dropped[1] + changes)
+        del self.prices[:prices], self.price_log_ms[:prices]
+        del self.changes[:changes], self.control_log_ms[:changes]
 
     def view(self) -> View:
         """A look at it that goes forward in time."""
-        return View(self)
+        view = View(self)
+        self._views.add(view)
+        return view
 
 
 class View:
@@ -67,10 +97,15 @@ class View:
 
     def __init__(self, log: ReferenceLog) -> None:
         self._log = log
-        self._at = (0, 0)
+        self._at = log.dropped
         self._log_ms = -1
         self._book: PriceBook = log.first[0]
         self._controls: Standing = log.first[1]
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """So many prices and changes are behind it."""
+        return self._at
 
     @property
     def at_ms(self) -> int:
@@ -85,7 +120,8 @@ class View:
         log = self._log
         prices = bisect_right(log.price_log_ms, log_ms)
         controls = bisect_right(log.control_log_ms, log_ms)
-        known_prices, known_controls = self._at
+        gone_prices, gone_changes = log.dropped
+        known_prices, known_controls = self._at[0] - gone_prices, self._at[1] - gone_changes
         if prices == len(log.prices):
             self._book = log.book  # one object for all shards, with what it remembers
         elif prices > known_prices:
@@ -94,7 +130,7 @@ class View:
             self._controls = log.controls
         elif controls > known_controls:
             self._controls = _changed(self._controls, log.changes[known_controls:controls])
-        self._at = (prices, controls)
+        self._at = (gone_prices + prices, gone_changes + controls)
         return Known(
             self._book,
             self._controls,

@@ -15,6 +15,7 @@ class ShardSettings:
 
     `dead_letters_per_minute`: see `streams.pipeline.letters`; None keeps all.
     `snapshots_per_round`: snapshots over which all state is written anew, at least.
+    `things_per_checkpoint`: jobs and nodes derived at once; a checkpoint must not stop the event loop for long.
     """
 
     job_horizon_ms: int = 86_400_000
@@ -24,6 +25,7 @@ class ShardSettings:
     rows_per_checkpoint: int = 100_000
     dead_letters_per_minute: int | None = None
     snapshots_per_round: int = 50
+    things_per_checkpoint: int = 3_000
 
     def newest_allowed_ms(self, append_ms: int) -> int:
         """The latest `time_ms` to be believed of a record appended at `append_ms`."""

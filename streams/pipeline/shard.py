@@ -71,15 +71,14 @@ class Shard:
         self.tallies: dict[str, Tally] = {}  # by topic; `books` is their sum
         self.told: dict[str, int] = {}  # offsets that the stored books were of
         self.books_owed = False
+        self.paying: tuple[int, list[str]] = (0, [])  # in several checkpoints: up to when, what is left
         self.paid_ms = 0  # up to when all that goes on is paid
         self.refused = Refused(settings.dead_letters_per_minute)
         self.dirty_jobs: set[str] = set()
         self.open_jobs: set[str] = set()
-        # Open ones that samples alone were seen of since they were derived.
-        self.sampled_jobs: set[str] = set()
+        self.sampled_jobs: set[str] = set()  # open ones; samples alone were seen since they were derived
         self.changes = Changes()
-        self.version = 0  # of the last rows given out
-        self.snapshot_version = 0  # of the last snapshot given out, which the next increment goes on from
+        self.version = self.snapshot_version = 0  # of the last rows given out, of the last snapshot
         self.saved_next: dict[str, int] = {}
         self.roll = Roll()
         self.watch = Watch()
@@ -262,11 +261,11 @@ class Shard:
     # -- storing -------------------------------------------------------------------------------------------
 
     def checkpoint(self, as_of_ms: int, version: int, *, open_attempts: bool) -> checkpoints.Checkpoint:
-        """What must be stored now: rows, snapshot, offsets.  See `streams.pipeline.checkpoint`."""
+        """What must be stored now: rows, snapshot, offsets."""
         return checkpoints.take(self, as_of_ms, version, open_attempts=open_attempts)
 
     def owe_books(self) -> None:
-        """Write the books with the next checkpoint, whether it pays what goes on or not."""
+        """Write the books with the next checkpoint, whatever it pays."""
         self.books_owed = True
 
     def unsaved(self, as_of_ms: int, *, open_attempts: bool) -> bool:

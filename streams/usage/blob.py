@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from streams.kernels.arrays import I32, I64, U16
 from streams.kernels.rings import free_rows, put_cells, put_newest, put_rows, seal_cells, take_cells
-from streams.kernels.store import NEVER_S, PLANE
+from streams.kernels.store import NEVER_S, PLANE, UNEXPORTED_ROWS, UNEXPORTED_SLOTS
 from streams.usage.growth import Arrays
 from streams.usage.names import Holder, Names
 
@@ -130,6 +130,30 @@ def pack(
             counts=store.counts[store.rows["counts_at"][rows][counted]].tobytes(),
         )
     )
+
+
+def changed(arrays: Arrays, names: Names, whole: Iterable[Holder]) -> tuple[list[Holder], I32, I64, I64]:
+    """What the next increment must bring.
+
+    Holders that are new or asked for, which it brings whole; all its slots, and from which second on; the rows of
+    the other holders.
+    """
+    store = arrays.store
+    slots = store.unexported_slots[: store.used[UNEXPORTED_SLOTS]]
+    rows = store.unexported[: store.used[UNEXPORTED_ROWS]].astype(np.int64)
+    mentioned = np.union1d(store.slots["holder"][slots], store.rows["holder"][rows])
+    known = (names.by_number(number) for number in mentioned[mentioned >= 0].tolist())
+    asked = [holder for holder in whole if names.knows(holder)]
+    entire = {h.number: h for h in (*asked, *(h for h in known if h.exported_gpus < 0))}
+    is_entire = np.zeros(max(arrays.holders, 1), np.bool_)
+    is_entire[list(entire)] = True
+    slots, rows = (
+        part[(owner[part] >= 0) & ~is_entire[owner[part]]]
+        for part, owner in ((slots, store.slots["holder"]), (rows, store.rows["holder"]))
+    )
+    theirs = all_slots(entire.values())
+    from_s = np.concatenate([store.slots["touched_s"][slots], np.full(len(theirs), NEVER_S)])
+    return list(entire.values()), np.concatenate([slots, theirs]), from_s, rows
 
 
 def _holder_part(holder: Holder, counting: bool, named: int) -> HolderPart:

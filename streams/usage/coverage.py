@@ -25,7 +25,7 @@ from streams.kernels.store import (
     UNEXPORTED_SLOTS,
     UNTOUCHED_S,
 )
-from streams.usage.blob import all_slots, mark_exported, pack, read, unpack
+from streams.usage.blob import all_slots, changed, mark_exported, pack, read, unpack
 from streams.usage.flatten import flatten
 from streams.usage.growth import Arrays
 from streams.usage.names import Holder, Key, Names
@@ -34,6 +34,8 @@ from streams.usage.names import Holder, Key, Names
 _CELLS_PER_CALL = 50_000_000
 # Below this, forgotten rows and slots are not worth a compaction.
 _SPARE = 1024
+# Rows that can change no more are dropped when they are one in so many: it moves all the others.
+_OLD_SHARE = 4
 # Minutes up to which a look-up of each beats a walk over all rows of a holder.
 _FEW_MINUTES = 64
 
@@ -194,6 +196,25 @@ class Coverage:
             self._names.compact()
             self._free_rows = self._free_slots = self._free_counts = 0
 
+    def evict(self, before_minute: int) -> int:
+        """Drop the rows of earlier minutes, which no sample may reach any more; numbers no longer hold then.
+
+        Rows with counts stay: a late price needs them.  So do rows that were not taken and exported yet.
+        Returns how many were dropped: none while they are few.
+        """
+        store = self._arrays.store
+        rows = store.rows[: self._arrays.rows]
+        counting = store.holders["counting"] != 0
+        is_old = (rows["holder"] >= 0) & (rows["minute"] < before_minute) & (rows["flags"] == 0)
+        old = np.flatnonzero(is_old)
+        old = old[~counting[rows["holder"][old]]]
+        if len(old) <= _SPARE or _OLD_SHARE * len(old) < len(rows):
+            return 0
+        rows["holder"][old] = -1
+        self._names.compact()
+        self._free_rows = self._free_slots = self._free_counts = 0
+        return len(old)
+
     def export(self, job_ids: Iterable[str]) -> bytes:
         """All of these jobs, for adopt(); changes nothing."""
         holders = [holder for job_id in job_ids for holder in self._names.of_job(job_id)]
@@ -213,30 +234,9 @@ class Coverage:
 
         New holders, and the `whole` ones: all of them.
         """
-        store = self._arrays.store
-        slots = store.unexported_slots[: store.used[UNEXPORTED_SLOTS]]
-        rows = store.unexported[: store.used[UNEXPORTED_ROWS]].astype(np.int64)
-        mentioned = np.union1d(store.slots["holder"][slots], store.rows["holder"][rows])
-        new = (self._names.by_number(n) for n in mentioned[mentioned >= 0].tolist())
-        asked = [holder for holder in whole if self._names.knows(holder)]
-        entire = {h.number: h for h in (*asked, *(h for h in new if h.exported_gpus < 0))}
-        is_entire = np.zeros(max(self._arrays.holders, 1), np.bool_)
-        is_entire[list(entire)] = True
-        slots, rows = (
-            part[(owner[part] >= 0) & ~is_entire[owner[part]]]
-            for part, owner in ((slots, store.slots["holder"]), (rows, store.rows["holder"]))
-        )
-        more = all_slots(entire.values())
-        from_s = np.concatenate([store.slots["touched_s"][slots], np.full(len(more), NEVER_S)])
-        data = pack(
-            self._arrays,
-            self._names,
-            self._forgotten,
-            np.concatenate([slots, more]),
-            from_s,
-            np.concatenate([rows, self.rows_of(list(entire))]),
-            entire.values(),
-        )
+        entire, slots, from_s, rows = changed(self._arrays, self._names, whole)
+        every = np.concatenate([rows, self.rows_of([holder.number for holder in entire])])
+        data = pack(self._arrays, self._names, self._forgotten, slots, from_s, every, entire)
         self._exported()
         return data
 

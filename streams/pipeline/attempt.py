@@ -1,0 +1,164 @@
+"""The state of one attempt of a job: its events, amounts and samples' contexts, and what has been booked.
+
+State only; how it changes stands in the fold modules, what it costs in `derive`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from schemas.events import GpuEvent, JobEvent, JobType
+from streams.pipeline.saved import Unsaved
+from streams.pipeline.traffic import MinuteRows, Traffic
+from streams.timeline.attempts import event_order
+from streams.timeline.intervals import Span
+from streams.timeline.lines import Lines
+from streams.timeline.states import STARTS
+from streams.timeline.values import NO_FIELDS, named_fields
+
+MINUTE_S = 60
+
+
+def names_nothing(event: JobEvent) -> bool:
+    """Whether an event has no value of any kind."""
+    return not event.fields and all(getattr(event, name) is None for name in _VALUES)
+
+
+_VALUES: Final = (
+    "gpu_milli", "nodes", "instance_milli", "cpu_milli", "memory_milli", "owner", "team", "project", "experiment",
+    "labels", "reason", "expected_nano_per_hour", "budget", "deadline_ms", "quality",
+)  # fmt: skip
+
+
+class Winner(NamedTuple):
+    """The newest sample that covers a second of a minute; its price fields price the metered minute."""
+
+    time_ms: int
+    source: str
+    node: str
+    id: str
+    fields: tuple[
+        str, ...
+    ]  # "=" and the value, '' where the sample names none: tuples of None do not compare
+
+    @property
+    def price_fields(self) -> tuple[str | None, ...]:
+        """The sample's price fields; None where it names none."""
+        return tuple(value[1:] if value else None for value in self.fields)
+
+
+class Attempt:
+    """One attempt: what is known of it, what must be derived again, and what the tables hold of it."""
+
+    __slots__ = (
+        "booked_lines",
+        "booked_lost",
+        "booked_metered",
+        "booked_traffic",
+        "dirty_metered",
+        "dirty_traffic",
+        "events",
+        "fresh_minutes",
+        "fresh_traffic",
+        "has_start",
+        "number",
+        "sampled",
+        "traffic",
+        "unsaved",
+        "winners",
+    )
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.events: list[JobEvent] = []
+        self.has_start = False  # an attempt without one is metered
+        self.sampled = False
+        self.traffic = Traffic()
+        self.winners: dict[int, Winner] = {}
+        self.dirty_traffic: list[tuple[int, int]] = []
+        self.dirty_metered: set[int] = set()
+        # What the windows have not looked at yet: metered minutes, ranges of minutes with amounts.
+        self.fresh_minutes: set[int] = set()
+        self.fresh_traffic: list[tuple[int, int]] = []
+        self.booked_lines: Lines = {}
+        self.booked_lost: tuple[Span, ...] = ()
+        self.booked_metered: MinuteRows = {}
+        self.booked_traffic: MinuteRows = {}
+        self.unsaved = Unsaved()
+
+    @property
+    def is_unsaved(self) -> bool:
+        """Whether anything changed since it was marked as saved."""
+        unsaved = self.unsaved
+        return bool(
+            unsaved.events != len(self.events)
+            or unsaved.amounts != len(self.traffic)
+            or unsaved.metered_minutes
+            or unsaved.traffic_minutes
+            or unsaved.lines
+            or unsaved.marks != self._marks()
+        )
+
+    def mark_saved(self) -> None:
+        """A snapshot has all of it."""
+        self.unsaved.clear(len(self.events), len(self.traffic), self._marks())
+
+    def _marks(self) -> object:
+        """What changes now and then, to be compared."""
+        return (self.sampled, self.booked_lost, tuple(self.dirty_traffic), frozenset(self.dirty_metered))
+
+    def load_events(self, events: Iterable[JobEvent]) -> None:
+        """Events of a snapshot, after those that are known; what they did is loaded besides."""
+        for event in events:
+            self.events.append(event)
+            if event.type in STARTS and not self.has_start:
+                self.has_start = True
+                self.winners.clear()
+
+    def add_event(self, event: JobEvent) -> None:
+        """One more lifecycle event (not a duplicate)."""
+        self.events.append(event)
+        if event.type in STARTS and not self.has_start:
+            self.has_start = True  # the timeline pays from now on; what was metered is restated to zero
+            self.winners.clear()
+            self.dirty_metered = set(self.booked_metered)
+            self.unsaved.metered_minutes.update(self.booked_metered)
+
+    def forget_checkpoints(self, before_ms: int) -> bool:
+        """See `Job.forget_checkpoints`."""
+        old = [
+            event
+            for event in self.events
+            if event.type == JobType.checkpointed and event.time_ms < before_ms and names_nothing(event)
+        ]
+        if len(old) < 2:
+            return False
+        last = max(old, key=event_order)
+        gone = {id(event) for event in old if event is not last}
+        self.events = [event for event in self.events if id(event) not in gone]
+        return True
+
+    def add_sample(self, event: GpuEvent) -> None:
+        """Note which price fields price the minutes that an accepted sample covers."""
+        first_s = (event.time_ms - event.interval_ms) // 1000
+        last_s = event.time_ms // 1000 - 1
+        self.sampled = True
+        if self.has_start or last_s < first_s:
+            return
+        named = named_fields(NO_FIELDS, event.fields)
+        fields = tuple("" if value is None else f"={value}" for value in named)
+        winner = Winner(event.time_ms, event.source, event.node, event.id, fields)
+        for minute in range(first_s // MINUTE_S, last_s // MINUTE_S + 1):
+            self.dirty_metered.add(minute)
+            self.fresh_minutes.add(minute)
+            self.unsaved.metered_minutes.add(minute)
+            standing = self.winners.get(minute)
+            if standing is None or winner > standing:
+                self.winners[minute] = winner
+
+    def redo_all(self) -> None:
+        """Derive everything again: a price or the job's team changed, or the attempt came from the archive."""
+        if len(self.traffic):
+            self.dirty_traffic.append(self.traffic.all_minutes())
+        self.dirty_metered.update(self.winners, self.booked_metered)

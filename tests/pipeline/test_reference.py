@@ -62,3 +62,29 @@ def test_a_look_back_is_refused() -> None:
     view.at(10_000)
     with pytest.raises(ValueError, match="before 10000"):
         view.at(9_999)
+
+
+def test_what_all_views_are_past_and_no_log_reaches_back_to_is_taken_together() -> None:
+    log, day_ms = ReferenceLog(), 86_400_000
+    slow = log.view()
+    for hour in range(24 * 120):
+        log_ms = hour * 3_600_000 + 1
+        event = price("a", hour + 1)
+        change = (log_ms, b"owner/x", None if hour % 2 else control(f"x{hour}"))
+        standing = {} if hour % 2 else {b"owner/x": control(f"x{hour}")}
+        log.extend([(log_ms, event)], [change], log.book.with_events([event]), standing)
+        if hour == 24 * 60:
+            assert len(log.prices) == hour + 1  # a view has not come so far
+            slow.at(50 * day_ms)
+    assert len(log.prices) < 24 * 8 + 1000 + 24 * 70
+    slow.at(119 * day_ms)
+    log.extend([(120 * day_ms, price("b", 1))], [], log.book, {})
+    assert len(log.prices) < 24 * 8
+    assert len(log.changes) < 24 * 8
+    fresh = log.view()
+    for at_ms in (114 * day_ms, 118 * day_ms):
+        known = fresh.at(at_ms)
+        assert [event.usd_nano for event in known.book.events] == [at_ms // 3_600_000]
+        assert known.controls == (
+            {} if (at_ms // 3_600_000 - 1) % 2 else {b"owner/x": control(f"x{at_ms // 3_600_000 - 1}")}
+        )

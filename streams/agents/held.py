@@ -48,9 +48,9 @@ class Hole:
 
 @dataclass(frozen=True)
 class Takeover:
-    """Versions at the restore: of the snapshot that the shard began with, and the first of our own."""
+    """Versions at the restore: up to which all rows are known to be right, and the first of our own."""
 
-    snapshot: int
+    known: int
     first: int
 
 

@@ -90,6 +90,8 @@ class Shard(Protocol):
         ...
 
     tick_ms: int | None
+    #: Rows above this version may be an earlier owner's that came late; None: only those newer than the snapshot.
+    unswept_from: int | None
 
     def judge(self, ticks: Ticks, view: View) -> None:
         """Judge what the jobs burn at these ticks, with the prices and controls known then."""

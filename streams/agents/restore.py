@@ -51,19 +51,22 @@ def restore(store: Store, factory: ShardFactory, attempts: Attempts) -> Restored
     refuse_if_later(number, newest, generation, attempts.proven)
     versions = VersionClock(max(newest, attempts.given), generation, attempts.now_ms)
     attempts.given = versions.next()
-    takeover = Takeover(chain.version, attempts.given)
     shard = factory(number, book, chain.blobs)
-    put_right = _put_right(store, shard, number, chain.version, versions)
+    if shard.unswept_from is None:
+        # Else its owner had not yet looked for late rows of the one before, so that some may be older than the snapshot.
+        shard.unswept_from = chain.version
+    takeover = Takeover(shard.unswept_from, attempts.given)
+    put_right = _put_right(store, shard, number, shard.unswept_from, versions)
     if shard.prices_changed_from_ms is not None:
         shard.adopt(repriced(store, shard, number, shard.prices_changed_from_ms))
     return Restored(Held(number, shard, versions, takeover), put_right)
 
 
-def _put_right(store: Store, shard: Shard, number: int, snapshot_version: int, versions: VersionClock) -> int:
-    """Rows beyond the snapshot may have keys that the replay never writes again: phase and SKU are derived facts."""
+def _put_right(store: Store, shard: Shard, number: int, known_version: int, versions: VersionClock) -> int:
+    """Rows beyond what is known may have keys that the replay never writes again: phase and SKU are derived facts."""
     count = 0
     for table in DERIVED_KEYS:
-        stored = store.readback.newer(table, number, snapshot_version)
+        stored = store.readback.newer(table, number, known_version)
         if not stored.num_rows:
             continue
         if table == JOB_MINUTES:

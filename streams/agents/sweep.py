@@ -43,8 +43,11 @@ async def sweep(store: Store, recall: Recall, held: Held) -> int:
         version = held.versions.next()
         rows = held.shard.read_back(table, late, version)
         put = partial(store.insert, table, rows, f"sweep:{table}:{held.number}.{version}")
-        await recall.patiently(put, lambda: not held.gone)
+        if rows.num_rows:
+            await recall.patiently(put, lambda: not held.gone)
         count += rows.num_rows
+    if not held.gone:
+        held.shard.unswept_from = None
     if count:
         logger.warning(
             "shard %d: %d rows of its earlier owner came after %d", held.number, count, takeover.first
@@ -53,6 +56,6 @@ async def sweep(store: Store, recall: Recall, held: Held) -> int:
 
 
 def _late(store: Store, held: Held, table: str) -> pa.Table:
-    """Current rows that are newer than the snapshot we began with, and older than ourselves."""
-    rows = store.readback.newer(table, held.number, held.takeover.snapshot)
+    """Current rows that are newer than what was known at the takeover, and older than ourselves."""
+    rows = store.readback.newer(table, held.number, held.takeover.known)
     return rows.filter(pc.less(rows["version"], pa.scalar(held.takeover.first, pa.uint64())))

@@ -58,6 +58,7 @@ def _apply_facts(shard: Shard, blob: SnapshotBlob) -> None:
     shard.archive_due_ms = blob.archive_due_ms
     shard.books, shard.tallies, shard.paid_ms = blob.books, blob.tallies, blob.paid_ms
     shard.refused.quota.load(blob.letter_minutes)
+    shard.unswept_from = blob.unswept_from
     shard.tick_ms = blob.tick_ms
     if blob.prices is not None:
         shard.book = PriceBook.empty().with_events(blob.prices)

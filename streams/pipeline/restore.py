@@ -5,7 +5,7 @@ Bytes and rows are handed in; nothing is fetched here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -50,7 +50,7 @@ def adopt_job(shard: Shard, job_id: str, data: bytes) -> None:
 
 
 def read_back(shard: Shard, table: str, rows: pa.Table, version: int) -> pa.Table:
-    """The given rows (stored after the snapshot, by an owner that is gone) as the snapshot has them.
+    """Those of the given rows (stored by an owner that is gone) that differ from the snapshot, as that has them.
 
     A key holds derived facts (phase, sku), so such a row may have no successor of the same key: it must be
     put back to what was booked, or to 0, before the log is folded on.  Its job must be in memory.
@@ -70,14 +70,23 @@ def read_back(shard: Shard, table: str, rows: pa.Table, version: int) -> pa.Tabl
             line = Line("", "", price)
             node = shard.nodes.get(row["node"])
             found = _in_lines(node.booked_lines if node else {}, line, minute)
-            values.add_row(row["node"], 0, found[0], minute, found[1], found[2])
+            if not _stands(row, line, found):
+                values.add_row(row["node"], 0, found[0], minute, found[1], found[2])
         else:
             line = Line(row["node"], row["phase"], price)
             found = _booked(shard, row["job_id"], row["attempt"], line, minute)
-            values.add_row(row["job_id"], row["attempt"], found[0], minute, found[1], found[2])
+            if not _stands(row, line, found):
+                values.add_row(row["job_id"], row["attempt"], found[0], minute, found[1], found[2])
     shard.version = max(shard.version, version)
     build = {NODE_MINUTES: values.node_minutes, JOB_MINUTES: values.job_minutes}[table]
     return build(shard.number, version)[0]
+
+
+def _stands(row: dict[str, Any], line: Line, found: tuple[Line, int, int]) -> bool:
+    """Whether the row says what is booked: most do that were stored before the snapshot."""
+    booked, quantity, lost = found
+    same_price = booked.price.usd_nano == line.price.usd_nano
+    return same_price and (quantity, lost) == (row["quantity"], row.get("lost_quantity", 0))
 
 
 def _booked(shard: Shard, job_id: str, attempt: int, line: Line, minute: int) -> tuple[Line, int, int]:

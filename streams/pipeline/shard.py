@@ -292,6 +292,7 @@ class Shard:
         return shard
 
     prices_changed_from_ms: int | None = None
+    unswept_from: int | None = None  # rows above this version may be an earlier owner's
 
     def read_back(self, table: str, rows: pa.Table, version: int) -> pa.Table:
         """Rows stored after the snapshot, as the snapshot has them: see `streams.pipeline.readback`."""

@@ -68,6 +68,7 @@ class SnapshotBlob(msgspec.Struct):
     tallies: dict[str, Tally] = {}  # by topic; absent in snapshots that knew the sum only
     paid_ms: int = 0  # up to when all that goes on is paid; 0: not known
     letter_minutes: Minutes = {}  # how many dead letters of the newest minute were kept
+    unswept_from: int | None = None
     # The rest is absent in format 1; `dirty_jobs` and `open_jobs` are flags of the jobs from format 2 on.
     root: int = 0  # the version at which a restore of it begins
     parts: list[JobPart] = []  # of jobs that an earlier snapshot has
@@ -125,6 +126,7 @@ def take(shard: Shard) -> bytes:
         tallies=shard.tallies,
         paid_ms=shard.paid_ms,
         letter_minutes=shard.refused.quota.dump(),
+        unswept_from=shard.unswept_from,
         root=shard.roll.root,
         parts=[
             dump_part(shard.jobs[job_id], flags_of(shard, job_id)) for job_id in sorted(changes.jobs - whole)

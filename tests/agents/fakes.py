@@ -66,6 +66,7 @@ class CountingShard:
     prices_seen: int = 0
     opened: int = 0
     tick_ms: int | None = None
+    unswept_from: int | None = None
     judged: list[Ticks] = field(default_factory=list)
     looks: list[int] = field(default_factory=list)
     wants_storing: bool = False

@@ -150,6 +150,12 @@ def test_a_worker_audits_itself_and_its_log_is_recounted(tmp_path: Path) -> None
         shown = json.loads(through.out)
         assert shown["ok"]
         assert shown["worker"]["ok"]
+        where = endpoint.read(tmp_path / "data")
+        assert where is not None
+        asked = trainfare("audit", "--url", where.url)
+        assert asked.code == 0, asked
+        assert "\nWorker, " in asked.out
+        assert asked.out.endswith("\nbalanced\n")
     finally:
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(30) == 0

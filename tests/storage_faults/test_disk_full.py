@@ -14,7 +14,7 @@ from sinks.clickhouse import ClickHouseStore, Embedded
 from tests.acceptance.events import AS_OF_MS, write_fleet
 from tests.cli.command import trainfare
 from tests.embedded.replay_process import replay, stored_rows
-from tests.storage_faults.rig import rig
+from tests.storage_faults.rig import PATIENCE_S, rig
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -81,7 +81,7 @@ def test_a_worker_waits_for_room_within_its_bounds_and_loses_nothing(disk: Disk,
     }
     with rig(tmp_path, "http://127.0.0.1:9", jobs=40, seconds=600, **env) as made:
         worker = made.workers.start()
-        worker.wait_ready()
+        worker.wait_ready(PATIENCE_S)
         made.publish(2_000)
         while made.behind():
             time.sleep(0.5)

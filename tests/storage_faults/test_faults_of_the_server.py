@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.storage_faults.rig import Rig, free_port, rig
+from tests.storage_faults.rig import PATIENCE_S, Rig, free_port, rig
 from tests.store_front import Fault
 from tests.store_process import StoreProcess
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]
 
 MIB = 2**20
 EVENTS = 200
@@ -52,9 +52,9 @@ def lone(directory: Path, front: StoreProcess) -> Iterator[Rig]:
     """One worker, which comes before its store."""
     with rig(directory, front.url, jobs=40, seconds=600, TRAINFARE_METER_BACKLOG_MAX_BYTES=str(MIB)) as made:
         worker = made.workers.start()
-        worker.wait_until("does not answer")
+        worker.wait_until("does not answer", PATIENCE_S)
         front.start()
-        worker.wait_ready()
+        worker.wait_ready(PATIENCE_S)
         yield made
         assert made.workers.ended_by_themselves() == []
         assert worker.terminate() == 0
@@ -84,7 +84,7 @@ def test_a_store_that_is_away_stops_the_reading_and_loses_nothing(lone: Rig, fro
     before = lone.metrics()
     front.kill()
     lone.publish(MANY_EVENTS)
-    worker.wait_until("reading pauses")
+    worker.wait_until("reading pauses", PATIENCE_S)
     backlog_bytes, records = 0.0, []
     for _ in range(6):
         found = lone.metrics()

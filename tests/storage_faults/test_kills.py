@@ -23,7 +23,7 @@ from tests.oracle.compute import compute
 from tests.oracle.model import Line
 from tests.property.compare import differences
 from tests.storage_faults.killed import inside
-from tests.storage_faults.rig import rig
+from tests.storage_faults.rig import PATIENCE_S, rig
 from tests.store_process import StoreProcess
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
@@ -87,7 +87,7 @@ def test_a_worker_with_its_own_clickhouse_killed_in_inserts(tmp_path: Path) -> N
         made.workers.module = ("streams.cli.main",)
         last = made.workers.start()
         made.publish()
-        last.wait_ready()
+        last.wait_ready(PATIENCE_S)
         while made.behind():
             time.sleep(1)
         time.sleep(25)  # what goes on is paid every ten seconds
@@ -104,7 +104,7 @@ def test_a_server_killed_in_inserts_under_a_live_worker(tmp_path: Path) -> None:
         rig(tmp_path, front.url, jobs=60, seconds=600) as made,
     ):
         worker = made.workers.start()
-        worker.wait_ready()
+        worker.wait_ready(PATIENCE_S)
         for _ in range(KILLS):
             front.fault("die", delay_s=rng.uniform(0, AT_MOST_MS) / 1000)
             made.publish(EVENTS)

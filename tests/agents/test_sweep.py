@@ -1,0 +1,152 @@
+"""Rows of an earlier owner that land after the takeover are put right, whoever owns the shard by then."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from faust.types import TP
+
+from schemas.tables import JOB_MINUTES
+from sinks.memory import MemoryStore
+from streams.agents.keeper import Keeper
+from streams.agents.options import KeeperOptions
+from streams.agents.versions import Version
+from streams.pipeline.batch import LogBatch, LogRecord
+from streams.pipeline.settings import ShardSettings
+from streams.pipeline.shard import Shard
+from streams.topics import SHARD_TOPICS
+from tests.agents.test_keeper import Consumer
+
+T0 = 1_704_067_200_000
+STARTED = {
+    "source": "s", "id": "1", "time_ms": T0, "job_id": "j", "type": "started", "gpu_count": 2,
+}  # fmt: skip
+
+
+class Owner:
+    """A worker with the real engine."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.now_ms = 0
+        settings = ShardSettings()
+        options = KeeperOptions("t.", lambda: T0 + 90_000, lambda: self.now_ms)
+        self.keeper = Keeper(
+            store, lambda number, book, blobs: Shard.restore(number, settings, book, blobs), Consumer, options
+        )
+
+    async def own(self, generation: int) -> None:
+        self.keeper.assigned({TP(f"t.{topic}", 0) for topic in SHARD_TOPICS}, generation)
+        await self.keeper.restore_missing()
+        assert self.keeper.fault is None
+
+    async def store(self) -> None:
+        assert await self.keeper.store_all(open_attempts=True)
+
+    async def sweep(self) -> None:
+        self.now_ms += 90_000
+        await self.keeper.tick()
+        assert self.keeper.fault is None
+
+
+def running(store: MemoryStore) -> pa.Table:
+    return store.select(JOB_MINUTES)
+
+
+def quantities(store: MemoryStore) -> dict[str, int]:
+    """Quantity by phase."""
+    found: dict[str, int] = {}
+    for row in running(store).to_pylist():
+        found[row["phase"]] = found.get(row["phase"], 0) + row["quantity"]
+    return found
+
+
+async def first_owner(store: MemoryStore) -> None:
+    owner = Owner(store)
+    await owner.own(1)
+    await owner.keeper.take(LogBatch("jobs", 0, 0, 1, [LogRecord(0, T0, json.dumps(STARTED).encode())]))
+    await owner.store()
+
+
+def land_late(store: MemoryStore, counter: int) -> None:
+    """A row of the first owner under a key that no replay writes again."""
+    row: dict[str, Any] = running(store).to_pylist()[0]
+    row |= {"phase": "suspended", "version": Version(0, 1, counter).pack()}
+    store.insert(JOB_MINUTES, pa.Table.from_pylist([row], schema=running(store).schema), f"late {counter}")
+
+
+PAID = {"running": 2 * 1000 * 90_000}
+RIGHT = PAID | {"suspended": 0}
+
+
+def test_the_next_owner_puts_right_what_came_late() -> None:
+    async def go() -> None:
+        store = MemoryStore()
+        await first_owner(store)
+        second = Owner(store)
+        await second.own(2)
+        land_late(store, 2**20)
+        assert quantities(store) != RIGHT
+        await second.sweep()
+        assert quantities(store) == RIGHT
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("swept", [False, True])
+def test_a_takeover_before_the_sweep_does_not_hide_what_came_late(swept: bool) -> None:
+    """The row is older than the second owner's snapshot, and the second owner never looked for it."""
+
+    async def go() -> None:
+        store = MemoryStore()
+        await first_owner(store)
+        second = Owner(store)
+        await second.own(2)
+        await second.store()
+        if not swept:
+            land_late(store, 2**20)
+        third = Owner(store)
+        await third.own(3)
+        if swept:
+            land_late(store, 2**20)
+            await third.sweep()
+        assert quantities(store) == RIGHT
+
+    asyncio.run(go())
+
+
+def test_rows_that_are_right_are_not_written_again() -> None:
+    async def go() -> None:
+        store = MemoryStore()
+        await first_owner(store)
+        versions = running(store)["version"].to_pylist()
+        second = Owner(store)
+        await second.own(2)
+        await second.sweep()
+        assert running(store)["version"].to_pylist() == versions
+
+    asyncio.run(go())
+
+
+def test_after_a_sweep_only_what_is_newer_than_the_snapshot_is_looked_at() -> None:
+    async def go() -> None:
+        store = MemoryStore()
+        await first_owner(store)
+        second = Owner(store)
+        await second.own(2)
+        assert second.keeper.held[0].shard.unswept_from is not None
+        await second.sweep()
+        assert second.keeper.held[0].shard.unswept_from is None
+        end = STARTED | {"id": "2", "type": "completed", "time_ms": T0 + 60_000}
+        await second.keeper.take(LogBatch("jobs", 0, 1, 2, [LogRecord(1, T0, json.dumps(end).encode())]))
+        await second.store()
+        third = Owner(store)
+        await third.own(3)
+        snapshot = store.snapshots.load(0).version
+        assert third.keeper.held[0].takeover.known == snapshot
+        assert Version.unpack(snapshot).generation == 2
+
+    asyncio.run(go())

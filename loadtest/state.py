@@ -22,6 +22,9 @@ MIB = 2**20
 def main(argv: Sequence[str] | None = None) -> int:
     """Fill, checkpoint each second, restore; print a table."""
     options = _options(argv)
+    gc.collect()
+    gc.freeze()  # as a worker does
+    gc.set_threshold(20_000)
     fleet = Fleet(options.gpus, options.jobs, options.shards, options.minutes)
     _say(
         f"{options.gpus} GPUs on {fleet.nodes} nodes, {options.jobs} jobs, {options.shards} shards; "
@@ -31,6 +34,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     fleet.fill(_say)
     gc.collect()
     _say(f"filled in {time.perf_counter() - started_s:.0f} s, RSS {rss_mib():.0f} MiB")
+    for hour in range(options.hours):
+        fleet.hour()
+        if (hour + 1) % 3 == 0:
+            _say(
+                f"hour {hour + 1}: RSS {rss_mib():.0f} MiB, {', '.join(f'{v} {k}' for k, v in fleet.kept().items())}"
+            )
     measured = Measured()
     for second in range(options.seconds):
         fleet.second()
@@ -55,6 +64,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         "--minutes", type=int, default=12, help="event time before the first checkpoint is measured"
     )
     parser.add_argument("--seconds", type=int, default=120, help="checkpoints, one a second of event time")
+    parser.add_argument(
+        "--hours", type=int, default=0, help="event time besides, before that, a message a minute"
+    )
     return parser.parse_args(argv)
 
 

@@ -72,6 +72,35 @@ class Fleet:
         if self._now_ms % TICK_MS == 0:
             self.judge()
 
+    def hour(self) -> None:
+        """An hour of everything, a message for each node and minute."""
+        for minute in range(60):
+            self._now_ms += 60_000
+            for shard in self.shards:
+                self._samples(shard, 60_000)
+                self._feed(shard, "jobs", [self._job(job, "heartbeat") for job in self._of(shard)])
+                moving = [self._amount(job) for job in self._of(shard) if job % MOVING == 0]
+                self._feed(shard, "network", moving)
+            if minute % 10 == 9:
+                self.judge()
+                list(self.checkpoint(open_attempts=True))
+
+    def kept(self) -> dict[str, int]:
+        """What all shards hold: what must not grow."""
+        jobs = [job for shard in self.shards for job in shard.jobs.values()]
+        attempts = [attempt for job in jobs for attempt in job.attempts.values()]
+        return {
+            "jobs": len(jobs),
+            "events": sum(len(attempt.events) for attempt in attempts),
+            "ids": sum(len(job.seen) for job in jobs),
+            "metered minutes": sum(len(attempt.winners) for attempt in attempts),
+            "amounts": sum(len(attempt.traffic) for attempt in attempts),
+            "minutes of amounts": sum(len(attempt.booked_traffic) for attempt in attempts),
+            "rows": sum(shard.coverage.row_count for shard in self.shards),
+            "seen": sum(len(ids) for shard in self.shards for ids in shard.seen.values()),
+            "archived": sum(len(shard.archived) for shard in self.shards),
+        }
+
     def judge(self) -> None:
         """The ticks up to now."""
         last_ms = self._now_ms // TICK_MS * TICK_MS

@@ -249,6 +249,11 @@ class Coverage:
         return self._names.all()
 
     @property
+    def row_count(self) -> int:
+        """How many rows there are, those of forgotten jobs among them."""
+        return self._arrays.rows
+
+    @property
     def holder_count(self) -> int:
         """How many holders there are, those forgotten and not yet swept among them."""
         return self._arrays.holders

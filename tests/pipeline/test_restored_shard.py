@@ -7,6 +7,7 @@ import pytest
 import zstandard
 
 from schemas.tables import JOB_MINUTES
+from streams.errors import TrainfareError
 from streams.pipeline import snapshot
 from streams.pipeline.settings import ShardSettings
 from streams.pipeline.shard import Shard
@@ -38,6 +39,7 @@ def test_snapshot_of_another_format_is_refused_with_what_to_do() -> None:
     blob = msgspec.msgpack.decode(zstandard.decompress(point.snapshot))
     blob["format"] = snapshot.FORMAT + 1
     changed = zstandard.compress(msgspec.msgpack.encode(blob))
+    assert issubclass(UnknownFormatError, TrainfareError)  # said in words, without a traceback
     with pytest.raises(UnknownFormatError, match="run the program that wrote it"):
         Shard.restore(3, ShardSettings(), PriceBook.empty(), [changed])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -66,6 +66,7 @@ class Checkpointer:
         self._dead_letters = dead_letters
         self.teller: Teller = Nobody()
         self._flight: list[Taken] = []
+        self._owed: dict[int, Mapping[str, int]] = {}  # by shard: stored, and its last commit was refused
         self._extras: list[Extra] = []
         self._extra_bytes = 0
         self._refused_ms: int | None = None  # since when the store refuses
@@ -90,6 +91,7 @@ class Checkpointer:
         """Drop what is taken of a shard that is no longer ours."""
         held.gone = True
         self._flight = [taken for taken in self._flight if taken.held is not held]
+        self._owed.pop(held.number, None)
 
     async def run(self, take: Callable[[], Iterable[Taken]]) -> bool:
         """Store the flight under way, else a new one; False if the store asks to come again later."""
@@ -100,6 +102,9 @@ class Checkpointer:
                     await asyncio.sleep(0)  # each is up to a second of work, and heartbeats need the loop
             flight, extras = list(self._flight), list(self._extras)
             if not flight and not extras:
+                if self._owed and self._consumer().is_member():
+                    # A quiet log brings no other, and whoever watches the lag would wait for it.
+                    await self._commit([])
                 return True
             if not self._consumer().is_member():
                 logger.warning(
@@ -176,14 +181,17 @@ class Checkpointer:
 
     async def _commit(self, flight: Sequence[Taken]) -> None:
         """Commit to Kafka: for people who watch the lag; a start never relies on it."""
+        self._owed |= {taken.held.number: taken.next for taken in flight if not taken.held.gone}
         prefix = self._options.topic_prefix
         offsets = {
-            TP(full_name(topic, prefix), taken.held.number): offset
-            for taken in flight
-            for topic, offset in taken.next.items()
+            TP(full_name(topic, prefix), number): offset
+            for number, following in self._owed.items()
+            for topic, offset in following.items()
         }
         if offsets and not await self._consumer().commit_next(offsets):
             self.totals.commits_refused += 1
+        else:
+            self._owed = {}
 
     def _count(self, flight: Sequence[Taken]) -> None:
         self.totals.checkpoints += 1

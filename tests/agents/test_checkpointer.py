@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 import pyarrow as pa
 from faust.types import TP
@@ -154,3 +155,29 @@ def test_tables_are_stored_in_one_order_whatever_each_shard_has() -> None:
     assert asyncio.run(keeper(store).checkpointer.run(lambda: taken))
     order = [name for name in store.order if name in set().union(*names)]
     assert order == [JOB_MINUTES, JOBS, DEAD_LETTERS, BOOKS]
+
+
+def test_a_commit_that_was_refused_is_made_again_although_nothing_new_comes() -> None:
+    class Refusing(Member):
+        answers = iter((False, False, True))
+        committed: ClassVar[list[Mapping[TP, int]]] = []
+
+        async def commit_next(self, next_offsets: Mapping[TP, int], timeout_s: float = 5.0) -> bool:
+            self.committed.append(dict(next_offsets))
+            return next(self.answers)
+
+    consumer = Refusing()
+    keeping = Keeper(
+        MemoryStore(), counting_shards(), lambda: consumer, KeeperOptions("t.", lambda: 0, lambda: 0)
+    )
+
+    async def go() -> None:
+        keeping.assigned({TP(f"t.{topic}", 0) for topic in SHARD_TOPICS}, 1)
+        await keeping.restore_missing()
+        await keeping.take(LogBatch("gpu", 0, 0, 1, [LogRecord(0, 0, b"1")]))
+        for _ in range(5):
+            assert await keeping.checkpoint(open_attempts=False)
+
+    asyncio.run(go())
+    assert consumer.committed == [{TP("t.gpu", 0): 1}] * 3
+    assert keeping.totals.commits_refused == 2

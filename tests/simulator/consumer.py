@@ -54,6 +54,7 @@ class FakeConsumer:
     queue: deque[tuple[int, LogBatch]] = field(default_factory=deque)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     too_far_ahead: Callable[[], set[TP]] = set
+    _parts: list[tuple[TP, Part]] = field(default_factory=list)
 
     # -- what the keeper asks ------------------------------------------------------------------------------
 
@@ -111,6 +112,7 @@ class FakeConsumer:
         if self.fetching.from_committed:
             starts = {tp: self.group.committed.get(tp, 0) for tp in starts}
         self.positions = {tp: starts[tp] for tp in assigned if tp in starts}
+        self._parts = [(tp, Part(tp.topic.removeprefix(PREFIX), tp.partition)) for tp in sorted(self.positions)]
         self.answered_ms.clear()
         self.ends.clear()
         self.flows = True
@@ -124,26 +126,25 @@ class FakeConsumer:
             if not self.flows:
                 continue
             ahead = self.too_far_ahead()
-            for tp in sorted(self.positions):
+            for tp, part in self._parts:
                 if tp not in ahead:
-                    self._fetch(tp)
+                    self._fetch(tp, part)
             if self.queue:
                 self.arrived.set()
 
-    def _fetch(self, tp: TP) -> None:
+    def _fetch(self, tp: TP, part: Part) -> None:
         world, fetching = self.process.world, self.fetching
-        part = Part(tp.topic.removeprefix(PREFIX), tp.partition)
         now_ms = world.now_ms
         start = self.positions[tp]
         if start and world.chance(fetching.repeated):
             start = self.positions[tp] = max(0, start - world.rng.randrange(1, 6))
             world.fault(self.process.name, "reads again", part, start)
+        self.ends[tp] = log_end = self.log.end(part, now_ms)
+        self.answered_ms[tp] = self.clock_ms()
+        if start == log_end:
+            return
         end, records = self.log.read(part, start, now_ms, world.rng.randrange(1, fetching.most + 1))
         self.positions[tp] = end
-        self.ends[tp] = self.log.end(part, now_ms)
-        self.answered_ms[tp] = self.clock_ms()
-        if not records:
-            return
         if world.chance(fetching.dropped):
             world.fault(self.process.name, "loses on the way", part, start, end)
             return

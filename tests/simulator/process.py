@@ -83,13 +83,14 @@ class Process(asyncio.AbstractEventLoop):
 
     def _run_ready(self) -> None:
         self._due = False
+        ready = self._ready
         asyncio._set_running_loop(self)
         try:
             for _ in range(_CALLBACKS_AT_ONCE):
-                if not self._ready or not self.runs:
+                if not ready or self.state is not State.RUNS:
                     return
-                handle = self._ready.popleft()
-                if not handle.cancelled():
+                handle = ready.popleft()
+                if not handle._cancelled:
                     handle._run()
         finally:
             asyncio._set_running_loop(None)

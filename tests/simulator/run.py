@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from schemas.tables import SNAPSHOTS
 from sinks.port import Condition
+from streams.agents import recall
 from tests.oracle.model import MINUTE_MS
 from tests.simulator.check import expected_tables, stored_tables, table_differences
 from tests.simulator.consumer import FakeConsumer
@@ -214,7 +215,7 @@ class Run:
         self.triggers.clear()
         self.plan.odds.calm()
         self.plan.fetching.dropped = self.plan.fetching.repeated = 0.0
-        self.plan.fetching.every_ms, self.plan.fetching.most = 4_000, 1_000
+        self.plan.fetching.every_ms, self.plan.fetching.most = 6_000, 1_000
         self.world.note("calm")
         for slot in self.slots:
             if slot.worker is not None and slot.worker.process.state is State.FROZEN:
@@ -321,9 +322,11 @@ def run_seed(seed: int, allowed: Allowed | None = None) -> Result:
     logging.disable(logging.CRITICAL)
     enabled = gc.isenabled()
     gc.disable()  # what is collected when must not show
+    landing_s, recall._LANDING_S = recall._LANDING_S, 0.5  # to look every 20 ms is half of all that happens here
     try:
         return Run(seed, allowed or Allowed()).go()
     finally:
+        recall._LANDING_S = landing_s
         logging.disable(logging.NOTSET)
         if enabled:
             gc.enable()

@@ -22,7 +22,7 @@ from tests.simulator.group import Group, Joined
 from tests.simulator.process import Process
 from tests.simulator.reader import FakeReader
 
-_BEAT_MS = 2_000
+_BEAT_MS = 2_500
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from streams.pipeline import snapshot
-from streams.pipeline.blobs import DIRTY, OPEN, SAMPLED, load_job, load_node
+from streams.pipeline.blobs import DIRTY, OPEN, SAMPLED, NodeBlob, load_job, load_node
 from streams.pipeline.parts import apply_part
 from streams.pipeline.restore import drop_counts
 from streams.pipeline.snapshot import SnapshotBlob
@@ -25,6 +25,7 @@ def load(shard: Shard, blobs: Sequence[bytes]) -> None:
     What changed of a job that is not known is passed over: a later snapshot has the job whole, or it is gone.
     """
     awaited: set[str] = set()
+    nodes: dict[str, NodeBlob] = {}  # the last of each: they come whole
     for data in blobs:
         blob = snapshot.unpack(data)
         if blob.shard != shard.number:
@@ -33,8 +34,7 @@ def load(shard: Shard, blobs: Sequence[bytes]) -> None:
         _apply_jobs(shard, blob, awaited)
         shard.archived.update(blob.archived)
         shard.archived.update(blob.newly_archived)
-        for node in blob.nodes:
-            shard.nodes[node.name] = load_node(node)
+        nodes.update((node.name, node) for node in blob.nodes)
         shard.coverage.apply(blob.coverage)
         for topic, ids in blob.seen.items():
             shard.seen[topic].apply(snapshot.seen_part(ids))
@@ -42,7 +42,10 @@ def load(shard: Shard, blobs: Sequence[bytes]) -> None:
             shard.seen[topic].apply_older(snapshot.seen_part(ids))
     if awaited or not shard.coverage.is_whole:
         raise ValueError(f"the snapshots of shard {shard.number} do not begin early enough")
+    shard.nodes.update((name, load_node(node)) for name, node in nodes.items())
     for known in shard.jobs.values():
+        known.forget_derived()
+        known.mark_saved()
         drop_counts(shard, known)
         shard.watch.touch(known.id)
     shard.changes.clear()
@@ -72,8 +75,7 @@ def _apply_jobs(shard: Shard, blob: SnapshotBlob, awaited: set[str]) -> None:
         awaited.discard(job_id)
         _flag(shard, job_id, 0)
     for whole in blob.jobs:
-        job = shard.jobs[whole.id] = load_job(whole)
-        job.mark_saved()
+        shard.jobs[whole.id] = load_job(whole)
         awaited.discard(whole.id)
         if blob.format > 1:
             _flag(shard, whole.id, whole.flags)
@@ -93,8 +95,7 @@ def _apply_jobs(shard: Shard, blob: SnapshotBlob, awaited: set[str]) -> None:
             awaited.add(job_id)
             continue
         shard.sampled_jobs.add(job_id)
-        for time_ms in seen_ms:
-            known.touch(time_ms)
+        known.first_ms, known.last_ms = min(known.first_ms, seen_ms[0]), max(known.last_ms, seen_ms[1])
 
 
 def _flag(shard: Shard, job_id: str, flags: int) -> None:

@@ -94,14 +94,12 @@ def _of(rows: MinuteRows, minutes: list[int]) -> MinuteRows:
 
 
 def apply_part(job: Job, part: JobPart) -> None:
-    """Put what changed in its place."""
+    """Put what changed in its place; what was derived from it before must be forgotten."""
     job.seen.add_all(part.seen)
     job.first_ms, job.last_ms = part.first_ms, part.last_ms
     job.booked_as_of_ms, job.booked_dimensions = part.booked_as_of_ms, part.booked_dimensions
     for each in part.attempts:
         _apply_attempt(job.attempt(each.number), each)
-    job.forget_derived()
-    job.mark_saved()
 
 
 def _apply_attempt(attempt: Attempt, part: AttemptPart) -> None:

@@ -20,6 +20,7 @@ from sinks.port import Store
 from streams.agents.courier import Courier
 from streams.agents.courier_options import DAY_MS, CourierOptions
 from streams.agents.deadletters import DeadLetterProducer
+from streams.agents.memory import give_back
 from streams.agents.meter import CourierOf, Meter
 from streams.agents.options import KeeperOptions
 from streams.agents.outlook import Outlook
@@ -49,6 +50,7 @@ from streams.web.status import WorkerStatus
 
 _REACH_S: Final = 3.0
 _LOOK_EVERY_S: Final = 1.0
+_GIVE_BACK_EVERY_S: Final = 30.0
 
 
 def engine(settings: ShardSettings) -> ShardFactory:
@@ -222,6 +224,7 @@ class Worker:
             asyncio.create_task(outlook.run(lambda: worker.keeper.held)),
             asyncio.create_task(self._look_often(self._watch)),
             asyncio.create_task(self._audit.run()),
+            asyncio.create_task(_give_memory_back()),
         ]
         watching = asyncio.create_task(self_watch.run())
 
@@ -271,6 +274,12 @@ class Worker:
         data_dir = self._settings.clickhouse.data_dir
         if self._store is not None and data_dir is not None:
             withdraw(data_dir, os.getpid())
+
+
+async def _give_memory_back() -> None:
+    while True:
+        await asyncio.sleep(_GIVE_BACK_EVERY_S)
+        await asyncio.to_thread(give_back)
 
 
 def _log_end(worker: Meter, kafka: KafkaSettings, topic: str, number: int) -> int | None:

@@ -59,5 +59,5 @@ def test_a_name_that_is_only_like_the_canary_s_is_shown(store: ClickHouseStore) 
         fitting = [{k: v for k, v in each.items() if k in rows(table).column_names} for each in values]
         store.insert(table, rows(table, *fitting), "t")
     for view in ("ledger", "usage", "attempt_costs"):
-        found = [row[0] for row in store.ask(f"SELECT DISTINCT job_id FROM {view}").rows()]
+        found = [str(row[0]) for row in store.ask(f"SELECT DISTINCT job_id FROM {view}").rows()]
         assert sorted(found) == sorted(names), view

@@ -112,7 +112,9 @@ class FakeConsumer:
         if self.fetching.from_committed:
             starts = {tp: self.group.committed.get(tp, 0) for tp in starts}
         self.positions = {tp: starts[tp] for tp in assigned if tp in starts}
-        self._parts = [(tp, Part(tp.topic.removeprefix(PREFIX), tp.partition)) for tp in sorted(self.positions)]
+        self._parts = [
+            (tp, Part(tp.topic.removeprefix(PREFIX), tp.partition)) for tp in sorted(self.positions)
+        ]
         self.answered_ms.clear()
         self.ends.clear()
         self.flows = True

@@ -89,7 +89,7 @@ def draw_plan(rng: random.Random, script: Script, allowed: Allowed) -> Plan:
     rough = rng.choice((0.0, 0.02, 0.06))
     odds = Odds(
         busy=rough, lost=rough, part=rough, late=rough / 2, stale=rng.choice((0, 0, 0.3)) if allowed.stale else 0,
-        latest_ms=30_000,
+        latest_ms=20_000,
     )  # fmt: skip
     fetching = Fetching(
         every_ms=rng.choice((2_000, 6_000)),
@@ -99,9 +99,9 @@ def draw_plan(rng: random.Random, script: Script, allowed: Allowed) -> Plan:
         from_committed=allowed.from_committed,
     )
     pace = Pace(
-        checkpoint_ms=rng.choice((3_000, 10_000, 30_000)),
-        open_attempts_ms=rng.choice((30_000, 120_000)),
-        tick_poll_ms=rng.choice((10_000, 40_000)),
+        checkpoint_ms=rng.choice((4_000, 15_000, 40_000)),
+        open_attempts_ms=rng.choice((40_000, 150_000)),
+        tick_poll_ms=rng.choice((10_000, 30_000, 60_000)),
         flight_max_bytes=rng.choice((1, 64 * 2**20, 64 * 2**20)),
         backlog_max_bytes=rng.choice((4_000, 256 * 2**20)) if allowed.pressure else 256 * 2**20,
         bases_kept=rng.choice((1, 2)),

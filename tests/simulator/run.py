@@ -118,6 +118,12 @@ class Run:
         self.world.after(away_ms, self._start_again, slot)
 
     def _start_again(self, slot: Slot) -> None:
+        gap = self.script.gap
+        if gap is not None and gap[0] <= self.world.now_ms < gap[1] - 5_000:
+            self.world.at(
+                (gap[1] - 5_000 - EPOCH_MS) * US, self._start_again, slot
+            )  # nobody runs all that time
+            return
         if slot.worker is not None and slot.worker.stopping and not slot.worker.process.dead:
             self.world.after(1_000, self._start_again, slot)
             return
@@ -132,7 +138,8 @@ class Run:
         if fault.kind.endswith(" at"):
             self.triggers.append(fault)
         elif fault.kind == "join":
-            if len(self.slots) < 3:
+            gap = self.script.gap
+            if len(self.slots) < 3 and (gap is None or self.world.now_ms >= gap[1]):
                 self.world.fault("one more worker")
                 self.slots.append(Slot(len(self.slots)))
                 self._start(self.slots[-1])
@@ -322,7 +329,10 @@ def run_seed(seed: int, allowed: Allowed | None = None) -> Result:
     logging.disable(logging.CRITICAL)
     enabled = gc.isenabled()
     gc.disable()  # what is collected when must not show
-    landing_s, recall._LANDING_S = recall._LANDING_S, 0.5  # to look every 20 ms is half of all that happens here
+    landing_s, recall._LANDING_S = (
+        recall._LANDING_S,
+        0.5,
+    )  # to look every 20 ms is half of all that happens here
     try:
         return Run(seed, allowed or Allowed()).go()
     finally:

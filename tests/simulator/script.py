@@ -36,7 +36,7 @@ class Script:
 
 def write_script(rng: random.Random) -> Script:
     """Draw a log of some minutes."""
-    span_ms = rng.choice((1, 2, 3, 5)) * MINUTE_MS
+    span_ms = rng.choice((1, 2, 3, 4)) * MINUTE_MS
     settings = ShardSettings(
         job_horizon_ms=rng.choice((10 * MINUTE_MS, 50 * MINUTE_MS, DAY_MS)),
         late_horizon_ms=rng.choice((60_000, 600_000)),

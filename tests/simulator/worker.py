@@ -36,7 +36,7 @@ class Pace:
     flight_max_bytes: int = 64 * 2**20
     handover_ms: int = 8_000
     bases_kept: int = 2
-    sweep_after_ms: int = 45_000
+    sweep_after_ms: int = 30_000
 
 
 class Until:

@@ -222,7 +222,6 @@ class Keeper:
     async def _sweep(self) -> None:
         for held in list(self.held.values()):
             if held.sweep_due_ms is not None and self._options.now_ms() >= held.sweep_due_ms:
-                held.sweep_due_ms = None
                 self.totals.rows_swept += await sweep(self._store, self._recall, held)
 
     async def checkpoint(self, *, open_attempts: bool) -> bool:

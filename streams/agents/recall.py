@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeVar
 
@@ -54,12 +54,28 @@ class Recall:
             held.shard.adopt(blobs)
             if len(blobs) < len(missing):
                 if not under_way:
-                    lacking = sorted(missing.keys() - blobs.keys())
-                    raise TrainfareError(
-                        f"the archive of shard {held.number} lacks {len(lacking)} jobs, the first is {lacking[0]!r}; "
-                        "restore the table `archive`, or begin anew with an empty store"
-                    )
+                    raise _lacking(held, missing, blobs)
                 await asyncio.sleep(_LANDING_S)  # They left memory with a checkpoint that is not stored yet.
+        return not held.gone
+
+    def under_way(self, held: Held) -> bool:
+        """Whether a checkpoint of the shard is taken and not stored, with which jobs may have left memory."""
+        return self._checkpointer.carries(held)
+
+    async def for_rows(self, held: Held, job_ids: Iterable[str]) -> bool:
+        """Bring back these jobs; False if that cannot be now: the shard was lost, or they are on their way to the store."""
+        while absent := held.shard.absent(job_ids):  # more may leave memory meanwhile
+            under_way = self._checkpointer.carries(held)
+            blobs = await self.patiently(
+                partial(archived, self._store, held.number, absent), lambda: not held.gone
+            )
+            if blobs is None or held.gone:
+                return False
+            held.shard.adopt(blobs)
+            if len(blobs) < len(absent):
+                if not under_way:
+                    raise _lacking(held, absent, blobs)
+                return False
         return not held.gone
 
     async def for_prices(self, held: Held, from_ms: int) -> bool:
@@ -72,3 +88,11 @@ class Recall:
             return False
         held.shard.adopt(blobs)
         return True
+
+
+def _lacking(held: Held, wanted: Mapping[str, int], found: Mapping[str, bytes]) -> TrainfareError:
+    lacking = sorted(wanted.keys() - found.keys())
+    return TrainfareError(
+        f"the archive of shard {held.number} lacks {len(lacking)} jobs, the first is {lacking[0]!r}; "
+        "restore the table `archive`, or begin anew with an empty store"
+    )

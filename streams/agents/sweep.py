@@ -15,43 +15,36 @@ from schemas.tables import JOB_MINUTES
 from sinks.port import Store
 from streams.agents.held import Held
 from streams.agents.recall import Recall
-from streams.agents.restore import DERIVED_KEYS, archived
+from streams.agents.restore import DERIVED_KEYS
 
 logger = logging.getLogger(__name__)
 
 
 async def sweep(store: Store, recall: Recall, held: Held) -> int:
-    """Put right what came too late, and return how many rows that were."""
-    takeover = held.takeover
+    """Put right what came too late, and return how many rows that were; it stays due until all is done."""
     count = 0
+    if recall.under_way(held):
+        return count  # archived jobs may be on their way to the store
     for table in DERIVED_KEYS:
         late = await recall.patiently(partial(_late, store, held, table), lambda: not held.gone)
         if late is None or held.gone:
             return count
         if not late.num_rows:
             continue
-        if table == JOB_MINUTES:
-            jobs = set(late["job_id"].to_pylist())
-            while wanted := held.shard.absent(jobs):  # more may leave memory meanwhile
-                fetch = partial(archived, store, held.number, wanted)
-                blobs = await recall.patiently(fetch, lambda: not held.gone)
-                if not blobs:
-                    break
-                held.shard.adopt(blobs)
-        if held.gone:
+        if table == JOB_MINUTES and not await recall.for_rows(held, set(late["job_id"].to_pylist())):
             return count
         version = held.versions.next()
         rows = held.shard.read_back(table, late, version)
-        put = partial(store.insert, table, rows, f"sweep:{table}:{held.number}.{version}")
         if rows.num_rows:
+            put = partial(store.insert, table, rows, f"sweep:{table}:{held.number}.{version}")
             await recall.patiently(put, lambda: not held.gone)
         count += rows.num_rows
-    if not held.gone:
-        held.shard.unswept_from = None
+    if held.gone:
+        return count
+    held.shard.unswept_from = held.sweep_due_ms = None
     if count:
-        logger.warning(
-            "shard %d: %d rows of its earlier owner came after %d", held.number, count, takeover.first
-        )
+        first = held.takeover.first
+        logger.warning("shard %d: %d rows of its earlier owner came after %d", held.number, count, first)
     return count
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 KNOWN: dict[int, str] = {
     50: "a hole was given up though nothing had come since it was asked for",
     88: "a node that goes on asked for checkpoints without end",
+    262: "a sweep stumbled over a job that was on its way to the archive",
+    301: "the same, with a late row of the owner before",
     377: "a worker frozen while it joined took an old answer for membership, and wrote",
     502: "a worker that was out took its successor's rows for those of an older group, and won over them",
     1278: "an insert of a failed attempt to restore landed after the next attempt, under its versions",
-    1314: "the same, with a snapshot that did not show at first",
     2078: "a sweep was cut short by another takeover, and late rows older than the new snapshot stayed",
     2103: "a job left for the archive before any tick had seen it: no alert",
 }

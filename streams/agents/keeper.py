@@ -106,14 +106,15 @@ class Keeper:
                 generation, began_ms = self._generation, self._options.now_ms()
                 attempts = Attempts(number, generation, self.book, self._options.clock_ms())
                 restored = await self._claim(attempts, self._is_generation)
-                if restored is None or generation != self._generation:
-                    return  # Another rebalance came, and calls again.
-                held = restored.held
-                held.view = self.reference.view()
-                held.sweep_due_ms = self._options.now_ms() + self._options.sweep_after_ms
                 async with self._one_book:
-                    self.held[number] = held
+                    if restored is None or generation != self._generation:
+                        return  # Another rebalance came, and calls again.
+                    held = self.held[number] = restored.held
+                    held.view = self.reference.view()
+                    held.sweep_due_ms = self._options.now_ms() + self._options.sweep_after_ms
                     await self._price(held)
+                if generation != self._generation:
+                    return
                 self.checkpointer.teller.resume([number])
                 rows = restored.rows_put_right
                 self.totals.restored(number, rows, began_ms, self._options.now_ms())

@@ -18,6 +18,7 @@ from streams.errors import TrainfareError
 from streams.pipeline.batch import LogBatch, LogRecord
 from streams.topics import SHARD_TOPICS
 from tests.agents.fakes import CountingShard, counting_shards
+from tests.agents.lab import until
 
 
 class Consumer:
@@ -284,3 +285,21 @@ def node_row(node: str, version: int) -> pa.Table:
         "version": version,
     }
     return pa.Table.from_pylist([row], schema=SCHEMAS[NODE_MINUTES])
+
+
+def test_a_shard_whose_restore_ends_after_the_next_assignment_is_not_taken_in() -> None:
+    """While prices are taken in, a restored shard waits; whoever owns it by then reads it from the store."""
+
+    async def go() -> None:
+        bench = Bench()
+        await bench.keeper._one_book.acquire()
+        restoring = asyncio.ensure_future(bench.own({0, 1}, 1))
+        await until(lambda: bool(bench.keeper._one_book._waiters))
+        bench.keeper.assigned({TP(f"t.{topic}", 1) for topic in SHARD_TOPICS}, 2)
+        bench.keeper._one_book.release()
+        await restoring
+        assert bench.keeper.held == {}
+        await bench.keeper.restore_missing()
+        assert set(bench.keeper.held) == {1}
+
+    asyncio.run(go())

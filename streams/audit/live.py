@@ -150,6 +150,9 @@ class LiveAudit:
 
         def ask() -> tuple[list[Costs], list[Twins]]:
             found = tables.costs(self._ask, numbers, first, current=False)
+            if any(each.wrong or each.unknown for each in found):
+                # A price that was corrected since has another divisor than the rows had that are restated by now.
+                found = tables.costs(self._ask, numbers, first)
             return found, tables.twins(self._ask, numbers, first)
 
         costs, twins = await asyncio.to_thread(ask)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-#: Rows whose costs are computed again at once; the rest comes with the next look.
+#: Of the rows written since the last look so many are computed again at most; a command's audit takes all.
 ROWS_AT_ONCE: Final = 1_000_000
 
 _MINE: Final = "(empty({shards:Array(UInt16)}) OR has({shards:Array(UInt16)}, shard))"
@@ -31,8 +31,9 @@ LEFT JOIN
 (
     SELECT l.topic AS topic, l.partition AS partition, count() AS rows
     FROM dead_letters AS l FINAL
-    INNER JOIN (SELECT * FROM books FINAL) AS o ON o.topic = l.topic AND o.partition = l.partition
-    WHERE l.offset >= o.first_offset AND l.offset < o.next_offset
+    INNER JOIN (SELECT * FROM books FINAL WHERE {_MINE}) AS o ON o.topic = l.topic AND o.partition = l.partition
+    WHERE (empty({{shards:Array(UInt16)}}) OR has({{shards:Array(UInt16)}}, toUInt16(l.partition)))
+        AND l.offset >= o.first_offset AND l.offset < o.next_offset
     GROUP BY topic, partition
 ) AS d ON d.topic = b.topic AND d.partition = b.partition
 ORDER BY topic, partition"""
@@ -190,8 +191,9 @@ FROM
 ) AS of_version
 GROUP BY shard, version ORDER BY shard, version DESC"""
 
-NEWEST_MINUTE: Final = """
-SELECT toInt64(toUnixTimestamp(max(minute))) AS second FROM node_minutes"""
+# Any row says it: so the parts' own marks answer, and none is read.
+NEWEST_MINUTE: Final = f"""
+SELECT toInt64(toUnixTimestamp(max(minute))) AS second FROM node_minutes {_RAW}"""
 
 
 def ledger(table: str, key: Sequence[str], values: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from schemas.tables import JOB_MINUTES, SCHEMAS
+from schemas.tables import JOB_MINUTES, PRICES, SCHEMAS
 from schemas.units import Per, divisor
 from sinks.clickhouse import ClickHouseStore
 from sinks.port import Condition
@@ -18,7 +18,8 @@ from streams.audit.sql import DIVISOR
 from streams.audit.verdict import Verdict
 from streams.pipeline.batch import LogBatch
 from streams.pricing.kinds import UNIT_OF_KIND, kind_of_price
-from tests.audit.lab import T0, Lab, fault, lifecycle, sample
+from streams.pricing.rows import price_table
+from tests.audit.lab import PRICES_ASKED, T0, Lab, fault, lifecycle, price, sample
 
 
 def run(store: ClickHouseStore, work: Callable[[Lab], Awaitable[None]]) -> Verdict:
@@ -83,6 +84,18 @@ def test_a_cost_that_was_changed_is_found(store: ClickHouseStore) -> None:
         "rows of `job_minutes` cost something other than quantity x price: j4 minute 2024-01-01 00:00:00 sku gpu"
         in said
     )
+
+def test_a_price_that_was_corrected_says_nothing_of_the_rows_before_it(store: ClickHouseStore) -> None:
+    async def work(lab: Lab) -> None:
+        await lab.pass_time(12 * 60_000)  # rows at the old divisor, which no audit has seen yet
+        corrected = price({**PRICES_ASKED[0], "gpus": 8, "id": "gpu again", "time_ms": T0 + 1})
+        lab.store.insert(PRICES, price_table([corrected], 2), "corrected")
+        await lab.keeper.set_book(lab.keeper.book.with_events([corrected]))
+        lab.keeper.reference.extend([(lab.clock_ms, corrected)], [], lab.keeper.book, {})
+        await lab.pass_time(13 * 60_000)
+
+    verdict = run(store, work)
+    assert verdict.ok, verdict.faults
 
 
 def test_a_lost_dead_letter_is_missed(store: ClickHouseStore) -> None:

@@ -85,6 +85,7 @@ def test_a_cost_that_was_changed_is_found(store: ClickHouseStore) -> None:
         in said
     )
 
+
 def test_a_price_that_was_corrected_says_nothing_of_the_rows_before_it(store: ClickHouseStore) -> None:
     async def work(lab: Lab) -> None:
         await lab.pass_time(12 * 60_000)  # rows at the old divisor, which no audit has seen yet

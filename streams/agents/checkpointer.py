@@ -153,7 +153,7 @@ class Checkpointer:
                 news = not_in_store(self._store, extra.rows)
                 if news.num_rows:
                     self._dead_letters.send(news)
-            self._store.insert(extra.table, extra.rows, extra.token)
+            self._insert(extra.table, extra.rows, extra.token)
         # A version alone may return when an earlier life stored nothing that bears it; where it ends in the log may not.
         marks = ",".join(f"{t.held.number}.{t.checkpoint.version}.{sorted(t.next.items())}" for t in flight)
         mark = hashlib.blake2b(marks.encode(), digest_size=16).hexdigest()
@@ -163,10 +163,11 @@ class Checkpointer:
         merged = {name: _merged(flight, name) for name in SCHEMAS if name in names}
         for name, rows in merged.items():
             if rows.num_rows:
-                self._store.insert(name, rows, f"checkpoint:{name}:{mark}")
+                self._insert(name, rows, f"checkpoint:{name}:{mark}")
         refused = merged.get(DEAD_LETTERS)
         if self._dead_letters is not None and refused is not None and refused.num_rows:
             self._dead_letters.send(refused)
+        self.fence()
         kept = [taken for taken in flight if not taken.held.gone]
         self._store.snapshots.save_all(
             [
@@ -178,6 +179,18 @@ class Checkpointer:
         for taken in kept:
             if taken.checkpoint.frees:
                 self._store.snapshots.prune(taken.held.number, self._options.bases_kept)
+
+    def _insert(self, table: str, rows: pa.Table, token: str) -> None:
+        self.fence()
+        self._store.insert(table, rows, token)
+
+    def fence(self) -> None:
+        """Raise SinkBusy unless the group counts on us: whoever was frozen in the middle of it must not go on writing.
+
+        Rows of a worker that is out are looked for after some time once more, and then never again.
+        """
+        if not self._consumer().is_member():
+            raise SinkBusy("the group has not answered for a session, others may own our shards")
 
     async def _commit(self, flight: Sequence[Taken]) -> None:
         """Commit to Kafka: for people who watch the lag; a start never relies on it."""

@@ -55,7 +55,8 @@ class Keeper:
         self._options = options
         self.checkpointer = Checkpointer(store, consumer, options, dead_letters)
         self._recall = Recall(store, self.checkpointer, lambda: self.fault is not None)
-        self._claim = partial(claim, self._recall, consumer, partial(restore, store, factory))
+        load = partial(restore, store, factory, self._recall.put)
+        self._claim = partial(claim, self._recall, consumer, load)
         self._wanted: set[int] = set()
         self._generation = -1
         self._open_paid_ms = options.now_ms()
@@ -102,7 +103,8 @@ class Keeper:
     async def restore_missing(self) -> None:
         """Load every shard that is ours and not in memory; due before the flow resumes."""
         async with self._one_restore:
-            for number in sorted(self._wanted - set(self.held)):
+            while missing := self._wanted - set(self.held):
+                number = min(missing)
                 generation, began_ms = self._generation, self._options.now_ms()
                 attempts = Attempts(number, generation, self.book, self._options.clock_ms())
                 restored = await self._claim(attempts, self._is_generation)
@@ -112,10 +114,8 @@ class Keeper:
                     held = self.held[number] = restored.held
                     held.view = self.reference.view()
                     held.sweep_due_ms = self._options.now_ms() + self._options.sweep_after_ms
+                    self.checkpointer.teller.resume([number])
                     await self._price(held)
-                if generation != self._generation:
-                    return
-                self.checkpointer.teller.resume([number])
                 rows = restored.rows_put_right
                 self.totals.restored(number, rows, began_ms, self._options.now_ms())
                 logger.info("shard %d begins at %s, %d rows put right", number, held.shard.next, rows)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeVar
 
+import pyarrow as pa
+
 from sinks.errors import SinkBusy
 from sinks.port import Store
 from streams.agents.checkpointer import Checkpointer
@@ -32,6 +34,11 @@ class Recall:
         self._store = store
         self._checkpointer = checkpointer
         self._stopped = stopped
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing is worth waiting for any more."""
+        return self._stopped()
 
     async def patiently(self, call: Callable[[], _T], wanted: Callable[[], bool]) -> _T | None:
         """Ask again and again while the store is busy; None once the answer is no longer wanted."""
@@ -57,6 +64,11 @@ class Recall:
                     raise _lacking(held, missing, blobs)
                 await asyncio.sleep(_LANDING_S)  # They left memory with a checkpoint that is not stored yet.
         return not held.gone
+
+    def put(self, table: str, rows: pa.Table, token: str) -> None:
+        """Store rows, as long as the group counts on us; it blocks."""
+        self._checkpointer.fence()
+        self._store.insert(table, rows, token)
 
     def under_way(self, held: Held) -> bool:
         """Whether a checkpoint of the shard is taken and not stored, with which jobs may have left memory."""

@@ -5,9 +5,11 @@ It must not run in the event loop: every call blocks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
+
+import pyarrow as pa
 
 from schemas.tables import JOB_MINUTES, NODE_MINUTES
 from sinks.port import Store
@@ -40,7 +42,11 @@ class Attempts:
     proven: int = 0  # the group was in our generation after this version was read
 
 
-def restore(store: Store, factory: ShardFactory, attempts: Attempts) -> Restored:
+#: Stores rows (table, rows, token); raises SinkBusy to a worker that others may have followed.
+Put = Callable[[str, pa.Table, str], None]
+
+
+def restore(store: Store, factory: ShardFactory, put: Put, attempts: Attempts) -> Restored:
     """Load, read back, and adopt what a price that came meanwhile touches.
 
     Raises LaterGenerationError if the store holds a version of a later generation that is not proven to be older.
@@ -56,13 +62,15 @@ def restore(store: Store, factory: ShardFactory, attempts: Attempts) -> Restored
         # Else its owner had not yet looked for late rows of the one before, so that some may be older than the snapshot.
         shard.unswept_from = chain.version
     takeover = Takeover(shard.unswept_from, attempts.given)
-    put_right = _put_right(store, shard, number, shard.unswept_from, versions)
+    put_right = _put_right(store, shard, put, attempts.number, shard.unswept_from, versions)
     if shard.prices_changed_from_ms is not None:
         shard.adopt(repriced(store, shard, number, shard.prices_changed_from_ms))
     return Restored(Held(number, shard, versions, takeover), put_right)
 
 
-def _put_right(store: Store, shard: Shard, number: int, known_version: int, versions: VersionClock) -> int:
+def _put_right(
+    store: Store, shard: Shard, put: Put, number: int, known_version: int, versions: VersionClock
+) -> int:
     """Rows beyond what is known may have keys that the replay never writes again: phase and SKU are derived facts."""
     count = 0
     for table in DERIVED_KEYS:
@@ -75,7 +83,7 @@ def _put_right(store: Store, shard: Shard, number: int, known_version: int, vers
         version = versions.next()
         rows = shard.read_back(table, stored, version)
         if rows.num_rows:
-            store.insert(table, rows, f"readback:{table}:{number}.{version}")
+            put(table, rows, f"readback:{table}:{number}.{version}")
             count += rows.num_rows
     return count
 

@@ -36,7 +36,7 @@ async def sweep(store: Store, recall: Recall, held: Held) -> int:
         version = held.versions.next()
         rows = held.shard.read_back(table, late, version)
         if rows.num_rows:
-            put = partial(store.insert, table, rows, f"sweep:{table}:{held.number}.{version}")
+            put = partial(recall.put, table, rows, f"sweep:{table}:{held.number}.{version}")
             await recall.patiently(put, lambda: not held.gone)
         count += rows.num_rows
     if held.gone:

@@ -43,8 +43,10 @@ class Published:
 class Member:
     """A consumer that is in the group."""
 
+    counted_on = True
+
     def is_member(self) -> bool:
-        return True
+        return self.counted_on
 
     async def refetch(self, tp: TP, log_offset: int) -> None:
         raise AssertionError((tp, log_offset))
@@ -181,3 +183,29 @@ def test_a_commit_that_was_refused_is_made_again_although_nothing_new_comes() ->
     asyncio.run(go())
     assert consumer.committed == [{TP("t.gpu", 0): 1}] * 3
     assert keeping.totals.commits_refused == 2
+
+
+def test_a_worker_that_is_out_stops_in_the_middle_of_a_flight() -> None:
+    """Frozen between two tables: when it wakes its shards are others', who look for late rows only for a while."""
+    consumer = Member()
+
+    class Freezing(MemoryStore):
+        def insert(self, table: str, rows: pa.Table, token: str) -> None:
+            super().insert(table, rows, token)
+            consumer.counted_on = consumer.counted_on and not freezes
+
+    async def life(store: MemoryStore) -> None:
+        one = Keeper(store, counting_shards(), lambda: consumer, KeeperOptions("t.", lambda: 0, lambda: 0))
+        one.assigned({TP(f"t.{topic}", 0) for topic in SHARD_TOPICS}, 1)
+        await one.restore_missing()
+        await one.take(LogBatch("gpu", 0, 0, 1, [LogRecord(0, 0, b"no number")]))
+        freezes.append(True)
+        assert not await one.checkpoint(open_attempts=False)
+        assert (store.select(DEAD_LETTERS).num_rows, store.snapshots.load(0).blobs) == (1, [])
+        freezes.clear()
+        consumer.counted_on = True
+        assert await one.checkpoint(open_attempts=False)
+        assert store.snapshots.load(0).blobs
+
+    freezes: list[bool] = []
+    asyncio.run(life(Freezing()))

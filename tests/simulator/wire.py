@@ -22,6 +22,9 @@ from sinks.snapshots import Snapshots
 from tests.simulator.process import Killed, Process
 from tests.simulator.store import Shelf
 
+#: A server closes a connection on which nothing comes for so long, in the middle of a request too.
+_CLOSED_AFTER_US = 10_000_000
+
 
 @dataclass
 class Odds:
@@ -122,7 +125,10 @@ class Wire:
         if self._process.dead:
             raise Killed
         if not self._process.runs and self._process.call is not None:
+            since_us = self._world.now_us
             self._process.call.wait_frozen()
+            if when == "before" and self._world.now_us - since_us > _CLOSED_AFTER_US:
+                raise SinkBusy("the connection was closed meanwhile", 10)
 
     # -- reading -------------------------------------------------------------------------------------------
 

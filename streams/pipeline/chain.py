@@ -48,6 +48,7 @@ def load(shard: Shard, blobs: Sequence[bytes]) -> None:
         known.mark_saved()
         drop_counts(shard, known)
         shard.watch.touch(known.id)
+    shard.roll.length = len(blobs)
     shard.changes.clear()
 
 

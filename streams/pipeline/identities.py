@@ -21,7 +21,7 @@ class Identities:
         """`packed`: ids one after the other, in any order."""
         self._loose: set[bytes] = set()
         self._packed = b""
-        self._fresh = b""
+        self._fresh = bytearray()  # one may come after the other, thousands between two snapshots
         if packed:
             self._packed = b"".join(sorted(set(_split(packed))))
 
@@ -57,7 +57,7 @@ class Identities:
         for identity in _split(packed):
             if identity not in self:
                 self.add(identity)
-        self._fresh = b""
+        self._fresh.clear()
 
     def dump(self) -> bytes:
         """All, one after the other, sorted."""
@@ -67,7 +67,7 @@ class Identities:
 
     def take_fresh(self) -> bytes:
         """Those that came since the last call."""
-        fresh, self._fresh = self._fresh, b""
+        fresh, self._fresh = bytes(self._fresh), bytearray()
         return fresh
 
 

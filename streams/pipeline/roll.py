@@ -25,6 +25,8 @@ SLICE_BYTES: Final = 2 * 2**20
 _ARCHIVED_BYTES, _SEEN_BYTES, _NODE_BYTES, _JOB_BYTES, _EVENT_BYTES = 16, 16, 400, 800, 200
 _MINUTE_BYTES, _LINE_BYTES, _AMOUNT_BYTES = 100, 150, 28
 _IDS_AT_ONCE: Final = 16_384
+#: A chain is as long as two rounds when the second one ends, which may take longer than it seemed.
+_ROUNDS_AT_EASE: Final = 3
 
 
 @dataclass(slots=True)
@@ -39,15 +41,19 @@ class Slice:
 
 
 class Roll:
-    """Rounds through a shard.  `root`: the version at which a restore must begin, 0 before the first snapshot."""
+    """Rounds through a shard.  `root`: the version at which a restore must begin, 0 before the first snapshot.
+
+    `length`: about how many snapshots there are from it on.  An owner that restores begins a new round, so where
+    owners change all the time none would end: the longer it has become, the more a snapshot carries.
+    """
 
     def __init__(self) -> None:
-        self.root = 0
-        self._began = 0  # the version of the round's first slice
+        self.root = self.length = 0
+        self._began = self._taken = 0  # the version of the round's first slice, and how many there are of it
         self._waiting: Iterator[int] | None = None
         self._starts = False
         self._slice = Slice()
-        self._share_bytes = 0.0
+        self._share_bytes = self._expected = 0.0  # what each of so many snapshots carries
 
     @property
     def starts_round(self) -> bool:
@@ -58,15 +64,19 @@ class Roll:
         """What the snapshot under way (of `shard.version`) carries besides its changes, of which there are so many."""
         self._starts = self._waiting is None
         if self._waiting is None:
-            self._began = shard.version
-            self._share_bytes = _weight(shard) / shard.settings.snapshots_per_round
+            self._began, self._taken = shard.version, 0
+            weight_bytes, least = _weight(shard), shard.settings.snapshots_per_round
+            self._share_bytes = weight_bytes / least
+            self._expected = max(least, weight_bytes / SLICE_BYTES)
             self._waiting = self._walk(shard)
-        left = min(self._share_bytes, max(SLICE_BYTES, changed_bytes))
+        self.length, self._taken = self.length + 1, self._taken + 1
+        hurry = max(1.0, self.length / (_ROUNDS_AT_EASE * self._expected))
+        left = hurry * min(self._share_bytes, max(SLICE_BYTES, changed_bytes))
         found = self._slice = Slice()
         while left > 0:
             weight = next(self._waiting, None)
             if weight is None:
-                self._waiting, self.root = None, self._began
+                self._waiting, self.root, self.length = None, self._began, self._taken
                 break
             left -= weight
         return found

@@ -89,6 +89,20 @@ def test_a_chain_from_its_root_is_the_shard(last: int) -> None:
         assert snapshot.job_blob(again, job, 1) == snapshot.job_blob(whole, whole.jobs[job_id], 1)
 
 
+def test_the_root_moves_also_where_owners_change_before_a_round_ends() -> None:
+    shard, points = rolled()
+    longest = 0
+    for turn in range(SNAPSHOTS, SNAPSHOTS + 10 * ROUND):
+        moved(shard, turn)
+        point = shard.checkpoint(T0 + turn * 1000, turn + 1, open_attempts=False)
+        points.append(point)
+        if turn % (ROUND // 2) == 0:
+            blobs = chain_of(points, len(points))
+            shard = Shard.restore(3, SETTINGS, PriceBook.empty(), blobs)
+            longest = max(longest, len(blobs))
+    assert longest < 8 * ROUND
+
+
 def test_a_chain_without_its_root_is_refused() -> None:
     _, points = rolled()
     with pytest.raises(ValueError, match="do not begin early enough"):

@@ -35,11 +35,6 @@ class Recall:
         self._checkpointer = checkpointer
         self._stopped = stopped
 
-    @property
-    def stopped(self) -> bool:
-        """Whether nothing is worth waiting for any more."""
-        return self._stopped()
-
     async def patiently(self, call: Callable[[], _T], wanted: Callable[[], bool]) -> _T | None:
         """Ask again and again while the store is busy; None once the answer is no longer wanted."""
         while wanted() and not self._stopped():

@@ -58,7 +58,7 @@ def _apply_facts(shard: Shard, blob: SnapshotBlob) -> None:
     if blob.is_base or blob.root:
         shard.roll.root = blob.root or blob.version
     shard.next, shard.saved_next = dict(blob.next), dict(blob.next)
-    shard.newest_ms, shard.log_ms = blob.newest_ms, blob.log_ms
+    shard.newest_ms, shard.log_ms, shard.forgotten_ms = blob.newest_ms, blob.log_ms, blob.forgotten_ms
     shard.archive_due_ms = blob.archive_due_ms
     shard.books, shard.tallies, shard.paid_ms = blob.books, blob.tallies, blob.paid_ms
     shard.refused.quota.load(blob.letter_minutes)

@@ -215,14 +215,20 @@ def _unjudged(shard: Shard, job: Job) -> bool:
 
 
 def _forget_old(shard: Shard) -> None:
-    """Drop what of live jobs can never change again, as all that may still come is newer."""
-    horizon_ms = shard.settings.job_horizon_ms
-    if (gpu_ms := shard.newest_ms.get("gpu")) is not None:
-        shard.coverage.evict((gpu_ms - horizon_ms - LONGEST_SAMPLE_MS) // MINUTE_MS)
-    jobs_ms = shard.newest_ms.get("jobs", 0)
+    """Drop what of live jobs can never change again, as all that may still come is newer.
+
+    Also if the horizon is raised later: what comes from behind it then has nothing left to be added to.
+    """
+    limit_ms = {topic: ms - shard.settings.job_horizon_ms for topic, ms in shard.newest_ms.items()}
+    forgot: set[str] = set()
+    if "gpu" in limit_ms and shard.coverage.evict((limit_ms["gpu"] - LONGEST_SAMPLE_MS) // MINUTE_MS):
+        forgot.add("gpu")
     for job in shard.jobs.values():
-        if job.forget_checkpoints(jobs_ms - horizon_ms):
+        if job.forget_checkpoints(limit_ms.get("jobs", 0)):
             shard.changes.jobs.add(job.id)
+            forgot.add("jobs")
+    for topic in forgot:
+        shard.forgotten_ms[topic] = max(limit_ms[topic], shard.forgotten_ms.get(topic, 0))
 
 
 def _last_ms(job: Job) -> int:

@@ -59,6 +59,7 @@ class Shard:
         self.book = book
         self.next: dict[str, int] = {}
         self.newest_ms: dict[str, int] = {}
+        self.forgotten_ms: dict[str, int] = {}  # by topic: of what is earlier not all is known any more
         self.log_ms: dict[str, int] = {}
         self.jobs = JobBook()
         self.nodes: dict[str, NodeState] = {}
@@ -134,15 +135,15 @@ class Shard:
 
     def _accept(self, topic: str, decoded: Decoded, tally: Tally) -> list[tuple[Record, Event]]:
         """The valid and timely events; the others become dead letters."""
-        newest_ms = self.newest_ms.get(topic, -(2**62))
-        log_ms = self.log_ms.get(topic, 0)
+        newest_ms, log_ms = self.newest_ms.get(topic, -(2**62)), self.log_ms.get(topic, 0)
+        forgotten_ms = self.forgotten_ms.get(topic, 0)
         accepted: list[tuple[Record, Event]] = []
         for record, event in zip(decoded.records, decoded.events, strict=True):
             log_ms = max(log_ms, record.timestamp)
             if isinstance(event, Invalid):
                 tally.dead_lettered += 1
                 self.refused.add(record, event.reason, event.detail)
-            elif event.time_ms < newest_ms - self.settings.job_horizon_ms:
+            elif event.time_ms < max(newest_ms - self.settings.job_horizon_ms, forgotten_ms):
                 tally.too_late += 1
                 self.refused.add(record, Reason.too_late, late_by(event.time_ms, newest_ms))
             else:

@@ -73,6 +73,7 @@ class SnapshotBlob(msgspec.Struct):
     root: int = 0  # the version at which a restore of it begins
     parts: list[JobPart] = []  # of jobs that an earlier snapshot has
     seen_older: list[tuple[str, list[bytes]]] = []  # topic and ids: slices of those remembered before
+    forgotten_ms: dict[str, int] = {}
 
 
 class ArchivedJob(msgspec.Struct, array_like=True):
@@ -132,6 +133,7 @@ def take(shard: Shard) -> bytes:
             dump_part(shard.jobs[job_id], flags_of(shard, job_id)) for job_id in sorted(changes.jobs - whole)
         ],
         seen_older=[(topic, _ids(part)) for topic, part in also.seen],
+        forgotten_ms=shard.forgotten_ms,
     )
     changes.clear(len(coverage))
     return zstandard.compress(msgspec.msgpack.encode(blob), _LEVEL)

@@ -5,6 +5,8 @@ Each test lets a job live for days; what is stored of it stays the oracle's.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from streams.pipeline.settings import FUTURE_MS, ShardSettings
@@ -78,3 +80,26 @@ def test_checkpoints_that_no_end_can_fall_before_are_not_kept() -> None:
     machine = fed(lines, 100)
     assert_same(machine.tables(), compute(lines))
     assert any(row.lost_quantity for row in machine.tables().ledger.values())
+
+
+def test_a_horizon_that_is_raised_later_does_not_reach_behind_what_left_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(coverage, "_SPARE", 16)
+    lines = [price("p", "2"), job("j", "started", T0, gpu_count=1)]
+    for k in range(1, 4 * 24 * 6):
+        lines += [gpu("j", T0 + k * 10 * M, M, {"a": 0.5}), job("j", "checkpointed", T0 + k * 10 * M)]
+    machine = fed(lines, 50)
+    usage = dict(machine.tables().usage)
+    machine.settings = replace(SETTINGS, job_horizon_ms=7 * 24 * H)
+    machine.restart()
+    machine.restart()  # and it is known to the next owner, too
+    late = [gpu("j", T0 + 10 * H, M, {"b": 1.0}), job("j", "failed", T0 + 10 * H)]
+    late += [gpu("j", T0 + 73 * H, M, {"b": 1.0}), job("j", "failed", T0 + 73 * H)]  # of the last day
+    machine.feed(list(enumerate(late, len(lines))))
+    machine.checkpoint(machine.newest_ms)
+    found = machine.tables()
+    changed = {key for key in found.usage if found.usage[key] != usage.get(key)}
+    assert {minute for minute, _, _ in changed} == {(T0 + 73 * H) // M - 1}
+    assert [reason for _, reason in found.dead] == ["too_late", "too_late"]
+    assert found.jobs["j"].state == "failed"

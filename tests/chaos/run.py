@@ -57,9 +57,7 @@ class Plan:
     kinds: tuple[str, ...] = KINDS
     session_timeout_ms: int = 3_000
     rest_s: tuple[float, float] = (1.0, 4.0)
-    patience_s: float = (
-        180.0  # rows of an owner that was frozen are put right by a sweep, 90 s after the takeover
-    )
+    patience_s: float = 180.0  # a sweep may put rows right 90 s after a takeover
     module: tuple[str, ...] = ("streams.cli.main",)
     env: dict[str, str] = field(default_factory=dict)
 

@@ -81,6 +81,8 @@ class Allowed:
     from_committed: bool = False
     stale: bool = True
     pressure: bool = True  # reading pauses because too much waits
+    late: float | None = None  # the share of requests that arrive long after; None: drawn
+    static: bool | None = None  # whether members are static; None: drawn
 
 
 def draw_plan(rng: random.Random, script: Script, allowed: Allowed) -> Plan:
@@ -91,6 +93,7 @@ def draw_plan(rng: random.Random, script: Script, allowed: Allowed) -> Plan:
         busy=rough, lost=rough, part=rough, late=rough / 2, stale=rng.choice((0, 0, 0.3)) if allowed.stale else 0,
         latest_ms=20_000,
     )  # fmt: skip
+    odds.late = odds.late if allowed.late is None else allowed.late
     fetching = Fetching(
         every_ms=rng.choice((2_000, 6_000)),
         most=rng.choice((1, 3, 20)),
@@ -110,7 +113,7 @@ def draw_plan(rng: random.Random, script: Script, allowed: Allowed) -> Plan:
     skew_ms = tuple(rng.randrange(-300_000, 300_000) if large else rng.randrange(-40, 41) for _ in range(3))
     plan = Plan(
         workers=workers,
-        static=rng.random() < 0.3,
+        static=rng.random() < 0.3 if allowed.static is None else allowed.static,
         session_ms=10_000,
         pace=pace,
         odds=odds,

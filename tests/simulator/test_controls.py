@@ -11,7 +11,7 @@ from tests.simulator.run import run_seed
 
 DEATHS = ("kill", "kill at", "stop", "join")
 ORDERLY = Allowed(kinds=DEATHS, repeated=False, dropped=False, stale=False, pressure=False)
-ZOMBIES = Allowed(kinds=("freeze at", "freeze at", "kill at"), dropped=False)
+LATE = Allowed(kinds=("kill", "kill at"), dropped=False, late=0.3, static=True)
 COMMITTED = Allowed(kinds=DEATHS, repeated=False, dropped=False, stale=False, from_committed=True)
 
 
@@ -26,7 +26,7 @@ BROKEN: dict[str, tuple[Break, Allowed, int]] = {
         controls.guard_off, Allowed(repeated=False, dropped=False, from_committed=True), 20,
     ),
     "holes stepped over": (controls.holes_stepped_over, Allowed(), 40),
-    "versions without owner": (controls.versions_without_owner, ZOMBIES, 100),
+    "versions without owner": (controls.versions_without_owner, LATE, 100),
     "no read-back": (controls.no_read_back, Allowed(), 60),
     "snapshot before the rows": (controls.snapshot_before_rows, Allowed(), 60),
     "commit before the snapshot, start at the committed offset": (stepping_over_and_commit_first, COMMITTED, 60),

@@ -65,9 +65,14 @@ class ReferenceLog:
         self._drop_old()
 
     def _drop_old(self) -> None:
-        """Take together what was said so long ago that no log reaches back to it, and that all views are past."""
+        """Take together what was said so long ago that no log reaches back to it, and that all views are past.
+
+        Before the first view nothing: a meter that begins, begins with all that its log holds, however old.
+        """
         newest_ms = max([0, *self.price_log_ms[-1:], *self.control_log_ms[-1:]])
         places = [view.place for view in self._views]
+        if not places:
+            return
         prices = min(
             [bisect_right(self.price_log_ms, newest_ms - KEPT_MS), *(p - self.dropped[0] for p, _ in places)]
         )

@@ -88,3 +88,15 @@ def test_what_all_views_are_past_and_no_log_reaches_back_to_is_taken_together() 
         assert known.controls == (
             {} if (at_ms // 3_600_000 - 1) % 2 else {b"owner/x": control(f"x{at_ms // 3_600_000 - 1}")}
         )
+
+
+def test_a_meter_that_begins_with_an_old_log_knows_no_price_too_early() -> None:
+    log, day_ms = ReferenceLog(), 86_400_000
+    events = [(hour * 3_600_000, price("a", hour + 1)) for hour in range(24 * 60)]
+    book = PriceBook.empty().with_events([event for _, event in events])
+    log.extend(events, [], book, {})
+    view = log.view()
+    assert [event.usd_nano for event in view.at(day_ms).book.events] == [25]
+    view.at(59 * day_ms)
+    log.extend([(60 * day_ms, price("b", 1))], [], book, {})
+    assert len(log.prices) < 24 * 8

@@ -16,8 +16,10 @@ import zstandard
 
 from sinks.clickhouse import ClickHouseStore
 from streams.pipeline import snapshot
-from streams.pipeline.blobs import JobBlob
+from streams.pipeline.blobs import JobBlob, dump_job, load_job
 from streams.pipeline.ids import job_hash
+from streams.pipeline.job import Job
+from streams.pipeline.parts import JobPart, apply_part
 from streams.timeline.lines import Interval
 
 MINUTE_MS = 60_000
@@ -54,17 +56,18 @@ class _Glance(msgspec.Struct):
     archived: dict[int, int]
     newly_archived: dict[int, int]
     gone: list[str]
+    parts: list[msgspec.Raw] = []
 
 
 class _Named(msgspec.Struct, array_like=True):
-    """Of a job's state, whose it is."""
+    """Of a job's state, or of what changed in it, whose it is."""
 
     id: str
 
 
 def stored_job(store: ClickHouseStore, shard: int, job_id: str) -> JobBlob | None:
     """The job's state in the newest snapshot of its shard, or in the archive where the snapshot says it is."""
-    found: msgspec.Raw | None = None
+    found: Job | None = None
     archived: int | None = None
     wanted = job_hash(job_id)
     for data in store.snapshots.load(shard).blobs:
@@ -72,9 +75,14 @@ def stored_job(store: ClickHouseStore, shard: int, job_id: str) -> JobBlob | Non
         archived = blob.newly_archived.get(wanted, blob.archived.get(wanted, archived))
         if job_id in blob.gone:
             found = None
-        found = next((job for job in blob.jobs if _named(job) == job_id), found)
+        for whole in blob.jobs:
+            if _named(whole) == job_id:
+                found = load_job(msgspec.msgpack.decode(whole, type=JobBlob))
+        for part in blob.parts:
+            if found is not None and _named(part) == job_id:
+                apply_part(found, msgspec.msgpack.decode(part, type=JobPart))
     if found is not None:
-        return msgspec.msgpack.decode(found, type=JobBlob)
+        return dump_job(found)
     if archived is not None:
         fetched = store.archive.fetch(shard, {job_id: archived})
         return snapshot.unpack_job(fetched[job_id]).job if job_id in fetched else None

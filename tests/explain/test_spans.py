@@ -114,6 +114,28 @@ def test_job_that_is_in_the_archive_is_explained_as_well(data: Path) -> None:
     assert counted.out.split()[-1] != "0"
 
 
+def test_job_of_which_the_last_snapshots_have_only_what_changed(tmp_path: Path) -> None:
+    def replayed(name: str, *events: dict[str, Any]) -> None:
+        lines = [json.dumps({"topic": "jobs", "value": {"source": "s", **each}}) for each in events]
+        (tmp_path / name).write_text("\n".join(lines))
+        data = ("--data", tmp_path / "data", "--partitions", 1, "--append")
+        assert trainfare("replay", tmp_path / name, *data).code == 0
+
+    jobs = [f"j{at}" for at in range(9)]
+    replayed(
+        "begin", *({"id": "b", "time_ms": T0, "job_id": j, "type": "started", "gpu_count": 1} for j in jobs)
+    )
+    replayed(
+        "more",
+        {"id": "c", "time_ms": T0 + 5_250, "job_id": "j8", "type": "scaled", "gpu_count": 2},
+        {"id": "e", "time_ms": T0 + 9_500, "job_id": "j8", "type": "completed"},
+    )
+    assert [line[:2] for line in explained(tmp_path / "data", "j8")] == [
+        ("00:00:00", "00:00:05.250000"),
+        ("00:00:05.250000", "00:00:09.500000"),
+    ]
+
+
 def _state(*intervals: tuple[int, int, int, int]) -> Any:
     job = Job("j")
     job.attempt(1).booked_lines = {Line("", "running", PRICE): list(intervals)}

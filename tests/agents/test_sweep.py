@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from faust.types import TP
 
-from schemas.tables import JOB_MINUTES
+from schemas.tables import JOB_MINUTES, NODE_MINUTES, SCHEMAS
 from sinks.memory import MemoryStore
 from streams.agents.keeper import Keeper
 from streams.agents.options import KeeperOptions
@@ -19,7 +19,8 @@ from streams.pipeline.batch import LogBatch, LogRecord
 from streams.pipeline.settings import ShardSettings
 from streams.pipeline.shard import Shard
 from streams.topics import SHARD_TOPICS
-from tests.agents.test_keeper import Consumer
+from tests.agents.fakes import CountingShard
+from tests.agents.test_keeper import Bench, Consumer
 
 T0 = 1_704_067_200_000
 STARTED = {
@@ -150,3 +151,52 @@ def test_after_a_sweep_only_what_is_newer_than_the_snapshot_is_looked_at() -> No
         assert Version.unpack(snapshot).generation == 2
 
     asyncio.run(go())
+
+
+def test_rows_of_an_earlier_owner_that_land_late_are_put_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a hand-over that timed out: the insert was still under way when the shard was restored."""
+
+    def zeroed(_self: object, _table: str, rows: pa.Table, version: int) -> pa.Table:
+        for name, value in (("quantity", 0), ("version", version)):
+            column = pa.array([value] * rows.num_rows, rows.schema.field(name).type)
+            rows = rows.set_column(rows.schema.get_field_index(name), name, column)
+        return rows
+
+    monkeypatch.setattr(CountingShard, "read_back", zeroed)
+
+    async def go() -> None:
+        bench = Bench()
+        earlier, own = Version(0, 4, 9).pack(), Version(0, 5, 99).pack()
+        await bench.own({0}, 5)
+        bench.store.insert(
+            NODE_MINUTES, pa.concat_tables([node_row("a", earlier), node_row("b", own)]), "late"
+        )
+        await bench.keeper.tick()
+        assert [row["quantity"] for row in bench.store.select(NODE_MINUTES).to_pylist()] == [7, 7]
+        bench.now_ms = 90_000
+        await bench.keeper.tick()
+        rows = {
+            row["node"]: (row["quantity"], row["version"])
+            for row in bench.store.select(NODE_MINUTES).to_pylist()
+        }
+        assert rows["a"][0] == 0
+        assert rows["a"][1] > earlier
+        assert rows["b"] == (7, own)
+
+    asyncio.run(go())
+
+
+def node_row(node: str, version: int) -> pa.Table:
+    row = {
+        "minute": 0,
+        "node": node,
+        "sku": "",
+        "price_effective": 0,
+        "price_usd": 0,
+        "quantity": 7,
+        "unit": "gpu_milli_ms",
+        "cost_usd": 0,
+        "shard": 0,
+        "version": version,
+    }
+    return pa.Table.from_pylist([row], schema=SCHEMAS[NODE_MINUTES])

@@ -12,7 +12,8 @@ from faust.types import TP
 from schemas.tables import NODE_MINUTES
 from streams.agents.versions import Version
 from tests.agents.fakes import CountingShard
-from tests.agents.test_keeper import Bench, node_row
+from tests.agents.test_keeper import Bench
+from tests.agents.test_sweep import node_row
 
 
 def test_assignments_restores_and_snapshots() -> None:

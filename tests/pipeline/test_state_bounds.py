@@ -76,7 +76,8 @@ def test_checkpoints_that_no_end_can_fall_before_are_not_kept() -> None:
     machine = fed(lines, 100)
     assert len(machine.shards[0].jobs["j"].attempts[1].events) < 6 * 26
     # The earliest end that is not too late: what was lost begins at the checkpoint before it.
-    lines.append(job("j", "failed", lines[-1].value["time_ms"] - 24 * H + 5 * M))  # type: ignore[call-overload]
+    newest_ms = T0 + (6 * 72 - 1) * 10 * M
+    lines.append(job("j", "failed", newest_ms - 24 * H + 5 * M))
     machine = fed(lines, 100)
     assert_same(machine.tables(), compute(lines))
     assert any(row.lost_quantity for row in machine.tables().ledger.values())

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Final
 
+from streams.alerts.words import one_line
 from streams.audit.verdict import Book, Verdict
 
 COLUMNS: Final = (
@@ -42,7 +43,7 @@ def as_text(verdict: Verdict, age_s: int) -> str:
     """For curl: the verdict first, then each finding, then the books."""
     head = "balanced" if verdict.ok else f"NOT BALANCED: {len(verdict.faults)} faults"
     lines = [f"{head}, {age_s} s ago", ""]
-    lines += [f"{'ok  ' if f.ok else 'FAIL'}  {f.check:<15}  {f.detail}" for f in verdict.findings]
+    lines += [f"{'ok  ' if f.ok else 'FAIL'}  {f.check:<15}  {one_line(f.detail)}" for f in verdict.findings]
     table = [COLUMNS, *(tuple(map(str, book_row(book))) for book in verdict.books)]
     widths = [max(len(row[at]) for row in table) for at in range(len(COLUMNS))]
     lines.append("")

@@ -14,6 +14,7 @@ from schemas.units import Per, divisor
 from sinks.clickhouse import ClickHouseStore
 from sinks.port import Condition
 from streams.agents.horizons import Mark
+from streams.audit.live import CHAIN_EVERY
 from streams.audit.sql import DIVISOR
 from streams.audit.verdict import Verdict
 from streams.pipeline.batch import LogBatch
@@ -137,10 +138,15 @@ def test_a_record_that_was_skipped_on_the_way_is_missed(store: ClickHouseStore) 
 
 
 def test_a_damaged_snapshot_chunk_is_found(store: ClickHouseStore) -> None:
-    damaged = broken(
-        "ALTER TABLE snapshots UPDATE blob = concat('x', substring(blob, 2)) WHERE parent = 0 SETTINGS mutations_sync = 2"
-    )
-    found = fault(run(store, damaged), "snapshots")
+    async def work(lab: Lab) -> None:
+        lab.run(
+            "ALTER TABLE snapshots UPDATE blob = concat('x', substring(blob, 2)) WHERE parent = 0 "
+            "SETTINGS mutations_sync = 2"
+        )
+        for _ in range(CHAIN_EVERY - 1):  # until it is read again
+            assert (await lab.verdict()).ok
+
+    found = fault(run(store, work), "snapshots")
     assert found.subject == "shard 0"
     assert "which is damaged: a new owner begins with an older one" in found.detail
 

@@ -211,7 +211,7 @@ def _finished(shard: Shard) -> list[Job]:
 
 def _unjudged(shard: Shard, job: Job) -> bool:
     """Whether a tick is still to see what is new of the job; where no ticks are judged it need not wait for one."""
-    return shard.tick_ms is not None and shard.watch.awaits(job.id)
+    return shard.tick_ms is not None and shard.watch.awaits(job.id, shard.book)
 
 
 def _forget_old(shard: Shard) -> None:

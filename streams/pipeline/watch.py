@@ -111,9 +111,9 @@ class Watch:
         if told:
             self._told.add(job_id)
 
-    def awaits(self, job_id: str) -> bool:
-        """Whether something of the job changed that no tick has looked at."""
-        return job_id in self._changed
+    def awaits(self, job_id: str, book: PriceBook) -> bool:
+        """Whether a tick is to look at the job: something of it changed, or a price did that may end its alert."""
+        return job_id in self._changed or (book is not self._book and not self._judge.is_quiet(job_id))
 
     # -- ticks ---------------------------------------------------------------------------------------------
 

@@ -48,6 +48,7 @@ class FakeConsumer:
     heard_us: int = -(10**12)  # of the last heartbeat that was answered
     flows: bool = False
     clock_ms: Callable[[], int] = lambda: 0
+    prices_ms: Callable[[], int] = lambda: 0  # up to when prices and controls were read
     positions: dict[TP, int] = field(default_factory=dict)
     answered_ms: dict[TP, int] = field(default_factory=dict)
     ends: dict[TP, int] = field(default_factory=dict)
@@ -145,7 +146,9 @@ class FakeConsumer:
         self.answered_ms[tp] = self.clock_ms()
         if start == log_end:
             return
-        end, records = self.log.read(part, start, now_ms, world.rng.randrange(1, fetching.most + 1))
+        # Nothing is read that is later than the prices that were: ticks would wait for these, but for records that wait.
+        upto_ms = min(now_ms, self.prices_ms())
+        end, records = self.log.read(part, start, upto_ms, world.rng.randrange(1, fetching.most + 1))
         self.positions[tp] = end
         if world.chance(fetching.dropped):
             world.fault(self.process.name, "loses on the way", part, start, end)

@@ -112,6 +112,7 @@ class Worker:
             None,
             horizons,
         )
+        self.consumer.prices_ms = self._prices_ms
         self.consumer.too_far_ahead = self.keeper.feeding.too_far_ahead
         self.reader.keeper = self.keeper
 

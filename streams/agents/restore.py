@@ -11,15 +11,16 @@ from typing import Final
 
 import pyarrow as pa
 
-from schemas.tables import JOB_MINUTES, NODE_MINUTES
+from schemas.tables import ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
 from sinks.port import Store
 from streams.agents.held import Held, Takeover
 from streams.agents.ports import Shard, ShardFactory
 from streams.agents.versions import VersionClock, refuse_if_later
 from streams.pricing.book import PriceBook
 
-#: Tables whose keys hold derived facts; the rows of the others are written again by the replay under the same keys.
-DERIVED_KEYS: Final = (JOB_MINUTES, NODE_MINUTES)
+#: Tables whose rows are read back: the keys of the first two hold derived facts, and rows of the others may be of an
+#: owner that replayed less than the snapshot has.
+READ_BACK: Final = (JOB_MINUTES, NODE_MINUTES, JOB_USAGE_MINUTES, JOBS, ATTEMPTS)
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,11 @@ def _put_right(
 ) -> int:
     """Rows beyond what is known may have keys that the replay never writes again: phase and SKU are derived facts."""
     count = 0
-    for table in DERIVED_KEYS:
+    for table in READ_BACK:
         stored = store.readback.newer(table, number, known_version)
         if not stored.num_rows:
             continue
-        if table == JOB_MINUTES:
+        if table != NODE_MINUTES:
             jobs = set(stored["job_id"].to_pylist())
             shard.adopt(archived(store, number, shard.absent(jobs)))
         version = versions.next()

@@ -11,11 +11,11 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.tables import JOB_MINUTES
+from schemas.tables import NODE_MINUTES
 from sinks.port import Store
 from streams.agents.held import Held
 from streams.agents.recall import Recall
-from streams.agents.restore import DERIVED_KEYS
+from streams.agents.restore import READ_BACK
 
 logger = logging.getLogger(__name__)
 
@@ -25,13 +25,13 @@ async def sweep(store: Store, recall: Recall, held: Held) -> int:
     count = 0
     if recall.under_way(held):
         return count  # archived jobs may be on their way to the store
-    for table in DERIVED_KEYS:
+    for table in READ_BACK:
         late = await recall.patiently(partial(_late, store, held, table), lambda: not held.gone)
         if late is None or held.gone:
             return count
         if not late.num_rows:
             continue
-        if table == JOB_MINUTES and not await recall.for_rows(held, set(late["job_id"].to_pylist())):
+        if table != NODE_MINUTES and not await recall.for_rows(held, set(late["job_id"].to_pylist())):
             return count
         version = held.versions.next()
         rows = held.shard.read_back(table, late, version)

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
-from schemas.tables import JOB_MINUTES, NODE_MINUTES
+from schemas.tables import ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
 from streams.pipeline import snapshot
 from streams.pipeline.blobs import load_job
 from streams.pipeline.ids import job_hash
 from streams.pipeline.job import Job
 from streams.pipeline.ledger import LedgerRows, quantity_in
 from streams.pipeline.traffic import MinuteRows
+from streams.pipeline.usage_table import usage_rows
 from streams.pricing.kinds import PriceRef
 from streams.timeline.lines import Line, Lines
 
@@ -54,7 +56,17 @@ def read_back(shard: Shard, table: str, rows: pa.Table, version: int) -> pa.Tabl
 
     A key holds derived facts (phase, sku), so such a row may have no successor of the same key: it must be
     put back to what was booked, or to 0, before the log is folded on.  Its job must be in memory.
+
+    Usage, jobs and attempts have keys that the replay writes again; but rows of an owner who began with an older
+    snapshot than this one, and replayed less, stand over what this one counts as written.
     """
+    if table == JOB_USAGE_MINUTES:
+        return _usage_back(shard, rows, version)
+    if table in (JOBS, ATTEMPTS):
+        for job_id in set(rows["job_id"].to_pylist()) & shard.jobs.keys():
+            shard.dirty_jobs.add(job_id)
+            shard.changes.jobs.add(job_id)
+        return rows.slice(0, 0)
     values = LedgerRows()
     for row in rows.to_pylist():
         price = PriceRef(
@@ -80,6 +92,20 @@ def read_back(shard: Shard, table: str, rows: pa.Table, version: int) -> pa.Tabl
     shard.version = max(shard.version, version)
     build = {NODE_MINUTES: values.node_minutes, JOB_MINUTES: values.job_minutes}[table]
     return build(shard.number, version)[0]
+
+
+def _usage_back(shard: Shard, rows: pa.Table, version: int) -> pa.Table:
+    """What samples covered in the minutes of these rows, as far as the snapshot knows of them."""
+    minutes = rows["minute"].cast(pa.int64()).to_pylist()
+    keys = set(zip(rows["job_id"].to_pylist(), rows["attempt"].to_pylist(), minutes, strict=True))
+    found = [
+        shard.coverage.minute_rows(job_id, attempt, minute_s // 60)
+        for job_id, attempt, minute_s in sorted(keys)
+        if shard.coverage.holders_of(job_id, attempt)
+    ]
+    places = np.concatenate(found) if found else np.empty(0, np.int64)
+    shard.version = max(shard.version, version)
+    return usage_rows(shard.coverage, places, shard.number, version)
 
 
 def _stands(row: dict[str, Any], line: Line, found: tuple[Line, int, int]) -> bool:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from schemas.columns import seconds_of_minutes, take_text
 from schemas.tables import JOB_USAGE_MINUTES, SCHEMAS
+from streams.kernels.arrays import I64
 from streams.usage.coverage import Coverage
 
 _MEASURES = (
@@ -26,7 +27,12 @@ _MEASURES = (
 
 def usage_table(coverage: Coverage, shard: int, version: int) -> pa.Table:
     """The usage rows that changed since they were last taken."""
-    usage = coverage.usage(coverage.take_dirty())
+    return usage_rows(coverage, coverage.take_dirty(), shard, version)
+
+
+def usage_rows(coverage: Coverage, rows: I64, shard: int, version: int) -> pa.Table:
+    """These rows of coverage as usage rows."""
+    usage = coverage.usage(rows)
     holders, index = np.unique(usage.holder, return_inverse=True)
     names = [coverage.holder(int(holder)) for holder in holders]
     place = index.astype(np.int32)

@@ -77,7 +77,7 @@ def versions_without_owner(patch: Patch) -> None:
 def no_read_back(patch: Patch) -> None:
     """Rows that are newer than the snapshot are left as they are."""
     patch.setattr(restoring, "_put_right", lambda *_: 0)
-    patch.setattr(sweeping, "DERIVED_KEYS", ())
+    patch.setattr(sweeping, "READ_BACK", ())
 
 
 class _SnapshotsFirst:

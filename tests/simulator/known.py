@@ -15,6 +15,7 @@ KNOWN: dict[int, str] = {
     502: "a worker that was out took its successor's rows for those of an older group, and won over them",
     739: "a job left for the archive before a tick saw the price that ends its alert: it fired for ever",
     1278: "an insert of a failed attempt to restore landed after the next attempt, under its versions",
+    1340: "rows of usage of an owner that had replayed less stood over what the newest snapshot counts as written",
     2078: "a sweep was cut short by another takeover, and late rows older than the new snapshot stayed",
     2103: "a job left for the archive before any tick had seen it: no alert",
 }

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from faust.types import TP
 
-from schemas.tables import JOB_MINUTES, NODE_MINUTES, SCHEMAS
+from schemas.tables import JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES, SCHEMAS
 from sinks.memory import MemoryStore
 from streams.agents.keeper import Keeper
 from streams.agents.options import KeeperOptions
@@ -200,3 +200,31 @@ def node_row(node: str, version: int) -> pa.Table:
         "version": version,
     }
     return pa.Table.from_pylist([row], schema=SCHEMAS[NODE_MINUTES])
+
+
+def test_rows_of_an_owner_that_replayed_less_do_not_stand_over_the_newest_snapshot() -> None:
+    """It began with an older snapshot, which was all that it saw, and died before it stored one."""
+    sample = {
+        "source": "s", "node": "n", "job_id": "j", "time_ms": T0 + 10_000, "interval_ms": 10_000,
+        "gpus": ["0"], "util_ratio": [1],
+    }  # fmt: skip
+
+    async def go() -> None:
+        store = MemoryStore()
+        first = Owner(store)
+        await first.own(1)
+        await first.keeper.take(LogBatch("jobs", 0, 0, 1, [LogRecord(0, T0, json.dumps(STARTED).encode())]))
+        await first.keeper.take(LogBatch("gpu", 0, 0, 1, [LogRecord(0, T0, json.dumps(sample).encode())]))
+        await first.store()
+        right = {table: store.select(table).drop_columns(["version"]) for table in (JOB_USAGE_MINUTES, JOBS)}
+        for table, less in ((JOB_USAGE_MINUTES, {"sampled_gpu_s": 1}), (JOBS, {"state": "queued"})):
+            rows = store.select(table)
+            row = rows.to_pylist()[0] | less | {"version": Version(0, 3, 1).pack()}
+            store.insert(table, pa.Table.from_pylist([row], schema=rows.schema), "less")
+        last = Owner(store)
+        await last.own(5)
+        await last.store()
+        for table, rows in right.items():
+            assert store.select(table).drop_columns(["version"]).equals(rows), table
+
+    asyncio.run(go())

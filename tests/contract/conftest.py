@@ -7,10 +7,17 @@ import pytest
 from sinks.clickhouse import ClickHouseStore, Embedded
 from sinks.memory import MemoryStore
 from sinks.port import Store
+from tests.simulator.store import Shelf
 from tests.sinks.stores import empty, opened
 from tests.store_process import StoreProcess
 
-KINDS = ["memory", "chdb", "http"]
+KINDS = ["memory", "simulated", "chdb", "http"]
+IN_MEMORY: dict[str, type[MemoryStore] | type[Shelf]] = {"memory": MemoryStore, "simulated": Shelf}
+
+
+def kind_of(request: pytest.FixtureRequest) -> str:
+    """What this run of a test asks for."""
+    return next(kind for kind in KINDS if kind in request.node.callspec.params.values())
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +31,7 @@ def shared(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ClickHouseStore | None]:
     """A store for the tests of a module; of stores in memory each test has its own."""
-    if request.param == "memory":
+    if request.param in IN_MEMORY:
         yield None
     elif request.param == "chdb":
         with opened(Embedded(data_dir=tmp_path_factory.mktemp("engine"))) as store:
@@ -36,14 +43,14 @@ def shared(
 
 
 @pytest.fixture
-def store(shared: ClickHouseStore | None) -> Store:
+def store(shared: ClickHouseStore | None, request: pytest.FixtureRequest) -> Store:
     if shared is None:
-        return MemoryStore()
+        return IN_MEMORY[kind_of(request)]()
     empty(shared.target)
     return shared
 
 
 @pytest.fixture
-def another(shared: ClickHouseStore | None) -> Store:
+def another(shared: ClickHouseStore | None, request: pytest.FixtureRequest) -> Store:
     """One more store of the same kind, which the test closes."""
-    return MemoryStore() if shared is None else ClickHouseStore(shared.target)
+    return IN_MEMORY[kind_of(request)]() if shared is None else ClickHouseStore(shared.target)

@@ -84,16 +84,15 @@ class Process(asyncio.AbstractEventLoop):
     def _run_ready(self) -> None:
         self._due = False
         ready = self._ready
-        asyncio._set_running_loop(self)
-        try:
-            for _ in range(_CALLBACKS_AT_ONCE):
-                if not ready or self.state is not State.RUNS:
-                    return
-                handle = ready.popleft()
-                if not handle._cancelled:
-                    handle._run()
-        finally:
-            asyncio._set_running_loop(None)
+        if self.world.running is not self:
+            self.world.running = self
+            asyncio._set_running_loop(self)
+        for _ in range(_CALLBACKS_AT_ONCE):
+            if not ready or self.state is not State.RUNS:
+                return
+            handle = ready.popleft()
+            if not handle._cancelled:
+                handle._run()
         raise StuckError(f"{self.name} runs without end at one instant")
 
     def call_soon(  # type: ignore[override]  # of asyncio's generic signature only this much is used

@@ -5,6 +5,7 @@ It must not forgive: a difference, a fault of a keeper or a run that does not en
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import random
@@ -206,13 +207,12 @@ def run_seed(seed: int, allowed: Allowed | None = None) -> Result:
     logging.disable(logging.CRITICAL)
     enabled = gc.isenabled()
     gc.disable()  # what is collected when must not show
-    landing_s, recall._LANDING_S = (
-        recall._LANDING_S,
-        0.5,
-    )  # to look every 20 ms is half of all that happens here
+    landing_s = recall._LANDING_S
+    recall._LANDING_S = 0.5  # to look every 20 ms would be half of all that happens here
     try:
         return Run(seed, allowed or Allowed()).go()
     finally:
+        asyncio._set_running_loop(None)
         recall._LANDING_S = landing_s
         logging.disable(logging.NOTSET)
         if enabled:

@@ -28,6 +28,7 @@ class World:
         self.seed = seed
         self.rng = random.Random(seed)
         self.now_us = 0
+        self.running: object = None  # the process whose event loop is the running one
         self.faults: list[str] = []
         self.tell: Callable[[str], object] | None = (
             None  # is told all that is noted, if anybody wants to read it

@@ -148,3 +148,52 @@ def test_a_job_that_ended_is_forgotten_when_nothing_is_left_of_it(hours: int) ->
     log.judge(T0 + HOUR_MS + TICK_MS, T0 + hours * HOUR_MS)
     assert log.shard.watch.jobs_live == 0
     assert log.rates()[-1][1] == 0.0
+
+
+def leaves(log: Log) -> bool:
+    """Whether job j is in the archive after a checkpoint."""
+    log.versions += 1
+    log.shard.checkpoint(T0, log.versions, open_attempts=False)
+    return "j" not in log.shard.jobs
+
+
+def test_a_job_leaves_for_the_archive_only_after_a_tick_has_seen_it() -> None:
+    log = Log(Shard(0, ShardSettings(job_horizon_ms=HOUR_MS), BOOK))
+    log.shard.tick_ms = T0
+    log.add("jobs", T0 - 5 * HOUR_MS, type="started", gpu_count=1)
+    log.add("jobs", T0 - 4 * HOUR_MS, type="completed")
+    assert not leaves(log)
+    log.add("nodes", T0, node="n", type="ready", gpu_count=1)
+    assert not leaves(log)
+    log.judge(T0, T0)
+    log.add("nodes", T0 + HOUR_MS, node="n", type="draining")
+    assert leaves(log)
+
+
+def test_a_job_whose_alert_a_new_price_may_end_stays_until_a_tick_has_seen_the_price() -> None:
+    empty = PriceBook.empty()
+    log = Log(Shard(0, ShardSettings(job_horizon_ms=HOUR_MS), empty))
+    reference = ReferenceLog(empty)
+    log.view = reference.view()
+    log.add("jobs", T0 - 5 * HOUR_MS, type="started", gpu_count=1)
+    log.judge(T0 - 5 * HOUR_MS + TICK_MS, T0 - 5 * HOUR_MS + TICK_MS)  # no price: an alert
+    log.add("jobs", T0 - 4 * HOUR_MS, type="completed")
+    log.judge(T0 - 4 * HOUR_MS, T0 - 4 * HOUR_MS)
+    reference.extend([(T0 + MINUTE_MS, BOOK.events[0])], [], BOOK, {})
+    log.shard.set_prices(BOOK)
+    log.versions += 1
+    log.shard.checkpoint(T0, log.versions, open_attempts=False)  # what the price changes is stored
+    log.add("nodes", T0, node="n", type="ready", gpu_count=1)
+    assert not leaves(log)
+    log.judge(T0 + 2 * MINUTE_MS, T0 + 2 * MINUTE_MS)
+    log.add("nodes", T0 + HOUR_MS, node="n", type="draining")
+    assert leaves(log)
+
+
+def test_a_node_that_goes_on_asks_for_no_checkpoint_that_cannot_pay_it() -> None:
+    log = Log()
+    log.add("nodes", T0, node="n", type="ready", gpu_count=1)
+    log.versions += 1
+    log.shard.checkpoint(T0, log.versions, open_attempts=False)
+    assert not log.shard.unsaved(T0, open_attempts=False)
+    assert log.shard.unsaved(T0, open_attempts=True)

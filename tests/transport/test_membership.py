@@ -72,3 +72,34 @@ def test_what_is_no_loss_of_the_name_changes_nothing() -> None:
     assert told(HeartbeatResponse_v0(UNKNOWN), name=None) == ([], 1)
     # The session is over, so the group may have forgotten us by itself.
     assert told(HeartbeatResponse_v0(UNKNOWN), session_s=0.0) == ([], 1)
+
+
+@pytest.mark.parametrize("joining", [False, True])
+def test_an_answer_that_waited_while_we_were_frozen_makes_nobody_a_member(
+    joining: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = [1_000.0]
+    monkeypatch.setattr("streams.transport.membership.time.monotonic", lambda: now_s[0])
+    coordinator, membership = Coordinator(), Membership(10.0, None, lambda _: None)
+    answered_after_s = [0.0]
+
+    async def answer(*_: object) -> bool:
+        now_s[0] += answered_after_s[0]
+        return True
+
+    coordinator._do_heartbeat = answer  # type: ignore[method-assign]
+    coordinator._do_rejoin_group = answer  # type: ignore[method-assign,assignment]
+    membership.watch(coordinator)
+
+    async def ask() -> None:
+        if joining:
+            await coordinator._do_rejoin_group(None)
+            membership.joined()
+        else:
+            await coordinator._do_heartbeat()
+
+    asyncio.run(ask())
+    assert membership.is_recent()
+    answered_after_s[0] = 60.0
+    asyncio.run(ask())
+    assert not membership.is_recent()

@@ -1,7 +1,7 @@
 """Seeds that once showed a fault, and what it was; they are run before all others.
 
-A seed says the same only as long as nothing else is drawn: what `script`, `faults` or `wire` draw anew makes these seeds
-ordinary ones.  Each fault has a test of its own besides, or a sentence here.
+A seed says the same only as long as nothing else is drawn and no process takes its time differently: most of these are
+ordinary seeds by now.  So each of the faults has a test of its own besides, near the code that was wrong.
 """
 
 from __future__ import annotations

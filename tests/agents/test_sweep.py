@@ -228,3 +228,23 @@ def test_rows_of_an_owner_that_replayed_less_do_not_stand_over_the_newest_snapsh
             assert store.select(table).drop_columns(["version"]).equals(rows), table
 
     asyncio.run(go())
+
+
+def test_a_sweep_waits_for_the_flight_that_carries_jobs_to_the_archive_and_stays_due() -> None:
+    async def go() -> None:
+        store = MemoryStore()
+        await first_owner(store)
+        second = Owner(store)
+        await second.own(2)
+        land_late(store, 2**20)
+        end = STARTED | {"id": "2", "type": "completed", "time_ms": T0 + 90_000}
+        await second.keeper.take(LogBatch("jobs", 0, 1, 2, [LogRecord(1, T0, json.dumps(end).encode())]))
+        store.fail()
+        await second.sweep()  # its checkpoint is refused, and waits
+        assert quantities(store)["suspended"] != 0
+        assert second.keeper.held[0].sweep_due_ms is not None
+        await second.sweep()
+        assert quantities(store) == RIGHT
+        assert second.keeper.held[0].sweep_due_ms is None
+
+    asyncio.run(go())

@@ -32,10 +32,10 @@ class Absence:
             self._failures += 1
             if self._since_s is None:
                 self._since_s = self._said_s = now_s
-                logger.warning("%s; trying again", fault)
+                logger.warning("%s; trying again", str(fault))
             elif now_s - self._said_s >= SAY_AGAIN_AFTER_S:
                 self._said_s = now_s
-                logger.warning("%s; for %d s now, trying on", fault, now_s - self._since_s)
+                logger.warning("%s; for %d s now, trying on", str(fault), now_s - self._since_s)
 
     def served(self) -> None:
         """A request was served."""

@@ -16,7 +16,7 @@ from stamina.instrumentation import set_on_retry_hooks
 
 from sinks.clickhouse import lock
 from sinks.clickhouse.absence import Absence
-from sinks.clickhouse.faults import mapped
+from sinks.clickhouse.faults import mapped, without_frames
 from sinks.clickhouse.target import Embedded, Server, Target
 from sinks.errors import SinkBusy, SinkError, StoreInUse, StoreUnreachable
 
@@ -54,6 +54,15 @@ class Connection:
 
         `work` must bear being run twice: inserts carry a token, the rest changes nothing.
         """
+        try:
+            return self._patiently(work)
+        except self._retried as fault:
+            given_up = fault
+        # Who tried again stands in a cycle with the fault, and by its frames with all that the callers hold (a flight
+        # of rows, a shard), until a collection of old cycles that may be hours away.  So another one goes on.
+        raise without_frames(given_up)
+
+    def _patiently(self, work: Callable[[Client], T]) -> T:
         for attempt in stamina.retry_context(
             on=self._retried,
             attempts=None,

@@ -5,6 +5,7 @@ It must not decide whether to retry: it only says what kind of fault it is.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import Final
 
 from clickhouse_connect.driver.exceptions import (
@@ -80,6 +81,17 @@ def as_ours(error: ClickHouseError, where: str) -> SinkError:
     if isinstance(error, DatabaseError):
         return SinkError(f"{where} failed: {text}")
     return SinkError(f"the driver of {where} failed: {text}")
+
+
+def without_frames(fault: SinkError) -> SinkError:
+    """The same fault with the same cause, as if nobody had raised them; those given lose their tracebacks."""
+    each: BaseException | None = fault
+    while each is not None:
+        each.__traceback__ = None
+        each = each.__cause__ or each.__context__
+    again = copy(fault)
+    again.__cause__ = fault.__cause__
+    return again
 
 
 def _cause(error: BaseException) -> str:

@@ -1,6 +1,8 @@
+import gc
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -180,3 +182,28 @@ class TestMemory:
     def test_it_speaks_no_sql(self) -> None:
         with pytest.raises(SinkError, match="no SQL"):
             MemoryStore().query("SELECT 1")
+
+
+def test_a_request_that_was_given_up_holds_nothing_of_its_callers(server: StoreProcess) -> None:
+    """Not even until a collection of cycles: what they hold may be a flight of rows, or a shard."""
+
+    class Flight:
+        """What a caller has in hand."""
+
+    def insert(store: ClickHouseStore) -> weakref.ref[Flight]:
+        flight = Flight()
+        try:
+            store.insert(SNAPSHOTS, CHUNK, "given up")
+        except SinkBusy:
+            return weakref.ref(flight)
+        raise AssertionError("the store served")
+
+    with opened(server.target(timeout_s=1, retry_for_s=0.2)) as store:
+        server.fault("unavailable", 100)
+        gc.disable()
+        try:
+            held = insert(store)
+            assert held() is None
+        finally:
+            gc.enable()
+            server.faultless()

@@ -14,8 +14,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.trainfare-installed
 TEST_ARGS ?=
-# Processes that share the tests; each has its own broker, and two cores bear two.
-TEST_WORKERS ?= 2
+# Processes that share the tests; each has its own broker, and as many tests wait for theirs, two cores bear three.
+TEST_WORKERS ?= 3
 # Examples of each property: few enough here for a suite that is run often; `make test-long` tries ten times as many.
 export TRAINFARE_EXAMPLES ?= 50
 LONG_EXAMPLES ?= 500

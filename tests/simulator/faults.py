@@ -76,6 +76,8 @@ class Allowed:
     """What a run may suffer; tests narrow it down."""
 
     kinds: tuple[str, ...] = KINDS
+    points: tuple[str, ...] = POINTS
+    counts: tuple[int, ...] = (0, 1, 2, 3, 5)  # how many of these happen
     repeated: bool = True  # records delivered again
     dropped: bool = True  # batches lost on the way
     from_committed: bool = False
@@ -123,7 +125,7 @@ def draw_plan(rng: random.Random, script: Script, allowed: Allowed) -> Plan:
         read_every_ms=rng.choice((4_000, 20_000)),
     )
     span_ms = script.end_ms - EPOCH_MS
-    faults = [_fault(rng, span_ms, workers, allowed) for _ in range(rng.choice((0, 1, 2, 3, 5)))]
+    faults = [_fault(rng, span_ms, workers, allowed) for _ in range(rng.choice(allowed.counts))]
     if script.gap is not None:
         faults += _nobody_runs(rng, script.gap, workers)
     return replace(plan, faults=faults)
@@ -133,7 +135,9 @@ def _fault(rng: random.Random, span_ms: int, workers: int, allowed: Allowed) -> 
     kind = rng.choice(allowed.kinds)
     fault = Fault(kind, EPOCH_MS + rng.randrange(span_ms), rng.randrange(workers))
     if kind.endswith(" at"):
-        fault.what, fault.when = rng.choice(POINTS), rng.choice(("before", "after"))
+        fault.what, fault.when = rng.choice(allowed.points), rng.choice(("before", "after"))
+        if "sending" in kind:
+            fault.when = "before"
         fault.skip = rng.choice((0, 0, 1, 3))
     if kind.startswith("freeze"):
         fault.lasts_ms = rng.choice((3_000, 15_000, 40_000, 70_000))

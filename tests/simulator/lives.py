@@ -122,7 +122,8 @@ class Lives:
             return
         process, world = worker.process, self.world
         world.fault(process.name, kind, "for", lasts_ms, "ms")
-        if kind == "kill":
+        if kind in ("kill", "kill sending"):
+            process.sends_last = kind == "kill sending"
             process.kill()
             self._end(slot, lasts_ms)
         elif kind == "freeze":

@@ -40,6 +40,7 @@ class Process(asyncio.AbstractEventLoop):
         self.name = name
         self.state = State.RUNS
         self.errors: list[BaseException] = []
+        self.sends_last = False  # whether what it was about to send when it was killed had left it
         self.call: Call | None = None  # the call to a thread that is running this moment
         self._ready: deque[asyncio.Handle] = deque()
         self._calls: list[Call] = []

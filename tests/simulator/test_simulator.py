@@ -18,6 +18,9 @@ from tests.simulator.faults import Allowed
 from tests.simulator.known import KNOWN
 from tests.simulator.run import Result, Run, run_seed
 
+# A process that is killed never begins what it was about to begin.
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+
 SEEDS = int(os.environ.get("TRAINFARE_SEEDS", "2000"))
 PART = 100  # seeds of one test, so that processes can share them
 ROOT = Path(__file__).resolve().parents[2]

@@ -65,8 +65,13 @@ class Wire:
     def insert(self, table: str, rows: pa.Table, token: str) -> None:
         """Store the rows; what goes wrong is drawn."""
         rows = conform(table, rows)
-        self._at_point(table, "before")
         world, odds = self._world, self._odds
+        try:
+            self._at_point(table, "before")
+        except Killed:
+            if self._process.sends_last:
+                world.after(world.pause(10, odds.latest_ms), self._arrive, table, rows, token)
+            raise
         fate = world.rng.random()
         if fate < odds.busy:
             world.fault(self._process.name, "refused", table)

@@ -5,6 +5,7 @@ And without a line of defence they are not: each negative run shows that the com
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,7 @@ def test_every_kind_of_fault_once_and_the_tables_are_exact(tmp_path: Path) -> No
     assert report.events > 30_000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("patches", "wrong"),
     [
@@ -51,9 +53,18 @@ def test_every_kind_of_fault_once_and_the_tables_are_exact(tmp_path: Path) -> No
 def test_without_its_defences_the_meter_is_wrong_and_the_comparison_says_so(
     patches: tuple[str, ...], wrong: set[str], tmp_path: Path
 ) -> None:
-    """Looked at soon, so that open jobs may lack their last seconds; books and usage know no such excuse."""
-    report = run(SMALL, tmp_path, *patches)
-    assert report.parts_that_differ >= wrong
+    """Looked at soon, so that open jobs may lack their last seconds; books and usage know no such excuse.
+
+    When a worker dies is up to the machine, so that a run may happen to lose nothing: one of three must.
+    """
+    differs: list[set[str]] = []
+    for seed in (1, 2, 3):
+        directory = tmp_path / str(seed)
+        directory.mkdir()
+        differs.append(run(replace(SMALL, seed=seed), directory, *patches).parts_that_differ)
+        if differs[-1] >= wrong:
+            return
+    pytest.fail(f"not found out: {differs}, want {wrong}")
 
 
 @pytest.mark.long

@@ -87,8 +87,8 @@ def test_an_answer_that_waited_while_we_were_frozen_makes_nobody_a_member(
         now_s[0] += answered_after_s[0]
         return True
 
-    coordinator._do_heartbeat = answer  # type: ignore[method-assign]
-    coordinator._do_rejoin_group = answer  # type: ignore[method-assign,assignment]
+    coordinator._do_heartbeat = answer  # type: ignore[method-assign]  # the broker that is played
+    coordinator._do_rejoin_group = answer  # type: ignore[method-assign,assignment]  # the same
     membership.watch(coordinator)
 
     async def ask() -> None:

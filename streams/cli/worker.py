@@ -6,6 +6,9 @@ It must not wire anything: `streams.app` does.
 from __future__ import annotations
 
 import gc
+import signal
+import sys
+from types import FrameType
 from typing import Final
 
 from streams.cli.options import DataOption, settings_for
@@ -18,6 +21,7 @@ _COLLECT_AFTER: Final = 20_000
 
 def worker(data: DataOption = None) -> None:
     """Run the meter; start as many as you like, up to kafka.partitions of them share the work."""
+    end_quietly_while_loading()
     settings = settings_for(data)
     configure_logging(settings.log)
     from streams.app import run_worker  # loads Faust, Kafka, ClickHouse and the kernels
@@ -25,3 +29,12 @@ def worker(data: DataOption = None) -> None:
     gc.freeze()  # modules stay for good
     gc.set_threshold(_COLLECT_AFTER)
     run_worker(settings)
+
+
+def end_quietly_while_loading() -> None:
+    """Until the loop listens to SIGTERM itself nothing is held: a rollout that changes its mind sees an orderly end."""
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        sys.exit(0)
+
+    signal.signal(signal.SIGTERM, end)

@@ -114,6 +114,8 @@ def _derive_jobs(
     """
     rows = LedgerRows()
     told: list[Job] = []
+    if open_attempts:
+        _begin_paying(shard, as_of_ms)  # before what is dirty takes the room, or `more` would speak of the last time
     due = _due(shard, as_of_ms, open_attempts=open_attempts)
     room = shard.settings.things_per_checkpoint
     while room > 0 and rows.estimate <= shard.settings.rows_per_checkpoint:
@@ -148,15 +150,17 @@ def _derive_jobs(
     return told, room, bool(shard.dirty_jobs or (open_attempts and shard.paying[1]))
 
 
+def _begin_paying(shard: Shard, as_of_ms: int) -> None:
+    """Note who goes on, unless some of those noted for this instant are left."""
+    up_to_ms, left = shard.paying
+    if not left or up_to_ms != as_of_ms:
+        shard.paying = (as_of_ms, sorted(shard.open_jobs | shard.sampled_jobs, reverse=True))
+
+
 def _due(shard: Shard, as_of_ms: int, *, open_attempts: bool) -> Iterator[str]:
     """Jobs to derive: what changed, then, if asked, what goes on and is not paid up to this instant yet."""
     yield from sorted(shard.dirty_jobs)
-    if not open_attempts:
-        return
-    up_to_ms, left = shard.paying
-    if not left or up_to_ms != as_of_ms:
-        left = sorted(shard.open_jobs | shard.sampled_jobs, reverse=True)
-        shard.paying = (as_of_ms, left)
+    left = shard.paying[1] if open_attempts else []
     while left:
         job_id = left.pop()
         job = shard.jobs.get(job_id)

@@ -129,3 +129,17 @@ def test_what_goes_on_is_paid_in_pieces() -> None:
             )
         again = shard.checkpoint(T0 + minute * 60_000, 100 * minute + 50, open_attempts=True)
         assert set(again.tables) == {"books"}
+
+
+def test_what_changed_may_take_all_the_room_and_what_goes_on_is_paid_next() -> None:
+    shard = Shard(3, ShardSettings(things_per_checkpoint=4), PriceBook.empty())
+    feed(shard, "jobs", *(event("started", 0, f"j{job}", gpu_count=1) for job in range(6)))
+    version, more = 1, True
+    while more:
+        more, version = shard.checkpoint(T0 + 60_000, version, open_attempts=True).more, version + 1
+    feed(shard, "jobs", *(event("scaled", 30, f"j{job}", gpu_count=2) for job in range(4)))
+    first = shard.checkpoint(T0 + 120_000, version, open_attempts=True)
+    assert first.more
+    second = shard.checkpoint(T0 + 120_000, version + 1, open_attempts=True)
+    assert sorted(second.tables["jobs"]["job_id"].to_pylist()) == ["j4", "j5"]
+    assert not second.more

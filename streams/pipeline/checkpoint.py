@@ -115,7 +115,9 @@ def _derive_jobs(
     rows = LedgerRows()
     told: list[Job] = []
     if open_attempts:
-        _begin_paying(shard, as_of_ms)  # before what is dirty takes the room, or `more` would speak of the last time
+        _begin_paying(
+            shard, as_of_ms
+        )  # before what is dirty takes the room, or `more` would speak of the last time
     due = _due(shard, as_of_ms, open_attempts=open_attempts)
     room = shard.settings.things_per_checkpoint
     while room > 0 and rows.estimate <= shard.settings.rows_per_checkpoint:

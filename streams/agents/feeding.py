@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
@@ -23,6 +22,7 @@ from streams.agents.recall import Recall
 from streams.errors import TrainfareError
 from streams.pipeline.align import TICK_MS, Fold, Ticks
 from streams.pipeline.batch import LogBatch
+from streams.pipeline.raw import first_from
 from streams.topics import SHARD_TOPICS, full_name
 
 logger = logging.getLogger(__name__)
@@ -105,9 +105,7 @@ class Feeding:
                 return None
         finally:
             held.in_hand[batch.topic] -= len(batch.records)
-        trimmed = bisect_left(
-            batch.records, held.shard.next.get(batch.topic, 0), key=lambda record: record.offset
-        )
+        trimmed = first_from(batch.records, held.shard.next.get(batch.topic, 0))
         if not held.feed(batch):
             self.intake.gave_back(batch)
             return False

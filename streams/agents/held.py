@@ -17,6 +17,7 @@ from streams.agents.versions import VersionClock
 from streams.pipeline.align import Alignment
 from streams.pipeline.batch import LogBatch
 from streams.pipeline.books import Tally
+from streams.pipeline.raw import RawRecords
 from streams.pipeline.reference import ReferenceLog, View
 
 #: About what a burn rate weighs while it waits.
@@ -180,6 +181,8 @@ class Taken:
 
 def _size_bytes(batch: LogBatch) -> int:
     """About what the batch weighs; the first record stands for all."""
+    if isinstance(batch.records, RawRecords):
+        return batch.records.size_bytes
     if not batch.records:
         return 0
     return len(batch.records) * (len(batch.records[0].value or b"") + 64)

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.pipeline.batch import LogBatch
+from streams.pipeline.batch import LogBatch, Record
+from streams.pipeline.raw import RawRecords
 from streams.topics import SHARD_TOPICS
 
 TICK_MS: Final = 10_000
@@ -46,6 +47,12 @@ class _Waiting:
     batch: LogBatch
     log_ms: NDArray[np.int64]
     first: int = 0
+
+
+def _log_times(records: Sequence[Record]) -> NDArray[np.int64]:
+    if isinstance(records, RawRecords):
+        return records.log_ms
+    return np.fromiter((record.timestamp for record in records), np.int64, len(records))
 
 
 class Alignment:
@@ -90,8 +97,7 @@ class Alignment:
         expected = self.end(batch.topic)
         if batch.start > expected:
             return expected
-        log_ms = np.fromiter((record.timestamp for record in batch.records), np.int64, len(batch.records))
-        log_ms = np.minimum(log_ms, latest_ms)
+        log_ms = np.minimum(_log_times(batch.records), latest_ms)
         before_ms = self._log_ms.get(batch.topic)
         if before_ms is not None and log_ms.size:
             log_ms[0] = max(before_ms, log_ms[0])

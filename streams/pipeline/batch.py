@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+#: Kafka headers; a name may stand twice.
+Headers = Sequence[tuple[str, bytes]]
+
 
 class Record(Protocol):
     """One log record; aiokafka's ConsumerRecord fits.  `timestamp` is the log time in ms."""
@@ -26,7 +29,7 @@ class Record(Protocol):
         """The event; None is a tombstone."""
 
     @property
-    def headers(self) -> Sequence[tuple[str, bytes]]:
+    def headers(self) -> Headers:
         """Kafka headers, for CloudEvents in binary mode."""
 
 
@@ -37,7 +40,7 @@ class LogRecord:
     offset: int
     timestamp: int
     value: bytes | None
-    headers: Sequence[tuple[str, bytes]] = ()
+    headers: Headers = ()
 
 
 @dataclass(frozen=True, slots=True)

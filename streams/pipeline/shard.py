@@ -6,7 +6,6 @@ clock; fetching, storing and committing are done around it.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -28,6 +27,7 @@ from streams.pipeline.fold import JobBook, Outcome, fold_job, fold_node, fold_sa
 from streams.pipeline.ids import job_hash
 from streams.pipeline.node import NodeState
 from streams.pipeline.price_news import PriceNews
+from streams.pipeline.raw import first_from
 from streams.pipeline.reference import View
 from streams.pipeline.refused import Refused
 from streams.pipeline.roll import Roll
@@ -126,7 +126,7 @@ class Shard:
         known = self._decoded
         if known is not None and known.batch is batch and known.expected == expected:
             return known
-        first = bisect_left(batch.records, expected, key=lambda record: record.offset)
+        first = first_from(batch.records, expected)
         records = batch.records[first:]
         allowed = self.settings.newest_allowed_ms
         events = [decode(batch.topic, r.value, r.headers, allowed(r.timestamp)) for r in records]

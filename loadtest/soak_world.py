@@ -80,6 +80,12 @@ class Member:
             )
 
     @property
+    def pid(self) -> int:
+        """Of its process, which was started."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def alive(self) -> bool:
         """Whether its process runs."""
         return self._process is not None and self._process.poll() is None

@@ -52,12 +52,18 @@ class Member:
     """One place in the group: a worker process, or the one after it."""
 
     def __init__(
-        self, name: str, env: Mapping[str, str], directory: Path, arguments: tuple[str, ...]
+        self,
+        name: str,
+        env: Mapping[str, str],
+        directory: Path,
+        arguments: tuple[str, ...],
+        program: tuple[str, ...] = ("streams.cli.main",),
     ) -> None:
         self.name = name
         self.life = 0
         self.ends: list[str] = []  # of lives that nobody ended
         self._arguments = arguments
+        self._program = program  # a module and its own arguments; `trainfare` as users have it
         self._log = directory / f"{name}.log"
         self._port = free_port()
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("TRAINFARE_")}
@@ -71,7 +77,7 @@ class Member:
         self._ended = False
         with self._log.open("ab") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "streams.cli.main", "worker", *self._arguments],
+                [sys.executable, "-m", *self._program, "worker", *self._arguments],
                 cwd=ROOT,
                 env=self._env,
                 stdout=out,

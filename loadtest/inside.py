@@ -1,0 +1,125 @@
+"""A worker with stopwatches in it: `python -m loadtest.inside OUT.jsonl worker --data DIR` is `trainfare worker`.
+
+Each stored flight of checkpoints is a line: how far the log is stored, when, and what the process had used.  The last
+line is what its parts took.  It must not change what the worker does: it looks at calls, one a batch and not a record.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from loadtest.stopwatch import Stopwatch
+from sinks.clickhouse import ClickHouseStore
+from sinks.snapshots import Snapshots
+from streams.agents.checkpointer import Checkpointer
+from streams.agents.held import Taken
+from streams.pipeline.batch import LogBatch
+from streams.pipeline.shard import Shard
+
+#: What is timed: its name in the results, and where it is.
+TIMED: Final[tuple[tuple[str, type, str], ...]] = (
+    ("fold", Shard, "fold"),
+    ("tick", Shard, "judge"),
+    ("checkpoint", Shard, "checkpoint"),
+    ("insert", ClickHouseStore, "insert"),
+    ("snapshot", Snapshots, "save_all"),
+)
+
+
+class Inside:
+    """The stopwatches of one process, and the file they report to."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._watches = {name: Stopwatch() for name, _, _ in TIMED}
+        self._next: dict[tuple[int, str], int] = {}
+        self._rows: Counter[str] = Counter()
+        self._first: dict[str, float] | None = None
+
+    def fit(self) -> None:
+        """Put them in; once in a process."""
+        for name, owner, method in TIMED:
+            _replace(owner, method, partial(self._timed, name))
+        _replace(Shard, "fold", self._first_seen)
+        _replace(Checkpointer, "_count", self._stored)
+
+    def report(self) -> None:
+        """The last line."""
+        parts = {name: watch.figures() for name, watch in self._watches.items()}
+        rss_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        self._write({"parts": parts, "rss_peak_mib": rss_mib, "rows": dict(self._rows)})
+
+    def _timed(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        watch = self._watches[name]
+
+        @wraps(call)
+        def timed(*arguments: Any, **named: Any) -> Any:
+            with watch.running():
+                return call(*arguments, **named)
+
+        return timed
+
+    def _first_seen(self, fold: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(fold)
+        def folded(shard: Shard, batch: LogBatch) -> Any:
+            if self._first is None and batch.topic == "gpu" and len(batch.records):
+                self._first = _now()
+                self._write({"first": self._first})
+            return fold(shard, batch)
+
+        return folded
+
+    def _stored(self, count: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(count)
+        def counted(checkpointer: Checkpointer, flight: Sequence[Taken]) -> Any:
+            for taken in flight:
+                self._next |= {(taken.held.number, topic): offset for topic, offset in taken.next.items()}
+                for table, rows in taken.checkpoint.tables.items():
+                    self._rows[table] += rows.num_rows
+            records: Counter[str] = Counter()
+            for (_, topic), offset in self._next.items():
+                records[topic] += offset
+            self._write({"stored": {**_now(), "records": dict(records)}})
+            return count(checkpointer, flight)
+
+        return counted
+
+    def _write(self, body: dict[str, Any]) -> None:
+        self._out.write(json.dumps(body) + "\n")
+        self._out.flush()
+
+
+def _now() -> dict[str, float]:
+    return {"at_s": time.time(), "cpu_s": time.process_time(), "others_load": os.getloadavg()[0]}
+
+
+def _replace(owner: type, method: str, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    setattr(owner, method, around(getattr(owner, method)))
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command that follows the file's name."""
+    out, *command = sys.argv[1:] if argv is None else argv
+    from streams.cli.main import main as trainfare
+
+    with Path(out).open("a", encoding="utf-8") as file:
+        inside = Inside(file)
+        inside.fit()
+        sys.argv = ["trainfare", *command]
+        try:
+            trainfare()
+        finally:
+            inside.report()
+
+
+if __name__ == "__main__":
+    main()

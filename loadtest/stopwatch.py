@@ -1,0 +1,48 @@
+"""Durations of something that happens often: how many, how long in all, the middle and the end of them.
+
+It must not know what is measured.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+
+class Stopwatch:
+    """Any thread may add to it."""
+
+    def __init__(self) -> None:
+        self._wall_s = array("d")
+        self._cpu_s = array("d")
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Time the block, on the wall and of this thread's CPU."""
+        began_s, cpu_s = time.perf_counter(), time.thread_time()
+        try:
+            yield
+        finally:
+            self._wall_s.append(time.perf_counter() - began_s)
+            self._cpu_s.append(time.thread_time() - cpu_s)
+
+    def figures(self) -> dict[str, float]:
+        """Count, seconds in all, and of one: median, p99 and longest, in ms."""
+        if not self._wall_s:
+            return {"count": 0, "wall_s": 0.0, "cpu_s": 0.0}
+        ordered = sorted(self._wall_s)
+        return {
+            "count": len(ordered),
+            "wall_s": sum(ordered),
+            "cpu_s": sum(self._cpu_s),
+            "median_ms": 1000 * percentile(ordered, 50),
+            "p99_ms": 1000 * percentile(ordered, 99),
+            "max_ms": 1000 * ordered[-1],
+        }
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """One of the values, sorted, none between two: so many percent are not above it."""
+    return ordered[max(0, -(-int(len(ordered) * percent * 10) // 1000) - 1)]

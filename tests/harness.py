@@ -7,7 +7,7 @@ dict with ReplacingMergeTree's rule.  It computes nothing itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from itertools import count, pairwise
@@ -27,7 +27,7 @@ from schemas.tables import (
     NODE_MINUTES,
     SCHEMAS,
 )
-from streams.pipeline.batch import LogBatch, LogRecord
+from streams.pipeline.batch import LogBatch, LogRecord, Record
 from streams.pipeline.books import Books
 from streams.pipeline.settings import FUTURE_MS, ShardSettings
 from streams.pipeline.shard import Shard
@@ -46,6 +46,7 @@ from tests.oracle.model import (
     Tables,
     UsageRow,
 )
+from tests.raw_records import raw
 
 FAR_FUTURE_MS = 4_102_444_800_000
 
@@ -53,8 +54,9 @@ FAR_FUTURE_MS = 4_102_444_800_000
 class Meter:
     """All shards of a log, fed piece by piece."""
 
-    def __init__(self, settings: ShardSettings) -> None:
+    def __init__(self, settings: ShardSettings, *, as_bytes: bool = False) -> None:
         self.settings = settings
+        self.records: Callable[[list[LogRecord]], Sequence[Record]] = raw if as_bytes else list
         self.store = DictStore()
         self.book = PriceBook.empty()
         self.shards: dict[int, Shard] = {}
@@ -89,7 +91,9 @@ class Meter:
             batches.setdefault(where, []).append(record)
         self.book = self.book.with_events(prices)
         for (topic, partition), records in batches.items():
-            batch = LogBatch(topic, partition, records[0].offset, records[-1].offset + 1, records)
+            batch = LogBatch(
+                topic, partition, records[0].offset, records[-1].offset + 1, self.records(records)
+            )
             self._step(self._shard(partition), [batch], open_attempts=False)
 
     def _take_reference(self, index: int, event: object, prices: list[PriceEvent]) -> None:
@@ -164,7 +168,9 @@ class Meter:
             for (topic, partition), records in sorted(self.log.items()):
                 again = records[shard.next.get(topic, 0) :]
                 if partition == number and again:
-                    batch = LogBatch(topic, partition, again[0].offset, again[-1].offset + 1, again)
+                    batch = LogBatch(
+                        topic, partition, again[0].offset, again[-1].offset + 1, self.records(again)
+                    )
                     self._step(shard, [batch], open_attempts=False)
 
     def _chain(self, number: int, lost: int) -> list[Snapshot]:
@@ -236,8 +242,9 @@ def meter(
     crashes: Mapping[int, int] | None = None,
     open_at: Sequence[int] = (),
     settings: ShardSettings | None = None,
+    as_bytes: bool = False,
 ) -> Tables:
-    """The tables that the engine makes of a log.
+    """The tables that the engine makes of a log; `as_bytes`: its records come as a fetch brings them.
 
     `cuts`: positions in `lines` at which a batch ends (and a checkpoint is taken); at those in `restarts` all
     state is thrown away and restored from snapshots; at those in `crashes` the given number of newest snapshots
@@ -247,7 +254,8 @@ def meter(
         settings
         or ShardSettings(
             run_start_ms=FAR_FUTURE_MS - FUTURE_MS, rows_per_checkpoint=200, snapshots_per_round=2
-        )
+        ),
+        as_bytes=as_bytes,
     )
     crashes = crashes or {}
     edges = sorted(

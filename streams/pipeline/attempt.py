@@ -5,7 +5,7 @@ State only; how it changes stands in the fold modules, what it costs in `derive`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from schemas.events import GpuEvent, JobEvent, JobType
@@ -46,6 +46,11 @@ class Winner(NamedTuple):
     def price_fields(self) -> tuple[str | None, ...]:
         """The sample's price fields; None where it names none."""
         return tuple(value[1:] if value else None for value in self.fields)
+
+
+def winning_fields(named: Mapping[str, str]) -> tuple[str, ...]:
+    """Price fields as a Winner has them."""
+    return tuple("" if value is None else f"={value}" for value in named_fields(NO_FIELDS, named))
 
 
 class Attempt:
@@ -141,14 +146,16 @@ class Attempt:
 
     def add_sample(self, event: GpuEvent) -> None:
         """Note which price fields price the minutes that an accepted sample covers."""
-        first_s = (event.time_ms - event.interval_ms) // 1000
-        last_s = event.time_ms // 1000 - 1
         self.sampled = True
-        if self.has_start or last_s < first_s:
+        if self.has_start or event.time_ms // 1000 <= (event.time_ms - event.interval_ms) // 1000:
             return
-        named = named_fields(NO_FIELDS, event.fields)
-        fields = tuple("" if value is None else f"={value}" for value in named)
-        winner = Winner(event.time_ms, event.source, event.node, event.id, fields)
+        fields = winning_fields(event.fields)
+        self.note_winner(Winner(event.time_ms, event.source, event.node, event.id, fields), event.interval_ms)
+
+    def note_winner(self, winner: Winner, interval_ms: int) -> None:
+        """A sample of a metered attempt covers a second: it is the newest of its minutes, or not."""
+        first_s = (winner.time_ms - interval_ms) // 1000
+        last_s = winner.time_ms // 1000 - 1
         for minute in range(first_s // MINUTE_S, last_s // MINUTE_S + 1):
             self.dirty_metered.add(minute)
             self.fresh_minutes.add(minute)

@@ -115,9 +115,7 @@ def _derive_jobs(
     rows = LedgerRows()
     told: list[Job] = []
     if open_attempts:
-        _begin_paying(
-            shard, as_of_ms
-        )  # before what is dirty takes the room, or `more` would speak of the last time
+        _begin_paying(shard, as_of_ms)  # before what changed takes the room, or what goes on is forgotten
     due = _due(shard, as_of_ms, open_attempts=open_attempts)
     room = shard.settings.things_per_checkpoint
     while room > 0 and rows.estimate <= shard.settings.rows_per_checkpoint:
@@ -149,7 +147,7 @@ def _derive_jobs(
         shard.books.capped_costs += capped
         if table.num_rows:
             tables[JOB_MINUTES] = table
-    return told, room, bool(shard.dirty_jobs or (open_attempts and shard.paying[1]))
+    return told, room, bool(shard.dirty_jobs or (open_attempts and _owes_more(shard, as_of_ms)))
 
 
 def _begin_paying(shard: Shard, as_of_ms: int) -> None:
@@ -162,13 +160,20 @@ def _begin_paying(shard: Shard, as_of_ms: int) -> None:
 def _due(shard: Shard, as_of_ms: int, *, open_attempts: bool) -> Iterator[str]:
     """Jobs to derive: what changed, then, if asked, what goes on and is not paid up to this instant yet."""
     yield from sorted(shard.dirty_jobs)
-    left = shard.paying[1] if open_attempts else []
+    while open_attempts and _owes_more(shard, as_of_ms):
+        yield shard.paying[1].pop()
+
+
+def _owes_more(shard: Shard, as_of_ms: int) -> bool:
+    """Whether any of those noted goes on and is not paid up to this instant; then the last of them is."""
+    left = shard.paying[1]
     while left:
-        job_id = left.pop()
-        job = shard.jobs.get(job_id)
-        is_due = job is not None and job_id in shard.open_jobs and job.booked_as_of_ms != as_of_ms
-        if is_due or job_id in shard.sampled_jobs:
-            yield job_id
+        job = shard.jobs.get(left[-1])
+        is_due = job is not None and job.id in shard.open_jobs and job.booked_as_of_ms != as_of_ms
+        if is_due or left[-1] in shard.sampled_jobs:
+            return True
+        left.pop()
+    return False
 
 
 def _derive_nodes(

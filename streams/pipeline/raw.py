@@ -94,3 +94,10 @@ def first_from(records: Sequence[Record], offset: int) -> int:
     if isinstance(records, RawRecords):
         return int(records.offsets.searchsorted(offset))
     return bisect_left(records, offset, key=lambda record: record.offset)
+
+
+def any_headers(records: Sequence[Record]) -> bool:
+    """Whether any record has headers."""
+    if isinstance(records, RawRecords):
+        return bool((records.headers_at >= 0).any())
+    return any(record.headers for record in records)

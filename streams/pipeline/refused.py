@@ -5,8 +5,9 @@ It must not decide what is refused; that its result does not depend on how the l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from schemas.columns import instants
@@ -15,6 +16,7 @@ from schemas.tables import DEAD_LETTER_REPLAYS, DEAD_LETTERS, SCHEMAS
 from streams.pipeline.batch import LogBatch, Record
 from streams.pipeline.books import Tally
 from streams.pipeline.letters import Place, Quota, Replay, replay_of
+from streams.pipeline.raw import RawRecords, any_headers
 from streams.pipeline.tables import DeadLetter, dead_letter_table
 
 _ROW_BYTES = 256
@@ -39,17 +41,17 @@ class Refused:
 
     def end(self, batch: LogBatch, records: Sequence[Record], log_ms: int, tally: Tally) -> None:
         """The batch was folded: keep what the quota allows, count all.  `log_ms`: the topic's log time before it."""
-        refused, self._of_batch = sorted(self._of_batch, reverse=True), []
-        if not refused and not any(record.headers for record in records):
+        refused = {offset: (reason, detail) for offset, reason, detail in self._of_batch}
+        self._of_batch = []
+        if not refused and not any_headers(records):
             return
-        for record in records:
-            log_ms = max(log_ms, record.timestamp)
+        for record, since_ms in _notable(records, log_ms, refused.keys()):
+            place = Place(batch.topic, batch.partition, record.offset)
             if record.headers:
-                self._note(Place(batch.topic, batch.partition, record.offset), record, log_ms)
-            if refused and refused[-1][0] == record.offset:
-                _, reason, detail = refused.pop()
-                place = Place(batch.topic, batch.partition, record.offset)
-                tally.bury(str(reason), stored=self._keep(place, record, str(reason), detail, log_ms))
+                self._note(place, record, since_ms)
+            if record.offset in refused:
+                reason, detail = refused[record.offset]
+                tally.bury(str(reason), stored=self._keep(place, record, str(reason), detail, since_ms))
 
     def _keep(self, place: Place, record: Record, reason: str, detail: str, log_ms: int) -> bool:
         value = record.value or b""
@@ -76,6 +78,22 @@ class Refused:
             tables[DEAD_LETTER_REPLAYS] = replay_table(self.replays, version)
         self.letters, self.replays, self.waiting_bytes = [], [], 0
         return tables
+
+
+def _notable(
+    records: Sequence[Record], log_ms: int, refused: Collection[int]
+) -> Iterator[tuple[Record, int]]:
+    """The records that have headers or were refused, with the log time of the topic then."""
+    if isinstance(records, RawRecords):
+        is_notable = (records.headers_at >= 0) | np.isin(records.offsets, list(refused))
+        until_ms = np.maximum.accumulate(np.maximum(records.log_ms, log_ms))
+        for index in np.flatnonzero(is_notable).tolist():
+            yield records[index], int(until_ms[index])
+        return
+    for record in records:
+        log_ms = max(log_ms, record.timestamp)
+        if record.headers or record.offset in refused:
+            yield record, log_ms
 
 
 def replay_table(replays: Sequence[Replay], version: int | None = None) -> pa.Table:

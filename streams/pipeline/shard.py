@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
 import pyarrow as pa
 
 from schemas.decode import decode
-from schemas.events import Event, GpuEvent, JobEvent, NodeEvent, TrafficEvent
+from schemas.events import Event
 from schemas.invalid import Invalid
-from schemas.reasons import Reason
 from streams.pipeline import chain
 from streams.pipeline import checkpoint as checkpoints
 from streams.pipeline import restore as restoring
@@ -23,16 +21,18 @@ from streams.pipeline.align import TICK_MS, Ticks
 from streams.pipeline.batch import LogBatch, Record
 from streams.pipeline.books import Books, Tally
 from streams.pipeline.changes import Changes
-from streams.pipeline.fold import JobBook, Outcome, fold_job, fold_node, fold_samples, fold_traffic
+from streams.pipeline.fold import JobBook
+from streams.pipeline.fold_columns import fold_columns
+from streams.pipeline.fold_records import fold_records
 from streams.pipeline.ids import job_hash
 from streams.pipeline.node import NodeState
 from streams.pipeline.price_news import PriceNews
-from streams.pipeline.raw import first_from
+from streams.pipeline.raw import RawRecords, first_from
 from streams.pipeline.reference import View
 from streams.pipeline.refused import Refused
 from streams.pipeline.roll import Roll
+from streams.pipeline.sampled import Columns, SampleColumns
 from streams.pipeline.settings import ShardSettings
-from streams.pipeline.tables import late_by, late_gpus
 from streams.pipeline.watch import Watch
 from streams.pricing.book import PriceBook
 from streams.usage.coverage import Coverage
@@ -48,6 +48,7 @@ class Decoded:
     trimmed: int
     records: Sequence[Record]
     events: list[Event | Invalid]
+    columns: Columns | None = None  # of GPU samples that came as bytes; then `events` is empty
 
 
 class Shard:
@@ -64,6 +65,7 @@ class Shard:
         self.jobs = JobBook()
         self.nodes: dict[str, NodeState] = {}
         self.coverage = Coverage(settings.late_horizon_ms // 1000)
+        self.samples = SampleColumns()
         # One table per topic: nothing orders the topics, so their log times must not meet.
         self.seen = {topic: SeenIds(settings.dedupe_horizon_ms) for topic in ("network", "storage")}
         self.archived: dict[int, int] = {}  # hash of a job's id -> version of its state in the archive
@@ -92,7 +94,10 @@ class Shard:
         """Archived jobs that the batch speaks of, with the version to fetch: `adopt` them before `fold`."""
         if not self.archived or batch.start > self.next.get(batch.topic, 0):
             return {}
-        return self.absent({getattr(event, "job_id", "") for event in self._decode(batch).events})
+        decoded = self._decode(batch)
+        if decoded.columns is not None:
+            return self.absent(self.samples.job_ids(decoded.columns))
+        return self.absent({getattr(event, "job_id", "") for event in decoded.events})
 
     def absent(self, job_ids: Iterable[str]) -> dict[str, int]:
         """Those of the jobs that are in the archive and not in memory, with the version of their state."""
@@ -111,10 +116,10 @@ class Shard:
         self.next[batch.topic] = max(expected, batch.end)
         tally = Tally(records_in=len(decoded.records), trimmed=decoded.trimmed)
         log_ms = self.log_ms.get(batch.topic, 0)
-        accepted = self._accept(batch.topic, decoded, tally)
-        outcomes = self._apply(batch.topic, accepted)
-        for (record, event), outcome in zip(accepted, outcomes, strict=True):
-            self._count(record, event, outcome, tally)
+        if decoded.columns is not None:
+            fold_columns(self, decoded.columns, tally)
+        else:
+            fold_records(self, batch.topic, decoded.records, decoded.events, tally)
         self.refused.end(batch, decoded.records, log_ms, tally)
         self.tallies.setdefault(batch.topic, Tally(expected)).add(tally)
         tally.add_to(self.books)
@@ -129,71 +134,28 @@ class Shard:
         first = first_from(batch.records, expected)
         records = batch.records[first:]
         allowed = self.settings.newest_allowed_ms
+        if batch.topic == "gpu" and isinstance(records, RawRecords):
+            columns = self.samples.read(records, allowed)
+            self._decoded = Decoded(batch, expected, first, records, [], columns)
+            return self._decoded
         events = [decode(batch.topic, r.value, r.headers, allowed(r.timestamp)) for r in records]
         self._decoded = Decoded(batch, expected, first, records, events)
         return self._decoded
 
-    def _accept(self, topic: str, decoded: Decoded, tally: Tally) -> list[tuple[Record, Event]]:
-        """The valid and timely events; the others become dead letters."""
-        newest_ms, log_ms = self.newest_ms.get(topic, -(2**62)), self.log_ms.get(topic, 0)
-        forgotten_ms = self.forgotten_ms.get(topic, 0)
-        accepted: list[tuple[Record, Event]] = []
-        for record, event in zip(decoded.records, decoded.events, strict=True):
-            log_ms = max(log_ms, record.timestamp)
-            if isinstance(event, Invalid):
-                tally.dead_lettered += 1
-                self.refused.add(record, event.reason, event.detail)
-            elif event.time_ms < max(newest_ms - self.settings.job_horizon_ms, forgotten_ms):
-                tally.too_late += 1
-                self.refused.add(record, Reason.too_late, late_by(event.time_ms, newest_ms))
-            else:
-                newest_ms = max(newest_ms, event.time_ms)
-                accepted.append((record, event))
-        self.newest_ms[topic] = newest_ms
-        self.log_ms[topic] = log_ms
-        return accepted
+    def note_sampled(self, job_id: str, attempt: int) -> None:
+        """Samples of an attempt were merged."""
+        if job_id in self.open_jobs and self.jobs[job_id].attempts[attempt].has_start:
+            # Its timeline pays, and it goes on: no row is derived anew; that it was seen is noted with the next.
+            self.sampled_jobs.add(job_id)
+            self.changes.sampled.add(job_id)
+        else:
+            self.note_changed(job_id, told=False)
 
-    def _apply(self, topic: str, accepted: Sequence[tuple[Record, Event]]) -> list[Outcome]:
-        events = [event for _, event in accepted]
-        if topic == "jobs":
-            return [
-                fold_job(self.jobs, self.coverage, event) for event in events if isinstance(event, JobEvent)
-            ]
-        if topic == "nodes":
-            return [fold_node(self.nodes, event) for event in events if isinstance(event, NodeEvent)]
-        if topic == "gpu":
-            samples = [event for event in events if isinstance(event, GpuEvent)]
-            outcomes, late = fold_samples(self.jobs, self.coverage, samples)
-            self.books.late_gpu_samples += late
-            return outcomes
-        amounts = [event for event in events if isinstance(event, TrafficEvent)]
-        log_ms = list(accumulate((record.timestamp for record, _ in accepted), max))
-        return fold_traffic(self.jobs, self.seen[topic], amounts, log_ms, self.settings.dedupe_horizon_ms)
-
-    def _count(self, record: Record, event: Event, outcome: Outcome, tally: Tally) -> None:
-        if outcome is Outcome.DUPLICATE:
-            tally.duplicate += 1
-            return
-        if outcome is Outcome.TOO_LATE:
-            tally.too_late += 1
-            self.refused.add(record, Reason.too_late, late_gpus(self.settings.late_horizon_ms))
-            return
-        tally.applied += 1
-        if isinstance(event, NodeEvent):
-            self.changes.nodes.add(event.node)
-        elif isinstance(event, GpuEvent) and self._costs_nothing(event):
-            # No row is derived anew; that it was seen is noted with the next.
-            self.sampled_jobs.add(event.job_id)
-            self.changes.sampled.add(event.job_id)
-        elif isinstance(event, JobEvent | GpuEvent | TrafficEvent) and event.job_id:
-            self.dirty_jobs.add(event.job_id)
-            self.changes.jobs.add(event.job_id)
-            self.watch.touch(event.job_id, told=isinstance(event, JobEvent))
-
-    def _costs_nothing(self, event: GpuEvent) -> bool:
-        """Whether the sample is of an attempt that its timeline pays for, of a job that goes on."""
-        known = event.job_id in self.open_jobs
-        return known and self.jobs[event.job_id].attempts[event.attempt].has_start
+    def note_changed(self, job_id: str, *, told: bool) -> None:
+        """Something that costs changed, or (`told`) something was said of the job's life."""
+        self.dirty_jobs.add(job_id)
+        self.changes.jobs.add(job_id)
+        self.watch.touch(job_id, told=told)
 
     # -- ticks ---------------------------------------------------------------------------------------------
 

@@ -6,10 +6,8 @@ Must not price anything, and reads no clock: a sample is late by the samples bef
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from schemas.events import GpuEvent
 from streams.kernels.arrays import I32, I64, U16
@@ -24,11 +22,15 @@ from streams.kernels.store import (
     UNEXPORTED_ROWS,
     UNEXPORTED_SLOTS,
     UNTOUCHED_S,
+    Samples,
 )
-from streams.usage.blob import all_slots, changed, mark_exported, pack, read, unpack
+from streams.usage.blob import all_slots, changed, pack, read, unpack
+from streams.usage.columns import Folded, UsageRows
 from streams.usage.flatten import flatten
 from streams.usage.growth import Arrays
 from streams.usage.names import Holder, Key, Names
+from streams.usage.shape_groups import ShapeGroups
+from streams.usage.shapes import Shapes
 
 # Cells merged by one kernel call, about a tenth of a second.
 _CELLS_PER_CALL = 50_000_000
@@ -38,29 +40,6 @@ _SPARE = 1024
 _OLD_SHARE = 4
 # Minutes up to which a look-up of each beats a walk over all rows of a holder.
 _FEW_MINUTES = 64
-
-
-class Folded(NamedTuple):
-    """What a batch did."""
-
-    late: int  # samples of a GPU that came too late for it
-    all_late: NDArray[np.bool_]  # by record: all of its GPUs were late
-    touched: I64  # the records that cover a second of a GPU which was not late, idle ones never
-
-
-class UsageRows(NamedTuple):
-    """Columns of usage rows."""
-
-    holder: I32
-    minute: I32
-    sampled_gpu_s: I64
-    productive_gpu_ms: I64
-    sm_gpu_ms: I64
-    sm_sampled_gpu_s: I64
-    tensor_gpu_ms: I64
-    tensor_sampled_gpu_s: I64
-    memory_used_mib_max: I64
-    power_w_max: I64
 
 
 class Coverage:
@@ -76,27 +55,50 @@ class Coverage:
         self._forgotten: list[str] = []
         self._awaited: set[Key] = set()  # holders of which only changes were applied yet
         self._free_rows = self._free_slots = self._free_counts = 0
+        self._shape_groups = ShapeGroups(self._names)
 
     def fold(self, records: Sequence[GpuEvent]) -> Folded:
         """Merge the samples in their order."""
         samples = flatten(records, self._names, self._arrays)
-        self._arrays.use_planes(len(samples.sm) > 0, len(samples.tensor) > 0)
+        self.fold_columns(samples, 0, len(records))
         sizes = np.diff(samples.value_ptr)
-        minutes = np.maximum((samples.end_s - 1) // 60 - samples.begin_s // 60 + 1, 0)
-        # Each call has its share of the work, and room for its rows.
-        work = np.cumsum((sizes + 60) * (samples.end_s - samples.begin_s + 1))
-        first = 0
-        while first < len(records):
-            done = int(work[first - 1]) if first else 0
-            stop = max(first + 1, int(np.searchsorted(work, done + _CELLS_PER_CALL, "right")))
-            self._arrays.reserve_rows(int(minutes[first:stop].sum()))
-            fold_samples(first, stop, self._horizon_s, self._arrays.store, samples)
-            first = stop
         return Folded(
             late=int(samples.late.sum()),
             all_late=(sizes > 0) & (samples.late == sizes),
             touched=np.flatnonzero(samples.covers),
         )
+
+    def fold_columns(self, samples: Samples, first: int, stop: int) -> None:
+        """Merge the records [first, stop) of a batch; what became of them stands in `late` and `covers`."""
+        if first == stop:
+            return
+        self._arrays.use_planes(len(samples.sm) > 0, len(samples.tensor) > 0)
+        begin_s, end_s = samples.begin_s[first:stop], samples.end_s[first:stop]
+        minutes = np.maximum((end_s - 1) // 60 - begin_s // 60 + 1, 0)
+        minutes[samples.group[first:stop] == 0] = 0
+        # Each call has its share of the work, and room for its rows.
+        work = np.cumsum((np.diff(samples.value_ptr[first : stop + 1]) + 60) * (end_s - begin_s + 1))
+        done = 0
+        while done < stop - first:
+            before = int(work[done - 1]) if done else 0
+            end = max(done + 1, int(np.searchsorted(work, before + _CELLS_PER_CALL, "right")))
+            self._arrays.reserve_rows(int(minutes[done:end].sum()))
+            fold_samples(first + done, first + end, self._horizon_s, self._arrays.store, samples)
+            done = end
+
+    def trim_groups(self) -> None:
+        """Forget what message shapes look like when they are too many; not between groups_of_shapes() and its fold."""
+        self._names.trim_groups()
+
+    def groups_of_shapes(self, shapes: Shapes, index: I32) -> I32:
+        """The groups of records by the index of their shape; 0, which has no slot, for idle GPUs."""
+        return self._shape_groups.of(shapes, index)
+
+    def group_sizes(self, group: I32) -> I64:
+        """How many GPUs a record of each group speaks of."""
+        pointers = self._arrays.store.group_ptr
+        sizes: I64 = pointers[group + 1] - pointers[group]
+        return sizes
 
     def take_dirty(self) -> I64:
         """The rows whose values changed since the last call."""
@@ -142,10 +144,6 @@ class Coverage:
     def holders_of(self, job_id: str, attempt: int) -> list[int]:
         """The holders of an attempt."""
         return [holder.number for holder in self._names.of_attempt(job_id, attempt)]
-
-    def attempts_of(self, job_id: str) -> list[int]:
-        """The attempts of a job that have holders, rising."""
-        return sorted({holder.attempt for holder in self._names.of_job(job_id)})
 
     def holder(self, number: int) -> Key:
         """(job_id, attempt, node) of a holder."""
@@ -221,13 +219,6 @@ class Coverage:
         slots = all_slots(holders)
         rows = self.rows_of([holder.number for holder in holders])
         return pack(self._arrays, self._names, [], slots, np.full(len(slots), NEVER_S), rows)
-
-    def export_base(self) -> bytes:
-        """All jobs, for apply(); the next export_dirty() counts from here."""
-        data = self.export(self._names.jobs())
-        mark_exported(self._names.all())
-        self._exported()
-        return data
 
     def export_dirty(self, whole: Iterable[Holder] = ()) -> bytes:
         """What changed since the last export, for apply() after those before it.

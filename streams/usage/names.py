@@ -44,13 +44,25 @@ class Names:
         # Attempts whose holders keep no counts, those still to be seen included.
         self._uncounted: dict[str, set[int]] = {}
         self._groups: dict[tuple[str, str, int, tuple[str, ...]], int] = {}
+        self.epoch = 0  # numbers of groups hold as long as it stays
         # Group -> for each distinct GPU its positions in the record, where a record repeats a GPU.
         self.repeated: dict[int, list[list[int]]] = {}
 
-    def groups_of(self, records: Sequence[GpuEvent]) -> list[int]:
-        """The group of each record; 0, which has no slot, for idle GPUs."""
+    def trim_groups(self) -> None:
+        """Forget all groups when they are too many."""
         if len(self._groups) > _SPARE_GROUPS + 4 * self._arrays.slots:
             self._clear_groups()
+
+    def group(self, node: str, job_id: str, attempt: int, gpus: tuple[str, ...]) -> int:
+        """The group of records of this shape, made if there is none."""
+        shape = (node, job_id, attempt, gpus)
+        group = self._groups.get(shape)
+        if group is None:
+            group = self._groups[shape] = self._learn(*shape)
+        return group
+
+    def groups_of(self, records: Sequence[GpuEvent]) -> list[int]:
+        """The group of each record; 0, which has no slot, for idle GPUs."""
         known = self._groups
         found = []
         for record in records:
@@ -153,6 +165,7 @@ class Names:
         self._clear_groups()
 
     def _clear_groups(self) -> None:
+        self.epoch += 1
         self._groups.clear()
         self.repeated.clear()
         self._arrays.clear_groups()

@@ -46,7 +46,8 @@ def check(
     cuts = data.draw(batch_cuts(len(lines)), label="cuts")
     restarts = data.draw(some_of(cuts), label="restarts")
     open_at = data.draw(some_of(cuts), label="open_at")
-    got = meter(lines, as_of_ms=as_of_ms, cuts=cuts, restarts=restarts, open_at=open_at)
+    as_bytes = data.draw(st.booleans(), label="as_bytes")
+    got = meter(lines, as_of_ms=as_of_ms, cuts=cuts, restarts=restarts, open_at=open_at, as_bytes=as_bytes)
     want = compute(lines if same_as is None else same_as, as_of_ms=as_of_ms)
     assert_same(got, want, counts=same_as is None)
 

@@ -38,10 +38,7 @@ def rows_by_key(coverage: Coverage, rows: np.ndarray) -> dict[RowKey, tuple[int,
 def every_row(coverage: Coverage) -> np.ndarray:
     """The rows of all jobs of the strategies."""
     holders = [
-        number
-        for job_id in ("j1", "j2", "j")
-        for attempt in coverage.attempts_of(job_id)
-        for number in coverage.holders_of(job_id, attempt)
+        holder.number for holder in sorted(coverage.holders(), key=lambda each: (each.job_id, each.attempt))
     ]
     return coverage.rows_of(holders)
 

@@ -1,0 +1,205 @@
+"""GPU samples of a fetch, folded from columns: what a shard does record by record elsewhere, at once.
+
+It must give what the general way gives (`schemas.decode`, `fold.fold_samples`), record for record; whatever the
+parser leaves alone goes that way, in its place among the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.decode import decode
+from schemas.events import Event, GpuEvent
+from schemas.invalid import Invalid
+from streams.kernels.arrays import I64
+from streams.kernels.spans import ABSENT, SPAN, sum_up
+from streams.kernels.store import Samples
+from streams.pipeline.attempt import Winner, winning_fields
+from streams.pipeline.fold import JobBook, Outcome
+from streams.pipeline.fold import fold_samples as fold_events
+from streams.pipeline.raw import RawRecords
+from streams.usage.coverage import Coverage
+from streams.usage.shapes import Parsed, Shapes
+
+#: The `time_ms` of what is no event.
+BEFORE_ALL_MS: Final = -(2**62)
+
+
+class Columns(NamedTuple):
+    """The records of a batch from `next` on; `events`: those that the parser left alone, by their index."""
+
+    records: RawRecords
+    parsed: Parsed
+    events: dict[int, Event | Invalid]
+
+    def times_ms(self) -> I64:
+        """[n] `time_ms`, of what is no event an instant before all others."""
+        times_ms = np.where(self.parsed.shape >= 0, self.parsed.time_ms, BEFORE_ALL_MS)
+        for index, event in self.events.items():
+            if not isinstance(event, Invalid):
+                times_ms[index] = event.time_ms
+        return times_ms
+
+    def invalid(self) -> Iterator[tuple[int, Invalid]]:
+        """What is no event, by its index."""
+        return ((index, event) for index, event in self.events.items() if isinstance(event, Invalid))
+
+
+class Seen(NamedTuple):
+    """What the accepted samples were of: (job, attempt), first to last `time_ms`."""
+
+    job_id: str
+    attempt: int
+
+
+class Folded(NamedTuple):
+    """What a batch did: indices of the records of which all GPUs were late, single GPUs late, what was sampled."""
+
+    too_late: list[int]
+    late: int
+    sampled: set[Seen]
+
+
+class SampleColumns:
+    """Reads and folds the GPU records of one shard."""
+
+    def __init__(self) -> None:
+        self._shapes = Shapes()
+        self._spans = np.zeros(0, SPAN)
+        self._fields: dict[int, tuple[str, ...]] = {}  # by shape, as a Winner has them
+        self._generation = self._shapes.generation
+
+    def read(self, records: RawRecords, newest_allowed_ms: Callable[[int], int]) -> Columns:
+        """All values, as columns where they are ordinary."""
+        allowed_ms = records.log_ms + newest_allowed_ms(0)
+        if newest_allowed_ms(1) == newest_allowed_ms(0):  # a replay's do not depend on the log time
+            allowed_ms = np.full(len(records), newest_allowed_ms(0), np.int64)
+        parsed = self._shapes.parse(records.data, records.value_at, records.value_size, allowed_ms)
+        parsed.shape[records.headers_at >= 0] = -1  # an envelope may stand in the headers
+        events: dict[int, Event | Invalid] = {}
+        for index in np.flatnonzero(parsed.shape < 0).tolist():
+            record = records[index]
+            events[index] = decode("gpu", record.value, record.headers, int(allowed_ms[index]))
+        return Columns(records, parsed, events)
+
+    def job_ids(self, columns: Columns) -> set[str]:
+        """The jobs that the batch speaks of, '' for idle GPUs among them."""
+        shapes = np.unique(columns.parsed.shape)
+        found = {self._shapes[shape].job_id for shape in shapes[shapes >= 0].tolist()}
+        return found | {getattr(event, "job_id", "") for event in columns.events.values()}
+
+    def fold(
+        self, columns: Columns, accepted: NDArray[np.bool_], jobs: JobBook, coverage: Coverage
+    ) -> Folded:
+        """Merge the accepted records ([n], events only), in their order."""
+        parsed = columns.parsed
+        direct = accepted & (parsed.shape >= 0)
+        late = np.zeros(len(accepted), np.int64)
+        too_late: list[int] = []
+        sampled: set[Seen] = set()
+        coverage.trim_groups()  # not while a batch is folded, which holds numbers of groups
+        samples = self._samples(parsed, direct, coverage)
+        done = 0
+        for first, stop in _runs([index for index in columns.events if accepted[index]]):
+            coverage.fold_columns(samples, done, first)
+            events = [columns.events[index] for index in range(first, stop)]
+            gpu_events = [event for event in events if isinstance(event, GpuEvent)]
+            outcomes, single = fold_events(jobs, coverage, gpu_events)
+            late[first] = single
+            for index, event, outcome in zip(range(first, stop), gpu_events, outcomes, strict=True):
+                if outcome is Outcome.TOO_LATE:
+                    too_late.append(index)
+                elif event.job_id:
+                    sampled.add(Seen(event.job_id, event.attempt))
+            done = stop
+        coverage.fold_columns(samples, done, len(accepted))
+        sizes = coverage.group_sizes(samples.group)
+        all_late = (sizes > 0) & (samples.late == sizes)
+        too_late.extend(np.flatnonzero(all_late).tolist())
+        sampled |= self._note(columns, direct & ~all_late & (samples.group > 0), jobs)
+        return Folded(sorted(too_late), int(samples.late.sum() + late.sum()), sampled)
+
+    def _samples(self, parsed: Parsed, direct: NDArray[np.bool_], coverage: Coverage) -> Samples:
+        """The kernel's view; group 0, which has no slot, for what is not to be merged this way."""
+        group = np.zeros(len(direct), np.int32)
+        group[direct] = coverage.groups_of_shapes(self._shapes, parsed.shape[direct])
+        return Samples(
+            group=group,
+            begin_s=(parsed.time_ms - parsed.interval_ms) // 1000,
+            end_s=parsed.time_ms // 1000,
+            value_ptr=parsed.value_ptr,
+            util=parsed.util,
+            sm=parsed.sm,
+            tensor=parsed.tensor,
+            memory=parsed.memory,
+            power=parsed.power,
+            late=np.zeros(len(direct), np.int32),
+            covers=np.zeros(len(direct), np.uint8),
+        )
+
+    def _note(self, columns: Columns, applied: NDArray[np.bool_], jobs: JobBook) -> set[Seen]:
+        """Tell the jobs what was sampled of them, and with which price fields."""
+        parsed, size = columns.parsed, len(applied)
+        if self._generation != self._shapes.generation:
+            self._fields.clear()
+            self._generation = self._shapes.generation
+        if len(self._spans) < len(self._shapes):
+            self._spans = np.zeros(max(len(self._shapes), 2 * len(self._spans)), SPAN)
+            self._spans["newest"] = ABSENT
+        seen, newest = np.empty(size, np.int32), np.empty(size, np.int64)
+        first_ms, last_ms = np.empty((2, size), np.int64)
+        shapes, found = sum_up(
+            applied.view(np.uint8), parsed.shape, parsed.time_ms, parsed.interval_ms, parsed.id_at,
+            parsed.id_size, columns.records.data, self._spans, seen, first_ms, last_ms, newest,
+        )  # fmt: skip
+        sampled: set[Seen] = set()
+        is_metered = np.zeros(len(self._shapes), np.bool_)
+        for index, since_ms, until_ms in zip(
+            seen[:shapes].tolist(), first_ms[:shapes].tolist(), last_ms[:shapes].tolist(), strict=True
+        ):
+            shape = self._shapes[index]
+            job = jobs.of(shape.job_id)
+            attempt = job.attempt(shape.attempt)
+            attempt.sampled = True
+            is_metered[index] = not attempt.has_start
+            job.touch(since_ms)
+            job.touch(until_ms)
+            sampled.add(Seen(shape.job_id, shape.attempt))
+        newest = newest[:found]
+        self._note_winners(columns, newest[is_metered[parsed.shape[newest]]], jobs)
+        return sampled
+
+    def _note_winners(self, columns: Columns, newest: I64, jobs: JobBook) -> None:
+        parsed, data = columns.parsed, columns.records.data
+        for index, time_ms, interval_ms, id_at, id_size in zip(
+            parsed.shape[newest].tolist(),
+            parsed.time_ms[newest].tolist(),
+            parsed.interval_ms[newest].tolist(),
+            parsed.id_at[newest].tolist(),
+            parsed.id_size[newest].tolist(),
+            strict=True,
+        ):
+            shape = self._shapes[index]
+            fields = self._fields.get(index)
+            if fields is None:
+                fields = self._fields[index] = winning_fields(shape.fields)
+            text = data[id_at : id_at + id_size].tobytes().decode("ascii")
+            winner = Winner(time_ms, shape.source, shape.node, text, fields)
+            jobs[shape.job_id].attempts[shape.attempt].note_winner(winner, interval_ms)
+
+
+def _runs(indices: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """[first, stop) of the indices that follow one another."""
+    first = stop = -1
+    for index in indices:
+        if index != stop:
+            if first >= 0:
+                yield first, stop
+            first = index
+        stop = index + 1
+    if first >= 0:
+        yield first, stop

@@ -1,0 +1,38 @@
+"""Which slots a message shape speaks of: a group of the coverage, looked up once per shape.
+
+Must not outlive its names: numbers of groups hold for one epoch of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streams.kernels.arrays import I32
+from streams.usage.names import Names
+from streams.usage.shapes import Shapes
+
+_UNKNOWN = -1
+
+
+class ShapeGroups:
+    """Groups by the index of a shape."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._valid = (-1, -1)
+        self._group = np.zeros(0, np.int32)
+
+    def of(self, shapes: Shapes, index: I32) -> I32:
+        """[n] the group of each shape; 0, which has no slot, for idle GPUs.  New ones are learnt."""
+        valid = (shapes.generation, self._names.epoch)
+        if valid != self._valid:
+            self._valid, self._group = valid, np.zeros(0, np.int32)
+        if len(self._group) < len(shapes):
+            larger = np.full(max(len(shapes), 2 * len(self._group)), _UNKNOWN, np.int32)
+            larger[: len(self._group)] = self._group
+            self._group = larger
+        for number in np.unique(index[self._group[index] == _UNKNOWN]).tolist():
+            node, job_id, attempt, gpus = shapes[number][1:5]
+            self._group[number] = self._names.group(node, job_id, attempt, gpus) if job_id else 0
+        found: I32 = self._group[index]
+        return found

@@ -1,16 +1,22 @@
 """The one door for JIT options: every kernel is nopython, nogil, cached and strict about floats.
 
-Must not hold numerical code, and no other module may import numba.
+Must not hold numerical code, and no other module may import numba. The one operation that Numba has no words for,
+a load of eight bytes from anywhere, is here for that reason.
 """
 
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]  # it has no types
+from numba.extending import intrinsic, overload
+from numpy.typing import NDArray
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,6 +32,7 @@ OPTIONS: dict[str, Any] = {
     # Numba would do so atomically at each use of an array in a tuple: 25 times the time of a fold.
     "_nrt": False,
 }
+_INLINED: Any = {**OPTIONS, "forceinline": True}
 
 
 def sources_digest(folder: Path) -> str:
@@ -58,7 +65,7 @@ def kernel(function: F) -> F:
 
 def helper(function: F) -> F:
     """A kernel for other kernels, inlined in them."""
-    return _compiled(function, {**OPTIONS, "forceinline": True})
+    return _compiled(function, _INLINED)
 
 
 def _compiled(function: F, options: dict[str, Any]) -> F:
@@ -68,3 +75,30 @@ def _compiled(function: F, options: dict[str, Any]) -> F:
         if "cannot cache" not in str(fault):
             raise
         return cast("F", numba.njit(cache=False, **options)(function))
+
+
+def load_word(data: NDArray[np.uint8], at: int) -> int:
+    """The eight bytes from `at` on as a little-endian int64; all of them must be inside the array."""
+    return int.from_bytes(data[at : at + 8].tobytes(), "little", signed=True)
+
+
+@intrinsic
+def _load_word(_context: Any, data: Any, at: Any) -> Any:
+    """One load instruction; it may be unaligned."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        here = builder.gep(array.data, [arguments[1]])
+        word = builder.load(builder.bitcast(here, ir.IntType(64).as_pointer()), align=1)
+        if sys.byteorder == "little":
+            return word
+        return builder.bswap(word)
+
+    return numba.types.int64(data, at), generate
+
+
+@overload(load_word, strict=False, jit_options=_INLINED)
+def _compiled_load_word(data: Any, at: Any) -> Any:
+    """What kernels call under that name."""
+    load: Any = _load_word
+    return lambda data, at: load(data, np.int64(at))

@@ -12,6 +12,8 @@ from streams.kernels.burn import CURVE, LUMP, STEP, WINDOWS_MS, fill_figures
 from streams.kernels.coverage import fold_samples
 from streams.kernels.due import LAST_ROW, choose_rows
 from streams.kernels.episode import Arrays, Limits, as_arrays, no_episodes
+from streams.kernels.gpu_json import Batch, Columns, drop_refused, parse_gpu
+from streams.kernels.gpu_keys import PLANES
 from streams.kernels.idset import add_ids, insert_ids
 from streams.kernels.judge import find_jobs, judge_jobs
 from streams.kernels.metered import minute_pieces
@@ -28,6 +30,7 @@ from streams.kernels.rings import (
     seal_cells,
     take_cells,
 )
+from streams.kernels.skeletons import Table, fill_skeletons
 from streams.kernels.spread import spread
 from streams.kernels.store import HOLDER, NEVER_S, PLANE, ROW, SLOT, USED_SIZE, Samples, Store
 
@@ -36,6 +39,7 @@ def compile_all() -> None:
     """Call each kernel once, on next to nothing."""
     _warm_money()
     _warm_ids()
+    _warm_gpu_json()
     _warm_coverage()
     _warm_ticks()
 
@@ -100,6 +104,18 @@ def empty_store() -> Store:
     store.slots["newest_s"] = store.slots["touched_s"] = NEVER_S
     store.holders["newest_row"] = -1
     return store
+
+
+def _warm_gpu_json() -> None:
+    line, flag = np.zeros(1, np.int32), np.zeros(1, np.uint8)
+    wide = np.zeros(1, np.int64)
+    data = flag.copy()
+    data.flags.writeable = False
+    table = Table(np.zeros(2, np.int32), wide, wide, line, flag, line, flag, np.zeros(3, np.int64))
+    out = Columns(line, wide, wide, wide, line, np.zeros(2, np.int64), flag, np.zeros(PLANES), wide)
+    parse_gpu(0, Batch(data, wide, line, wide), out, table)
+    drop_refused(out, table)
+    fill_skeletons(table)
 
 
 def _warm_coverage() -> None:

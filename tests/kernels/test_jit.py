@@ -21,6 +21,8 @@ from streams.kernels import _jit
 from streams.kernels.warm import compile_all
 from streams.usage.coverage import Coverage
 from streams.usage.ids import SeenIds, identities128
+from streams.usage.shapes import Shapes
+from tests.usage.shape_twin import checked
 
 compiled_only = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="the JIT is off")
 
@@ -62,6 +64,9 @@ def use_everything() -> None:
     seen = SeenIds(1)
     seen.add(*identities128(["a", "b"]), 0)
     SeenIds.restore(1, [seen.export()]).add(*identities128([str(k) for k in range(2000)]), 5)
+    message = b'{"source":"x","node":"n","time_ms":946684800000,"interval_ms":1,"gpu":"g","util_ratio":%b}'
+    assert checked(Shapes(), [message % b"1", message % b"2"]) == [True, False]
+    assert checked(Shapes(), [message.replace(b"n", b"") % b"1"]) == [False]
 
 
 def compiled_after_warming() -> list[str]:

@@ -17,7 +17,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from loadtest.stopwatch import Stopwatch
+from loadtest.stopwatch import Stopwatch, run_delay_s
 from sinks.clickhouse import ClickHouseStore
 from sinks.snapshots import Snapshots
 from streams.agents.checkpointer import Checkpointer
@@ -43,13 +43,13 @@ class Inside:
         self._watches = {name: Stopwatch() for name, _, _ in TIMED}
         self._next: dict[tuple[int, str], int] = {}
         self._rows: Counter[str] = Counter()
-        self._first: dict[str, float] | None = None
+        self._folded: dict[str, float] | None = None
 
     def fit(self) -> None:
         """Put them in; once in a process."""
         for name, owner, method in TIMED:
             _replace(owner, method, partial(self._timed, name))
-        _replace(Shard, "fold", self._first_seen)
+        _replace(Shard, "fold", self._seen)
         _replace(Checkpointer, "_count", self._stored)
 
     def report(self) -> None:
@@ -68,13 +68,16 @@ class Inside:
 
         return timed
 
-    def _first_seen(self, fold: Callable[..., Any]) -> Callable[..., Any]:
+    def _seen(self, fold: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(fold)
         def folded(shard: Shard, batch: LogBatch) -> Any:
-            if self._first is None and batch.topic == "gpu" and len(batch.records):
-                self._first = _now()
-                self._write({"first": self._first})
-            return fold(shard, batch)
+            counts = batch.topic == "gpu" and len(batch.records) > 0
+            if counts and self._folded is None:
+                self._write({"first": _now()})
+            answer = fold(shard, batch)
+            if counts:
+                self._folded = _now()
+            return answer
 
         return folded
 
@@ -88,7 +91,7 @@ class Inside:
             records: Counter[str] = Counter()
             for (_, topic), offset in self._next.items():
                 records[topic] += offset
-            self._write({"stored": {**_now(), "records": dict(records)}})
+            self._write({"stored": {**_now(), "records": dict(records), "folded": self._folded}})
             return count(checkpointer, flight)
 
         return counted
@@ -99,7 +102,12 @@ class Inside:
 
 
 def _now() -> dict[str, float]:
-    return {"at_s": time.time(), "cpu_s": time.process_time(), "others_load": os.getloadavg()[0]}
+    return {
+        "at_s": time.time(),
+        "cpu_s": time.process_time(),
+        "delay_s": run_delay_s(),
+        "load": os.getloadavg()[0],
+    }
 
 
 def _replace(owner: type, method: str, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:

@@ -9,6 +9,9 @@ import time
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+
+_SCHEDSTAT = Path("/proc/thread-self/schedstat")
 
 
 class Stopwatch:
@@ -41,6 +44,14 @@ class Stopwatch:
             "p99_ms": 1000 * percentile(ordered, 99),
             "max_ms": 1000 * ordered[-1],
         }
+
+
+def run_delay_s() -> float:
+    """How long this thread has been ready to run while others had the cores; 0 where the kernel does not say."""
+    try:
+        return int(_SCHEDSTAT.read_text(encoding="ascii").split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:

@@ -75,6 +75,10 @@ class KafkaSettings(Group):
         le=10_000,
         description="The longest such wait; a part of the latency. Fewer, larger fetches cost less to meter.",
     )
+    raw_batches: bool = Field(
+        default=True,
+        description="Read fetches as whole blocks of bytes. `false`: a record at a time, by aiokafka; slower, same results.",
+    )
     group_instance_id: str | None = Field(
         default=None,
         min_length=1,

@@ -104,6 +104,7 @@ class Meter:
             start_offsets=self._start_offsets,
             fetch_min_bytes=kafka.fetch_min_bytes,
             fetch_max_wait_ms=kafka.fetch_max_wait_ms,
+            raw_batches=kafka.raw_batches,
             base=self._base,
             too_far_ahead=lambda: self.keeper.feeding.too_far_ahead(),
             ends_with=self._ends_with,

@@ -12,6 +12,7 @@ from streams.kernels.burn import CURVE, LUMP, STEP, WINDOWS_MS, fill_figures
 from streams.kernels.coverage import fold_samples
 from streams.kernels.due import LAST_ROW, choose_rows
 from streams.kernels.episode import Arrays, Limits, as_arrays, no_episodes
+from streams.kernels.framing import BATCH, count_batches, frame_records, read_batches
 from streams.kernels.gpu_json import Batch, Columns, drop_refused, parse_gpu
 from streams.kernels.gpu_keys import PLANES
 from streams.kernels.idset import add_ids, insert_ids
@@ -42,6 +43,7 @@ def compile_all() -> None:
     _warm_gpu_json()
     _warm_coverage()
     _warm_ticks()
+    _warm_framing()
 
 
 def _warm_money() -> None:
@@ -78,6 +80,15 @@ def _warm_ticks() -> None:
     limits = Limits(np.array([1, 2, 3]), np.array([0, 1, 2]), *np.ones((3, 3)))
     find_jobs(limits, arrays, job, no_episodes(1))
     judge_jobs(tick, limits, arrays, job, job, no_episodes(1))
+
+
+def _warm_framing() -> None:
+    """A fetch of no batch."""
+    data, batches, places = np.zeros(1, np.uint8), np.zeros(0, BATCH), np.zeros(0, np.int64)
+    data.flags.writeable = False
+    count_batches(data)
+    read_batches(data, batches)
+    frame_records(data, batches, 0, places, places, places, np.zeros(0, np.int32), places)
 
 
 def empty_store() -> Store:

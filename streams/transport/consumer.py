@@ -19,6 +19,7 @@ from faust.types.tuples import ConsumerMessage
 
 from streams.errors import TrainfareError
 from streams.pipeline.batch import LogBatch, LogRecord
+from streams.transport import raw_seam
 from streams.transport.membership import NO_GENERATION, Membership
 from streams.transport.options import FetchOptions
 
@@ -76,6 +77,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         consumer._isolation_level = self._options.isolation_level
         consumer._fetch_max_wait_ms = self._options.fetch_max_wait_ms
         consumer._fetch_min_bytes = self._options.fetch_min_bytes
+        if self._options.raw_batches:
+            raw_seam.install()
+            consumer._value_deserializer = raw_seam.AS_RAW
         return consumer
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
@@ -129,10 +133,13 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     def _batch(self, tp: TP, start: int, end: int, records: list[Any]) -> LogBatch:
         base = self._options.base.get(tp, 0)
-        if base:
+        raw = raw_seam.only_raw(records)
+        if raw is not None:
+            raw.offsets += base
+        elif base:
             records = [LogRecord(r.offset + base, r.timestamp, r.value, r.headers) for r in records]
         topic = tp.topic.removeprefix(self._options.topic_prefix)
-        return LogBatch(topic, tp.partition, start + base, end + base, records)
+        return LogBatch(topic, tp.partition, start + base, end + base, records if raw is None else raw)
 
     def log_end(self, tp: TP) -> tuple[int, int] | None:
         """(end of the partition, instant in ms) as of the last answer to a fetch; any thread may ask."""

@@ -23,6 +23,8 @@ class FetchOptions:
     fetch_min_bytes: int = 262_144
     fetch_max_wait_ms: int = 100
     isolation_level: str = "read_committed"
+    # Whether a fetch comes as RawRecords; else as aiokafka's own records, one object each.
+    raw_batches: bool = True
     # Offset of the first record of a broker's partition in the log it belongs to: an embedded broker that
     # resumes a log begins again at 0, and so do all offsets that are exchanged with it.
     base: Mapping[TP, int] = field(default_factory=dict)

@@ -1,0 +1,145 @@
+"""Where aiokafka would make an object of each record of a fetch, and makes one of all for the consumers that ask.
+
+It must not change what other consumers of this process get; nor what a fetch that failed leaves behind: the position stays, and
+aiokafka asks again.  The names that are replaced are listed in `pins`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from aiokafka.consumer import fetcher
+from aiokafka.errors import CorruptRecordException
+
+from streams.pipeline.raw import RawRecords
+from streams.transport.raw_batches import Aborted, read_fetch
+
+logger = logging.getLogger(__name__)
+
+
+class _AsRaw:
+    """Stands where a consumer has what makes values of bytes; aiokafka hands it on to what reads a fetch."""
+
+    def __call__(self, value: bytes | None) -> bytes | None:
+        return value
+
+
+#: A consumer whose `_value_deserializer` this is gets RawRecords.
+AS_RAW: Final = _AsRaw()
+
+_own_bytes: Final[Any] = fetcher.MemoryRecords
+_own_records: Final[Any] = fetcher.PartitionRecords
+
+
+class FetchedBytes:
+    """What the fetcher asks aiokafka's MemoryRecords, and the bytes themselves."""
+
+    __slots__ = ("fetched", "has_next", "own", "size_in_bytes")
+
+    def __init__(self, fetched: bytes) -> None:
+        self.fetched = fetched
+        self.own = _own_bytes(fetched)
+        self.has_next: Callable[[], bool] = self.own.has_next
+        self.size_in_bytes: Callable[[], int] = self.own.size_in_bytes
+
+
+class RawPartitionRecords:
+    """As aiokafka's PartitionRecords: gives one object, or none if there is no record; then it ends.
+
+    `next_fetch_offset`: where to go on; it moves when the object is taken, not before.
+    """
+
+    def __init__(
+        self,
+        tp: Any,
+        fetched: bytes,
+        aborted: list[Aborted] | None,
+        fetch_offset: int,
+        check_crcs: bool,
+        isolation_level: int,
+    ) -> None:
+        self.next_fetch_offset = fetch_offset
+        self._tp = tp
+        self._isolation_level = isolation_level
+        self._unread = self._read(fetched, aborted, check_crcs)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._unread)
+
+    def _read(self, fetched: bytes, aborted: list[Aborted] | None, check_crcs: bool) -> Iterator[Any]:
+        """A generator that has raised is at its end: the fetcher then looks at the position, and asks again."""
+        try:
+            found = read_fetch(
+                fetched,
+                self.next_fetch_offset,
+                aborted,
+                check_crcs=check_crcs,
+                read_committed=self._isolation_level == fetcher.READ_COMMITTED,
+            )
+        except CorruptRecordException as fault:
+            raise CorruptRecordException(f"{fault} - {self._tp}") from None
+        if found is None:
+            logger.debug("%s holds an older format", self._tp)
+            yield from self._old_format(fetched, aborted, check_crcs)
+            return
+        self.next_fetch_offset = found.next_offset
+        if len(found.records):
+            yield found.records
+
+    def _old_format(self, fetched: bytes, aborted: list[Aborted] | None, check_crcs: bool) -> Iterator[Any]:
+        own = _own_records(
+            self._tp,
+            _own_bytes(fetched),
+            aborted,
+            self.next_fetch_offset,
+            None,
+            None,
+            check_crcs,
+            self._isolation_level,
+        )
+        for record in own:
+            self.next_fetch_offset = own.next_fetch_offset
+            yield record
+        self.next_fetch_offset = own.next_fetch_offset
+
+
+def _partition_records(
+    tp: Any,
+    records: FetchedBytes,
+    aborted: list[Aborted] | None,
+    fetch_offset: int,
+    key_deserializer: Any,
+    value_deserializer: Any,
+    check_crcs: bool,
+    isolation_level: int,
+) -> Any:
+    """In place of the class; the fetcher calls it in this order."""
+    if value_deserializer is AS_RAW:
+        return RawPartitionRecords(tp, records.fetched, aborted, fetch_offset, check_crcs, isolation_level)
+    return _own_records(
+        tp,
+        records.own,
+        aborted,
+        fetch_offset,
+        key_deserializer,
+        value_deserializer,
+        check_crcs,
+        isolation_level,
+    )
+
+
+def install() -> None:
+    """Put this between the fetcher and its records; once is enough, and consumers that do not ask are not touched."""
+    seam: Any = fetcher
+    seam.MemoryRecords = FetchedBytes
+    seam.PartitionRecords = _partition_records
+
+
+def only_raw(records: list[Any]) -> RawRecords | None:
+    """What a fetch gave, if it is one object; None: plain records."""
+    return records[0] if len(records) == 1 and isinstance(records[0], RawRecords) else None

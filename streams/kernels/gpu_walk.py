@@ -19,6 +19,7 @@ from streams.kernels.gpu_keys import (
     TIME,
     key_of,
 )
+from streams.kernels.json_number import scan_integer, scan_number
 from streams.kernels.json_scan import (
     CLOSE_LIST,
     CLOSE_OBJECT,
@@ -30,8 +31,6 @@ from streams.kernels.json_scan import (
     after_space,
     byte_at,
     is_null,
-    scan_integer,
-    scan_number,
     string_end,
 )
 

@@ -1,4 +1,4 @@
-"""Words, strings and numbers of JSON in bytes: only their plainest forms.
+"""Words and strings of JSON in bytes: only their plainest forms.
 
 Must not guess: what is not plain ends a scan with a negative number, and somebody else reads the record.
 No sum or product may leave int64, with any input: for the compiler what overflows never happens, and Python's integers
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from streams.kernels._jit import helper, load_word
-from streams.kernels.arrays import F64, U8
+from streams.kernels.arrays import U8
 
 QUOTE = 34
 COMMA = 44
@@ -19,14 +19,10 @@ OPEN_LIST = 91
 CLOSE_LIST = 93
 OPEN_OBJECT = 123
 CLOSE_OBJECT = 125
-ZERO = 48
 
 _SPACE = 32
 _TAB, _NEWLINE, _RETURN = 9, 10, 13
-_POINT, _MINUS, _PLUS = 46, 45, 43
-_EXPONENT, _SMALL_EXPONENT = 69, 101
 _WORD = 8
-_DIGITS = 10
 # "null" as the low half of a word.
 _NULL = int.from_bytes(b"null", "little")
 _HALF = 2**32 - 1
@@ -48,12 +44,6 @@ _FOUR = 1 << 32 | 1 << 40 | 1 << 48
 
 # [k]: a word of which only the first k bytes count; -1 is all eight.
 _FIRST_BYTES = np.array([256**k - 1 for k in range(8)] + [-1], np.int64)
-
-# A product or quotient of two doubles that are exact is rounded once, as the number itself would be (Clinger).
-_EXACT_TEN = 22
-_TENS: F64 = np.array([float(10**k) for k in range(_EXACT_TEN + 1)])
-_EXACT_MANTISSA = 2**53
-_MOST_DIGITS = 18
 
 
 @helper
@@ -128,79 +118,6 @@ def is_null(data: U8, at: int, stop: int) -> bool:
 
 
 @helper
-def scan_integer(data: U8, at: int, stop: int) -> tuple[int, int]:
-    """The integer of up to 18 plain digits at `at`, and where it ends; -1 for its end if there is none."""
-    begin = at
-    value = 0
-    while at < stop:
-        digit = int(np.int64(data[at])) - ZERO
-        if digit < 0 or digit >= _DIGITS:
-            break
-        if at - begin == _MOST_DIGITS:
-            return 0, -1
-        value = value * 10 + digit
-        at += 1
-    if at == begin or (at - begin > 1 and data[begin] == ZERO):
-        return 0, -1
-    return value, at
-
-
-@helper
-def _scan_exponent(data: U8, at: int, stop: int) -> tuple[int, int]:
-    """The exponent whose letter stands at `at`, and where it ends; -1 if it is not one."""
-    at += 1
-    sign = byte_at(data, at, stop)
-    if sign in (_PLUS, _MINUS):
-        at += 1
-    begin = at
-    value = 0
-    while at < stop and at - begin < 4:
-        digit = int(np.int64(data[at])) - ZERO
-        if digit < 0 or digit >= _DIGITS:
-            break
-        value = value * 10 + digit
-        at += 1
-    if at == begin or at - begin == 4:
-        return 0, -1
-    return (-value if sign == _MINUS else value), at
-
-
-@helper
-def scan_number(data: U8, at: int, stop: int) -> tuple[float, int]:
-    """The number at `at`, not negative, rounded as its exact value would be, and where it ends (-1: elsewhere)."""
-    begin = at
-    mantissa, at = scan_integer(data, at, stop)
-    if at < 0:
-        return 0.0, -1
-    ten = 0
-    if byte_at(data, at, stop) == _POINT:
-        at += 1
-        first = at
-        while at < stop:
-            digit = int(np.int64(data[at])) - ZERO
-            if digit < 0 or digit >= _DIGITS:
-                break
-            if at - begin > _MOST_DIGITS:
-                return 0.0, -1
-            mantissa = mantissa * 10 + digit
-            at += 1
-        if at == first:
-            return 0.0, -1
-        ten = first - at
-    letter = byte_at(data, at, stop)
-    if letter in (_SMALL_EXPONENT, _EXPONENT):
-        exponent, at = _scan_exponent(data, at, stop)
-        if at < 0:
-            return 0.0, -1
-        ten += exponent
-    if mantissa > _EXACT_MANTISSA or ten > _EXACT_TEN or ten < -_EXACT_TEN:
-        return 0.0, -1
-    if ten < 0:
-        return float(mantissa) / _TENS[-ten], at
-    return float(mantissa) * _TENS[ten], at
-
-
-@helper
 def _mixed(state: int, half: int) -> int:
     """The hash of 32 bits after one more half word; the product stays below 2**62."""
     state = (state ^ half) * _FACTOR
@@ -209,7 +126,7 @@ def _mixed(state: int, half: int) -> int:
 
 @helper
 def hash_bytes(data: U8, at: int, size: int, state: int) -> int:
-    """The hash after these bytes: 62 bits in two halves, each of which sees every other four bytes."""
+    """The hash after these bytes: 62 bits, in two halves until the end."""
     low, high = state & _HALF, state >> 32
     stop = at + size - _WORD
     while at <= stop:
@@ -219,8 +136,8 @@ def hash_bytes(data: U8, at: int, size: int, state: int) -> int:
         at += _WORD
     left = stop + _WORD - at
     word = first_bytes(data, at, left)
-    low = _mixed(low ^ left, word & _HALF)
     high = _mixed(high, (word >> 32) & _HALF)
+    low = _mixed(_mixed(low ^ left, word & _HALF), high)
     return low | (high & _HIGH_HALF) << 32
 
 

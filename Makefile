@@ -23,11 +23,12 @@ LONG_EXAMPLES ?= 500
 export TRAINFARE_SEEDS ?= 2000
 LONG_SEEDS ?= 50000
 DEMO_ARGS ?=
+PEERS_ARGS ?=
 EXAMPLE_DATA ?= ./meter
 EXAMPLE_ARGS ?=
 EXAMPLE_FILES ?= examples/helios-500.jsonl.gz
 
-.PHONY: help demo example test test-long check bench lock docs clean
+.PHONY: help demo example test test-long check bench peers lock docs clean
 
 help:  ## List the verbs.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -84,6 +85,9 @@ check: $(STAMP)  ## Lint, format, types and import contracts.
 bench: $(STAMP)  ## Measure the throughput and print it.
 	@$(BIN)/python -m loadtest.bench $(BENCH_ARGS)
 
+peers: $(STAMP)  ## Run the same windowed sums on other engines and on ours; fetches them first (PEERS_ARGS: --quick, names).
+	@$(BIN)/python -m loadtest.peers $(PEERS_ARGS)
+
 lock: $(STAMP)  ## Resolve requirements.lock anew from pyproject.toml.
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra test --extra dev \
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate pyproject.toml --output-file requirements.lock
@@ -92,4 +96,4 @@ docs: $(STAMP)  ## Write the generated pages.
 	@$(BIN)/python -m streams.config_docs > docs/settings.md
 
 clean:  ## Remove the environment and caches; data directories stay.
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-peers build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

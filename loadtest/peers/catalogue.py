@@ -1,0 +1,88 @@
+"""The peers: how each is started, how much of a workload it is given, what it does and does not do.
+
+It must not be tuned here: settings of a peer stand in its own module, with what was tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from loadtest.peers import homes
+from loadtest.peers.feeds import Size
+from loadtest.peers.homes import Home
+
+W1, W2 = Size("w1", 100), Size("w2", 100)
+#: For those that take minutes: 200,000 and 60,000 messages, and a flushing one per job.
+W1_SMALL, W2_SMALL = Size("w1", 20, flushed=True), Size("w2", 20, flushed=True)
+#: For plain Faust, which would still take minutes.
+W1_LEAST, W2_LEAST = Size("w1", 5), Size("w2", 5)
+_JVM_PASSES = 4
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One row for each workload."""
+
+    name: str
+    home: Callable[[], Home]
+    program: tuple[str, ...]
+    package: str
+    """Whose version is shown."""
+    does: str
+    sizes: tuple[Size, ...] = (W1, W2)
+    totals: bool = True
+    """Whether it has windows to check; else it counts messages."""
+    passes: int = 1
+    """More than one: all in one process, the first cold and apart."""
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def _module(name: str) -> str:
+    return f"loadtest.peers.{name}"
+
+
+PEERS = (
+    Peer(
+        "Faust, plain", homes.ours, (_module("faust_table"),), "faust-streaming",
+        "windows; memory store with changelog; closes windows by the wall clock only", (W1_LEAST, W2_LEAST),
+    ),
+    Peer(
+        "Quix Streams", partial(homes.environment, "quix"), (_module("quix_window"),), "quixstreams",
+        "windows; RocksDB with changelog", (W1_SMALL, W2_SMALL),
+    ),
+    Peer(
+        "Bytewax", partial(homes.environment, "bytewax"), (_module("bytewax_window"),), "bytewax",
+        "windows; one worker, nothing durable", (W1_SMALL, W2_SMALL),
+    ),
+    Peer(
+        "Pathway", partial(homes.environment, "pathway"), (_module("pathway_window"),), "pathway",
+        "sums by job and window, at the topic's end; one worker, nothing durable",
+    ),
+    Peer(
+        "Flink SQL", homes.java, ("peers.FlinkSqlPeer",), "flink",
+        "windows; parallelism 1, heap state, no checkpoints", passes=_JVM_PASSES,
+    ),
+    Peer(
+        "Kafka Streams", homes.java, ("peers.KafkaStreamsPeer",), "kafka",
+        "windows on close; 1 thread, memory store with changelog", passes=_JVM_PASSES,
+    ),
+    Peer(
+        "librdkafka, default", homes.ours, (_module("librdkafka"),), "confluent-kafka",
+        "a client alone: counts messages", totals=False,
+    ),
+    Peer(
+        "librdkafka, tuned", homes.ours, (_module("librdkafka"), "tuned"), "confluent-kafka",
+        "a client alone: counts messages", totals=False,
+    ),
+    Peer(
+        "librdkafka, tuned + msgspec", homes.ours, (_module("librdkafka"), "tuned", "totals"), "confluent-kafka",
+        "a client and a dict of windows: no late data, no commit, nothing durable",
+    ),
+    Peer(
+        "aiokafka getmany", homes.ours, (_module("aiokafka_getmany"),), "aiokafka",
+        "a client alone: counts messages", totals=False,
+    ),
+)  # fmt: skip
+"""In the order in which they run."""

@@ -41,7 +41,8 @@ class RawRecords(Sequence[Record]):
         headers_at: I64,
         read_headers: Callable[[U8, int], Headers],
     ) -> None:
-        self.data = data
+        self.data = data.view()
+        self.data.flags.writeable = False  # as bytes are: kernels are compiled for that alone
         self.offsets = offsets
         self.log_ms = log_ms
         self.value_at = value_at

@@ -1,0 +1,127 @@
+"""GPU samples as bytes and as single records: the same books, whatever the records are and however the log is cut."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.pipeline.batch import LogBatch, LogRecord
+from streams.pipeline.settings import ShardSettings
+from streams.pipeline.shard import Shard
+from streams.pricing.book import PriceBook
+from tests.property.profile import PROFILE
+from tests.raw_records import raw
+
+T0 = 1_780_308_000_000
+DAY_MS = 86_400_000
+
+_BROKEN = (b"", b"{", b"[]", b'{"node": "n"}', b'{"node": "\xff"}', None)
+
+
+@st.composite
+def samples(draw: st.DrawFn) -> dict[str, Any]:
+    """A sample of one of a few exporters: on time, late, too late, of the future, idle, odd."""
+    gpus = draw(st.sampled_from([["a"], ["a", "b"], ["b", "a"], ["a", "a"], ["ä"]]))
+    found: dict[str, Any] = {
+        "source": draw(st.sampled_from(["x", "y"])),
+        "time_ms": T0
+        + draw(st.integers(0, 3)) * draw(st.sampled_from([500, 1000, 60_000, 400_000, DAY_MS // 2])),
+        "node": draw(st.sampled_from(["n1", "n2"])),
+        "interval_ms": draw(st.sampled_from([1, 1000, 30_000, 90_000])),
+        "gpus": gpus,
+        "util_ratio": draw(
+            st.lists(st.sampled_from([0.0, 0.25, 1, 1.5]), min_size=len(gpus), max_size=len(gpus))
+        ),
+        "job_id": draw(st.sampled_from(["j1", "j2", "", "j\u00e4", 'j"'])),
+    }
+    if draw(st.booleans()):
+        found["attempt"] = draw(st.integers(1, 2))
+    if draw(st.booleans()):
+        found["id"] = draw(st.sampled_from(["1", "2", "é"]))
+    if draw(st.booleans()):
+        found["gpu_type"] = draw(st.sampled_from(["H100", "A100"]))
+    if draw(st.booleans()):
+        found["power_w"] = [draw(st.sampled_from([0, 350.5]))] * len(gpus)
+    if draw(st.booleans()):
+        found["extra"] = 1
+    return found
+
+
+VALUES = st.one_of(samples().map(orjson.dumps), samples().map(orjson.dumps), st.sampled_from(_BROKEN))
+HEADERS = st.sampled_from([(), (), (), (("other", b"1"),)])
+
+
+def state(shard: Shard) -> object:
+    """All that samples may have changed."""
+    coverage = shard.coverage
+    rows = {}
+    for holder in coverage.holders():
+        usage = coverage.usage(coverage.rows_of([holder.number]))
+        rows[(holder.job_id, holder.attempt, holder.node)] = [column.tolist() for column in usage[1:]]
+    jobs = {
+        (job.id, number): (job.first_ms, job.last_ms, attempt.sampled, attempt.winners, attempt.dirty_metered)
+        for job in shard.jobs.values()
+        for number, attempt in job.attempts.items()
+    }
+    return (
+        shard.books, shard.tallies, shard.next, shard.newest_ms, shard.log_ms, rows, jobs, shard.dirty_jobs,
+        shard.sampled_jobs, shard.changes.jobs, shard.changes.sampled, shard.refused.letters, shard.refused.replays,
+    )  # fmt: skip
+
+
+def start(job_id: str) -> LogBatch:
+    value = {"source": "s", "id": "1", "time_ms": T0, "job_id": job_id, "type": "started", "gpu_count": 2}
+    return LogBatch("jobs", 0, 0, 1, [LogRecord(0, T0, orjson.dumps(value))])
+
+
+@PROFILE
+@given(
+    st.lists(st.tuples(VALUES, HEADERS), max_size=25), st.lists(st.integers(0, 25), max_size=4), st.booleans()
+)
+def test_bytes_and_records_come_to_the_same(
+    values: list[tuple[bytes | None, tuple[tuple[str, bytes], ...]]], cuts: list[int], started: bool
+) -> None:
+    log = [LogRecord(i, T0 + 40_000 * i, value, headers) for i, (value, headers) in enumerate(values)]
+    edges = sorted({0, len(log), *(cut for cut in cuts if cut < len(log))})
+    twins = [Shard(0, ShardSettings(dead_letters_per_minute=2), PriceBook.empty()) for _ in range(2)]
+    for shard, as_fetched in zip(twins, (list, raw), strict=True):
+        if started:
+            shard.fold(start("j1"))
+            shard.checkpoint(T0, 1, open_attempts=True)
+        for begin, end in pairwise(edges):
+            # Read again from a little before: what is known is trimmed.
+            first = max(begin - 1, 0)
+            batch = LogBatch("gpu", 0, first, end, as_fetched(log[first:end]))
+            assert shard.missing(batch) == {}
+            assert shard.fold(batch) is None
+    assert state(twins[0]) == state(twins[1])
+
+
+def test_ordinary_samples_need_no_object_each() -> None:
+    shard = Shard(0, ShardSettings(), PriceBook.empty())
+    value = {
+        "source": "x",
+        "time_ms": T0,
+        "node": "n",
+        "interval_ms": 1000,
+        "gpus": ["a"],
+        "util_ratio": [0.5],
+    }
+    log = [LogRecord(i, T0, orjson.dumps(value | {"job_id": f"j{i % 3}", "id": str(i)})) for i in range(9)]
+    columns = shard.samples.read(raw(log), ShardSettings().newest_allowed_ms)
+    assert not columns.events
+    assert shard.samples.job_ids(columns) == {"j0", "j1", "j2"}
+
+
+def test_an_envelope_in_the_headers_is_opened() -> None:
+    shard = Shard(0, ShardSettings(), PriceBook.empty())
+    value = {"node": "n", "interval_ms": 1000, "gpus": ["a"], "util_ratio": [0.5], "job_id": "j"}
+    names = (("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_source", b"x"), ("ce_type", b"gpu"))
+    headers = (*names, ("ce_time", b"2026-06-01T10:00:00Z"))
+    shard.fold(LogBatch("gpu", 0, 0, 1, raw([LogRecord(0, T0, msgspec.json.encode(value), headers)])))
+    assert shard.books.applied == 1, shard.refused.letters

@@ -45,8 +45,7 @@ def _cells(row: Row, ours: Row | None, taken: Row | None) -> list[str]:
     head = [row.name, row.version, f"{row.messages:,}"]
     rate = row.spread(messages_per_s)
     if row.faults or rate is None:
-        fault = row.faults[0] if row.faults else "no run"
-        return [*head, f"{'not run' if row.missing else 'WRONG'}: {fault}", *([""] * (len(COLUMNS) - 4))]
+        return [*head, "not run: below" if row.missing else "WRONG: below", *([""] * (len(COLUMNS) - 4))]
     mark = "~" if row.busy else ""
     median, least, most = rate
     return [
@@ -64,11 +63,11 @@ def _cells(row: Row, ours: Row | None, taken: Row | None) -> list[str]:
 
 
 def notes(rows: Sequence[Row]) -> list[str]:
-    """What each system does and does not do, its cold run, and what it said of its runs."""
+    """What went wrong, what each system does and does not do, its cold run, and what it said of its runs."""
     found = []
     for row in rows:
         cold = [run for run in row.runs if run.cold and run.fault is None]
-        parts = [row.does]
+        parts = [*(f"NO RESULT: {fault}" for fault in row.faults), row.does]
         if cold:
             parts.append(
                 f"cold {messages_per_s(cold[0]):,.0f} messages/s at "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +11,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.pipeline.batch import LogBatch, LogRecord
+from streams.pipeline.batch import LogBatch, LogRecord, Record
 from streams.pipeline.settings import ShardSettings
 from streams.pipeline.shard import Shard
 from streams.pricing.book import PriceBook
@@ -81,15 +82,24 @@ def start(job_id: str) -> LogBatch:
 
 @PROFILE
 @given(
-    st.lists(st.tuples(VALUES, HEADERS), max_size=25), st.lists(st.integers(0, 25), max_size=4), st.booleans()
+    st.lists(st.tuples(VALUES, HEADERS), max_size=25),
+    st.lists(st.integers(0, 25), max_size=4),
+    st.booleans(),
+    st.sampled_from([0, 2 * DAY_MS]),
 )
 def test_bytes_and_records_come_to_the_same(
-    values: list[tuple[bytes | None, tuple[tuple[str, bytes], ...]]], cuts: list[int], started: bool
+    values: list[tuple[bytes | None, tuple[tuple[str, bytes], ...]]],
+    cuts: list[int],
+    started: bool,
+    since_ms: int,
 ) -> None:
-    log = [LogRecord(i, T0 + 40_000 * i, value, headers) for i, (value, headers) in enumerate(values)]
+    log = [
+        LogRecord(i, T0 + 40_000 * i + since_ms, value, headers) for i, (value, headers) in enumerate(values)
+    ]
     edges = sorted({0, len(log), *(cut for cut in cuts if cut < len(log))})
     twins = [Shard(0, ShardSettings(dead_letters_per_minute=2), PriceBook.empty()) for _ in range(2)]
-    for shard, as_fetched in zip(twins, (list, raw), strict=True):
+    ways: list[Callable[[list[LogRecord]], Sequence[Record]]] = [list, raw]
+    for shard, as_fetched in zip(twins, ways, strict=True):
         if started:
             shard.fold(start("j1"))
             shard.checkpoint(T0, 1, open_attempts=True)

@@ -32,6 +32,7 @@ from streams.kernels.rings import (
     take_cells,
 )
 from streams.kernels.skeletons import Table, fill_skeletons
+from streams.kernels.spans import ABSENT, SPAN, sum_up
 from streams.kernels.spread import spread
 from streams.kernels.store import HOLDER, NEVER_S, PLANE, ROW, SLOT, USED_SIZE, Samples, Store
 
@@ -42,6 +43,7 @@ def compile_all() -> None:
     _warm_ids()
     _warm_gpu_json()
     _warm_coverage()
+    _warm_spans()
     _warm_ticks()
     _warm_framing()
 
@@ -55,6 +57,15 @@ def _warm_money() -> None:
     diff_minutes(*lists, *lists)
     spread(flag, one, one, one, pointers, cut, line, 0, 1, one, one * 2)
     minute_pieces(np.ones((1, 60), np.uint16), pointers, line)
+
+
+def _warm_spans() -> None:
+    one, line, flag = np.ones(1, np.int64), np.zeros(1, np.int32), np.zeros(1, np.uint8)
+    spans = np.full(1, ABSENT, SPAN)
+    data = flag.copy()
+    data.flags.writeable = False
+    out = [one.copy() for _ in range(3)]
+    sum_up(flag, line, one, one, one * 0, line.copy(), data, spans, line.copy(), *out)
 
 
 def _warm_ids() -> None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
-from decimal import Decimal
 from itertools import count, pairwise
 
 import pyarrow as pa
@@ -17,36 +15,17 @@ import pyarrow as pa
 from schemas.decode import decode
 from schemas.events import PriceEvent
 from schemas.invalid import Invalid
-from schemas.tables import (
-    ARCHIVE,
-    ATTEMPTS,
-    DEAD_LETTERS,
-    JOB_MINUTES,
-    JOB_USAGE_MINUTES,
-    JOBS,
-    NODE_MINUTES,
-    SCHEMAS,
-)
+from schemas.tables import ARCHIVE, DEAD_LETTERS, JOB_MINUTES, NODE_MINUTES, SCHEMAS
 from streams.pipeline.batch import LogBatch, LogRecord, Record
 from streams.pipeline.books import Books
 from streams.pipeline.settings import FUTURE_MS, ShardSettings
 from streams.pipeline.shard import Shard
 from streams.pipeline.step import step
 from streams.pricing.book import PriceBook
-from tests.harness_store import DictStore, Row, Snapshot, chain_of
-from tests.oracle.model import (
-    AttemptRow,
-    Counts,
-    JobRow,
-    LedgerKey,
-    LedgerRow,
-    Line,
-    NodeKey,
-    NodeRow,
-    Tables,
-    UsageRow,
-)
+from tests.harness_store import DictStore, Snapshot, chain_of
+from tests.oracle.model import Counts, Line, Tables
 from tests.raw_records import raw
+from tests.stored_rows import tables_of
 
 FAR_FUTURE_MS = 4_102_444_800_000
 
@@ -188,45 +167,15 @@ class Meter:
         if newer:
             jobs = {row["job_id"] for row in newer if "job_id" in row}
             shard.adopt(self.store.fetch(shard.number, shard.absent(jobs)))
-            rows = pa.Table.from_pylist(newer, schema=SCHEMAS[table])
+            rows = pa.Table.from_pylist([dict(row) for row in newer], schema=SCHEMAS[table])
             self.store.insert(table, shard.read_back(table, rows, next(self.versions)))
 
     def tables(self) -> Tables:
         """What the store holds, in the oracle's words."""
-        found = Tables()
-        stored = self.store.tables
-        for row in stored[JOB_MINUTES].values():
-            if row["quantity"]:
-                key = LedgerKey(
-                    _minute(row), row["job_id"], row["attempt"], row["node"], row["component"], row["phase"],
-                    row["sku"], _ms(row["price_effective"]), row["unit"],
-                )  # fmt: skip
-                found.ledger[key] = LedgerRow(
-                    row["quantity"], _nano(row["cost_usd"]), row["lost_quantity"], _nano(row["lost_cost_usd"])
-                )
-        for row in stored[JOB_USAGE_MINUTES].values():
-            where = (_minute(row), row["job_id"], row["attempt"])
-            so_far = found.usage.get(where, UsageRow(0, 0))
-            found.usage[where] = UsageRow(
-                so_far.sampled_gpu_s + row["sampled_gpu_s"],
-                so_far.productive_gpu_ms + row["productive_gpu_ms"],
-            )
-        for row in stored[NODE_MINUTES].values():
-            if row["quantity"]:
-                node = NodeKey(
-                    _minute(row), row["node"], row["sku"], _ms(row["price_effective"]), row["unit"]
-                )
-                found.nodes[node] = NodeRow(row["quantity"], _nano(row["cost_usd"]))
-        for row in stored[JOBS].values():
-            found.jobs[row["job_id"]] = JobRow(
-                row["state"], row["attempts"], row["owner"] or None, row["team"] or None, row["project"] or None,
-                row["experiment"] or None, tuple(sorted(row["labels"])), row["wall_clock_ms"],
-            )  # fmt: skip
-        for row in stored[ATTEMPTS].values():
-            found.attempts[row["job_id"], row["attempt"]] = AttemptRow(row["state"], row["wall_clock_ms"])
+        found = tables_of(self.store.select)
         letters = [
             (self.positions[row["topic"], row["partition"], row["offset"]], str(row["reason"]))
-            for row in stored[DEAD_LETTERS].values()
+            for row in self.store.tables[DEAD_LETTERS].values()
         ]
         found.dead = sorted([*letters, *self.dead])
         found.counts = _counts(self.shards.values(), self.others)
@@ -280,15 +229,3 @@ def _counts(shards: Iterable[Shard], others: Books) -> Counts:
         total = total.plus(shard.books)
     assert total.balanced, total
     return Counts(total.applied, total.duplicate, total.too_late, total.dead_lettered)
-
-
-def _minute(row: Row) -> int:
-    return int(row["minute"].timestamp()) // 60
-
-
-def _ms(instant: datetime) -> int:
-    return round(instant.timestamp() * 1000)
-
-
-def _nano(usd: Decimal) -> int:
-    return int(usd.scaleb(9))

@@ -1,11 +1,12 @@
 """A store in a dict, with ReplacingMergeTree's rule: the greatest version of a key stands.
 
-It must not compute; it hands out rows as they were given.
+It must not compute; it hands out rows as they were given.  A row is looked at where it is asked for: most are replaced
+before anybody does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -22,11 +23,10 @@ from schemas.tables import (
     JOB_MINUTES,
     JOB_USAGE_MINUTES,
     JOBS,
-    KEYS,
     NODE_MINUTES,
 )
+from tests.stored_rows import Rows
 
-Row = dict[str, Any]
 TABLES = (
     JOB_MINUTES,
     JOB_USAGE_MINUTES,
@@ -61,6 +61,30 @@ def chain_of(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
     return [one for one in snapshots if one.version >= root]
 
 
+class Row(Mapping[str, Any]):
+    """One row, by column; instants and money as Arrow has them."""
+
+    __slots__ = ("_batch", "_place", "version")
+
+    def __init__(self, batch: Rows, place: int, version: int) -> None:
+        self._batch = batch
+        self._place = place
+        self.version = version
+
+    def __getitem__(self, name: str) -> Any:
+        return self._batch.values(name)[self._place]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._batch.rows.schema.names)
+
+    def __len__(self) -> int:
+        return len(self._batch.rows.schema.names)
+
+    def whole(self, name: str) -> Any:
+        """A column's value; an instant or money as an integer."""
+        return self._batch.column(name)[self._place]
+
+
 class DictStore:
     """Tables by key; the greatest version stands."""
 
@@ -69,12 +93,18 @@ class DictStore:
 
     def insert(self, name: str, rows: pa.Table) -> None:
         """Keep the rows whose version is above the standing one's."""
-        table = self.tables[name]
-        for row in rows.to_pylist():
-            key = tuple(row[column] for column in KEYS[name])
+        if not rows.num_rows:
+            return
+        table, batch = self.tables[name], Rows(rows)
+        for place, (key, version) in enumerate(zip(batch.keys(name), batch.column("version"), strict=True)):
             standing = table.get(key)
-            if standing is None or row["version"] > standing["version"]:
-                table[key] = row
+            if standing is None or version > standing.version:
+                table[key] = Row(batch, place, version)
+
+    def select(self, name: str, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+        """(key, the columns' values) of each current row; instants and money as integers."""
+        for key, row in self.tables[name].items():
+            yield (key, *(row.whole(column) for column in columns))
 
     def fetch(self, shard: int, wanted: Mapping[str, int]) -> dict[str, bytes]:
         """Archived states."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from itertools import count, pairwise
+from typing import Any
 
 from schemas.decode import decode
 from schemas.events import ControlEvent, Event, PriceEvent
@@ -20,7 +21,7 @@ from streams.pipeline.reference import ReferenceLog
 from streams.pipeline.settings import FUTURE_MS, ShardSettings
 from streams.pipeline.shard import Shard
 from streams.pricing.book import PriceBook
-from tests.harness_store import DictStore, Row, Snapshot, chain_of
+from tests.harness_store import DictStore, Snapshot, chain_of
 from tests.oracle.model import Line
 
 FAR_FUTURE_MS = 4_102_444_800_000
@@ -128,17 +129,17 @@ class TickMeter:
                 self.checkpoint()
 
     @property
-    def alerts(self) -> list[Row]:
+    def alerts(self) -> list[dict[str, Any]]:
         """The rows of `alerts`, without what names the run."""
         return _rows(self._store, ALERTS, ("started", "alert_id"))
 
     @property
-    def burn_rates(self) -> list[Row]:
+    def burn_rates(self) -> list[dict[str, Any]]:
         """The rows of `burn_rates`, without what names the run."""
         return _rows(self._store, BURN_RATES, ("job_id", "time"))
 
 
-def _rows(store: DictStore, table: str, order: tuple[str, ...]) -> list[Row]:
+def _rows(store: DictStore, table: str, order: tuple[str, ...]) -> list[dict[str, Any]]:
     rows = [{k: v for k, v in row.items() if k != "version"} for row in store.tables[table].values()]
     return sorted(rows, key=lambda row: tuple(row[name] for name in order))
 

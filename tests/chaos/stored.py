@@ -5,37 +5,20 @@ It must not compute: quantities and costs are taken as they are stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
-from schemas.tables import (
-    ATTEMPTS,
-    BOOKS,
-    DEAD_LETTER_COUNTS,
-    DEAD_LETTERS,
-    JOB_MINUTES,
-    JOB_USAGE_MINUTES,
-    JOBS,
-    NODE_MINUTES,
-)
+import pyarrow as pa
+
+from schemas.tables import BOOKS, DEAD_LETTER_COUNTS, DEAD_LETTERS, JOB_MINUTES, KEYS, NODE_MINUTES
 from sinks.clickhouse import ClickHouseStore
 from sinks.port import Condition
 from streams.pipeline.settings import ShardSettings
 from streams.pipeline.shard import Shard
 from streams.pricing.book import PriceBook
-from tests.oracle.model import (
-    AttemptRow,
-    Counts,
-    JobRow,
-    LedgerKey,
-    LedgerRow,
-    NodeKey,
-    NodeRow,
-    Tables,
-    UsageRow,
-)
+from tests.oracle.model import Counts, Tables
+from tests.stored_rows import Rows, tables_of
 
 Row = dict[str, Any]
 Place = tuple[str, int]  # topic, partition
@@ -45,33 +28,14 @@ NOT_EMPTY = (Condition("quantity", "!=", 0),)
 
 def stored_tables(store: ClickHouseStore) -> Tables:
     """The current rows; without dead letters and counts."""
-    found = Tables()
-    for row in _rows(store, JOB_MINUTES, NOT_EMPTY):
-        key = LedgerKey(
-            _minute(row), row["job_id"], row["attempt"], row["node"], row["component"], row["phase"],
-            row["sku"], _ms(row["price_effective"]), row["unit"],
-        )  # fmt: skip
-        found.ledger[key] = LedgerRow(
-            row["quantity"], _nano(row["cost_usd"]), row["lost_quantity"], _nano(row["lost_cost_usd"])
-        )
-    for row in _rows(store, JOB_USAGE_MINUTES):
-        where = (_minute(row), row["job_id"], row["attempt"])
-        so_far = found.usage.get(where, UsageRow(0, 0))
-        found.usage[where] = UsageRow(
-            so_far.sampled_gpu_s + row["sampled_gpu_s"],
-            so_far.productive_gpu_ms + row["productive_gpu_ms"],
-        )
-    for row in _rows(store, NODE_MINUTES, NOT_EMPTY):
-        node = NodeKey(_minute(row), row["node"], row["sku"], _ms(row["price_effective"]), row["unit"])
-        found.nodes[node] = NodeRow(row["quantity"], _nano(row["cost_usd"]))
-    for row in _rows(store, JOBS):
-        found.jobs[row["job_id"]] = JobRow(
-            row["state"], row["attempts"], row["owner"] or None, row["team"] or None, row["project"] or None,
-            row["experiment"] or None, tuple(sorted(row["labels"])), row["wall_clock_ms"],
-        )  # fmt: skip
-    for row in _rows(store, ATTEMPTS):
-        found.attempts[row["job_id"], row["attempt"]] = AttemptRow(row["state"], row["wall_clock_ms"])
-    return found
+
+    def select(table: str, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+        stored = store.select(table, NOT_EMPTY if "quantity" in names else (), (*KEYS[table], *names))
+        for batch in stored.to_batches(max_chunksize=10_000):
+            rows = Rows(pa.Table.from_batches([batch]))
+            yield from zip(rows.keys(table), *(rows.column(name) for name in names), strict=True)
+
+    return tables_of(select)
 
 
 def stored_dead(store: ClickHouseStore) -> dict[DeadKey, str]:
@@ -135,18 +99,6 @@ def money_of(tables: Tables) -> list[tuple[int, int, int]]:
     ]
 
 
-def _rows(store: ClickHouseStore, table: str, where: tuple[Condition, ...] = ()) -> Iterator[Row]:
-    for batch in store.select(table, where).to_batches(max_chunksize=10_000):
+def _rows(store: ClickHouseStore, table: str) -> Iterator[Row]:
+    for batch in store.select(table).to_batches(max_chunksize=10_000):
         yield from batch.to_pylist()
-
-
-def _minute(row: Row) -> int:
-    return int(row["minute"].timestamp()) // 60
-
-
-def _ms(instant: datetime) -> int:
-    return round(instant.timestamp() * 1000)
-
-
-def _nano(usd: Decimal) -> int:
-    return int(usd.scaleb(9))

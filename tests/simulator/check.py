@@ -8,74 +8,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from schemas.tables import (
-    ATTEMPTS,
-    DEAD_LETTERS,
-    JOB_MINUTES,
-    JOB_USAGE_MINUTES,
-    JOBS,
-    NODE_MINUTES,
-)
+from schemas.tables import DEAD_LETTERS
 from streams.pipeline.books import Books
 from tests.oracle.compute import compute
-from tests.oracle.model import (
-    AttemptRow,
-    Counts,
-    JobRow,
-    LedgerKey,
-    LedgerRow,
-    NodeKey,
-    NodeRow,
-    Tables,
-    UsageRow,
-)
+from tests.oracle.model import Counts, Tables
 from tests.property.compare import differences
 from tests.simulator.log import Log
 from tests.simulator.script import Script
 from tests.simulator.store import Shelf
+from tests.stored_rows import tables_of
 
 
 def stored_tables(shelf: Shelf, log: Log, books: Iterable[Books]) -> Tables:
     """What the store holds."""
-    found = Tables()
-    for key, quantity, cost_nano, lost, lost_nano in _columns(shelf, JOB_MINUTES, _MONEY):
-        if quantity:
-            job_id, attempt, minute_s, *rest = key
-            where = LedgerKey(minute_s // 60, job_id, attempt, *rest)
-            found.ledger[where] = LedgerRow(quantity, cost_nano, lost, lost_nano)
-    for key, sampled_gpu_s, productive_gpu_ms in _columns(shelf, JOB_USAGE_MINUTES, _USAGE):
-        job_id, attempt, minute_s, _ = key
-        so_far = found.usage.get((minute_s // 60, job_id, attempt), UsageRow(0, 0))
-        found.usage[minute_s // 60, job_id, attempt] = UsageRow(
-            so_far.sampled_gpu_s + sampled_gpu_s, so_far.productive_gpu_ms + productive_gpu_ms
-        )
-    for key, quantity, cost_nano in _columns(shelf, NODE_MINUTES, _MONEY[:2]):
-        if quantity:
-            node, minute_s, *rest = key
-            found.nodes[NodeKey(minute_s // 60, node, *rest)] = NodeRow(quantity, cost_nano)
-    for key, *values, labels, wall_clock_ms in _columns(shelf, JOBS, _JOB):
-        state, attempts, *names = values
-        owner, team, project, experiment = (name or None for name in names)
-        said = (owner, team, project, experiment, tuple(sorted(labels)))
-        found.jobs[key[0]] = JobRow(state, attempts, *said, wall_clock_ms)
-    for key, state, wall_clock_ms in _columns(shelf, ATTEMPTS, ("state", "wall_clock_ms")):
-        found.attempts[key] = AttemptRow(state, wall_clock_ms)
+
+    def select(table: str, names: Iterable[str]) -> Iterator[tuple[Any, ...]]:
+        for key, (_, batch, place) in shelf.tables[table].items():
+            yield (key, *(batch.column(name)[place] for name in names))
+
+    found = tables_of(select)
     positions = {place: index for index, place in enumerate(log.places)}
-    letters = _columns(shelf, DEAD_LETTERS, ("reason",))
+    letters = select(DEAD_LETTERS, ("reason",))
     found.dead = sorted((positions[key], _kind(reason)) for key, reason in letters)
     found.counts = _counts(books)
     return found
-
-
-_MONEY = ("quantity", "cost_usd", "lost_quantity", "lost_cost_usd")
-_USAGE = ("sampled_gpu_s", "productive_gpu_ms")
-_JOB = ("state", "attempts", "owner", "team", "project", "experiment", "labels", "wall_clock_ms")
-
-
-def _columns(shelf: Shelf, table: str, names: Iterable[str]) -> Iterator[tuple[Any, ...]]:
-    """(key, the columns named) of each current row; instants and money as integers."""
-    for key, (_, batch, place) in shelf.tables[table].items():
-        yield (key, *(batch.column(name)[place] for name in names))
 
 
 def _kind(reason: str) -> str:

@@ -9,10 +9,9 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
-import numpy as np
 import pyarrow as pa
 
-from schemas.tables import KEYS, META, SCHEMAS, SNAPSHOTS
+from schemas.tables import META, SCHEMAS, SNAPSHOTS
 from sinks.archive import Archive
 from sinks.conform import conform
 from sinks.errors import SinkError
@@ -20,6 +19,7 @@ from sinks.meta import Meta
 from sinks.port import Condition
 from sinks.readback import Readback
 from sinks.snapshots import Snapshots
+from tests.stored_rows import Rows
 
 _OPS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "=": operator.eq,
@@ -34,30 +34,6 @@ _OPS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 #: Tables whose rows may be deleted.
 _FORGOTTEN: Final = (SNAPSHOTS, META)
-
-
-class Rows:
-    """Rows as they were inserted, with their columns as Python values where these are asked for."""
-
-    def __init__(self, rows: pa.Table) -> None:
-        self.rows = rows
-        self._columns: dict[str, list[Any]] = {}
-
-    def column(self, name: str) -> list[Any]:
-        """A column's values; instants and money as integers."""
-        found = self._columns.get(name)
-        if found is None:
-            column = self.rows[name]
-            if pa.types.is_timestamp(column.type):
-                column = column.cast(pa.int64())
-            if pa.types.is_decimal(column.type):  # as a count of its last place; none is wider than 64 bits
-                raw = column.combine_chunks()
-                whole = np.frombuffer(raw.buffers()[1], np.int64)[::2]
-                found = whole[raw.offset : raw.offset + len(raw)].tolist()
-            else:
-                found = column.to_pylist()
-            self._columns[name] = found
-        return found
 
 
 #: Where the current row of a key stands, and its version.
@@ -90,7 +66,7 @@ class Shelf:
         """Store the rows, under no token."""
         batch = Rows(rows)
         stored = self.tables[table]
-        keys = zip(*(batch.column(name) for name in KEYS[table]), strict=True)
+        keys = batch.keys(table)
         versions = batch.column("version")
         if table not in _FORGOTTEN and "shard" in SCHEMAS[table].names:
             for shard, version in zip(batch.column("shard"), versions, strict=True):

@@ -37,39 +37,52 @@ dimensions = st.fixed_dictionaries(
 )
 
 
-@st.composite
-def stories(draw: st.DrawFn) -> list[str]:
-    """The types of one attempt in an order that happens."""
-    types = draw(st.sampled_from((["queued"], [], ["queued", "allocated"], ["allocated"])))
-    steps = st.sampled_from(
+_queues = st.sampled_from((["queued"], [], ["queued", "allocated"], ["allocated"]))
+_begins = st.sampled_from((["started"], ["started"], ["resumed"], []))
+_steps = st.lists(
+    st.sampled_from(
         (["checkpointed"], ["heartbeat"], ["scaled"], ["updated"], ["suspended"], ["suspended", "resumed"])
-    )
-    types = [*types, *draw(st.sampled_from((["started"], ["started"], ["resumed"], [])))]
-    for step in draw(st.lists(steps, max_size=3)):
+    ),
+    max_size=3,
+)
+_ends = st.sampled_from(([], ["completed"], ["failed"], ["preempted"], ["cancelled"]))
+_holds = st.sampled_from(({}, {"holds_gpus": True}, {"holds_gpus": False}))
+_any_types = st.lists(st.sampled_from(JOB_TYPES), max_size=6)
+_reasons = st.sampled_from([{"reason": reason} for reason in REASONS])
+
+
+@st.composite
+def _stories(draw: st.DrawFn) -> list[str]:
+    """The types of one attempt in an order that happens."""
+    types = [*draw(_queues), *draw(_begins)]
+    for step in draw(_steps):
         types = [*types, *step]
-    return [*types, *draw(st.sampled_from(([], ["completed"], ["failed"], ["preempted"], ["cancelled"])))]
+    return [*types, *draw(_ends)]
+
+
+stories = _stories()
 
 
 @st.composite
 def attempt_events(draw: st.DrawFn, job_id: str, attempt: int, times: Times, ids: Ids) -> list[Json]:
     """The events of one attempt: two in three a story in time order, else any types at any times."""
     if draw(st.integers(0, 2)):
-        types = draw(stories())
-        times_ms = sorted(draw(st.lists(times, min_size=len(types), max_size=len(types))))
+        types = draw(stories)
+        times_ms = sorted(draw(times) for _ in types)
     else:
-        types = draw(st.lists(st.sampled_from(JOB_TYPES), max_size=6))
-        times_ms = draw(st.lists(times, min_size=len(types), max_size=len(types)))
+        types = draw(_any_types)
+        times_ms = [draw(times) for _ in types]
     events: list[Json] = []
     for index, (kind, time_ms) in enumerate(zip(types, times_ms, strict=True)):
         event: Json = {"job_id": job_id, "type": kind, "time_ms": time_ms} | ids.next()
         if attempt > 1 or draw(st.booleans()):  # attempt 1 is the default
             event["attempt"] = attempt
-        event |= draw(maybe(gpu_values(), 2 if index == 0 or kind == "scaled" else 6))
-        event |= draw(maybe(other_counts, 4)) | draw(maybe(some_fields(), 3)) | draw(maybe(dimensions, 4))
+        event |= maybe(draw, gpu_values, 2 if index == 0 or kind == "scaled" else 6)
+        event |= maybe(draw, other_counts, 4) | maybe(draw, some_fields, 3) | maybe(draw, dimensions, 4)
         if kind == "suspended":
-            event |= draw(st.sampled_from(({}, {"holds_gpus": True}, {"holds_gpus": False})))
+            event |= draw(_holds)
         if kind in ENDS:
-            event |= draw(maybe(st.sampled_from([{"reason": reason} for reason in REASONS])))
+            event |= maybe(draw, _reasons)
         events.append(event)
         if (
             kind in ENDS and draw(st.integers(0, 2)) == 0
@@ -92,5 +105,5 @@ def job_events(
         events = [e for e in events if attempt_of(e) != first_attempt or e["type"] not in ENDS]
         last_word = {"job_id": job_id, "attempt": first_attempt, "time_ms": draw(st.sampled_from(starts_ms))}
         kind = draw(st.sampled_from(("scaled", "heartbeat", "queued", "suspended")))
-        events.append(last_word | {"type": kind} | draw(gpu_values()) | draw(some_fields()) | ids.next())
+        events.append(last_word | {"type": kind} | draw(gpu_values) | draw(some_fields) | ids.next())
     return events

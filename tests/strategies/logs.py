@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -39,6 +40,7 @@ class Log:
     as_of_ms: int | None = None
 
 
+@cache
 def seeds() -> st.SearchStrategy[random.Random]:
     """A cheap source of shuffles; 0 shrinks to one fixed order."""
     return st.integers(0, 2**32 - 1).map(random.Random)
@@ -203,6 +205,7 @@ def batch_cuts(count: int) -> st.SearchStrategy[list[int]]:
     return st.one_of(st.just([]), inside, st.just(list(range(1, count))))
 
 
+@cache
 def clocks(base_ms: int = BASE_MS) -> st.SearchStrategy[int | None]:
     """Where unfinished work is paid up to: mostly the newest event, else before, among or after the events."""
     return st.one_of(

@@ -5,6 +5,8 @@ Must only produce records that the contract accepts.
 
 from __future__ import annotations
 
+from functools import cache
+
 from hypothesis import strategies as st
 
 from tests.oracle.model import Json, Line
@@ -52,17 +54,33 @@ usd_texts = st.one_of(
 )
 
 
+@cache
+def _some_of(names: tuple[str, ...], most: int) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(names), max_size=most, unique=True)
+
+
+@cache
 @st.composite
 def matches(draw: st.DrawFn, component: str) -> dict[str, str | None]:
     """Match fields of one revision: often none, seldom one that can never match."""
     usual = MATCH_BY_COMPONENT.get(component, (*FIELD_VALUES, "team", "project"))
     names = usual if draw(st.integers(0, 9)) else tuple(MATCH_VALUES)
     # One field mostly, so that SKUs tie in their number.
-    chosen = draw(st.lists(st.sampled_from(names), max_size=draw(st.sampled_from((0, 1, 1, 2))), unique=True))
+    chosen = draw(_some_of(names, draw(st.sampled_from((0, 1, 1, 2)))))
     match: dict[str, str | None] = {name: draw(usually_first(MATCH_VALUES[name])) for name in chosen}
     if draw(st.integers(0, 15)) == 0:
         match.setdefault("cluster", None)  # null means any
     return match
+
+
+@cache
+def _effective(base_ms: int) -> st.SearchStrategy[int]:
+    return st.one_of(st.just(0), st.just(base_ms), instants(base_ms), st.just(base_ms + 10**10))
+
+
+@cache
+def _told(base_ms: int) -> st.SearchStrategy[int]:
+    return st.one_of(st.just(base_ms + 1000), instants(base_ms))
 
 
 @st.composite
@@ -71,7 +89,7 @@ def price_events(
 ) -> list[Json]:
     """Revisions of some SKUs; a record may come later, in time and in the log, than the usage it prices."""
     ids = ids or Ids("p")
-    effective = st.one_of(st.just(0), st.just(base_ms), instants(base_ms), st.just(base_ms + 10**10))
+    effective, told = _effective(base_ms), _told(base_ms)
     # One book in three prices every kind there is for whomever nothing narrower matches.
     wide: list[tuple[tuple[str, str], dict[str, str]]] = []
     if draw(st.integers(0, 2)) == 0:
@@ -93,7 +111,7 @@ def price_events(
                 "usd": draw(usd_texts),
                 "per": per.rstrip("+"),
                 "effective_ms": 0 if revision_number == 0 and draw(st.booleans()) else draw(effective),
-                "time_ms": draw(st.one_of(st.just(base_ms + 1000), instants(base_ms))),
+                "time_ms": draw(told),
             }
             if per.endswith("+"):
                 event["gpus"] = draw(st.sampled_from((1, 2, 3, 7, 8)))

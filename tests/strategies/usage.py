@@ -33,6 +33,10 @@ twins = st.tuples(
 ).map(lambda parts: parts[0] | parts[1])
 
 
+_gpus = st.lists(st.sampled_from(GPUS), min_size=1, max_size=3)
+_ids = st.sampled_from([{"id": "a"}, {"id": "b"}])
+
+
 @st.composite
 def samples(
     draw: st.DrawFn,
@@ -45,14 +49,14 @@ def samples(
     """Records of one job: overlapping, unaligned, from two exporters, some without an id, some idle."""
     events: list[Json] = []
     for _ in range(draw(st.integers(0, most))):
-        gpus = draw(st.lists(st.sampled_from(GPUS), min_size=1, max_size=3))
+        gpus = draw(_gpus)
         event: Json = {
             "node": draw(st.sampled_from(NODES)),
             "source": draw(st.sampled_from(SOURCES)),
             "time_ms": draw(times),
             "interval_ms": draw(st.sampled_from(intervals_ms)),
             "gpus": gpus,
-            "util_ratio": draw(st.lists(ratios, min_size=len(gpus), max_size=len(gpus))),
+            "util_ratio": [draw(ratios) for _ in gpus],
         }
         if len(gpus) == 1 and draw(st.integers(0, 3)) == 0:  # scalars are arrays of one
             event["gpu"], event["util_ratio"] = event.pop("gpus")[0], event["util_ratio"][0]
@@ -61,7 +65,7 @@ def samples(
             event["attempt"] = draw(st.sampled_from(attempts))
         elif draw(st.booleans()):
             event["job_id"] = ""  # idle
-        event |= draw(maybe(st.sampled_from([{"id": "a"}, {"id": "b"}]), 2)) | draw(maybe(some_fields(), 2))
+        event |= maybe(draw, _ids, 2) | maybe(draw, some_fields, 2)
         events.append(event)
         if event.get("job_id") and draw(st.booleans()):
             events.append(event | draw(twins))
@@ -76,26 +80,37 @@ amount_intervals_ms = st.one_of(
 )
 
 
+_of_network = st.fixed_dictionaries(
+    {},
+    optional={
+        "path": st.sampled_from(("same_zone", "cross_zone", "cross_region", "internet", "unclassified")),
+        "direction": st.sampled_from(("egress", "ingress")),
+        "cloud": st.sampled_from(("aws", "gcp")),
+        "region": st.sampled_from(("eu", "us")),
+        "dst_region": st.just("ap"),
+    },
+)
+_of_storage = st.fixed_dictionaries(
+    {},
+    optional={
+        "storage_class": st.sampled_from(("standard", "cold")),
+        "cloud": st.sampled_from(("aws", "gcp")),
+        "region": st.sampled_from(("eu", "us")),
+    },
+)
+_units = st.sampled_from((("bytes",), ("requests",), ("bytes", "requests")))
+
+
 @st.composite
 def network_events(
     draw: st.DrawFn, job_id: str, attempts: tuple[int, ...], times: Times, ids: Ids
 ) -> list[Json]:
     """Bytes moved."""
-    optional = st.fixed_dictionaries(
-        {},
-        optional={
-            "path": st.sampled_from(("same_zone", "cross_zone", "cross_region", "internet", "unclassified")),
-            "direction": st.sampled_from(("egress", "ingress")),
-            "cloud": st.sampled_from(("aws", "gcp")),
-            "region": st.sampled_from(("eu", "us")),
-            "dst_region": st.just("ap"),
-        },
-    )
     events: list[Json] = []
     for _ in range(draw(st.integers(0, 3))):
         event = {"job_id": job_id, "attempt": draw(st.sampled_from(attempts)), "bytes": draw(amounts)}
         event |= {"time_ms": draw(times), "interval_ms": draw(amount_intervals_ms)}
-        events.append(event | draw(optional) | ids.next())
+        events.append(event | draw(_of_network) | ids.next())
     return events
 
 
@@ -104,14 +119,6 @@ def storage_events(
     draw: st.DrawFn, job_id: str, attempts: tuple[int, ...], times: Times, ids: Ids
 ) -> list[Json]:
     """Storage work and storage kept."""
-    optional = st.fixed_dictionaries(
-        {},
-        optional={
-            "storage_class": st.sampled_from(("standard", "cold")),
-            "cloud": st.sampled_from(("aws", "gcp")),
-            "region": st.sampled_from(("eu", "us")),
-        },
-    )
     events: list[Json] = []
     for _ in range(draw(st.integers(0, 3))):
         op = draw(st.sampled_from(("read", "write", "list", "delete", "stored")))
@@ -120,23 +127,26 @@ def storage_events(
         elif op in ("list", "delete"):
             what = {"requests": draw(amounts)}
         else:
-            given = draw(st.sampled_from((("bytes",), ("requests",), ("bytes", "requests"))))
+            given = draw(_units)
             what = {unit: draw(amounts) for unit in given}
         event: Json = {"job_id": job_id, "attempt": draw(st.sampled_from(attempts)), "op": op} | what
         event |= {"time_ms": draw(times), "interval_ms": draw(amount_intervals_ms)}
-        events.append(event | draw(optional) | ids.next())
+        events.append(event | draw(_of_storage) | ids.next())
     return events
+
+
+_some_nodes = st.lists(st.sampled_from(NODES), max_size=3, unique=True)
+_node_types = st.lists(st.sampled_from(NODE_TYPES), min_size=1, max_size=5)
+_gpu_count = st.fixed_dictionaries({"gpu_count": counts})
 
 
 @st.composite
 def node_events(draw: st.DrawFn, times: Times, ids: Ids) -> list[Json]:
     """Events of some nodes, in plausible and implausible orders."""
     events: list[Json] = []
-    for node in draw(st.lists(st.sampled_from(NODES), max_size=3, unique=True)):
-        for kind in draw(st.lists(st.sampled_from(NODE_TYPES), min_size=1, max_size=5)):
+    for node in draw(_some_nodes):
+        for kind in draw(_node_types):
             event: Json = {"node": node, "type": kind, "time_ms": draw(times)} | ids.next()
-            event |= draw(maybe(st.fixed_dictionaries({"gpu_count": counts}), 2)) | draw(
-                maybe(some_fields(), 3)
-            )
+            event |= maybe(draw, _gpu_count, 2) | maybe(draw, some_fields, 3)
             events.append(event)
     return events

@@ -1,11 +1,13 @@
 """Small vocabularies and numbers that collide often: instants, fields, counts, ids.
 
-Must stay small: a fault shows where two events meet, and wide random values hardly ever meet.
+Must stay small: a fault shows where two events meet, and wide random values hardly ever meet.  A strategy is made once and
+kept: to make and check it anew for each draw would take longer than the draw.
 """
 
 from __future__ import annotations
 
 import zlib
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -35,6 +37,7 @@ TEAMS = ("red", "blue")
 PROJECTS = ("llm", "vision")
 
 
+@cache
 def instants(base_ms: int, span_ms: int = SPAN_MS) -> st.SearchStrategy[int]:
     """Event times: minute boundaries, one ms beside them, whole seconds and anything between."""
     inside_ms = st.one_of(st.sampled_from((0, 1, 999, 1000, 30_000, 59_999)), st.integers(0, MINUTE_MS - 1))
@@ -75,40 +78,51 @@ class Ids:
         return {"source": SOURCES[number % 2], "id": f"{self._prefix}{number // 2}"}
 
 
+@cache
 def usually_first(values: tuple[str, ...]) -> st.SearchStrategy[str]:
     """The first value three times in four: prices and jobs then agree on several fields at once."""
     return st.sampled_from((values[0], values[0], *values))
 
 
+_field_names = st.one_of(
+    st.lists(st.sampled_from(tuple(FIELD_VALUES)), max_size=3, unique=True), st.just(list(FIELD_VALUES))
+)
+
+
 @st.composite
-def some_fields(draw: st.DrawFn) -> dict[str, str | None]:
+def _some_fields(draw: st.DrawFn) -> dict[str, str | None]:
     """All price fields, or a few, or none; now and then a JSON null, which says nothing."""
-    some = st.lists(st.sampled_from(tuple(FIELD_VALUES)), max_size=3, unique=True)
-    names = draw(st.one_of(some, st.just(list(FIELD_VALUES))))
+    names = draw(_field_names)
     fields: dict[str, str | None] = {name: draw(usually_first(FIELD_VALUES[name])) for name in names}
     if draw(st.integers(0, 15)) == 0:
         fields["zone"] = None
     return fields
 
 
+some_fields = _some_fields()
+
 # Thousandths that JSON carries as a float; 0.3 and 2.675 are not exact in binary.
 COUNTS = (0, 0.001, 0.3, 0.5, 1, 1.5, 2, 2.675, 3, 8)
 counts = st.sampled_from(COUNTS)
+_held = st.dictionaries(st.sampled_from(NODES), counts, max_size=3)
 
 
 @st.composite
-def gpu_values(draw: st.DrawFn) -> Json:
+def _gpu_values(draw: st.DrawFn) -> Json:
     """How many GPUs: a count, nodes, or both agreeing."""
     way = draw(st.integers(0, 3))
     if way == 0:
         return {"gpu_count": draw(counts)}
-    nodes = draw(st.dictionaries(st.sampled_from(NODES), counts, max_size=3))
+    nodes = draw(_held)
     if way == 1:
         milli = sum(round(count * 1000) for count in nodes.values())
         return {"nodes": nodes, "gpu_count": milli / 1000}
     return {"nodes": nodes}
 
 
-def maybe(strategy: st.SearchStrategy[Any], one_in: int = 3) -> st.SearchStrategy[Any]:
+gpu_values = _gpu_values()
+
+
+def maybe(draw: st.DrawFn, strategy: st.SearchStrategy[Any], one_in: int = 3) -> Any:
     """The strategy's dict once in a while, else an empty dict."""
-    return st.integers(1, one_in).flatmap(lambda n: strategy if n == 1 else st.just({}))
+    return draw(strategy) if draw(st.integers(1, one_in)) == 1 else {}

@@ -14,7 +14,7 @@ import pytest
 
 from schemas.tables import ALERTS
 from tests.golden.snapshots.scene import END, HERE, PIECES, Judging, read_log
-from tests.harness_store import Row, Snapshot
+from tests.harness_store import Snapshot
 from tests.oracle.compute import compute
 from tests.property.compare import assert_same
 
@@ -58,7 +58,7 @@ def finish(machine: Judging) -> None:
     machine.checkpoint(machine.newest_ms)
 
 
-def alerts(machine: Judging) -> list[Row]:
+def alerts(machine: Judging) -> list[dict[str, Any]]:
     return [
         {name: value for name, value in row.items() if name != "version"}
         for _, row in sorted(machine.store.tables[ALERTS].items())

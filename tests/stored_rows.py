@@ -1,0 +1,87 @@
+"""Stored rows in columns of plain values, and all of them in the oracle's words: of any store of the tests.
+
+It must not compute, and must not forgive: quantities and costs are taken as they are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from schemas.tables import ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, KEYS, NODE_MINUTES
+from tests.oracle.model import AttemptRow, JobRow, LedgerKey, LedgerRow, NodeKey, NodeRow, Tables, UsageRow
+
+#: (table, columns) -> (key, the columns' values) of each current row; instants and money as integers.
+Select = Callable[[str, Sequence[str]], Iterable[tuple[Any, ...]]]
+
+
+class Rows:
+    """Rows as they were inserted, with their columns as Python values where these are asked for."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self.rows = rows
+        self._columns: dict[str, list[Any]] = {}
+        self._values: dict[str, list[Any]] = {}
+
+    def column(self, name: str) -> list[Any]:
+        """A column's values; instants and money as integers."""
+        found = self._columns.get(name)
+        if found is None:
+            column = self.rows[name]
+            if pa.types.is_timestamp(column.type):
+                column = column.cast(pa.int64())
+            if pa.types.is_decimal(column.type):  # as a count of its last place; none is wider than 64 bits
+                raw = column.combine_chunks()
+                whole = np.frombuffer(raw.buffers()[1], np.int64)[::2]
+                found = whole[raw.offset : raw.offset + len(raw)].tolist()
+            else:
+                found = column.to_pylist()
+            self._columns[name] = found
+        return found
+
+    def values(self, name: str) -> list[Any]:
+        """A column's values as Arrow has them: instants as datetimes, money as decimals."""
+        found = self._values.get(name)
+        if found is None:
+            found = self._values[name] = self.rows[name].to_pylist()
+        return found
+
+    def keys(self, table: str) -> Iterable[tuple[Any, ...]]:
+        """The key of each row."""
+        return zip(*(self.column(name) for name in KEYS[table]), strict=True)
+
+
+_MONEY = ("quantity", "cost_usd", "lost_quantity", "lost_cost_usd")
+_USAGE = ("sampled_gpu_s", "productive_gpu_ms")
+_JOB = ("state", "attempts", "owner", "team", "project", "experiment", "labels", "wall_clock_ms")
+
+
+def tables_of(select: Select) -> Tables:
+    """What a store holds; without dead letters and counts."""
+    found = Tables()
+    for key, quantity, cost_nano, lost, lost_nano in select(JOB_MINUTES, _MONEY):
+        if quantity:
+            job_id, attempt, minute_s, *rest = key
+            where = LedgerKey(minute_s // 60, job_id, attempt, *rest)
+            found.ledger[where] = LedgerRow(quantity, cost_nano, lost, lost_nano)
+    for key, sampled_gpu_s, productive_gpu_ms in select(JOB_USAGE_MINUTES, _USAGE):
+        job_id, attempt, minute_s, _ = key
+        so_far = found.usage.get((minute_s // 60, job_id, attempt), UsageRow(0, 0))
+        found.usage[minute_s // 60, job_id, attempt] = UsageRow(
+            so_far.sampled_gpu_s + sampled_gpu_s, so_far.productive_gpu_ms + productive_gpu_ms
+        )
+    for key, quantity, cost_nano in select(NODE_MINUTES, _MONEY[:2]):
+        if quantity:
+            node, minute_s, *rest = key
+            found.nodes[NodeKey(minute_s // 60, node, *rest)] = NodeRow(quantity, cost_nano)
+    for key, *values, labels, wall_clock_ms in select(JOBS, _JOB):
+        state, attempts, *names = values
+        owner, team, project, experiment = (name or None for name in names)
+        said = (owner, team, project, experiment, tuple(sorted(labels)))
+        found.jobs[key[0]] = JobRow(state, attempts, *said, wall_clock_ms)
+    for key, state, wall_clock_ms in select(ATTEMPTS, ("state", "wall_clock_ms")):
+        found.attempts[key] = AttemptRow(state, wall_clock_ms)
+    return found

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -21,8 +23,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from loadtest.latency_world import WorldError, broker, machine
 from loadtest.peers import ours
 from loadtest.peers.catalogue import PEERS, W1, W2, Peer
-from loadtest.peers.feeds import Feed, Size, begin_s, filled
-from loadtest.peers.homes import Home, MissingError
+from loadtest.peers.feeds import PARTITIONS, Feed, Size, begin_s, filled
+from loadtest.peers.homes import Home, MissingError, java_version
 from loadtest.peers.homes import ours as our_home
 from loadtest.peers.runner import runs_of
 from loadtest.peers.runs import Row, as_json, cpu_per_million_messages, messages_per_s
@@ -112,11 +114,22 @@ def chosen(names: Sequence[str]) -> list[Peer]:
     return [peer for peer in PEERS if not names or any(each.lower() in peer.name.lower() for each in names)]
 
 
+def facts() -> dict[str, object]:
+    """What the figures depend on, besides the versions that the rows have."""
+    return {
+        **machine(),
+        "java": java_version(),
+        "partitions": PARTITIONS,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "load_average": os.getloadavg()[0],
+    }
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print; 0 all was right or could not be installed, 1 a total was wrong or a run failed."""
     parser = argparse.ArgumentParser(prog="peers", description=__doc__)
     parser.add_argument("names", nargs="*", help="parts of peers' names; none means all")
-    parser.add_argument("--runs", type=int, default=3, help="warm runs of each")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each that count")
     parser.add_argument("--quick", action="store_true", help="one run of each")
     parser.add_argument("--limit", type=float, default=150.0, help="seconds that a process may take")
     parser.add_argument("--without-ours", action="store_true", help="the peers alone")
@@ -163,7 +176,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for line in (*notes(rows), LEGEND, f"{time.monotonic() - began_s:.0f} s in all"):
         console.print(line, highlight=False, soft_wrap=True)
     if options.out is not None:
-        found = as_json(rows, stored, taken, machine())
+        found = as_json(rows, stored, taken, facts())
+        options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     return int(any(run.fault for row in rows for run in row.runs))
 

@@ -86,6 +86,14 @@ def pom_version(name: str) -> str:
     return found[1]
 
 
+def java_version() -> str | None:
+    """Return what the JVM calls itself; None without one."""
+    if shutil.which("java") is None:
+        return None
+    said = subprocess.run(["java", "-version"], capture_output=True, text=True, timeout=60).stderr
+    return next((line.strip() for line in said.splitlines() if "Server VM" in line), None)
+
+
 def _python(python: Path) -> Home:
     def version(package: str) -> str:
         code = f"import importlib.metadata as m; print(m.version({package!r}))"

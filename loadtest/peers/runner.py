@@ -29,9 +29,9 @@ from loadtest.peers.totals import wrong
 
 
 def runs_of(peer: Peer, home: Home, feed: Feed, times: int, limit_s: float) -> Iterator[Run]:
-    """Do it so often, the cold pass of a JVM not counted; a fault ends it."""
-    if peer.passes > 1:
-        yield from _process(peer, home, feed, times + 1, limit_s)
+    """Do it so often after a peer's warm-up; a fault ends it."""
+    if peer.warm_up:
+        yield from _process(peer, home, feed, times + peer.warm_up, limit_s)
         return
     for _ in range(times):
         for run in _process(peer, home, feed, 1, limit_s):
@@ -74,7 +74,7 @@ def _process(peer: Peer, home: Home, feed: Feed, passes: int, limit_s: float) ->
                 yield failed(feed, f"{ended}; {why((directory / 'log').read_text(errors='replace'))}")
                 return
             found = json.loads(result.read_bytes())
-            yield _run(peer, feed, found, began_s, meter.others_cores, cold=passes > 1 and number == 0)
+            yield _run(peer, feed, found, began_s, meter.others_cores, cold=number < peer.warm_up)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 

@@ -33,6 +33,7 @@ class Run:
     others_cores: float
     """What the machine did meanwhile besides the peer, the broker and us."""
     cold: bool = False
+    """A pass of a JVM before those that count."""
     note: str = ""
     fault: str | None = None
 

@@ -162,6 +162,32 @@ def test_a_peer_that_fails_says_why(tmp_path: Path, feed: Feed) -> None:
     assert [run.fault for run in found] == ["exit code 1; no such broker"]
 
 
+SEVERAL = """
+import json
+from pathlib import Path
+from loadtest.peers.task import Task
+task = Task.given()
+for number in range(task.passes - MISSING):
+    found = {"first_at_s": 0.0, "wall_s": 1.0, "cpu_s": 1.0, "whole_cpu_s": 1.0, "peak_rss_mib": 1.0,
+             "counted": task.messages, "note": str(number)}
+    (Path(task.directory) / f"result-{number}.json").write_text(json.dumps(found))
+"""
+
+
+def test_passes_of_a_warm_up_are_in_one_process_and_apart(tmp_path: Path, feed: Feed) -> None:
+    peer, home = peer_of(tmp_path, SEVERAL.replace("MISSING", "0"), totals=False)
+    found = runs((replace(peer, warm_up=2), home), feed, 3)
+    assert [(run.note, run.cold) for run in found] == [
+        ("0", True), ("1", True), ("2", False), ("3", False), ("4", False),
+    ]  # fmt: skip
+
+
+def test_a_pass_without_a_result_is_a_fault(tmp_path: Path, feed: Feed) -> None:
+    peer, home = peer_of(tmp_path, SEVERAL.replace("MISSING", "1"), totals=False)
+    found = runs((replace(peer, warm_up=1), home), feed, 2)
+    assert [run.fault for run in found] == [None, None, "exit code 0; it said nothing"]
+
+
 def test_the_innermost_cause_of_a_java_trace_is_shown() -> None:
     trace = "Exception in thread main\n\tat a.b\nCaused by: outer\n\tat c.d\nCaused by: inner\n\t... 5 more\n"
     assert why(trace) == "Caused by: inner"

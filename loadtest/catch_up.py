@@ -13,11 +13,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from confluent_kafka import Producer
 
 from loadtest.catch_up_figures import line_of, round_of, stored_of, summary
 from loadtest.fleet import SHAPES, Fleet, fill, recent, workload
@@ -26,7 +28,6 @@ from loadtest.latency_world import ROOT, WorldError, broker, machine, settings_f
 from loadtest.soak_world import Member
 from loadtest.verdict import WrongTotalsError, check
 from sinks.clickhouse import Embedded, Target
-from streams.cli.producer import LogProducer
 from streams.config import ClickHouseSettings, KafkaSettings, Settings
 from streams.embedded.broker import EmbeddedBroker
 from streams.keys import key_of
@@ -35,8 +36,9 @@ from streams.transport.admin import DEAD_LETTER_TOPIC
 from tests.store_process import StoreProcess
 
 _PATIENCE_S: Final = 900.0
-_STILL_S: Final = 120.0
+_STILL_S: Final = 300.0
 _LOOK_S: Final = 0.1
+_FLUSH_S: Final = 30.0
 
 Say = Callable[[str], None]
 
@@ -99,6 +101,8 @@ def _filled(plan: Plan, directory: Path, say: Say) -> Iterator[Log]:
     with ExitStack() as stack:
         directory.mkdir(parents=True, exist_ok=True)
         if plan.embedded_broker:
+            if plan.program != Plan.program:
+                raise WorldError("another program cannot run a worker on the embedded broker")
             settings = _embedded_settings(stack.enter_context(EmbeddedBroker()))
         else:
             say("starting Kafka")
@@ -120,17 +124,22 @@ def _embedded_settings(mock: EmbeddedBroker) -> Settings:
 
 def send(fleet: Fleet, kafka: KafkaSettings, *, lifecycle: bool) -> Known:
     """Everything into the topics, in an order that a log could have."""
-    with LogProducer(kafka) as producer:
-        for value in fleet.prices():
-            producer.send(Topic.PRICES, key_of(Topic.PRICES, value), value)
-        for value in fleet.started() if lifecycle else ():
-            producer.send(Topic.JOBS, key_of(Topic.JOBS, value), value)
+    _tell(kafka, Topic.PRICES, fleet.prices())
+    if lifecycle:
+        _tell(kafka, Topic.JOBS, fleet.started())
     known = fill(fleet, kafka.bootstrap_servers, full_name(Topic.GPU, kafka.topic_prefix))
     if lifecycle:
-        with LogProducer(kafka) as producer:
-            for value in fleet.completed():
-                producer.send(Topic.JOBS, key_of(Topic.JOBS, value), value)
+        _tell(kafka, Topic.JOBS, fleet.completed())
     return known
+
+
+def _tell(kafka: KafkaSettings, topic: Topic, values: Iterable[bytes]) -> None:
+    """Send a few events, keyed; the topics are known to be there."""
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "partitioner": "murmur2_random"})
+    for value in values:
+        producer.produce(full_name(topic, kafka.topic_prefix), value, key_of(topic, value))
+    if producer.flush(_FLUSH_S):
+        raise WorldError(f"not all events of {topic} were acknowledged")
 
 
 def _round(plan: Plan, log: Log, directory: Path) -> dict[str, Any]:
@@ -151,7 +160,8 @@ def _round(plan: Plan, log: Log, directory: Path) -> dict[str, Any]:
         if store is not None:
             env["TRAINFARE_CLICKHOUSE_URL"] = store.url
         arguments = () if store is not None else ("--data", str(directory / "data"))
-        worker = Member("worker", env, directory, arguments, (*plan.program, str(out)))
+        program = ("loadtest.quick",) if plan.embedded_broker else plan.program
+        worker = Member("worker", env, directory, arguments, (*program, str(out)))
         worker.start()
         try:
             _until_stored(worker, out, log.wanted)
@@ -212,7 +222,7 @@ def _limit(log: Log) -> dict[str, float]:
 def report(found: Mapping[str, Any]) -> str:
     """The median round for people."""
     median, ratios = found["median"], found["ratios"]
-    lines = [
+    head = (
         f"{found['workload']}: {found['messages']:,} messages, {found['samples']:,} samples, "
         f"totals right: {found['usd']} USD\n"
         f"  stored in {median['wall_s']:.2f} s: {median['messages_per_s']:,.0f} messages/s, "
@@ -220,7 +230,8 @@ def report(found: Mapping[str, Any]) -> str:
         f"  CPU {median['cpu_s']:.2f} s: {median['cpu_us_per_message']:.2f} us a message, "
         f"{median['cpu_s_per_million_samples']:.3f} s per million samples (start: {median['start_cpu_s']:.1f} s); "
         f"RSS {median['rss_peak_mib']:.0f} MiB; load {median['load']:.1f}"
-    ]
+    )
+    lines = [head]
     if ratios:
         lines.append("  " + ", ".join(f"{name} {value:.3f}" for name, value in ratios.items()))
     for name, part in found["rounds"][-1]["parts"].items():

@@ -101,6 +101,12 @@ class Inside:
         self._out.flush()
 
 
+def parts_of(out: Path) -> dict[str, Any]:
+    """What a worker that has ended reported of its parts; it is the last line."""
+    found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8").splitlines()[-1])["parts"]
+    return found
+
+
 def _now() -> dict[str, float]:
     return {
         "at_s": time.time(),

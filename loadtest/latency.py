@@ -1,7 +1,7 @@
 """How long an event takes to be readable and an alert to arrive, and what the worker costs: `python -m loadtest.latency`.
 
-It must not judge: it prints what it measured, and the load of the machine it measured it under. A real Kafka broker,
-a worker in its own process with an embedded ClickHouse, a receiver of signed webhooks on loopback.
+It must not judge: it prints what it measured, and the load of the machine it measured it under; but totals that are not
+those of what was sent are a failure. A real Kafka broker, one worker in its own process, a receiver of signed webhooks.
 """
 
 from __future__ import annotations
@@ -14,237 +14,210 @@ import os
 import secrets
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Final
 
-from loadtest.latency_load import Event, Fleet, prices
-from loadtest.latency_world import Api, WorkerProcess, WorldError, broker, machine, settings_for
-from sinks.webhooks.receiver import Received, Receiver
+from loadtest import soak_judge
+from loadtest.drive import Drive
+from loadtest.inside import parts_of
+from loadtest.latency_load import NAMES, Probes
+from loadtest.latency_world import WorldError, broker, machine, settings_for
+from loadtest.measure import Api, Arrivals, Send, alerted, cpu_percent, readable
+from loadtest.soak_load import GPUS, Event, Load
+from loadtest.soak_world import Member
+from loadtest.verdict import WrongTotalsError
+from sinks.clickhouse import ClickHouseStore, Embedded
+from sinks.webhooks.receiver import Receiver
 from streams.cli.producer import LogProducer
+from streams.config import Settings
+from tests.chaos.log import Offsets
 
-TICK_MS = 10_000
-_SLICE_S = 0.01
-_POLL_S = 0.05
-_PATIENCE_S = 30.0
-_READABLE = """
-SELECT job_id FROM jobs WHERE job_id IN {jobs:Array(String)}
-AND job_id IN (SELECT job_id FROM job_usage_minutes WHERE job_id IN {jobs:Array(String)})
-"""
-
-
-class Spread(NamedTuple):
-    """Latencies in ms; None where nothing arrived."""
-
-    expected: int
-    arrived: int
-    median_ms: float | None
-    p99_ms: float | None
-    max_ms: float | None
+_START_S: Final = 300.0
+_DRAIN_S: Final = 300.0
+#: Jobs of a live fleet run for hours; so few end while it is looked at.
+_LIFE_S: Final = (1_800, 14_400)
+_AMOUNT_EVERY_S: Final = 60
 
 
-def spread(expected: int, found_ms: Sequence[float]) -> Spread:
-    """Return the middle and the end of a distribution; a p99 is one that was measured, none between two."""
-    ordered = sorted(found_ms)
-    if not ordered:
-        return Spread(expected, 0, None, None, None)
+@dataclass
+class Live:
+    """One run on a broker that is there."""
 
-    def at(share_percent: int) -> float:
-        return ordered[-(-len(ordered) * share_percent // 100) - 1]
+    options: argparse.Namespace
+    settings: Settings
+    directory: Path
 
-    return Spread(expected, len(ordered), at(50), at(99), ordered[-1])
-
-
-def now_ms() -> float:
-    """Return the wall clock, which all processes of this machine share."""
-    return time.time_ns() / 1e6
-
-
-class Sender:
-    """Keeps up a rate in a thread of its own, and sends what others want sent."""
-
-    def __init__(self, producer: LogProducer, fleet: Fleet) -> None:
-        self._producer, self._fleet = producer, fleet
-        self._lock = threading.Lock()
-        self.sent = 0
-
-    def send(self, events: Iterable[Event]) -> None:
-        """Hand events to the producer's queue."""
-        with self._lock:
-            for each in events:
-                self._producer.send(each.topic, each.key, each.value)
-
-    @contextmanager
-    def at_rate(self, per_s: int) -> Iterator[None]:
-        """Send the fleet's steady load while the block runs."""
-        stop = threading.Event()
-        thread = threading.Thread(target=self._run, args=(per_s, stop))
-        thread.start()
+    async def go(self) -> dict[str, Any]:
+        """Measure idle, then under load; then everything ends and is compared."""
+        options = self.options
+        secret = "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
+        arrivals = Arrivals(max(1, options.seconds // 10) * options.runaways)
+        receiver = Receiver(secret, arrivals.received)
+        await receiver.start()
+        worker = self._worker(secret, receiver)
+        loads = [os.getloadavg()[0]]
         try:
-            yield
+            worker.start()
+            await asyncio.to_thread(_ready, worker)
+            with LogProducer(self.settings.kafka) as producer:
+
+                def send(events: Iterable[Event]) -> None:
+                    for each in events:
+                        producer.send(each.topic, each.key, each.value)
+
+                await asyncio.sleep(options.settle)
+                idle = await cpu_percent(worker.cpu_s, options.cpu)
+                begin_s = int(time.time())
+                load = Load(
+                    options.rate * GPUS, begin_s, nodes_per_job=max(1, options.rate // options.jobs),
+                    life_s=_LIFE_S, amount_every_s=_AMOUNT_EVERY_S, burst_every_s=options.burst,
+                )  # fmt: skip
+                drive = Drive(self.settings.kafka, load, begin_s)
+                drive.start()
+                await asyncio.to_thread(drive.opened.wait)
+                await asyncio.sleep(options.settle)
+                sent, began_s = drive.sent, time.monotonic()
+                busy = await cpu_percent(worker.cpu_s, options.cpu)
+                per_s = (drive.sent - sent) / (time.monotonic() - began_s)
+                loads.append(os.getloadavg()[0])
+                rows, alerts = await self._latencies(worker, send, arrivals)
+            loads.append(os.getloadavg()[0])
+            memory_mib, live = worker.rss_mib() or 0.0, load.live
+            await asyncio.to_thread(drive.end)
+            await asyncio.to_thread(self._drained)
+            code = await asyncio.to_thread(worker.stop)
+        except WorldError as fault:
+            raise WorldError(f"{fault}\n{worker.said()}") from None
         finally:
-            stop.set()
-            thread.join()
+            worker.kill()
+            await receiver.stop()
+        usd = await asyncio.to_thread(self._checked, load)
+        return {
+            "machine": machine(),
+            "load_average": [round(each, 2) for each in loads],
+            "events_per_s": round(per_s, 1),
+            "gpus": load.nodes * GPUS,
+            "jobs": live,
+            "seconds": options.seconds,
+            "events_sent": drive.sent,
+            "late_slices": drive.late_slices,
+            "latest_slice_ms": round(1000 * drive.latest_s, 1),
+            "produced_to_readable": rows._asdict(),
+            "judged_to_received": alerts._asdict(),
+            "messages_repeated": receiver.repeated,
+            "worker_cpu_percent": {"idle": idle, "busy": busy},
+            "worker_memory_mib": round(memory_mib),
+            "worker_exit_code": code,
+            "parts": parts_of(self.directory / "inside.jsonl"),
+            "usd": usd,
+        }
 
-    def _run(self, per_s: int, stop: threading.Event) -> None:
-        began_s, done = time.monotonic(), 0
-        while not stop.wait(_SLICE_S):
-            due = int((time.monotonic() - began_s) * per_s) - done
-            self.send([self._fleet.steady(int(now_ms())) for _ in range(due)])
-            done += due
-        self.sent += done
+    def _worker(self, secret: str, receiver: Receiver) -> Member:
+        kafka = self.settings.kafka
+        env = {
+            "TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
+            "TRAINFARE_KAFKA_PARTITIONS": str(kafka.partitions),
+            "TRAINFARE_ALERTS_WEBHOOK_SECRET": secret,
+            "TRAINFARE_ALERTS_DEFAULT_WEBHOOK": receiver.url,
+            "TRAINFARE_ALERTS_ALLOW_HOSTS": receiver.host_port,
+        }
+        program = ("loadtest.inside", str(self.directory / "inside.jsonl"))
+        return Member("worker", env, self.directory, ("--data", str(self._data)), program)
 
+    @property
+    def _data(self) -> Path:
+        return self.directory / "data"
 
-class Arrivals:
-    """How long after its tick the message of each runaway came; `all` is set with the last of them."""
+    async def _latencies(self, worker: Member, send: Send, arrivals: Arrivals) -> tuple[Any, Any]:
+        options, probes = self.options, Probes()
+        return await asyncio.gather(
+            readable(Api(worker.url), send, probes, options.seconds, options.probes),
+            alerted(send, probes, arrivals, options.runaways),
+        )
 
-    def __init__(self, expected: int) -> None:
-        self.expected = expected
-        self.found_ms: dict[str, float] = {}
-        self.all = asyncio.Event()
+    def _drained(self) -> None:
+        offsets, deadline_s = Offsets(self.settings.kafka), time.monotonic() + _DRAIN_S
+        try:
+            while behind := offsets.behind():
+                if time.monotonic() > deadline_s:
+                    raise WorldError(f"{behind:,} records were not metered after {_DRAIN_S:g} s")
+                time.sleep(0.5)
+        finally:
+            offsets.close()
 
-    def received(self, message: Received) -> None:
-        """Take one verified message."""
-        at_ms = now_ms()
-        subject = str(message.data["subject"]["name"])
-        if message.type == "alert.firing" and message.data["rule"] == "burn_fast":
-            self.found_ms.setdefault(subject, at_ms - int(message.data["started_ms"]))
-        if len(self.found_ms) == self.expected:
-            self.all.set()
-
-
-async def cpu_percent(worker: WorkerProcess, for_s: float) -> float:
-    """Return the share of one core that the worker uses for a while."""
-    began_s, used_s = time.monotonic(), worker.cpu_s()
-    await asyncio.sleep(for_s)
-    return 100 * (worker.cpu_s() - used_s) / (time.monotonic() - began_s)
-
-
-async def readable(api: Api, sender: Sender, fleet: Fleet, for_s: float, per_s: float) -> Spread:
-    """Send probes; return how long each took from before it was sent until SQL found both of its rows."""
-    sent_ms: dict[str, float] = {}
-    found_ms: dict[str, float] = {}
-    began_s = time.monotonic()
-    while True:
-        passed_s = time.monotonic() - began_s
-        while passed_s < for_s and len(sent_ms) < passed_s * per_s:
-            name = f"probe-{len(sent_ms)}"
-            sent_ms[name] = now_ms()
-            sender.send(fleet.probe(name, int(sent_ms[name])))
-        waiting = [name for name in sent_ms if name not in found_ms]
-        if waiting:
-            for name in await asyncio.to_thread(api.names, _READABLE, jobs=waiting):
-                found_ms[name] = now_ms() - sent_ms[name]
-        if passed_s > for_s and (len(found_ms) == len(sent_ms) or passed_s > for_s + _PATIENCE_S):
-            return spread(len(sent_ms), list(found_ms.values()))
-        await asyncio.sleep(_POLL_S)
-
-
-async def alerted(sender: Sender, fleet: Fleet, arrivals: Arrivals, per_tick: int) -> Spread:
-    """Let jobs burn too much before each of some ticks; return how long after its tick each message came."""
-    for tick in range(arrivals.expected // per_tick):
-        await asyncio.sleep((TICK_MS - now_ms() % TICK_MS) / 1000 + 3)  # well before the next one
-        for number in range(per_tick):
-            sender.send(fleet.runaway(f"runaway-{tick}-{number}", int(now_ms())))
-    with suppress(TimeoutError):
-        await asyncio.wait_for(arrivals.all.wait(), _PATIENCE_S)
-    return spread(arrivals.expected, list(arrivals.found_ms.values()))
-
-
-async def measure(options: argparse.Namespace, directory: Path) -> dict[str, object]:
-    """Run it all; return the figures."""
-    secret = "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
-    arrivals = Arrivals(max(1, options.seconds // 10) * options.runaways)
-    receiver = Receiver(secret, arrivals.received)
-    await receiver.start()
-    environment = {
-        "TRAINFARE_ALERTS_WEBHOOK_SECRET": secret,
-        "TRAINFARE_ALERTS_DEFAULT_WEBHOOK": receiver.url,
-        "TRAINFARE_ALERTS_ALLOW_HOSTS": receiver.host_port,
-    }
-    fleet, loads = Fleet(options.jobs), [os.getloadavg()[0]]
-    try:
-        with broker(directory / "kafka") as kafka:
-            settings = settings_for(kafka.bootstrap_servers, directory / "data")
-            worker = await asyncio.to_thread(WorkerProcess, settings, environment, directory / "worker.log")
-            try:
-                with LogProducer(settings.kafka) as producer:
-                    sender = Sender(producer, fleet)
-                    await asyncio.sleep(options.settle)
-                    idle = await cpu_percent(worker, options.cpu)
-                    sender.send([*prices(int(now_ms())), *fleet.started(int(now_ms()))])
-                    await asyncio.sleep(options.settle)
-                    quiet = await cpu_percent(worker, options.cpu)
-                    with sender.at_rate(options.rate):
-                        await asyncio.sleep(options.settle)
-                        busy = await cpu_percent(worker, options.cpu)
-                        loads.append(os.getloadavg()[0])
-                        rows, alerts = await asyncio.gather(
-                            readable(Api(worker.url), sender, fleet, options.seconds, options.probes),
-                            alerted(sender, fleet, arrivals, options.runaways),
-                        )
-                    loads.append(os.getloadavg()[0])
-                    memory_mib = worker.memory_mib()
-            finally:
-                code = await asyncio.to_thread(worker.stop)
-    finally:
-        await receiver.stop()
-    return {
-        "machine": machine(),
-        "load_average": [round(each, 2) for each in loads],
-        "events_per_s": options.rate,
-        "jobs": options.jobs,
-        "seconds": options.seconds,
-        "steady_events_sent": sender.sent,
-        "produced_to_readable": rows._asdict(),
-        "judged_to_received": alerts._asdict(),
-        "messages_repeated": receiver.repeated,
-        "worker_cpu_percent": {"idle": idle, "idle_with_jobs": quiet, "busy": busy},
-        "worker_memory_mib": round(memory_mib),
-        "worker_exit_code": code,
-    }
+    def _checked(self, load: Load) -> str:
+        """What all jobs of the load cost; raises WrongTotalsError unless the oracle says the same of each."""
+        store = ClickHouseStore(Embedded(data_dir=self._data))
+        try:
+            got = soak_judge.stored(store, NAMES)
+        finally:
+            store.close()
+        want = soak_judge.expected(load.account)
+        wrong = soak_judge.differences(got, want)
+        if wrong:
+            shown = "\n  ".join(wrong[:10])
+            raise WrongTotalsError(f"{len(wrong)} totals in ClickHouse differ from the oracle's:\n  {shown}")
+        return f"{want.cost_nano() / 1e9:.9f}"
 
 
-def report(figures: dict[str, object]) -> str:
+def _ready(worker: Member) -> None:
+    deadline_s = time.monotonic() + _START_S
+    while not worker.look().ready:
+        if not worker.alive or time.monotonic() > deadline_s:
+            raise WorldError(f"the worker was not ready after {_START_S:g} s")
+        time.sleep(0.2)
+
+
+def report(figures: Mapping[str, Any]) -> str:
     """Return the figures for people."""
     facts, cpu = figures["machine"], figures["worker_cpu_percent"]
-    if not isinstance(facts, dict) or not isinstance(cpu, dict):
-        raise TypeError("figures of another form")
     lines = [
         (
-            f"{figures['events_per_s']:,} events/s, {figures['jobs']:,} jobs of 8 GPUs, {figures['seconds']} s; "
-            f"load {figures['load_average']} on {facts['cores']} cores ({facts['cpu']})"
+            f"{figures['events_per_s']:,} events/s, {figures['gpus']:,} GPUs, {figures['jobs']:,} jobs; "
+            f"{figures['seconds']} s; load {figures['load_average']} on {facts['cores']} cores ({facts['cpu']})"
         ),
-        f"{'ms':28}{'arrived':>12}{'median':>10}{'p99':>10}{'max':>10}",
+        f"{'ms':28}{'arrived':>12}{'median':>10}{'p99':>10}{'p99.9':>10}{'max':>10}",
     ]
     for name, key in (
         ("produced -> row readable", "produced_to_readable"),
         ("tick -> webhook received", "judged_to_received"),
     ):
         each = figures[key]
-        if not isinstance(each, dict):
-            raise TypeError("figures of another form")
-        values = (each["median_ms"], each["p99_ms"], each["max_ms"])
+        values = (each["median_ms"], each["p99_ms"], each["p999_ms"], each["max_ms"])
         shown = "".join(f"{'-' if value is None else format(value, ',.0f'):>10}" for value in values)
         lines.append(f"{name:28}{each['arrived']:>6}/{each['expected']:<5}{shown}")
     lines.append(
-        f"worker: {cpu['idle']:.1f} % of a core idle, {cpu['idle_with_jobs']:.1f} % with the jobs but no events, "
-        f"{cpu['busy']:.1f} % at {figures['events_per_s']:,} events/s; {figures['worker_memory_mib']:,} MiB"
+        f"worker: {cpu['idle']:.1f} % of a core idle, {cpu['busy']:.1f} % under load, before the probes; "
+        f"{figures['worker_memory_mib']:,} MiB"
     )
-    return "\n".join(lines) + "\n"
+    for name, part in figures["parts"].items():
+        if part["count"]:
+            lines.append(
+                f"{name:28}{part['count']:>12}{part['median_ms']:>10.1f}{part['p99_ms']:>10.1f}{'':10}{part['max_ms']:>10.1f}"
+            )
+    if figures["late_slices"]:
+        lines.append(
+            f"the load itself was late {figures['late_slices']} times, {figures['latest_slice_ms']:,} ms at most: "
+            "the machine was too busy for these figures"
+        )
+    return "\n".join([*lines, f"totals right: {figures['usd']} USD"]) + "\n"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure and print; 0 measured, 1 it could not be."""
+    """Measure and print; 0 measured and right, 1 it could not be, or the totals are wrong."""
     parser = argparse.ArgumentParser(prog="latency", description=__doc__)
-    parser.add_argument("--rate", type=int, default=1_000, help="events per second of the steady load")
-    parser.add_argument("--jobs", type=int, default=1_000, help="jobs that the steady load is of")
+    parser.add_argument("--rate", type=int, default=1_000, help="nodes of 8 GPUs, a message a second each")
+    parser.add_argument("--jobs", type=int, default=1_000, help="about so many jobs run on them")
+    parser.add_argument(
+        "--burst", type=int, default=60, help="exporters fall silent and catch up so often, in s"
+    )
     parser.add_argument("--seconds", type=int, default=60, help="how long latencies are measured")
     parser.add_argument(
-        "--cpu", type=float, default=30.0, help="how long each share of a core is measured, in s"
+        "--cpu", type=float, default=30.0, help="how long a share of a core is measured, in s"
     )
     parser.add_argument(
         "--settle", type=float, default=15.0, help="how long to wait before each of them, in s"
@@ -253,10 +226,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--runaways", type=int, default=20, help="jobs that burn too much, before each tick")
     parser.add_argument("--out", type=Path, help="write the figures as JSON, too")
     options = parser.parse_args(argv)
-    with tempfile.TemporaryDirectory(prefix="trainfare-latency-") as directory:
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trainfare-latency-")))
         try:
-            figures = asyncio.run(measure(options, Path(directory)))
-        except WorldError as fault:
+            kafka = stack.enter_context(broker(directory / "kafka"))
+            settings = settings_for(kafka.bootstrap_servers, directory / "data")
+            figures = asyncio.run(Live(options, settings, directory).go())
+        except (WorldError, WrongTotalsError) as fault:
             sys.stderr.write(f"latency: {fault}\n")
             return 1
     sys.stdout.write(report(figures))

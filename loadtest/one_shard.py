@@ -27,7 +27,7 @@ BATCH = 2_000
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print records and GPU seconds per second of each kind of work."""
-    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser = argparse.ArgumentParser(prog="one_shard", description=__doc__)
     parser.add_argument(
         "--records", type=int, default=60_000, help="GPU records, of eight GPUs for ten seconds each"
     )
@@ -62,7 +62,7 @@ def _shard() -> Shard:
     ).encode()  # fmt: skip
     event = decode("prices", price, (), T0_MS)
     if not isinstance(event, PriceEvent):
-        raise SystemExit(f"bench: its own price was refused: {event}")
+        raise SystemExit(f"one_shard: its own price was refused: {event}")
     return Shard(0, ShardSettings(), PriceBook.empty().with_events([event]))
 
 
@@ -96,7 +96,7 @@ def _fold(shard: Shard, topic: str, values: Sequence[bytes] | Iterator[bytes]) -
         # Log time is years ahead, so that no sample is of the future.
         records = [LogRecord(start + at, 2 * T0_MS, value) for at, value in enumerate(part)]
         if shard.fold(LogBatch(topic, 0, start, start + len(part), records)) is not None:
-            raise SystemExit("bench: the shard asks for records again")
+            raise SystemExit("one_shard: the shard asks for records again")
 
 
 def _report(what: str, count: int, work: Callable[[], None]) -> float:

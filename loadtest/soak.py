@@ -22,9 +22,9 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 
 from loadtest import soak_judge
+from loadtest.drive import Drive
 from loadtest.latency_world import WorldError, broker, machine, settings_for
 from loadtest.soak_faults import Faults
-from loadtest.soak_feed import Feed
 from loadtest.soak_load import Load
 from loadtest.soak_watch import Watch, line
 from loadtest.soak_world import Member, environment
@@ -67,7 +67,7 @@ class Soak:
             faults = Faults(victims, store, kafka, settings.kafka, self.options.seed)
             begin_s = int(time.time())
             load = Load(self.options.samples_per_s, begin_s, self.options.seed)
-            feed = Feed(settings.kafka, load, begin_s)
+            feed = Drive(settings.kafka, load, begin_s, slices=1)
             feed.start()
             self._run(feed, faults, settings.kafka)
             feed.end()
@@ -96,7 +96,7 @@ class Soak:
 
     # -- while it runs -------------------------------------------------------------------------------------
 
-    def _run(self, feed: Feed, faults: Faults, kafka: KafkaSettings) -> None:
+    def _run(self, feed: Drive, faults: Faults, kafka: KafkaSettings) -> None:
         began_s, seconds = time.monotonic(), self.options.minutes * 60
         hurting: threading.Thread | None = None
         due_s = _FIRST_FAULT_S
@@ -149,7 +149,7 @@ class Soak:
     # -- the end -------------------------------------------------------------------------------------------
 
     def _finish(
-        self, load: Load, feed: Feed, faults: Faults, kafka: KafkaSettings, target: Target
+        self, load: Load, feed: Drive, faults: Faults, kafka: KafkaSettings, target: Target
     ) -> dict[str, object]:
         want = soak_judge.expected(load.account)
         began_s = time.monotonic()

@@ -71,9 +71,9 @@ def expected(account: Account) -> Totals:
     return Totals(jobs, of_nodes, account.gpu_samples, account.permille, account.bad)
 
 
-def stored(store: ClickHouseStore) -> Totals:
-    """The same as the tables have it."""
-    ours = f"NOT startsWith(job_id, '{CANARY}')"
+def stored(store: ClickHouseStore, others: tuple[str, ...] = ()) -> Totals:
+    """The same as the tables have it; jobs whose ids begin as one of `others` are not ours."""
+    ours = " AND ".join(f"NOT startsWith(job_id, '{each}')" for each in (CANARY, *others))
     jobs = {
         str(row["job_id"]): _sum(row)
         for row in store.query(

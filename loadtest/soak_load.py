@@ -22,8 +22,10 @@ _PAUSE_S: Final = 2
 _RATIOS: Final = 64
 _PRICE_EVERY_S: Final = 300
 _BAD_EVERY_S: Final = 10
-_AMOUNT_EVERY_S: Final = 10
+AMOUNT_EVERY_S: Final = 10
 _CHECKPOINT_EVERY_S: Final = 60
+_HELD_S: Final = 5
+_ONE_IN: Final = 20
 _SKUS: Final[tuple[dict[str, Any], ...]] = (
     {"sku": "h100", "component": "gpu", "usd": "2.5", "per": "gpu_hour", "gpu_type": "H100"},
     {"sku": "a100", "component": "gpu", "usd": "1.234567891", "per": "gpu_hour", "gpu_type": "A100"},
@@ -72,9 +74,23 @@ class _Run:
 class Load:
     """`second` must be called for every whole second after `begin_s`, in turn."""
 
-    def __init__(self, samples_per_s: int, begin_s: int, seed: int = 1) -> None:
-        self.nodes = max(samples_per_s // GPUS, NODES_PER_JOB)
-        self.groups = max(self.nodes // NODES_PER_JOB, 1)
+    def __init__(
+        self,
+        samples_per_s: int,
+        begin_s: int,
+        seed: int = 1,
+        *,
+        nodes_per_job: int = NODES_PER_JOB,
+        life_s: tuple[int, int] = LIFE_S,
+        amount_every_s: int = AMOUNT_EVERY_S,
+        burst_every_s: int = 0,
+    ) -> None:
+        """With `burst_every_s` some exporters keep their samples for seconds and send them at once, so often."""
+        self._burst_every_s = burst_every_s
+        self._held: list[Event] = []
+        self._nodes_per_job, self._life_s, self._amount_every_s = nodes_per_job, life_s, amount_every_s
+        self.nodes = max(samples_per_s // GPUS, nodes_per_job)
+        self.groups = max(self.nodes // nodes_per_job, 1)
         self.account = Account()
         self._begin_s = begin_s
         self._rng = random.Random(seed)
@@ -92,7 +108,7 @@ class Load:
         """Prices, nodes and the first jobs."""
         for price in _SKUS:
             yield self._told(Topic.PRICES, self._begin_s, effective_ms=0, **price)
-        for node in range(self.groups * NODES_PER_JOB):
+        for node in range(self.groups * self._nodes_per_job):
             about = {"gpu_count": GPUS, "gpu_type": "H100", "purchase": "on_demand"}
             yield self._told(Topic.NODES, self._begin_s, node=_node(node), type="provisioned", **about)
         for group in range(self.groups):
@@ -101,7 +117,12 @@ class Load:
     def second(self, now_s: int) -> Iterator[Event]:
         """Everything that happened in the second that ends at `now_s`."""
         for run in self._runs.values():
-            yield from self._samples(run, now_s)
+            if self._holds(run.group, now_s):
+                self._held += self._samples(run, now_s)
+            else:
+                yield from self._samples(run, now_s)
+        if self._held and not self._holding(now_s):
+            yield from self._released()
         yield from self._others(now_s)
         for group, run in list(self._runs.items()):
             yield from self._go_on(run, now_s)
@@ -115,9 +136,10 @@ class Load:
 
     def closing(self, now_s: int) -> Iterator[Event]:
         """Everything ends, so that no row depends on the clock any more."""
+        yield from self._released()
         for run in list(self._runs.values()):
             yield from self._end(run, now_s)
-        for node in range(self.groups * NODES_PER_JOB):
+        for node in range(self.groups * self._nodes_per_job):
             yield self._told(Topic.NODES, now_s, node=_node(node), type="terminated")
 
     # -- jobs ----------------------------------------------------------------------------------------------
@@ -125,13 +147,13 @@ class Load:
     def _start(self, group: int, now_s: int, *, first: bool = False) -> Iterator[Event]:
         rng = self._rng
         job_id = f"soak-{len(self.account.jobs):06}"
-        life_s = rng.randrange(20 if first else LIFE_S[0], LIFE_S[1])
+        life_s = rng.randrange(20 if first else self._life_s[0], self._life_s[1])
         preempt_s = now_s + life_s // 2 if rng.random() < 0.1 else None
-        nodes = [_node(group * NODES_PER_JOB + number) for number in range(NODES_PER_JOB)]
+        nodes = [_node(group * self._nodes_per_job + number) for number in range(self._nodes_per_job)]
         heads = [_head(job_id, node) for node in nodes]
         held: Json = {
             "job_id": job_id,
-            "gpu_count": GPUS * NODES_PER_JOB,
+            "gpu_count": GPUS * self._nodes_per_job,
             "nodes": dict.fromkeys(nodes, GPUS),
             "gpu_type": rng.choice(("H100", "A100")),
             "owner": rng.choice(("ann", "bob", "cy")),
@@ -144,10 +166,10 @@ class Load:
     def _go_on(self, run: _Run, now_s: int) -> Iterator[Event]:
         age_s = now_s - run.begin_s
         about: Json = {"job_id": run.job_id, "attempt": run.attempt}
-        if age_s and age_s % _CHECKPOINT_EVERY_S == 0:
+        if age_s and (age_s + run.group) % _CHECKPOINT_EVERY_S == 0:
             yield self._told(Topic.JOBS, now_s, type="checkpointed", **about)
-        if (now_s + run.group) % _AMOUNT_EVERY_S == 0:
-            amount = {"interval_ms": _AMOUNT_EVERY_S * 1000, "bytes": self._rng.randrange(10**10)}
+        if (now_s + run.group) % self._amount_every_s == 0:
+            amount = {"interval_ms": self._amount_every_s * 1000, "bytes": self._rng.randrange(10**10)}
             if run.group % 2:
                 yield self._told(Topic.NETWORK, now_s, path="internet", direction="egress", **about, **amount)
             else:
@@ -175,6 +197,18 @@ class Load:
             yield Event(Topic.GPU, key, head + time_ms + tail)
 
     # -- the rest ------------------------------------------------------------------------------------------
+
+    def _holding(self, now_s: int) -> bool:
+        return self._burst_every_s > 0 and now_s % self._burst_every_s < _HELD_S
+
+    def _holds(self, group: int, now_s: int) -> bool:
+        """One group in so many, others in each burst."""
+        turn = now_s // (self._burst_every_s or 1)
+        return self._holding(now_s) and (group + turn) % _ONE_IN == 0
+
+    def _released(self) -> Iterator[Event]:
+        held, self._held = self._held, []
+        yield from held
 
     def _others(self, now_s: int) -> Iterator[Event]:
         age_s = now_s - self._begin_s

@@ -27,6 +27,7 @@ _ANSWER_S = 5.0
 _STOP_S = 45.0
 _LATE_S = 600  # the default of meter.late_horizon_ms
 _CANARY = "trainfare_canary_"
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def free_port() -> int:
@@ -140,6 +141,16 @@ class Member:
             return None
         return pages * os.sysconf("SC_PAGE_SIZE") / MIB
 
+    @property
+    def url(self) -> str:
+        """Its API."""
+        return f"http://127.0.0.1:{self._port}"
+
+    def cpu_s(self) -> float:
+        """The seconds of a core that all its threads have used."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+
     def look(self) -> Look:
         """Ask it everything."""
         rss_mib = self.rss_mib()
@@ -160,7 +171,7 @@ class Member:
 
     def _get(self, path: str) -> tuple[int, bytes] | None:
         try:
-            with urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=_ANSWER_S) as answer:
+            with urlopen(f"{self.url}{path}", timeout=_ANSWER_S) as answer:
                 return int(answer.status), answer.read()
         except HTTPError as fault:
             return fault.code, b""

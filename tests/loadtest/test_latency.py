@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from loadtest import latency
-from loadtest.latency_load import Event, Fleet, prices
+from loadtest import latency, measure
+from loadtest.latency_load import NAMES, Probes
 from loadtest.latency_world import machine
+from loadtest.soak_load import Event
 from schemas.decode import decode
 from schemas.invalid import Invalid
 from sinks.webhooks.receiver import Received
 from streams.keys import key_of
-from streams.topics import Topic
 from tests.kafka.broker import why_not
 
 NOW_MS = 1_772_366_400_000
@@ -31,31 +30,17 @@ def taken(event: Event) -> Any:
 
 
 def test_every_event_is_taken_and_no_two_are_one() -> None:
-    fleet = Fleet(7)
-    events = [*prices(NOW_MS), *fleet.started(NOW_MS), *(fleet.steady(NOW_MS) for _ in range(5_000))]
-    events += [*fleet.probe("probe", NOW_MS), *fleet.runaway("runaway", NOW_MS)]
+    probes = Probes()
+    events = [*probes.probe("probe-1", NOW_MS), *probes.runaway("runaway-1", NOW_MS)]
     for event in events:
         taken(event)
+        assert str(json.loads(event.value)["job_id"]).startswith(NAMES)
     assert len({(event.topic, json.loads(event.value)["id"]) for event in events}) == len(events)
-
-
-def test_the_steady_load_is_of_all_jobs_and_topics() -> None:
-    fleet = Fleet(50)
-    events = [fleet.steady(NOW_MS) for _ in range(10_000)]
-    shares = Counter(event.topic for event in events)
-    assert (shares[Topic.GPU], shares[Topic.NETWORK], shares[Topic.STORAGE], shares[Topic.JOBS]) == (
-        9_000,
-        500,
-        400,
-        100,
-    )
-    samples = Counter(event.key for event in events if event.topic is Topic.GPU)
-    assert len(samples) == 50
 
 
 def test_a_runaway_burns_enough_for_the_fast_rule_and_was_paid_all_along() -> None:
     """Thresholds: 6 over 5 minutes, 2.5 over 15, a dollar above what was expected."""
-    started, scaled = (json.loads(event.value) for event in Fleet(1).runaway("r", NOW_MS))
+    started, scaled = (json.loads(event.value) for event in Probes().runaway("r", NOW_MS))
     factor, since_min = scaled["gpu_count"] / started["gpu_count"], (NOW_MS - scaled["time_ms"]) / 60_000
     assert NOW_MS - started["time_ms"] > 20 * 60_000
     assert since_min > 5.5  # the whole shorter window, also at a tick a little later
@@ -65,15 +50,18 @@ def test_a_runaway_burns_enough_for_the_fast_rule_and_was_paid_all_along() -> No
 
 
 def test_a_spread_is_of_what_was_measured() -> None:
-    assert latency.spread(100, [float(ms) for ms in range(100, 0, -1)]) == (100, 100, 50.0, 99.0, 100.0)
-    assert latency.spread(3, [5.0]) == (3, 1, 5.0, 5.0, 5.0)
-    assert latency.spread(2, []) == (2, 0, None, None, None)
+    hundred = [float(ms) for ms in range(100, 0, -1)]
+    assert measure.spread(100, hundred) == (100, 100, 50.0, 99.0, 100.0, 100.0)
+    assert measure.spread(3, [5.0]) == (3, 1, 5.0, 5.0, 5.0, 5.0)
+    assert measure.spread(2, []) == (2, 0, None, None, None, None)
+    thousands = [float(ms) for ms in range(1, 10_001)]
+    assert measure.spread(10_000, thousands)[2:5] == (5_000.0, 9_900.0, 9_990.0)
 
 
 def test_a_message_counts_once_from_its_tick_and_only_of_the_fast_rule() -> None:
-    async def go() -> latency.Arrivals:
-        arrivals = latency.Arrivals(1)
-        started_ms = int(latency.now_ms()) - 700
+    async def go() -> measure.Arrivals:
+        arrivals = measure.Arrivals(1)
+        started_ms = int(measure.now_ms()) - 700
         for kind, rule in (
             ("alert.firing", "unpriced"),
             ("alert.firing", "burn_fast"),
@@ -88,13 +76,17 @@ def test_a_message_counts_once_from_its_tick_and_only_of_the_fast_rule() -> None
 
 
 def test_figures_of_a_run_in_which_nothing_came_can_be_read() -> None:
-    nothing = latency.spread(5, [])._asdict()
+    nothing = measure.spread(5, [])._asdict()
     figures = {
-        "machine": machine(), "load_average": [0.1], "events_per_s": 1000, "jobs": 10, "seconds": 5,
+        "machine": machine(), "load_average": [0.1], "events_per_s": 1000, "jobs": 10, "gpus": 80, "seconds": 5,
         "produced_to_readable": nothing, "judged_to_received": nothing, "worker_memory_mib": 1,
-        "worker_cpu_percent": {"idle": 1.0, "idle_with_jobs": 1.0, "busy": 2.0},
+        "worker_cpu_percent": {"idle": 1.0, "busy": 2.0}, "late_slices": 3, "latest_slice_ms": 200.0, "usd": "1",
+        "parts": {"fold": {"count": 0}, "tick": {"count": 1, "median_ms": 1.0, "p99_ms": 1.0, "max_ms": 1.0}},
     }  # fmt: skip
-    assert "     0/5" in latency.report(figures)
+    said = latency.report(figures)
+    assert "     0/5" in said
+    assert "was late 3 times" in said
+    assert "fold" not in said
 
 
 def test_the_machine_says_what_it_is() -> None:

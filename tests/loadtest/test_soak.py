@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -20,8 +21,8 @@ BEGIN_S = 1_772_366_400
 SECONDS = 400
 
 
-def sent(seed: int = 1) -> tuple[Load, list[tuple[str, bytes]]]:
-    load = Load(samples_per_s=256, begin_s=BEGIN_S, seed=seed)
+def sent(seed: int = 1, **about: Any) -> tuple[Load, list[tuple[str, bytes]]]:
+    load = Load(samples_per_s=256, begin_s=BEGIN_S, seed=seed, **about)
     events = list(load.opening())
     for second in range(1, SECONDS):
         events += load.second(BEGIN_S + second)
@@ -60,6 +61,14 @@ def test_the_account_is_what_the_oracle_makes_of_all_that_was_sent() -> None:
     assert want.cost_nano() == sum(row.cost_nano for row in whole.ledger.values()) > 0
     assert sum(each.rows for each in want.jobs.values()) == len(whole.ledger)
     assert want.nodes.quantity == sum(row.quantity for row in whole.nodes.values()) > 0
+
+
+def test_exporters_that_fall_silent_send_the_same_samples_later() -> None:
+    about: dict[str, Any] = {"nodes_per_job": 1}
+    (_, steady), (load, bursty) = sent(**about), sent(**about, burst_every_s=30)
+    assert load.groups == 32
+    assert steady != bursty
+    assert sorted(steady) == sorted(bursty)
 
 
 def test_the_judge_says_what_differs() -> None:

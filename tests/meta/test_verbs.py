@@ -12,7 +12,7 @@ import pytest
 from streams.cli.main import COMMANDS, GROUPS
 from tests.meta.tree import ROOT
 
-VERBS = ("demo", "example", "test", "test-long", "check", "bench", "peers")
+VERBS = ("demo", "example", "test", "test-long", "check", "bench", "bench-check", "peers")
 PAGES = ("README.md", ".github/CONTRIBUTING.md")
 _BLOCK = re.compile(r"^```(?:sh|bash|console|shell)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 

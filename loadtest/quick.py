@@ -1,0 +1,26 @@
+"""A worker with stopwatches on an embedded broker, which cannot describe its topics: `python -m loadtest.quick OUT worker`.
+
+It must not run on a real broker: topics are taken for what they should be.
+"""
+
+from __future__ import annotations
+
+from confluent_kafka.admin import AdminClient
+
+from loadtest import inside
+from streams.config import KafkaSettings
+from streams.transport import reach
+
+
+def main() -> None:
+    """As `loadtest.inside`."""
+
+    def not_asked(kafka: KafkaSettings, client: AdminClient) -> None:
+        """The mock cluster would not answer."""
+
+    reach.check_topics = not_asked  # type: ignore[attr-defined]  # a stand-in for this process alone
+    inside.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -28,7 +28,7 @@ EXAMPLE_DATA ?= ./meter
 EXAMPLE_ARGS ?=
 EXAMPLE_FILES ?= examples/helios-500.jsonl.gz
 
-.PHONY: help demo example test test-long check bench peers lock docs clean
+.PHONY: help demo example test test-long check bench bench-check peers lock docs clean
 
 help:  ## List the verbs.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -82,11 +82,14 @@ check: $(STAMP)  ## Lint, format, types and import contracts.
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-bench: $(STAMP)  ## Measure the throughput and print it.
+bench: $(STAMP)  ## Measure every scenario against a real Kafka, one table (BENCH_ARGS: names of scenarios, --list, options).
 	@$(BIN)/python -m loadtest.bench $(BENCH_ARGS)
 
+bench-check: $(STAMP)  ## Fail if the meter has become slower than the committed ratios say (two to three minutes).
+	@$(BIN)/python -m loadtest.bench check --compare --out loadtest/results/check.json $(BENCH_ARGS)
+
 peers: $(STAMP)  ## Run the same windowed sums on other engines and on ours; fetches them first (PEERS_ARGS: --quick, names).
-	@$(BIN)/python -m loadtest.peers $(PEERS_ARGS)
+	@$(BIN)/python -m loadtest.peers --out loadtest/results/peers.json $(PEERS_ARGS)
 
 lock: $(STAMP)  ## Resolve requirements.lock anew from pyproject.toml.
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra test --extra dev \

@@ -18,10 +18,11 @@ from streams.kernels.gpu_walk import FOUND_SIZE, MAX_GPUS
 from streams.kernels.skeletons import ENTRIES, SEED, TEXT, Table, fill_skeletons
 from streams.usage.growth import grown
 
-MOST_SHAPES: Final = 50_000
-MOST_TEXT_BYTES: Final = 2**25
+MOST_SHAPES: Final = 200_000
+MOST_TEXT_BYTES: Final = 2**26
 
 _SMALLEST = 64
+_SMALLEST_TEXT = 2**14
 # A GPU and its value take five bytes at least, as in `"",` and `0,`.
 _BYTES_PER_VALUE = 5
 
@@ -120,18 +121,21 @@ class Shapes:
             self._columns = _columns(n * 5 // 4, room * 5 // 4)
 
     def _grow_table(self, text_bytes: int) -> None:
-        """Room for one more skeleton at least."""
+        """Room for one more skeleton at least, of that size."""
         old = self._table
-        entries = max(_SMALLEST, 2 * len(old.hashes))
-        text = max(int(old.used[TEXT]) + text_bytes, 2 * len(old.text))
+        used, room, text = int(old.used[ENTRIES]), len(old.hashes), int(old.used[TEXT]) + text_bytes
+        if used < room:
+            self._table = old._replace(text=grown(old.text, max(text, _SMALLEST_TEXT)))
+            return
+        room = max(_SMALLEST, 2 * room)
         self._table = Table(
-            cells=np.zeros(1 << (2 * entries - 1).bit_length(), np.int32),
-            hashes=grown(old.hashes, entries),
-            text_at=grown(old.text_at, entries),
-            text_size=grown(old.text_size, entries),
-            is_refused=grown(old.is_refused, entries),
-            first_record=grown(old.first_record, entries),
-            text=grown(old.text, text),
+            cells=np.zeros(1 << (2 * room - 1).bit_length(), np.int32),
+            hashes=grown(old.hashes, room),
+            text_at=grown(old.text_at, room),
+            text_size=grown(old.text_size, room),
+            is_refused=grown(old.is_refused, room),
+            first_record=grown(old.first_record, room),
+            text=old.text,
             used=old.used,
         )
         fill_skeletons(self._table)

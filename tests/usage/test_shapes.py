@@ -257,7 +257,7 @@ def test_the_table_grows_by_many_shapes_in_one_batch() -> None:
     assert [shapes[k].node for k in range(500)] == [f"node-{k}" for k in range(500)]
 
 
-@pytest.mark.parametrize("limits", [(3, 2**25), (50_000, 300)])
+@pytest.mark.parametrize("limits", [(3, 2**26), (200_000, 300)])
 def test_a_full_table_is_emptied_and_says_so(limits: tuple[int, int]) -> None:
     shapes = Shapes(*limits)
     assert all(checked(shapes, [small(node=f"n{k}") for k in range(5)]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from itertools import chain
 
 import orjson
@@ -83,7 +84,7 @@ def exporter(kind: str) -> list[bytes]:
     ]
 
 
-SENDERS = {
+SENDERS: dict[str, Callable[[], list[bytes]]] = {
     "demo": demo,
     "soak": soak,
     "bench": bench,

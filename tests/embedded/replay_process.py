@@ -69,7 +69,8 @@ def _main() -> None:
         if read == job.get("kill_after_lines"):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    settings = Settings(kafka=KafkaSettings(partitions=job.get("partitions", 4)))
+    kafka = KafkaSettings(partitions=job.get("partitions", 4), raw_batches=job.get("raw_batches", True))
+    settings = Settings(kafka=kafka)
     result = module.run_replay(
         [Path(file) for file in job["files"]],
         Path(job["data"]),

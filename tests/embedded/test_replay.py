@@ -33,8 +33,11 @@ def test_every_line_is_in_the_books(log: Path, whole: dict[str, Any]) -> None:
     assert len(whole["tables"]["prices"]) == 3
 
 
-def test_the_number_of_shards_changes_nothing(log: Path, whole: dict[str, Any], tmp_path: Path) -> None:
-    other = replay([log], tmp_path / "data", partitions=1)
+@pytest.mark.parametrize("options", [{"partitions": 1}, {"raw_batches": False}])
+def test_neither_the_number_of_shards_nor_the_way_of_reading_changes_anything(
+    log: Path, whole: dict[str, Any], tmp_path: Path, options: dict[str, Any]
+) -> None:
+    other = replay([log], tmp_path / "data", **options)
     assert other["tables"] == whole["tables"]
 
 

@@ -32,12 +32,14 @@ MOVING = 50
 class Fleet:
     """Shards and what feeds them."""
 
-    def __init__(self, gpus: int, jobs: int, shards: int, minutes: int) -> None:
+    def __init__(self, gpus: int, jobs: int, shards: int, minutes: int, metered: int = METERED) -> None:
+        """`metered`: one job in so many has no lifecycle events, 0: none."""
         self.nodes = max(gpus // GPUS, 1)
         self._jobs = min(jobs, self.nodes)
         self._minutes = minutes
+        self._metered = metered
         self._random = random.Random(1)
-        self._now_ms = T0_MS
+        self.now_ms = T0_MS
         self._offsets: dict[tuple[str, int], int] = {}
         self._version = 0
         self._book = PriceBook.empty().with_events([_price()])
@@ -46,13 +48,17 @@ class Fleet:
         self._views = [self._reference.view() for _ in self.shards]
         self.chains: list[list[tuple[int, bytes]]] = [[] for _ in self.shards]
 
-    def fill(self, say: Callable[[str], None]) -> None:
-        """Jobs begin; then minutes of samples, a message for each node and minute."""
+    def begin(self) -> None:
+        """Jobs and nodes begin."""
         for shard in self.shards:
             self._feed(shard, "jobs", [self._job(job, "started") for job in self._of(shard)])
-            self._feed(shard, "nodes", [_node(node, self._now_ms) for node in self._nodes_of(shard)])
+            self._feed(shard, "nodes", [_node(node, self.now_ms) for node in self._nodes_of(shard)])
+
+    def fill(self, say: Callable[[str], None]) -> None:
+        """Jobs begin; then minutes of samples, a message for each node and minute."""
+        self.begin()
         for minute in range(self._minutes):
-            self._now_ms += 60_000
+            self.now_ms += 60_000
             for shard in self.shards:
                 self._samples(shard, 60_000)
             self.judge()
@@ -61,21 +67,28 @@ class Fleet:
 
     def second(self) -> None:
         """One second of everything: samples of all nodes, heartbeats of a thirtieth of the jobs, some amounts."""
-        self._now_ms += 1000
+        self.now_ms += 1000
         for shard in self.shards:
             self._samples(shard, 1000)
-            turn = self._now_ms // 1000 % 30
+            turn = self.now_ms // 1000 % 30
             beats = [self._job(job, "heartbeat") for job in self._of(shard) if job % 30 == turn]
             self._feed(shard, "jobs", beats)
             moving = [self._amount(job) for job in self._of(shard) if job % MOVING == 0]
             self._feed(shard, "network", moving)
-        if self._now_ms % TICK_MS == 0:
+        if self.now_ms % TICK_MS == 0:
             self.judge()
+
+    def sample_seconds(self, count: int) -> None:
+        """Seconds of samples only."""
+        for _ in range(count):
+            self.now_ms += 1000
+            for shard in self.shards:
+                self._samples(shard, 1000)
 
     def hour(self) -> None:
         """An hour of everything, a message for each node and minute."""
         for minute in range(60):
-            self._now_ms += 60_000
+            self.now_ms += 60_000
             for shard in self.shards:
                 self._samples(shard, 60_000)
                 self._feed(shard, "jobs", [self._job(job, "heartbeat") for job in self._of(shard)])
@@ -103,9 +116,15 @@ class Fleet:
 
     def judge(self) -> None:
         """The ticks up to now."""
-        last_ms = self._now_ms // TICK_MS * TICK_MS
+        last_ms = self.now_ms // TICK_MS * TICK_MS
         for shard, view in zip(self.shards, self._views, strict=True):
             shard.judge(Ticks(shard.tick_ms or last_ms, last_ms), view)
+
+    def drop_rows(self) -> None:
+        """Burn rates and alerts that wait are given out, to nobody."""
+        for shard in self.shards:
+            shard.watch.tables(shard.number, 1)
+            shard.watch.take_changes()
 
     def checkpoint(self, *, open_attempts: bool) -> Iterator[Taken]:
         """A checkpoint of each shard, until nothing is left over."""
@@ -115,7 +134,7 @@ class Fleet:
             while more:
                 self._version += 1
                 started_s, cpu_s = time.perf_counter(), time.thread_time()
-                point = shard.checkpoint(self._now_ms, self._version, open_attempts=open_attempts)
+                point = shard.checkpoint(self.now_ms, self._version, open_attempts=open_attempts)
                 took_s, cpu_s = time.perf_counter() - started_s, time.thread_time() - cpu_s
                 more = point.more
                 chain.append((point.version, point.snapshot))
@@ -148,7 +167,7 @@ class Fleet:
             for node in range(job, self.nodes, self._jobs):
                 util = [round(self._random.random(), 3) for _ in _GPU_IDS]
                 event = {
-                    "source": "load", "time_ms": self._now_ms, "interval_ms": interval_ms, "job_id": _name(job),
+                    "source": "load", "time_ms": self.now_ms, "interval_ms": interval_ms, "job_id": _name(job),
                     "node": f"node-{node:05}", "gpus": _GPU_IDS, "util_ratio": util,
                     "gpu_type": "H100",
                 }  # fmt: skip
@@ -157,8 +176,8 @@ class Fleet:
 
     def _job(self, job: int, kind: str) -> dict[str, object]:
         event = {
-            "source": "load", "id": f"{kind}{self._now_ms}", "time_ms": self._now_ms, "job_id": _name(job),
-            "type": "heartbeat" if job % METERED == 0 else kind,
+            "source": "load", "id": f"{kind}{self.now_ms}", "time_ms": self.now_ms, "job_id": _name(job),
+            "type": "heartbeat" if self._metered and job % self._metered == 0 else kind,
         }  # fmt: skip
         if kind == "started":
             event |= {"gpu_count": GPUS * len(range(job, self.nodes, self._jobs)), "owner": "me", "team": "t"}
@@ -168,7 +187,7 @@ class Fleet:
 
     def _amount(self, job: int) -> dict[str, object]:
         return {
-            "source": "load", "id": f"n{self._now_ms}.{job}", "time_ms": self._now_ms, "interval_ms": 1000,
+            "source": "load", "id": f"n{self.now_ms}.{job}", "time_ms": self.now_ms, "interval_ms": 1000,
             "job_id": _name(job), "bytes": 10**8 + job, "path": "internet", "direction": "egress",
         }  # fmt: skip
 
@@ -179,7 +198,7 @@ class Fleet:
         for begin in range(0, len(values), 2000):
             part = values[begin : begin + 2000]
             records = [
-                LogRecord(first + begin + i, self._now_ms, json.dumps(value).encode())
+                LogRecord(first + begin + i, self.now_ms, json.dumps(value).encode())
                 for i, value in enumerate(part)
             ]
             batch = LogBatch(topic, shard.number, first + begin, first + begin + len(part), records)

@@ -54,7 +54,7 @@ CURVE = np.dtype(
 
 
 @helper
-def _step_at(steps: Records, lo: int, hi: int, at_ms: int) -> int:
+def step_at(steps: Records, lo: int, hi: int, at_ms: int) -> int:
     """The last step in [lo, hi] that begins at or before `at_ms`; `lo` where none does."""
     while lo < hi:
         middle = (lo + hi + 1) >> 1
@@ -161,7 +161,7 @@ def fill_figures(
         known = lump_begin
         for tick in range(times_ms.size):
             t_ms = times_ms[tick]
-            now = _step_at(steps, now, end, t_ms)
+            now = step_at(steps, now, end, t_ms)
             known = _lumps_before(lumps, known, lump_end, t_ms // MINUTE_MS + 1)
             ended[tick, job] = t_ms >= curves[job]["ended_ms"]
             shown = now if ended[tick, job] else _shown(steps, begin, now, t_ms, curves[job]["holds_ms"])
@@ -180,7 +180,7 @@ def fill_figures(
                 far_ms = far_minute * MINUTE_MS
                 next_ms = far_ms + MINUTE_MS
                 elapsed_ms[tick, job, window] = min(window_ms, since_paid_ms)
-                far = _step_at(steps, begin, far, far_ms)
+                far = step_at(steps, begin, far, far_ms)
                 if far == now:
                     cost_nano = steps[now]["cost_rate"] * window_ms
                     expected_nano = steps[now]["expected_rate"] * window_ms
@@ -191,7 +191,7 @@ def fill_figures(
                         at_edge += 1
                     paid_ms = paid_now_ms - _paid_until(steps, at_edge, edge_ms)
                     paid_whole[tick, job, window] = paid_ms == window_ms
-                    after = _step_at(steps, at_edge, now, next_ms)
+                    after = step_at(steps, at_edge, now, next_ms)
                     part_ms = next_ms - edge_ms
                     share = part_ms / MINUTE_MS
                     if after == far:

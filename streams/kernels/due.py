@@ -20,6 +20,7 @@ NONE = 0
 GOING_ON = 1
 ENDED = 2
 EMPTY = 3  # ended, and nothing left in any window: no row follows
+FORGOTTEN = 4  # an owner before this one may have written any
 
 LAST_ROW = np.dtype([("now_rate", np.float64), ("expected_rate", np.float64), ("kind", np.int64)], align=True)
 
@@ -56,14 +57,16 @@ def choose_rows(
             costs = now != 0.0 or cost[tick, job, longest] != 0.0
             if ended[tick, job]:
                 if not costs:
-                    due = kind in (GOING_ON, ENDED)
+                    due = kind in (GOING_ON, ENDED) or (
+                        kind == FORGOTTEN and elapsed_ms[tick, job, longest] > 0
+                    )
                     next_kind = EMPTY
                 else:
                     every_ms = MINUTE_MS if t_ms - ended_ms[job] <= CLOSE_MS else RARELY_MS
                     due = kind != ENDED or changed or t_ms % every_ms == 0
                     next_kind = ENDED
             else:
-                begun = kind != NONE or costs or elapsed_ms[tick, job, longest] > 0
+                begun = kind not in (NONE, FORGOTTEN) or costs or elapsed_ms[tick, job, longest] > 0
                 due = begun and (kind != GOING_ON or changed or t_ms % MINUTE_MS == 0)
                 next_kind = GOING_ON
             chosen[tick, job] = due

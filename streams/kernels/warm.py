@@ -35,6 +35,7 @@ from streams.kernels.skeletons import Table, fill_skeletons
 from streams.kernels.spans import ABSENT, SPAN, sum_up
 from streams.kernels.spread import spread
 from streams.kernels.store import HOLDER, NEVER_S, PLANE, ROW, SLOT, USED_SIZE, Samples, Store
+from streams.kernels.tails import TAIL, put_tails
 
 
 def compile_all() -> None:
@@ -87,6 +88,9 @@ def _warm_ticks() -> None:
         tick, curve, steps, lumps, flat, flat.copy(), deep, deep.copy(), longs, deep > 0, no, no.copy()
     )
     choose_rows(tick, flat, flat, no, deep, longs, tick, tick, np.zeros(1, LAST_ROW), no.copy())
+    tails = np.zeros(1, TAIL)
+    lists = tick, tick, np.zeros((1, 60)), tick
+    put_tails(tails, *lists, empty_store(), curve, steps, np.zeros(60, np.int64), np.zeros(2, STEP))
     arrays = as_arrays(Arrays(deep, deep, longs, deep > 0, no, no), 1, 1, len(WINDOWS_MS))
     limits = Limits(np.array([1, 2, 3]), np.array([0, 1, 2]), *np.ones((3, 3)))
     find_jobs(limits, arrays, job, no_episodes(1))

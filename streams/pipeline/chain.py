@@ -47,7 +47,7 @@ def load(shard: Shard, blobs: Sequence[bytes]) -> None:
         known.forget_derived()
         known.mark_saved()
         drop_counts(shard, known)
-        shard.watch.touch(known.id)
+        shard.watch.restored(known.id)
     shard.roll.length = len(blobs)
     shard.changes.clear()
 

@@ -11,24 +11,23 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.kernels.burn import WINDOWS_MS
 from streams.pipeline.attempt import Attempt
+from streams.pipeline.gpu_rates import per_gpu_second
 from streams.pipeline.job import Job
-from streams.pipeline.metered import MILLI_MS_PER_GPU_S
+from streams.pipeline.tails import DETAIL_MS, Tail, Tails
 from streams.pipeline.traffic import MINUTE_MS
 from streams.pricing.book import PriceBook
 from streams.pricing.context import usage_context
-from streams.pricing.kinds import TIME_COMPONENTS, Kind
 from streams.timeline.attempts import OPEN_MS, Timeline
 from streams.timeline.intervals import Span, union
-from streams.timeline.lines import Lines, attempt_lines, price_pieces
+from streams.timeline.lines import Lines, attempt_lines
 from streams.usage.coverage import Coverage
-from streams.windows.curve import NEVER_MS, Curve, MeteredRun, build_curve
+from streams.windows.book import CurveBook
+from streams.windows.curve import METERED_HOLDS_MS, NEVER_MS, Curve, MeteredRun, build_curve
+from streams.windows.expected import Expected
 
 #: (from_ms, until_ms, nano-dollars per hour), disjoint.
 Planned = Sequence[tuple[int, int, int]]
-
-_DETAIL_MS = WINDOWS_MS[-1] + 2 * MINUTE_MS  # the longest window, its far minute, and one more
 
 
 @dataclass(slots=True)
@@ -46,26 +45,51 @@ class JobCurve:
     unpriced: dict[tuple[int, int], int] = field(default_factory=dict)
     declared: Sequence[tuple[int, int]] = ()
     planned: Planned = ()
+    tail: Tail | None = None
+    behind: bool = False  # metered minutes were built as tails, of which `runs` knows nothing
+    read: tuple[object, ...] = ()  # the very objects that were looked at last
 
-    def curve(
-        self, job: Job, coverage: Coverage, book: PriceBook, planned: Planned, now_ms: int
-    ) -> Curve | None:
-        """The curve as of now, with the detail that windows at or after `now_ms` need; None: as it was."""
-        since_ms = now_ms - _DETAIL_MS
-        dimensions = job.dimensions()
-        payer = (dimensions.team, dimensions.project)
+    def is_read(self, job: Job, book: PriceBook, controls: object) -> bool:
+        """Whether all is as it was at the last look but for samples and amounts."""
+        read = self.read
+        return (
+            len(read) == 5
+            and read[0] is job.timelines()
+            and read[1] is job.dimensions()
+            and read[2] is job.declared()
+            and read[3] is book
+            and read[4] is controls
+        )
+
+    def note_read(self, job: Job, book: PriceBook, controls: object) -> None:
+        """It is looked at now."""
+        self.read = (job.timelines(), job.dimensions(), job.declared(), book, controls)
+
+    def has_news(self, job: Job, book: PriceBook, planned: Planned) -> bool:
+        """Whether the curve may be another one than at the last look."""
+        return (
+            is_fresh(job)
+            or self._is_moved(job, book)
+            or job.declared() != self.declared
+            or planned != self.planned
+        )
+
+    def _is_moved(self, job: Job, book: PriceBook) -> bool:
+        return book is not self.book or payer_of(job) != self.payer or job.timelines() != self.timelines
+
+    def curve(self, job: Job, coverage: Coverage, book: PriceBook, planned: Planned, now_ms: int) -> Curve:
+        """The curve as of now, with the detail that windows at or after `now_ms` need."""
+        since_ms, payer = now_ms - DETAIL_MS, payer_of(job)
         repriced = book is not self.book or payer != self.payer
+        moved = self._is_moved(job, book)
         timelines, declared = job.timelines(), job.declared()
-        moved = repriced or timelines != self.timelines
-        fresh = any(attempt.fresh_minutes or attempt.fresh_traffic for attempt in job.attempts.values())
-        if not (moved or fresh) and declared == self.declared and planned == self.planned:
-            return None
         self.book, self.payer = book, payer
         self.declared, self.planned = declared, planned
         if moved:
             self._take_timelines(job, timelines)
+        behind, self.behind = self.behind, False
         for attempt in job.attempts.values():
-            self._take_samples(job.id, attempt, coverage, since_ms, repriced=repriced)
+            self._take_samples(job.id, attempt, coverage, since_ms, again=repriced or behind)
             self._take_amounts(attempt, since_ms, repriced=repriced)
         found = build_curve(
             job.id,
@@ -79,13 +103,52 @@ class JobCurve:
             ended_ms=_ended_ms(job, timelines),
             since_ms=since_ms,
         )
+        self.tail = self._tail(job, found, now_ms)
         if not self.unpriced:
             return found
         return replace(found, unpriced_from_ms=min(found.unpriced_from_ms, *self.unpriced.values()))
 
+    def take_whole(self, job: Job, tails: Tails, curves: CurveBook, planned: Planned) -> bool:
+        """Build all of the curve as a tail; whether that can be done."""
+        tail = None if planned or job.declared() else _whole(job, tails.now_ms)
+        if tail is None or not tails.build(job, tail, curves):
+            return False
+        self.book, self.payer, self.timelines = tails.rates.book, tail.payer, job.timelines()
+        self.declared, self.planned = job.declared(), planned
+        self.lines, self.paid, self.runs, self.lumps, self.unpriced = [], [], {}, {}, {}
+        self.tail, self.behind = tail, True
+        return True
+
+    def newest_ms(self) -> int:
+        """The beginning of the last sampled minute of the tail; samples are later than that, and move on."""
+        assert self.tail is not None  # asked of tails only
+        return self.tail.newest * MINUTE_MS
+
+    def _tail(self, job: Job, found: Curve, now_ms: int) -> Tail | None:
+        """What can be prolonged of the curve found: the attempt sampled last, after all that others paid for."""
+        sampled = [(max(a.winners), number) for number, a in job.attempts.items() if a.winners]
+        if not sampled or self.unpriced or found.quoted_nano_per_hour is None:
+            return None
+        newest, number = max(sampled)
+        ends = [minute + 1 for minute, other in sampled if other != number]
+        ends += [-(-end_ms // MINUTE_MS) for _, end_ms in self.paid]
+        winners = job.attempts[number].winners
+        return Tail(
+            attempt=number,
+            alone_from=max(ends, default=0),
+            is_whole=False,
+            begin=min(winners),
+            newest=newest,
+            built_ms=now_ms,
+            usual=winners[newest],
+            payer=self.payer,
+            expected=Expected(self.declared, self.planned, found.quoted_nano_per_hour),
+            holds_ms=0 if self.paid else METERED_HOLDS_MS,
+        )
+
     def _take_timelines(self, job: Job, timelines: dict[int, Timeline]) -> None:
         assert self.book is not None  # set by the caller
-        self.timelines = dict(timelines)
+        self.timelines = timelines
         self.lines, self.paid = [], []
         for number, timeline in timelines.items():
             if not job.attempts[number].has_start:
@@ -95,7 +158,7 @@ class JobCurve:
             self.paid.extend((segment.start_ms, segment.end_ms) for segment in segments)
 
     def _take_samples(
-        self, job_id: str, attempt: Attempt, coverage: Coverage, since_ms: int, *, repriced: bool
+        self, job_id: str, attempt: Attempt, coverage: Coverage, since_ms: int, *, again: bool
     ) -> None:
         number, first = attempt.number, since_ms // MINUTE_MS
         fresh, attempt.fresh_minutes = attempt.fresh_minutes, set()
@@ -106,7 +169,7 @@ class JobCurve:
         if not attempt.winners:
             return
         begin = min(attempt.winners)  # says what was quoted, so it is never forgotten
-        if repriced:
+        if again:
             fresh.update(minute for minute in attempt.winners if minute >= first or minute == begin)
             fresh.update(_unpriced_minutes(attempt))
             fresh.update(minute for of, minute in self.unpriced if of == number)
@@ -135,19 +198,7 @@ class JobCurve:
         """Runs of seconds of equal cost in a metered minute, from the GPUs sampled in each of its 60 seconds."""
         assert self.book is not None  # set by the caller
         start_ms = minute * MINUTE_MS
-        per_gpu_s = np.zeros(60, np.float64)  # nano-dollars
-        unpriced = np.zeros(60, np.bool_)
-        second_ms = start_ms + 1000 * np.arange(60)
-        context = usage_context(fields, *self.payer)
-        for component in TIME_COMPONENTS[Kind.GPU_TIME]:
-            steps = self.book.steps(context, component, Kind.GPU_TIME)
-            pieces = price_pieces(steps, start_ms, start_ms + MINUTE_MS, component, Kind.GPU_TIME)
-            for from_ms, until_ms, price in pieces:
-                # A second in which the price changes costs its part of both.
-                inside_ms = np.minimum(until_ms, second_ms + 1000) - np.maximum(from_ms, second_ms)
-                share = np.maximum(inside_ms, 0) / 1000
-                per_gpu_s += share * (MILLI_MS_PER_GPU_S * price.usd_nano / price.divisor)
-                unpriced |= (share > 0) & (not price.sku and component == "gpu")
+        per_gpu_s, unpriced = per_gpu_second(self.book, usage_context(fields, *self.payer), start_ms)
         rate = gpus * per_gpu_s
         edges = np.flatnonzero((np.diff(rate) != 0) | (np.diff(gpus > 0)) | (np.diff(unpriced))) + 1
         for first, last in zip([0, *edges.tolist()], [*edges.tolist(), 60], strict=True):
@@ -177,6 +228,41 @@ class JobCurve:
         for (_, minute), cost in self.lumps.items():
             total[minute] = total.get(minute, 0.0) + cost
         return total
+
+
+def payer_of(job: Job) -> tuple[str | None, str | None]:
+    """Team and project, which prices may ask for."""
+    dimensions = job.dimensions()
+    return dimensions.team, dimensions.project
+
+
+def is_fresh(job: Job) -> bool:
+    """Whether it has samples or amounts that were not looked at."""
+    return any(attempt.fresh_minutes or attempt.fresh_traffic for attempt in job.attempts.values())
+
+
+def _whole(job: Job, now_ms: int) -> Tail | None:
+    """If samples of one attempt are all that the job has and may go on: all of its curve."""
+    attempts = job.attempts.values()
+    sampled = [attempt for attempt in attempts if attempt.winners]
+    if len(sampled) != 1 or any(attempt.has_start or len(attempt.traffic) for attempt in attempts):
+        return None
+    if _ended_ms(job, job.timelines()) != NEVER_MS:
+        return None
+    winners = sampled[0].winners
+    newest = max(winners)
+    return Tail(
+        attempt=sampled[0].number,
+        alone_from=0,
+        is_whole=True,
+        begin=min(winners),
+        newest=newest,
+        built_ms=now_ms,
+        usual=winners[newest],
+        payer=payer_of(job),
+        expected=Expected((), (), 0.0),  # known when it is built
+        holds_ms=METERED_HOLDS_MS,
+    )
 
 
 def _unpriced_minutes(attempt: Attempt) -> Iterator[int]:

@@ -161,7 +161,7 @@ class Job:
         line, winners = self.timelines()[number], self.attempts[number].winners
         values = line.values.fields
         if line.metered and winners:
-            values = max(winners.values()).price_fields
+            values = winners[max(winners)].price_fields  # the newest sample is that of its last minute
         return {name: value or "" for name, value in zip(PRICE_FIELDS, values, strict=True)}
 
     def says_no_more(self) -> bool:

@@ -5,7 +5,6 @@ Ticks and what was known at them are handed in; nothing is stored, sent or timed
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
@@ -23,14 +22,16 @@ from streams.alerts.rows import alerts_table
 from streams.kernels.arrays import F64, I64
 from streams.kernels.burn import WINDOWS_MS
 from streams.pipeline.align import TICK_MS
-from streams.pipeline.curves import JobCurve
+from streams.pipeline.curves import JobCurve, is_fresh
+from streams.pipeline.gpu_rates import GpuRates
 from streams.pipeline.job import Job
 from streams.pipeline.reference import NEVER_MS, Known, Standing, View
+from streams.pipeline.retiring import Retiring
+from streams.pipeline.tails import Tails
 from streams.pipeline.traffic import MINUTE_MS
 from streams.pricing.book import PriceBook
 from streams.usage.coverage import Coverage
 from streams.windows.book import CurveBook
-from streams.windows.curve import Curve
 from streams.windows.figures import Figures
 from streams.windows.rows import BurnRows, LastRow, RowPolicy
 
@@ -61,9 +62,9 @@ class Watch:
         self._jobs: dict[str, JobCurve] = {}
         self._changed: set[str] = set()
         self._told: set[str] = set()  # those of them of whose life something was said
-        self._retiring: list[tuple[int, str]] = []  # a heap of (when nothing of it is left, job)
-        self._retire_ms: dict[str, int] = {}
+        self._retiring = Retiring()
         self._book: PriceBook | None = None
+        self._rates: GpuRates | None = None  # of that book
         self._standing: Standing | None = None
         self._controls = Controls.from_events(())
         self._dimensions: dict[str, Dimensions] = {}
@@ -111,6 +112,11 @@ class Watch:
         if told:
             self._told.add(job_id)
 
+    def restored(self, job_id: str) -> None:
+        """The job comes out of a snapshot, which does not say what rows of it were written."""
+        self._changed.add(job_id)
+        self._policy.forget_row(job_id)
+
     def awaits(self, job_id: str, book: PriceBook) -> bool:
         """Whether a tick is to look at the job: something of it changed, or a price did that may end its alert."""
         return job_id in self._changed or (book is not self._book and not self._judge.is_quiet(job_id))
@@ -126,8 +132,8 @@ class Watch:
             self._refresh(shard, tick_ms, self._changed)
             self._changed, self._told = set(), set()
             until_ms = min(last_ms, (known.until_ms - 1) // TICK_MS * TICK_MS)
-            if self._curves and self._retiring:
-                until_ms = min(until_ms, max(tick_ms, self._retiring[0][0] // TICK_MS * TICK_MS))
+            if self._curves:
+                until_ms = min(until_ms, max(tick_ms, self._retiring.next_ms // TICK_MS * TICK_MS))
             if self._curves:
                 most = max(_CELLS_PER_CALL // len(self._curves), 1)
                 until_ms = min(until_ms, tick_ms + (most - 1) * TICK_MS)
@@ -164,7 +170,7 @@ class Watch:
     def _take_known(self, known: Known) -> None:
         """Other prices or controls may change every job."""
         if known.book is not self._book:
-            self._book = known.book
+            self._book, self._rates = known.book, GpuRates(known.book)
             self._touch_all()
         if known.controls is not self._standing:
             self._standing = known.controls
@@ -178,38 +184,50 @@ class Watch:
 
     def _refresh(self, shard: Shard, now_ms: int, job_ids: Iterable[str]) -> bool:
         """Build the curves of what changed; whether any did."""
+        assert self._rates is not None  # a tick always comes with prices
+        tails = Tails(self._rates, shard.coverage, now_ms)
         moved = False
         for job_id in sorted(job_ids):
             job = shard.jobs.get(job_id)
-            if job is not None and self._put(job, shard.coverage, now_ms):
+            if job is not None and self._put(job, shard.coverage, tails):
                 moved = True
+        tails.store(self._curves)
         return moved
 
-    def _put(self, job: Job, coverage: Coverage, now_ms: int) -> bool:
-        assert self._book is not None  # a tick always comes with prices
-        dimensions = _dimensions(job)
-        self._dimensions[job.id] = dimensions
+    def _put(self, job: Job, coverage: Coverage, tails: Tails) -> bool:
+        book, controls = tails.rates.book, self._controls
         known = self._jobs.get(job.id)
         if known is None:
             known = self._jobs[job.id] = JobCurve()
-        curve = known.curve(job, coverage, self._book, self._controls.planned_for(dimensions), now_ms)
-        if curve is None:
+        elif known.is_read(job, book, controls):
+            if known.tail is not None and tails.prolong(job, known.tail, self._curves):
+                known.behind = True
+                return True
+            if not is_fresh(job):
+                return False
+        known.note_read(job, book, controls)
+        dimensions = self._dimensions[job.id] = _dimensions(job)
+        planned = controls.planned_for(dimensions)
+        if not known.has_news(job, book, planned):
             return False
+        if known.take_whole(job, tails, self._curves, planned):
+            self._retiring.put(job.id, max(known.newest_ms() + _DRAINED_MS, tails.now_ms))
+            return True
+        curve = known.curve(job, coverage, book, planned, tails.now_ms)
         self._curves.put(curve)
-        retire_ms = max(_last_ms(curve) + _DRAINED_MS, now_ms)
-        if retire_ms < NEVER_MS and self._retire_ms.get(job.id) != retire_ms:
-            heapq.heappush(self._retiring, (retire_ms, job.id))
-        self._retire_ms[job.id] = retire_ms
+        self._retiring.put(job.id, max(self._drained_ms(job.id), tails.now_ms))
         return True
+
+    def _drained_ms(self, job_id: str) -> int:
+        """When nothing of the job is left in any window, and the row of zeros is written; NEVER_MS: it goes on."""
+        return min(self._curves.last_ms(job_id) + _DRAINED_MS, NEVER_MS)
 
     def _retire(self, judged_ms: int) -> None:
         """Forget the curves of jobs of which nothing is left in any window."""
-        while self._retiring and self._retiring[0][0] <= judged_ms:
-            retire_ms, job_id = heapq.heappop(self._retiring)
-            if self._retire_ms.get(job_id) == retire_ms:
-                self._curves.drop(job_id)
-                self._policy.drop(job_id)
-                del self._jobs[job_id], self._retire_ms[job_id], self._dimensions[job_id]
+        for job_id in self._retiring.take(judged_ms, self._drained_ms):
+            self._curves.drop(job_id)
+            self._policy.drop(job_id)
+            del self._jobs[job_id], self._dimensions[job_id]
 
     # -- storing -------------------------------------------------------------------------------------------
 
@@ -241,14 +259,6 @@ class Watch:
         self._judge = Judge.load(blob.judge)
         self._policy = RowPolicy()
         self._policy.load(blob.written or ())
-
-
-def _last_ms(curve: Curve) -> int:
-    """The last instant at which anything of it costs; NEVER_MS while it goes on."""
-    if curve.paid[-1] or curve.cost_rate[-1]:
-        return NEVER_MS
-    last_lump_ms = (int(curve.lump_minute[-1]) + 1) * MINUTE_MS if len(curve.lump_minute) else 0
-    return max(int(curve.from_ms[-1]), last_lump_ms, 0)
 
 
 def _dimensions(job: Job) -> Dimensions:

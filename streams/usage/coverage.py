@@ -23,6 +23,7 @@ from streams.kernels.store import (
     UNEXPORTED_SLOTS,
     UNTOUCHED_S,
     Samples,
+    Store,
 )
 from streams.usage.blob import all_slots, changed, pack, read, unpack
 from streams.usage.columns import Folded, UsageRows
@@ -238,6 +239,11 @@ class Coverage:
     def holders(self) -> list[Holder]:
         """All holders, for export_dirty(); one that is forgotten meanwhile is passed over there."""
         return self._names.all()
+
+    @property
+    def store(self) -> Store:
+        """The arrays, to be read by a kernel before anything else is done."""
+        return self._arrays.store
 
     @property
     def row_count(self) -> int:

@@ -11,7 +11,9 @@ import numpy as np
 
 from streams.kernels.arrays import F64, I64, Records, exact
 from streams.kernels.burn import CURVE, LUMP, MINUTE_MS, STEP, fill_figures
-from streams.windows.curve import Curve
+from streams.kernels.store import Store
+from streams.kernels.tails import put_tails
+from streams.windows.curve import NEVER_MS, Curve
 from streams.windows.figures import Figures
 
 _SMALLEST: Final = 16
@@ -43,16 +45,49 @@ class CurveBook:
             self._job_ids = tuple(self._ids)
         return self._job_ids
 
-    def put(self, curve: Curve) -> None:
-        """Take a curve in, instead of an older one of the job."""
-        slot = self._slots.get(curve.job_id)
+    def slot(self, job_id: str) -> int:
+        """Where the job's curve is until any is dropped; a new one has no steps yet and goes on."""
+        slot = self._slots.get(job_id)
         if slot is None:
-            slot = self._slots[curve.job_id] = len(self._ids)
-            self._ids.append(curve.job_id)
+            slot = self._slots[job_id] = len(self._ids)
+            self._ids.append(job_id)
             self._job_ids = None
             if slot == len(self._curves):
                 self._curves = np.concatenate((self._curves, np.zeros(max(slot // 2, _SMALLEST), CURVE)))
             self._curves[slot] = 0
+            self._curves[slot]["ended_ms"] = self._curves[slot]["unpriced_from_ms"] = NEVER_MS
+        return slot
+
+    def put_tails(
+        self, tails: Records, minute: I64, rate_row: I64, rates: F64, holder: I64, store: Store
+    ) -> None:
+        """Build the ends of curves anew (see the kernel); whole ones are of jobs that go on, with a price for all of it."""
+        whole = tails["slot"][tails["whole"] != 0]
+        self._curves["ended_ms"][whole] = self._curves["unpriced_from_ms"][whole] = NEVER_MS
+        built = np.empty(int(tails["minutes"].max(initial=0)) * 61 + 2, STEP)
+        seconds, todo = np.empty(60, np.int64), tails
+        lists = minute, rate_row, rates, holder, store
+        while put_tails(todo, *lists, self._curves, self._steps.rows, seconds, built):
+            missed = todo["wants"] > 0
+            todo = todo[missed]
+            for slot, wants in zip(todo["slot"].tolist(), todo["wants"].tolist(), strict=True):
+                self._steps.reserve(self._curves[: len(self._ids)], slot, wants)
+
+    def last_ms(self, job_id: str) -> int:
+        """The last instant at which anything of the job costs, NEVER_MS if it goes on; KeyError without a curve."""
+        entry = self._curves[self._slots[job_id]]
+        step = self._steps.rows[entry["step_at"] + entry["steps"] - 1]
+        if step["paid"] or step["cost_rate"]:
+            return NEVER_MS
+        last_ms = max(int(step["from_ms"]), 0)
+        if entry["lumps"]:
+            last_minute = int(self._lumps.rows["minute"][entry["lump_at"] + entry["lumps"] - 1])
+            last_ms = max(last_ms, (last_minute + 1) * MINUTE_MS)
+        return last_ms
+
+    def put(self, curve: Curve) -> None:
+        """Take a curve in, instead of an older one of the job."""
+        slot = self.slot(curve.job_id)
         entry = self._curves[slot]
         entry["first_paid_ms"] = curve.first_paid_ms
         entry["ended_ms"] = curve.ended_ms
@@ -155,6 +190,14 @@ class _Arena:
         entry[self._count] = count
         at = int(entry[self._at])
         return self.rows[at : at + count]
+
+    def reserve(self, curves: Records, slot: int, room: int) -> None:
+        """Room for so many rows; those of the slot stay."""
+        entry = curves[slot]
+        count, at = int(entry[self._count]), int(entry[self._at])
+        kept = self.rows[at : at + count].copy()
+        self.place(curves, slot, room)[:count] = kept
+        entry[self._count] = count
 
     def give_up(self, entry: np.void) -> None:
         """The slot has no range any more."""

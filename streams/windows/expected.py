@@ -38,6 +38,13 @@ class Expected:
         position = bisect_right(self._declared_ms, at_ms) - 1
         return float(self._declared[position][1]) if position >= 0 else self._quoted
 
+    def constant(self, from_ms: int, until_ms: int) -> float | None:
+        """The rate in all of [from, until); None if it changes there."""
+        if not self._cuts_ms:
+            return self._quoted
+        pieces = self.between(from_ms, until_ms)
+        return pieces[0][1] if len(pieces) == 1 else None
+
     def between(self, from_ms: int, until_ms: int) -> list[tuple[int, float]]:
         """(from_ms, rate) of the pieces of [from, until)."""
         if not self._cuts_ms:

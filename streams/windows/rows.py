@@ -17,7 +17,7 @@ from schemas.tables import BURN_RATES, SCHEMAS
 from streams.kernels.arrays import F64, I64, Records, exact
 from streams.kernels.bill import MAX_COST_NANO
 from streams.kernels.burn import WINDOWS_MS
-from streams.kernels.due import ENDED, GOING_ON, LAST_ROW, NONE, choose_rows
+from streams.kernels.due import ENDED, FORGOTTEN, GOING_ON, LAST_ROW, NONE, choose_rows
 from streams.windows.figures import Figures, per_hour, ratios
 
 _JUDGED: Final = WINDOWS_MS.index(900_000)
@@ -78,7 +78,13 @@ class RowPolicy:
     def is_silent(self, job_id: str) -> bool:
         """Whether no row is owed: once the job has ended and its windows are empty, nothing follows."""
         row = self._rows.get(job_id)
-        return row is None or int(self._last[row]["kind"]) not in (GOING_ON, ENDED)
+        return row is None or int(self._last[row]["kind"]) not in (GOING_ON, ENDED, FORGOTTEN)
+
+    def forget_row(self, job_id: str) -> None:
+        """What was written of the job is not known: an owner before this one may have written any, or none."""
+        last = self._last[self._row_of(job_id)]
+        if last["kind"] == NONE:
+            last["kind"] = FORGOTTEN
 
     def drop(self, job_id: str) -> None:
         """Forget a job, if it is known."""
@@ -94,7 +100,7 @@ class RowPolicy:
         return [
             LastRow(job_id, int(entry["now_rate"]), int(entry["expected_rate"]), int(entry["kind"]))
             for job_id, entry in entries
-            if entry["kind"] != NONE
+            if entry["kind"] not in (NONE, FORGOTTEN)
         ]
 
     def load(self, dumped: Iterable[LastRow]) -> None:

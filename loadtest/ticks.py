@@ -1,0 +1,82 @@
+"""What ticks cost: windows, rows and alerts of many live jobs, and before that the curves of those that changed.
+
+`python -m loadtest.ticks --jobs 100000` judges jobs that a timeline pays for; with `--metered` samples alone pay
+for them, eight GPUs each at 1 Hz, so that every job's curve moves before each tick.  It must not judge: it prints.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+
+from loadtest.state_fleet import GPUS, Fleet
+from loadtest.state_measure import rss_mib
+from streams.kernels.warm import compile_all
+from streams.pipeline.align import TICK_MS
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Fill, judge tick after tick, print what they took."""
+    options = _options(argv)
+    compile_all()
+    gc.collect()
+    gc.freeze()  # as a worker does
+    gc.set_threshold(20_000)
+    fleet = Fleet(
+        options.jobs * GPUS,
+        options.jobs,
+        options.shards,
+        minutes=0,
+        metered=1 if options.metered else 0,
+    )
+    fleet.begin()
+    _say(f"{options.jobs} jobs in {options.shards} shards, RSS {rss_mib():.0f} MiB")
+    took: dict[str, list[tuple[float, float]]] = {"first tick": [], "tick": [], "tick on a minute": []}
+    for tick in range(options.ticks):
+        if options.metered:
+            fleet.sample_seconds(TICK_MS // 1000)
+        else:
+            fleet.now_ms += TICK_MS
+        wall_s, cpu_s = time.perf_counter(), time.process_time()
+        fleet.judge()
+        one = (time.perf_counter() - wall_s, time.process_time() - cpu_s)
+        kind = "first tick" if tick == 0 else "tick on a minute" if fleet.now_ms % 60_000 == 0 else "tick"
+        took[kind].append(one)
+        fleet.drop_rows()
+    _say(f"{'ms':24}{'count':>8}{'median':>10}{'longest':>10}{'CPU median':>12}{'CPU longest':>12}")
+    for kind, pairs in took.items():
+        if pairs:
+            walls, cpus = ([1000 * pair[k] for pair in pairs] for k in (0, 1))
+            _say(
+                f"{kind:24}{len(pairs):>8}{statistics.median(walls):>10.1f}{max(walls):>10.1f}"
+                f"{statistics.median(cpus):>12.1f}{max(cpus):>12.1f}"
+            )
+    cpu_s = sum(pair[1] for pairs in took.values() for pair in pairs)
+    _say(f"all {options.ticks} ticks: {cpu_s:.3f} CPU s")
+    if options.metered:
+        samples = options.jobs * GPUS * options.ticks * TICK_MS // 1000
+        _say(f"of {samples} samples: {cpu_s / samples * 1e6:.3f} CPU s per million")
+    _say(f"RSS {rss_mib():.0f} MiB")
+    return 0
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="ticks", description=__doc__)
+    parser.add_argument("--jobs", type=int, default=100_000, help="live jobs")
+    parser.add_argument("--shards", type=int, default=8)
+    parser.add_argument("--ticks", type=int, default=30, help="one each ten seconds of event time")
+    parser.add_argument("--metered", action="store_true", help="samples alone pay for the jobs")
+    return parser.parse_args(argv)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

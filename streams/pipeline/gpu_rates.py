@@ -1,0 +1,113 @@
+"""What a sampled GPU costs in each second of a minute, by the price fields of its samples and who pays.
+
+Of one price book; must not know a job.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.kernels.arrays import F64
+from streams.pipeline.attempt import Winner
+from streams.pipeline.metered import MILLI_MS_PER_GPU_S
+from streams.pipeline.traffic import MINUTE_MS
+from streams.pricing.book import PriceBook
+from streams.pricing.context import Context, usage_context
+from streams.pricing.kinds import TIME_COMPONENTS, Kind
+from streams.timeline.lines import price_pieces
+
+#: Of a minute in which GPU-time has no price.
+UNPRICED: Final = -1
+Payer = tuple[str | None, str | None]  #: team and project
+_ROOM: Final = 8
+_NEVER_MS: Final = 2**62
+
+
+def per_gpu_second(book: PriceBook, context: Context, start_ms: int) -> tuple[F64, NDArray[np.bool_]]:
+    """[60] nano-dollars of a sampled GPU in each second of the minute that begins then, and where it has no price."""
+    cost_nano = np.zeros(60, np.float64)
+    unpriced = np.zeros(60, np.bool_)
+    second_ms = start_ms + 1000 * np.arange(60)
+    for component in TIME_COMPONENTS[Kind.GPU_TIME]:
+        steps = book.steps(context, component, Kind.GPU_TIME)
+        pieces = price_pieces(steps, start_ms, start_ms + MINUTE_MS, component, Kind.GPU_TIME)
+        for from_ms, until_ms, price in pieces:
+            # A second in which the price changes costs its part of both.
+            inside_ms = np.minimum(until_ms, second_ms + 1000) - np.maximum(from_ms, second_ms)
+            share = np.maximum(inside_ms, 0) / 1000
+            cost_nano += share * (MILLI_MS_PER_GPU_S * price.usd_nano / price.divisor)
+            unpriced |= (share > 0) & (not price.sku and component == "gpu")
+    return cost_nano, unpriced
+
+
+class GpuRates:
+    """Rows of a table; a row once given stays."""
+
+    def __init__(self, book: PriceBook) -> None:
+        self.book = book
+        self.table: F64 = np.zeros((_ROOM, 60))  #: [row, second of the minute] nano-dollars of a GPU
+        self._used = 0
+        self._of: dict[tuple[tuple[str, ...], Payer], GpuRate] = {}
+
+    def of(self, sample: Winner, payer: Payer) -> GpuRate:
+        """The rate of samples with the price fields of this one."""
+        found = self._of.get((sample.fields, payer))
+        if found is None:
+            context = usage_context(sample.price_fields, *payer)
+            found = self._of[sample.fields, payer] = GpuRate(self, context)
+        return found
+
+    def add(self, cost_nano: F64) -> int:
+        """One more row."""
+        if self._used == len(self.table):
+            self.table = np.concatenate((self.table, np.zeros_like(self.table)))
+        self.table[self._used] = cost_nano
+        self._used += 1
+        return self._used - 1
+
+
+class GpuRate:
+    """The row of each minute."""
+
+    __slots__ = ("_context", "_cuts_ms", "_from_ms", "_rates", "_row", "_rows", "_until_ms")
+
+    def __init__(self, rates: GpuRates, context: Context) -> None:
+        self._rates, self._context = rates, context
+        self._rows: dict[
+            int, int
+        ] = {}  # by the first minute looked up between two changes, and of those with one
+        self._from_ms = self._until_ms = self._row = 0  # where the last one found holds
+        steps = (
+            rates.book.steps(context, component, Kind.GPU_TIME)
+            for component in TIME_COMPONENTS[Kind.GPU_TIME]
+        )
+        self._cuts_ms = sorted({from_ms for each in steps for from_ms, _ in each[1:]})
+
+    def is_priced(self, first: int, last: int) -> bool:
+        """Whether GPU-time has a price in all of these minutes."""
+        steps = self._rates.book.steps(self._context, "gpu", Kind.GPU_TIME)
+        pieces = price_pieces(steps, first * MINUTE_MS, (last + 1) * MINUTE_MS, "gpu", Kind.GPU_TIME)
+        return all(price.sku for _, _, price in pieces)
+
+    def row(self, minute: int) -> int:
+        """The row of the table for a minute, or UNPRICED."""
+        start_ms = minute * MINUTE_MS
+        if self._from_ms <= start_ms and start_ms + MINUTE_MS <= self._until_ms:
+            return self._row
+        from_ms = max((cut_ms for cut_ms in self._cuts_ms if cut_ms <= start_ms), default=-_NEVER_MS)
+        until_ms = min((cut_ms for cut_ms in self._cuts_ms if cut_ms > start_ms), default=_NEVER_MS)
+        if until_ms < start_ms + MINUTE_MS:  # it changes in this minute, which has a row of its own
+            return self._made(start_ms, start_ms)
+        self._row = self._made(from_ms, start_ms)
+        self._from_ms, self._until_ms = from_ms, until_ms
+        return self._row
+
+    def _made(self, key_ms: int, start_ms: int) -> int:
+        known = self._rows.get(key_ms)
+        if known is None:
+            cost_nano, unpriced = per_gpu_second(self._rates.book, self._context, start_ms)
+            known = self._rows[key_ms] = UNPRICED if unpriced.any() else self._rates.add(cost_nano)
+        return known

@@ -5,6 +5,9 @@ Compares step functions; changes nothing itself.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from streams.pipeline.attempt import Attempt
 from streams.pipeline.job import Job
 from streams.pipeline.node import NodeState
 from streams.pricing.book import PriceBook
@@ -18,6 +21,8 @@ class PriceNews:
     def __init__(self, old: PriceBook, new: PriceBook) -> None:
         self._old = old
         self._new = new
+        # By price fields, team and project: jobs share them.
+        self._usage: dict[tuple[tuple[str | None, ...], str | None, str | None], bool] = {}
         self._differs: dict[tuple[Context, str, Kind], bool] = {}
         self.from_ms = new.first_difference_ms(old)
 
@@ -29,8 +34,8 @@ class PriceNews:
         for number, timeline in job.timelines().items():
             attempt = job.attempts[number]
             fields = {segment.values.fields for segment in timeline.segments}
-            fields.update(winner.price_fields for winner in attempt.winners.values())
-            if any(self._usage_differs(usage_context(values, team, project)) for values in fields):
+            fields.update(_fields_of(attempt))
+            if any(self._usage_differs(values, team, project) for values in fields):
                 return True
             if any(
                 self._price_differs(traffic_context(dict(match), team, project), topic, KIND_OF_UNIT[unit])
@@ -46,12 +51,17 @@ class PriceNews:
             for segment in node.segments()
         )
 
-    def _usage_differs(self, context: Context) -> bool:
-        return any(
-            self._price_differs(context, component, kind)
-            for kind, components in TIME_COMPONENTS.items()
-            for component in components
-        )
+    def _usage_differs(self, values: tuple[str | None, ...], team: str | None, project: str | None) -> bool:
+        key = (values, team, project)
+        known = self._usage.get(key)
+        if known is None:
+            context = usage_context(values, team, project)
+            known = self._usage[key] = any(
+                self._price_differs(context, component, kind)
+                for kind, components in TIME_COMPONENTS.items()
+                for component in components
+            )
+        return known
 
     def _price_differs(self, context: Context, component: str, kind: Kind) -> bool:
         key = (context, component, kind)
@@ -59,3 +69,12 @@ class PriceNews:
         if known is None:
             known = self._differs[key] = self._old.steps(*key) != self._new.steps(*key)
         return known
+
+
+def _fields_of(attempt: Attempt) -> Iterator[tuple[str | None, ...]]:
+    """The price fields of its metered minutes, each once."""
+    seen: set[tuple[str, ...]] = set()
+    for winner in attempt.winners.values():
+        if winner.fields not in seen:
+            seen.add(winner.fields)
+            yield winner.price_fields

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from schemas.events import Component, PriceEvent
-from schemas.units import Per, usd_to_nano
-from streams.pricing.book import BEGINNING_MS, PriceBook
-from streams.pricing.context import traffic_context, usage_context
-from streams.pricing.kinds import Kind, kind_of_price
+from schemas.events import MATCH_FIELDS, Component, PriceEvent
+from schemas.units import Per, divisor, usd_to_nano
+from streams.pricing.book import _TIE_ORDER, BEGINNING_MS, PriceBook
+from streams.pricing.context import Context, traffic_context, usage_context
+from streams.pricing.kinds import Kind, PriceRef, kind_of_price
 
 
 def price(sku: str, usd: str = "1", effective_ms: int = 0, **named: Any) -> PriceEvent:
@@ -133,3 +135,93 @@ def test_traffic_is_priced_by_its_own_fields_and_the_jobs_team() -> None:
     assert book.price_at(context, "network", Kind.REQUESTS, 1) is None
     other_team = traffic_context({"path": "internet", "direction": "egress"}, "b", None)
     assert book.price_at(other_team, "network", Kind.BYTES, 1) is None
+
+
+FIELDS = ("cloud", "region", "gpu_type", "team")
+some_prices = st.lists(
+    st.builds(
+        lambda sku, effective_ms, usd, component, match, number: price(
+            f"sku-{sku}",
+            str(usd),
+            effective_ms,
+            component=component,
+            time_ms=number,
+            id=f"i{number}",
+            **match,
+        ),
+        st.integers(0, 4),
+        st.integers(0, 3),
+        st.integers(1, 4),
+        st.sampled_from(("gpu", "license")),
+        st.dictionaries(st.sampled_from(FIELDS), st.sampled_from("xy"), max_size=3),
+        st.integers(0, 9),
+    ),
+    max_size=8,
+)
+contexts = st.builds(
+    lambda values: usage_context(
+        (values[0], values[1], None, None, None, None, values[2], None), values[3], None
+    ),
+    st.tuples(*[st.sampled_from((None, "x", "y"))] * 4),
+)
+
+
+@given(st.lists(some_prices, min_size=1, max_size=4), st.lists(contexts, min_size=1, max_size=6))
+@settings(max_examples=200, deadline=None)
+def test_answers_taken_over_and_looked_up_by_index_are_those_of_a_look_at_every_sku(
+    news: list[list[PriceEvent]], asked: list[Context]
+) -> None:
+    book = PriceBook.empty()
+    for events in news:
+        book = book.with_events(events)
+        for context in asked:
+            for component in ("gpu", "license"):
+                found = book.steps(context, component, Kind.GPU_TIME)
+                assert found == steps_by_all(book, context, component)
+
+
+def steps_by_all(
+    book: PriceBook, context: Context, component: str
+) -> list[tuple[int, PriceRef | None]] | Any:
+    """The same by the rules as they are written: at each instant the best of all SKUs in force."""
+    instants = sorted({event.effective_ms for event in book.events})
+    steps: list[tuple[int, PriceRef | None]] = [(BEGINNING_MS, None)]
+    for at_ms in instants:
+        in_force = {event.sku: event for event in book.events if event.effective_ms <= at_ms}
+        best = min(
+            (
+                (-len(e.match), tuple(field not in e.match for field in _TIE_ORDER), e.sku, e)
+                for e in in_force.values()
+                if e.component == component
+                and all(context[MATCH_FIELDS.index(field)] == value for field, value in e.match.items())
+            ),
+            default=None,
+            key=lambda entry: entry[:3],
+        )
+        ref = (
+            None
+            if best is None
+            else PriceRef(
+                component,
+                "gpu_milli_ms",
+                best[2],
+                best[3].effective_ms,
+                best[3].usd_nano,
+                divisor(best[3].per, 1),
+            )
+        )
+        if ref != steps[-1][1]:
+            steps.append((at_ms, ref))
+    return tuple(steps)
+
+
+def test_a_price_leaves_the_answers_alone_in_which_it_has_no_say() -> None:
+    context, other = (
+        usage_context((None,) * 6 + (gpu_type, None), None, None) for gpu_type in ("H100", "A100")
+    )
+    book = PriceBook.empty().with_events([price("h", gpu_type="H100"), price("a", gpu_type="A100")])
+    before = [book.steps(one, "gpu", Kind.GPU_TIME) for one in (context, other)]
+    later = book.with_events([price("h", "2", 5, gpu_type="H100")])
+    after = [later.steps(one, "gpu", Kind.GPU_TIME) for one in (context, other)]
+    assert before[0] != after[0]
+    assert before[1] is after[1]

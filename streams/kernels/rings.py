@@ -101,6 +101,14 @@ def rows_at(holders: I64, lo_minute: int, hi_minute: int, store: Store, out: I64
 
 
 @kernel
+def rows_of_pairs(holders: I64, minutes: I64, store: Store, out: I64) -> None:
+    """The row of each (holder, minute), -1 where there is none."""
+    for i in range(holders.size):
+        at = find_row(holders[i], minutes[i], store.cells, store.rows)
+        out[i] = int(store.cells[at]) - 1
+
+
+@kernel
 def seal_cells(slots: I32, newest_s: I64, known_width: int, ring: U16, value: int) -> None:
     """Fill the seconds of a wider ring that a narrower one did not remember, so that they gain nothing."""
     width = ring.shape[1]

@@ -28,6 +28,7 @@ from streams.kernels.rings import (
     put_rows,
     rows_at,
     rows_between,
+    rows_of_pairs,
     seal_cells,
     take_cells,
 )
@@ -175,4 +176,5 @@ def _warm_coverage() -> None:
     chain_rows(store)
     rows_between(second, 0, 1, store, row)
     rows_at(second, 0, 1, store, row)
+    rows_of_pairs(second, second, store, row)
     free_rows(0, True, store)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from schemas.events import GpuEvent, JobEvent, JobType
+from streams.pipeline.going_on import GoingOn
 from streams.pipeline.saved import Unsaved
 from streams.pipeline.traffic import MinuteRows, Traffic
 from streams.timeline.attempts import event_order
@@ -66,6 +67,7 @@ class Attempt:
         "events",
         "fresh_minutes",
         "fresh_traffic",
+        "going_on",
         "has_start",
         "number",
         "sampled",
@@ -87,6 +89,7 @@ class Attempt:
         self.fresh_minutes: set[int] = set()
         self.fresh_traffic: list[tuple[int, int]] = []
         self.booked_lines: Lines = {}
+        self.going_on: GoingOn | None = None  # what the next payment need not look up again
         self.booked_lost: tuple[Span, ...] = ()
         self.booked_metered: MinuteRows = {}
         self.booked_traffic: MinuteRows = {}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -23,11 +22,10 @@ from streams.pipeline.derive import derive_job, derive_node
 from streams.pipeline.ids import job_hash
 from streams.pipeline.job import Job
 from streams.pipeline.ledger import LedgerRows
-from streams.pipeline.metered import NodeSeconds
+from streams.pipeline.metered import MinutePrices, SampledMinutes
 from streams.pipeline.tables import job_tables
 from streams.pipeline.traffic import MINUTE_MS
 from streams.pipeline.usage_table import usage_table
-from streams.usage.coverage import Coverage
 
 if TYPE_CHECKING:
     from streams.pipeline.shard import Shard
@@ -117,6 +115,10 @@ def _derive_jobs(
     if open_attempts:
         _begin_paying(shard, as_of_ms)  # before what changed takes the room, or what goes on is forgotten
     due = _due(shard, as_of_ms, open_attempts=open_attempts)
+    prices = shard.minute_prices
+    if prices.book is not shard.book:
+        prices = shard.minute_prices = MinutePrices(shard.book)
+    sampled = SampledMinutes(shard.coverage, (shard.jobs[job_id] for job_id in sorted(shard.dirty_jobs)))
     room = shard.settings.things_per_checkpoint
     while room > 0 and rows.estimate <= shard.settings.rows_per_checkpoint:
         job_id = next(due, None)
@@ -124,14 +126,7 @@ def _derive_jobs(
             break
         room -= 1
         job = shard.jobs[job_id]
-        derive_job(
-            job,
-            rows,
-            shard.book,
-            partial(sampled_minute, shard.coverage),
-            as_of_ms,
-            open_attempts=open_attempts,
-        )
+        derive_job(job, rows, prices, sampled, as_of_ms, open_attempts=open_attempts)
         # A job that goes on is due again with the next open attempts: until then its clocks can wait.
         if not job.says_no_more() or open_attempts or not job.is_open:
             told.append(job)
@@ -195,18 +190,6 @@ def _derive_nodes(
         if table.num_rows:
             tables[NODE_MINUTES] = table
     return len(due) > room
-
-
-def sampled_minute(coverage: Coverage, job_id: str, attempt: int, minute: int) -> list[NodeSeconds]:
-    """The sampled seconds of a metered minute, by node."""
-    rows = coverage.minute_rows(job_id, attempt, minute)
-    if not rows.size:
-        return []
-    usage, counts = coverage.usage(rows), coverage.counts(rows)
-    return [
-        (coverage.holder(int(holder))[2], int(sampled_gpu_s), seconds)
-        for holder, sampled_gpu_s, seconds in zip(usage.holder, usage.sampled_gpu_s, counts, strict=True)
-    ]
 
 
 def _finished(shard: Shard) -> list[Job]:

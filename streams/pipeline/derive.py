@@ -5,47 +5,47 @@ Pure: state and prices in, rows out, and the state remembers what it gave out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
+from typing import Final
 
 from streams.pipeline.attempt import Attempt
+from streams.pipeline.going_on import GoingOn, Payer, cut_lines
 from streams.pipeline.job import Job
 from streams.pipeline.ledger import LedgerRows
-from streams.pipeline.metered import NodeSeconds, minute_rows
+from streams.pipeline.metered import MinutePrices, SampledMinutes
 from streams.pipeline.node import NodeState
 from streams.pipeline.traffic import MINUTE_MS, MinuteRows
 from streams.pricing.book import PriceBook
-from streams.timeline.attempts import Timeline
+from streams.timeline.attempts import OPEN_MS, Timeline
 from streams.timeline.intervals import Span, union
-from streams.timeline.lines import Line, attempt_lines
-from streams.timeline.nodes import node_lines
+from streams.timeline.lines import Line, Lines, attempt_lines
+from streams.timeline.nodes import NodeSegment, node_lines
 
-#: The sampled seconds of (job_id, attempt, minute), by node.
-SampledMinute = Callable[[str, int, int], Sequence[NodeSeconds]]
+#: Nodes are priced for no team.
+_NOBODY: Final[Payer] = (None, None)
 
 
 def derive_job(
     job: Job,
     rows: LedgerRows,
-    book: PriceBook,
-    sampled: SampledMinute,
+    prices: MinutePrices,
+    sampled: SampledMinutes,
     as_of_ms: int,
     *,
     open_attempts: bool,
 ) -> None:
     """Add the rows of `job` that differ from what was booked; attempts that go on only if asked for."""
-    dimensions = job.dimensions()
-    if (dimensions.team, dimensions.project) != job.booked_dimensions[1:3]:
+    book, dimensions = prices.book, job.dimensions()
+    payer = (dimensions.team, dimensions.project)
+    if payer != job.booked_dimensions[1:3]:
         job.redo_all()  # its rows may match other prices now
     for number, timeline in job.timelines().items():
         attempt = job.attempts[number]
-        team, project = dimensions.team, dimensions.project
         if attempt.has_start and (open_attempts or timeline.ended_ms is not None):
-            lines = attempt_lines(timeline.paid(as_of_ms), timeline.lost, book, team, project)
-            rows.add_lines(job.id, number, attempt.booked_lines, lines)
-            attempt.unsaved.note_lines(attempt.booked_lines, lines)
-            attempt.booked_lines = lines
-        _derive_traffic(job.id, attempt, timeline, rows, book, team, project)
-        _derive_metered(job.id, attempt, rows, book, sampled, team, project)
+            _derive_time(job.id, attempt, timeline, rows, book, payer, as_of_ms)
+        _derive_traffic(job.id, attempt, timeline, rows, book, payer)
+        if attempt.dirty_metered:
+            _derive_metered(job.id, attempt, rows, prices, sampled, payer)
     job.booked_dimensions = dimensions
     # What goes on and was left out now is due at the next checkpoint that asks for it, whatever its clock.
     job.booked_as_of_ms = as_of_ms if open_attempts or not job.is_open else -1
@@ -57,21 +57,58 @@ def derive_node(
     """Add the rows of `node` that differ from what was booked."""
     if node.is_open and not open_nodes:
         return
-    lines = node_lines(node.segments(), as_of_ms, book)
-    rows.add_lines(node.name, 0, node.booked_lines, lines)
-    node.booked_lines = lines
+    segments = node.segments()
+    known = node.going_on
+    if known is not None and known.holds(segments, book, _NOBODY, as_of_ms):
+        known.pay(node.name, 0, rows, as_of_ms, None)
+    else:
+        lines = node_lines(segments, as_of_ms, book)
+        rows.add_lines(node.name, 0, node.booked_lines, lines)
+        node.booked_lines = lines
+        node.going_on = _going_on(segments, book, lines, as_of_ms)
     node.booked_as_of_ms = as_of_ms
     node.dirty = False
 
 
-def _derive_traffic(
+def _going_on(
+    segments: tuple[NodeSegment, ...], book: PriceBook, booked: Lines, as_of_ms: int
+) -> GoingOn | None:
+    """What the next payment of a node need not look up; None where a time of service ends after the clock."""
+    found = GoingOn(segments, book, _NOBODY)
+    if any(segment.goes_on for segment in segments):
+        if any(not segment.goes_on and segment.end_ms > as_of_ms for segment in segments):
+            return None  # it is not cut by the clock
+        found.grow(node_lines(segments, OPEN_MS, book), booked, as_of_ms)
+    return found
+
+
+def _derive_time(
     job_id: str,
     attempt: Attempt,
     timeline: Timeline,
     rows: LedgerRows,
     book: PriceBook,
-    team: str | None,
-    project: str | None,
+    payer: Payer,
+    as_of_ms: int,
+) -> None:
+    """The lines of an attempt's paid time, up to the clock if it goes on."""
+    known = attempt.going_on
+    if known is not None and known.holds(timeline, book, payer, as_of_ms):
+        known.pay(job_id, attempt.number, rows, as_of_ms, attempt.unsaved)
+        return
+    attempt.going_on = GoingOn(timeline, book, payer)
+    whole = attempt_lines(timeline.paid(OPEN_MS), timeline.lost, book, *payer)
+    lines = whole
+    if timeline.ended_ms is None:
+        lines = cut_lines(whole, as_of_ms)
+        attempt.going_on.grow(whole, lines, as_of_ms)
+    rows.add_lines(job_id, attempt.number, attempt.booked_lines, lines)
+    attempt.unsaved.note_lines(attempt.booked_lines, lines)
+    attempt.booked_lines = lines
+
+
+def _derive_traffic(
+    job_id: str, attempt: Attempt, timeline: Timeline, rows: LedgerRows, book: PriceBook, payer: Payer
 ) -> None:
     if timeline.lost != attempt.booked_lost:
         attempt.dirty_traffic.extend(_minutes(timeline.lost, attempt.traffic.all_minutes()))
@@ -81,7 +118,7 @@ def _derive_traffic(
         return
     ranges = union(attempt.dirty_traffic)
     attempt.dirty_traffic = []
-    new = attempt.traffic.rows(ranges, book, team, project, timeline.lost)
+    new = attempt.traffic.rows(ranges, book, *payer, timeline.lost)
     for lo, hi in ranges:
         changed = _replace(job_id, attempt.number, attempt.booked_traffic, new, range(lo, hi), rows)
         attempt.unsaved.traffic_minutes.update(changed)
@@ -91,22 +128,19 @@ def _derive_metered(
     job_id: str,
     attempt: Attempt,
     rows: LedgerRows,
-    book: PriceBook,
-    sampled: SampledMinute,
-    team: str | None,
-    project: str | None,
+    prices: MinutePrices,
+    sampled: SampledMinutes,
+    payer: Payer,
 ) -> None:
-    if not attempt.dirty_metered:
-        return
     minutes = sorted(attempt.dirty_metered)
     attempt.dirty_metered = set()
     new: MinuteRows = {}
     if not attempt.has_start:  # else the timeline pays, and what was metered goes to zero
+        found = sampled.take(job_id, attempt.number, minutes)
         for minute in minutes:
             winner = attempt.winners.get(minute)
             if winner is not None:
-                holders = sampled(job_id, attempt.number, minute)
-                new[minute] = minute_rows(minute, winner.price_fields, holders, book, team, project)
+                new[minute] = prices.rows(minute, winner, found[minute], sampled, payer)
     changed = _replace(job_id, attempt.number, attempt.booked_metered, new, minutes, rows)
     attempt.unsaved.metered_minutes.update(changed)
 
@@ -130,10 +164,12 @@ def _replace(
         for line, quantities in after.items():
             if before.get(line) != quantities:
                 rows.add_row(job_id, attempt, line, minute, *quantities)
-        standing = {line.row_key for line in after}
-        for line in before:
-            if line.row_key not in standing:
-                rows.add_row(job_id, attempt, line, minute, 0, 0)
+        gone = [line for line in before if line not in after]
+        if gone:
+            standing = {line.row_key for line in after}
+            for line in gone:
+                if line.row_key not in standing:
+                    rows.add_row(job_id, attempt, line, minute, 0, 0)
         if after:
             booked[minute] = after
         else:

@@ -6,6 +6,7 @@ Nodes have their own books beside the jobs'; who used them is joined in the tabl
 from __future__ import annotations
 
 from schemas.events import NodeEvent
+from streams.pipeline.going_on import GoingOn
 from streams.pipeline.identities import Identities
 from streams.timeline.lines import Lines
 from streams.timeline.nodes import NodeSegment, node_segments
@@ -14,13 +15,14 @@ from streams.timeline.nodes import NodeSegment, node_segments
 class NodeState:
     """One node; `seen` holds the identity hashes of its events."""
 
-    __slots__ = ("_segments", "booked_as_of_ms", "booked_lines", "dirty", "events", "name", "seen")
+    __slots__ = ("_segments", "booked_as_of_ms", "booked_lines", "dirty", "events", "going_on", "name", "seen")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.events: list[NodeEvent] = []
         self.seen = Identities()
         self.booked_lines: Lines = {}
+        self.going_on: GoingOn | None = None  # what the next payment need not look up again
         self.dirty = True
         self.booked_as_of_ms = -1
         self._segments: tuple[NodeSegment, ...] | None = None

@@ -25,6 +25,7 @@ from streams.pipeline.fold import JobBook
 from streams.pipeline.fold_columns import fold_columns
 from streams.pipeline.fold_records import fold_records
 from streams.pipeline.ids import job_hash
+from streams.pipeline.metered import MinutePrices
 from streams.pipeline.node import NodeState
 from streams.pipeline.price_news import PriceNews
 from streams.pipeline.raw import RawRecords, first_from
@@ -85,6 +86,7 @@ class Shard:
         self.saved_next: dict[str, int] = {}
         self.roll = Roll()
         self.watch = Watch()
+        self.minute_prices = MinutePrices(book)
         self.tick_ms: int | None = None  # the next tick to judge; None before the first record
         self._decoded: Decoded | None = None
 

@@ -12,7 +12,7 @@ import numpy as np
 from schemas.events import GpuEvent
 from streams.kernels.arrays import I32, I64, U16
 from streams.kernels.coverage import fold_samples
-from streams.kernels.rings import free_rows, rows_at, rows_between
+from streams.kernels.rings import free_rows, rows_at, rows_between, rows_of_pairs
 from streams.kernels.store import (
     COUNTS,
     DIRTY,
@@ -169,6 +169,17 @@ class Coverage:
     def minute_rows(self, job_id: str, attempt: int, minute: int) -> I64:
         """The rows of an attempt in one minute, one per node."""
         return self.rows_of(self.holders_of(job_id, attempt), minute, minute + 1)
+
+    def find_rows(self, holders: I64, minutes: I64) -> I64:
+        """The row of each (holder, minute), -1 where there is none."""
+        rows = np.empty(len(holders), np.int64)
+        rows_of_pairs(holders, minutes, self._arrays.store, rows)
+        return rows
+
+    def sampled_gpu_s(self, rows: I64) -> I64:
+        """GPU-seconds that samples cover in these rows; 0 for row -1."""
+        found: I64 = np.where(rows >= 0, self._arrays.store.rows["sampled_gpu_s"][rows], 0)
+        return found
 
     def forget(self, job_ids: Iterable[str]) -> None:
         """Free slots and rows of jobs, rows not yet taken included; numbers given out before no longer hold."""

@@ -82,9 +82,9 @@ class RowPolicy:
 
     def forget_row(self, job_id: str) -> None:
         """What was written of the job is not known: an owner before this one may have written any, or none."""
-        last = self._last[self._row_of(job_id)]
-        if last["kind"] == NONE:
-            last["kind"] = FORGOTTEN
+        row = self._row_of(job_id)  # which may make room
+        if self._last[row]["kind"] == NONE:
+            self._last[row]["kind"] = FORGOTTEN
 
     def drop(self, job_id: str) -> None:
         """Forget a job, if it is known."""

@@ -216,3 +216,17 @@ def test_a_forgotten_job_begins_anew_on_a_line_of_its_own() -> None:
     policy.load([other])
     assert len(written(policy, book, ticks_from(NOON_MS + 30_000, 1))) == 1
     assert policy.dump() == [LastRow("j0", 8 * 2_990_000_000, 8 * 2_990_000_000, 1), other]
+
+
+def test_the_row_of_zeros_is_owed_by_an_owner_that_knows_no_rows() -> None:
+    late = ticks_from(NOON_MS + 7 * HOUR_MS, 3)
+    for job, owed in ((gpus((0, 1, 8)), 40), (gpus(), 0)):  # one that was paid, one that never was
+        book = book_of(*[job._replace(ended_ms=NOON_MS + HOUR_MS)] * 40)
+        fresh, restored = RowPolicy(), RowPolicy()
+        for job_id in book.job_ids:
+            restored.forget_row(job_id)
+            assert not restored.is_silent(job_id)
+        assert restored.dump() == []
+        assert written(fresh, book, late) == []
+        assert len(written(restored, book, late)) == owed
+        assert written(restored, book, late + 60_000) == []

@@ -6,6 +6,7 @@ State only; how it changes stands in the fold modules, what it costs in `derive`
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Final, NamedTuple
 
 from schemas.events import GpuEvent, JobEvent, JobType
@@ -58,6 +59,8 @@ class Attempt:
     """One attempt: what is known of it, what must be derived again, and what the tables hold of it."""
 
     __slots__ = (
+        "_newest_minute",
+        "_winners_seen",
         "booked_lines",
         "booked_lost",
         "booked_metered",
@@ -83,6 +86,7 @@ class Attempt:
         self.sampled = False
         self.traffic = Traffic()
         self.winners: dict[int, Winner] = {}
+        self._newest_minute = self._winners_seen = 0  # of the winners, when it was last asked for
         self.dirty_traffic: list[tuple[int, int]] = []
         self.dirty_metered: set[int] = set()
         # What the windows have not looked at yet: metered minutes, ranges of minutes with amounts.
@@ -166,6 +170,22 @@ class Attempt:
             standing = self.winners.get(minute)
             if standing is None or winner > standing:
                 self.winners[minute] = winner
+
+    def newest_winner(self) -> Winner | None:
+        """The newest sample of all: that of the newest minute, as each wins all minutes in which it is the newest.
+
+        A job that goes on is asked each second, and has a winner for each minute of its life: only those that came
+        since are looked at.
+        """
+        count = len(self.winners)
+        if count != self._winners_seen:
+            came = count - self._winners_seen
+            if came < 0 or not self._winners_seen:
+                self._newest_minute = max(self.winners, default=0)
+            else:
+                self._newest_minute = max(self._newest_minute, *islice(reversed(self.winners), came))
+            self._winners_seen = count
+        return self.winners.get(self._newest_minute)
 
     def redo_all(self) -> None:
         """Derive everything again: a price or the job's team changed, or the attempt came from the archive."""

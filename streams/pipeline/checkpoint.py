@@ -66,12 +66,13 @@ def take(shard: Shard, as_of_ms: int, version: int, *, open_attempts: bool) -> C
     usage = usage_table(shard.coverage, shard.number, version)
     if usage.num_rows:
         tables[JOB_USAGE_MINUTES] = usage
-    tables.update(job_tables(told, as_of_ms, shard.number, version))
     tables.update(shard.refused.take(version))
     tables.update(shard.watch.tables(shard.number, version))
     leaving = [
         job for job in _finished(shard) if job.id not in shard.dirty_jobs and not _unjudged(shard, job)
     ]
+    told += [job for job in leaving if job.id in shard.sampled_jobs]  # their last word still waits
+    tables.update(job_tables(told, as_of_ms, shard.number, version))
     if leaving:
         tables[ARCHIVE] = _archive(shard, leaving, version)
     if open_attempts and not more:
@@ -127,11 +128,13 @@ def _derive_jobs(
         room -= 1
         job = shard.jobs[job_id]
         derive_job(job, rows, prices, sampled, as_of_ms, open_attempts=open_attempts)
-        # A job that goes on is due again with the next open attempts: until then its clocks can wait.
-        if not job.says_no_more() or open_attempts or not job.is_open:
-            told.append(job)
         shard.dirty_jobs.discard(job_id)
         shard.sampled_jobs.discard(job_id)
+        # A job that goes on is due again with the next open attempts: until then its clocks can wait.
+        if not job.says_no_more() or open_attempts or job.has_ended:
+            told.append(job)
+        elif not job.is_open:
+            shard.sampled_jobs.add(job_id)
         shard.changes.jobs.add(job_id)
         if job.is_open:
             shard.open_jobs.add(job_id)
@@ -249,6 +252,7 @@ def _archive(shard: Shard, leaving: list[Job], version: int) -> pa.Table:
             rows[name].append(value)
         shard.archived[job_hash(job.id)] = version
         del shard.jobs[job.id]
+        shard.sampled_jobs.discard(job.id)
         shard.changes.jobs.discard(job.id)
         shard.changes.gone[job.id] = version
     shard.coverage.forget([job.id for job in leaving])

@@ -55,7 +55,9 @@ class GoingOn:
             and self.payer == payer
         )
 
-    def pay(self, owner_id: str, attempt: int, rows: LedgerRows, as_of_ms: int, unsaved: Unsaved | None) -> None:
+    def pay(
+        self, owner_id: str, attempt: int, rows: LedgerRows, as_of_ms: int, unsaved: Unsaved | None
+    ) -> None:
         """Book the growing lines up to an instant."""
         if as_of_ms == self.as_of_ms:
             return

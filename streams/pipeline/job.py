@@ -27,6 +27,17 @@ class Dimensions(NamedTuple):
     labels: tuple[tuple[str, str], ...] | None = None
 
 
+#: Timelines, dimensions, and of each attempt that samples alone may pay for: whether any came, whose fields it has.
+Said = tuple[dict[int, Timeline], Dimensions, tuple[tuple[bool, tuple[str, ...] | None], ...]]
+
+
+class SaidRows(NamedTuple):
+    """A job's row of `jobs` and its rows of `attempts`, without clocks."""
+
+    job: tuple[object, ...]
+    attempts: tuple[tuple[object, ...], ...]
+
+
 class Job:
     """One job.  `seen` holds the identity hashes of its lifecycle events for as long as the job is known.
 
@@ -44,6 +55,7 @@ class Job:
         "first_ms",
         "id",
         "last_ms",
+        "said_rows",
         "saved",
         "seen",
     )
@@ -61,7 +73,8 @@ class Job:
         self._dimensions: Dimensions | None = None
         self._declared: list[tuple[int, int]] | None = None
         # What its rows last said but for clocks and the times of events; not known after a restart.
-        self._told: tuple[dict[int, Timeline], Dimensions] | None = None
+        self._told: Said | None = None
+        self.said_rows: tuple[Said, SaidRows] | None = None  # and these rows, for who builds the tables
 
     def attempt(self, number: int) -> Attempt:
         """The attempt of that number, new when it was not known."""
@@ -158,22 +171,25 @@ class Job:
 
     def fields_of(self, number: int) -> dict[str, str]:
         """An attempt's price fields: the timeline's last ones, or those of the newest sample when it is metered."""
-        line, winners = self.timelines()[number], self.attempts[number].winners
+        line, newest = self.timelines()[number], self.attempts[number].newest_winner()
         values = line.values.fields
-        if line.metered and winners:
-            values = winners[max(winners)].price_fields  # the newest sample is that of its last minute
+        if line.metered and newest is not None:
+            values = newest.price_fields
         return {name: value or "" for name, value in zip(PRICE_FIELDS, values, strict=True)}
 
-    def says_no_more(self) -> bool:
-        """Whether its rows of jobs and attempts would differ by clocks alone from those of the last time it was asked.
+    def says(self) -> Said:
+        """What its rows of jobs and attempts rest on, but for clocks and the times of events."""
+        samples = tuple(
+            (attempt.sampled, newest.fields if newest is not None else None)
+            for attempt in self.attempts.values()
+            if not attempt.has_start
+            for newest in (attempt.newest_winner(),)
+        )
+        return self.timelines(), self.dimensions(), samples
 
-        Only of jobs that the timeline alone speaks for: what is metered also depends on samples.
-        """
-        timelines = self.timelines()
-        if not all(attempt.has_start for attempt in self.attempts.values()):
-            self._told = None
-            return False
-        told, self._told = self._told, (timelines, self.dimensions())
+    def says_no_more(self) -> bool:
+        """Whether its rows of jobs and attempts would differ by clocks alone from those of the last time it was asked."""
+        told, self._told = self._told, self.says()
         return told == self._told
 
     @property
@@ -183,6 +199,11 @@ class Job:
             line.ended_ms is None and (line.segments or self.attempts[number].booked_lines)
             for number, line in self.timelines().items()
         )
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no attempt goes on, be it paid by its timeline or by samples."""
+        return all(line.ended_ms is not None for line in self.timelines().values())
 
     @property
     def is_finished(self) -> bool:

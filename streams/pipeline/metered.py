@@ -85,8 +85,9 @@ class SampledMinutes:
                 nodes += [self._coverage.holder(number)[2]] * len(minutes)
                 holders += [number] * len(minutes)
                 pair_minutes += by_minute
-        rows = self._coverage.find_rows(np.array(holders, np.int64), np.array(pair_minutes, np.int64))
-        sampled = self._coverage.sampled_gpu_s(rows)
+        rows, sampled = self._coverage.find_rows(
+            np.array(holders, np.int64), np.array(pair_minutes, np.int64)
+        )
         for place, node, gpu_s, row in zip(places, nodes, sampled.tolist(), rows.tolist(), strict=True):
             if gpu_s:
                 place.append(NodeSeconds(node, gpu_s, row))

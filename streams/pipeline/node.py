@@ -15,7 +15,16 @@ from streams.timeline.nodes import NodeSegment, node_segments
 class NodeState:
     """One node; `seen` holds the identity hashes of its events."""
 
-    __slots__ = ("_segments", "booked_as_of_ms", "booked_lines", "dirty", "events", "going_on", "name", "seen")
+    __slots__ = (
+        "_segments",
+        "booked_as_of_ms",
+        "booked_lines",
+        "dirty",
+        "events",
+        "going_on",
+        "name",
+        "seen",
+    )
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -5,15 +5,16 @@ Builds columns from state that is handed in; decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from schemas.columns import count, instants
+from schemas.events import PRICE_FIELDS
 from schemas.tables import ATTEMPTS, DEAD_LETTERS, JOBS, SCHEMAS
-from streams.pipeline.job import Job
+from streams.pipeline.job import Job, SaidRows
 from streams.timeline.attempts import Timeline, wall_clock_ms
 
 
@@ -56,78 +57,110 @@ def dead_letter_table(letters: Sequence[DeadLetter], version: int) -> pa.Table:
     )
 
 
-def job_tables(jobs: Iterable[Job], as_of_ms: int, shard: int, version: int) -> dict[str, pa.Table]:
+def job_tables(jobs: Sequence[Job], as_of_ms: int, shard: int, version: int) -> dict[str, pa.Table]:
     """Rows of `jobs` and `attempts` as they stand at the meter's clock."""
-    job_rows: list[dict[str, object]] = []
-    attempt_rows: list[dict[str, object]] = []
-    for job in jobs:
-        lines = job.timelines()
-        clocks_ms = wall_clock_ms(lines, as_of_ms)
-        for number, line in lines.items():
-            attempt_rows.append(_attempt_row(job, number, line, clocks_ms[number]))
-        job_rows.append(_job_row(job, lines, sum(clocks_ms.values())))
+    if not jobs:
+        return {}
+    said = [_said(job) for job in jobs]
+    clocks_ms = [wall_clock_ms(job.timelines(), as_of_ms) for job in jobs]
+    of_jobs = {
+        "first_event": [job.first_ms for job in jobs],
+        "last_event": [job.last_ms for job in jobs],
+        "wall_clock_ms": [sum(of_attempts.values()) for of_attempts in clocks_ms],
+    }
+    of_attempts = {"wall_clock_ms": [ms for of_attempts in clocks_ms for ms in of_attempts.values()]}
     return {
-        name: _table(name, rows, shard, version)
-        for name, rows in ((JOBS, job_rows), (ATTEMPTS, attempt_rows))
-        if rows
+        JOBS: _table(JOBS, _JOB_COLUMNS, [rows.job for rows in said], of_jobs, shard, version),
+        ATTEMPTS: _table(
+            ATTEMPTS,
+            _ATTEMPT_COLUMNS,
+            [row for rows in said for row in rows.attempts],
+            of_attempts,
+            shard,
+            version,
+        ),
     }
 
 
-def _job_row(job: Job, lines: Mapping[int, Timeline], clock_ms: int) -> dict[str, object]:
+def _said(job: Job) -> SaidRows:
+    """What its rows say but for clocks: most of them are written again for those alone."""
+    said = job.says()
+    if job.said_rows is not None and job.said_rows[0] == said:
+        return job.said_rows[1]
+    lines = job.timelines()
+    attempts = tuple(_attempt_row(job, number, line) for number, line in lines.items())
+    rows = SaidRows(_job_row(job, lines), attempts)
+    job.said_rows = None if job.has_ended else (said, rows)  # else it is rarely asked again
+    return rows
+
+
+def _job_row(job: Job, lines: Mapping[int, Timeline]) -> tuple[object, ...]:
     dimensions = job.dimensions()
     last = max(lines)
     fields = job.fields_of(last)
     starts = [line.started_ms for line in lines.values() if line.started_ms is not None]
-    return {
-        "job_id": job.id,
-        "owner": dimensions.owner or "",
-        "team": dimensions.team or "",
-        "project": dimensions.project or "",
-        "experiment": dimensions.experiment or "",
-        "labels": list(dimensions.labels or ()),
-        "state": job.state_of(last),
-        "attempts": len(lines),
-        "first_event": job.first_ms,
-        "last_event": job.last_ms,
-        "started": min(starts, default=None),
-        "ended": lines[last].ended_ms,
-        **{
-            name: fields[name]
-            for name in ("cluster", "region", "cloud", "purchase", "gpu_type", "instance_type")
-        },
-        "gpu_count": lines[last].values.gpu_milli,
-        "wall_clock_ms": clock_ms,
+    return (
+        job.id,
+        dimensions.owner or "",
+        dimensions.team or "",
+        dimensions.project or "",
+        dimensions.experiment or "",
+        list(dimensions.labels or ()),
+        job.state_of(last),
+        len(lines),
+        min(starts, default=None),
+        lines[last].ended_ms,
+        *(fields[name] for name in _JOB_FIELDS),
+        lines[last].values.gpu_milli,
+    )
+
+
+def _attempt_row(job: Job, number: int, line: Timeline) -> tuple[object, ...]:
+    fields = job.fields_of(number)
+    return (
+        job.id,
+        number,
+        job.state_of(number),
+        line.reason,
+        line.started_ms,
+        line.ended_ms,
+        *(fields[name] for name in PRICE_FIELDS),
+        line.values.gpu_milli,
+    )
+
+
+_JOB_FIELDS: Final = ("cluster", "region", "cloud", "purchase", "gpu_type", "instance_type")
+#: Columns in the order in which the rows above have them.
+_JOB_COLUMNS: Final = (
+    "job_id", "owner", "team", "project", "experiment", "labels", "state", "attempts", "started", "ended",
+    *_JOB_FIELDS, "gpu_count",
+)  # fmt: skip
+_ATTEMPT_COLUMNS: Final = (
+    "job_id", "attempt", "state", "reason", "started", "ended", *PRICE_FIELDS, "gpu_count",
+)  # fmt: skip
+_INSTANTS: Final = ("first_event", "last_event", "started", "ended")
+
+
+def _table(
+    name: str,
+    columns: Sequence[str],
+    rows: Sequence[tuple[object, ...]],
+    clocks: Mapping[str, Sequence[int]],
+    shard: int,
+    version: int,
+) -> pa.Table:
+    """A table of these columns of the rows, and of those that are given as columns."""
+    by_name: dict[str, Sequence[Any]] = {**dict(zip(columns, zip(*rows, strict=True), strict=True)), **clocks}
+    size = len(rows)
+    arrays: dict[str, object] = {
+        "shard": pa.array(np.full(size, shard, np.uint16)),
+        "version": pa.array(np.full(size, version, np.uint64)),
     }
-
-
-def _attempt_row(job: Job, number: int, line: Timeline, clock_ms: int) -> dict[str, object]:
-    return {
-        "job_id": job.id,
-        "attempt": number,
-        "state": job.state_of(number),
-        "reason": line.reason,
-        "started": line.started_ms,
-        "ended": line.ended_ms,
-        **job.fields_of(number),
-        "gpu_count": line.values.gpu_milli,
-        "wall_clock_ms": clock_ms,
-    }
-
-
-_INSTANTS = ("first_event", "last_event", "started", "ended")
-
-
-def _table(name: str, rows: list[dict[str, object]], shard: int, version: int) -> pa.Table:
-    columns: dict[str, object] = {}
-    for field in SCHEMAS[name]:
-        if field.name == "shard":
-            columns[field.name] = pa.array([shard] * len(rows), field.type)
-        elif field.name == "version":
-            columns[field.name] = pa.array([version] * len(rows), field.type)
-        elif field.name in _INSTANTS:
-            columns[field.name] = instants([row[field.name] for row in rows])  # type: ignore[misc]  # ints or None
-        elif field.name == "gpu_count":
-            columns[field.name] = count(np.array([row[field.name] for row in rows], np.int64))
+    for column, values in by_name.items():
+        if column in _INSTANTS:
+            arrays[column] = instants(values)
+        elif column == "gpu_count":
+            arrays[column] = count(np.array(values, np.int64))
         else:
-            columns[field.name] = pa.array([row[field.name] for row in rows], field.type)
-    return pa.Table.from_pydict(columns, schema=SCHEMAS[name])
+            arrays[column] = pa.array(values, SCHEMAS[name].field(column).type)
+    return pa.Table.from_pydict(arrays, schema=SCHEMAS[name])

@@ -168,6 +168,8 @@ class Traffic:
 
     def dump(self, since: int = 0) -> tuple[bytes, bytes, bytes, bytes, list[Basis]]:
         """Columns as little-endian bytes (int64, int64, int64, int32) from an amount on, and all bases."""
+        if since >= len(self):
+            return b"", b"", b"", b"", list(self._bases)
         columns = (self._amount, self._start_ms, self._interval_ms, self._basis)
         amount, start_ms, interval_ms, basis = (_little_endian(column[since:]) for column in columns)
         return amount, start_ms, interval_ms, basis, list(self._bases)

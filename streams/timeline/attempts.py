@@ -44,16 +44,27 @@ class Timeline(NamedTuple):
 
     def paid(self, as_of_ms: int) -> list[Segment]:
         """Segments cut at the meter's clock (unless the attempt ended) and at 400 days."""
-        if not self.segments:
-            return []
-        limit_ms = self.segments[0].start_ms + PAID_AT_MOST_MS
-        if self.ended_ms is None:
-            limit_ms = min(limit_ms, as_of_ms)
+        limit_ms = self._paid_until_ms(as_of_ms)
         return [
             segment if segment.end_ms <= limit_ms else segment._replace(end_ms=limit_ms)
             for segment in self.segments
             if segment.start_ms < limit_ms
         ]
+
+    def paid_ms(self, as_of_ms: int) -> int:
+        """How long those segments last together: they are disjoint."""
+        limit_ms = self._paid_until_ms(as_of_ms)
+        return sum(
+            min(segment.end_ms, limit_ms) - segment.start_ms
+            for segment in self.segments
+            if segment.start_ms < limit_ms
+        )
+
+    def _paid_until_ms(self, as_of_ms: int) -> int:
+        if not self.segments:
+            return 0
+        limit_ms = self.segments[0].start_ms + PAID_AT_MOST_MS
+        return limit_ms if self.ended_ms is not None else min(limit_ms, as_of_ms)
 
 
 def event_order(event: JobEvent) -> tuple[int, int, str, str]:
@@ -188,6 +199,8 @@ def _lost(
 
 def wall_clock_ms(lines: Mapping[int, Timeline], as_of_ms: int) -> dict[int, int]:
     """Per attempt the ms in which it is paid and no lower-numbered attempt is: their sum is the job's."""
+    if len(lines) == 1:  # as most jobs: nothing overlaps
+        return {number: line.paid_ms(as_of_ms) for number, line in lines.items()}
     return exclusive_ms(
         {number: [(s.start_ms, s.end_ms) for s in line.paid(as_of_ms)] for number, line in lines.items()}
     )

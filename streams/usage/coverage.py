@@ -170,16 +170,13 @@ class Coverage:
         """The rows of an attempt in one minute, one per node."""
         return self.rows_of(self.holders_of(job_id, attempt), minute, minute + 1)
 
-    def find_rows(self, holders: I64, minutes: I64) -> I64:
-        """The row of each (holder, minute), -1 where there is none."""
-        rows = np.empty(len(holders), np.int64)
+    def find_rows(self, holders: I64, minutes: I64) -> tuple[I64, I64]:
+        """The row of each (holder, minute), -1 where there is none, and the GPU-seconds that are sampled of it."""
+        rows, sampled_gpu_s = np.empty(len(holders), np.int64), np.zeros(len(holders), np.int64)
         rows_of_pairs(holders, minutes, self._arrays.store, rows)
-        return rows
-
-    def sampled_gpu_s(self, rows: I64) -> I64:
-        """GPU-seconds that samples cover in these rows; 0 for row -1."""
-        found: I64 = np.where(rows >= 0, self._arrays.store.rows["sampled_gpu_s"][rows], 0)
-        return found
+        known = rows >= 0
+        sampled_gpu_s[known] = self._arrays.store.rows["sampled_gpu_s"][rows[known]]
+        return rows, sampled_gpu_s
 
     def forget(self, job_ids: Iterable[str]) -> None:
         """Free slots and rows of jobs, rows not yet taken included; numbers given out before no longer hold."""

@@ -166,6 +166,27 @@ def test_rows_of_a_range_and_of_one_minute() -> None:
     assert len(coverage.minute_rows("j", 2, first)) == 0
 
 
+@given(histories())
+def test_rows_of_pairs_are_those_of_a_dict(batches: list[list[GpuEvent]]) -> None:
+    coverage = Coverage()
+    for batch in batches:
+        coverage.fold(batch)
+    holders = [number for job_id in coverage.jobs() for number in coverage.holders_of(job_id, 1)]
+    rows = coverage.rows_of(holders)
+    usage = coverage.usage(rows)
+    known = dict(
+        zip(zip(usage.holder.tolist(), usage.minute.tolist(), strict=True), rows.tolist(), strict=True)
+    )
+    asked = [
+        *known,
+        *((number, minute) for number in holders for minute in range(T0_S // 60 - 3, T0_S // 60 + 3)),
+    ]
+    found, sampled_gpu_s = coverage.find_rows(*np.array(asked, np.int64).reshape(-1, 2).T.copy())
+    assert found.tolist() == [known.get(pair, -1) for pair in asked]
+    seconds = dict(zip(rows.tolist(), usage.sampled_gpu_s.tolist(), strict=True))
+    assert sampled_gpu_s.tolist() == [seconds.get(row, 0) for row in found.tolist()]
+
+
 def test_dropped_counts_are_not_read_as_zero() -> None:
     coverage = Coverage()
     coverage.fold([sample(60, 1)])

@@ -12,21 +12,12 @@ import numpy as np
 from streams.kernels._jit import helper, kernel
 from streams.kernels.arrays import F64, I32, I64, U8
 from streams.kernels.gpu_keys import OPTIONAL_PLANES, PLANES, UTIL
-from streams.kernels.gpu_walk import (
-    COUNT,
-    ID_AT,
-    ID_SIZE,
-    INTERVAL_MS,
-    KEYS,
-    MAX_BYTES,
-    NULLS,
-    SPAN_COUNT,
-    SPANS,
-    TIME_MS,
-    is_valid,
-    walk,
-)
-from streams.kernels.skeletons import NO_ROOM, Table, find_or_add
+from streams.kernels.gpu_slots import COUNT, ID_AT, ID_SIZE, INTERVAL_MS, MAX_BYTES, TIME_MS, is_timely
+from streams.kernels.gpu_walk import is_whole, walk
+from streams.kernels.skeletons import ENTRIES, LAST, NO_ROOM, Table, find_or_add, read_as
+
+#: A record that is left to the general decoder.
+_ODD = -2
 
 
 class Batch(NamedTuple):
@@ -53,7 +44,29 @@ class Columns(NamedTuple):
 
 
 @helper
-def _keep(i: int, number: int, out: Columns) -> None:
+def _read(i: int, batch: Batch, out: Columns, table: Table) -> int:
+    """The number of the record's skeleton, _ODD or NO_ROOM; what is in its slots is in `found` and in the planes."""
+    at, size = batch.value_at[i], batch.value_size[i]
+    if size <= 0 or size > MAX_BYTES:
+        return _ODD
+    to = out.value_ptr[i]
+    last = table.used[LAST]
+    if table.used[ENTRIES] > 0:
+        number = int(table.next[last])
+        if read_as(number, batch.data, at, at + size, out.values, to, out.found, table):
+            return number if is_timely(batch.newest_allowed_ms[i], out.found) else _ODD
+    if not walk(batch.data, at, at + size, out.values, to, out.found) or not is_whole(out.found):
+        return _ODD
+    if not is_timely(batch.newest_allowed_ms[i], out.found):
+        return _ODD
+    number = find_or_add(batch.data, out.found, i, table)
+    if number != NO_ROOM:
+        table.next[last] = number
+    return number
+
+
+@helper
+def _keep(i: int, number: int, out: Columns, table: Table) -> None:
     """Write down what was found of a record; its values stand in the planes already."""
     found = out.found
     out.shape[i] = number
@@ -63,7 +76,7 @@ def _keep(i: int, number: int, out: Columns) -> None:
     out.id_size[i] = found[ID_SIZE]
     to = out.value_ptr[i]
     out.value_ptr[i + 1] = to + found[COUNT]
-    has = found[KEYS] & ~found[NULLS] & OPTIONAL_PLANES
+    has = table.has[number] & OPTIONAL_PLANES
     out.planes[i] = has
     room = out.values.size // PLANES
     for plane in range(UTIL + 1, PLANES):
@@ -82,18 +95,13 @@ def parse_gpu(first: int, batch: Batch, out: Columns, table: Table) -> int:
         out.shape[i] = -1
         out.planes[i] = 0
         out.value_ptr[i + 1] = out.value_ptr[i]
-        at, size = batch.value_at[i], batch.value_size[i]
-        if size <= 0 or size > MAX_BYTES:
-            continue
-        if not walk(batch.data, at, at + size, out.values, out.value_ptr[i], out.found):
-            continue
-        if not is_valid(batch.newest_allowed_ms[i], out.found):
-            continue
-        number = find_or_add(batch.data, out.found[SPANS:], out.found[SPAN_COUNT], i, table)
+        number = _read(i, batch, out, table)
         if number == NO_ROOM:
             return i
-        if table.is_refused[number] == 0:
-            _keep(i, number, out)
+        if number >= 0:
+            table.used[LAST] = number
+            if table.is_refused[number] == 0:
+                _keep(i, number, out, table)
     return int(batch.value_size.size)
 
 

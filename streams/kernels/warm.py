@@ -32,7 +32,8 @@ from streams.kernels.rings import (
     seal_cells,
     take_cells,
 )
-from streams.kernels.skeletons import Table, fill_skeletons
+from streams.kernels.skeletons import MOST_SPANS, Table, fill_skeletons
+from streams.kernels.skeletons import USED_SIZE as USED
 from streams.kernels.spans import ABSENT, SPAN, sum_up
 from streams.kernels.spread import spread
 from streams.kernels.store import HOLDER, NEVER_S, PLANE, ROW, SLOT, USED_SIZE, Samples, Store
@@ -138,7 +139,10 @@ def _warm_gpu_json() -> None:
     wide = np.zeros(1, np.int64)
     data = flag.copy()
     data.flags.writeable = False
-    table = Table(np.zeros(2, np.int32), wide, wide, line, flag, line, flag, np.zeros(3, np.int64))
+    spans, used = np.zeros(MOST_SPANS, np.int32), np.zeros(USED, np.int64)
+    table = Table(
+        np.zeros(2, np.int32), wide, wide, line, flag, line, line, line, line, spans, flag, used
+    )  # fmt: skip
     out = Columns(line, wide, wide, wide, line, np.zeros(2, np.int64), flag, np.zeros(PLANES), wide)
     parse_gpu(0, Batch(data, wide, line, wide), out, table)
     drop_refused(out, table)

@@ -5,17 +5,18 @@ Must not believe a hash, nor decide what is valid: a shape is learnt from a reco
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schemas.decode import decode
 from schemas.events import GpuEvent
 from streams.kernels.arrays import F64, I32, I64, U8, equal_lengths, exact
 from streams.kernels.gpu_json import Batch, Columns, drop_refused, parse_gpu
 from streams.kernels.gpu_keys import PLANES, UTIL
-from streams.kernels.gpu_walk import FOUND_SIZE, MAX_GPUS
-from streams.kernels.skeletons import ENTRIES, SEED, TEXT, Table, fill_skeletons
+from streams.kernels.gpu_slots import FOUND_SIZE, MAX_GPUS
+from streams.kernels.skeletons import ENTRIES, MOST_SPANS, SEED, TEXT, USED_SIZE, Table, fill_skeletons
 from streams.usage.growth import grown
 
 MOST_SHAPES: Final = 200_000
@@ -23,6 +24,8 @@ MOST_TEXT_BYTES: Final = 2**26
 
 _SMALLEST = 64
 _SMALLEST_TEXT = 2**14
+# Arrays of a Table with one element per skeleton.
+_BY_NUMBER = ("hashes", "text_at", "text_size", "is_refused", "first_record", "next", "has", "gpus")
 # A GPU and its value take five bytes at least, as in `"",` and `0,`.
 _BYTES_PER_VALUE = 5
 
@@ -128,16 +131,9 @@ class Shapes:
             self._table = old._replace(text=grown(old.text, max(text, _SMALLEST_TEXT)))
             return
         room = max(_SMALLEST, 2 * room)
-        self._table = Table(
-            cells=np.zeros(1 << (2 * room - 1).bit_length(), np.int32),
-            hashes=grown(old.hashes, room),
-            text_at=grown(old.text_at, room),
-            text_size=grown(old.text_size, room),
-            is_refused=grown(old.is_refused, room),
-            first_record=grown(old.first_record, room),
-            text=old.text,
-            used=old.used,
-        )
+        cells = np.zeros(1 << (2 * room - 1).bit_length(), np.int32)
+        lines = {name: grown(getattr(old, name), room) for name in _BY_NUMBER}
+        self._table = old._replace(cells=cells, spans=grown(old.spans, room * MOST_SPANS), **lines)
         fill_skeletons(self._table)
 
     def _learn(self, batch: Batch, out: Columns) -> None:
@@ -163,10 +159,26 @@ def _shape_of(batch: Batch, i: int) -> Shape | None:
 
 def _empty_table() -> Table:
     """Seeded as Python seeds its own hashes, so that no sender can know which messages share a cell."""
-    used = np.zeros(3, np.int64)
+    used = np.zeros(USED_SIZE, np.int64)
     used[SEED] = hash("skeletons") & (2**62 - 1)
-    line, wide, flag = np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.uint8)
-    return Table(np.zeros(2, np.int32), wide, wide.copy(), line, flag, line.copy(), flag.copy(), used)
+
+    def none(dtype: type[np.generic]) -> NDArray[Any]:
+        return np.zeros(0, dtype)
+
+    return Table(
+        cells=np.zeros(2, np.int32),
+        hashes=none(np.int64),
+        text_at=none(np.int64),
+        text_size=none(np.int32),
+        is_refused=none(np.uint8),
+        first_record=none(np.int32),
+        next=none(np.int32),
+        has=none(np.int32),
+        gpus=none(np.int32),
+        spans=none(np.int32),
+        text=none(np.uint8),
+        used=used,
+    )
 
 
 def _columns(n: int, room: int) -> Columns:

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from schemas import decode, wire
-from streams.kernels import gpu_walk
+from streams.kernels import gpu_slots
 from streams.kernels.arrays import U8
 from streams.kernels.gpu_keys import NAMES, PLANES, REQUIRED, key_of
 from streams.kernels.json_number import quotient, scan_integer, scan_number
@@ -146,10 +146,10 @@ def test_what_is_required_and_what_a_plane_is() -> None:
 
 
 def test_the_limits_are_those_of_the_wire_type() -> None:
-    assert wire.MIN_TIME_MS == gpu_walk.MIN_TIME_MS
-    assert wire.MAX_SAMPLE_MS == gpu_walk.MAX_SAMPLE_MS
-    assert wire.MAX_GPUS == gpu_walk.MAX_GPUS
-    assert decode.RECORD_MAX_BYTES == gpu_walk.MAX_BYTES
+    assert wire.MIN_TIME_MS == gpu_slots.MIN_TIME_MS
+    assert wire.MAX_SAMPLE_MS == gpu_slots.MAX_SAMPLE_MS
+    assert wire.MAX_GPUS == gpu_slots.MAX_GPUS
+    assert decode.RECORD_MAX_BYTES == gpu_slots.MAX_BYTES
 
 
 @pytest.mark.parametrize(

@@ -158,17 +158,17 @@ def message(rng: random.Random) -> bytes:
     return f"{space()}{{{body}}}{space()}".encode()
 
 
-def accidents(rng: np.random.Generator, messages: list[bytes], count: int) -> Packed:
-    """Copies of the messages, drawn at random, most of them with one or two accidents."""
+def accidents(rng: np.random.Generator, messages: list[bytes], count: int, in_turn: bool) -> Packed:
+    """Copies of the messages: drawn at random, most of them with one or two accidents; or in turn, most of them without."""
     sizes = np.array([len(each) for each in messages])
     width = int(sizes.max()) + 16
     table = np.frombuffer(b"".join(each.ljust(width, b"\xfe") for each in messages), np.uint8).reshape(
         -1, width
     )
-    picked = rng.integers(len(messages), size=count)
+    picked = np.arange(count) % len(messages) if in_turn else rng.integers(len(messages), size=count)
     rows, size = table[picked], sizes[picked]
     column = np.arange(width)
-    for share in (0.7, 0.15):
+    for share in (0.3, 0.05) if in_turn else (0.7, 0.15):
         kind = np.where(rng.random(count) < share, rng.integers(8, size=count), -1)
         at = (rng.random(count) * size).astype(np.int64)
         byte = rng.choice(_BYTES, count)

@@ -68,8 +68,8 @@ def fuzz(seed: int, count: int) -> float:
     shapes = Shapes()
     newest_ms = np.full(BATCH, NEWEST_MS)
     taken = 0
-    for _ in range(count // BATCH):
-        packed = accidents(draw, [message(rng) for _ in range(BATCH // 25)], BATCH)
+    for number in range(count // BATCH):
+        packed = accidents(draw, [message(rng) for _ in range(BATCH // 25)], BATCH, in_turn=number % 2 == 0)
         taken += compare(shapes, packed, shapes.parse(*packed, newest_ms))
     return taken / count
 

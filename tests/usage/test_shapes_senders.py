@@ -25,7 +25,7 @@ HOUR_AGO_MS = NOW_MS - 3_600_000
 
 
 def demo() -> list[bytes]:
-    told = Fleet(HOUR_AGO_MS, 1, {}).advance(HOUR_AGO_MS + 600_000)
+    told = Fleet(HOUR_AGO_MS, 1, {}).advance(HOUR_AGO_MS + 120_000)
     return [record.value for record in told if record.topic == Topic.GPU]
 
 

@@ -1,7 +1,8 @@
 """Quix Streams: tumbling_window(...).agg(sum, count).final(), RocksDB state with its changelog.
 
 A window comes out when a later record of the same key arrives, so the topic holds one flushing message per job at its
-end. It must not count what was not emitted.
+end. Tried, CPU s per million W1 messages: as it comes 44; a client tuned for throughput 42; commits each 30 s and a
+changelog gathered for 0.1 s besides 36 (this). It must not count what was not emitted.
 """
 
 from __future__ import annotations
@@ -30,6 +31,12 @@ def main() -> None:
         auto_offset_reset="earliest",
         state_dir=task.directory,
         loglevel="WARNING",
+        commit_interval=30.0,
+        producer_extra_config={
+            "linger.ms": 100,
+            "batch.size": 1 << 20,
+            "queue.buffering.max.messages": 1_000_000,
+        },
         consumer_extra_config={
             "fetch.queue.backoff.ms": 2,
             "queued.min.messages": 1_000_000,

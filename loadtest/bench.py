@@ -22,7 +22,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from loadtest import compare
-from loadtest.latency_world import WorldError, machine
+from loadtest.latency_world import WorldError, end_in_order, machine
 from loadtest.scenario import Scenario, ScenarioError, SkippedError, run, scenarios, shown
 from loadtest.verdict import WrongTotalsError
 
@@ -129,4 +129,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    end_in_order()
     sys.exit(main())

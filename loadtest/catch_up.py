@@ -24,7 +24,7 @@ from confluent_kafka import Producer
 from loadtest.catch_up_figures import line_of, round_of, stored_of, summary
 from loadtest.fleet import SHAPES, Fleet, fill, recent, workload
 from loadtest.known import Known
-from loadtest.latency_world import ROOT, WorldError, broker, machine, settings_for
+from loadtest.latency_world import ROOT, WorldError, broker, end_in_order, machine, settings_for
 from loadtest.soak_world import Member
 from loadtest.verdict import WrongTotalsError, check
 from sinks.clickhouse import Embedded, Target
@@ -278,4 +278,5 @@ def main(argv: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    end_in_order()
     sys.exit(main())

@@ -25,7 +25,7 @@ from loadtest import soak_judge
 from loadtest.drive import Drive
 from loadtest.inside import parts_of
 from loadtest.latency_load import NAMES, Probes
-from loadtest.latency_world import WorldError, broker, machine, settings_for
+from loadtest.latency_world import WorldError, broker, end_in_order, machine, settings_for
 from loadtest.measure import Api, Arrivals, Send, alerted, cpu_percent, readable
 from loadtest.soak_load import GPUS, Event, Load
 from loadtest.soak_world import Member
@@ -246,4 +246,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    end_in_order()
     sys.exit(main())

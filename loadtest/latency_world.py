@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from types import FrameType
 
 from streams.config import ClickHouseSettings, KafkaSettings, Settings
 from streams.transport.admin import connect, create_topics
@@ -45,6 +48,15 @@ def settings_for(bootstrap_servers: str, data_dir: Path) -> Settings:
     kafka = KafkaSettings(bootstrap_servers=bootstrap_servers, partitions=PARTITIONS)
     create_topics(kafka, connect(kafka))
     return Settings(kafka=kafka, clickhouse=ClickHouseSettings(data_dir=data_dir))
+
+
+def end_in_order() -> None:
+    """Let SIGTERM end this process as Ctrl-C does: a broker and a worker would go on by themselves."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
 
 
 def machine() -> dict[str, object]:

@@ -5,6 +5,7 @@ It must not wire agents or stores: that is done in `streams.app`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -78,6 +79,8 @@ class MeterApp(faust.App):
 
         async def meter(stream: Any) -> None:
             async for batches in stream:
+                # A fold leaves the loop no room: Faust asks for what was fetched meanwhile now, or after it.
+                await asyncio.sleep(0)
                 for batch in batches:
                     await hooks.take(batch)
 

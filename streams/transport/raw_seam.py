@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from aiokafka.consumer import fetcher
-from aiokafka.errors import CorruptRecordException
+from aiokafka.errors import KafkaError
 
 from streams.pipeline.raw import RawRecords
-from streams.transport.raw_batches import Aborted, read_fetch
+from streams.transport.raw_batches import Aborted, Fetched, read_fetch
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,8 @@ class FetchedBytes:
 class RawPartitionRecords:
     """As aiokafka's PartitionRecords: gives one object, or none if there is no record; then it ends.
 
-    `next_fetch_offset`: where to go on; it moves when the object is taken, not before.
+    `next_fetch_offset`: where to go on; it moves when the object is taken, not before.  The bytes are read at once, in
+    the consumer's thread while the agent has its batches before; what is wrong with them is raised where they are taken.
     """
 
     def __init__(
@@ -63,7 +64,15 @@ class RawPartitionRecords:
         self.next_fetch_offset = fetch_offset
         self._tp = tp
         self._isolation_level = isolation_level
-        self._unread = self._read(fetched, aborted, check_crcs)
+        committed = isolation_level == fetcher.READ_COMMITTED
+        found: Fetched | KafkaError | None
+        try:
+            found = read_fetch(
+                fetched, fetch_offset, aborted, check_crcs=check_crcs, read_committed=committed
+            )
+        except KafkaError as fault:
+            found = fault
+        self._unread = self._old_format(fetched, aborted, check_crcs) if found is None else self._given(found)
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -71,27 +80,16 @@ class RawPartitionRecords:
     def __next__(self) -> Any:
         return next(self._unread)
 
-    def _read(self, fetched: bytes, aborted: list[Aborted] | None, check_crcs: bool) -> Iterator[Any]:
+    def _given(self, found: Fetched | KafkaError) -> Iterator[RawRecords]:
         """A generator that has raised is at its end: the fetcher then looks at the position, and asks again."""
-        try:
-            found = read_fetch(
-                fetched,
-                self.next_fetch_offset,
-                aborted,
-                check_crcs=check_crcs,
-                read_committed=self._isolation_level == fetcher.READ_COMMITTED,
-            )
-        except CorruptRecordException as fault:
-            raise CorruptRecordException(f"{fault} - {self._tp}") from None
-        if found is None:
-            logger.debug("%s holds an older format", self._tp)
-            yield from self._old_format(fetched, aborted, check_crcs)
-            return
+        if isinstance(found, KafkaError):
+            raise type(found)(f"{found} - {self._tp}") from found
         self.next_fetch_offset = found.next_offset
         if len(found.records):
             yield found.records
 
     def _old_format(self, fetched: bytes, aborted: list[Aborted] | None, check_crcs: bool) -> Iterator[Any]:
+        logger.debug("%s holds an older format", self._tp)
         own = _own_records(
             self._tp,
             _own_bytes(fetched),

@@ -18,6 +18,7 @@ from faust.types import TP
 from streams.config import KafkaSettings
 from streams.pipeline.batch import LogBatch
 from streams.topics import SHARD_TOPICS, full_name
+from streams.transport.allocator import keep_freed_memory
 from streams.transport.consumer import Consumer, Transport
 from streams.transport.options import FetchOptions
 from streams.transport.pins import refuse_if_moved
@@ -127,6 +128,7 @@ class MeterApp(faust.App):
 def new_meter_app(kafka: KafkaSettings, options: FetchOptions) -> MeterApp:
     """Make an app for one group; it is not started and has no agent yet."""
     refuse_if_moved()
+    keep_freed_memory()
     app = MeterApp(
         kafka.group_id,
         broker=faust_brokers(kafka),

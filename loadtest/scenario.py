@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from typing import Any, Final
 from loadtest import catch_up
 from loadtest.catch_up import Plan, Say
 from loadtest.latency_world import ROOT, WorldError
+from loadtest.replayed import replayed
 
 DIRECTORY: Final = Path(__file__).resolve().parent / "scenarios"
 KINDS: Final = ("catch_up", "command", "replay")
@@ -48,6 +48,8 @@ class Scenario:
     json: bool = True
     #: Of a `replay`: what `trainfare replay` reads, below the checkout.
     file: str = ""
+    #: How that comes to be there.
+    made_by: str = ""
     #: Path into what it comes to, with dots -> what to call it in the table.
     figures: Mapping[str, str] = field(default_factory=dict)
 
@@ -98,25 +100,11 @@ def _command(scenario: Scenario, directory: Path, say: Say) -> dict[str, Any]:
 def _replay(scenario: Scenario, directory: Path, say: Say) -> dict[str, Any]:
     source = ROOT / scenario.file
     if not source.exists():
-        raise SkippedError(f"{scenario.file} is not here")
+        raise SkippedError(
+            f"{scenario.file} is not here{scenario.made_by and ': make it by '}{scenario.made_by}"
+        )
     say(f"trainfare replay {scenario.file}")
-    command = [sys.executable, "-m", "streams.cli.main"]
-    data = ["--data", str(directory / "data")]
-    began_s = time.perf_counter()
-    _ran([*command, "replay", str(source), *data, "--format", "json"])
-    took_s = time.perf_counter() - began_s
-    sql = "SELECT toInt64(count()) AS n, toString(sum(cost_usd)) AS usd FROM job_minutes FINAL WHERE quantity != 0"
-    answer = json.loads(_ran([*command, "sql", sql, *data, "--format", "json"]))
-    row = answer[0] if isinstance(answer, list) else answer["rows"][0]
-    rows, usd = row.values() if isinstance(row, dict) else row
-    return {
-        "kind": "replay",
-        "file": scenario.file,
-        "wall_s": took_s,
-        "rows": int(rows),
-        "rows_per_s": int(rows) / took_s,
-        "usd": str(usd),
-    }
+    return replayed(source, directory / "data")
 
 
 def _ran(command: Sequence[str]) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from loadtest import bench, scenario
+from loadtest import bench, replayed, scenario
 from loadtest.catch_up import Plan
 from loadtest.fleet import SHAPES
 from loadtest.latency_world import WorldError
@@ -125,3 +126,25 @@ def test_totals_differ_by_job_and_figure() -> None:
     assert [words.split(":")[0] for words in found] == [
         "2 dead letters, want none", "job train-000003", "job train-000007", "job other was never sent",
     ]  # fmt: skip
+
+
+def test_a_replay_is_compared_with_the_oracle(tmp_path: Path) -> None:
+    file = tmp_path / "one.jsonl"
+    lines = [
+        (
+            "prices",
+            {"id": "p", "sku": "s", "component": "gpu", "usd": "3.6", "per": "gpu_hour", "effective_ms": 0},
+        ),
+        ("jobs", {"id": "s", "job_id": "a", "type": "started", "gpu_count": 1}),
+        ("jobs", {"id": "e", "job_id": "a", "type": "completed"}),
+    ]
+    bodies = [
+        {"topic": topic, "value": {"source": "t", "time_ms": 1_772_366_400_000 + at * 1000, **value}}
+        for at, (topic, value) in enumerate(lines)
+    ]
+    file.write_text("".join(json.dumps(body) + "\n" for body in bodies))
+    want = (1, 1_000_000, 1_000_000)  # a second of a GPU, 0.001 USD
+    assert replayed.wanted(file) == want
+    replayed.compare(want, want)
+    with pytest.raises(WrongTotalsError, match="the oracle has"):
+        replayed.compare((1, 1_000_000, 999_999), want)

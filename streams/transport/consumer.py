@@ -77,6 +77,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         consumer._isolation_level = self._options.isolation_level
         consumer._fetch_max_wait_ms = self._options.fetch_max_wait_ms
         consumer._fetch_min_bytes = self._options.fetch_min_bytes
+        consumer._fetch_max_bytes = self._options.fetch_max_bytes
         if self._options.raw_batches:
             raw_seam.install()
             consumer._value_deserializer = raw_seam.AS_RAW

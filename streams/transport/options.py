@@ -22,6 +22,8 @@ class FetchOptions:
     start_offsets: StartOffsets
     fetch_min_bytes: int = 262_144
     fetch_max_wait_ms: int = 100
+    # Of all partitions together; what is on its way is held three times over.
+    fetch_max_bytes: int = 16 * 2**20
     isolation_level: str = "read_committed"
     # Whether a fetch comes as RawRecords; else as aiokafka's own records, one object each.
     raw_batches: bool = True

@@ -21,28 +21,15 @@ from streams.errors import TrainfareError
 from streams.pipeline.batch import LogBatch, LogRecord
 from streams.transport import raw_seam
 from streams.transport.membership import NO_GENERATION, Membership
+from streams.transport.messages import NoReadOffsets, messages_of
 from streams.transport.options import FetchOptions
+from streams.transport.patience import OtherPartitionsError, Patience, end_waits
 
 _BUSY_POLL_S = 0.005  # while a partition's buffer is full: Faust would sleep a second before it looks again
-_IDLE_POLL_S = 0.25  # no buffer is full, so only a fetch can bring something, and that wakes the wait
+_IDLE_POLL_S = 1.0  # no buffer is full, so only a fetch can bring something, and that wakes the wait
+_HELD_POLL_S = 0.25  # while a partition is too far ahead, which only a look can end; or after a fault
 _CONFIRM_POLL_S = 0.02
 _HANDED_OVER_S = 0.05  # no batch takes so long from the fetcher to the mark of what was fetched
-
-
-class _NoReadOffsets(dict[TP, "int | None"]):
-    """Faust drops messages below the offset it last saw, but notes that offset only after the message was handled.
-
-    A partition that is read again in between would then lose records, again and again; the shards trim by themselves.
-    """
-
-    def __missing__(self, _tp: TP) -> None:
-        return None
-
-    def __setitem__(self, _tp: TP, _offset: int | None) -> None:
-        """Nothing is kept."""
-
-    def update(self, *_: Any, **__: Any) -> None:
-        """Nothing is kept."""
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
@@ -66,7 +53,10 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     async def on_start(self) -> None:
         """Start the consumer, and from then on listen to what the group says of us."""
         await super().on_start()
-        self.membership.watch(self._ensure_consumer()._coordinator)
+        consumer = self._ensure_consumer()
+        self.membership.watch(consumer._coordinator)
+        if self._options.fetch_min_bytes > 1:
+            Patience().watch(consumer._fetcher)
 
     def _displaced(self, fault: TrainfareError) -> None:
         self.app.loop.call_soon_threadsafe(self._options.ends_with, fault)
@@ -81,16 +71,20 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         if self._options.raw_batches:
             raw_seam.install()
             consumer._value_deserializer = raw_seam.AS_RAW
+        # How often to see whether to fetch although nothing happened that calls for it; a fifth of a second by default.
+        consumer._consumer_timeout = _IDLE_POLL_S
         return consumer
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """Deliver nothing again before it was sought."""
         self._fetched_to.clear()
+        end_waits(self._ensure_consumer()._fetcher)
         await super().on_partitions_revoked(revoked)
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
         """Joining is as good as a heartbeat."""
         self.membership.joined()
+        end_waits(self._ensure_consumer()._fetcher)
         await super().on_partitions_assigned(assigned, generation_id)
 
     @property
@@ -115,22 +109,22 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     ) -> Any:
         try:
             fetched = await super()._fetch_records(consumer, active_partitions, timeout, max_records)
+        except OtherPartitionsError:
+            return {}
         except NoOffsetForPartitionError:
             # The reset policy is 'none', and a fetch was under way while a partition came in whose seek is still due.
             if consumer.assignment() - set(self._fetched_to):
                 return {}
             raise
-        # All topics of a shard in one message, under the first of them: they are always assigned together, and Faust
-        # makes some tasks for each message.
-        shards: dict[int, tuple[TP, list[LogBatch]]] = {}
+        batches: list[tuple[TP, LogBatch]] = []
         assignment = consumer._subscription.subscription.assignment
         for tp, records in fetched.items():
             if not records or tp not in self._fetched_to:
                 continue
             start = self._fetched_to[tp]
             end = self._fetched_to[tp] = assignment.state_value(tp).position
-            shards.setdefault(tp.partition, (tp, []))[1].append(self._batch(tp, start, end, records))
-        return {tp: [batches] for tp, batches in shards.values()}
+            batches.append((tp, self._batch(tp, start, end, records)))
+        return messages_of(batches)
 
     def _batch(self, tp: TP, start: int, end: int, records: list[Any]) -> LogBatch:
         base = self._options.base.get(tp, 0)
@@ -192,7 +186,7 @@ class Consumer(driver.Consumer):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._read_offset = _NoReadOffsets()
+        self._read_offset = NoReadOffsets()
 
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
@@ -225,8 +219,9 @@ class Consumer(driver.Consumer):
         """As Faust's, without its naps of one second."""
         if not self.flow_active:
             await self.wait(cast("Any", self.can_resume_flow))
-        active = self._get_active_partitions() - self._thread._options.too_far_ahead()
-        poll_s = _BUSY_POLL_S if self._buffered_partitions else _IDLE_POLL_S
+        held_back = self._thread._options.too_far_ahead()
+        active = self._get_active_partitions() - held_back
+        poll_s = _BUSY_POLL_S if self._buffered_partitions else _HELD_POLL_S if held_back else _IDLE_POLL_S
         if not active:
             await self.sleep(_BUSY_POLL_S)
             return {}, active
@@ -235,7 +230,7 @@ class Consumer(driver.Consumer):
         except KafkaError as fault:
             if not self._thread._options.ends_with(fault):
                 raise
-            await self.sleep(_IDLE_POLL_S)
+            await self.sleep(_HELD_POLL_S)
             return {}, active
 
     async def seek_to_committed(self) -> Mapping[TP, int]:

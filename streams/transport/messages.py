@@ -1,0 +1,61 @@
+"""What Faust sees of a fetch: messages that are lists of batches, few of them, and no memory of offsets.
+
+It must not touch a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from faust.types import TP
+
+from streams.pipeline.batch import LogBatch
+from streams.pipeline.raw import RawRecords
+
+#: What all shards together may bring in one message: a buffer counts messages, and holds back one partition for each.
+LITTLE_RECORDS: Final = 2_000
+LITTLE_BYTES: Final = 4 * 2**20
+
+
+class NoReadOffsets(dict[TP, "int | None"]):
+    """Faust drops messages below the offset it last saw, but notes that offset only after the message was handled.
+
+    A partition that is read again in between would then lose records, again and again; the shards trim by themselves.
+    """
+
+    def __missing__(self, _tp: TP) -> None:
+        return None
+
+    def __setitem__(self, _tp: TP, _offset: int | None) -> None:
+        """Nothing is kept."""
+
+    def update(self, *_: Any, **__: Any) -> None:
+        """Nothing is kept."""
+
+
+def messages_of(fetched: Iterable[tuple[TP, LogBatch]]) -> Mapping[TP, list[list[LogBatch]]]:
+    """All topics of a shard in one message, under the first of them; where all is little, all shards in one.
+
+    The topics of a shard are always assigned together, and Faust makes some tasks for each message.
+    """
+    shards: dict[int, tuple[TP, list[LogBatch]]] = {}
+    for tp, batch in fetched:
+        shards.setdefault(tp.partition, (tp, []))[1].append(batch)
+    together = [batch for _, batches in shards.values() for batch in batches]
+    if len(shards) > 1 and _is_little(together):
+        return {next(tp for tp, _ in shards.values()): [together]}
+    return {tp: [batches] for tp, batches in shards.values()}
+
+
+def _is_little(batches: Iterable[LogBatch]) -> bool:
+    records = size_bytes = 0
+    for batch in batches:
+        records += len(batch.records)
+        if records > LITTLE_RECORDS:
+            return False
+        if isinstance(batch.records, RawRecords):
+            size_bytes += batch.records.size_bytes
+        else:
+            size_bytes += sum(len(each.value or b"") for each in batch.records)
+    return size_bytes <= LITTLE_BYTES

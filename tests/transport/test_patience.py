@@ -1,0 +1,113 @@
+"""A broker that has nothing to say is asked less often, and told to answer at the first record."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from streams.pipeline.align import TICK_MS
+from streams.transport.patience import (
+    LONGEST_MS,
+    QUIET_ANSWERS,
+    OtherPartitionsError,
+    Patience,
+    end_waits,
+)
+
+USUAL = (262_144, 250)
+#: Well between two ticks.
+NOW_MS = 1_763_700_000_000 + 3_000
+
+
+class Broker:
+    """Answers as told, after `takes` of the wait."""
+
+    def __init__(self, now_ms: int = NOW_MS) -> None:
+        self.now_s = now_ms / 1000
+        self.asked: list[tuple[int, int]] = []
+        self.brings, self.takes = False, 1.0
+        self.fetcher = SimpleNamespace(_proc_fetch_request=self._answer)
+        Patience(lambda: self.now_s * 1000, lambda: self.now_s).watch(self.fetcher)
+
+    async def _answer(self, _assignment: Any, _broker: Any, request: Any) -> bool:
+        self.asked.append((request._min_bytes, request._max_wait_ms))
+        self.now_s += self.takes * request._max_wait_ms / 1000
+        return self.brings
+
+    def fetch(self, times: int = 1, *, broker: int = 1, assignment: object = "a") -> tuple[int, int]:
+        for _ in range(times):
+            request = SimpleNamespace(_min_bytes=USUAL[0], _max_wait_ms=USUAL[1])
+            asyncio.run(self.fetcher._proc_fetch_request(assignment, broker, request))
+        return self.asked[-1]
+
+
+def test_after_some_empty_answers_the_first_record_is_waited_for() -> None:
+    broker = Broker()
+    assert broker.fetch(QUIET_ANSWERS) == USUAL
+    assert broker.fetch() == (1, LONGEST_MS)
+
+
+def test_what_it_brings_is_followed_by_gathering() -> None:
+    broker = Broker()
+    broker.fetch(QUIET_ANSWERS)
+    broker.brings, broker.takes = True, 0.01
+    assert broker.fetch() == (1, LONGEST_MS)
+    broker.takes = 1.0
+    assert {broker.fetch() for _ in range(QUIET_ANSWERS)} == {USUAL}
+
+
+def test_a_refusal_at_once_is_no_silence() -> None:
+    broker = Broker()
+    broker.takes = 0.0
+    assert broker.fetch(3 * QUIET_ANSWERS) == USUAL
+    # ... and one in the middle of a silence ends it, or the broker would be asked as fast as it refuses.
+    broker.takes = 1.0
+    assert broker.fetch(QUIET_ANSWERS + 1) == (1, LONGEST_MS)
+    broker.takes = 0.0
+    broker.fetch()
+    assert broker.fetch() == USUAL
+
+
+def test_brokers_are_quiet_each_for_itself() -> None:
+    broker = Broker()
+    broker.fetch(QUIET_ANSWERS)
+    assert broker.fetch(broker=2) == USUAL
+    assert broker.fetch() == (1, LONGEST_MS)
+
+
+def test_other_partitions_are_not_made_to_wait() -> None:
+    broker = Broker()
+    broker.fetch(QUIET_ANSWERS + 1)
+    assert broker.fetch(assignment="b") == USUAL
+
+
+def test_a_tick_finds_an_answer_that_was_given_just_after_it() -> None:
+    broker = Broker(NOW_MS // TICK_MS * TICK_MS + TICK_MS - 800 - QUIET_ANSWERS * USUAL[1])
+    broker.fetch(QUIET_ANSWERS)
+    _, wait_ms = broker.fetch()
+    late_ms = round(broker.now_s * 1000) % TICK_MS
+    assert wait_ms < LONGEST_MS
+    assert 100 < late_ms < 200
+    assert broker.fetch() == (1, LONGEST_MS)
+
+
+def test_a_longer_wait_that_was_configured_stays() -> None:
+    broker = Broker()
+    broker.fetch(QUIET_ANSWERS)
+    request = SimpleNamespace(_min_bytes=USUAL[0], _max_wait_ms=5_000)
+    asyncio.run(broker.fetcher._proc_fetch_request("a", 1, request))
+    assert broker.asked[-1] == (1, 5_000)
+
+
+def test_whoever_waits_for_records_of_other_partitions_waits_no_longer() -> None:
+    async def ended() -> tuple[BaseException | None, int]:
+        loop = asyncio.get_running_loop()
+        waiting, done = loop.create_future(), loop.create_future()
+        done.set_result(1)
+        end_waits(SimpleNamespace(_fetch_waiters={waiting, done}))
+        return waiting.exception(), done.result()
+
+    fault, kept = asyncio.run(ended())
+    assert isinstance(fault, OtherPartitionsError)
+    assert kept == 1

@@ -132,6 +132,8 @@ class Meter:
             base=origin.reference,
             letters_per_minute=shard.dead_letters_per_minute,
             room=lambda: self.keeper.room.is_open,
+            # Who wants every record at once has a broker, embedded, that only looks again when the wait is over.
+            patient=kafka.fetch_min_bytes > 1,
         )
         self._wire(options)
 
@@ -242,6 +244,7 @@ class Meter:
             self.keeper.fail(self.app.crash_reason)
 
     async def _stop(self, *tasks: asyncio.Future[Any]) -> None:
+        self.reader.end()
         try:
             await asyncio.wait_for(self.app.stop(), _STOP_TIMEOUT_S)
         except Exception as fault:  # noqa: BLE001 - everything that matters is stored or will be replayed

@@ -30,6 +30,8 @@ _PARTITION = 0  # each has one
 _AT_ONCE = 1_000
 _FIRST_FOLD = 50_000
 _WAIT_S = 0.1
+_PATIENT_WAIT_S = 0.5
+_GATHER_S = 0.05  # what comes together is folded together, as a book is made anew with every fold
 _FIRST_ANSWER_S = 10.0
 _FIRST_PAUSE_S = 0.2
 _FIRST_TRIES = 50
@@ -79,8 +81,11 @@ class ReferenceReader:
         base: Mapping[str, int] | None = None,
         letters_per_minute: int | None = None,
         room: Callable[[], bool] = lambda: True,
+        patient: bool = False,
     ) -> None:
+        """A broker that answers a waiting fetch at its first record may be waited for by a `patient` reader."""
         self._room = room
+        self._wait_s = _PATIENT_WAIT_S if patient else _WAIT_S
         self._config = dict(client_config)
         self._prefix = topic_prefix
         self._newest_allowed_ms = newest_allowed_ms
@@ -112,9 +117,13 @@ class ReferenceReader:
         self._thread.start()
         await self._ready.wait()
 
+    def end(self) -> None:
+        """Read nothing more; the thread ends soon."""
+        self._stop.set()
+
     async def stop(self) -> None:
         """End the thread."""
-        self._stop.set()
+        self.end()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, 5)
 
@@ -130,7 +139,7 @@ class ReferenceReader:
                     "isolation.level": "read_committed",
                     "enable.partition.eof": True,
                     "auto.offset.reset": "earliest",
-                    "fetch.wait.max.ms": int(_WAIT_S * 1000),
+                    "fetch.wait.max.ms": int(self._wait_s * 1000),
                 }
             )
             try:
@@ -150,7 +159,7 @@ class ReferenceReader:
             if not unread and not self._room():
                 self._stop.wait(_WAIT_S)  # what is read would only wait for the store with the rest
                 continue
-            for message in consumer.consume(_AT_ONCE, timeout=_WAIT_S):
+            for message in self._come(consumer):
                 error = message.error()
                 if error is None:
                     messages.append(message)
@@ -166,6 +175,11 @@ class ReferenceReader:
                 messages = []
             if not unread:
                 _tell(loop, self._ready.set)
+
+    def _come(self, consumer: Consumer) -> list[Message]:
+        """What came, after a wait for the first of it."""
+        first = consumer.poll(self._wait_s)
+        return [] if first is None else [first, *consumer.consume(_AT_ONCE, timeout=_GATHER_S)]
 
     def _fold(self, messages: Sequence[Message]) -> News:
         read = self._read

@@ -66,8 +66,11 @@ def _read(i: int, batch: Batch, out: Columns, table: Table) -> int:
 
 
 @helper
-def _keep(i: int, number: int, out: Columns, table: Table) -> None:
-    """Write down what was found of a record; its values stand in the planes already."""
+def _keep(i: int, number: int, seen: int, out: Columns, table: Table) -> None:
+    """Write down what was found of a record; its values stand in the planes already.
+
+    `seen`: the optional planes that records before it have; others are filled up when the first has them.
+    """
     found = out.found
     out.shape[i] = number
     out.time_ms[i] = found[TIME_MS]
@@ -80,9 +83,12 @@ def _keep(i: int, number: int, out: Columns, table: Table) -> None:
     out.planes[i] = has
     room = out.values.size // PLANES
     for plane in range(UTIL + 1, PLANES):
-        if (has >> plane) & 1 == 0:
-            for k in range(plane * room + to, plane * room + to + found[COUNT]):
-                out.values[k] = np.nan
+        at = plane * room
+        if (seen >> plane) & 1 == 0:
+            if (has >> plane) & 1 != 0:
+                out.values[at : at + to] = np.nan
+        elif (has >> plane) & 1 == 0:
+            out.values[at + to : at + to + found[COUNT]] = np.nan
 
 
 @kernel
@@ -91,6 +97,9 @@ def parse_gpu(first: int, batch: Batch, out: Columns, table: Table) -> int:
 
     New skeletons are added to the table, for the caller to judge.
     """
+    seen = 0
+    for i in range(first):
+        seen |= int(np.int64(out.planes[i]))
     for i in range(first, batch.value_size.size):
         out.shape[i] = -1
         out.planes[i] = 0
@@ -101,7 +110,8 @@ def parse_gpu(first: int, batch: Batch, out: Columns, table: Table) -> int:
         if number >= 0:
             table.used[LAST] = number
             if table.is_refused[number] == 0:
-                _keep(i, number, out, table)
+                _keep(i, number, seen, out, table)
+                seen |= int(np.int64(out.planes[i]))
     return int(batch.value_size.size)
 
 

@@ -130,17 +130,14 @@ def test_totals_differ_by_job_and_figure() -> None:
 
 def test_a_replay_is_compared_with_the_oracle(tmp_path: Path) -> None:
     file = tmp_path / "one.jsonl"
-    lines = [
-        (
-            "prices",
-            {"id": "p", "sku": "s", "component": "gpu", "usd": "3.6", "per": "gpu_hour", "effective_ms": 0},
-        ),
-        ("jobs", {"id": "s", "job_id": "a", "type": "started", "gpu_count": 1}),
-        ("jobs", {"id": "e", "job_id": "a", "type": "completed"}),
+    about: list[dict[str, Any]] = [
+        {"id": "p", "sku": "s", "component": "gpu", "usd": "3.6", "per": "gpu_hour", "effective_ms": 0},
+        {"id": "s", "job_id": "a", "type": "started", "gpu_count": 1},
+        {"id": "e", "job_id": "a", "type": "completed"},
     ]
     bodies = [
-        {"topic": topic, "value": {"source": "t", "time_ms": 1_772_366_400_000 + at * 1000, **value}}
-        for at, (topic, value) in enumerate(lines)
+        {"topic": topic, "value": {"source": "t", "time_ms": 1_772_366_400_000 + at * 1000, **about[at]}}
+        for at, topic in enumerate(("prices", "jobs", "jobs"))
     ]
     file.write_text("".join(json.dumps(body) + "\n" for body in bodies))
     want = (1, 1_000_000, 1_000_000)  # a second of a GPU, 0.001 USD

@@ -131,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", help="parts of peers' names; none means all")
     parser.add_argument("--runs", type=int, default=3, help="runs of each that count")
     parser.add_argument("--quick", action="store_true", help="one run of each")
-    parser.add_argument("--limit", type=float, default=150.0, help="seconds that a process may take")
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds that a process may take")
     parser.add_argument("--without-ours", action="store_true", help="the peers alone")
     parser.add_argument("--install-only", action="store_true", help="make the environments and end")
     parser.add_argument("--out", type=Path, help="write everything as JSON, too")

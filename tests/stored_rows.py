@@ -14,6 +14,9 @@ import pyarrow as pa
 from schemas.tables import ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, KEYS, NODE_MINUTES
 from tests.oracle.model import AttemptRow, JobRow, LedgerKey, LedgerRow, NodeKey, NodeRow, Tables, UsageRow
 
+_TIMESTAMP = pa.timestamp("ms").id
+_DECIMAL = pa.decimal128(18).id
+
 #: (table, columns) -> (key, the columns' values) of each current row; instants and money as integers.
 Select = Callable[[str, Sequence[str]], Iterable[tuple[Any, ...]]]
 
@@ -31,12 +34,14 @@ class Rows:
         found = self._columns.get(name)
         if found is None:
             column = self.rows[name]
-            if pa.types.is_timestamp(column.type):
-                column = column.cast(pa.int64())
-            if pa.types.is_decimal(column.type):  # as a count of its last place; none is wider than 64 bits
-                raw = column.combine_chunks()
-                whole = np.frombuffer(raw.buffers()[1], np.int64)[::2]
-                found = whole[raw.offset : raw.offset + len(raw)].tolist()
+            kind = column.type.id
+            if kind in (_TIMESTAMP, _DECIMAL):
+                column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+            if kind == _TIMESTAMP:
+                column = column.view(pa.int64())
+            if kind == _DECIMAL:  # as a count of its last place; none is wider than 64 bits
+                whole = np.frombuffer(column.buffers()[1], np.int64)[::2]
+                found = whole[column.offset : column.offset + len(column)].tolist()
             else:
                 found = column.to_pylist()
             self._columns[name] = found

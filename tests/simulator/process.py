@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
-from contextvars import Context
+from contextvars import Context, copy_context
 from enum import Enum
 from typing import Any, Final
 
@@ -32,6 +32,33 @@ class Killed(BaseException):  # so that nobody takes it for a fault
     """Ends a call of a process that is no more."""
 
 
+class Callback:
+    """What asyncio knows as a handle, with what is asked of one; half of a run are these."""
+
+    __slots__ = ("_args", "_callback", "_context", "dropped", "when_us")
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, when_us: int
+    ) -> None:
+        self._callback = callback
+        self._args = args
+        self._context = copy_context() if context is None else context
+        self.dropped = False
+        self.when_us = when_us
+
+    def cancel(self) -> None:
+        self.dropped = True
+
+    def cancelled(self) -> bool:
+        return self.dropped
+
+    def when(self) -> float:
+        return self.when_us / (1_000 * US)
+
+    def run(self) -> None:
+        self._context.run(self._callback, *self._args)
+
+
 class Process(asyncio.AbstractEventLoop):
     """As much of an event loop as the keeper and its surroundings ask for."""
 
@@ -42,7 +69,7 @@ class Process(asyncio.AbstractEventLoop):
         self.errors: list[BaseException] = []
         self.sends_last = False  # whether what it was about to send when it was killed had left it
         self.call: Call | None = None  # the call to a thread that is running this moment
-        self._ready: deque[asyncio.Handle] = deque()
+        self._ready: deque[Callback] = deque()
         self._calls: list[Call] = []
         self._due = False
 
@@ -92,15 +119,15 @@ class Process(asyncio.AbstractEventLoop):
             if not ready or self.state is not State.RUNS:
                 return
             handle = ready.popleft()
-            if not handle._cancelled:
-                handle._run()
+            if not handle.dropped:
+                handle.run()
         raise StuckError(f"{self.name} runs without end at one instant")
 
-    def call_soon(  # type: ignore[override]  # of asyncio's generic signature only this much is used
+    def call_soon(  # type: ignore[override]  # of asyncio's generic signature and its handles only this much is used
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
-        if not self.dead:
+    ) -> Callback:
+        handle = Callback(callback, args, context, self.world.now_us)
+        if self.state is not State.DEAD:
             self._ready.append(handle)
             self._wake()
         return handle
@@ -109,23 +136,20 @@ class Process(asyncio.AbstractEventLoop):
 
     def call_later(  # type: ignore[override]  # as above
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
+    ) -> Callback:
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]  # as above
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
-        self.world.at(round(when * 1_000 * US), self._timer, handle)
+    ) -> Callback:
+        handle = Callback(callback, args, context, round(when * 1_000 * US))
+        self.world.at(handle.when_us, self._timer, handle)
         return handle
 
-    def _timer(self, handle: asyncio.TimerHandle) -> None:
-        if not self.dead and not handle.cancelled():
+    def _timer(self, handle: Callback) -> None:
+        if self.state is not State.DEAD and not handle.dropped:
             self._ready.append(handle)
             self._wake()
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Nothing: its entry is passed over when its time comes."""
 
     def time(self) -> float:
         return self.world.now_us / (1_000 * US)

@@ -204,7 +204,9 @@ class Run(Lives):
 
 def run_seed(seed: int, allowed: Allowed | None = None) -> Result:
     """Run one seed."""
-    logging.disable(logging.CRITICAL)
+    quiet = logging.root.manager.disable
+    if quiet < logging.CRITICAL:  # whoever runs many has said so: to change it costs a look at every logger
+        logging.disable(logging.CRITICAL)
     enabled = gc.isenabled()
     gc.disable()  # what is collected when must not show
     landing_s = recall._LANDING_S
@@ -214,6 +216,7 @@ def run_seed(seed: int, allowed: Allowed | None = None) -> Result:
     finally:
         asyncio._set_running_loop(None)
         recall._LANDING_S = landing_s
-        logging.disable(logging.NOTSET)
+        if quiet < logging.CRITICAL:
+            logging.disable(quiet)
         if enabled:
             gc.enable()

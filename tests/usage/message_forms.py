@@ -9,6 +9,7 @@ import random
 
 import numpy as np
 
+from schemas.wire import MIN_TIME_MS
 from tests.schemas.records import NOW_MS
 from tests.usage.shape_twin import NEWEST_MS, Packed
 
@@ -113,12 +114,11 @@ def message(rng: random.Random) -> bytes:
 
     loose, tight = rng.random() < 0.3, rng.choice(("", "", " "))
     count = rng.choice((1, 1, 1, 2, 2, 3))
-    most_ms = rng.choice((NEWEST_MS, NEWEST_MS, NEWEST_MS + 5))
+    edges_ms = (MIN_TIME_MS + rng.randrange(-1, 2), NEWEST_MS + rng.randrange(-1, 2))
+    times_ms = (NOW_MS, NOW_MS, rng.randrange(NOW_MS, NEWEST_MS), rng.randrange(NOW_MS, NEWEST_MS), *edges_ms)
     fields = {
         "source": f'"{rng.choice("st")}"',
-        "time_ms": str(
-            rng.choice((NOW_MS, rng.randrange(NOW_MS, most_ms), 946_684_800_000 + rng.randrange(-1, 2)))
-        ),
+        "time_ms": str(rng.choice(times_ms)),
         "interval_ms": str(rng.choice((1000, 10_000, 1, 3_600_000, rng.randrange(3_600_002)))),
         "node": text(),
         "util_ratio": values(1),

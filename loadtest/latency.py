@@ -26,7 +26,7 @@ from loadtest.drive import Drive
 from loadtest.inside import parts_of
 from loadtest.latency_load import NAMES, Probes
 from loadtest.latency_world import WorldError, broker, end_in_order, machine, settings_for
-from loadtest.measure import Api, Arrivals, Send, alerted, cpu_percent, readable
+from loadtest.measure import Api, Arrivals, Send, Spread, alerted, cpu_percent, lagging, readable
 from loadtest.soak_load import GPUS, Event, Load
 from loadtest.soak_world import Member
 from loadtest.verdict import WrongTotalsError
@@ -87,7 +87,7 @@ class Live:
                 busy = await cpu_percent(worker.cpu_s, options.cpu)
                 per_s = (drive.sent - sent) / (time.monotonic() - began_s)
                 loads.append(os.getloadavg()[0])
-                rows, alerts = await self._latencies(worker, send, arrivals)
+                rows, alerts, lag = await self._latencies(worker, send, arrivals)
             loads.append(os.getloadavg()[0])
             memory_mib, live = worker.rss_mib() or 0.0, load.live
             await asyncio.to_thread(drive.end)
@@ -111,6 +111,7 @@ class Live:
             "latest_slice_ms": round(1000 * drive.latest_s, 1),
             "produced_to_readable": rows._asdict(),
             "judged_to_received": alerts._asdict(),
+            "lag_records": lag,  # not committed yet: commits follow each checkpoint
             "messages_repeated": receiver.repeated,
             "worker_cpu_percent": {"idle": idle, "busy": busy},
             "worker_memory_mib": round(memory_mib),
@@ -135,12 +136,19 @@ class Live:
     def _data(self) -> Path:
         return self.directory / "data"
 
-    async def _latencies(self, worker: Member, send: Send, arrivals: Arrivals) -> tuple[Any, Any]:
+    async def _latencies(
+        self, worker: Member, send: Send, arrivals: Arrivals
+    ) -> tuple[Spread, Spread, dict[str, float]]:
         options, probes = self.options, Probes()
-        return await asyncio.gather(
-            readable(Api(worker.url), send, probes, options.seconds, options.probes),
-            alerted(send, probes, arrivals, options.runaways),
-        )
+        offsets = Offsets(self.settings.kafka)
+        try:
+            return await asyncio.gather(
+                readable(Api(worker.url), send, probes, options.seconds, options.probes),
+                alerted(send, probes, arrivals, options.runaways),
+                lagging(offsets.behind, options.seconds),
+            )
+        finally:
+            offsets.close()
 
     def _caught_up(self, behind_at_most: int) -> None:
         """Wait until the worker is so close behind the log, by what it has committed."""
@@ -196,7 +204,8 @@ def report(figures: Mapping[str, Any]) -> str:
         lines.append(f"{name:28}{each['arrived']:>6}/{each['expected']:<5}{shown}")
     lines.append(
         f"worker: {cpu['idle']:.1f} % of a core idle, {cpu['busy']:.1f} % under load, before the probes; "
-        f"{figures['worker_memory_mib']:,} MiB"
+        f"{figures['worker_memory_mib']:,} MiB; not committed yet: {figures['lag_records']['median']:,.0f} records, "
+        f"{figures['lag_records']['max']:,} at most"
     )
     for name, part in figures["parts"].items():
         if part["count"]:

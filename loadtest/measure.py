@@ -6,6 +6,7 @@ It must not send the load, nor wire anything: what it measures is handed in.
 from __future__ import annotations
 
 import asyncio
+import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -110,6 +111,16 @@ async def alerted(send: Send, probes: Probes, arrivals: Arrivals, per_tick: int)
     with suppress(TimeoutError):
         await asyncio.wait_for(arrivals.all.wait(), _PATIENCE_S)
     return spread(arrivals.expected, list(arrivals.found_ms.values()))
+
+
+async def lagging(behind: Callable[[], int], for_s: float) -> dict[str, float]:
+    """Look once a second how many records are in the log and not committed; returns median and most."""
+    found = []
+    until_s = time.monotonic() + for_s
+    while time.monotonic() < until_s:
+        found.append(await asyncio.to_thread(behind))
+        await asyncio.sleep(1)
+    return {"median": statistics.median(found), "max": max(found)}
 
 
 class Api:

@@ -75,12 +75,19 @@ def test_a_message_counts_once_from_its_tick_and_only_of_the_fast_rule() -> None
     assert 700 <= asyncio.run(go()).found_ms["r"] < 5_000
 
 
+def test_lag_is_looked_at_until_the_time_is_over() -> None:
+    behind = iter([5, 100, 7])
+    found = asyncio.run(measure.lagging(lambda: next(behind), 0.001))
+    assert found == {"median": 5, "max": 5}
+
+
 def test_figures_of_a_run_in_which_nothing_came_can_be_read() -> None:
     nothing = measure.spread(5, [])._asdict()
     figures = {
         "machine": machine(), "load_average": [0.1], "events_per_s": 1000, "jobs": 10, "gpus": 80, "seconds": 5,
         "produced_to_readable": nothing, "judged_to_received": nothing, "worker_memory_mib": 1,
         "worker_cpu_percent": {"idle": 1.0, "busy": 2.0}, "late_slices": 3, "latest_slice_ms": 200.0, "usd": "1",
+        "lag_records": {"median": 1, "max": 2},
         "parts": {"fold": {"count": 0}, "tick": {"count": 1, "median_ms": 1.0, "p99_ms": 1.0, "max_ms": 1.0}},
     }  # fmt: skip
     said = latency.report(figures)

@@ -252,6 +252,7 @@ def _archive(shard: Shard, leaving: list[Job], version: int) -> pa.Table:
             rows[name].append(value)
         shard.archived[job_hash(job.id)] = version
         del shard.jobs[job.id]
+        shard.watch.leave(job.id)
         shard.sampled_jobs.discard(job.id)
         shard.changes.jobs.discard(job.id)
         shard.changes.gone[job.id] = version

@@ -229,6 +229,11 @@ class Watch:
             self._policy.drop(job_id)
             del self._jobs[job_id], self._dimensions[job_id]
 
+    def leave(self, job_id: str) -> None:
+        """The job leaves memory: its curve stays until it is drained, what it was built from (events, prices) does not."""
+        if job_id in self._jobs:
+            self._jobs[job_id] = JobCurve()
+
     # -- storing -------------------------------------------------------------------------------------------
 
     def tables(self, shard: int, version: int) -> dict[str, pa.Table]:

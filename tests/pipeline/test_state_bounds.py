@@ -5,11 +5,20 @@ Each test lets a job live for days; what is stored of it stays the oracle's.
 
 from __future__ import annotations
 
+import gc
+import json
 from dataclasses import replace
 
 import pytest
 
+from schemas.decode import decode
+from schemas.events import PriceEvent
+from streams.pipeline.align import Ticks
+from streams.pipeline.batch import LogBatch, LogRecord
+from streams.pipeline.reference import ReferenceLog
 from streams.pipeline.settings import FUTURE_MS, ShardSettings
+from streams.pipeline.shard import Shard
+from streams.pricing.book import PriceBook
 from streams.usage import coverage
 from tests.harness import FAR_FUTURE_MS, Meter
 from tests.oracle.cases import T0, gpu, job, price
@@ -104,3 +113,39 @@ def test_a_horizon_that_is_raised_later_does_not_reach_behind_what_left_memory(
     assert {minute for minute, _, _ in changed} == {(T0 + 73 * H) // M - 1}
     assert [reason for _, reason in found.dead] == ["too_late", "too_late"]
     assert found.jobs["j"].state == "failed"
+
+
+def test_prices_that_only_archived_jobs_saw_leave_memory() -> None:
+    shard = Shard(0, replace(SETTINGS, job_horizon_ms=H // 2), PriceBook.empty())
+    reference = ReferenceLog()
+    book = PriceBook.empty()
+    books_before = books()
+    for number in range(11):  # each under prices of its own, archived after half an hour, seen for six
+        began_ms = T0 + number * H // 2
+        event = decode("prices", value(price("p", str(number + 1), effective_ms=began_ms)), (), FAR_FUTURE_MS)
+        assert isinstance(event, PriceEvent)
+        book = book.with_events([event])
+        reference.extend([(began_ms, event)], [], book, {})
+        shard.set_prices(book)
+        lines = [
+            job(f"j{number}", "started", began_ms, gpu_count=1),
+            job(f"j{number}", "completed", began_ms + M),
+        ]
+        records = [
+            LogRecord(2 * number + k, line.value["time_ms"], value(line)) for k, line in enumerate(lines)
+        ]
+        shard.fold(LogBatch("jobs", 0, 2 * number, 2 * number + 2, records))
+        shard.judge(Ticks(began_ms + 2 * M, began_ms + 2 * M), reference.view())
+        shard.checkpoint(began_ms + 2 * M, number + 1, open_attempts=True)
+    assert len(shard.jobs) < 4
+    del reference, event
+    assert books() - books_before <= len(shard.jobs) + 2
+
+
+def books() -> int:
+    gc.collect()
+    return sum(isinstance(each, PriceBook) for each in gc.get_objects())
+
+
+def value(line: Line) -> bytes:
+    return line.value if isinstance(line.value, bytes) else json.dumps(line.value).encode()

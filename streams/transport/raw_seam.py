@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from aiokafka.consumer import fetcher
-from aiokafka.errors import KafkaError
+from aiokafka.errors import CorruptRecordException
 
 from streams.pipeline.raw import RawRecords
 from streams.transport.raw_batches import Aborted, Fetched, read_fetch
@@ -65,12 +65,12 @@ class RawPartitionRecords:
         self._tp = tp
         self._isolation_level = isolation_level
         committed = isolation_level == fetcher.READ_COMMITTED
-        found: Fetched | KafkaError | None
+        found: Fetched | Exception | None
         try:
             found = read_fetch(
                 fetched, fetch_offset, aborted, check_crcs=check_crcs, read_committed=committed
             )
-        except KafkaError as fault:
+        except Exception as fault:  # noqa: BLE001 - here it would end aiokafka's task that fetches
             found = fault
         self._unread = self._old_format(fetched, aborted, check_crcs) if found is None else self._given(found)
 
@@ -80,10 +80,12 @@ class RawPartitionRecords:
     def __next__(self) -> Any:
         return next(self._unread)
 
-    def _given(self, found: Fetched | KafkaError) -> Iterator[RawRecords]:
+    def _given(self, found: Fetched | Exception) -> Iterator[RawRecords]:
         """A generator that has raised is at its end: the fetcher then looks at the position, and asks again."""
-        if isinstance(found, KafkaError):
-            raise type(found)(f"{found} - {self._tp}") from found
+        if isinstance(found, CorruptRecordException):
+            raise CorruptRecordException(f"{found.args[0]} - {self._tp}") from found
+        if isinstance(found, Exception):
+            raise found
         self.next_fetch_offset = found.next_offset
         if len(found.records):
             yield found.records

@@ -149,6 +149,17 @@ def test_a_length_that_cannot_be_is_refused() -> None:
         raw_batches.read_fetch(bytes(batch(0, PAIR) + bad), 0, None, check_crcs=True, read_committed=True)
 
 
+def test_whatever_is_raised_waits_until_the_fetch_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(raw_seam, "read_fetch", fails)
+    source = records_of(raw_seam.AS_RAW, bytes(batch(0, PAIR)), 0)  # in the task that fetches
+    with pytest.raises(MemoryError, match="no room"):
+        next(source)
+    assert source.next_fetch_offset == 0
+
+
 def test_a_codec_that_nobody_knows_is_named() -> None:
     bad = batch(0, PAIR)
     bad[22] |= 7

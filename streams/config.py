@@ -73,7 +73,8 @@ class KafkaSettings(Group):
         default=250,
         ge=1,
         le=10_000,
-        description="The longest such wait; a part of the latency. Fewer, larger fetches cost less to meter.",
+        description="The longest such wait, twice that if it ends before the next checkpoint, and up to 2 s where "
+        "nothing comes: then the first record ends it. Fewer, larger fetches cost less to meter.",
     )
     raw_batches: bool = Field(
         default=True,

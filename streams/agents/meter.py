@@ -96,6 +96,8 @@ class Meter:
         courier: CourierOf | None = None,
     ) -> None:
         self._kafka = kafka
+        self._options = options
+        self._due_ms = options.now_ms()  # of a checkpoint, the next or the last one
         self._origin = origin = LogOrigin() if origin is None else origin
         # Shared with the consumer's thread; an entry is made before the partition is first sought, and stays.
         self._base: dict[TP, int] = {}
@@ -104,6 +106,7 @@ class Meter:
             start_offsets=self._start_offsets,
             fetch_min_bytes=kafka.fetch_min_bytes,
             fetch_max_wait_ms=kafka.fetch_max_wait_ms,
+            checkpoint_in_ms=self._checkpoint_in_ms,
             raw_batches=kafka.raw_batches,
             base=self._base,
             too_far_ahead=lambda: self.keeper.feeding.too_far_ahead(),
@@ -137,6 +140,11 @@ class Meter:
         )
         self._wire(options)
 
+    def _checkpoint_in_ms(self) -> tuple[int, int]:
+        """Until the next checkpoint, and from one to the next; from any thread."""
+        every_ms = self._options.checkpoint_interval_ms
+        return (self._due_ms - self._options.now_ms()) % every_ms, every_ms
+
     def _news(self, news: News) -> None:
         self.keeper.news(news)
         self._addresses.look()
@@ -167,6 +175,7 @@ class Meter:
                 # At a steady pace, with half of it left for others where storing takes long.
                 interval_ms = options.checkpoint_interval_ms
                 due_ms = max(due_ms + interval_ms, options.now_ms() + interval_ms // 2)
+                self._due_ms = due_ms
                 await keeper.feeding.rest((due_ms - options.now_ms()) / 1000)
                 due_ms = min(due_ms, options.now_ms())
                 if not app.rebalancing and not app.should_stop:

@@ -56,7 +56,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         consumer = self._ensure_consumer()
         self.membership.watch(consumer._coordinator)
         if self._options.fetch_min_bytes > 1:
-            Patience().watch(consumer._fetcher)
+            Patience(self._options.checkpoint_in_ms).watch(consumer._fetcher)
 
     def _displaced(self, fault: TrainfareError) -> None:
         self.app.loop.call_soon_threadsafe(self._options.ends_with, fault)

@@ -1,4 +1,6 @@
-"""How long a broker may keep a fetch: where nothing comes, until something does, as an empty answer costs as much.
+"""How long a broker may keep a fetch: until a checkpoint wants what it brings, and where nothing comes, until it does.
+
+Every answer costs about the same, full or empty, and what is read between two checkpoints waits for the next one.
 
 It must not look at records; it sets two fields of requests on their way, in the consumer thread. Its names are in `pins`.
 """
@@ -17,6 +19,11 @@ QUIET_ANSWERS: Final = 4
 LONGEST_MS: Final = 2_000
 #: An answer so long after a tick is known to be later than every record before it.
 _AFTER_TICK_MS: Final = 120
+#: An answer so long before a checkpoint is folded by then.
+_BEFORE_CHECKPOINT_MS: Final = 80
+_SHORTEST_MS: Final = 40
+#: An answer that misses its checkpoint waits for the next one: so it is not all that came since the last one.
+_LONGER: Final = 2
 
 
 class OtherPartitionsError(Exception):
@@ -35,9 +42,11 @@ class Patience:
 
     def __init__(
         self,
+        checkpoint_in_ms: Callable[[], tuple[int, int] | None] = lambda: None,
         now_ms: Callable[[], float] = lambda: time.time() * 1000,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._checkpoint_in_ms = checkpoint_in_ms
         self._now_ms = now_ms
         self._monotonic_s = monotonic_s
         self._assignment: object = None
@@ -52,8 +61,13 @@ class Patience:
                 # The first fetch may be of a few partitions only, and holds up the others.
                 self._assignment, self._empty = assignment, {}
             empty = self._empty.get(broker, 0)
+            usual_ms = request._max_wait_ms
             if empty >= QUIET_ANSWERS:
-                request._min_bytes, request._max_wait_ms = 1, self._wait_ms(request._max_wait_ms)
+                request._min_bytes, request._max_wait_ms = 1, max(LONGEST_MS, usual_ms)
+            else:
+                request._max_wait_ms = self._to_checkpoint_ms(usual_ms)
+            # A tick that comes before is to find an answer that is not old.
+            request._max_wait_ms = min(request._max_wait_ms, self._to_tick_ms())
             began_s = self._monotonic_s()
             brought = await send(assignment, broker, request)
             # A refusal comes at once, and must not be asked for again and again at once.
@@ -63,7 +77,16 @@ class Patience:
 
         fetcher._proc_fetch_request = paced
 
-    def _wait_ms(self, usual_ms: int) -> int:
-        """As long as may be, but a tick that comes before is to find an answer that is not old."""
-        to_tick_ms = TICK_MS - int(self._now_ms() - _AFTER_TICK_MS) % TICK_MS
-        return min(max(LONGEST_MS, usual_ms), to_tick_ms)
+    def _to_tick_ms(self) -> int:
+        return TICK_MS - int(self._now_ms() - _AFTER_TICK_MS) % TICK_MS
+
+    def _to_checkpoint_ms(self, usual_ms: int) -> int:
+        """A part of the time up to shortly before the next checkpoint, or as usual where there is none."""
+        found = self._checkpoint_in_ms()
+        if found is None:
+            return usual_ms
+        left_ms, every_ms = found
+        left_ms -= min(_BEFORE_CHECKPOINT_MS, every_ms // 4)
+        if left_ms < _SHORTEST_MS:
+            left_ms += every_ms
+        return max(-(-left_ms // max(-(-left_ms // (_LONGER * usual_ms)), 1)), 1)

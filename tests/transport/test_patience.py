@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from streams.pipeline.align import TICK_MS
 from streams.transport.patience import (
@@ -23,12 +26,14 @@ NOW_MS = 1_763_700_000_000 + 3_000
 class Broker:
     """Answers as told, after `takes` of the wait."""
 
-    def __init__(self, now_ms: int = NOW_MS) -> None:
+    def __init__(
+        self, now_ms: int = NOW_MS, checkpoint_in_ms: Callable[[], tuple[int, int] | None] = lambda: None
+    ) -> None:
         self.now_s = now_ms / 1000
         self.asked: list[tuple[int, int]] = []
         self.brings, self.takes = False, 1.0
         self.fetcher = SimpleNamespace(_proc_fetch_request=self._answer)
-        Patience(lambda: self.now_s * 1000, lambda: self.now_s).watch(self.fetcher)
+        Patience(checkpoint_in_ms, lambda: self.now_s * 1000, lambda: self.now_s).watch(self.fetcher)
 
     async def _answer(self, _assignment: Any, _broker: Any, request: Any) -> bool:
         self.asked.append((request._min_bytes, request._max_wait_ms))
@@ -98,6 +103,29 @@ def test_a_longer_wait_that_was_configured_stays() -> None:
     request = SimpleNamespace(_min_bytes=USUAL[0], _max_wait_ms=5_000)
     asyncio.run(broker.fetcher._proc_fetch_request("a", 1, request))
     assert broker.asked[-1] == (1, 5_000)
+
+
+@pytest.mark.parametrize(
+    ("left_ms", "every_ms", "wait_ms"),
+    [
+        (1_000, 1_000, 460),  # two fetches, the second of which ends shortly before it
+        (540, 1_000, 460),
+        (300, 1_000, 220),
+        (100, 1_000, 340),  # too late for this one: a third of the way to the next
+        (5_000, 5_000, 492),
+        (100, 100, 75),
+    ],
+)
+def test_what_is_read_comes_shortly_before_it_is_stored(left_ms: int, every_ms: int, wait_ms: int) -> None:
+    broker = Broker(checkpoint_in_ms=lambda: (left_ms, every_ms))
+    broker.brings = True
+    assert broker.fetch() == (USUAL[0], wait_ms)
+
+
+def test_a_fetch_with_many_records_ends_before_a_tick_is_long_over() -> None:
+    broker = Broker(NOW_MS // TICK_MS * TICK_MS - 200, lambda: (1_000, 1_000))
+    broker.brings = True
+    assert broker.fetch() == (USUAL[0], 320)
 
 
 def test_whoever_waits_for_records_of_other_partitions_waits_no_longer() -> None:

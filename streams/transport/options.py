@@ -22,16 +22,11 @@ class FetchOptions:
     start_offsets: StartOffsets
     fetch_min_bytes: int = 262_144
     fetch_max_wait_ms: int = 100
-<<<<<<< ours
     # Of all partitions together: a tenth of a second's work.  What is on its way is held three times over, and one fetch
     # more is held as it is after decompression.
     fetch_max_bytes: int = 8 * 2**20
-=======
-    # Of all partitions together; what is on its way is held three times over.
-    fetch_max_bytes: int = 16 * 2**20
     # (Until the next checkpoint, from one to the next) in ms; None: what is fetched waits for none.  Any thread asks.
     checkpoint_in_ms: Callable[[], tuple[int, int] | None] = lambda: None
->>>>>>> theirs
     isolation_level: str = "read_committed"
     # Whether a fetch comes as RawRecords; else as aiokafka's own records, one object each.
     raw_batches: bool = True

@@ -11,6 +11,7 @@ import orjson
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
 
+from loadtest.fleet import SHAPES as FLEETS
 from loadtest.fleet import Fleet, Shape, workload
 from loadtest.known import Known, cost_nano, minutes_of
 from loadtest.record_batches import Record, Template, varint
@@ -119,10 +120,10 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 
 
 def test_the_named_workloads_are_as_large_as_they_are_called() -> None:
-    assert workload("w1", BEGIN_S, 8).shape.messages == workload("w1", BEGIN_S, 8).shape.samples == 10**6
-    w2 = workload("w2", BEGIN_S, 8).shape
-    assert (w2.messages, w2.samples, w2.jobs) == (300_000, 2_400_000, 1_000)
-    assert workload("w2-long", BEGIN_S, 8).shape.messages == 18_000_000
+    assert FLEETS["w1"].messages == FLEETS["w1"].samples == 10**6
+    assert (FLEETS["w2"].messages, FLEETS["w2"].samples, FLEETS["w2"].jobs) == (300_000, 2_400_000, 1_000)
+    assert FLEETS["w2-long"].messages == 18_000_000
+    assert workload("quick", BEGIN_S, 8, seconds=2).shape.messages == 2_000
 
 
 def test_totals_are_kept_in_a_file(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 WAIT_FIRST_S: Final = 0.1
 WAIT_MOST_S: Final = 2.0
+#: By default the engine looks at its own memory twenty times a second, at rest too.
+_ENGINE_OPTIONS: Final = {"memory_worker_period_ms": "1000"}
 
 # A line for each try of each thread would flood the log while a store is away; `Absence` says what there is to say.
 set_on_retry_hooks([])
@@ -119,7 +121,9 @@ class Connection:
 
 def _embedded(target: Embedded) -> Client:
     try:
-        return clickhouse_connect.get_client(interface="chdb", path=str(target.engine_dir))
+        return clickhouse_connect.get_client(
+            interface="chdb", path=str(target.engine_dir), chdb_options=_ENGINE_OPTIONS
+        )
     except ProgrammingError as error:
         raise _not_opened(target, str(error)) from error
 

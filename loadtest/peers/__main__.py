@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -146,6 +147,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             console.print(f"{peer.name}: {homes[peer.name]}", highlight=False)
     if options.install_only:
         return 0
+    # Its end by a signal ends the broker and the peer, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     began_s = time.monotonic()
     rows, stored, taken = [], {}, {}
     with ExitStack() as stack:

@@ -106,7 +106,7 @@ def prices(options: argparse.Namespace) -> None:
         began_s = time.process_time()
         load.reprice(sku)
         took_s = time.process_time() - began_s
-        rows = timed.checkpoints(load, open_attempts=False)
+        rows = timed.checkpoints(load, open_attempts=True)
         _say(
             f"a price that {name}: {options.skus} SKUs, {options.jobs} jobs: {took_s * 1000:.1f} ms, {rows} rows"
         )

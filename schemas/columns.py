@@ -25,12 +25,12 @@ def _decimal(values: NDArray[np.int64], kind: pa.Decimal128Type) -> pa.Array:
     wide = np.empty((len(values), 2), "<i8")  # little-endian low and high half
     wide[:, 0] = values
     wide[:, 1] = values >> 63
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(wide.tobytes())])
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(wide)])
 
 
 def seconds_of_minutes(minute: NDArray[np.int32]) -> pa.Array:
     """Minutes since 1970 as instants."""
-    return pa.array((minute.astype(np.int64) * 60).view("datetime64[s]")).cast(SECOND)
+    return pa.array(minute.astype(np.int64) * 60).view(SECOND)
 
 
 def instants(ms: Sequence[int | None]) -> pa.Array:

@@ -236,20 +236,15 @@ def _last_ms(job: Job) -> int:
 
 def _archive(shard: Shard, leaving: list[Job], version: int) -> pa.Table:
     """Rows of `archive`; the jobs leave memory."""
-    rows: dict[str, list[object]] = {name: [] for name in SCHEMAS[ARCHIVE].names}
+    columns: dict[str, object] = {
+        "shard": [shard.number] * len(leaving),
+        "job_id": [job.id for job in leaving],
+        "blob": list(snapshot.job_blobs(shard, leaving, version)),
+        "first_ms": [job.first_ms for job in leaving],
+        "last_ms": [_last_ms(job) for job in leaving],
+        "version": [version] * len(leaving),
+    }
     for job in leaving:
-        values = (
-            shard.number,
-            job.id,
-            snapshot.job_blob(shard, job, version),
-            job.first_ms,
-            _last_ms(job),
-            version,
-        )
-        for name, value in zip(
-            ("shard", "job_id", "blob", "first_ms", "last_ms", "version"), values, strict=True
-        ):
-            rows[name].append(value)
         shard.archived[job_hash(job.id)] = version
         del shard.jobs[job.id]
         shard.watch.leave(job.id)
@@ -257,4 +252,4 @@ def _archive(shard: Shard, leaving: list[Job], version: int) -> pa.Table:
         shard.changes.jobs.discard(job.id)
         shard.changes.gone[job.id] = version
     shard.coverage.forget([job.id for job in leaving])
-    return pa.Table.from_pydict(rows, schema=SCHEMAS[ARCHIVE])
+    return pa.Table.from_pydict(columns, schema=SCHEMAS[ARCHIVE])

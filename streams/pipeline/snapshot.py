@@ -6,6 +6,7 @@ stored is not known here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -166,14 +167,19 @@ def unpack(data: bytes) -> SnapshotBlob:
     return msgspec.msgpack.decode(raw, type=SnapshotBlob)
 
 
-def job_blob(shard: Shard, job: Job, version: int) -> bytes:
-    """A job for the archive, as of a version."""
-    archived = ArchivedJob(FORMAT, version, dump_job(job), shard.coverage.export([job.id]))
-    return zstandard.compress(msgspec.msgpack.encode(archived), _LEVEL)
+def job_blobs(shard: Shard, jobs: Iterable[Job], version: int) -> Iterator[bytes]:
+    """Jobs for the archive, as of a version."""
+    # A replay archives thousands of jobs, most without a sample: what is the same for all of them is made once.
+    compressor, nothing = zstandard.ZstdCompressor(level=_LEVEL), shard.coverage.export(())
+    for job in jobs:
+        is_sampled = any(shard.coverage.holders_of(job.id, number) for number in job.attempts)
+        covered = shard.coverage.export([job.id]) if is_sampled else nothing
+        archived = ArchivedJob(FORMAT, version, dump_job(job), covered)
+        yield compressor.compress(msgspec.msgpack.encode(archived))
 
 
 def unpack_job(data: bytes) -> ArchivedJob:
-    """The inverse of `job_blob`."""
+    """The inverse of `job_blobs`."""
     archived = msgspec.msgpack.decode(zstandard.decompress(data), type=ArchivedJob)
     check_format(archived.format)
     return archived

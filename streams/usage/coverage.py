@@ -12,7 +12,7 @@ import numpy as np
 from schemas.events import GpuEvent
 from streams.kernels.arrays import I32, I64, U16
 from streams.kernels.coverage import fold_samples
-from streams.kernels.rings import free_rows, rows_at, rows_between, rows_of_pairs
+from streams.kernels.rings import free_rows, rows_at, rows_between
 from streams.kernels.store import (
     COUNTS,
     DIRTY,
@@ -172,11 +172,7 @@ class Coverage:
 
     def find_rows(self, holders: I64, minutes: I64) -> tuple[I64, I64]:
         """The row of each (holder, minute), -1 where there is none, and the GPU-seconds that are sampled of it."""
-        rows, sampled_gpu_s = np.empty(len(holders), np.int64), np.zeros(len(holders), np.int64)
-        rows_of_pairs(holders, minutes, self._arrays.store, rows)
-        known = rows >= 0
-        sampled_gpu_s[known] = self._arrays.store.rows["sampled_gpu_s"][rows[known]]
-        return rows, sampled_gpu_s
+        return self._arrays.find_rows(holders, minutes)
 
     def forget(self, job_ids: Iterable[str]) -> None:
         """Free slots and rows of jobs, rows not yet taken included; numbers given out before no longer hold."""

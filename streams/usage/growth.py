@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streams.kernels.arrays import I32, I64
-from streams.kernels.rings import chain_rows, fill_cells
+from streams.kernels.rings import chain_rows, fill_cells, rows_of_pairs
 from streams.kernels.store import (
     COUNTS,
     DIRTY,
@@ -137,6 +137,14 @@ class Arrays:
             store = store._replace(cells=np.zeros(1 << (2 * room - 1).bit_length(), np.int32))
             fill_cells(store)
         self.store = store
+
+    def find_rows(self, holders: I64, minutes: I64) -> tuple[I64, I64]:
+        """The row of each (holder, minute), -1 where there is none, and its sampled GPU-seconds."""
+        rows, sampled_gpu_s = np.empty(len(holders), np.int64), np.zeros(len(holders), np.int64)
+        rows_of_pairs(holders, minutes, self.store, rows)
+        known = rows >= 0
+        sampled_gpu_s[known] = self.store.rows["sampled_gpu_s"][rows[known]]
+        return rows, sampled_gpu_s
 
     def use_planes(self, sm: bool, tensor: bool) -> None:
         """Begin to keep the planes from now on."""

@@ -21,7 +21,7 @@ from tests.kafka.broker import VERSION, KafkaBroker, why_not
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTITIONS = 8
-START_S = 120.0
+START_S = 300.0  # it may compile its kernels first
 
 
 class WorldError(Exception):

@@ -22,6 +22,7 @@ from loadtest.replayed import replayed
 DIRECTORY: Final = Path(__file__).resolve().parent / "scenarios"
 KINDS: Final = ("catch_up", "command", "replay")
 _TEXT_AT_MOST: Final = 60
+_SAID: Final = 3
 
 
 class ScenarioError(Exception):
@@ -110,7 +111,10 @@ def _replay(scenario: Scenario, directory: Path, say: Say) -> dict[str, Any]:
 def _ran(command: Sequence[str]) -> str:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise WorldError(f"{' '.join(command[1:4])} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+        said = done.stderr.splitlines()
+        # What it is about comes first, and what a worker said last.
+        shown = "\n".join([*said[:_SAID], *said[_SAID:][-_SAID:]])
+        raise WorldError(f"{' '.join(command[1:4])} ended with {done.returncode}:\n{shown}")
     return done.stdout
 
 

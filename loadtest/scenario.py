@@ -21,7 +21,8 @@ from loadtest.replayed import replayed
 
 DIRECTORY: Final = Path(__file__).resolve().parent / "scenarios"
 KINDS: Final = ("catch_up", "command", "replay")
-_TEXT_AT_MOST: Final = 60
+_TEXT_AT_MOST: Final = 90
+_LINES: Final = 12
 _SAID: Final = 3
 
 
@@ -121,7 +122,7 @@ def _ran(command: Sequence[str]) -> str:
 def shown(scenario: Scenario, found: Mapping[str, Any]) -> list[str]:
     """The lines of the table."""
     figures = [f"{_text(_at(found, path))} {name}" for path, name in scenario.figures.items()]
-    return figures or [str(line)[:_TEXT_AT_MOST] for line in found.get("text", ())[-3:]]
+    return figures or [str(line)[:_TEXT_AT_MOST] for line in found.get("text", ())[-_LINES:]]
 
 
 def _at(found: Mapping[str, Any], path: str) -> Any:

@@ -1,6 +1,6 @@
-"""What many records of one shape say together: from when to when, and which of them is the newest of its minutes.
+"""What many records of one owner say together: from when to when, and which of them is the newest of its minutes.
 
-Must not know what a shape is, beyond its number.
+Must not know what a shape or an owner is, beyond its number.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 from streams.kernels._jit import helper, kernel
 from streams.kernels.arrays import I32, I64, U8, Records
 
-#: By shape, kept between calls: `newest` is _ABSENT but within one.
+#: By owner, kept between calls: `newest` is _ABSENT but within one.
 SPAN = np.dtype(
     [
         ("first_ms", np.int64),
@@ -42,6 +42,7 @@ def _is_newer(i: int, j: int, time_ms: I64, id_at: I64, id_size: I32, data: U8) 
 def sum_up(
     wanted: U8,
     shape: I32,
+    owner: I32,
     time_ms: I64,
     interval_ms: I64,
     id_at: I64,
@@ -53,20 +54,21 @@ def sum_up(
     last_ms: I64,
     newest: I64,
 ) -> tuple[int, int]:
-    """Of the wanted records ([n] != 0): the shapes seen with their times, and the newest record of each run of minutes.
+    """Of the wanted records ([n] != 0): the owners seen with their times, and the newest record of each run of minutes.
 
-    Out: `seen`, `first_ms`, `last_ms` [shapes in the order of appearance]; `newest` [records]: of those of a shape that
-    cover the same minutes one after the other, the newest; records that cover no second are none.  Returns how many.
+    `owner` is by shape.  Out: `seen`, `first_ms`, `last_ms` [owners in the order of appearance]; `newest` [records]: of
+    those of an owner that cover the same minutes one after the other, the newest; of two shapes at one instant both,
+    as what decides then is text.  Records that cover no second are none.  Returns how many of either.
     """
-    shapes = 0
+    owners = 0
     found = 0
     for i in range(len(shape)):
         if wanted[i] == 0:
             continue
-        s = shape[i]
+        s = owner[shape[i]]
         if spans[s]["newest"] == ABSENT:
-            seen[shapes] = s
-            shapes += 1
+            seen[owners] = s
+            owners += 1
             spans[s]["newest"] = _NONE
             spans[s]["first_ms"] = time_ms[i]
             spans[s]["last_ms"] = time_ms[i]
@@ -79,7 +81,11 @@ def sum_up(
         lo, hi = begin_s // 60, (end_s - 1) // 60
         best = spans[s]["newest"]
         if best != _NONE and spans[s]["lo_minute"] == lo and spans[s]["hi_minute"] == hi:
-            if _is_newer(i, best, time_ms, id_at, id_size, data):
+            if shape[i] != shape[best] and time_ms[i] == time_ms[best]:
+                newest[found] = best
+                found += 1
+                spans[s]["newest"] = i
+            elif _is_newer(i, best, time_ms, id_at, id_size, data):
                 spans[s]["newest"] = i
             continue
         if best != _NONE:
@@ -88,7 +94,7 @@ def sum_up(
         spans[s]["newest"] = i
         spans[s]["lo_minute"] = lo
         spans[s]["hi_minute"] = hi
-    for k in range(shapes):
+    for k in range(owners):
         s = seen[k]
         first_ms[k] = spans[s]["first_ms"]
         last_ms[k] = spans[s]["last_ms"]
@@ -96,4 +102,4 @@ def sum_up(
             newest[found] = spans[s]["newest"]
             found += 1
         spans[s]["newest"] = ABSENT
-    return shapes, found
+    return owners, found

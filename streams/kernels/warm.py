@@ -68,7 +68,7 @@ def _warm_spans() -> None:
     data = flag.copy()
     data.flags.writeable = False
     out = [one.copy() for _ in range(3)]
-    sum_up(flag, line, one, one, one * 0, line.copy(), data, spans, line.copy(), *out)
+    sum_up(flag, line, line, one, one, one * 0, line.copy(), data, spans, line.copy(), *out)
 
 
 def _warm_ids() -> None:

@@ -27,6 +27,7 @@ from streams.usage.shapes import Parsed, Shapes
 
 #: The `time_ms` of what is no event.
 BEFORE_ALL_MS: Final = -(2**62)
+_NOBODY: Final = -1
 
 
 class Columns(NamedTuple):
@@ -69,7 +70,10 @@ class SampleColumns:
 
     def __init__(self) -> None:
         self._shapes = Shapes()
-        self._spans = np.zeros(0, SPAN)
+        self._owners: list[Seen] = []
+        self._number: dict[Seen, int] = {}  # their places
+        self._owner = np.zeros(0, np.int32)  # by shape, the place of its owner
+        self._spans = np.zeros(0, SPAN)  # by owner
         self._fields: dict[int, tuple[str, ...]] = {}  # by shape, as a Winner has them
         self._generation = self._shapes.generation
 
@@ -144,34 +148,55 @@ class SampleColumns:
     def _note(self, columns: Columns, applied: NDArray[np.bool_], jobs: JobBook) -> set[Seen]:
         """Tell the jobs what was sampled of them, and with which price fields."""
         parsed, size = columns.parsed, len(applied)
-        if self._generation != self._shapes.generation:
-            self._fields.clear()
-            self._generation = self._shapes.generation
-        if len(self._spans) < len(self._shapes):
-            self._spans = np.zeros(max(len(self._shapes), 2 * len(self._spans)), SPAN)
-            self._spans["newest"] = ABSENT
+        self._learn_owners()
         seen, newest = np.empty(size, np.int32), np.empty(size, np.int64)
         first_ms, last_ms = np.empty((2, size), np.int64)
-        shapes, found = sum_up(
-            applied.view(np.uint8), parsed.shape, parsed.time_ms, parsed.interval_ms, parsed.id_at,
+        owners, found = sum_up(
+            applied.view(np.uint8), parsed.shape, self._owner, parsed.time_ms, parsed.interval_ms, parsed.id_at,
             parsed.id_size, columns.records.data, self._spans, seen, first_ms, last_ms, newest,
         )  # fmt: skip
         sampled: set[Seen] = set()
-        is_metered = np.zeros(len(self._shapes), np.bool_)
+        is_metered = np.zeros(len(self._owners), np.bool_)
         for index, since_ms, until_ms in zip(
-            seen[:shapes].tolist(), first_ms[:shapes].tolist(), last_ms[:shapes].tolist(), strict=True
+            seen[:owners].tolist(), first_ms[:owners].tolist(), last_ms[:owners].tolist(), strict=True
         ):
-            shape = self._shapes[index]
-            job = jobs.of(shape.job_id)
-            attempt = job.attempt(shape.attempt)
+            owner = self._owners[index]
+            job = jobs.of(owner.job_id)
+            attempt = job.attempt(owner.attempt)
             attempt.sampled = True
             is_metered[index] = not attempt.has_start
             job.touch(since_ms)
             job.touch(until_ms)
-            sampled.add(Seen(shape.job_id, shape.attempt))
+            sampled.add(owner)
         newest = newest[:found]
-        self._note_winners(columns, newest[is_metered[parsed.shape[newest]]], jobs)
+        self._note_winners(columns, newest[is_metered[self._owner[parsed.shape[newest]]]], jobs)
         return sampled
+
+    def _learn_owners(self) -> None:
+        """Which attempt each shape is of; many exporters, one for each GPU perhaps, speak of one."""
+        if self._generation != self._shapes.generation:
+            self._generation = self._shapes.generation
+            self._fields.clear()
+            self._owners.clear()
+            self._number.clear()
+            self._owner = np.zeros(0, np.int32)
+        known, count = len(self._owner), len(self._shapes)
+        if known == count:
+            return
+        numbers = np.full(count - known, _NOBODY, np.int32)
+        for index in range(known, count):
+            try:
+                shape = self._shapes[index]
+            except IndexError:  # refused: no record is of it
+                continue
+            owner = Seen(shape.job_id, shape.attempt)
+            number = numbers[index - known] = self._number.setdefault(owner, len(self._owners))
+            if number == len(self._owners):
+                self._owners.append(owner)
+        self._owner = np.concatenate((self._owner, numbers))
+        if len(self._spans) < len(self._owners):
+            self._spans = np.zeros(max(len(self._owners), 2 * len(self._spans)), SPAN)
+            self._spans["newest"] = ABSENT
 
     def _note_winners(self, columns: Columns, newest: I64, jobs: JobBook) -> None:
         parsed, data = columns.parsed, columns.records.data

@@ -132,7 +132,7 @@ def test_prices_that_only_archived_jobs_saw_leave_memory() -> None:
             job(f"j{number}", "completed", began_ms + M),
         ]
         records = [
-            LogRecord(2 * number + k, line.value["time_ms"], value(line)) for k, line in enumerate(lines)
+            LogRecord(2 * number + k, began_ms, value(line)) for k, line in enumerate(lines)
         ]
         shard.fold(LogBatch("jobs", 0, 2 * number, 2 * number + 2, records))
         shard.judge(Ticks(began_ms + 2 * M, began_ms + 2 * M), reference.view())

@@ -127,7 +127,10 @@ def send(fleet: Fleet, kafka: KafkaSettings, *, lifecycle: bool) -> Known:
     _tell(kafka, Topic.PRICES, fleet.prices())
     if lifecycle:
         _tell(kafka, Topic.JOBS, fleet.started())
-    known = fill(fleet, kafka.bootstrap_servers, full_name(Topic.GPU, kafka.topic_prefix))
+    try:
+        known = fill(fleet, kafka.bootstrap_servers, full_name(Topic.GPU, kafka.topic_prefix))
+    except OSError as fault:
+        raise WorldError(f"the log could not be filled: {fault}") from None
     if lifecycle:
         _tell(kafka, Topic.JOBS, fleet.completed())
     return known

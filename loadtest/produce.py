@@ -1,12 +1,14 @@
 """Sends prepared record batches to one broker as fast as it takes them: a socket, no client in between.
 
-It must not be taken for a producer: it asks nobody for leaders, and a fault ends it.
+It must not be taken for a producer: it asks nobody for leaders, and a fault ends it, but for a broker that has lost
+sight of its controller for a while, as happens on a busy machine.
 """
 
 from __future__ import annotations
 
 import socket
 import struct
+import time
 from collections import deque
 from collections.abc import Sequence
 from types import TracebackType
@@ -17,6 +19,10 @@ _VERSION: Final = 3
 _IN_FLIGHT: Final = 8
 _TIMEOUT_MS: Final = 30_000
 _CLIENT: Final = b"trainfare-fleet"
+#: No leader, or not this one, for now: nothing of the batch was stored.
+_LATER: Final = (5, 6)
+_AGAIN_S: Final = 0.2
+_TIMES: Final = 300
 
 
 class Batch(NamedTuple):
@@ -34,14 +40,18 @@ class BatchProducer:
         self._address = (host, int(port))
         self._topic = topic.encode()
         self._socket: socket.socket | None = None
-        self._waiting: deque[int] = deque()
+        self._waiting: deque[tuple[int, Sequence[Batch]]] = deque()
         self._number = 0
+        self.sent_again = 0
 
     def send(self, batches: Sequence[Batch]) -> None:
         """Send batches of different partitions in one request; waits for the oldest if too many are in flight."""
-        assert self._socket is not None
         while len(self._waiting) >= _IN_FLIGHT:
-            self._read()
+            self._settle()
+        self._send(batches)
+
+    def _send(self, batches: Sequence[Batch]) -> None:
+        assert self._socket is not None
         self._number += 1
         name = struct.pack(">h", len(self._topic)) + self._topic
         head = struct.pack(">hhih", _PRODUCE, _VERSION, self._number, len(_CLIENT)) + _CLIENT
@@ -52,25 +62,40 @@ class BatchProducer:
             parts += [struct.pack(">ii", batch.partition, len(batch.data)), batch.data]
         size = sum(len(part) for part in parts)
         self._socket.sendall(struct.pack(">i", size) + b"".join(parts))
-        self._waiting.append(self._number)
+        self._waiting.append((self._number, batches))
 
     def flush(self) -> None:
         """Wait until everything is acknowledged."""
         while self._waiting:
-            self._read()
+            self._settle()
 
-    def _read(self) -> None:
+    def _settle(self) -> None:
+        """Read the oldest answer; what was refused for now is sent again, behind what is in flight."""
+        again = self._read()
+        if again:
+            self.sent_again += 1
+            if self.sent_again > _TIMES:
+                raise OSError("the broker has no leader for a partition for too long")
+            time.sleep(_AGAIN_S)
+            self._send(again)
+
+    def _read(self) -> list[Batch]:
         (size,) = struct.unpack(">i", self._exactly(4))
         answer = self._exactly(size)
         (number,) = struct.unpack_from(">i", answer)
-        if number != self._waiting.popleft():
+        sent, batches = self._waiting.popleft()
+        if number != sent:
             raise OSError("the broker answers out of order")
         at = 8 + 2 + len(self._topic)
         (partitions,) = struct.unpack_from(">i", answer, at)
+        refused = set()
         for index in range(partitions):
             partition, code = struct.unpack_from(">ih", answer, at + 4 + index * 22)
-            if code:
+            if code in _LATER:
+                refused.add(partition)
+            elif code:
                 raise OSError(f"the broker refused a batch for partition {partition}: error {code}")
+        return [batch for batch in batches if batch.partition in refused]
 
     def _exactly(self, size: int) -> bytes:
         assert self._socket is not None

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from loadtest.state_measure import Restored, Taken
 from schemas.decode import decode
-from schemas.events import Event, PriceEvent
+from schemas.events import ControlEvent, Event, PriceEvent
 from schemas.invalid import Invalid
 from streams.pipeline.align import TICK_MS, Ticks
 from streams.pipeline.batch import LogBatch, LogRecord
@@ -43,6 +43,7 @@ class Fleet:
         self._offsets: dict[tuple[str, int], int] = {}
         self._version = 0
         self._book = PriceBook.empty().with_events([_price()])
+        self._controls: dict[bytes, ControlEvent] = {}
         self._reference = ReferenceLog(self._book, {})
         self.shards = [Shard(number, ShardSettings(), self._book) for number in range(shards)]
         self._views = [self._reference.view() for _ in self.shards]
@@ -114,11 +115,30 @@ class Fleet:
             "archived": sum(len(shard.archived) for shard in self.shards),
         }
 
-    def judge(self) -> None:
-        """The ticks up to now."""
+    def judge(self) -> list[float]:
+        """The ticks up to now; CPU seconds of each shard, between which the event loop has its turn."""
         last_ms = self.now_ms // TICK_MS * TICK_MS
+        took_s = []
         for shard, view in zip(self.shards, self._views, strict=True):
+            began_s = time.process_time()
             shard.judge(Ticks(shard.tick_ms or last_ms, last_ms), view)
+            took_s.append(time.process_time() - began_s)
+        return took_s
+
+    def reprice(self) -> None:
+        """Another price for all GPUs, known from the next tick on; rows of the ledger are not derived here."""
+        self._book = self._book.with_events([_price("3", self.now_ms)])
+        self._learn()
+
+    def silence(self) -> None:
+        """A control that concerns nobody."""
+        value: dict[str, object] = {"match": {"team": "nobody"}}
+        self._controls = {b"silence/s": ControlEvent("load", "s", self.now_ms, "silence", "s", value)}
+        self._learn()
+
+    def _learn(self) -> None:
+        self._reference = ReferenceLog(self._book, self._controls)
+        self._views = [self._reference.view() for _ in self.shards]
 
     def drop_rows(self) -> None:
         """Burn rates and alerts that wait are given out, to nobody."""
@@ -220,10 +240,10 @@ def _node(node: int, time_ms: int) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _price() -> PriceEvent:
+def _price(usd: str = "2.5", effective_ms: int = 0) -> PriceEvent:
     value = {
-        "source": "load", "id": "p", "time_ms": T0_MS, "sku": "h100", "component": "gpu", "usd": "2.5",
-        "per": "gpu_hour", "effective_ms": 0, "gpu_type": "H100",
+        "source": "load", "id": "p", "time_ms": T0_MS, "sku": "h100", "component": "gpu", "usd": usd,
+        "per": "gpu_hour", "effective_ms": effective_ms, "gpu_type": "H100",
     }  # fmt: skip
     event: Event | Invalid = decode("prices", json.dumps(value).encode(), (), T0_MS)
     assert isinstance(event, PriceEvent)

@@ -55,6 +55,16 @@ def main(argv: Sequence[str] | None = None) -> int:
                 f"{kind:24}{len(pairs):>8}{statistics.median(walls):>10.1f}{max(walls):>10.1f}"
                 f"{statistics.median(cpus):>12.1f}{max(cpus):>12.1f}"
             )
+    for name, change in (("another price", fleet.reprice), ("another control", fleet.silence)):
+        change()
+        fleet.now_ms += TICK_MS
+        wall_s, cpu_s = time.perf_counter(), time.process_time()
+        stops_s = fleet.judge()
+        walls_s, cpus_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
+        _say(
+            f"{name}: all shards {walls_s * 1000:.0f} ms, CPU {cpus_s * 1000:.0f} ms, "
+            f"longest stop {max(stops_s) * 1000:.0f} ms of CPU"
+        )
     cpu_s = sum(pair[1] for pairs in took.values() for pair in pairs)
     _say(f"all {options.ticks} ticks: {cpu_s:.3f} CPU s")
     if options.metered:

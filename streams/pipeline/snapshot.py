@@ -77,6 +77,25 @@ class SnapshotBlob(msgspec.Struct):
     forgotten_ms: dict[str, int] = {}
 
 
+class StoredBlob(SnapshotBlob):
+    """A snapshot as it is read: jobs wait to be decoded, most are written anew later in a chain."""
+
+    jobs: list[msgspec.Raw]  # type: ignore[assignment]  # the bytes of the same
+    parts: list[msgspec.Raw] = []  # type: ignore[assignment]  # likewise
+
+
+class _Id(msgspec.Struct, array_like=True):
+    """Of a job or what changed of it, whose."""
+
+    id: str
+
+
+class _Whole(msgspec.Struct):
+    """Of a snapshot, which jobs it has whole."""
+
+    jobs: list[_Id]
+
+
 class ArchivedJob(msgspec.Struct, array_like=True):
     """A job in the archive with its samples' coverage."""
 
@@ -160,11 +179,38 @@ def _seen(job: Job) -> tuple[int, int]:
     return job.first_ms, job.last_ms
 
 
-def unpack(data: bytes) -> SnapshotBlob:
+def unpack(data: bytes) -> StoredBlob:
     """The snapshot in `data`; raises UnknownFormatError if it is of another form than ours."""
     raw = zstandard.decompress(data)
     check_format(msgspec.msgpack.decode(raw, type=_Format).format)
-    return msgspec.msgpack.decode(raw, type=SnapshotBlob)
+    return msgspec.msgpack.decode(raw, type=StoredBlob)
+
+
+def whole_jobs(data: bytes) -> list[str]:
+    """The jobs that the snapshot in `data` has whole."""
+    raw = zstandard.decompress(data)
+    check_format(msgspec.msgpack.decode(raw, type=_Format).format)
+    return [each.id for each in msgspec.msgpack.decode(raw, type=_Whole).jobs]
+
+
+_IDS = msgspec.msgpack.Decoder(_Id)
+_JOBS = msgspec.msgpack.Decoder(JobBlob)
+_PARTS = msgspec.msgpack.Decoder(JobPart)
+
+
+def job_id_of(raw: msgspec.Raw) -> str:
+    """Whose whole state, or change, it is."""
+    return _IDS.decode(raw).id
+
+
+def whole_job(raw: msgspec.Raw) -> JobBlob:
+    """A job's whole state."""
+    return _JOBS.decode(raw)
+
+
+def job_part(raw: msgspec.Raw) -> JobPart:
+    """What changed of a job."""
+    return _PARTS.decode(raw)
 
 
 def job_blobs(shard: Shard, jobs: Iterable[Job], version: int) -> Iterator[bytes]:

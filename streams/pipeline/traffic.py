@@ -183,6 +183,8 @@ class Traffic:
 
     def extend(self, dumped: tuple[bytes, bytes, bytes, bytes, list[Basis]]) -> None:
         """Take in what was dumped after what is here."""
+        if not dumped[0]:  # of most attempts nothing moves
+            return
         amount, start_ms, interval_ms = (np.frombuffer(column, "<i8").tolist() for column in dumped[:3])
         bases = dumped[4]
         for row in zip(amount, start_ms, interval_ms, np.frombuffer(dumped[3], "<i4").tolist(), strict=True):

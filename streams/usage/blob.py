@@ -6,7 +6,7 @@ holders by name and of GPUs by their place in their holder.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -79,34 +79,30 @@ def pack(
     """
     store = arrays.store
     entire = None if whole is None else {holder.number for holder in whole}
-    also = np.array(sorted(entire or ()), np.int32)
-    numbers = np.unique(np.concatenate([store.slots["holder"][slots], store.rows["holder"][rows], also]))
-    holders = [names.by_number(number) for number in numbers.tolist()]
+    is_named = np.zeros(arrays.holders, np.bool_)
+    is_named[store.slots["holder"][slots]] = is_named[store.rows["holder"][rows]] = True
+    is_named[list(entire or ())] = True
+    numbers = np.flatnonzero(is_named)
+    place = np.cumsum(is_named, dtype=np.int32) - np.int32(1)  # of a named holder among them
     slot_part = np.empty(len(slots), _SLOT)
     newest_s = store.slots["newest_s"][slots]
     # A ring remembers its width; a slot without a second has no cell.
     from_s = np.where(
         newest_s == NEVER_S, NEVER_S + 1, np.maximum(from_s, newest_s - store.ring.shape[1] + 1)
     )
-    slot_part["holder"] = np.searchsorted(numbers, store.slots["holder"][slots])
+    slot_part["holder"] = place[store.slots["holder"][slots]]
     slot_part["ordinal"] = store.slots["ordinal"][slots]
     slot_part["newest_s"], slot_part["from_s"] = newest_s, from_s
     row_part = np.empty(len(rows), _ROW)
     counted = store.rows["counts_at"][rows] >= 0
-    row_part["holder"] = np.searchsorted(numbers, store.rows["holder"][rows])
+    row_part["holder"] = place[store.rows["holder"][rows]]
     row_part["minute"], row_part["counted"] = store.rows["minute"][rows], counted
     for name in _SUMS:
         row_part[name] = store.rows[name][rows]
 
     counting = (store.holders["counting"][numbers] != 0).tolist()
-    parts = [
-        _holder_part(
-            holder, counts, -1 if entire is None or holder.number in entire else holder.exported_gpus
-        )
-        for holder, counts in zip(holders, counting, strict=True)
-    ]
-    if entire is not None:
-        mark_exported(holders)
+    holders = names.by_numbers(numbers.tolist())
+    parts = _holder_parts(holders, counting, entire)
 
     def cells(ring: U16, used: bool) -> bytes:
         out = np.empty(int((newest_s - from_s + 1).sum()) if used else 0, np.uint16)
@@ -141,8 +137,9 @@ def changed(arrays: Arrays, names: Names, whole: Iterable[Holder]) -> tuple[list
     store = arrays.store
     slots = store.unexported_slots[: store.used[UNEXPORTED_SLOTS]]
     rows = store.unexported[: store.used[UNEXPORTED_ROWS]].astype(np.int64)
-    mentioned = np.union1d(store.slots["holder"][slots], store.rows["holder"][rows])
-    known = (names.by_number(number) for number in mentioned[mentioned >= 0].tolist())
+    is_mentioned = np.zeros(arrays.holders + 1, np.bool_)  # the last is for what belongs to none
+    is_mentioned[store.slots["holder"][slots]] = is_mentioned[store.rows["holder"][rows]] = True
+    known = names.by_numbers(np.flatnonzero(is_mentioned[:-1]).tolist())
     asked = [holder for holder in whole if names.knows(holder)]
     entire = {h.number: h for h in (*asked, *(h for h in known if h.exported_gpus < 0))}
     is_entire = np.zeros(max(arrays.holders, 1), np.bool_)
@@ -156,22 +153,37 @@ def changed(arrays: Arrays, names: Names, whole: Iterable[Holder]) -> tuple[list
     return list(entire.values()), np.concatenate([slots, theirs]), from_s, rows
 
 
-def _holder_part(holder: Holder, counting: bool, named: int) -> HolderPart:
-    known = named == len(holder.gpus)  # as in nearly every increment
-    return HolderPart(
-        holder.job_id,
-        holder.attempt,
-        holder.node,
-        counting,
-        max(named, 0),
-        [] if known else list(holder.gpus)[max(named, 0) :],
-        whole=named < 0,
-    )
+def _holder_parts(
+    holders: Sequence[Holder], counting: Sequence[bool], entire: Container[int] | None
+) -> list[HolderPart]:
+    """What is told of the holders; they count as exported, unless all of each was asked for (None)."""
+    if entire is None:
+        return [
+            HolderPart(h.job_id, h.attempt, h.node, counts, 0, list(h.gpus))
+            for h, counts in zip(holders, counting, strict=True)
+        ]
+    parts: list[HolderPart] = []
+    for holder, counts in zip(holders, counting, strict=True):
+        named, size = holder.exported_gpus, len(holder.gpus)
+        if holder.number in entire:
+            named = -1
+        gpus = [] if named == size else list(holder.gpus)[max(named, 0) :]  # none in nearly every increment
+        parts.append(
+            HolderPart(holder.job_id, holder.attempt, holder.node, counts, max(named, 0), gpus, named < 0)
+        )
+        holder.exported_gpus = size
+    return parts
+
+
+class _Format(msgspec.Struct, array_like=True):
+    """Of a blob of any format, its number."""
+
+    format: int
 
 
 def read(data: bytes) -> Blob:
     """Decode, or ValueError for a format of another version."""
-    version = msgspec.msgpack.decode(data, type=tuple[Any, ...])[0]
+    version = msgspec.msgpack.decode(data, type=_Format).format
     if version not in _READS:
         raise ValueError(f"coverage format {version}, this version reads {' and '.join(map(str, _READS))}")
     return msgspec.msgpack.decode(data, type=Blob)
@@ -182,19 +194,31 @@ def unpack(blob: Blob, arrays: Arrays, names: Names, *, touch: bool) -> list[Hol
 
     Returns the holders that were passed over, as nothing before them is known: a blob still to come has them whole.
     """
-    counting = arrays.store.holders["counting"]
-    found = [_own_holder(part, arrays, names, counting, is_new=blob.format == 1) for part in blob.holders]
+    found = _own_holders(blob, arrays, names, touch)
     _unpack_slots(blob, found, arrays, touch)
     _unpack_rows(blob, found, arrays, touch)
-    if not touch:
-        mark_exported(holder for holder in found if holder is not None)
     return [part for part, holder in zip(blob.holders, found, strict=True) if holder is None]
 
 
-def mark_exported(holders: Iterable[Holder]) -> None:
-    """The next increment need not name their GPUs."""
-    for holder in holders:
-        holder.exported_gpus = len(holder.gpus)
+def _own_holders(blob: Blob, arrays: Arrays, names: Names, touch: bool) -> list[Holder | None]:
+    """The holders of a blob, made where there are none; None for one of which nothing before it is known."""
+    counting = arrays.store.holders["counting"]
+    was_counting = counting.tolist()
+    found: list[Holder | None] = []
+    for part in blob.holders:
+        known = names.find(part.job_id, part.attempt, part.node)
+        if (
+            known is None
+            or part.gpus
+            or part.first_gpu > len(known.gpus)
+            or (not part.counting and was_counting[known.number])
+        ):
+            known = _own_holder(part, arrays, names, counting, is_new=blob.format == 1)
+            if known is not None and not touch:
+                known.exported_gpus = len(known.gpus)
+        # Else, as nearly ever, there is nothing to be learnt of it, and it was exported before.
+        found.append(known)
+    return found
 
 
 def _own_holder(

@@ -118,6 +118,14 @@ class Names:
             raise KeyError(f"no holder {number}")
         return holder
 
+    def by_numbers(self, numbers: Sequence[int]) -> list[Holder]:
+        """The holders of these numbers, or KeyError if one was forgotten."""
+        every = self._by_number
+        found = [holder for holder in map(every.__getitem__, numbers) if holder is not None]
+        if len(found) < len(numbers):
+            raise KeyError("a holder that was forgotten")
+        return found
+
     def of_attempt(self, job_id: str, attempt: int) -> list[Holder]:
         """The holders of an attempt, in the order of first appearance."""
         return self._of_attempt.get((job_id, attempt), [])

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+
+import msgspec
 import pytest
 
 from streams.pipeline import snapshot
 from streams.pipeline.batch import LogBatch
+from streams.pipeline.blobs import JobBlob
 from streams.pipeline.checkpoint import Checkpoint
 from streams.pipeline.settings import ShardSettings
 from streams.pipeline.shard import Shard
@@ -69,6 +73,25 @@ def test_the_root_moves_round_after_round_and_no_snapshot_but_the_first_has_many
     whole = [len(snapshot.unpack(point.snapshot).jobs) for point in points]
     assert whole[0] == JOBS
     assert max(whole[1:]) <= JOBS // 4
+
+
+def test_each_job_of_a_chain_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, points = rolled()
+    chain = chain_of(points, SNAPSHOTS - 1)
+    decoded: list[str] = []
+    decode = snapshot.whole_job
+
+    def noted(raw: msgspec.Raw) -> JobBlob:
+        assert not gc.isenabled()
+        job = decode(raw)
+        decoded.append(job.id)
+        return job
+
+    monkeypatch.setattr(snapshot, "whole_job", noted)
+    Shard.restore(3, SETTINGS, PriceBook.empty(), chain)
+    assert sorted(decoded) == sorted(f"j{job}" for job in range(JOBS))
+    assert sum(len(snapshot.whole_jobs(data)) for data in chain) > JOBS
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize("last", [1, 2, ROUND, ROUND + 5, SNAPSHOTS - 1])

@@ -11,6 +11,7 @@ import sys
 from types import FrameType
 from typing import Final
 
+from streams.cli.faults import DONE
 from streams.cli.options import DataOption, settings_for
 from streams.log import configure_logging
 
@@ -35,6 +36,6 @@ def end_quietly_while_loading() -> None:
     """Until the loop listens to SIGTERM itself nothing is held: a rollout that changes its mind sees an orderly end."""
 
     def end(_number: int, _frame: FrameType | None) -> None:
-        sys.exit(0)
+        sys.exit(DONE)
 
     signal.signal(signal.SIGTERM, end)

@@ -22,6 +22,8 @@ from streams.pipeline.reference import ReferenceLog, View
 
 #: About what a burn rate weighs while it waits.
 _BURN_ROW_BYTES: Final = 128
+#: About what becomes of a record beside its value.
+_RECORD_BYTES: Final = 64
 
 
 @dataclass
@@ -182,7 +184,7 @@ class Taken:
 def _size_bytes(batch: LogBatch) -> int:
     """About what the batch weighs; the first record stands for all."""
     if isinstance(batch.records, RawRecords):
-        return batch.records.size_bytes
+        return batch.records.size_bytes + len(batch.records) * _RECORD_BYTES
     if not batch.records:
         return 0
-    return len(batch.records) * (len(batch.records[0].value or b"") + 64)
+    return len(batch.records) * (len(batch.records[0].value or b"") + _RECORD_BYTES)

@@ -16,6 +16,8 @@ STAMP := $(VENV)/.trainfare-installed
 TEST_ARGS ?=
 # Processes that share the tests; each has its own broker, and as many tests wait for theirs, two cores bear three.
 TEST_WORKERS ?= 3
+# Each begins with a run of whole files, so that what the tests of a file share is made once, and takes over from the others.
+SHARED := -n $(TEST_WORKERS) --dist worksteal
 # Examples of each property: few enough here for a suite that is run often; `make test-long` tries ten times as many.
 export TRAINFARE_EXAMPLES ?= 50
 LONG_EXAMPLES ?= 500
@@ -64,15 +66,15 @@ example: $(STAMP)  ## Meter a real trace of 500 jobs and show what they cost (EX
 # The suite without the JIT comes first, so that the last line of all is the summary of the whole suite.
 test: $(STAMP)  ## Run the tests: kernels without the JIT, then everything (TEST_ARGS: options of pytest).
 	@echo "== the kernels as plain Python (NUMBA_DISABLE_JIT=1)"
-	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n $(TEST_WORKERS) tests/kernels tests/usage
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(SHARED) tests/kernels tests/usage
 	@echo "== all tests"
-	@$(BIN)/python -m pytest -n $(TEST_WORKERS) $(TEST_ARGS)
+	@$(BIN)/python -m pytest $(SHARED) $(TEST_ARGS)
 
 test-long: $(STAMP)  ## Run what takes minutes: the properties with many examples, whole traces.
 	@echo "== the properties, $(LONG_EXAMPLES) examples each"
-	@TRAINFARE_EXAMPLES=$(LONG_EXAMPLES) $(BIN)/python -m pytest -n $(TEST_WORKERS) tests/property --timeout 3600 $(TEST_ARGS)
+	@TRAINFARE_EXAMPLES=$(LONG_EXAMPLES) $(BIN)/python -m pytest $(SHARED) tests/property --timeout 3600 $(TEST_ARGS)
 	@echo "== the simulator, $(LONG_SEEDS) seeds"
-	@TRAINFARE_SEEDS=$(LONG_SEEDS) $(BIN)/python -m pytest -n $(TEST_WORKERS) tests/simulator --timeout 3600 $(TEST_ARGS)
+	@TRAINFARE_SEEDS=$(LONG_SEEDS) $(BIN)/python -m pytest $(SHARED) tests/simulator --timeout 3600 $(TEST_ARGS)
 	@echo "== the tests marked long"
 	@$(BIN)/python -m pytest -m long --timeout 3600 $(TEST_ARGS)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.forked import FORKER, without_settings
+from tests.forked import ROOT as ROOT
+
 NOBODY = "127.0.0.1:9"
 """The discard port: nothing listens there."""
 
@@ -32,13 +31,11 @@ class Done:
 
 def trainfare(*words: object, env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:
     """Run `trainfare` with no settings but those given."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TRAINFARE_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "streams.cli.main", *(str(word) for word in words)],
-        env={**inherited, "PYTHONPATH": str(ROOT), **(env or {})},
+    done = FORKER.run(
+        "streams.cli.main:main",
+        *(str(word) for word in words),
+        env={**without_settings(), **(env or {})},
         cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=240,
+        timeout_s=240,
     )
-    return Done(done.returncode, done.stdout, done.stderr)
+    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -1,4 +1,4 @@
-"""One replay in a process of its own, which may end by a kill: `python -m tests.embedded.replay_process JOB_JSON`.
+"""One replay in a process of its own, which may end by a kill.
 
 Prints the result and all current rows as JSON; chDB knows one directory per process.
 """
@@ -17,8 +17,8 @@ from typing import Any
 import orjson
 
 from schemas.tables import ATTEMPTS, DEAD_LETTERS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES, PRICES
+from tests.forked import FORKER, ROOT, without_settings
 
-ROOT = Path(__file__).parents[2]
 TABLES = (JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES, JOBS, ATTEMPTS, DEAD_LETTERS, PRICES)
 KILLED = -signal.SIGKILL
 
@@ -46,20 +46,15 @@ def refused(files: Sequence[Path], data: Path, **options: Any) -> str:
 
 def _run(files: Sequence[Path], data: Path, options: dict[str, Any]) -> subprocess.CompletedProcess[bytes]:
     job = orjson.dumps({"files": [str(file) for file in files], "data": str(data), **options})
-    return subprocess.run(
-        [sys.executable, "-m", "tests.embedded.replay_process", job.decode()],
-        cwd=ROOT,
-        capture_output=True,
-        timeout=120,
-        check=False,
-    )
+    return FORKER.run(f"{__name__}:main", job.decode(), env=without_settings(), cwd=ROOT, timeout_s=120)
 
 
-def _main() -> None:
+def main(words: Sequence[str]) -> None:
+    """Replay as the one word, a JSON object, says."""
     from streams.config import KafkaSettings, Settings
     from streams.embedded import replay as module
 
-    job = orjson.loads(sys.argv[1])
+    job = orjson.loads(words[0])
     module._CHECKPOINT_INTERVAL_MS = 100  # type: ignore[misc]  # so that a kill has something to come after
     read = 0
 
@@ -89,15 +84,15 @@ def _main() -> None:
 
 def stored_rows(data: Path) -> dict[str, list[dict[str, Any]]]:
     """All current rows of a directory, read in a process of its own."""
-    code = (
-        "import sys; from pathlib import Path; from tests.embedded import replay_process as p; "
-        "sys.stdout.buffer.write(p.orjson.dumps(p._tables(Path(sys.argv[1])), default=str))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(data)], cwd=ROOT, capture_output=True, timeout=60, check=True
-    )
+    done = FORKER.run(f"{__name__}:print_rows", str(data), env=without_settings(), cwd=ROOT, timeout_s=60)
+    assert done.returncode == 0, done.stderr.decode()[-3000:]
     found: dict[str, list[dict[str, Any]]] = orjson.loads(done.stdout)
     return found
+
+
+def print_rows(words: Sequence[str]) -> None:
+    """All current rows of the directory that is the one word."""
+    sys.stdout.buffer.write(orjson.dumps(_tables(Path(words[0])), default=str))
 
 
 def _tables(data: Path) -> dict[str, list[dict[str, Any]]]:
@@ -120,7 +115,3 @@ def current_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if isinstance(row.get("raw"), bytes):
             row["raw"] = row["raw"].decode(errors="replace")
     return sorted(kept, key=str)
-
-
-if __name__ == "__main__":
-    _main()

@@ -22,7 +22,7 @@ from sinks.webhooks.receiver import Received, Receiver
 from streams.config import KafkaSettings
 from streams.topics import full_name
 from streams.transport.admin import connect, create_topics
-from tests.embedded.replay_process import ROOT
+from tests.forked import ROOT
 from tests.kafka.broker import shared_broker
 
 MINUTE_MS = 60_000

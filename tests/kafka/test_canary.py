@@ -20,7 +20,7 @@ from sinks.clickhouse import ClickHouseStore
 from streams.agents.canary_plan import USD_PER_GPU_HOUR, price_at
 from streams.config import KafkaSettings
 from streams.transport.admin import connect, create_topics
-from tests.embedded.replay_process import ROOT
+from tests.forked import ROOT
 from tests.kafka.broker import shared_broker
 from tests.kafka.test_alerts_live import SECRET, Inbox, Publisher
 from tests.sinks.rows import rows

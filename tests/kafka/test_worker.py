@@ -21,7 +21,8 @@ from streams.embedded.lines import LineReader, Sendable
 from streams.topics import full_name
 from streams.transport.admin import connect, create_topics
 from tests.embedded.logs import BEGIN_MS, write_log
-from tests.embedded.replay_process import ROOT, replay, stored_rows
+from tests.embedded.replay_process import replay, stored_rows
+from tests.forked import ROOT
 from tests.kafka.broker import shared_broker
 
 PARTITIONS = 3

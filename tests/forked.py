@@ -1,0 +1,134 @@
+"""Processes that begin with everything loaded: one that has imported the product forks itself for each command.
+
+Must not run anything in the process of the tests: a fork has its own environment, directory, streams and exit, by itself
+or by a signal.  What a real start costs, and that it works, is for the tests that make one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+_WIDTH = 12
+# Not chDB: it begins threads as it is loaded, and a fork has none of them.
+LOADED = ("streams.cli.main", "streams.embedded.replay")
+
+
+class Forker:
+    """The process that forks; started when it is first needed, and gone with ours."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def run(
+        self, function: str, *words: str, env: Mapping[str, str], cwd: Path | None, timeout_s: float
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Call `module:function` with the words in a fork, to its end; TimeoutExpired kills it."""
+        with self._lock, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            # Nobody's until it has answered: whoever is interrupted in between leaves it to its end.
+            process, self._process = self._started(), None
+            streams = [f"/proc/{os.getpid()}/fd/{file.fileno()}" for file in (out, err)]
+            job = {"function": function, "words": words, "env": dict(env), "cwd": str(cwd or Path.cwd())}
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(job | {"streams": streams}).encode() + b"\n")
+            pid = self._answer(process, 240)  # at first it loads
+            try:
+                code = self._answer(process, timeout_s)
+            except TimeoutError:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                self._answer(process, 60)
+                raise subprocess.TimeoutExpired([function, *words], timeout_s) from None
+            self._process = process
+            out.seek(0)
+            err.seek(0)
+            return subprocess.CompletedProcess([function, *words], code, out.read(), err.read())
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.forked"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                cwd=ROOT,
+                env=without_settings(),
+                bufsize=0,
+            )
+            atexit.register(self.stop)
+        return self._process
+
+    @staticmethod
+    def _answer(process: subprocess.Popen[bytes], timeout_s: float) -> int:
+        """The next number; it has a width of its own, so that nothing is read ahead."""
+        assert process.stdout is not None
+        if not select.select([process.stdout], [], [], timeout_s)[0]:
+            raise TimeoutError
+        answer = process.stdout.read(_WIDTH)
+        assert len(answer) == _WIDTH, "the process that forks has ended"
+        return int(answer)
+
+    def stop(self) -> None:
+        """End it."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(10)
+
+
+FORKER = Forker()
+
+
+def without_settings() -> dict[str, str]:
+    """Our environment without settings of the meter."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TRAINFARE_")}
+    return {**kept, "PYTHONPATH": str(ROOT)}
+
+
+def _serve() -> None:
+    """Fork for each line; the answer is the pid, and the exit code when there is one."""
+    answers = os.dup(1)
+    for name in LOADED:
+        importlib.import_module(name)
+    gc.freeze()
+    for line in iter(sys.stdin.readline, ""):
+        job: dict[str, Any] = json.loads(line)
+        pid = os.fork()
+        if pid == 0:
+            os.close(answers)
+            _become(job["env"], job["cwd"], job["streams"])
+            module, _, function = job["function"].partition(":")
+            getattr(importlib.import_module(module), function)(job["words"])
+            sys.exit(0)  # as a process ends: with all that is registered for it
+        os.write(answers, f"{pid:{_WIDTH}}".encode())
+        os.write(answers, f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):{_WIDTH}}".encode())
+
+
+def _become(env: Mapping[str, str], cwd: str, streams: Sequence[str]) -> None:
+    os.environ.clear()
+    os.environ.update(env)
+    os.chdir(cwd)
+    for number, (path, flags) in enumerate(
+        [(os.devnull, os.O_RDONLY), *((path, os.O_WRONLY) for path in streams)]
+    ):
+        opened = os.open(path, flags)
+        os.dup2(opened, number)
+        os.close(opened)
+    sys.argv = ["trainfare"]
+
+
+if __name__ == "__main__":
+    _serve()

@@ -17,7 +17,7 @@ W1, W2 = Size("w1", 100), Size("w2", 100)
 #: For those that take minutes: 200,000 and 60,000 messages, and a flushing one per job.
 W1_SMALL, W2_SMALL = Size("w1", 20, flushed=True), Size("w2", 20, flushed=True)
 #: For plain Faust, which would still take minutes.
-W1_LEAST, W2_LEAST = Size("w1", 5), Size("w2", 5)
+W1_LEAST, W2_LEAST = Size("w1", 10), Size("w2", 10)
 #: Before those that count: the first is a JVM's cold one, and its compiler is at work for some more.
 _WARM_UP = 3
 

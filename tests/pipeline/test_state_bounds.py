@@ -131,9 +131,7 @@ def test_prices_that_only_archived_jobs_saw_leave_memory() -> None:
             job(f"j{number}", "started", began_ms, gpu_count=1),
             job(f"j{number}", "completed", began_ms + M),
         ]
-        records = [
-            LogRecord(2 * number + k, began_ms, value(line)) for k, line in enumerate(lines)
-        ]
+        records = [LogRecord(2 * number + k, began_ms, value(line)) for k, line in enumerate(lines)]
         shard.fold(LogBatch("jobs", 0, 2 * number, 2 * number + 2, records))
         shard.judge(Ticks(began_ms + 2 * M, began_ms + 2 * M), reference.view())
         shard.checkpoint(began_ms + 2 * M, number + 1, open_attempts=True)

@@ -17,50 +17,12 @@ from numpy.typing import NDArray
 from streams.kernels.arrays import I32, I64, U16
 from streams.kernels.rings import free_rows, put_cells, put_newest, put_rows, seal_cells, take_cells
 from streams.kernels.store import NEVER_S, PLANE, UNEXPORTED_ROWS, UNEXPORTED_SLOTS
+from streams.usage.blob_form import FORMAT, ROW, SLOT, SUMS, Blob, HolderPart
 from streams.usage.growth import Arrays
 from streams.usage.names import Holder, Names
 
-FORMAT = 2
-# Of format 1 a holder that no blob before named was new: there an increment rested on a base.
-_READS = (1, 2)
 # A second that gains nothing from any sample.
 _SEALED = 1001
-
-_SLOT = np.dtype([("holder", "<i4"), ("ordinal", "<i4"), ("newest_s", "<i8"), ("from_s", "<i8")])
-_SUMS = ("sampled_gpu_s", "productive_gpu_ms", "memory_used_mib_max", "power_w_max")
-_ROW = np.dtype(
-    [("holder", "<i4"), ("minute", "<i4"), ("counted", "<i8"), *((name, "<i8") for name in _SUMS)]
-)
-
-
-class HolderPart(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A holder and its GPUs from the first one on that the blobs before did not name."""
-
-    job_id: str
-    attempt: int
-    node: str
-    counting: bool
-    first_gpu: int
-    gpus: list[str]
-    # Whether nothing of it need be known: all its GPUs, all seconds of their rings and all its rows are here.
-    whole: bool = True
-
-
-class Blob(msgspec.Struct, frozen=True, array_like=True):
-    """Arrays as bytes, little-endian; `forget` comes before all else."""
-
-    format: int
-    width_s: int
-    forget: list[str]
-    holders: list[HolderPart]
-    slots: bytes
-    cells: bytes
-    sm_cells: bytes
-    tensor_cells: bytes
-    rows: bytes
-    sm_rows: bytes
-    tensor_rows: bytes
-    counts: bytes
 
 
 def pack(
@@ -84,7 +46,7 @@ def pack(
     is_named[list(entire or ())] = True
     numbers = np.flatnonzero(is_named)
     place = np.cumsum(is_named, dtype=np.int32) - np.int32(1)  # of a named holder among them
-    slot_part = np.empty(len(slots), _SLOT)
+    slot_part = np.empty(len(slots), SLOT)
     newest_s = store.slots["newest_s"][slots]
     # A ring remembers its width; a slot without a second has no cell.
     from_s = np.where(
@@ -93,11 +55,11 @@ def pack(
     slot_part["holder"] = place[store.slots["holder"][slots]]
     slot_part["ordinal"] = store.slots["ordinal"][slots]
     slot_part["newest_s"], slot_part["from_s"] = newest_s, from_s
-    row_part = np.empty(len(rows), _ROW)
+    row_part = np.empty(len(rows), ROW)
     counted = store.rows["counts_at"][rows] >= 0
     row_part["holder"] = place[store.rows["holder"][rows]]
     row_part["minute"], row_part["counted"] = store.rows["minute"][rows], counted
-    for name in _SUMS:
+    for name in SUMS:
         row_part[name] = store.rows[name][rows]
 
     counting = (store.holders["counting"][numbers] != 0).tolist()
@@ -175,20 +137,6 @@ def _holder_parts(
     return parts
 
 
-class _Format(msgspec.Struct, array_like=True):
-    """Of a blob of any format, its number."""
-
-    format: int
-
-
-def read(data: bytes) -> Blob:
-    """Decode, or ValueError for a format of another version."""
-    version = msgspec.msgpack.decode(data, type=_Format).format
-    if version not in _READS:
-        raise ValueError(f"coverage format {version}, this version reads {' and '.join(map(str, _READS))}")
-    return msgspec.msgpack.decode(data, type=Blob)
-
-
 def unpack(blob: Blob, arrays: Arrays, names: Names, *, touch: bool) -> list[HolderPart]:
     """Take over slots and rows; `touch`: the next increment must bring them too.
 
@@ -241,7 +189,7 @@ def _own_holder(
 
 
 def _unpack_slots(blob: Blob, holders: list[Holder | None], arrays: Arrays, touch: bool) -> None:
-    part = _array(blob.slots, _SLOT)
+    part = _array(blob.slots, SLOT)
     cells = _array(blob.cells, np.uint16)
     sm, tensor = _array(blob.sm_cells, np.uint16), _array(blob.tensor_cells, np.uint16)
     arrays.use_planes(len(sm) > 0 or bool(blob.sm_rows), len(tensor) > 0 or bool(blob.tensor_rows))
@@ -282,7 +230,7 @@ def _of_known(cells: U16, part: NDArray[Any], known: NDArray[np.bool_]) -> U16:
 
 
 def _unpack_rows(blob: Blob, holders: list[Holder | None], arrays: Arrays, touch: bool) -> None:
-    part = _array(blob.rows, _ROW)
+    part = _array(blob.rows, ROW)
     numbers = np.array([-1 if holder is None else holder.number for holder in holders], np.int32)
     mine = numbers[part["holder"]] >= 0 if len(part) else np.zeros(0, np.bool_)
     counts = _array(blob.counts, np.uint16).reshape(-1, 60)[mine[part["counted"] != 0]]
@@ -291,7 +239,7 @@ def _unpack_rows(blob: Blob, holders: list[Holder | None], arrays: Arrays, touch
     rows = np.empty(len(part), np.int64)
     store = arrays.store
     put_rows(numbers[part["holder"]], part["minute"].astype(np.int32), touch, store, rows)
-    for name in _SUMS:
+    for name in SUMS:
         store.rows[name][rows] = part[name]
     if blob.sm_rows:
         store.sm_rows[rows] = _array(blob.sm_rows, PLANE)[mine]

@@ -25,7 +25,8 @@ from streams.kernels.store import (
     Samples,
     Store,
 )
-from streams.usage.blob import all_slots, changed, pack, read, unpack
+from streams.usage.blob import all_slots, changed, pack, unpack
+from streams.usage.blob_form import read
 from streams.usage.columns import Folded, UsageRows
 from streams.usage.flatten import flatten
 from streams.usage.growth import Arrays
@@ -98,8 +99,7 @@ class Coverage:
     def group_sizes(self, group: I32) -> I64:
         """How many GPUs a record of each group speaks of."""
         pointers = self._arrays.store.group_ptr
-        sizes: I64 = pointers[group + 1] - pointers[group]
-        return sizes
+        return np.asarray(pointers[group + 1] - pointers[group])
 
     def take_dirty(self) -> I64:
         """The rows whose values changed since the last call."""

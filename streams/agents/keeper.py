@@ -22,6 +22,7 @@ from streams.agents.extras import reference_rows, refused_rows
 from streams.agents.feeding import Feeding
 from streams.agents.held import Held, Taken
 from streams.agents.options import KeeperOptions
+from streams.agents.paydays import Paydays
 from streams.agents.ports import HorizonSource, LogConsumer, ShardFactory
 from streams.agents.recall import Recall
 from streams.agents.reference import News
@@ -59,7 +60,7 @@ class Keeper:
         self._claim = partial(claim, self._recall, consumer, load)
         self._wanted: set[int] = set()
         self._generation = -1
-        self._open_paid_ms = options.now_ms()
+        self._paydays = Paydays(options.open_attempts_interval_ms)
         self._one_restore = asyncio.Lock()
         self._one_book = asyncio.Lock()
         self.room = Room(options.backlog_max_bytes)
@@ -208,9 +209,9 @@ class Keeper:
 
     async def tick(self) -> None:
         """Store what was metered since the last tick, or try again what could not be stored."""
-        every_ms = self._options.open_attempts_interval_ms
-        due = every_ms is not None and self._options.now_ms() - self._open_paid_ms >= every_ms
-        stored = await self.checkpoint(open_attempts=due)
+        for held in self._paydays.due(self.held.values(), self._options.now_ms()):
+            held.owe_open(self._options.as_of_ms())
+        stored = await self.checkpoint(open_attempts=False)
         while stored and self._left_over():
             await asyncio.sleep(0)
             stored = await self.checkpoint(open_attempts=False)
@@ -229,8 +230,6 @@ class Keeper:
         """One checkpoint of all shards that need it; False if it is not stored (yet)."""
         if self.fault is not None:
             return False
-        if open_attempts:
-            self._open_paid_ms = self._options.now_ms()
         try:
             stored = await self.checkpointer.run(lambda: self._due(open_attempts))
         except Exception as fault:  # noqa: BLE001 - a timer of Faust's would swallow or repeat it

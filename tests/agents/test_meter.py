@@ -234,7 +234,7 @@ def test_a_fault_in_the_fold_stops_the_meter_and_stores_no_half_changed_state(
 
 def test_the_next_life_of_a_worker_has_higher_versions(lab: Lab, tmp_path: Path) -> None:
     store = file_store(tmp_path)
-    seen = []
+    seen: list[int] = []
     for life in range(3):
         lab.produce("gpu", 0, numbers(life * 10, life * 10 + 10))
         meter = lab.meter(store)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from schemas.decode import decode
 from schemas.events import PriceEvent
@@ -17,7 +17,7 @@ from streams.errors import TrainfareError
 from streams.pipeline.batch import LogBatch, LogRecord
 from streams.pricing.book import PriceBook
 from streams.topics import Topic, full_name
-from streams.transport.security import librdkafka_config
+from streams.transport.log_reader import log_reader
 
 _TIMEOUT_S: Final = 10.0
 _AT_ONCE: Final = 5_000
@@ -37,16 +37,7 @@ class Relog:
 
     def __init__(self, kafka: KafkaSettings) -> None:
         self._kafka = kafka
-        self._consumer = Consumer(
-            {
-                **librdkafka_config(kafka),
-                "group.id": "trainfare-audit",  # asked for by the client; nothing is committed
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "enable.partition.eof": True,
-                "auto.offset.reset": "error",
-            }
-        )
+        self._consumer = log_reader(kafka, "trainfare-audit", **{"auto.offset.reset": "error"})
 
     def close(self) -> None:
         """Let go of the brokers."""

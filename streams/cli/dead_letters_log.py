@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Any, Final, Self
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from streams.cli.dead_letters_judge import Original
 from streams.config import KafkaSettings
 from streams.errors import TrainfareError
 from streams.pipeline.letters import Place, replay_of
 from streams.topics import full_name
-from streams.transport.security import librdkafka_config
+from streams.transport.log_reader import log_reader
 
 _ANSWER_S: Final = 15.0
 _POLL_S: Final = 0.1
@@ -30,17 +30,14 @@ class LogReader:
 
     def __init__(self, kafka: KafkaSettings) -> None:
         self._kafka = kafka
-        self._consumer = Consumer(
-            {
-                **librdkafka_config(kafka),
-                "group.id": "trainfare-dead-letters",  # asked for by the client; nothing is committed
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-                "enable.partition.eof": True,
+        self._consumer = log_reader(
+            kafka,
+            "trainfare-dead-letters",
+            **{
                 "auto.offset.reset": "earliest",
                 "queued.min.messages": _NEAR,
                 "queued.max.messages.kbytes": 16 * 1024,
-            }
+            },
         )
 
     def __enter__(self) -> Self:

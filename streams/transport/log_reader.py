@@ -1,0 +1,27 @@
+"""A consumer of the log outside every group: for whoever reads it a second time.
+
+It must not commit, nor decide what is read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka import Consumer
+
+from streams.config import KafkaSettings
+from streams.transport.security import librdkafka_config
+
+
+def log_reader(kafka: KafkaSettings, name: str, **options: Any) -> Consumer:
+    """Committed records only, and a mark at each partition's end; `name`: the group id, which the client demands."""
+    return Consumer(
+        {
+            **librdkafka_config(kafka),
+            "group.id": name,
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            **options,
+        }
+    )

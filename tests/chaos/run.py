@@ -198,7 +198,8 @@ class Chaos:
         is_up = bool(victim.text())  # before that nothing is held, and Python ends as it does by itself
         code = victim.terminate()
         if code != 0 and is_up:
-            self.report.exits.append(f"{victim.name}: SIGTERM ended with {code}")
+            said = victim.text()[-300:]
+            self.report.exits.append(f"{victim.name}: SIGTERM ended with {code}, after it said {said}")
 
     def _replace_the_dead(self, workers: Workers) -> None:
         for worker in workers.ended_by_themselves():
@@ -224,8 +225,7 @@ class Chaos:
             self.report.seconds = time.monotonic() - begin_s
             last = workers.alive
             for worker in last:  # all at once: none shall begin with what another leaves
-                worker.expected_end = True
-                worker.signal(signal.SIGTERM)
+                worker.ask_to_stop()
             for worker in last:
                 self._terminate(worker)
             self.report.rebalances = workers.count(_REBALANCED)

@@ -52,10 +52,15 @@ class Worker:
         self.signal(signal.SIGKILL)
         self.process.wait(10)
 
-    def terminate(self) -> int:
-        """Stop in order; returns the exit code, or kills it when it takes too long and returns that."""
+    def ask_to_stop(self) -> None:
+        """In order; once, as a second time means at once."""
         self.expected_end = True
         self.signal(signal.SIGTERM)
+
+    def terminate(self) -> int:
+        """Stop in order; returns the exit code, or kills it when it takes too long and returns that."""
+        if not self.expected_end:
+            self.ask_to_stop()
         try:
             return self.process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:

@@ -22,6 +22,7 @@ from sinks.webhooks.receiver import Received, Receiver
 from streams.config import KafkaSettings
 from streams.topics import full_name
 from streams.transport.admin import connect, create_topics
+from tests.cli.command import trainfare
 from tests.forked import ROOT
 from tests.kafka.broker import shared_broker
 
@@ -109,6 +110,14 @@ def until(ready: object, process: subprocess.Popen[bytes], log: Path) -> None:
         time.sleep(0.05)
 
 
+def delivered(data: Path) -> int:
+    """Deliveries that the ledger knows of, asked of the worker that has it open."""
+    done = trainfare(
+        "sql", "SELECT count() AS n FROM deliveries WHERE http_status = 204", "--data", data, "-f", "json"
+    )
+    return int(json.loads(done.out)[0]["n"]) if done.code == 0 else 0
+
+
 @pytest.mark.timeout(280)
 def test_a_restart_in_the_middle_of_an_episode_neither_repeats_nor_loses_a_message(
     tmp_path: Path, inbox: Inbox
@@ -130,6 +139,7 @@ def test_a_restart_in_the_middle_of_an_episode_neither_repeats_nor_loses_a_messa
     process = worker(kafka, data, inbox)
     until(lambda: inbox.told("alert.firing"), process, log)
     assert inbox.told("alert.firing") == [("burn_fast", "ada")]
+    until(lambda: delivered(data) == 1, process, log)  # a kill before that sends it again, under the same id
     process.send_signal(signal.SIGKILL)
     process.wait(10)
 

@@ -81,8 +81,12 @@ def steps_of(book: CurveBook) -> list[Step]:
     rows = book._steps.rows[entry["step_at"] : entry["step_at"] + entry["steps"]]
     lengths_ms = np.diff(rows["from_ms"])
     for name, rate in (("cost_sum", "cost_rate"), ("expected_sum", "expected_rate"), ("paid_sum_ms", "paid")):
-        np.testing.assert_array_equal(rows[name], np.concatenate(([0], np.cumsum(rows[rate][:-1] * lengths_ms))))
-    return [(int(r["from_ms"]), float(r["cost_rate"]), float(r["expected_rate"]), bool(r["paid"])) for r in rows]
+        np.testing.assert_array_equal(
+            rows[name], np.concatenate(([0], np.cumsum(rows[rate][:-1] * lengths_ms)))
+        )
+    return [
+        (int(r["from_ms"]), float(r["cost_rate"]), float(r["expected_rate"]), bool(r["paid"])) for r in rows
+    ]
 
 
 @pytest.mark.parametrize("seed", range(20))

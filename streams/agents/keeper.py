@@ -276,7 +276,7 @@ class Keeper:
             if self.held.get(held.number) is not held:
                 continue
             if open_attempts:
-                held.owe_open(as_of_ms)
+                held.open_as_of_ms = as_of_ms  # also if it still owes a payment up to an earlier instant
             if weight_bytes > self._options.flight_max_bytes:
                 held.left_over = held.owes(as_of_ms)
                 continue

@@ -6,7 +6,7 @@ parser leaves alone goes that way, in its place among the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from streams.pipeline.attempt import Winner, winning_fields
 from streams.pipeline.fold import JobBook, Outcome
 from streams.pipeline.fold import fold_samples as fold_events
 from streams.pipeline.raw import RawRecords
+from streams.pipeline.settings import ShardSettings
 from streams.usage.coverage import Coverage
 from streams.usage.shapes import Parsed, Shapes
 
@@ -77,11 +78,9 @@ class SampleColumns:
         self._fields: dict[int, tuple[str, ...]] = {}  # by shape, as a Winner has them
         self._generation = self._shapes.generation
 
-    def read(self, records: RawRecords, newest_allowed_ms: Callable[[int], int]) -> Columns:
+    def read(self, records: RawRecords, settings: ShardSettings) -> Columns:
         """All values, as columns where they are ordinary."""
-        allowed_ms = records.log_ms + newest_allowed_ms(0)
-        if newest_allowed_ms(1) == newest_allowed_ms(0):  # a replay's do not depend on the log time
-            allowed_ms = np.full(len(records), newest_allowed_ms(0), np.int64)
+        allowed_ms = settings.newest_allowed_each_ms(records.log_ms)
         parsed = self._shapes.parse(records.data, records.value_at, records.value_size, allowed_ms)
         parsed.shape[records.headers_at >= 0] = -1  # an envelope may stand in the headers
         events: dict[int, Event | Invalid] = {}
@@ -102,7 +101,7 @@ class SampleColumns:
         """Merge the accepted records ([n], events only), in their order."""
         parsed = columns.parsed
         direct = accepted & (parsed.shape >= 0)
-        late = np.zeros(len(accepted), np.int64)
+        late = 0
         too_late: list[int] = []
         sampled: set[Seen] = set()
         coverage.trim_groups()  # not while a batch is folded, which holds numbers of groups
@@ -113,7 +112,7 @@ class SampleColumns:
             events = [columns.events[index] for index in range(first, stop)]
             gpu_events = [event for event in events if isinstance(event, GpuEvent)]
             outcomes, single = fold_events(jobs, coverage, gpu_events)
-            late[first] = single
+            late += single
             for index, event, outcome in zip(range(first, stop), gpu_events, outcomes, strict=True):
                 if outcome is Outcome.TOO_LATE:
                     too_late.append(index)
@@ -125,7 +124,7 @@ class SampleColumns:
         all_late = (sizes > 0) & (samples.late == sizes)
         too_late.extend(np.flatnonzero(all_late).tolist())
         sampled |= self._note(columns, direct & ~all_late & (samples.group > 0), jobs)
-        return Folded(sorted(too_late), int(samples.late.sum() + late.sum()), sampled)
+        return Folded(sorted(too_late), int(samples.late.sum()) + late, sampled)
 
     def _samples(self, parsed: Parsed, direct: NDArray[np.bool_], coverage: Coverage) -> Samples:
         """The kernel's view; group 0, which has no slot, for what is not to be merged this way."""

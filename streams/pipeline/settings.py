@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
+from streams.kernels.arrays import I64
+
 #: An event may be this much later than its append time (clock skew); more is `future`.
 FUTURE_MS: Final = 300_000
 
@@ -30,3 +34,9 @@ class ShardSettings:
     def newest_allowed_ms(self, append_ms: int) -> int:
         """The latest `time_ms` to be believed of a record appended at `append_ms`."""
         return FUTURE_MS + (append_ms if self.run_start_ms is None else self.run_start_ms)
+
+    def newest_allowed_each_ms(self, append_ms: I64) -> I64:
+        """[n] the same of many records."""
+        return FUTURE_MS + (
+            append_ms if self.run_start_ms is None else np.full_like(append_ms, self.run_start_ms)
+        )

@@ -135,11 +135,11 @@ class Shard:
             return known
         first = first_from(batch.records, expected)
         records = batch.records[first:]
-        allowed = self.settings.newest_allowed_ms
         if batch.topic == "gpu" and isinstance(records, RawRecords):
-            columns = self.samples.read(records, allowed)
+            columns = self.samples.read(records, self.settings)
             self._decoded = Decoded(batch, expected, first, records, [], columns)
             return self._decoded
+        allowed = self.settings.newest_allowed_ms
         events = [decode(batch.topic, r.value, r.headers, allowed(r.timestamp)) for r in records]
         self._decoded = Decoded(batch, expected, first, records, events)
         return self._decoded

@@ -123,7 +123,7 @@ def test_ordinary_samples_need_no_object_each() -> None:
         "util_ratio": [0.5],
     }
     log = [LogRecord(i, T0, orjson.dumps(value | {"job_id": f"j{i % 3}", "id": str(i)})) for i in range(9)]
-    columns = shard.samples.read(raw(log), ShardSettings().newest_allowed_ms)
+    columns = shard.samples.read(raw(log), ShardSettings())
     assert not columns.events
     assert shard.samples.job_ids(columns) == {"j0", "j1", "j2"}
 

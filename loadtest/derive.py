@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from loadtest.derive_load import GPUS, SAMPLED_S, Load
+from loadtest.saying import say
 from streams.kernels.bill import bill_rows
 from streams.pipeline import checkpoint, snapshot
 
@@ -59,7 +60,7 @@ class Timed:
         self.spent_s["the rest"] = self.spent_s["all"] - known
         but_snapshot_s = self.spent_s["all"] - self.spent_s.get("snapshot", 0.0)
         for name, spent_s in [*self.spent_s.items(), ("all but the snapshot", but_snapshot_s)]:
-            _say(f"{name:24}{spent_s / count * 1000:>10.2f} ms per {unit}")
+            say(f"{name:24}{spent_s / count * 1000:>10.2f} ms per {unit}")
         self.spent_s.clear()
 
 
@@ -72,7 +73,7 @@ def metered(options: argparse.Namespace) -> None:
         if turn == 0:
             timed.spent_s.clear()  # compiles, and everything is new
     samples = options.jobs * GPUS * options.event_s
-    _say(
+    say(
         f"metered: {options.jobs} jobs, {options.shards} shards, {options.event_s} event seconds a checkpoint: "
         f"{samples / 1e6:.2f} million samples, {rows} rows in the last"
     )
@@ -91,7 +92,7 @@ def open_attempts(options: argparse.Namespace) -> None:
         rows = timed.checkpoints(load, open_attempts=True)
         if turn == 0:
             timed.spent_s.clear()
-    _say(f"open: {options.jobs} attempts, {options.shards} shards, paid each 10 s: {rows} rows in the last")
+    say(f"open: {options.jobs} attempts, {options.shards} shards, paid each 10 s: {rows} rows in the last")
     timed.report("100,000 attempts paid", options.jobs * options.turns / 1e5)
 
 
@@ -107,7 +108,7 @@ def prices(options: argparse.Namespace) -> None:
         load.reprice(sku)
         took_s = time.process_time() - began_s
         rows = timed.checkpoints(load, open_attempts=True)
-        _say(
+        say(
             f"a price that {name}: {options.skus} SKUs, {options.jobs} jobs: {took_s * 1000:.1f} ms, {rows} rows"
         )
         timed.report("change", 1)
@@ -125,7 +126,7 @@ def bill(options: argparse.Namespace) -> None:
         bill_rows(line, quantity, lost, usd_nano, divisor)
         began_s = time.process_time()
         bill_rows(line, quantity, lost, usd_nano, divisor)
-        _say(f"bill: {name:18}{rows / (time.process_time() - began_s):>14,.0f} rows/s")
+        say(f"bill: {name:18}{rows / (time.process_time() - began_s):>14,.0f} rows/s")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -148,11 +149,6 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--sampled", action="store_true", help="open attempts are also sampled")
     parser.add_argument("--rows", type=int, default=10_000_000)
     return parser.parse_args(argv)
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

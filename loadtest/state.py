@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from loadtest.saying import say
 from loadtest.state_fleet import Fleet
 from loadtest.state_measure import Measured, rss_mib
 
@@ -26,18 +27,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     gc.freeze()  # as a worker does
     gc.set_threshold(20_000)
     fleet = Fleet(options.gpus, options.jobs, options.shards, options.minutes)
-    _say(
+    say(
         f"{options.gpus} GPUs on {fleet.nodes} nodes, {options.jobs} jobs, {options.shards} shards; "
         f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
     )
     started_s = time.perf_counter()
-    fleet.fill(_say)
+    fleet.fill(say)
     gc.collect()
-    _say(f"filled in {time.perf_counter() - started_s:.0f} s, RSS {rss_mib():.0f} MiB")
+    say(f"filled in {time.perf_counter() - started_s:.0f} s, RSS {rss_mib():.0f} MiB")
     for hour in range(options.hours):
         fleet.hour()
         if (hour + 1) % 3 == 0:
-            _say(
+            say(
                 f"hour {hour + 1}: RSS {rss_mib():.0f} MiB, {', '.join(f'{v} {k}' for k, v in fleet.kept().items())}"
             )
     measured = Measured()
@@ -45,13 +46,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         fleet.second()
         measured.flight(fleet.checkpoint(open_attempts=second % 10 == 9))
         if second % 10 == 9:
-            _say(
+            say(
                 f"second {second + 1}: longest pause {measured.longest_s * 1000:.0f} ms, RSS {rss_mib():.0f} MiB"
             )
     measured.restored(fleet.restore())
     for line in measured.lines():
-        _say(line)
-    _say(f"RSS {rss_mib():.0f} MiB")
+        say(line)
+    say(f"RSS {rss_mib():.0f} MiB")
     return 0
 
 
@@ -68,11 +69,6 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         "--hours", type=int, default=0, help="event time besides, before that, a message a minute"
     )
     return parser.parse_args(argv)
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 
+from loadtest.saying import say
 from loadtest.state_fleet import GPUS, Fleet
 from loadtest.state_measure import rss_mib
 from streams.kernels.warm import compile_all
@@ -34,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         metered=1 if options.metered else 0,
     )
     fleet.begin()
-    _say(f"{options.jobs} jobs in {options.shards} shards, RSS {rss_mib():.0f} MiB")
+    say(f"{options.jobs} jobs in {options.shards} shards, RSS {rss_mib():.0f} MiB")
     took: dict[str, list[tuple[float, float]]] = {"first tick": [], "tick": [], "tick on a minute": []}
     for tick in range(options.ticks):
         if options.metered:
@@ -47,11 +48,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         kind = "first tick" if tick == 0 else "tick on a minute" if fleet.now_ms % 60_000 == 0 else "tick"
         took[kind].append(one)
         fleet.drop_rows()
-    _say(f"{'ms':24}{'count':>8}{'median':>10}{'longest':>10}{'CPU median':>12}{'CPU longest':>12}")
+    say(f"{'ms':24}{'count':>8}{'median':>10}{'longest':>10}{'CPU median':>12}{'CPU longest':>12}")
     for kind, pairs in took.items():
         if pairs:
             walls, cpus = ([1000 * pair[k] for pair in pairs] for k in (0, 1))
-            _say(
+            say(
                 f"{kind:24}{len(pairs):>8}{statistics.median(walls):>10.1f}{max(walls):>10.1f}"
                 f"{statistics.median(cpus):>12.1f}{max(cpus):>12.1f}"
             )
@@ -61,16 +62,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         wall_s, cpu_s = time.perf_counter(), time.process_time()
         stops_s = fleet.judge()
         walls_s, cpus_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
-        _say(
+        say(
             f"{name}: all shards {walls_s * 1000:.0f} ms, CPU {cpus_s * 1000:.0f} ms, "
             f"longest stop {max(stops_s) * 1000:.0f} ms of CPU"
         )
     cpu_s = sum(pair[1] for pairs in took.values() for pair in pairs)
-    _say(f"all {options.ticks} ticks: {cpu_s:.3f} CPU s")
+    say(f"all {options.ticks} ticks: {cpu_s:.3f} CPU s")
     if options.metered:
         samples = options.jobs * GPUS * options.ticks * TICK_MS // 1000
-        _say(f"of {samples} samples: {cpu_s / samples * 1e6:.3f} CPU s per million")
-    _say(f"RSS {rss_mib():.0f} MiB")
+        say(f"of {samples} samples: {cpu_s / samples * 1e6:.3f} CPU s per million")
+    say(f"RSS {rss_mib():.0f} MiB")
     return 0
 
 
@@ -81,11 +82,6 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--ticks", type=int, default=30, help="one each ten seconds of event time")
     parser.add_argument("--metered", action="store_true", help="samples alone pay for the jobs")
     return parser.parse_args(argv)
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -27,8 +27,9 @@ class Dimensions(NamedTuple):
     labels: tuple[tuple[str, str], ...] | None = None
 
 
-#: Timelines, dimensions, and of each attempt that samples alone may pay for: whether any came, whose fields it has.
-Said = tuple[dict[int, Timeline], Dimensions, tuple[tuple[bool, tuple[str, ...] | None], ...]]
+#: Timelines, dimensions, and of each attempt that samples alone may pay for: whether any came, whether anything
+#: was said of its life, whose fields it has.
+Said = tuple[dict[int, Timeline], Dimensions, tuple[tuple[bool, bool, tuple[str, ...] | None], ...]]
 
 
 class SaidRows(NamedTuple):
@@ -180,7 +181,7 @@ class Job:
     def says(self) -> Said:
         """What its rows of jobs and attempts rest on, but for clocks and the times of events."""
         samples = tuple(
-            (attempt.sampled, newest.fields if newest is not None else None)
+            (attempt.sampled, bool(attempt.events), newest.fields if newest is not None else None)
             for attempt in self.attempts.values()
             if not attempt.has_start
             for newest in (attempt.newest_winner(),)

@@ -176,6 +176,19 @@ def test_row_of_a_job_that_says_something_else_is_written_at_once(
     assert row[field] == value
 
 
+def test_attempt_known_by_its_traffic_is_metered_until_it_is_queued() -> None:
+    # Seed 2698 of the simulator: the two timelines are equal, what is said of them is not.
+    one = shard()
+    transfer = event("", 1_000, interval_ms=1_000, bytes=10**9, path="internet", direction="egress")
+    del transfer["type"]
+    one.fold(batch(transfer, topic="network"))
+    (row,) = one.checkpoint(T0 + 2_000, 1, open_attempts=True).tables["attempts"].to_pylist()
+    assert row["state"] == "metered"
+    one.fold(batch(event("queued", 3_000)))
+    (row,) = one.checkpoint(T0 + 4_000, 2, open_attempts=False).tables["attempts"].to_pylist()
+    assert row["state"] == "queued"
+
+
 def test_large_checkpoint_is_cut_and_says_that_more_is_left() -> None:
     one = Shard(3, ShardSettings(rows_per_checkpoint=10), PriceBook.empty())
     jobs = [

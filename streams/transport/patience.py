@@ -1,6 +1,7 @@
 """How long a broker may keep a fetch: until a checkpoint wants what it brings, and where nothing comes, until it does.
 
 Every answer costs about the same, full or empty, and what is read between two checkpoints waits for the next one.
+Of a log of which more is known to be there nothing is gathered.
 
 It must not look at records; it sets two fields of requests on their way, in the consumer thread. Its names are in `pins`.
 """
@@ -10,6 +11,8 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
+
+from aiokafka import TopicPartition
 
 from streams.pipeline.align import TICK_MS
 
@@ -24,6 +27,21 @@ _BEFORE_CHECKPOINT_MS: Final = 80
 _SHORTEST_MS: Final = 40
 #: An answer that misses its checkpoint waits for the next one: so it is not all that came since the last one.
 _LONGER: Final = 2
+
+
+def _knows_of_more(assignment: Any, request: Any) -> bool:
+    """Whether any partition that is asked for had records behind our position as of its last answer, or had none yet."""
+    for topic, partitions in request.topics:
+        for partition, position, _ in partitions:
+            state = assignment.state_value(TopicPartition(topic, partition))
+            if state is None:
+                continue
+            if state.highwater is None:
+                return True
+            # What stands behind an open transaction cannot be read yet.
+            if position < (state.highwater if state.lso is None else min(state.highwater, state.lso)):
+                return True
+    return False
 
 
 class OtherPartitionsError(Exception):
@@ -66,6 +84,9 @@ class Patience:
                 request._min_bytes, request._max_wait_ms = 1, max(LONGEST_MS, usual_ms)
             else:
                 request._max_wait_ms = self._to_checkpoint_ms(usual_ms)
+            if _knows_of_more(assignment, request):
+                # What is left of a log is nothing to gather: it is there, however little.
+                request._min_bytes = 1
             # A tick that comes before is to find an answer that is not old.
             request._max_wait_ms = min(request._max_wait_ms, self._to_tick_ms())
             began_s = self._monotonic_s()

@@ -95,6 +95,7 @@ INSTANCE_NAMES: Final = {
     "aiokafka.consumer.subscription_state": ("self.highwater =", "self.lso =", "self.timestamp ="),
     "aiokafka.consumer.fetcher": (
         "tp_state.highwater = highwater",
+        "tp_state.lso = lso",
         "tp_state.timestamp = now_ms",
         "records = MemoryRecords(part_data[-1])",
         "partition_records = PartitionRecords(",
@@ -104,7 +105,11 @@ INSTANCE_NAMES: Final = {
         "self._fetch_waiters =",
         "waiter.result()",
     ),
-    "aiokafka.protocol.fetch": ("self._min_bytes = min_bytes", "self._max_wait_ms = max_wait_time"),
+    "aiokafka.protocol.fetch": (
+        "self._min_bytes = min_bytes",
+        "self._max_wait_ms = max_wait_time",
+        "def topics(self) -> list[tuple[str, list[tuple[int, int, int]]]]:",
+    ),
     "faust.transport.consumer": ("self._buffered_partitions =", "self._read_offset ="),
     "faust.transport.drivers.aiokafka": ("consumer_generation_id = generation",),
 }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka import TopicPartition
 
 from streams.pipeline.align import TICK_MS
 from streams.transport.patience import (
@@ -40,9 +41,16 @@ class Broker:
         self.now_s += self.takes * request._max_wait_ms / 1000
         return self.brings
 
-    def fetch(self, times: int = 1, *, broker: int = 1, assignment: object = "a") -> tuple[int, int]:
+    def fetch(
+        self,
+        times: int = 1,
+        *,
+        broker: int = 1,
+        assignment: object = "a",
+        topics: Sequence[tuple[str, Sequence[tuple[int, int, int]]]] = (),
+    ) -> tuple[int, int]:
         for _ in range(times):
-            request = SimpleNamespace(_min_bytes=USUAL[0], _max_wait_ms=USUAL[1])
+            request = SimpleNamespace(_min_bytes=USUAL[0], _max_wait_ms=USUAL[1], topics=topics)
             asyncio.run(self.fetcher._proc_fetch_request(assignment, broker, request))
         return self.asked[-1]
 
@@ -100,9 +108,33 @@ def test_a_tick_finds_an_answer_that_was_given_just_after_it() -> None:
 def test_a_longer_wait_that_was_configured_stays() -> None:
     broker = Broker()
     broker.fetch(QUIET_ANSWERS)
-    request = SimpleNamespace(_min_bytes=USUAL[0], _max_wait_ms=5_000)
+    request = SimpleNamespace(_min_bytes=USUAL[0], _max_wait_ms=5_000, topics=())
     asyncio.run(broker.fetcher._proc_fetch_request("a", 1, request))
     assert broker.asked[-1] == (1, 5_000)
+
+
+@pytest.mark.parametrize(
+    ("position", "highwater", "lso", "min_bytes"),
+    [
+        (5, 9, 9, 1),
+        (9, 9, 9, USUAL[0]),
+        (5, 9, 5, USUAL[0]),  # behind an open transaction: it cannot be read yet
+        (5, 9, None, 1),
+        (0, None, None, 1),  # nothing is known of it
+    ],
+)
+def test_the_rest_of_a_log_is_not_gathered(
+    position: int, highwater: int | None, lso: int | None, min_bytes: int
+) -> None:
+    caught_up = SimpleNamespace(highwater=3, lso=3)
+    states = {
+        TopicPartition("t", 0): caught_up,
+        TopicPartition("t", 1): SimpleNamespace(highwater=highwater, lso=lso),
+    }
+    assignment = SimpleNamespace(state_value=states.get)
+    broker = Broker()
+    topics = [("t", [(0, 3, 1), (1, position, 1), (2, 0, 1)])]  # 2 is no longer ours
+    assert broker.fetch(assignment=assignment, topics=topics) == (min_bytes, USUAL[1])
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,7 @@ def minutes(shard: Shard, jobs: Iterable[str]) -> Look:
 
     All that was taken of the shard must be stored.  Jobs that changed since their rows were taken are left out.
     """
+    shard.settle()
     known: dict[tuple[str, int], Known] = {}
     names, since, until = [], 2**62, 0
     if shard.tick_ms is None:

@@ -88,6 +88,7 @@ class Recount:
             self._derive(0, open_attempts=False)
             for batch in self._late:
                 self._fold(batch)
+            self.shard.settle()
             self._touched = self.shard.dirty_jobs | self.shard.changes.nodes
         self._derive(as_of_ms, open_attempts=True)
 

@@ -34,7 +34,7 @@ def fold_columns(shard: Shard, columns: Columns, tally: Tally) -> None:
         shard.refused.add(records[index], Reason.too_late, detail)
     tally.too_late += len(folded.too_late)
     tally.applied += int(timely.sum()) - len(folded.too_late)
-    for job_id, attempt in folded.sampled:
+    for job_id, attempt in folded.told:
         shard.note_sampled(job_id, attempt)
 
 

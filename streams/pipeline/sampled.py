@@ -18,13 +18,14 @@ from schemas.invalid import Invalid
 from streams.kernels.arrays import I64
 from streams.kernels.spans import ABSENT, SPAN, sum_up
 from streams.kernels.store import Samples
-from streams.pipeline.attempt import Winner, winning_fields
+from streams.pipeline.attempt import Attempt, Winner, winning_fields
 from streams.pipeline.fold import JobBook, Outcome
 from streams.pipeline.fold import fold_samples as fold_events
 from streams.pipeline.raw import RawRecords
 from streams.pipeline.settings import ShardSettings
+from streams.pipeline.untold import MOST_WAITING, Untold
 from streams.usage.coverage import Coverage
-from streams.usage.shapes import Parsed, Shapes
+from streams.usage.shapes import Parsed, Shape, Shapes
 
 #: The `time_ms` of what is no event.
 BEFORE_ALL_MS: Final = -(2**62)
@@ -59,23 +60,25 @@ class Seen(NamedTuple):
 
 
 class Folded(NamedTuple):
-    """What a batch did: indices of the records of which all GPUs were late, single GPUs late, what was sampled."""
+    """What a batch did: indices of the records of which all GPUs were late, single GPUs late, what was told."""
 
     too_late: list[int]
     late: int
-    sampled: set[Seen]
+    told: set[Seen]
 
 
 class SampleColumns:
-    """Reads and folds the GPU records of one shard."""
+    """Reads and folds the GPU records of one shard; `tell` is due before anybody looks at its jobs."""
 
-    def __init__(self) -> None:
-        self._shapes = Shapes()
+    def __init__(self, shapes: Shapes | None = None) -> None:
+        self._shapes = Shapes() if shapes is None else shapes
         self._owners: list[Seen] = []
         self._number: dict[Seen, int] = {}  # their places
         self._owner = np.zeros(0, np.int32)  # by shape, the place of its owner
         self._spans = np.zeros(0, SPAN)  # by owner
+        self._known: list[Shape | None] = []  # shapes of this generation; None: refused
         self._fields: dict[int, tuple[str, ...]] = {}  # by shape, as a Winner has them
+        self._untold = Untold()
         self._generation = self._shapes.generation
 
     def read(self, records: RawRecords, settings: ShardSettings) -> Columns:
@@ -103,7 +106,7 @@ class SampleColumns:
         direct = accepted & (parsed.shape >= 0)
         late = 0
         too_late: list[int] = []
-        sampled: set[Seen] = set()
+        told = self._learn_owners(jobs)
         coverage.trim_groups()  # not while a batch is folded, which holds numbers of groups
         samples = self._samples(parsed, direct, coverage)
         done = 0
@@ -117,14 +120,16 @@ class SampleColumns:
                 if outcome is Outcome.TOO_LATE:
                     too_late.append(index)
                 elif event.job_id:
-                    sampled.add(Seen(event.job_id, event.attempt))
+                    told.add(Seen(event.job_id, event.attempt))
             done = stop
         coverage.fold_columns(samples, done, len(accepted))
         sizes = coverage.group_sizes(samples.group)
         all_late = (sizes > 0) & (samples.late == sizes)
         too_late.extend(np.flatnonzero(all_late).tolist())
-        sampled |= self._note(columns, direct & ~all_late & (samples.group > 0), jobs)
-        return Folded(sorted(too_late), int(samples.late.sum()) + late, sampled)
+        self._note(columns, direct & ~all_late & (samples.group > 0))
+        if len(self._untold) > MOST_WAITING:
+            told |= self.tell(jobs)
+        return Folded(sorted(too_late), int(samples.late.sum()) + late, told)
 
     def _samples(self, parsed: Parsed, direct: NDArray[np.bool_], coverage: Coverage) -> Samples:
         """The kernel's view; group 0, which has no slot, for what is not to be merged this way."""
@@ -144,76 +149,84 @@ class SampleColumns:
             covers=np.zeros(len(direct), np.uint8),
         )
 
-    def _note(self, columns: Columns, applied: NDArray[np.bool_], jobs: JobBook) -> set[Seen]:
-        """Tell the jobs what was sampled of them, and with which price fields."""
+    def _note(self, columns: Columns, applied: NDArray[np.bool_]) -> None:
+        """Keep what the records say of their owners."""
         parsed, size = columns.parsed, len(applied)
-        self._learn_owners()
         seen, newest = np.empty(size, np.int32), np.empty(size, np.int64)
         first_ms, last_ms = np.empty((2, size), np.int64)
+        data = columns.records.data
         owners, found = sum_up(
             applied.view(np.uint8), parsed.shape, self._owner, parsed.time_ms, parsed.interval_ms, parsed.id_at,
-            parsed.id_size, columns.records.data, self._spans, seen, first_ms, last_ms, newest,
+            parsed.id_size, data, self._spans, seen, first_ms, last_ms, newest,
         )  # fmt: skip
-        sampled: set[Seen] = set()
-        is_metered = np.zeros(len(self._owners), np.bool_)
-        for index, since_ms, until_ms in zip(
-            seen[:owners].tolist(), first_ms[:owners].tolist(), last_ms[:owners].tolist(), strict=True
-        ):
-            owner = self._owners[index]
+        self._untold.seen(seen[:owners], first_ms[:owners], last_ms[:owners])
+        newest = newest[:found]
+        shape = parsed.shape[newest]
+        self._untold.newest(
+            self._owner[shape], shape, parsed.time_ms[newest], parsed.interval_ms[newest], parsed.id_at[newest],
+            parsed.id_size[newest], data,
+        )  # fmt: skip
+
+    def tell(self, jobs: JobBook) -> set[Seen]:
+        """Tell the jobs what was sampled of them since the last time, and with which price fields."""
+        if not len(self._untold):
+            return set()
+        seen, newest = self._untold.take()
+        metered: dict[int, Attempt] = {}
+        for number, since_ms, until_ms in seen:
+            owner = self._owners[number]
             job = jobs.of(owner.job_id)
             attempt = job.attempt(owner.attempt)
             attempt.sampled = True
-            is_metered[index] = not attempt.has_start
+            if not attempt.has_start:
+                metered[number] = attempt
             job.touch(since_ms)
             job.touch(until_ms)
-            sampled.add(owner)
-        newest = newest[:found]
-        self._note_winners(columns, newest[is_metered[self._owner[parsed.shape[newest]]]], jobs)
-        return sampled
+        for number, index, time_ms, interval_ms, text in newest:
+            shape = self._known[index]
+            if number not in metered or shape is None:
+                continue
+            fields = self._fields.get(index)
+            if fields is None:
+                fields = self._fields[index] = winning_fields(shape.fields)
+            metered[number].note_winner(Winner(time_ms, shape.source, shape.node, text, fields), interval_ms)
+        return {self._owners[number] for number, _, _ in seen}
 
-    def _learn_owners(self) -> None:
-        """Which attempt each shape is of; many exporters, one for each GPU perhaps, speak of one."""
+    def _learn_owners(self, jobs: JobBook) -> set[Seen]:
+        """Which attempt each shape is of; many exporters, one for each GPU perhaps, speak of one.
+
+        Returns who was told, as numbers are given anew where the table of shapes was emptied.
+        """
+        told: set[Seen] = set()
         if self._generation != self._shapes.generation:
+            told = self.tell(jobs)
             self._generation = self._shapes.generation
+            self._known.clear()
             self._fields.clear()
             self._owners.clear()
             self._number.clear()
             self._owner = np.zeros(0, np.int32)
         known, count = len(self._owner), len(self._shapes)
         if known == count:
-            return
+            return told
         numbers = np.full(count - known, _NOBODY, np.int32)
         for index in range(known, count):
             try:
                 shape = self._shapes[index]
             except IndexError:  # refused: no record is of it
+                self._known.append(None)
                 continue
+            self._known.append(shape)
             owner = Seen(shape.job_id, shape.attempt)
             number = numbers[index - known] = self._number.setdefault(owner, len(self._owners))
             if number == len(self._owners):
                 self._owners.append(owner)
         self._owner = np.concatenate((self._owner, numbers))
+        self._untold.make_room(len(self._owners))
         if len(self._spans) < len(self._owners):
             self._spans = np.zeros(max(len(self._owners), 2 * len(self._spans)), SPAN)
             self._spans["newest"] = ABSENT
-
-    def _note_winners(self, columns: Columns, newest: I64, jobs: JobBook) -> None:
-        parsed, data = columns.parsed, columns.records.data
-        for index, time_ms, interval_ms, id_at, id_size in zip(
-            parsed.shape[newest].tolist(),
-            parsed.time_ms[newest].tolist(),
-            parsed.interval_ms[newest].tolist(),
-            parsed.id_at[newest].tolist(),
-            parsed.id_size[newest].tolist(),
-            strict=True,
-        ):
-            shape = self._shapes[index]
-            fields = self._fields.get(index)
-            if fields is None:
-                fields = self._fields[index] = winning_fields(shape.fields)
-            text = data[id_at : id_at + id_size].tobytes().decode("ascii")
-            winner = Winner(time_ms, shape.source, shape.node, text, fields)
-            jobs[shape.job_id].attempts[shape.attempt].note_winner(winner, interval_ms)
+        return told
 
 
 def _runs(indices: Sequence[int]) -> Iterator[tuple[int, int]]:

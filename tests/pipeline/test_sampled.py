@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.pipeline.batch import LogBatch, LogRecord, Record
+from streams.pipeline.sampled import SampleColumns
 from streams.pipeline.settings import ShardSettings
 from streams.pipeline.shard import Shard
 from streams.pricing.book import PriceBook
+from streams.usage.shapes import MOST_SHAPES, Shapes
 from tests.property.profile import PROFILE
 from tests.raw_records import raw
 
@@ -59,6 +61,7 @@ HEADERS = st.sampled_from([(), (), (), (("other", b"1"),)])
 
 def state(shard: Shard) -> object:
     """All that samples may have changed."""
+    shard.settle()
     coverage = shard.coverage
     rows = {}
     for holder in coverage.holders():
@@ -86,18 +89,21 @@ def start(job_id: str) -> LogBatch:
     st.lists(st.integers(0, 25), max_size=4),
     st.booleans(),
     st.sampled_from([0, 2 * DAY_MS]),
+    st.sampled_from([1, MOST_SHAPES]),
 )
 def test_bytes_and_records_come_to_the_same(
     values: list[tuple[bytes | None, tuple[tuple[str, bytes], ...]]],
     cuts: list[int],
     started: bool,
     since_ms: int,
+    most_shapes: int,
 ) -> None:
     log = [
         LogRecord(i, T0 + 40_000 * i + since_ms, value, headers) for i, (value, headers) in enumerate(values)
     ]
     edges = sorted({0, len(log), *(cut for cut in cuts if cut < len(log))})
     twins = [Shard(0, ShardSettings(dead_letters_per_minute=2), PriceBook.empty()) for _ in range(2)]
+    twins[1].samples = SampleColumns(Shapes(most_shapes))
     ways: list[Callable[[list[LogRecord]], Sequence[Record]]] = [list, raw]
     for shard, as_fetched in zip(twins, ways, strict=True):
         if started:

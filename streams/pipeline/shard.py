@@ -121,6 +121,7 @@ class Shard:
         if decoded.columns is not None:
             fold_columns(self, decoded.columns, tally)
         else:
+            self.settle()  # a start decides what samples before it say
             fold_records(self, batch.topic, decoded.records, decoded.events, tally)
         self.refused.end(batch, decoded.records, log_ms, tally)
         self.tallies.setdefault(batch.topic, Tally(expected)).add(tally)
@@ -144,6 +145,11 @@ class Shard:
         self._decoded = Decoded(batch, expected, first, records, events)
         return self._decoded
 
+    def settle(self) -> None:
+        """Tell the jobs what samples said of them; due before anything but samples looks at them."""
+        for job_id, attempt in self.samples.tell(self.jobs):
+            self.note_sampled(job_id, attempt)
+
     def note_sampled(self, job_id: str, attempt: int) -> None:
         """Samples of an attempt were merged."""
         if job_id in self.open_jobs and self.jobs[job_id].attempts[attempt].has_start:
@@ -163,6 +169,7 @@ class Shard:
 
     def judge(self, ticks: Ticks, view: View) -> None:
         """Judge what the jobs burn at these ticks, with the prices and controls known then."""
+        self.settle()
         self.watch.judge(self, ticks.first_ms, ticks.last_ms, view)
         self.tick_ms = ticks.last_ms + TICK_MS
 
@@ -174,6 +181,7 @@ class Shard:
         if self.tick_ms is None or not self.tick_ms - TICK_MS <= now_ms < self.tick_ms:
             return
         if now_ms >= view.at_ms:  # a clock may be set back
+            self.settle()
             self.watch.look(self, now_ms, view.at(now_ms))
 
     @property
@@ -201,6 +209,7 @@ class Shard:
         """
         if book is self.book:
             return None
+        self.settle()
         news = PriceNews(self.book, book)
         self.book = book
         self.changes.prices = True
@@ -219,6 +228,7 @@ class Shard:
 
     def adopt(self, blobs: Mapping[str, bytes]) -> None:
         """Take archived jobs back into memory; they are derived again, as prices may have changed meanwhile."""
+        self.settle()
         for job_id, blob in blobs.items():
             if job_id not in self.jobs:
                 restoring.adopt_job(self, job_id, blob)
@@ -227,6 +237,7 @@ class Shard:
 
     def checkpoint(self, as_of_ms: int, version: int, *, open_attempts: bool) -> checkpoints.Checkpoint:
         """What must be stored now: rows, snapshot, offsets."""
+        self.settle()
         return checkpoints.take(self, as_of_ms, version, open_attempts=open_attempts)
 
     def owe_books(self) -> None:
@@ -235,6 +246,7 @@ class Shard:
 
     def unsaved(self, as_of_ms: int, *, open_attempts: bool) -> bool:
         """Whether a checkpoint would store anything new."""
+        self.settle()
         return bool(
             self.next != (self.told if open_attempts or self.books_owed else self.saved_next)
             or self.dirty_jobs
@@ -261,4 +273,5 @@ class Shard:
 
     def read_back(self, table: str, rows: pa.Table, version: int) -> pa.Table:
         """Rows stored after the snapshot, as the snapshot has them: see `streams.pipeline.readback`."""
+        self.settle()
         return restoring.read_back(self, table, rows, version)

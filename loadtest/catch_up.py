@@ -74,7 +74,7 @@ class Log:
 
 def run(plan: Plan, directory: Path, say: Say = lambda _: None) -> dict[str, Any]:
     """Fill once, meter as often as planned, compare each time; returns the figures."""
-    with _filled(plan, directory, say) as log:
+    with filled(plan, directory, say) as log:
         rounds, limits = [], []
         for number in range(plan.rounds):
             say(f"round {number + 1} of {plan.rounds}: a worker meters {log.known.messages:,} messages")
@@ -97,7 +97,8 @@ def run(plan: Plan, directory: Path, say: Say = lambda _: None) -> dict[str, Any
 
 
 @contextmanager
-def _filled(plan: Plan, directory: Path, say: Say) -> Iterator[Log]:
+def filled(plan: Plan, directory: Path, say: Say) -> Iterator[Log]:
+    """A broker whose log holds all of the plan's workload."""
     with ExitStack() as stack:
         directory.mkdir(parents=True, exist_ok=True)
         if plan.embedded_broker:
@@ -152,14 +153,7 @@ def _round(plan: Plan, log: Log, directory: Path) -> dict[str, Any]:
         store = stack.enter_context(StoreProcess(directory / "store")) if plan.server else None
         out = directory / "inside.jsonl"
         out.touch()
-        kafka = log.settings.kafka
-        env = {
-            "TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
-            "TRAINFARE_KAFKA_PARTITIONS": str(kafka.partitions),
-            "TRAINFARE_KAFKA_GROUP_ID": directory.name,
-        }
-        if kafka.group_instance_id is not None:
-            env["TRAINFARE_KAFKA_GROUP_INSTANCE_ID"] = kafka.group_instance_id
+        env = environment(log.settings.kafka, directory.name)
         if store is not None:
             env["TRAINFARE_CLICKHOUSE_URL"] = store.url
         arguments = () if store is not None else ("--data", str(directory / "data"))
@@ -175,7 +169,19 @@ def _round(plan: Plan, log: Log, directory: Path) -> dict[str, Any]:
             raise WorldError(f"the worker ended with {code}:\n{worker.said()}")
         target: Target = Embedded(data_dir=directory / "data") if store is None else store.target()
         check(target, log.known)
-        return round_of(_lines(out), log.known, log.wanted)
+        return round_of(lines_of(out), log.known, log.wanted)
+
+
+def environment(kafka: KafkaSettings, group_id: str) -> dict[str, str]:
+    """The settings of a worker of that group, where they are not the defaults."""
+    env = {
+        "TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
+        "TRAINFARE_KAFKA_PARTITIONS": str(kafka.partitions),
+        "TRAINFARE_KAFKA_GROUP_ID": group_id,
+    }
+    if kafka.group_instance_id is not None:
+        env["TRAINFARE_KAFKA_GROUP_INSTANCE_ID"] = kafka.group_instance_id
+    return env
 
 
 def _until_stored(worker: Member, out: Path, wanted: Mapping[str, int]) -> None:
@@ -189,10 +195,11 @@ def _until_stored(worker: Member, out: Path, wanted: Mapping[str, int]) -> None:
         time.sleep(_LOOK_S)
         if out.stat().st_size != size:
             size, moved_s = out.stat().st_size, time.monotonic()
-            last = line_of(_lines(out), wanted) or {}
+            last = line_of(lines_of(out), wanted) or {}
 
 
-def _lines(out: Path) -> list[dict[str, Any]]:
+def lines_of(out: Path) -> list[dict[str, Any]]:
+    """What a worker has said of itself so far."""
     # A line that is being written has no end yet.
     whole, _, _ = out.read_text(encoding="utf-8").rpartition("\n")
     return [json.loads(line) for line in whole.splitlines()]

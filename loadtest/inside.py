@@ -91,7 +91,9 @@ class Inside:
             records: Counter[str] = Counter()
             for (_, topic), offset in self._next.items():
                 records[topic] += offset
-            self._write({"stored": {**_now(), "records": dict(records), "folded": self._folded}})
+            places = {f"{topic}/{number}": offset for (number, topic), offset in self._next.items()}
+            stored = {"records": dict(records), "next": places, "folded": self._folded}
+            self._write({"stored": {**_now(), **stored}})
             return count(checkpointer, flight)
 
         return counted

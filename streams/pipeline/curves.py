@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from streams.pipeline.attempt import Attempt
 from streams.pipeline.gpu_rates import per_gpu_second
 from streams.pipeline.job import Job
+from streams.pipeline.job_facts import ended_ms, is_fresh, payer_of, unpriced_minutes
+from streams.pipeline.price_news import PriceNews
 from streams.pipeline.tails import DETAIL_MS, Tail, Tails
 from streams.pipeline.traffic import MINUTE_MS
 from streams.pricing.book import PriceBook
@@ -65,6 +67,21 @@ class JobCurve:
         """It is looked at now."""
         self.read = (job.timelines(), job.dimensions(), job.declared(), book, controls)
 
+    def keep(self, job: Job, controls: object, news: PriceNews) -> bool:
+        """Take the newer price book; whether the curve is the same by it, and nothing else was to be looked at.
+
+        Samples and amounts that were not looked at are priced by the newer book when they are.
+        """
+        if self.book is not news.old or not self.is_read(job, news.old, controls):
+            return False
+        if news.touches(job, *self.payer):
+            return False
+        self.book = news.new
+        self.read = (*self.read[:3], news.new, controls)
+        if self.tail is not None:
+            self.tail.rate = None  # a row of a table of the older book
+        return True
+
     def has_news(self, job: Job, book: PriceBook, planned: Planned) -> bool:
         """Whether the curve may be another one than at the last look."""
         return (
@@ -100,7 +117,7 @@ class JobCurve:
             declared=declared,
             planned=planned,
             quoted_nano_per_hour=None,  # known again from the lines and the first metered minute
-            ended_ms=_ended_ms(job, timelines),
+            ended_ms=ended_ms(job, timelines),
             since_ms=since_ms,
         )
         self.tail = self._tail(job, found, now_ms)
@@ -171,7 +188,7 @@ class JobCurve:
         begin = min(attempt.winners)  # says what was quoted, so it is never forgotten
         if again:
             fresh.update(minute for minute in attempt.winners if minute >= first or minute == begin)
-            fresh.update(_unpriced_minutes(attempt))
+            fresh.update(unpriced_minutes(attempt))
             fresh.update(minute for of, minute in self.unpriced if of == number)
         for minute in sorted(fresh):
             winner = attempt.winners.get(minute)
@@ -230,24 +247,13 @@ class JobCurve:
         return total
 
 
-def payer_of(job: Job) -> tuple[str | None, str | None]:
-    """Team and project, which prices may ask for."""
-    dimensions = job.dimensions()
-    return dimensions.team, dimensions.project
-
-
-def is_fresh(job: Job) -> bool:
-    """Whether it has samples or amounts that were not looked at."""
-    return any(attempt.fresh_minutes or attempt.fresh_traffic for attempt in job.attempts.values())
-
-
 def _whole(job: Job, now_ms: int) -> Tail | None:
     """If samples of one attempt are all that the job has and may go on: all of its curve."""
     attempts = job.attempts.values()
     sampled = [attempt for attempt in attempts if attempt.winners]
     if len(sampled) != 1 or any(attempt.has_start or len(attempt.traffic) for attempt in attempts):
         return None
-    if _ended_ms(job, job.timelines()) != NEVER_MS:
+    if ended_ms(job, job.timelines()) != NEVER_MS:
         return None
     winners = sampled[0].winners
     newest = max(winners)
@@ -263,23 +269,3 @@ def _whole(job: Job, now_ms: int) -> Tail | None:
         expected=Expected((), (), 0.0),  # known when it is built
         holds_ms=METERED_HOLDS_MS,
     )
-
-
-def _unpriced_minutes(attempt: Attempt) -> Iterator[int]:
-    """Metered minutes that the ledger has without a price."""
-    for minute, rows in attempt.booked_metered.items():
-        if any(not line.price.sku and line.price.component == "gpu" for line in rows):
-            yield minute
-
-
-def _ended_ms(job: Job, timelines: dict[int, Timeline]) -> int:
-    """When the last attempt ended; NEVER_MS while one goes on.  What is only sampled or only moves bytes has no end."""
-    ends_ms = []
-    for number, timeline in timelines.items():
-        attempt = job.attempts[number]
-        if timeline.ended_ms is None:
-            if attempt.events or attempt.sampled:
-                return NEVER_MS
-            continue
-        ends_ms.append(timeline.ended_ms)
-    return max(ends_ms, default=NEVER_MS)

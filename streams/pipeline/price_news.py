@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from streams.pipeline.attempt import Attempt
 from streams.pipeline.job import Job
 from streams.pipeline.node import NodeState
+from streams.pipeline.traffic import MINUTE_MS
 from streams.pricing.book import PriceBook
 from streams.pricing.context import Context, traffic_context, usage_context
 from streams.pricing.kinds import KIND_OF_UNIT, TIME_COMPONENTS, Kind
@@ -19,8 +20,8 @@ class PriceNews:
     """The difference between two books; each context is compared once."""
 
     def __init__(self, old: PriceBook, new: PriceBook) -> None:
-        self._old = old
-        self._new = new
+        self.old = old
+        self.new = new
         # By price fields, team and project: jobs share them.
         self._usage: dict[tuple[tuple[str | None, ...], str | None, str | None], bool] = {}
         self._differs: dict[tuple[Context, str, Kind], bool] = {}
@@ -28,16 +29,24 @@ class PriceNews:
 
     def touches_job(self, job: Job) -> bool:
         """Whether any price that the job's rows were derived by is another now."""
-        if self.from_ms is None:
+        return self.touches(job, job.booked_dimensions.team, job.booked_dimensions.project)
+
+    def touches(self, job: Job, team: str | None, project: str | None) -> bool:
+        """Whether anything that is known of the job has another price now, if these pay for it.
+
+        What was over before the first difference takes effect is priced as before, whatever it is.
+        """
+        from_ms = self.from_ms
+        if from_ms is None:
             return False
-        team, project = job.booked_dimensions.team, job.booked_dimensions.project
         for number, timeline in job.timelines().items():
             attempt = job.attempts[number]
-            fields = {segment.values.fields for segment in timeline.segments}
-            fields.update(_fields_of(attempt))
+            fields = {segment.values.fields for segment in timeline.segments if segment.end_ms > from_ms}
+            if attempt.winners:
+                fields.update(_fields_of(attempt, from_ms // MINUTE_MS))
             if any(self._usage_differs(values, team, project) for values in fields):
                 return True
-            if any(
+            if attempt.traffic.all_minutes()[1] * MINUTE_MS > from_ms and any(
                 self._price_differs(traffic_context(dict(match), team, project), topic, KIND_OF_UNIT[unit])
                 for topic, unit, match in attempt.traffic.bases
             ):
@@ -67,14 +76,14 @@ class PriceNews:
         key = (context, component, kind)
         known = self._differs.get(key)
         if known is None:
-            known = self._differs[key] = self._old.steps(*key) != self._new.steps(*key)
+            known = self._differs[key] = self.old.steps(*key) != self.new.steps(*key)
         return known
 
 
-def _fields_of(attempt: Attempt) -> Iterator[tuple[str | None, ...]]:
-    """The price fields of its metered minutes, each once."""
+def _fields_of(attempt: Attempt, first: int) -> Iterator[tuple[str | None, ...]]:
+    """The price fields of its metered minutes from this one on, each once."""
     seen: set[tuple[str, ...]] = set()
-    for winner in attempt.winners.values():
-        if winner.fields not in seen:
+    for minute, winner in attempt.winners.items():
+        if minute >= first and winner.fields not in seen:
             seen.add(winner.fields)
             yield winner.price_fields

@@ -17,14 +17,15 @@ from streams.alerts.controls import Controls
 from streams.alerts.dimensions import Dimensions
 from streams.alerts.episodes import Memory
 from streams.alerts.judge import Judge
-from streams.alerts.notice import Alert, is_change
-from streams.alerts.rows import alerts_table
+from streams.alerts.waiting import Waiting
 from streams.kernels.arrays import F64, I64
 from streams.kernels.burn import WINDOWS_MS
 from streams.pipeline.align import TICK_MS
-from streams.pipeline.curves import JobCurve, is_fresh
+from streams.pipeline.curves import JobCurve
 from streams.pipeline.gpu_rates import GpuRates
 from streams.pipeline.job import Job
+from streams.pipeline.job_facts import is_fresh
+from streams.pipeline.price_news import PriceNews
 from streams.pipeline.reference import NEVER_MS, Known, Standing, View
 from streams.pipeline.retiring import Retiring
 from streams.pipeline.tails import Tails
@@ -69,8 +70,7 @@ class Watch:
         self._controls = Controls.from_events(())
         self._dimensions: dict[str, Dimensions] = {}
         self._rows = BurnRows()
-        self._current: dict[str, Alert] = {}  # the newest row of each alert that changed
-        self._changes: list[Alert] = []  # of status, in order
+        self.alerts = Waiting()
 
     @property
     def jobs_live(self) -> int:
@@ -85,12 +85,12 @@ class Watch:
     @property
     def is_due(self) -> bool:
         """Whether anything waits for the next checkpoint."""
-        return bool(self._rows.count or self._current)
+        return bool(self._rows.count or self.alerts)
 
     @property
     def wants_storing(self) -> bool:
         """Whether an alert waits, which people are to hear of at once, or more rows than memory should hold."""
-        return bool(self._changes) or self.rows_waiting > _ROWS_AT_MOST
+        return self.alerts.any_changed or self.rows_waiting > _ROWS_AT_MOST
 
     @property
     def job_ids(self) -> tuple[str, ...]:
@@ -128,7 +128,7 @@ class Watch:
         tick_ms = first_ms
         while tick_ms <= last_ms:
             known = view.at(tick_ms)
-            self._take_known(known)
+            self._take_known(shard, known)
             self._refresh(shard, tick_ms, self._changed)
             self._changed, self._told = set(), set()
             until_ms = min(last_ms, (known.until_ms - 1) // TICK_MS * TICK_MS)
@@ -145,7 +145,7 @@ class Watch:
         """Write burn rates of jobs that changed since the last tick, as of an instant between two ticks."""
         if not self._told:
             return
-        self._take_known(known)
+        self._take_known(shard, known)
         moved = self._refresh(shard, now_ms, self._told)
         self._changed -= self._told
         self._told = set()
@@ -156,9 +156,7 @@ class Watch:
         figures = self._write(times_ms)
         ids = self._curves.job_ids
         for alert in self._judge.judge(times_ms, ids, figures, self._dimensions.__getitem__, self._controls):
-            self._current[alert.alert_id] = alert
-            if is_change(alert):
-                self._changes.append(alert)
+            self.alerts.add(alert)
 
     def _write(self, times_ms: I64) -> Figures:
         """The figures at these instants; what of them is to be stored waits for the next checkpoint."""
@@ -167,20 +165,26 @@ class Watch:
         self._rows.add(times_ms, job_ids, figures, self._policy.choose(times_ms, job_ids, figures))
         return figures
 
-    def _take_known(self, known: Known) -> None:
-        """Other prices or controls may change every job."""
+    def _take_known(self, shard: Shard, known: Known) -> None:
+        """Other controls may change every job, other prices those that pay them."""
         if known.book is not self._book:
-            self._book, self._rates = known.book, GpuRates(known.book)
-            self._touch_all()
+            self._reprice(shard, known.book)
         if known.controls is not self._standing:
             self._standing = known.controls
             # What makes no sense in them is told where owners' addresses are taken from them.
             self._controls = Controls.from_events(known.controls.values())
-            self._touch_all()
+            self._changed.update(self._jobs)
+            self._changed.update(self._judge.firing_jobs())
 
-    def _touch_all(self) -> None:
-        self._changed.update(self._jobs)
+    def _reprice(self, shard: Shard, book: PriceBook) -> None:
+        """Look again at the jobs that cost something else by the newer book."""
+        news = None if self._book is None else PriceNews(self._book, book)
+        self._book, self._rates = book, GpuRates(book)
         self._changed.update(self._judge.firing_jobs())
+        for job_id, known in self._jobs.items():
+            job = shard.jobs.get(job_id)
+            if job is None or news is None or not known.keep(job, self._controls, news):
+                self._changed.add(job_id)
 
     def _refresh(self, shard: Shard, now_ms: int, job_ids: Iterable[str]) -> bool:
         """Build the curves of what changed; whether any did."""
@@ -242,15 +246,9 @@ class Watch:
         rows = self._rows.take(shard, version)
         if rows is not None:
             tables[BURN_RATES] = rows
-        if self._current:
-            tables[ALERTS] = alerts_table(self._current.values(), shard, version)
-            self._current = {}
+        if self.alerts:
+            tables[ALERTS] = self.alerts.take_rows(shard, version)
         return tables
-
-    def take_changes(self) -> list[Alert]:
-        """The changes of status that wait, in order; they count as given out."""
-        changes, self._changes = self._changes, []
-        return changes
 
     def dump(self) -> WatchBlob:
         """What the next owner needs beside the jobs; a row or two of each it writes again."""

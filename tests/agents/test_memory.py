@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from streams.agents.memory import _malloc_trim, give_back
+from streams.agents.memory import ARENAS, _malloc_trim, give_back
 
 MIB = 2**20
 
@@ -48,3 +50,44 @@ def test_without_glibc_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
         assert _malloc_trim() is None
     finally:
         _malloc_trim.cache_clear()
+
+
+POOLS = """
+import ctypes
+from threading import Barrier, Thread
+
+from streams.agents.memory import share_pools
+
+if {share}:
+    share_pools()
+import pyarrow as pa
+
+together = Barrier(12)
+
+def work():
+    held = [bytearray(2_000) for _ in range(100)]
+    together.wait()
+    pa.array(list(range(1_000)))
+
+threads = [Thread(target=work) for _ in range(12)]
+[each.start() for each in threads]
+[each.join() for each in threads]
+print(pa.default_memory_pool().backend_name)
+ctypes.CDLL(None).malloc_stats()
+"""
+
+
+def pools(share: bool) -> tuple[str, int]:
+    """Arrow's pool and the number of glibc's, after twelve threads."""
+    done = subprocess.run(
+        [sys.executable, "-c", POOLS.format(share=share)], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip(), sum(line.startswith("Arena ") for line in done.stderr.splitlines())
+
+
+@pytest.mark.skipif(_malloc_trim() is None, reason="not glibc")
+def test_threads_share_what_they_free() -> None:
+    backend, arenas = pools(share=True)
+    assert backend == "system"
+    assert arenas <= ARENAS
+    assert pools(share=False)[1] > ARENAS

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from faust.types import TP
 
-from schemas.tables import DEAD_LETTERS, SCHEMAS
+from schemas.tables import ALERTS, DEAD_LETTERS, SCHEMAS
 from sinks.errors import SinkBusy
 from sinks.port import Store
 from sinks.snapshots import Snapshot
@@ -23,6 +23,8 @@ from streams.agents.extras import Extra
 from streams.agents.held import Held, Taken
 from streams.agents.options import KeeperOptions
 from streams.agents.ports import LogConsumer, Nobody, Teller
+from streams.agents.prompt import Prompt
+from streams.alerts.notice import Alert
 from streams.topics import full_name
 
 logger = logging.getLogger(__name__)
@@ -71,6 +73,7 @@ class Checkpointer:
         self._extra_bytes = 0
         self._refused_ms: int | None = None  # since when the store refuses
         self._lock = asyncio.Lock()
+        self._prompt = Prompt(self._insert, self._told)
         self.totals = Totals()
 
     @property
@@ -87,9 +90,17 @@ class Checkpointer:
         self._extras.append(extra)
         self._extra_bytes += int(extra.rows.nbytes)
 
+    def tell_at_once(self, held: Held, fail: Callable[[BaseException], None]) -> None:
+        """Store and tell what changed of the shard's alerts beside a flight, but for one that has earlier changes."""
+        carried = any(taken.held is held and taken.checkpoint.alerts for taken in self._flight)
+        if self._options.alerts_at_once and not carried:
+            self._prompt.take(held)
+            self._prompt.soon(fail)
+
     def forget(self, held: Held) -> None:
         """Drop what is taken of a shard that is no longer ours."""
         held.gone = True
+        self._prompt.forget(held)
         self._flight = [taken for taken in self._flight if taken.held is not held]
         self._owed.pop(held.number, None)
 
@@ -101,7 +112,7 @@ class Checkpointer:
                     self._flight.append(taken)
                     await asyncio.sleep(0)  # each is up to a second of work, and heartbeats need the loop
             flight, extras = list(self._flight), list(self._extras)
-            if not flight and not extras:
+            if not flight and not extras and not self._prompt.waits:
                 if self._owed and self._consumer().is_member():
                     # A quiet log brings no other, and whoever watches the lag would wait for it.
                     await self._commit([])
@@ -112,6 +123,7 @@ class Checkpointer:
                 )
                 return False
             try:
+                await self._prompt.flush()  # the snapshots of this flight know of them
                 await asyncio.to_thread(self._put, flight, extras)
             except SinkBusy as busy:
                 self.totals.refused += 1
@@ -205,6 +217,10 @@ class Checkpointer:
             self.totals.commits_refused += 1
         else:
             self._owed = {}
+
+    def _told(self, alerts: Sequence[Alert], number: int, rows: int) -> None:
+        self.totals.rows[ALERTS] = self.totals.rows.get(ALERTS, 0) + rows
+        self.teller.offer(alerts, number)
 
     def _count(self, flight: Sequence[Taken]) -> None:
         self.totals.checkpoints += 1

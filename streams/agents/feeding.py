@@ -30,6 +30,8 @@ logger = logging.getLogger(__name__)
 _REFETCH_EVERY_MS: Final = 1_000
 #: Judged at once; the loop has heartbeats to serve in between.
 _TICKS_AT_ONCE: Final = 2_000
+#: Ticks of this age at most are of now.
+_OF_NOW_MS: Final = 3 * TICK_MS
 #: A topic that is so far ahead of the others of its shard is not read on until they catch up.
 _RECORDS_AHEAD: Final = 50_000
 
@@ -44,7 +46,10 @@ class Feeding:
         options: KeeperOptions,
         horizons: HorizonSource | None,
         held: Mapping[int, Held],
+        tell: Callable[[Held], None] = lambda _held: None,
     ) -> None:
+        """`tell` is handed a shard with alerts of now."""
+        self._tell = tell
         self._recall = recall
         self._consumer = consumer
         self._options = options
@@ -94,6 +99,8 @@ class Feeding:
                     await asyncio.sleep(0)
                     if held.gone:
                         return
+                if step.last_ms > self._horizons.clock_ms() - _OF_NOW_MS:
+                    self._tell(held)  # else they are many, and what is read meanwhile is stored with them
                 if held.shard.wants_storing:
                     self.urgent.set()
 

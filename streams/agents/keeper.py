@@ -56,19 +56,19 @@ class Keeper:
         self._options = options
         self.checkpointer = Checkpointer(store, consumer, options, dead_letters)
         self._recall = Recall(store, self.checkpointer, lambda: self.fault is not None)
-        load = partial(restore, store, factory, self._recall.put)
-        self._claim = partial(claim, self._recall, consumer, load)
+        self._claim = partial(
+            claim, self._recall, consumer, partial(restore, store, factory, self._recall.put)
+        )
         self._wanted: set[int] = set()
         self._generation = -1
         self._paydays = Paydays(options.open_attempts_interval_ms)
-        self._one_restore = asyncio.Lock()
-        self._one_book = asyncio.Lock()
+        self._one_restore, self._one_book = asyncio.Lock(), asyncio.Lock()
         self.room = Room(options.backlog_max_bytes)
         self.reference = ReferenceLog() if reference is None else reference
         self.book = self.reference.book
         self.reference_next: Mapping[str, int] = {}  # of prices and controls, what the shards know of
         self.held: dict[int, Held] = {}
-        self.feeding = Feeding(self._recall, consumer, options, horizons, self.held)
+        self.feeding = Feeding(self._recall, consumer, options, horizons, self.held, self._tell)
         self.fault: BaseException | None = None
         self.failed = asyncio.Event()
         self.totals = self.checkpointer.totals
@@ -148,6 +148,10 @@ class Keeper:
         except Exception as fault:  # noqa: BLE001 - Faust would take the batch for done and go on behind it
             self.fail(fault)
 
+    def _tell(self, held: Held) -> None:
+        if self.fault is None:
+            self.checkpointer.tell_at_once(held, self.fail)
+
     async def judge_due(self) -> None:
         """Judge the shards whose next tick has come."""
         if not self.room.is_open:
@@ -177,9 +181,8 @@ class Keeper:
 
     async def _take_news(self, news: News) -> None:
         await self.set_book(news.book)
-        self.reference_next = (
-            news.positions
-        )  # only now: whoever waits for the last price waits for its effect
+        # Only now: whoever waits for the last price waits for its effect.
+        self.reference_next = news.positions
 
     def refuse(self, letters: Sequence[DeadLetter], source: str) -> None:
         """Store what never came to a shard, with the next checkpoint."""

@@ -26,6 +26,8 @@ class KeeperOptions:
     tick_poll_ms: int | None = 100
     # Whether jobs that changed have their burn rate written at a checkpoint, though no tick has come.
     look_between_ticks: bool = False
+    # Whether alerts of a tick of now are stored and told before the checkpoint that follows.
+    alerts_at_once: bool = False
     # Rows that are on their way to the store at once; they are held in memory two or three times over.
     flight_max_bytes: int = 64 * 2**20
     backlog_max_bytes: int = 256 * 2**20

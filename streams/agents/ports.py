@@ -116,6 +116,15 @@ class Shard(Protocol):
         """Whether something should not wait for the next checkpoint's turn."""
         ...
 
+    @property
+    def alerts_changed(self) -> bool:
+        """Whether the status of an alert changed and nobody has taken its row."""
+        ...
+
+    def take_alerts(self, version: int) -> tuple[pa.Table, list[Alert]]:
+        """The rows of alerts that wait, and those whose status changed, in order; no checkpoint has them then."""
+        ...
+
     def missing(self, batch: LogBatch) -> Mapping[str, int]:
         """Archived jobs that the batch speaks of, with the version of their state."""
         ...

@@ -18,7 +18,7 @@ from schemas.tables import ARCHIVE, JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES
 from streams.alerts.notice import Alert
 from streams.pipeline import snapshot
 from streams.pipeline.books import book_tables
-from streams.pipeline.derive import derive_job, derive_node
+from streams.pipeline.derive import derive_job, derive_node, pay_job
 from streams.pipeline.ids import job_hash
 from streams.pipeline.job import Job
 from streams.pipeline.ledger import LedgerRows
@@ -87,7 +87,7 @@ def take(shard: Shard, as_of_ms: int, version: int, *, open_attempts: bool) -> C
     blob = snapshot.take(shard)
     shard.saved_next = dict(shard.next)
     rows = sum(table.num_rows for table in tables.values())
-    alerts = shard.watch.take_changes()
+    alerts = shard.watch.alerts.take_changes()
     return Checkpoint(
         shard=shard.number,
         version=version,
@@ -127,6 +127,11 @@ def _derive_jobs(
             break
         room -= 1
         job = shard.jobs[job_id]
+        if job_id not in shard.dirty_jobs and pay_job(job, rows, shard.book, as_of_ms):
+            shard.sampled_jobs.discard(job_id)
+            shard.changes.jobs.add(job_id)
+            told.append(job)
+            continue
         derive_job(job, rows, prices, sampled, as_of_ms, open_attempts=open_attempts)
         shard.dirty_jobs.discard(job_id)
         shard.sampled_jobs.discard(job_id)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from schemas.decode import decode
 from schemas.events import Event
 from schemas.invalid import Invalid
+from streams.alerts.notice import Alert
 from streams.pipeline import chain
 from streams.pipeline import checkpoint as checkpoints
 from streams.pipeline import restore as restoring
@@ -198,6 +199,15 @@ class Shard:
     def wants_storing(self) -> bool:
         """Whether something should be stored at once."""
         return self.watch.wants_storing
+
+    @property
+    def alerts_changed(self) -> bool:
+        """Whether the status of an alert changed and nobody has taken its row."""
+        return self.watch.alerts.any_changed
+
+    def take_alerts(self, version: int) -> tuple[pa.Table, list[Alert]]:
+        """The rows of alerts that wait, and those whose status changed, in order; no checkpoint has them then."""
+        return self.watch.alerts.take_rows(self.number, version), self.watch.alerts.take_changes()
 
     # -- prices --------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from sinks.port import Store
 from sinks.snapshots import Chain, Snapshot
 from streams.agents.ports import Shard, ShardFactory
 from streams.alerts.notice import Alert
+from streams.alerts.rows import alerts_table
 from streams.pipeline.align import TICK_MS, Ticks
 from streams.pipeline.batch import LogBatch
 from streams.pipeline.books import Books
@@ -72,6 +73,7 @@ class CountingShard:
     wants_storing: bool = False
     rows_waiting: int = 0
     refused_bytes: int = 0
+    alerts: list[Alert] = field(default_factory=list)
 
     def judge(self, ticks: Ticks, view: View) -> None:
         self.judged.append(ticks)
@@ -88,6 +90,14 @@ class CountingShard:
     def books(self) -> Books:
         read = sum(self.state.count.values())
         return Books(records_in=read, applied=read, trimmed=self.state.trimmed)
+
+    @property
+    def alerts_changed(self) -> bool:
+        return bool(self.alerts)
+
+    def take_alerts(self, version: int) -> tuple[pa.Table, list[Alert]]:
+        taken, self.alerts = self.alerts, []
+        return alerts_table(taken, self.number, version), taken
 
     def missing(self, batch: LogBatch) -> Mapping[str, int]:
         return {}

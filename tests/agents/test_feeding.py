@@ -36,7 +36,15 @@ class Lab:
         self.held = Held(3, self.shard, VersionClock(0, 0), Takeover(0, 1))
         self.holders = {3: self.held}
         self.horizons = FedHorizons()
-        self.feeding = Feeding(recall, consumer, options, self.horizons, self.holders)
+        self.told: list[int | None] = []
+        self.feeding = Feeding(
+            recall,
+            consumer,
+            options,
+            self.horizons,
+            self.holders,
+            lambda held: self.told.append(held.align.tick_ms),
+        )
 
     async def take(self, topic: str, start: int, *log_ms: int) -> None:
         records = [LogRecord(start + at, ms, b"1") for at, ms in enumerate(log_ms)]
@@ -130,6 +138,18 @@ def test_what_is_urgent_ends_the_rest() -> None:
         resting = asyncio.ensure_future(lab.feeding.rest(60))
         await lab.take("jobs", 0, 5_000)
         await asyncio.wait_for(resting, 5)
+
+    run(work)
+
+
+def test_alerts_are_told_at_once_of_ticks_of_now_only() -> None:
+    async def work(lab: Lab) -> None:
+        lab.horizons.mark = Mark(FAR, {("jobs", 3): 2})
+        await lab.take("jobs", 0, FAR - 100_000, FAR - 60_000)  # ticks between the two are long past
+        assert lab.told == [FAR + 10_000]
+        lab.horizons.mark = Mark(FAR + 12_000, {("jobs", 3): 2})
+        await lab.feeding.advance_all()
+        assert lab.told == [FAR + 10_000, FAR + 20_000]
 
     run(work)
 

@@ -43,11 +43,11 @@ class Consumer:
 class Bench:
     """A keeper, its store and its consumer, with a clock that is moved by hand."""
 
-    def __init__(self, store: MemoryStore | None = None) -> None:
+    def __init__(self, store: MemoryStore | None = None, *, alerts_at_once: bool = False) -> None:
         self.store = store or MemoryStore()
         self.consumer = Consumer()
         self.now_ms = 0
-        options = KeeperOptions("t.", lambda: 0, lambda: self.now_ms)
+        options = KeeperOptions("t.", lambda: 0, lambda: self.now_ms, alerts_at_once=alerts_at_once)
         self.keeper = Keeper(self.store, counting_shards(), lambda: self.consumer, options)
 
     async def own(self, numbers: set[int], generation: int) -> None:

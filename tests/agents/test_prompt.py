@@ -1,0 +1,211 @@
+"""Alerts of now are told before the checkpoint that follows, and no snapshot knows of one whose row is not stored."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, cast
+
+import pyarrow as pa
+from faust.types import TP
+
+from schemas.tables import ALERTS, DEAD_LETTERS
+from sinks.errors import SinkBusy
+from sinks.memory import MemoryStore
+from streams.agents.held import Held
+from streams.agents.ports import Nobody
+from streams.alerts.notice import Alert
+from streams.pipeline.batch import LogBatch, LogRecord
+from streams.topics import SHARD_TOPICS
+from tests.agents.fakes import CountingShard
+from tests.agents.post import an_alert
+from tests.agents.test_keeper import Bench
+
+
+class Told(Nobody):
+    """Notes who was told of what, and whether its row was stored by then."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self.news = asyncio.Event()
+        self.told: list[str] = []
+
+    def offer(self, alerts: Iterable[Alert], shard: int) -> None:
+        stored = set(self._store.select(ALERTS)["alert_id"].to_pylist())
+        for alert in alerts:
+            assert alert.alert_id in stored
+            self.told.append(f"{alert.subject_name} {alert.status} of {shard}")
+        self.news.set()
+
+
+class Office:
+    """A keeper of shards 0 and 1 that tells at once."""
+
+    def __init__(self, store: MemoryStore | None = None) -> None:
+        self.bench = Bench(store, alerts_at_once=True)
+        self.teller = Told(self.bench.store)
+        self.keeper = self.bench.keeper
+        self.keeper.checkpointer.teller = self.teller
+
+    async def open(self) -> Office:
+        await self.bench.own({0, 1}, 1)
+        return self
+
+    def held(self, number: int) -> Held:
+        return self.keeper.held[number]
+
+    def change(self, number: int, *alerts: Alert) -> None:
+        """A tick has judged these."""
+        cast("CountingShard", self.held(number).shard).alerts += alerts
+
+    def tell(self, number: int) -> None:
+        self.keeper.checkpointer.tell_at_once(self.held(number), self.keeper.fail)
+
+    async def heard(self, count: int = 1) -> list[str]:
+        while len(self.teller.told) < count:
+            self.teller.news.clear()
+            await asyncio.wait_for(self.teller.news.wait(), 10)
+        return self.teller.told
+
+    async def fly(self) -> asyncio.Future[bool]:
+        """A flight that carries shard 0 is under way."""
+        flight = asyncio.ensure_future(self.keeper.checkpoint(open_attempts=False))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert self.keeper.checkpointer.carries(self.held(0))
+        return flight
+
+
+def test_alert_is_stored_and_told_while_a_flight_is_under_way() -> None:
+    class Slow(MemoryStore):
+        def insert(self, table: str, rows: pa.Table, token: str) -> None:
+            if table == DEAD_LETTERS:
+                assert lands.wait(10)
+            super().insert(table, rows, token)
+
+    async def go() -> None:
+        office = await Office(Slow()).open()
+        await office.keeper.take(LogBatch("gpu", 0, 0, 1, [LogRecord(0, 0, b"no number")]))
+        flight = await office.fly()
+        office.change(0, an_alert("a"))
+        office.tell(0)
+        assert await office.heard() == ["a firing of 0"]
+        assert not flight.done()
+        lands.set()
+        assert await flight
+        assert office.teller.told == ["a firing of 0"]  # and no second time
+        assert office.keeper.totals.rows[ALERTS] == 1
+
+    lands = threading.Event()
+    asyncio.run(go())
+
+
+class Refusing(MemoryStore):
+    """Takes no alerts for a while."""
+
+    refuses = True
+
+    def insert(self, table: str, rows: pa.Table, token: str) -> None:
+        if table == ALERTS and self.refuses:
+            raise SinkBusy("not now")
+        super().insert(table, rows, token)
+
+
+def test_no_snapshot_is_stored_before_the_alerts_that_it_knows_of() -> None:
+    async def go() -> None:
+        store = Refusing()
+        office = await Office(store).open()
+        await office.bench.feed(0, 0, 5)
+        office.change(0, an_alert("a"))
+        office.tell(0)
+        assert not await office.keeper.checkpoint(open_attempts=False)
+        assert store.snapshots.load(0).blobs == []
+        assert office.teller.told == []
+        store.refuses = False
+        assert await office.keeper.checkpoint(open_attempts=False)
+        assert store.snapshots.load(0).blobs
+        assert office.teller.told == ["a firing of 0"]
+        assert office.keeper.fault is None
+
+    asyncio.run(go())
+
+
+def test_alerts_alone_are_stored_by_the_next_checkpoint_where_they_were_refused() -> None:
+    async def go() -> None:
+        store = Refusing()
+        office = await Office(store).open()
+        office.change(1, an_alert("a"))
+        office.tell(1)
+        assert not await office.keeper.checkpoint(open_attempts=False)
+        store.refuses = False
+        assert await office.keeper.checkpoint(open_attempts=False)
+        assert office.teller.told == ["a firing of 1"]
+
+    asyncio.run(go())
+
+
+def test_alerts_of_a_shard_that_leaves_are_its_next_owners_to_tell() -> None:
+    async def go() -> None:
+        store = Refusing()
+        office = await Office(store).open()
+        for number in (0, 1):
+            office.change(number, an_alert(f"of-{number}"))
+            office.tell(number)
+        assert not await office.keeper.checkpoint(open_attempts=False)
+        office.keeper.assigned({TP(f"t.{topic}", 1) for topic in SHARD_TOPICS}, 2)
+        store.refuses = False
+        assert await office.keeper.checkpoint(open_attempts=False)
+        assert office.teller.told == ["of-1 firing of 1"]
+        assert store.select(ALERTS).num_rows == 1
+
+    asyncio.run(go())
+
+
+def test_a_change_does_not_overtake_an_earlier_one_that_a_flight_carries() -> None:
+    class Slow(MemoryStore):
+        def insert(self, table: str, rows: pa.Table, token: str) -> None:
+            if table == DEAD_LETTERS:
+                assert lands.wait(10)
+            super().insert(table, rows, token)
+
+    async def go() -> None:
+        office = await Office(Slow()).open()
+        shard = cast("CountingShard", office.held(0).shard)
+        take = shard.checkpoint
+
+        def with_alert(as_of_ms: int, version: int, **options: Any) -> Any:
+            rows, alerts = shard.take_alerts(version)
+            point = take(as_of_ms, version, **options)
+            return replace(point, alerts=alerts, tables={**point.tables, ALERTS: rows}) if alerts else point
+
+        shard.checkpoint = with_alert  # type: ignore[method-assign]  # as the engine's shards do
+        await office.keeper.take(LogBatch("gpu", 0, 0, 1, [LogRecord(0, 0, b"no number")]))
+        office.change(0, an_alert("a"))
+        flight = await office.fly()
+        office.change(0, an_alert("a", "resolved", an_alert().changed_ms + 10_000))
+        office.tell(0)
+        assert shard.alerts_changed
+        lands.set()
+        assert await flight
+        office.tell(0)
+        assert await office.heard(2) == ["a firing of 0", "a resolved of 0"]
+
+    lands = threading.Event()
+    asyncio.run(go())
+
+
+def test_a_fault_of_the_store_ends_the_meter() -> None:
+    class Broken(MemoryStore):
+        def insert(self, table: str, rows: pa.Table, token: str) -> None:
+            raise ValueError("no such table")
+
+    async def go() -> None:
+        office = await Office(Broken()).open()
+        office.change(0, an_alert("a"))
+        office.tell(0)
+        await asyncio.wait_for(office.keeper.failed.wait(), 10)
+        assert isinstance(office.keeper.fault, ValueError)
+
+    asyncio.run(go())

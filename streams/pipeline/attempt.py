@@ -27,6 +27,7 @@ def names_nothing(event: JobEvent) -> bool:
     return not event.fields and all(getattr(event, name) is None for name in _VALUES)
 
 
+_NONE: Final[frozenset[int]] = frozenset()
 _VALUES: Final = (
     "gpu_milli", "nodes", "instance_milli", "cpu_milli", "memory_milli", "owner", "team", "project", "experiment",
     "labels", "reason", "expected_nano_per_hour", "budget", "deadline_ms", "quality",
@@ -102,8 +103,13 @@ class Attempt:
     @property
     def is_unsaved(self) -> bool:
         """Whether anything changed since it was marked as saved."""
+        return self.unsaved.paid_ms is not None or not self.is_saved_but_paid
+
+    @property
+    def is_saved_but_paid(self) -> bool:
+        """Whether no more than its payments is new since it was marked as saved."""
         unsaved = self.unsaved
-        return bool(
+        return not (
             unsaved.events != len(self.events)
             or unsaved.amounts != len(self.traffic)
             or unsaved.metered_minutes
@@ -118,7 +124,8 @@ class Attempt:
 
     def _marks(self) -> object:
         """What changes now and then, to be compared."""
-        return (self.sampled, self.booked_lost, tuple(self.dirty_traffic), frozenset(self.dirty_metered))
+        dirty = frozenset(self.dirty_metered) if self.dirty_metered else _NONE
+        return (self.sampled, self.booked_lost, tuple(self.dirty_traffic), dirty)
 
     def load_events(self, events: Iterable[JobEvent]) -> None:
         """Events of a snapshot, after those that are known; what they did is loaded besides."""

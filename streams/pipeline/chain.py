@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from streams.pipeline import snapshot
 from streams.pipeline.blobs import DIRTY, OPEN, SAMPLED, NodeBlob, load_job, load_node
-from streams.pipeline.parts import apply_part
+from streams.pipeline.parts import apply_paid, apply_part
 from streams.pipeline.restore import drop_counts
 from streams.pipeline.snapshot import StoredBlob
 from streams.pricing.book import PriceBook
@@ -107,17 +107,7 @@ def _apply_jobs(
             awaited.discard(job_id)
             if blob.format > 1:
                 _flag(shard, job_id, whole.flags)
-    for raw in blob.parts:
-        job_id = snapshot.job_id_of(raw)
-        if last.get(job_id, -1) > place:
-            continue
-        known = shard.jobs.get(job_id)
-        if known is None:
-            awaited.add(job_id)
-        else:
-            part = snapshot.job_part(raw)
-            apply_part(known, part)
-            _flag(shard, job_id, part.flags)
+    _apply_parts(shard, blob, awaited, place, last)
     if blob.format == 1:
         shard.dirty_jobs, shard.open_jobs = set(blob.dirty_jobs), set(blob.open_jobs)
         shard.sampled_jobs = set()
@@ -130,6 +120,32 @@ def _apply_jobs(
             continue
         shard.sampled_jobs.add(job_id)
         known.first_ms, known.last_ms = min(known.first_ms, seen_ms[0]), max(known.last_ms, seen_ms[1])
+
+
+def _apply_parts(
+    shard: Shard, blob: StoredBlob, awaited: set[str], place: int, last: Mapping[str, int]
+) -> None:
+    """What changed of jobs that are known."""
+    for raw in blob.parts:
+        job_id = snapshot.job_id_of(raw)
+        if last.get(job_id, -1) > place:
+            continue
+        known = shard.jobs.get(job_id)
+        if known is None:
+            awaited.add(job_id)
+        else:
+            part = snapshot.job_part(raw)
+            apply_part(known, part)
+            _flag(shard, job_id, part.flags)
+    for paid in blob.paid:
+        if last.get(paid.id, -1) > place:
+            continue
+        known = shard.jobs.get(paid.id)
+        if known is None:
+            awaited.add(paid.id)
+        else:
+            apply_paid(known, paid)
+            _flag(shard, paid.id, paid.flags)
 
 
 def _flag(shard: Shard, job_id: str, flags: int) -> None:

@@ -51,6 +51,26 @@ def derive_job(
     job.booked_as_of_ms = as_of_ms if open_attempts or not job.is_open else -1
 
 
+def pay_job(job: Job, rows: LedgerRows, book: PriceBook, as_of_ms: int) -> bool:
+    """Add what a job costs further, of which nothing but the clock is news; False: it must be derived."""
+    dimensions = job.dimensions()
+    if dimensions is not job.booked_dimensions:
+        return False
+    payer = (dimensions.team, dimensions.project)
+    paid: list[tuple[Attempt, GoingOn]] = []
+    for number, timeline in job.timelines().items():
+        attempt = job.attempts[number]
+        if attempt.has_start:
+            known = attempt.going_on
+            if known is None or not known.holds(timeline, book, payer, as_of_ms):
+                return False
+            paid.append((attempt, known))
+    for attempt, known in paid:
+        known.pay(job.id, attempt.number, rows, as_of_ms, attempt.unsaved)
+    job.booked_as_of_ms = as_of_ms
+    return True
+
+
 def derive_node(
     node: NodeState, rows: LedgerRows, book: PriceBook, as_of_ms: int, *, open_nodes: bool
 ) -> None:

@@ -23,7 +23,7 @@ class GoingOn:
     They only become longer.  Of what has ended nothing grows, for ever.
     """
 
-    __slots__ = ("as_of_ms", "book", "growing", "payer", "source", "until_ms")
+    __slots__ = ("_by_end", "as_of_ms", "book", "growing", "payer", "source", "until_ms")
 
     def __init__(self, source: object, book: PriceBook, payer: Payer) -> None:
         self.source = source  # a timeline or segments: another object once an event changes them
@@ -31,6 +31,7 @@ class GoingOn:
         self.payer = payer
         self.as_of_ms, self.until_ms = -_NEVER_MS, _NEVER_MS
         self.growing: list[tuple[Line, list[Interval]]] = []
+        self._by_end = False  # whether the lines that grow are those that end where it is booked up to
 
     def grow(self, whole: Lines, booked: Lines, as_of_ms: int) -> None:
         """`booked` is `whole`, of which nothing is cut by a clock, up to an instant."""
@@ -45,6 +46,8 @@ class GoingOn:
             for line, intervals in whole.items()
             if any(start_ms < as_of_ms < end_ms for start_ms, end_ms, _, _ in intervals)
         ]
+        ending = sum(intervals[-1][1] == as_of_ms for intervals in booked.values())
+        self._by_end = ending == len(self.growing) > 0
 
     def holds(self, source: object, book: PriceBook, payer: Payer, as_of_ms: int) -> bool:
         """Whether `pay` knows all that is to be booked up to an instant."""
@@ -63,7 +66,8 @@ class GoingOn:
             return
         for line, intervals in self.growing:
             rows.prolong(owner_id, attempt, line, intervals, as_of_ms)
-            if unsaved is not None:
+        if unsaved is not None and not (self._by_end and unsaved.note_paid(self.as_of_ms, as_of_ms)):
+            for line, intervals in self.growing:
                 unsaved.lines.setdefault(line, len(intervals) - 1)
         self.as_of_ms = as_of_ms
 

@@ -65,8 +65,15 @@ class Identities:
             return self._packed
         return b"".join(sorted([*self._loose, *_split(self._packed)]))
 
+    @property
+    def has_fresh(self) -> bool:
+        """Whether any came since the last `take_fresh`."""
+        return bool(self._fresh)
+
     def take_fresh(self) -> bytes:
         """Those that came since the last call."""
+        if not self._fresh:
+            return b""
         fresh, self._fresh = bytes(self._fresh), bytearray()
         return fresh
 

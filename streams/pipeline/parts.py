@@ -48,6 +48,48 @@ class JobPart(msgspec.Struct, array_like=True):
     attempts: list[AttemptPart]
 
 
+class PaidPart(msgspec.Struct, array_like=True, gc=False):
+    """All that is new in a job: an attempt goes on, and each of its lines that ended at one instant ends at another."""
+
+    id: str
+    flags: int
+    first_ms: int
+    last_ms: int
+    attempt: int
+    from_ms: int
+    until_ms: int
+
+
+def dump_paid(job: Job, flags: int) -> PaidPart | None:
+    """What changed since the job was marked as saved, and marks it again; None if it is more than a payment."""
+    if job.seen.has_fresh:
+        return None
+    paid: Attempt | None = None
+    for attempt in job.attempts.values():
+        if not attempt.is_saved_but_paid:
+            return None
+        if attempt.unsaved.paid_ms is not None:
+            if paid is not None:
+                return None
+            paid = attempt
+    if paid is None or paid.unsaved.paid_ms is None:
+        return None
+    from_ms, until_ms = paid.unsaved.paid_ms
+    if until_ms != job.booked_as_of_ms:
+        return None
+    paid.unsaved.paid_ms = None
+    return PaidPart(job.id, flags, job.first_ms, job.last_ms, paid.number, from_ms, until_ms)
+
+
+def apply_paid(job: Job, part: PaidPart) -> None:
+    """Move the ends; what was derived from it before must be forgotten."""
+    job.first_ms, job.last_ms, job.booked_as_of_ms = part.first_ms, part.last_ms, part.until_ms
+    for intervals in job.attempts[part.attempt].booked_lines.values():
+        start_ms, end_ms, rate, flag = intervals[-1]
+        if end_ms == part.from_ms:
+            intervals[-1] = (start_ms, part.until_ms, rate, flag)
+
+
 def dump_part(job: Job, flags: int) -> JobPart:
     """What changed since the job was marked as saved; marks it again."""
     part = JobPart(
@@ -66,6 +108,7 @@ def dump_part(job: Job, flags: int) -> JobPart:
 
 def _dump_attempt(attempt: Attempt) -> AttemptPart:
     unsaved = attempt.unsaved
+    unsaved.spell_out(attempt.booked_lines)
     metered, moved = sorted(unsaved.metered_minutes), sorted(unsaved.traffic_minutes)
     return AttemptPart(
         number=attempt.number,

@@ -20,7 +20,7 @@ from streams.pipeline.books import Books, Tally
 from streams.pipeline.ids import job_hash
 from streams.pipeline.job import Job
 from streams.pipeline.letters import Minutes
-from streams.pipeline.parts import JobPart, dump_part
+from streams.pipeline.parts import JobPart, PaidPart, dump_paid, dump_part
 from streams.pipeline.roll import Slice
 from streams.pipeline.watch import WatchBlob
 from streams.usage.ids import SeenPart
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from streams.pipeline.shard import Shard
 
 #: The form below.  A snapshot of a form not in READS is refused; raise this with every change that needs it.
-#: In format 1 a base had everything, and each increment had all of a job that changed.
-FORMAT: Final = 2
-READS: Final = (1, 2)
+#: In format 1 a base had everything, and each increment had all of a job that changed.  Format 2 had no `paid`.
+FORMAT: Final = 3
+READS: Final = (1, 2, 3)
 _LEVEL: Final = 1
 
 
@@ -75,6 +75,8 @@ class SnapshotBlob(msgspec.Struct):
     parts: list[JobPart] = []  # of jobs that an earlier snapshot has
     seen_older: list[tuple[str, list[bytes]]] = []  # topic and ids: slices of those remembered before
     forgotten_ms: dict[str, int] = {}
+    # The rest is absent in format 2.
+    paid: list[PaidPart] = []  # of jobs that an earlier snapshot has, and of which nothing else changed
 
 
 class StoredBlob(SnapshotBlob):
@@ -121,6 +123,7 @@ def take(shard: Shard) -> bytes:
     whole = {*also.jobs, *(job_id for job_id in changes.jobs if not shard.jobs[job_id].saved)}
     nodes = changes.nodes.union(name for name in also.nodes if name in shard.nodes)
     coverage = shard.coverage.export_dirty(also.holders)
+    parts, paid = _parts(shard, changes.jobs - whole)
     blob = SnapshotBlob(
         format=FORMAT,
         shard=shard.number,
@@ -142,18 +145,21 @@ def take(shard: Shard) -> bytes:
         coverage=coverage,
         seen={topic: _ids(ids.export_new()) for topic, ids in shard.seen.items()},
         tick_ms=shard.tick_ms,
-        sampled={job_id: _seen(shard.jobs[job_id]) for job_id in changes.sampled & shard.sampled_jobs},
+        sampled={
+            job_id: (job.first_ms, job.last_ms)
+            for job_id in changes.sampled & shard.sampled_jobs
+            for job in (shard.jobs[job_id],)
+        },
         watch=shard.watch.dump(),
         tallies=shard.tallies,
         paid_ms=shard.paid_ms,
         letter_minutes=shard.refused.quota.dump(),
         unswept_from=shard.unswept_from,
         root=shard.roll.root,
-        parts=[
-            dump_part(shard.jobs[job_id], flags_of(shard, job_id)) for job_id in sorted(changes.jobs - whole)
-        ],
+        parts=parts,
         seen_older=[(topic, _ids(part)) for topic, part in also.seen],
         forgotten_ms=shard.forgotten_ms,
+        paid=paid,
     )
     changes.clear(len(coverage))
     return zstandard.compress(msgspec.msgpack.encode(blob), _LEVEL)
@@ -166,6 +172,20 @@ def _whole(shard: Shard, job_id: str) -> JobBlob:
     return blob
 
 
+def _parts(shard: Shard, job_ids: Iterable[str]) -> tuple[list[JobPart], list[PaidPart]]:
+    """What changed of jobs that an earlier snapshot has; of those that were only paid, in short."""
+    parts: list[JobPart] = []
+    paid: list[PaidPart] = []
+    for job_id in sorted(job_ids):
+        job, flags = shard.jobs[job_id], flags_of(shard, job_id)
+        short = dump_paid(job, flags)
+        if short is None:
+            parts.append(dump_part(job, flags))
+        else:
+            paid.append(short)
+    return parts, paid
+
+
 def flags_of(shard: Shard, job_id: str) -> int:
     """What the shard remembers of a job besides."""
     return (
@@ -173,10 +193,6 @@ def flags_of(shard: Shard, job_id: str) -> int:
         + DIRTY * (job_id in shard.dirty_jobs)
         + SAMPLED * (job_id in shard.sampled_jobs)
     )
-
-
-def _seen(job: Job) -> tuple[int, int]:
-    return job.first_ms, job.last_ms
 
 
 def unpack(data: bytes) -> StoredBlob:

@@ -74,7 +74,7 @@ class Live:
                 idle = await cpu_percent(worker.cpu_s, options.cpu)
                 begin_s = int(time.time())
                 load = Load(
-                    options.rate * GPUS, begin_s, nodes_per_job=max(1, options.rate // options.jobs),
+                    options.rate * GPUS, begin_s, jobs=min(options.jobs, options.rate),
                     life_s=_LIFE_S, amount_every_s=_AMOUNT_EVERY_S, burst_every_s=options.burst,
                 )  # fmt: skip
                 drive = Drive(self.settings.kafka, load, begin_s)
@@ -224,7 +224,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure and print; 0 measured and right, 1 it could not be, or the totals are wrong."""
     parser = argparse.ArgumentParser(prog="latency", description=__doc__)
     parser.add_argument("--rate", type=int, default=1_000, help="nodes of 8 GPUs, a message a second each")
-    parser.add_argument("--jobs", type=int, default=1_000, help="about so many jobs run on them")
+    parser.add_argument(
+        "--jobs", type=int, default=1_000, help="so many jobs run on them, a node each at least"
+    )
     parser.add_argument(
         "--burst", type=int, default=60, help="exporters fall silent and catch up so often, in s"
     )

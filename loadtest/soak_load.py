@@ -84,13 +84,18 @@ class Load:
         life_s: tuple[int, int] = LIFE_S,
         amount_every_s: int = AMOUNT_EVERY_S,
         burst_every_s: int = 0,
+        jobs: int = 0,
     ) -> None:
-        """With `burst_every_s` some exporters keep their samples for seconds and send them at once, so often."""
+        """With `burst_every_s` some exporters keep their samples for seconds and send them at once, so often.
+
+        With `jobs` so many run on all nodes, some on a node more than others, whatever `nodes_per_job` says.
+        """
         self._burst_every_s = burst_every_s
         self._held: list[Event] = []
-        self._nodes_per_job, self._life_s, self._amount_every_s = nodes_per_job, life_s, amount_every_s
-        self.nodes = max(samples_per_s // GPUS, nodes_per_job)
-        self.groups = max(self.nodes // nodes_per_job, 1)
+        self._life_s, self._amount_every_s = life_s, amount_every_s
+        self.nodes = max(samples_per_s // GPUS, jobs or nodes_per_job)
+        self.groups = jobs or max(self.nodes // nodes_per_job, 1)
+        self._used_nodes = self.nodes if jobs else self.groups * nodes_per_job
         self.account = Account()
         self._begin_s = begin_s
         self._rng = random.Random(seed)
@@ -108,7 +113,7 @@ class Load:
         """Prices, nodes and the first jobs."""
         for price in _SKUS:
             yield self._told(Topic.PRICES, self._begin_s, effective_ms=0, **price)
-        for node in range(self.groups * self._nodes_per_job):
+        for node in range(self._used_nodes):
             about = {"gpu_count": GPUS, "gpu_type": "H100", "purchase": "on_demand"}
             yield self._told(Topic.NODES, self._begin_s, node=_node(node), type="provisioned", **about)
         for group in range(self.groups):
@@ -139,7 +144,7 @@ class Load:
         yield from self._released()
         for run in list(self._runs.values()):
             yield from self._end(run, now_s)
-        for node in range(self.groups * self._nodes_per_job):
+        for node in range(self._used_nodes):
             yield self._told(Topic.NODES, now_s, node=_node(node), type="terminated")
 
     # -- jobs ----------------------------------------------------------------------------------------------
@@ -149,11 +154,11 @@ class Load:
         job_id = f"soak-{len(self.account.jobs):06}"
         life_s = rng.randrange(20 if first else self._life_s[0], self._life_s[1])
         preempt_s = now_s + life_s // 2 if rng.random() < 0.1 else None
-        nodes = [_node(group * self._nodes_per_job + number) for number in range(self._nodes_per_job)]
+        nodes = [_node(number) for number in self._nodes_of(group)]
         heads = [_head(job_id, node) for node in nodes]
         held: Json = {
             "job_id": job_id,
-            "gpu_count": GPUS * self._nodes_per_job,
+            "gpu_count": GPUS * len(nodes),
             "nodes": dict.fromkeys(nodes, GPUS),
             "gpu_type": rng.choice(("H100", "A100")),
             "owner": rng.choice(("ann", "bob", "cy")),
@@ -162,6 +167,12 @@ class Load:
         self._runs[group] = _Run(job_id, group, now_s, now_s + life_s, preempt_s, heads, held)
         self.account.jobs.add(job_id)
         yield self._told(Topic.JOBS, now_s, type="started", **held)
+
+    def _nodes_of(self, group: int) -> range:
+        """Of those that are used each group has its share; the first groups have what is left over."""
+        each, more = divmod(self._used_nodes, self.groups)
+        first = group * each + min(group, more)
+        return range(first, first + each + (group < more))
 
     def _go_on(self, run: _Run, now_s: int) -> Iterator[Event]:
         age_s = now_s - run.begin_s

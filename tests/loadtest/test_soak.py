@@ -71,6 +71,20 @@ def test_exporters_that_fall_silent_send_the_same_samples_later() -> None:
     assert sorted(steady) == sorted(bursty)
 
 
+def test_fewer_jobs_than_nodes_have_all_of_them_some_one_more_than_others() -> None:
+    load = Load(32 * GPUS, BEGIN_S, jobs=20)
+    opening = list(load.opening())
+    starts = [json.loads(each.value) for each in opening if each.topic == "jobs"]
+    assert load.live == load.groups == len(starts) == 20
+    assert sorted(len(start["nodes"]) for start in starts) == [1] * 8 + [2] * 12
+    assert all(start["gpu_count"] == GPUS * len(start["nodes"]) for start in starts)
+    used = [node for start in starts for node in start["nodes"]]
+    known = [json.loads(each.value)["node"] for each in opening if each.topic == "nodes"]
+    assert sorted(used) == sorted(known) == sorted(set(used))
+    sampled = [json.loads(each.value)["node"] for each in load.second(BEGIN_S + 1) if each.topic == "gpu"]
+    assert sorted(sampled) == sorted(used)
+
+
 def test_the_judge_says_what_differs() -> None:
     want = Totals({"a": Sum(1, 2, 3, 0)}, Sum(1, 1, 1, 0), 8, 4_000, 1)
     assert differences(want, want) == []

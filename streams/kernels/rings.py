@@ -8,7 +8,7 @@ from __future__ import annotations
 from streams.kernels._jit import kernel
 from streams.kernels.arrays import I32, I64, U16, Records
 from streams.kernels.coverage import clear_gap, find_row, mark_unexported, open_row, touch_slot
-from streams.kernels.store import NEVER_S, ROWS, Store
+from streams.kernels.store import NEVER_S, ROWS, Samples, Store
 
 
 @kernel
@@ -135,3 +135,44 @@ def free_rows(holder: int, keep_rows: bool, store: Store) -> tuple[int, int]:
     if not keep_rows:
         store.holders[holder]["newest_row"] = -1
     return rows, counts
+
+
+@kernel
+def find_reaching(
+    first: int, stop: int, horizon_s: int, store: Store, samples: Samples, holders: I64, lo: I64, hi: I64
+) -> int:
+    """Of the records [first, stop) those that may change a packed row: holder, first and last minute; how many.
+
+    Newest seconds only rise: what is late for all its GPUs before a batch is so in it.
+    """
+    found = 0
+    for i in range(first, stop):
+        b, e = samples.begin_s[i], samples.end_s[i]
+        g, g_stop = store.group_ptr[samples.group[i]], store.group_ptr[samples.group[i] + 1]
+        if g == g_stop or e <= b:
+            continue
+        holder = store.slots[store.group_slot[g]]["holder"]
+        if b // 60 >= store.holders[holder]["packed_to"]:
+            continue
+        for k in range(g, g_stop):
+            if b >= store.slots[store.group_slot[k]]["newest_s"] - horizon_s:
+                holders[found] = holder
+                lo[found] = b // 60
+                hi[found] = (e - 1) // 60
+                found += 1
+                break
+    return found
+
+
+@kernel
+def drop_rows(holders: I64, store: Store) -> int:
+    """Take all rows from the holders; how many."""
+    dropped = 0
+    for i in range(holders.size):
+        row = int(store.holders[holders[i]]["newest_row"])
+        while row >= 0:
+            store.rows[row]["holder"] = -1
+            dropped += 1
+            row = int(store.rows[row]["older"])
+        store.holders[holders[i]]["newest_row"] = -1
+    return dropped

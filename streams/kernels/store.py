@@ -34,7 +34,16 @@ ROW = np.dtype(
     align=True,
 )
 PLANE = np.dtype([("gpu_ms", np.int64), ("sampled_gpu_s", np.int64)], align=True)
-HOLDER = np.dtype([("newest_row", np.int32), ("counting", np.int32)], align=True)
+HOLDER = np.dtype(
+    [
+        ("newest_row", np.int32),
+        ("counting", np.int32),
+        ("packed_to", np.int32),  # no row of this minute or a later one is packed away (old_rows)
+    ],
+    align=True,
+)
+# What holders have there that have no packed rows.
+NEVER_MINUTE = -(2**31)
 
 # Flags of a row: changed since the last take, since the last export.
 DIRTY = 1

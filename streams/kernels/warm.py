@@ -19,9 +19,12 @@ from streams.kernels.idset import add_ids, insert_ids
 from streams.kernels.judge import find_jobs, judge_jobs
 from streams.kernels.metered import minute_pieces
 from streams.kernels.minutes import diff_minutes
+from streams.kernels.old_rows import pack_rows, unpack_rows
 from streams.kernels.rings import (
     chain_rows,
+    drop_rows,
     fill_cells,
+    find_reaching,
     free_rows,
     put_cells,
     put_newest,
@@ -182,3 +185,8 @@ def _warm_coverage() -> None:
     rows_at(second, 0, 1, store, row)
     rows_of_pairs(second, second, store, row)
     free_rows(0, True, store)
+    pointers, data = np.array([0, 1]), np.zeros(64, np.uint8)
+    pack_rows(row * 0, pointers, store, data, pointers.copy())
+    unpack_rows(data, pointers, second, store, row)
+    find_reaching(0, 1, 1, store, samples, second.copy(), second.copy(), second.copy())
+    drop_rows(second, store)

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from streams.kernels.arrays import I64, Records
 from streams.kernels.burn import WINDOWS_MS
 from streams.kernels.tails import TAIL
 from streams.pipeline.attempt import Attempt, Winner
@@ -155,16 +156,23 @@ class Tails:
         if not self._entries:
             return
         tails = np.array(self._entries, TAIL)
+        minutes, holders = np.array(self._minutes, np.int64), np.array(self._holders, np.int64)
+        self._unpack(tails, minutes, holders)
         curves.put_tails(
-            tails,
-            np.array(self._minutes, np.int64),
-            np.array(self._rows, np.int64),
-            self.rates.table,
-            np.array(self._holders, np.int64),
-            self._coverage.store,
+            tails, minutes, np.array(self._rows, np.int64), self.rates.table, holders, self._coverage.store
         )
         for place, tail in self._whole:
             tail.expected = Expected((), (), float(tails["expected_per_hour"][place]))
+
+    def _unpack(self, tails: Records, minutes: I64, holders: I64) -> None:
+        """Old rows are asked for before the kernel looks for them."""
+        if int(minutes.min(initial=self._coverage.packed_to)) >= self._coverage.packed_to:
+            return
+        for tail in tails:
+            of = slice(tail["holder_at"], tail["holder_at"] + tail["holders"])
+            self._coverage.unpack(
+                holders[of], minutes[tail["minute_at"] : tail["minute_at"] + tail["minutes"]]
+            )
 
 
 def _is_alone(job: Job, attempt: Attempt) -> bool:

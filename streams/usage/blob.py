@@ -14,12 +14,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.kernels.arrays import I32, I64, U16
+from streams.kernels.arrays import I32, I64, U16, Records
 from streams.kernels.rings import free_rows, put_cells, put_newest, put_rows, seal_cells, take_cells
 from streams.kernels.store import NEVER_S, PLANE, UNEXPORTED_ROWS, UNEXPORTED_SLOTS
 from streams.usage.blob_form import FORMAT, ROW, SLOT, SUMS, Blob, HolderPart
 from streams.usage.growth import Arrays
 from streams.usage.names import Holder, Names
+from streams.usage.old_rows import OldRows
 
 # A second that gains nothing from any sample.
 _SEALED = 1001
@@ -62,9 +63,8 @@ def pack(
     for name in SUMS:
         row_part[name] = store.rows[name][rows]
 
-    counting = (store.holders["counting"][numbers] != 0).tolist()
     holders = names.by_numbers(numbers.tolist())
-    parts = _holder_parts(holders, counting, entire)
+    parts = _holder_parts(holders, store.holders[numbers], entire)
 
     def cells(ring: U16, used: bool) -> bytes:
         out = np.empty(int((newest_s - from_s + 1).sum()) if used else 0, np.uint16)
@@ -116,35 +116,42 @@ def changed(arrays: Arrays, names: Names, whole: Iterable[Holder]) -> tuple[list
 
 
 def _holder_parts(
-    holders: Sequence[Holder], counting: Sequence[bool], entire: Container[int] | None
+    holders: Sequence[Holder], values: Records, entire: Container[int] | None
 ) -> list[HolderPart]:
     """What is told of the holders; they count as exported, unless all of each was asked for (None)."""
-    if entire is None:
-        return [
-            HolderPart(h.job_id, h.attempt, h.node, counts, 0, list(h.gpus))
-            for h, counts in zip(holders, counting, strict=True)
-        ]
+    counting, packed_to = (values["counting"] != 0).tolist(), values["packed_to"].tolist()
     parts: list[HolderPart] = []
-    for holder, counts in zip(holders, counting, strict=True):
+    for holder, counts, to_minute in zip(holders, counting, packed_to, strict=True):
         named, size = holder.exported_gpus, len(holder.gpus)
-        if holder.number in entire:
+        if entire is None or holder.number in entire:
             named = -1
         gpus = [] if named == size else list(holder.gpus)[max(named, 0) :]  # none in nearly every increment
+        packed = (holder.packed, to_minute) if named < 0 and holder.packed else ()
         parts.append(
-            HolderPart(holder.job_id, holder.attempt, holder.node, counts, max(named, 0), gpus, named < 0)
+            HolderPart(
+                holder.job_id, holder.attempt, holder.node, counts, max(named, 0), gpus, named < 0, *packed
+            )
         )
-        holder.exported_gpus = size
+        if entire is not None:
+            holder.exported_gpus = size
     return parts
 
 
-def unpack(blob: Blob, arrays: Arrays, names: Names, *, touch: bool) -> list[HolderPart]:
+def unpack(blob: Blob, arrays: Arrays, names: Names, old: OldRows, *, touch: bool) -> list[HolderPart]:
     """Take over slots and rows; `touch`: the next increment must bring them too.
 
     Returns the holders that were passed over, as nothing before them is known: a blob still to come has them whole.
     """
     found = _own_holders(blob, arrays, names, touch)
     _unpack_slots(blob, found, arrays, touch)
-    _unpack_rows(blob, found, arrays, touch)
+    packed = {
+        holder.number: (part.packed, part.packed_to)
+        for part, holder in zip(blob.holders, found, strict=True)
+        if part.packed and holder is not None
+    }
+    if packed:
+        old.replace(packed)
+    _unpack_rows(blob, found, arrays, old, touch)
     return [part for part, holder in zip(blob.holders, found, strict=True) if holder is None]
 
 
@@ -229,12 +236,13 @@ def _of_known(cells: U16, part: NDArray[Any], known: NDArray[np.bool_]) -> U16:
     return found
 
 
-def _unpack_rows(blob: Blob, holders: list[Holder | None], arrays: Arrays, touch: bool) -> None:
+def _unpack_rows(blob: Blob, holders: list[Holder | None], arrays: Arrays, old: OldRows, touch: bool) -> None:
     part = _array(blob.rows, ROW)
     numbers = np.array([-1 if holder is None else holder.number for holder in holders], np.int32)
     mine = numbers[part["holder"]] >= 0 if len(part) else np.zeros(0, np.bool_)
     counts = _array(blob.counts, np.uint16).reshape(-1, 60)[mine[part["counted"] != 0]]
     part = part[mine]
+    old.unpack_pairs(numbers[part["holder"]], part["minute"])
     arrays.reserve_rows(len(part))
     rows = np.empty(len(part), np.int64)
     store = arrays.store

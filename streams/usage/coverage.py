@@ -14,9 +14,9 @@ from streams.kernels.arrays import I32, I64, U16
 from streams.kernels.coverage import fold_samples
 from streams.kernels.rings import free_rows, rows_at, rows_between
 from streams.kernels.store import (
-    COUNTS,
     DIRTY,
     DIRTY_ROWS,
+    NEVER_MINUTE,
     NEVER_S,
     UNEXPORTED,
     UNEXPORTED_ROWS,
@@ -31,6 +31,7 @@ from streams.usage.columns import Folded, UsageRows
 from streams.usage.flatten import flatten
 from streams.usage.growth import Arrays
 from streams.usage.names import Holder, Key, Names
+from streams.usage.old_rows import OldRows
 from streams.usage.shape_groups import ShapeGroups
 from streams.usage.shapes import Shapes
 
@@ -38,8 +39,6 @@ from streams.usage.shapes import Shapes
 _CELLS_PER_CALL = 50_000_000
 # Below this, forgotten rows and slots are not worth a compaction.
 _SPARE = 1024
-# Rows that can change no more are dropped when they are one in so many: it moves all the others.
-_OLD_SHARE = 4
 # Minutes up to which a look-up of each beats a walk over all rows of a holder.
 _FEW_MINUTES = 64
 
@@ -47,7 +46,7 @@ _FEW_MINUTES = 64
 class Coverage:
     """Slots (job, attempt, node, GPU) with a ring of seconds; rows per holder (job, attempt, node) and minute.
 
-    Numbers of holders and rows hold until the next forget(), drop_counts() or apply().
+    Numbers of holders and rows hold until the next forget(), drop_counts(), export_dirty() or apply().
     """
 
     def __init__(self, late_horizon_s: int = 600) -> None:
@@ -56,7 +55,7 @@ class Coverage:
         self._names = Names(self._arrays)
         self._forgotten: list[str] = []
         self._awaited: set[Key] = set()  # holders of which only changes were applied yet
-        self._free_rows = self._free_slots = self._free_counts = 0
+        self._old = OldRows(self._arrays, self._names, late_horizon_s)
         self._shape_groups = ShapeGroups(self._names)
 
     def fold(self, records: Sequence[GpuEvent]) -> Folded:
@@ -75,6 +74,7 @@ class Coverage:
         if first == stop:
             return
         self._arrays.use_planes(len(samples.sm) > 0, len(samples.tensor) > 0)
+        self._old.unpack_reached(samples, first, stop, self._horizon_s)
         begin_s, end_s = samples.begin_s[first:stop], samples.end_s[first:stop]
         minutes = np.maximum((end_s - 1) // 60 - begin_s // 60 + 1, 0)
         minutes[samples.group[first:stop] == 0] = 0
@@ -139,8 +139,8 @@ class Coverage:
         """Keep no counts of an attempt that can no longer be metered (two thirds of a row's memory)."""
         self._names.drop_counts(job_id, attempt)
         for holder in self._names.of_attempt(job_id, attempt):
-            self._free_counts += free_rows(holder.number, True, self._arrays.store)[1]
-        self._compact_if_sparse()
+            self._arrays.free_counts += free_rows(holder.number, True, self._arrays.store)[1]
+        self._names.compact_if_sparse(_SPARE)
 
     def holders_of(self, job_id: str, attempt: int) -> list[int]:
         """The holders of an attempt."""
@@ -155,9 +155,15 @@ class Coverage:
         self, holders: Sequence[int], lo_minute: int | None = None, hi_minute: int | None = None
     ) -> I64:
         """The holders' rows of the minutes [lo, hi), sorted by holder as given, then minute."""
-        numbers = np.array(holders, np.int64)
-        lo = -(2**31) if lo_minute is None else lo_minute
+        lo = NEVER_MINUTE if lo_minute is None else lo_minute
         hi = 2**31 if hi_minute is None else hi_minute
+        if lo < min(hi, self._old.packed_to):
+            self._old.unpack(dict.fromkeys(holders, range(lo, hi)))
+        return self._rows_of(holders, lo, hi)
+
+    def _rows_of(self, holders: Sequence[int], lo: int = NEVER_MINUTE, hi: int = 2**31) -> I64:
+        """Of what is not packed."""
+        numbers = np.array(holders, np.int64)
         walk = rows_at if hi - lo <= _FEW_MINUTES else rows_between
         rows = np.empty(walk(numbers, lo, hi, self._arrays.store, np.empty(0, np.int64)), np.int64)
         walk(numbers, lo, hi, self._arrays.store, rows)
@@ -172,7 +178,12 @@ class Coverage:
 
     def find_rows(self, holders: I64, minutes: I64) -> tuple[I64, I64]:
         """The row of each (holder, minute), -1 where there is none, and the GPU-seconds that are sampled of it."""
+        self._old.unpack_pairs(holders, minutes)
         return self._arrays.find_rows(holders, minutes)
+
+    def unpack(self, holders: I64, minutes: I64) -> None:
+        """Have all rows of these holders and minutes in `store`."""
+        self._old.unpack_pairs(np.repeat(holders, len(minutes)), np.tile(minutes, len(holders)))
 
     def forget(self, job_ids: Iterable[str]) -> None:
         """Free slots and rows of jobs, rows not yet taken included; numbers given out before no longer hold."""
@@ -183,46 +194,22 @@ class Coverage:
                 self._forgotten.append(job_id)
             for holder in gone:
                 rows, counts = free_rows(holder.number, False, store)
-                self._free_rows += rows
-                self._free_counts += counts
-                self._free_slots += len(holder.gpus)
+                self._arrays.free_rows += rows
+                self._arrays.free_counts += counts
+                self._arrays.free_slots += len(holder.gpus)
                 store.slots["holder"][list(holder.gpus.values())] = -1
-        self._compact_if_sparse()
-
-    def _compact_if_sparse(self) -> None:
-        pairs = (
-            (self._free_rows, self._arrays.rows),
-            (self._free_slots, self._arrays.slots),
-            (self._free_counts, int(self._arrays.store.used[COUNTS])),
-        )
-        if any(free > _SPARE and 2 * free > used for free, used in pairs):
-            self._names.compact()
-            self._free_rows = self._free_slots = self._free_counts = 0
+            self._old.forget(gone)
+        self._names.compact_if_sparse(_SPARE)
 
     def evict(self, before_minute: int) -> int:
-        """Drop the rows of earlier minutes, which no sample may reach any more; numbers no longer hold then.
-
-        Rows with counts stay: a late price needs them.  So do rows that were not taken and exported yet.
-        Returns how many were dropped: none while they are few.
-        """
-        store = self._arrays.store
-        rows = store.rows[: self._arrays.rows]
-        counting = store.holders["counting"] != 0
-        is_old = (rows["holder"] >= 0) & (rows["minute"] < before_minute) & (rows["flags"] == 0)
-        old = np.flatnonzero(is_old)
-        old = old[~counting[rows["holder"][old]]]
-        if len(old) <= _SPARE or _OLD_SHARE * len(old) < len(rows):
-            return 0
-        rows["holder"][old] = -1
-        self._names.compact()
-        self._free_rows = self._free_slots = self._free_counts = 0
-        return len(old)
+        """Drop packed rows of earlier minutes; how many.  Those with counts stay: a late price needs them."""
+        return self._old.evict(before_minute)
 
     def export(self, job_ids: Iterable[str]) -> bytes:
         """All of these jobs, for adopt(); changes nothing."""
         holders = [holder for job_id in job_ids for holder in self._names.of_job(job_id)]
         slots = all_slots(holders)
-        rows = self.rows_of([holder.number for holder in holders])
+        rows = self._rows_of([holder.number for holder in holders])
         return pack(self._arrays, self._names, [], slots, np.full(len(slots), NEVER_S), rows)
 
     def export_dirty(self, whole: Iterable[Holder] = ()) -> bytes:
@@ -231,9 +218,10 @@ class Coverage:
         New holders, and the `whole` ones: all of them.
         """
         entire, slots, from_s, rows = changed(self._arrays, self._names, whole)
-        every = np.concatenate([rows, self.rows_of([holder.number for holder in entire])])
+        every = np.concatenate([rows, self._rows_of([holder.number for holder in entire])])
         data = pack(self._arrays, self._names, self._forgotten, slots, from_s, every, entire)
         self._exported()
+        self._old.pack()
         return data
 
     def jobs(self) -> list[str]:
@@ -246,13 +234,23 @@ class Coverage:
 
     @property
     def store(self) -> Store:
-        """The arrays, to be read by a kernel before anything else is done."""
+        """The arrays, to be read by a kernel before anything else is done; old rows are not there: see unpack()."""
         return self._arrays.store
 
     @property
     def row_count(self) -> int:
-        """How many rows there are, those of forgotten jobs among them."""
+        """How many rows there are that are not packed, those of forgotten jobs among them."""
         return self._arrays.rows
+
+    @property
+    def packed_to(self) -> int:
+        """Rows of earlier minutes may be packed."""
+        return self._old.packed_to
+
+    @property
+    def packed_bytes(self) -> int:
+        """What the packed rows weigh."""
+        return self._old.size_bytes
 
     @property
     def holder_count(self) -> int:
@@ -263,7 +261,7 @@ class Coverage:
     def bytes_per_holder(self) -> int:
         """About what a holder weighs in an export."""
         ring: int = self._arrays.store.ring.shape[1] * 2 * (1 + self._arrays.has_sm + self._arrays.has_tensor)
-        weight = self._arrays.slots * ring + self._arrays.rows * 64
+        weight = self._arrays.slots * ring + self._arrays.rows * 64 + self._old.size_bytes
         return weight // max(self._arrays.holders, 1) + 64
 
     def _exported(self) -> None:
@@ -280,11 +278,12 @@ class Coverage:
         if self._awaited and blob.forget:
             gone = set(blob.forget)
             self._awaited = {key for key in self._awaited if key[0] not in gone}
-        passed_over = unpack(blob, self._arrays, self._names, touch=False)
+        passed_over = unpack(blob, self._arrays, self._names, self._old, touch=False)
         if self._awaited:
             self._awaited -= {(part.job_id, part.attempt, part.node) for part in blob.holders if part.whole}
         self._awaited.update((part.job_id, part.attempt, part.node) for part in passed_over)
         self._forgotten = []
+        self._old.pack()
 
     @property
     def is_whole(self) -> bool:
@@ -297,4 +296,4 @@ class Coverage:
         for part in blob.holders:
             if self._names.of_job(part.job_id):
                 raise ValueError(f"job {part.job_id} is in memory already")
-        unpack(blob, self._arrays, self._names, touch=True)
+        unpack(blob, self._arrays, self._names, self._old, touch=True)

@@ -5,6 +5,7 @@ Must not interpret a sample, and no array may be kept by others across a call th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from streams.kernels.store import (
     DIRTY,
     DIRTY_ROWS,
     HOLDER,
+    NEVER_MINUTE,
     NEVER_S,
     PLANE,
     ROW,
@@ -49,6 +51,7 @@ class Arrays:
         self.holders = 0
         self.slots = 0
         self.groups = 0
+        self.free_rows = self.free_slots = self.free_counts = 0  # of holders that are gone
         ring = np.zeros((0, width_s), np.uint16)
         plane = np.zeros(0, PLANE)
         none = np.zeros(0, np.int32)
@@ -81,14 +84,15 @@ class Arrays:
 
     def add_holder(self, counting: bool) -> int:
         """A new holder; `counting`: its rows keep counts."""
-        store = self.store = self.store._replace(holders=grown(self.store.holders, self.holders + 1))
-        store.holders[self.holders] = (-1, counting)
+        if self.holders == len(self.store.holders):
+            self.store = self.store._replace(holders=grown(self.store.holders, self.holders + 1))
+        self.store.holders[self.holders] = (-1, counting, NEVER_MINUTE)
         self.holders += 1
         return self.holders - 1
 
-    def add_slot(self, holder: int, ordinal: int) -> int:
-        """A new slot without a second; `ordinal`: which GPU of its holder it is."""
-        room = self.slots + 1
+    def reserve_slots(self, extra: int) -> None:
+        """Room for so many new slots."""
+        room = self.slots + extra
         if room > len(self.store.slots):
             slots = grown(self.store.slots, room)
             self.store = self.store._replace(
@@ -98,21 +102,32 @@ class Arrays:
                 tensor_ring=grown(self.store.tensor_ring, len(slots) if self.has_tensor else 0),
                 unexported_slots=grown(self.store.unexported_slots, len(slots)),
             )
-        self.store.slots[self.slots] = (NEVER_S, UNTOUCHED_S, holder, ordinal)
-        self.slots += 1
-        return self.slots - 1
 
-    def add_group(self, slots: list[int]) -> int:
-        """A new group: the slots of a record's GPUs, in their order."""
-        first = int(self.store.group_ptr[self.groups])
-        store = self.store = self.store._replace(
-            group_ptr=grown(self.store.group_ptr, self.groups + 2),
-            group_slot=grown(self.store.group_slot, first + len(slots)),
-        )
+    def add_slots(self, holders: Sequence[int], ordinals: Sequence[int]) -> None:
+        """New slots without a second, numbered from `slots` on; `ordinals`: which GPU of its holder each is."""
+        if not holders:
+            return
+        self.reserve_slots(len(holders))
+        first = self.slots
+        self.slots += len(holders)
+        slots = self.store.slots[first : self.slots]
+        slots["newest_s"], slots["touched_s"] = NEVER_S, UNTOUCHED_S
+        slots["holder"], slots["ordinal"] = holders, ordinals
+
+    def add_groups(self, slots: Sequence[int], ends: Sequence[int]) -> None:
+        """New groups, numbered from `groups` on: the slots of a record's GPUs, in their order, each up to its end."""
+        if not ends:
+            return
+        store = self.store
+        first, count = int(store.group_ptr[self.groups]), len(ends)
+        if self.groups + 1 + count > len(store.group_ptr) or first + len(slots) > len(store.group_slot):
+            store = self.store = store._replace(
+                group_ptr=grown(store.group_ptr, self.groups + 1 + count),
+                group_slot=grown(store.group_slot, first + len(slots)),
+            )
         store.group_slot[first : first + len(slots)] = slots
-        store.group_ptr[self.groups + 1] = first + len(slots)
-        self.groups += 1
-        return self.groups - 1
+        store.group_ptr[self.groups + 1 : self.groups + 1 + count] = first + np.array(ends, np.int64)
+        self.groups += count
 
     def clear_groups(self) -> None:
         """Forget all groups but group 0, which has no slot."""
@@ -161,50 +176,76 @@ class Arrays:
                 tensor_rows=grown(self.store.tensor_rows, rows),
             )
 
+    def is_sparse(self, spare: int) -> bool:
+        """Whether more than half, and more than so many, of any array belongs to nobody."""
+        pairs = (
+            (self.free_rows, self.rows),
+            (self.free_slots, self.slots),
+            (self.free_counts, int(self.store.used[COUNTS])),
+        )
+        return any(free > spare and 2 * free > used for free, used in pairs)
+
     def compact(self, holders: list[int]) -> tuple[I32, I32]:
         """Keep what belongs to these holders; the new numbers of holders and slots by the old ones."""
         old = self.store
         used, slots = old.rows[: self.rows], old.slots[: self.slots]
-        rows_kept, slots_kept = np.flatnonzero(used["holder"] >= 0), np.flatnonzero(slots["holder"] >= 0)
+        slots_kept = np.flatnonzero(slots["holder"] >= 0)
         new_holder, new_slot = (
             _numbers(self.holders, np.array(holders, np.int64)),
             _numbers(self.slots, slots_kept),
         )
-        rows, slots = used[rows_kept], slots[slots_kept]
-        rows["holder"], slots["holder"] = new_holder[rows["holder"]], new_holder[slots["holder"]]
-        counted = np.flatnonzero(rows["counts_at"] >= 0)
-        counts = old.counts[rows["counts_at"][counted]]
-        rows["counts_at"][counted] = np.arange(len(counted))
-        kept = old.holders[holders]
-        kept["newest_row"] = -1
-        dirty = np.flatnonzero(rows["flags"] & DIRTY).astype(np.int32)
-        unexported = np.flatnonzero(rows["flags"] & UNEXPORTED).astype(np.int32)
+        slots = slots[slots_kept]
+        slots["holder"] = new_holder[slots["holder"]]
+        is_kept = used["holder"] >= 0
+        used["holder"][is_kept] = new_holder[used["holder"][is_kept]]
         touched = np.flatnonzero(slots["touched_s"] != UNTOUCHED_S).astype(np.int32)
-        self.holders, self.slots = len(kept), len(slots)
-        lengths = {ROWS: len(rows), COUNTS: len(counts), DIRTY_ROWS: len(dirty)}
-        lengths |= {UNEXPORTED_ROWS: len(unexported), UNEXPORTED_SLOTS: len(touched)}
-        self.store = Store(
+        old.used[UNEXPORTED_SLOTS] = len(touched)
+        self.holders, self.slots = len(holders), len(slots)
+        self.store = old._replace(
             slots=slots,
             ring=old.ring[slots_kept],
             sm_ring=old.sm_ring[slots_kept] if self.has_sm else old.sm_ring,
             tensor_ring=old.tensor_ring[slots_kept] if self.has_tensor else old.tensor_ring,
-            holders=kept,
-            rows=rows,
-            sm_rows=old.sm_rows[rows_kept] if self.has_sm else old.sm_rows,
-            tensor_rows=old.tensor_rows[rows_kept] if self.has_tensor else old.tensor_rows,
-            counts=counts,
-            cells=np.zeros(max(_SMALLEST_INDEX, 1 << (2 * len(rows)).bit_length()), np.int32),
+            holders=old.holders[holders],
             group_ptr=np.zeros(2, np.int64),
             group_slot=np.zeros(0, np.int32),
+            unexported_slots=grown(touched, len(slots)),
+        )
+        self.free_slots = 0
+        self.clear_groups()
+        self.compact_rows()
+        return new_holder, new_slot
+
+    def compact_rows(self) -> None:
+        """Keep the rows that have a holder; all else keeps its number."""
+        old = self.store
+        kept = np.flatnonzero(old.rows["holder"][: self.rows] >= 0)
+        rows = old.rows[kept]
+        counted = np.flatnonzero(rows["counts_at"] >= 0)
+        counts = old.counts[rows["counts_at"][counted]]
+        rows["counts_at"][counted] = np.arange(len(counted))
+        dirty = np.flatnonzero(rows["flags"] & DIRTY).astype(np.int32)
+        unexported = np.flatnonzero(rows["flags"] & UNEXPORTED).astype(np.int32)
+        old.holders["newest_row"] = -1
+        for place, length in (
+            (ROWS, rows),
+            (COUNTS, counts),
+            (DIRTY_ROWS, dirty),
+            (UNEXPORTED_ROWS, unexported),
+        ):
+            old.used[place] = len(length)
+        self.store = old._replace(
+            rows=rows,
+            sm_rows=old.sm_rows[kept] if self.has_sm else old.sm_rows,
+            tensor_rows=old.tensor_rows[kept] if self.has_tensor else old.tensor_rows,
+            counts=counts,
+            cells=np.zeros(max(_SMALLEST_INDEX, 1 << (2 * len(rows)).bit_length()), np.int32),
             dirty=grown(dirty, len(rows)),
             unexported=grown(unexported, len(rows)),
-            unexported_slots=grown(touched, len(slots)),
-            used=np.array([lengths[k] for k in range(USED_SIZE)], np.int64),
         )
-        self.clear_groups()
+        self.free_rows = self.free_counts = 0
         chain_rows(self.store)
         fill_cells(self.store)
-        return new_holder, new_slot
 
 
 def _numbers(size: int, kept: I64) -> I32:

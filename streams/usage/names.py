@@ -5,22 +5,25 @@ Must not hold a quantity: what a number stands for in the arrays is the business
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from schemas.events import GpuEvent
 from streams.usage.growth import Arrays
 
-# A message shape is (node, job_id, attempt, GPUs); an exporter that permutes its GPUs makes many.
+# An exporter that permutes its GPUs makes many message shapes.
 _SPARE_GROUPS = 10_000
 
 Key = tuple[str, int, str]
 """job_id, attempt, node."""
 
+Shape = tuple[str, str, int, tuple[str, ...]]
+"""Of a message: node, job_id, attempt, GPUs."""
+
 
 class Holder:
     """The GPUs of one node that one attempt was seen on."""
 
-    __slots__ = ("attempt", "exported_gpus", "gpus", "job_id", "node", "number")
+    __slots__ = ("attempt", "exported_gpus", "gpus", "job_id", "node", "number", "packed")
 
     def __init__(self, number: int, job_id: str, attempt: int, node: str) -> None:
         self.number = number
@@ -30,6 +33,7 @@ class Holder:
         # GPU id -> slot, in the order of first appearance: a GPU's place is its ordinal.
         self.gpus: dict[str, int] = {}
         self.exported_gpus = -1  # how many of them an export named; -1: the holder itself is new
+        self.packed = b""  # its old rows, see OldRows
 
 
 class Names:
@@ -43,7 +47,7 @@ class Names:
         self._by_number: list[Holder | None] = []
         # Attempts whose holders keep no counts, those still to be seen included.
         self._uncounted: dict[str, set[int]] = {}
-        self._groups: dict[tuple[str, str, int, tuple[str, ...]], int] = {}
+        self._groups: dict[Shape, int] = {}
         self.epoch = 0  # numbers of groups hold as long as it stays
         # Group -> for each distinct GPU its positions in the record, where a record repeats a GPU.
         self.repeated: dict[int, list[list[int]]] = {}
@@ -77,14 +81,46 @@ class Names:
         return found
 
     def _learn(self, node: str, job_id: str, attempt: int, gpus: tuple[str, ...]) -> int:
-        holder = self.holder(job_id, attempt, node)
         places: dict[str, list[int]] = {}
         for place, gpu in enumerate(gpus):
             places.setdefault(gpu, []).append(place)
-        group = self._arrays.add_group([self.slot(holder, gpu) for gpu in places])
+        (group,) = self._made([(node, job_id, attempt, tuple(places))])
         if len(places) < len(gpus):
             self.repeated[group] = list(places.values())
         return group
+
+    def groups(self, shapes: Iterable[Shape]) -> list[int]:
+        """The groups of several shapes that repeat no GPU; 0 for idle ones.  What they bring is made at once."""
+        wanted = list(shapes)
+        known = self._groups
+        new = list(dict.fromkeys(shape for shape in wanted if shape[1] and shape not in known))
+        known.update(zip(new, self._made(new), strict=True))
+        return [known[shape] if shape[1] else 0 for shape in wanted]
+
+    def _made(self, shapes: Sequence[Shape]) -> range:
+        """New groups of these shapes, with the slots that are missing."""
+        arrays = self._arrays
+        next_slot = arrays.slots
+        holders: list[int] = []
+        ordinals: list[int] = []
+        slots: list[int] = []
+        ends: list[int] = []
+        for node, job_id, attempt, gpus in shapes:
+            holder = self.holder(job_id, attempt, node)
+            places = holder.gpus
+            for gpu in gpus:
+                slot = places.get(gpu)
+                if slot is None:
+                    holders.append(holder.number)
+                    ordinals.append(len(places))
+                    slot = places[gpu] = next_slot
+                    next_slot += 1
+                slots.append(slot)
+            ends.append(len(slots))
+        first = arrays.groups
+        arrays.add_slots(holders, ordinals)
+        arrays.add_groups(slots, ends)
+        return range(first, first + len(ends))
 
     def holder(self, job_id: str, attempt: int, node: str) -> Holder:
         """The holder, made if there is none."""
@@ -108,7 +144,9 @@ class Names:
         """The slot of a holder's GPU, made if there is none."""
         slot = holder.gpus.get(gpu)
         if slot is None:
-            slot = holder.gpus[gpu] = self._arrays.add_slot(holder.number, len(holder.gpus))
+            slot = self._arrays.slots
+            self._arrays.add_slots([holder.number], [len(holder.gpus)])
+            holder.gpus[gpu] = slot
         return slot
 
     def by_number(self, number: int) -> Holder:
@@ -161,6 +199,11 @@ class Names:
         if gone:
             self._clear_groups()
         return gone
+
+    def compact_if_sparse(self, spare: int) -> None:
+        """Compact where more than half, and more than so many, belong to nobody."""
+        if self._arrays.is_sparse(spare):
+            self.compact()
 
     def compact(self) -> None:
         """Let the arrays shrink, and take over the new numbers."""

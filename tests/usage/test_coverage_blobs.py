@@ -192,8 +192,8 @@ def test_a_chain_that_begins_where_a_round_of_whole_holders_began_has_everything
 
 def test_an_unknown_format_is_refused() -> None:
     values = msgspec.msgpack.decode(Coverage().export_dirty())
-    with pytest.raises(ValueError, match="format 3"):
-        Coverage().apply(msgspec.msgpack.encode([3, *values[1:]]))
+    with pytest.raises(ValueError, match="format 4"):
+        Coverage().apply(msgspec.msgpack.encode([4, *values[1:]]))
 
 
 def test_dropped_counts_stay_dropped_after_a_restore() -> None:

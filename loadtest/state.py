@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 
 from loadtest.saying import say
-from loadtest.state_fleet import Fleet
+from loadtest.state_fleet import METERED, Fleet
 from loadtest.state_measure import Measured, rss_mib
 
 MIB = 2**20
@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     gc.collect()
     gc.freeze()  # as a worker does
     gc.set_threshold(20_000)
-    fleet = Fleet(options.gpus, options.jobs, options.shards, options.minutes)
+    fleet = Fleet(options.gpus, options.jobs, options.shards, options.minutes, options.metered)
     say(
         f"{options.gpus} GPUs on {fleet.nodes} nodes, {options.jobs} jobs, {options.shards} shards; "
         f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
@@ -35,6 +35,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     fleet.fill(say)
     gc.collect()
     say(f"filled in {time.perf_counter() - started_s:.0f} s, RSS {rss_mib():.0f} MiB")
+    if options.history_hours:
+        before_mib, cpu_s = rss_mib(), time.process_time()
+        fleet.history(options.history_hours, say)
+        gc.collect()
+        node_minutes = fleet.nodes * options.history_hours * 60
+        held = fleet.kept()
+        say(
+            f"{options.history_hours} hours of history: {node_minutes} minutes of nodes, RSS {rss_mib():.0f} MiB, "
+            f"{(rss_mib() - before_mib) * MIB / node_minutes:.1f} bytes a minute more, "
+            f"{held['bytes of packed rows'] / node_minutes:.1f} of packed rows, {held['rows']} rows unpacked; "
+            f"{time.process_time() - cpu_s:.0f} CPU s"
+        )
     for hour in range(options.hours):
         fleet.hour()
         if (hour + 1) % 3 == 0:
@@ -67,6 +79,12 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=int, default=120, help="checkpoints, one a second of event time")
     parser.add_argument(
         "--hours", type=int, default=0, help="event time besides, before that, a message a minute"
+    )
+    parser.add_argument(
+        "--history-hours", type=int, default=0, help="event time of samples besides, before all that"
+    )
+    parser.add_argument(
+        "--metered", type=int, default=METERED, help="one job in so many is metered by its samples; 0: none"
     )
     return parser.parse_args(argv)
 

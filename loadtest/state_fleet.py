@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import json
 import random
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
-from loadtest.state_measure import Restored, Taken
+from loadtest.state_history import MinuteSamples
+from loadtest.state_measure import Restored, Taken, rss_mib
 from schemas.decode import decode
 from schemas.events import ControlEvent, Event, PriceEvent
 from schemas.invalid import Invalid
@@ -47,7 +50,9 @@ class Fleet:
         self._reference = ReferenceLog(self._book, {})
         self.shards = [Shard(number, ShardSettings(), self._book) for number in range(shards)]
         self._views = [self._reference.view() for _ in self.shards]
-        self.chains: list[list[tuple[int, bytes]]] = [[] for _ in self.shards]
+        # In files, as it is not the worker that keeps them.
+        self._folder = tempfile.TemporaryDirectory(prefix="state")
+        self.chains: list[list[tuple[int, Path]]] = [[] for _ in self.shards]
 
     def begin(self) -> None:
         """Jobs and nodes begin."""
@@ -99,6 +104,29 @@ class Fleet:
                 self.judge()
                 list(self.checkpoint(open_attempts=True))
 
+    def history(self, hours: int, say: Callable[[str], None]) -> None:
+        """Hours of samples and of nothing else, a message for each node and minute."""
+        fed = [MinuteSamples(self._owners(shard), _GPU_IDS) for shard in self.shards]
+        for minute in range(1, hours * 60 + 1):
+            self.now_ms += 60_000
+            for shard, samples in zip(self.shards, fed, strict=True):
+                samples.feed(shard, self.now_ms)
+            if minute % 10 == 0:
+                self.judge()
+                self.drop_rows()
+                list(self.checkpoint(open_attempts=minute % 60 == 0))
+            if minute % 120 == 0:
+                held = self.kept()
+                rows, packed = held["rows"], held["bytes of packed rows"]
+                say(
+                    f"hour {minute // 60}: {rows} rows, {packed / 2**20:.0f} MiB packed, RSS {rss_mib():.0f} MiB"
+                )
+
+    def _owners(self, shard: Shard) -> list[tuple[str, str]]:
+        nodes = range(self.nodes)
+        jobs = ((job, node) for job in self._of(shard) for node in nodes[job :: self._jobs])
+        return [(_name(job), _node_name(node)) for job, node in jobs]
+
     def kept(self) -> dict[str, int]:
         """What all shards hold: what must not grow."""
         jobs = [job for shard in self.shards for job in shard.jobs.values()]
@@ -111,6 +139,7 @@ class Fleet:
             "amounts": sum(len(attempt.traffic) for attempt in attempts),
             "minutes of amounts": sum(len(attempt.booked_traffic) for attempt in attempts),
             "rows": sum(shard.coverage.row_count for shard in self.shards),
+            "bytes of packed rows": sum(shard.coverage.packed_bytes for shard in self.shards),
             "seen": sum(len(ids) for shard in self.shards for ids in shard.seen.values()),
             "archived": sum(len(shard.archived) for shard in self.shards),
         }
@@ -144,7 +173,7 @@ class Fleet:
         """Burn rates and alerts that wait are given out, to nobody."""
         for shard in self.shards:
             shard.watch.tables(shard.number, 1)
-            shard.watch.take_changes()
+            shard.watch.alerts.take_changes()
 
     def checkpoint(self, *, open_attempts: bool) -> Iterator[Taken]:
         """A checkpoint of each shard, until nothing is left over."""
@@ -157,16 +186,18 @@ class Fleet:
                 point = shard.checkpoint(self.now_ms, self._version, open_attempts=open_attempts)
                 took_s, cpu_s = time.perf_counter() - started_s, time.thread_time() - cpu_s
                 more = point.more
-                chain.append((point.version, point.snapshot))
+                file = Path(self._folder.name, f"{shard.number}.{point.version}")
+                file.write_bytes(point.snapshot)
+                chain.append((point.version, file))
                 while chain[0][0] < point.root:
-                    chain.pop(0)
+                    chain.pop(0)[1].unlink()
                 taken.append(Taken(took_s, cpu_s, len(point.snapshot), point.rows))
         return iter(taken)
 
     def restore(self) -> Iterator[Restored]:
         """Each shard again, from its chain."""
         for shard, chain in zip(self.shards, self.chains, strict=True):
-            blobs = [blob for _, blob in chain]
+            blobs = [file.read_bytes() for _, file in chain]
             started_s, cpu_s = time.perf_counter(), time.thread_time()
             again = Shard.restore(shard.number, shard.settings, self._book, blobs)
             took_s, cpu_s = time.perf_counter() - started_s, time.thread_time() - cpu_s
@@ -188,7 +219,7 @@ class Fleet:
                 util = [round(self._random.random(), 3) for _ in _GPU_IDS]
                 event = {
                     "source": "load", "time_ms": self.now_ms, "interval_ms": interval_ms, "job_id": _name(job),
-                    "node": f"node-{node:05}", "gpus": _GPU_IDS, "util_ratio": util,
+                    "node": _node_name(node), "gpus": _GPU_IDS, "util_ratio": util,
                     "gpu_type": "H100",
                 }  # fmt: skip
                 values.append(event)
@@ -201,7 +232,7 @@ class Fleet:
         }  # fmt: skip
         if kind == "started":
             event |= {"gpu_count": GPUS * len(range(job, self.nodes, self._jobs)), "owner": "me", "team": "t"}
-            event |= {"nodes": {f"node-{n:05}": GPUS for n in range(job, self.nodes, self._jobs)}}
+            event |= {"nodes": {_node_name(n): GPUS for n in range(job, self.nodes, self._jobs)}}
             event |= {"gpu_type": "H100"}
         return event
 
@@ -233,9 +264,13 @@ def _name(job: int) -> str:
     return f"train-{job:06}"
 
 
+def _node_name(node: int) -> str:
+    return f"node-{node:06}"
+
+
 def _node(node: int, time_ms: int) -> dict[str, object]:
     return {
-        "source": "load", "id": "p", "time_ms": time_ms, "node": f"node-{node:05}", "type": "provisioned",
+        "source": "load", "id": "p", "time_ms": time_ms, "node": _node_name(node), "type": "provisioned",
         "gpu_count": GPUS, "gpu_type": "H100",
     }  # fmt: skip
 

@@ -15,7 +15,7 @@ from streams.pipeline.attempt import Attempt
 from streams.pipeline.gpu_rates import per_gpu_second
 from streams.pipeline.job import Job
 from streams.pipeline.job_facts import ended_ms, is_fresh, payer_of, unpriced_minutes
-from streams.pipeline.price_news import PriceNews
+from streams.pipeline.price_news import Asked, PriceNews
 from streams.pipeline.tails import DETAIL_MS, Tail, Tails
 from streams.pipeline.traffic import MINUTE_MS
 from streams.pricing.book import PriceBook
@@ -39,6 +39,7 @@ class JobCurve:
     timelines: dict[int, Timeline] = field(default_factory=dict)
     lines: list[Lines] = field(default_factory=list)
     paid: list[Span] = field(default_factory=list)
+    asked: Asked = frozenset()  # the price fields of the timelines
     runs: dict[tuple[int, int], list[MeteredRun]] = field(default_factory=dict)  # by (attempt, minute)
     lumps: dict[tuple[int, int], float] = field(default_factory=dict)  # likewise, nano-dollars
     book: PriceBook | None = None
@@ -74,7 +75,9 @@ class JobCurve:
         """
         if self.book is not news.old or not self.is_read(job, news.old, controls):
             return False
-        if news.touches(job, *self.payer):
+        is_plain = not any(attempt.winners or len(attempt.traffic) for attempt in job.attempts.values())
+        # Nearly all jobs share their price fields with others; what else they have is looked at one by one.
+        if (not is_plain or news.touches_time(self.asked, *self.payer)) and news.touches(job, *self.payer):
             return False
         self.book = news.new
         self.read = (*self.read[:3], news.new, controls)
@@ -166,6 +169,7 @@ class JobCurve:
     def _take_timelines(self, job: Job, timelines: dict[int, Timeline]) -> None:
         assert self.book is not None  # set by the caller
         self.timelines = timelines
+        self.asked = frozenset(s.values.fields for line in timelines.values() for s in line.segments)
         self.lines, self.paid = [], []
         for number, timeline in timelines.items():
             if not job.attempts[number].has_start:

@@ -15,6 +15,9 @@ from streams.pricing.book import PriceBook
 from streams.pricing.context import Context, traffic_context, usage_context
 from streams.pricing.kinds import KIND_OF_UNIT, TIME_COMPONENTS, Kind
 
+#: Price fields of a job's paid time; a set that knows its hash, as many jobs are asked for with it.
+Asked = frozenset[tuple[str | None, ...]]
+
 
 class PriceNews:
     """The difference between two books; each context is compared once."""
@@ -24,6 +27,7 @@ class PriceNews:
         self.new = new
         # By price fields, team and project: jobs share them.
         self._usage: dict[tuple[tuple[str | None, ...], str | None, str | None], bool] = {}
+        self._asked: dict[tuple[Asked, str | None, str | None], bool] = {}
         self._differs: dict[tuple[Context, str, Kind], bool] = {}
         self.from_ms = new.first_difference_ms(old)
 
@@ -52,6 +56,16 @@ class PriceNews:
             ):
                 return True
         return False
+
+    def touches_time(self, asked: Asked, team: str | None, project: str | None) -> bool:
+        """Whether time with any of these price fields has another price now, whenever it was."""
+        if self.from_ms is None:
+            return False
+        key = (asked, team, project)
+        known = self._asked.get(key)
+        if known is None:
+            known = self._asked[key] = any(self._usage_differs(values, team, project) for values in asked)
+        return known
 
     def touches_node(self, node: NodeState) -> bool:
         """Whether any price of the node's time is another now."""

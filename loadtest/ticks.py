@@ -16,8 +16,20 @@ from collections.abc import Sequence
 from loadtest.saying import say
 from loadtest.state_fleet import GPUS, Fleet
 from loadtest.state_measure import rss_mib
+from schemas.events import Component, PriceEvent
+from schemas.units import Per
 from streams.kernels.warm import compile_all
 from streams.pipeline.align import TICK_MS
+
+
+class Repriced(Fleet):
+    """A fleet that also learns prices of what it has not."""
+
+    def reprice_nobody(self) -> None:
+        """A price of GPUs that no job runs on."""
+        other = PriceEvent("load", "o", 0, "l4", Component.gpu, 10**9, Per.gpu_hour, 1, 0, {"gpu_type": "L4"})
+        self._book = self._book.with_events([other])
+        self._learn()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     gc.collect()
     gc.freeze()  # as a worker does
     gc.set_threshold(20_000)
-    fleet = Fleet(
+    fleet = Repriced(
         options.jobs * GPUS,
         options.jobs,
         options.shards,
@@ -56,7 +68,12 @@ def main(argv: Sequence[str] | None = None) -> int:
                 f"{kind:24}{len(pairs):>8}{statistics.median(walls):>10.1f}{max(walls):>10.1f}"
                 f"{statistics.median(cpus):>12.1f}{max(cpus):>12.1f}"
             )
-    for name, change in (("another price", fleet.reprice), ("another control", fleet.silence)):
+    changes = {
+        "another price": fleet.reprice,
+        "a price of nobody": fleet.reprice_nobody,
+        "another control": fleet.silence,
+    }
+    for name, change in changes.items():
         change()
         fleet.now_ms += TICK_MS
         wall_s, cpu_s = time.perf_counter(), time.process_time()

@@ -7,11 +7,10 @@ Of some hundred MiB of a worker a quarter was in pools of single threads, which 
 from __future__ import annotations
 
 import ctypes
+import os
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final
-
-import pyarrow as pa
 
 #: The event loop's, and one for all other threads; by itself glibc makes eight for each core.
 ARENAS: Final = 2
@@ -19,14 +18,19 @@ _M_ARENA_MAX: Final = -8
 
 
 def share_pools() -> None:
-    """Let threads share what they free; due before there are any. Arrow's own pool keeps tens of MiB for half a one in use."""
-    pa.set_memory_pool(pa.system_memory_pool())
+    """Let threads share what they free; due before there are any, and before Arrow is loaded.
+
+    Arrow's own pool keeps tens of MiB for half a one in use; which it takes is said in its environment alone.
+    """
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     with suppress(OSError, AttributeError, TypeError):  # another libc, another system
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, ARENAS)
 
 
 def give_back() -> None:
     """Return free pages; takes some milliseconds at most, without the GIL. Nothing happens without glibc."""
+    import pyarrow as pa  # it looks for its pool when it is loaded
+
     pa.default_memory_pool().release_unused()
     trim = _malloc_trim()
     if trim is not None:

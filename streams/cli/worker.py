@@ -26,9 +26,10 @@ def worker(data: DataOption = None) -> None:
     settings = settings_for(data)
     configure_logging(settings.log)
     from streams.agents.memory import share_pools
-    from streams.app import run_worker  # loads Faust, Kafka, ClickHouse and the kernels
 
     share_pools()
+    from streams.app import run_worker  # loads Faust, Kafka, ClickHouse and the kernels
+
     gc.freeze()  # modules stay for good
     gc.set_threshold(_COLLECT_AFTER)
     run_worker(settings)

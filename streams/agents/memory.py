@@ -1,36 +1,31 @@
 """Gives memory that nothing uses back to the system: after a catching up or a rebalance the allocators keep it.
 
 Without it a worker's memory creeps up with every rebalance, though what it holds does not. It must not free anything.
-Of some hundred MiB of a worker a quarter was in pools of single threads, which no other thread may use.
+What a single thread has in a pool of its own no other one may use.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final
+
+import pyarrow as pa
 
 #: The event loop's, and one for all other threads; by itself glibc makes eight for each core.
 ARENAS: Final = 2
 _M_ARENA_MAX: Final = -8
 
 
-def share_pools() -> None:
-    """Let threads share what they free; due before there are any, and before Arrow is loaded.
-
-    Arrow's own pool keeps tens of MiB for half a one in use; which it takes is said in its environment alone.
-    """
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+def share_arenas() -> None:
+    """Let threads share what they free; due before there are any."""
     with suppress(OSError, AttributeError, TypeError):  # another libc, another system
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, ARENAS)
 
 
 def give_back() -> None:
     """Return free pages; takes some milliseconds at most, without the GIL. Nothing happens without glibc."""
-    import pyarrow as pa  # it looks for its pool when it is loaded
-
     pa.default_memory_pool().release_unused()
     trim = _malloc_trim()
     if trim is not None:

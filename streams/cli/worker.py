@@ -25,9 +25,9 @@ def worker(data: DataOption = None) -> None:
     end_quietly_while_loading()
     settings = settings_for(data)
     configure_logging(settings.log)
-    from streams.agents.memory import share_pools
+    from streams.agents.memory import share_arenas
 
-    share_pools()
+    share_arenas()
     from streams.app import run_worker  # loads Faust, Kafka, ClickHouse and the kernels
 
     gc.freeze()  # modules stay for good

@@ -56,11 +56,12 @@ POOLS = """
 import ctypes
 from threading import Barrier, Thread
 
-from streams.agents.memory import share_pools
+import streams.cli.main
+import pyarrow as pa
+from streams.agents.memory import share_arenas
 
 if {share}:
-    share_pools()
-import pyarrow as pa
+    share_arenas()
 
 together = Barrier(12)
 
@@ -88,6 +89,6 @@ def pools(share: bool) -> tuple[str, int]:
 @pytest.mark.skipif(_malloc_trim() is None, reason="not glibc")
 def test_threads_share_what_they_free() -> None:
     backend, arenas = pools(share=True)
-    assert backend == "system"
+    assert backend == "system"  # of every command
     assert arenas <= ARENAS
     assert pools(share=False)[1] > ARENAS

@@ -31,8 +31,7 @@ class ShapeGroups:
             larger = np.full(max(len(shapes), 2 * len(self._group)), _UNKNOWN, np.int32)
             larger[: len(self._group)] = self._group
             self._group = larger
-        for number in np.unique(index[self._group[index] == _UNKNOWN]).tolist():
-            node, job_id, attempt, gpus = shapes[number][1:5]
-            self._group[number] = self._names.group(node, job_id, attempt, gpus) if job_id else 0
+        unknown = np.unique(index[self._group[index] == _UNKNOWN]).tolist()
+        self._group[unknown] = self._names.groups(shapes[number][1:5] for number in unknown)
         found: I32 = self._group[index]
         return found

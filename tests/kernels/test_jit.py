@@ -61,12 +61,24 @@ def use_everything() -> None:
     coverage._names.compact()
     coverage.adopt(archived)
     coverage.apply(Coverage(5).export_dirty())
+    pack_and_unpack(plain)
     seen = SeenIds(1)
     seen.add(*identities128(["a", "b"]), 0)
     SeenIds.restore(1, [seen.export()]).add(*identities128([str(k) for k in range(2000)]), 5)
     message = b'{"source":"x","node":"n","time_ms":946684800000,"interval_ms":1,"gpu":"g","util_ratio":%b}'
     assert checked(Shapes(), [message % b"1", message % b"2"]) == [True, False]
     assert checked(Shapes(), [message.replace(b"n", b"") % b"1"]) == [False]
+
+
+def pack_and_unpack(plain: dict[str, Any]) -> None:
+    """Old rows leave, are read by another process, and come back for a GPU that was not seen."""
+    coverage, other = Coverage(5), Coverage(5)
+    for time_ms, gpu in ((60_000, "g"), (60_000_000, "g"), (60_000, "h")):
+        held = coverage.packed_bytes
+        coverage.fold([GpuEvent(**plain, job_id="j", time_ms=time_ms, gpus=[gpu], util_ratio=[0.5])])
+        coverage.take_dirty()
+        other.apply(coverage.export_dirty(coverage.holders()))
+    assert held > 0
 
 
 def compiled_after_warming() -> list[str]:

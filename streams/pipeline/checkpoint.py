@@ -187,7 +187,9 @@ def _derive_nodes(
     due = [
         node
         for node in shard.nodes.values()
-        if (open_nodes and (node.dirty or node.booked_as_of_ms != as_of_ms) if node.is_open else node.dirty)
+        # First what is quickly said of all: of most nothing is due.
+        if (node.dirty or (open_nodes and node.booked_as_of_ms != as_of_ms))
+        and (open_nodes if node.is_open else node.dirty)
     ]
     for node in due[:room]:
         derive_node(node, rows, shard.book, as_of_ms, open_nodes=open_nodes)

@@ -113,6 +113,8 @@ def _derive_time(
 ) -> None:
     """The lines of an attempt's paid time, up to the clock if it goes on."""
     known = attempt.going_on
+    if known is not None and known.source is not timeline and _pays_alike(known.source, timeline):
+        known.source = timeline  # a checkpoint, say, of which nobody knows yet whether it matters
     if known is not None and known.holds(timeline, book, payer, as_of_ms):
         known.pay(job_id, attempt.number, rows, as_of_ms, attempt.unsaved)
         return
@@ -125,6 +127,16 @@ def _derive_time(
     rows.add_lines(job_id, attempt.number, attempt.booked_lines, lines)
     attempt.unsaved.note_lines(attempt.booked_lines, lines)
     attempt.booked_lines = lines
+
+
+def _pays_alike(one: object, other: Timeline) -> bool:
+    """Whether both timelines come to the same lines, at any prices and clocks."""
+    return (
+        isinstance(one, Timeline)
+        and one.segments == other.segments
+        and one.lost == other.lost
+        and one.ended_ms == other.ended_ms
+    )
 
 
 def _derive_traffic(

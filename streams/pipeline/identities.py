@@ -63,6 +63,8 @@ class Identities:
         """All, one after the other, sorted."""
         if not self._loose:
             return self._packed
+        if len(self._loose) == 1 and not self._packed:  # as of most nodes
+            return next(iter(self._loose))
         return b"".join(sorted([*self._loose, *_split(self._packed)]))
 
     @property

@@ -265,7 +265,10 @@ class Shard:
             or self.changes.prices
             or self.watch.is_due
             # Nodes that go on are paid with open attempts only, whatever became known of them.
-            or any(open_attempts if node.is_open else node.dirty for node in self.nodes.values())
+            or any(
+                (node.dirty or open_attempts) and (open_attempts if node.is_open else node.dirty)
+                for node in self.nodes.values()
+            )
             or (open_attempts and self.sampled_jobs)
             or (open_attempts and any(self.jobs[j].booked_as_of_ms != as_of_ms for j in self.open_jobs))
         )

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from schemas.events import TrafficEvent
 from streams.kernels.spread import spread
+from streams.pipeline.few_amounts import Amount, spread_few
 from streams.pricing.book import PriceBook, Steps
 from streams.pricing.context import traffic_context
 from streams.pricing.kinds import KIND_OF_UNIT, Kind, PriceRef, unpriced
@@ -21,6 +22,9 @@ from streams.timeline.intervals import Span
 from streams.timeline.lines import Line
 
 MINUTE_MS = 60_000
+#: So many amounts in so many minutes are spread without arrays, whose making would take longer.
+FEW = 8
+_FEW_MINUTES = 64
 
 #: minute -> line -> (quantity, lost quantity)
 MinuteRows = dict[int, dict[Line, tuple[int, int]]]
@@ -133,10 +137,16 @@ class Traffic:
         lost: tuple[Span, ...],
         rows: MinuteRows,
     ) -> None:
+        if not len(self):
+            return
         start_ms = _column(self._start_ms)
         interval_ms = _column(self._interval_ms)
         chosen = np.flatnonzero((start_ms < hi * MINUTE_MS) & (start_ms + interval_ms >= lo * MINUTE_MS))
-        if not chosen.size:
+        if chosen.size <= FEW and hi - lo <= _FEW_MINUTES:
+            for (price, minute), quantities in spread_few(
+                [self._at(index, steps) for index in chosen.tolist()], lo, hi, lost
+            ).items():
+                rows.setdefault(minute, {})[Line("", "", price)] = quantities
             return
         basis = np.array(self._basis, np.int32)[chosen]
         lines: dict[PriceRef, int] = {}
@@ -165,6 +175,13 @@ class Traffic:
         line_of = [Line("", "", price) for price in lines]
         for line, minute, quantity, lost_quantity in zip(*(column.tolist() for column in found), strict=True):
             rows.setdefault(minute, {})[line_of[line]] = (quantity, lost_quantity)
+
+    def _at(self, index: int, steps: _Steps) -> Amount:
+        basis = self._basis[index]
+        linear = self._bases[basis][1] == "mib_ms"
+        return Amount(
+            linear, self._amount[index], self._start_ms[index], self._interval_ms[index], steps[basis]
+        )
 
     def dump(self, since: int = 0) -> tuple[bytes, bytes, bytes, bytes, list[Basis]]:
         """Columns as little-endian bytes (int64, int64, int64, int32) from an amount on, and all bases."""
@@ -198,4 +215,5 @@ def _little_endian(values: array[int]) -> bytes:
 
 
 def _column(values: array[int]) -> NDArray[np.int64]:
-    return np.array(values, np.int64)
+    """A view: nothing can be added while it lives."""
+    return np.frombuffer(values, np.int64)

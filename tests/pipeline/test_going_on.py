@@ -147,6 +147,20 @@ def test_a_payment_looks_nothing_up_until_a_price_changes() -> None:
     assert stored.shard.jobs["j"].attempts[1].booked_lines == lines
 
 
+def test_an_event_that_costs_nothing_leaves_what_is_known() -> None:
+    stored = Stored()
+    feed(stored.shard, "jobs", [event("started", 0, gpu_count=8)])
+    stored.pay(MINUTE_MS)
+    attempt = stored.shard.jobs["j"].attempts[1]
+    known = attempt.going_on
+    feed(stored.shard, "jobs", [event("checkpointed", MINUTE_MS)])
+    stored.pay(2 * MINUTE_MS)
+    assert attempt.going_on is known
+    feed(stored.shard, "jobs", [event("scaled", 2 * MINUTE_MS, gpu_count=4)])
+    stored.pay(3 * MINUTE_MS)
+    assert attempt.going_on is not known
+
+
 def test_a_clock_that_is_set_back_takes_back_what_was_paid() -> None:
     stored, expected = Stored(), Stored()
     for one in (stored, expected):

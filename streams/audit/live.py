@@ -168,18 +168,23 @@ class LiveAudit:
 
     async def _minutes(self, held: Sequence[Held]) -> list[Finding]:
         """Some jobs of each shard in turn: their minutes in the windows and in the ledger."""
-        known: dict[tuple[str, int], Known] = {}
-        stored: dict[tuple[str, int], MinuteSum] = {}
+        looks: list[memory.Look] = []
         for each in held:
             shard = each.shard
             if not isinstance(shard, Shard) or not await self._landed(each):
                 continue
             look = memory.minutes(shard, self._next_jobs(each, shard, max(JOBS_AT_ONCE // len(held), 1)))
-            known.update(look.known)
             if look.jobs:
-                stored.update(
-                    await asyncio.to_thread(tables.minutes, self._ask, look.jobs, look.since, look.until)
-                )
+                looks.append(look)
+        known: dict[tuple[str, int], Known] = {}
+        stored: dict[tuple[str, int], MinuteSum] = {}
+        if looks:
+            # One question for all: what was written since a shard was looked at bears a newer version.
+            jobs = [job_id for look in looks for job_id in look.jobs]
+            span = min(look.since for look in looks), max(look.until for look in looks)
+            stored = await asyncio.to_thread(tables.minutes, self._ask, jobs, *span)
+            for look in looks:
+                known.update(look.known)
         return ledger_checks.windows(known, stored)
 
     async def _landed(self, held: Held) -> bool:

@@ -33,15 +33,15 @@ def usage_table(coverage: Coverage, shard: int, version: int) -> pa.Table:
 def usage_rows(coverage: Coverage, rows: I64, shard: int, version: int) -> pa.Table:
     """These rows of coverage as usage rows."""
     usage = coverage.usage(rows)
-    holders, index = np.unique(usage.holder, return_inverse=True)
-    names = [coverage.holder(int(holder)) for holder in holders]
+    numbers, index = np.unique(usage.holder, return_inverse=True)
+    holders = coverage.holders(numbers.tolist())
     place = index.astype(np.int32)
     size = len(place)
     columns = {
         "minute": seconds_of_minutes(usage.minute),
-        "job_id": take_text([job_id for job_id, _, _ in names], place),
-        "attempt": pa.array(np.array([attempt for _, attempt, _ in names], np.uint32)[place]),
-        "node": take_text([node for _, _, node in names], place),
+        "job_id": take_text([holder.job_id for holder in holders], place),
+        "attempt": pa.array(np.array([holder.attempt for holder in holders], np.uint32)[place]),
+        "node": take_text([holder.node for holder in holders], place),
         **{name: pa.array(getattr(usage, name).astype(np.int64)) for name in _MEASURES},
         "shard": pa.array(np.full(size, shard, np.uint16)),
         "version": pa.array(np.full(size, version, np.uint64)),

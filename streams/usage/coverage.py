@@ -228,9 +228,9 @@ class Coverage:
         """The jobs that have holders."""
         return self._names.jobs()
 
-    def holders(self) -> list[Holder]:
-        """All holders, for export_dirty(); one that is forgotten meanwhile is passed over there."""
-        return self._names.all()
+    def holders(self, numbers: Sequence[int] | None = None) -> list[Holder]:
+        """All holders, or those of numbers; what is forgotten before an export_dirty() is passed over there."""
+        return self._names.all() if numbers is None else self._names.by_numbers(numbers)
 
     @property
     def store(self) -> Store:

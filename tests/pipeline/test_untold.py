@@ -66,10 +66,8 @@ def test_of_a_minute_the_newest_is_told_and_all_that_are_as_new() -> None:
 
 def test_samples_that_cover_no_second_are_seen_and_newest_of_nothing() -> None:
     one = untold()
-    nothing = np.zeros(0, np.int64)
-    one.newest(
-        *[nothing.astype(np.int32)] * 2, *[nothing] * 3, nothing.astype(np.int32), np.zeros(0, np.uint8)
-    )
+    none, nothing = np.zeros(0, np.int32), np.zeros(0, np.int64)
+    one.newest(none, none, nothing, nothing, nothing, none, np.zeros(0, np.uint8))
     one.seen(np.array([1], np.int32), np.array([T0]), np.array([T0]))
     assert one.take() == ([(1, T0, T0)], [])
 

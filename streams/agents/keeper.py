@@ -56,11 +56,9 @@ class Keeper:
         self._options = options
         self.checkpointer = Checkpointer(store, consumer, options, dead_letters)
         self._recall = Recall(store, self.checkpointer, lambda: self.fault is not None)
-        self._claim = partial(
-            claim, self._recall, consumer, partial(restore, store, factory, self._recall.put)
-        )
-        self._wanted: set[int] = set()
-        self._generation = -1
+        load = partial(restore, store, factory, self._recall.put)
+        self._claim = partial(claim, self._recall, consumer, load)
+        self._wanted, self._generation = set[int](), -1
         self._paydays = Paydays(options.open_attempts_interval_ms)
         self._one_restore, self._one_book = asyncio.Lock(), asyncio.Lock()
         self.room = Room(options.backlog_max_bytes)

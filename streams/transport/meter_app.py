@@ -25,7 +25,7 @@ from streams.transport.pins import refuse_if_moved
 from streams.transport.security import faust_brokers, faust_credentials
 
 _BATCHES_BUFFERED = 32  # Faust counts messages, and a message of ours is a whole fetch of a shard
-_PARTITION_FETCH_BYTES = 2**20
+_PARTITION_FETCH_BYTES = 2 * 2**20
 
 
 class NoTables(TableManager):

@@ -25,8 +25,6 @@ from streams.agents.held import Taken
 from streams.pipeline.batch import LogBatch
 from streams.pipeline.shard import Shard
 
-#: In the environment: numbers of folded `gpu` records at which to say when it was, with commas between them.
-MARKS: Final = "LOADTEST_MARKS"
 #: What is timed: its name in the results, and where it is.
 TIMED: Final[tuple[tuple[str, type, str], ...]] = (
     ("fold", Shard, "fold"),
@@ -46,8 +44,6 @@ class Inside:
         self._next: dict[tuple[int, str], int] = {}
         self._rows: Counter[str] = Counter()
         self._folded: dict[str, float] | None = None
-        self._seen_records = 0
-        self._marks = sorted(int(mark) for mark in os.environ.get(MARKS, "").split(",") if mark)
 
     def fit(self) -> None:
         """Put them in; once in a process."""
@@ -81,16 +77,9 @@ class Inside:
             answer = fold(shard, batch)
             if counts:
                 self._folded = _now()
-                self._pass_marks(len(batch.records))
             return answer
 
         return folded
-
-    def _pass_marks(self, records: int) -> None:
-        self._seen_records += records
-        while self._marks and self._seen_records >= self._marks[0]:
-            self._write({"mark": {"records": self._seen_records, **_now()}})
-            self._marks.pop(0)
 
     def _stored(self, count: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(count)

@@ -21,7 +21,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from loadtest.fleet import recent
 from loadtest.latency_world import WorldError, broker, machine
 from loadtest.peers import ours
 from loadtest.peers.catalogue import PEERS, W1, W2, Peer
@@ -89,18 +88,14 @@ class Session:
         """Run ours on both feeds; each by both clocks."""
         version = our_home().version("trainfare")
         for size in (W1, W2):
-            self.say(f"filling {ours.topic_of(size).prefix}gpu")
-            feed = filled(ours.topic_of(size), self.bootstrap_servers, recent(ours.topic_of(size).seconds))
-            messages = feed.messages // (ours.WARM_UP + 1)
-            stored = Row(ours.NAME, version, size.workload, ours.DOES, messages)
-            taken = Row(ours.TAKEN, version, size.workload, ours.DOES_TAKEN, messages)
+            feed = self.feed(size)
+            stored = Row(ours.NAME, version, size.workload, ours.DOES, feed.messages)
+            taken = Row(ours.TAKEN, version, size.workload, ours.DOES_TAKEN, feed.messages)
             for number in range(self.times):
                 self.say(f"{size.workload} {ours.NAME}: run {number + 1}")
                 both = ours.run(feed, self.limit_s)
                 stored.runs.append(both.stored)
                 taken.runs.append(both.taken)
-                if both.cold is not None:
-                    taken.runs.append(both.cold)
                 if both.stored.fault:
                     break
             self.done(stored)

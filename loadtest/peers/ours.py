@@ -1,7 +1,6 @@
 """Our own worker on the peers' topics: the whole engine, with an embedded ClickHouse whose rows are compared.
 
-Each run is a new process and group with a store of its own, on a topic that is twice as long: the second half counts, as a
-JVM's passes after its first ones do, and the first is told as the cold one. The clock runs from there to the last record
+Each run is a new group with a store of its own. The clock runs from the first record that is folded to the last one
 whose rows and snapshot are stored; `taken` stops it at the last record folded, as the clock of clients that count and of
 Kafka Streams does. It must not report a run whose rows are not what was sent: every job's seconds, permille and cents.
 """
@@ -13,12 +12,11 @@ import shutil
 import tempfile
 import time
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loadtest.inside import MARKS
-from loadtest.peers.feeds import Feed, Size
+from loadtest.peers.feeds import Feed
 from loadtest.peers.machine import Meter
 from loadtest.peers.runs import Run, failed
 from loadtest.soak_world import Member
@@ -31,9 +29,6 @@ TAKEN = "trainfare, last record folded"
 DOES_TAKEN = "the same runs, clock stopped as that of who counts and of Kafka Streams"
 _LOOK_S = 0.05
 
-#: Passes before the one that counts: a JVM has three.
-WARM_UP = 1
-
 
 @dataclass(frozen=True)
 class Both:
@@ -41,12 +36,6 @@ class Both:
 
     stored: Run
     taken: Run
-    cold: Run | None = None
-
-
-def topic_of(size: Size) -> Size:
-    """What our worker reads for a workload of that size: the same fleet for so much longer."""
-    return replace(size, seconds=size.seconds * (WARM_UP + 1))
 
 
 def run(feed: Feed, limit_s: float) -> Both:
@@ -74,7 +63,6 @@ def _said(feed: Feed, directory: Path, limit_s: float) -> list[dict[str, Any]] |
         "TRAINFARE_KAFKA_PARTITIONS": str(feed.kafka.partitions),
         "TRAINFARE_KAFKA_TOPIC_PREFIX": feed.kafka.topic_prefix,
         "TRAINFARE_KAFKA_GROUP_ID": f"ours-{uuid.uuid4().hex[:12]}",
-        MARKS: f"{_pass_messages(feed)},{feed.messages - _pass_messages(feed)}",
     }
     worker = Member(
         "worker", env, directory, ("--data", str(directory / "data")), ("loadtest.inside", str(out))
@@ -113,37 +101,23 @@ def _both(
     feed: Feed, lines: list[dict[str, Any]], began_s: float, others_cores: float, fault: str | None
 ) -> Both:
     first = next(line["first"] for line in lines if "first" in line)
-    cold, warm = (line["mark"] for line in lines if "mark" in line)
     flight = stored(lines, feed.messages)
     end = next(line for line in lines if "parts" in line)
     if flight is None:
         raise ValueError("the worker was stopped before everything was stored")
-    rows = sum(end["rows"].values())
 
-    def between(
-        begin: dict[str, float], mark: dict[str, float], messages: int, *, is_cold: bool = False
-    ) -> Run:
+    def until(mark: dict[str, float]) -> Run:
         return Run(
-            messages=messages,
-            samples=messages * feed.shape.gpus,
-            wall_s=mark["at_s"] - begin["at_s"],
-            cpu_s=mark["cpu_s"] - begin["cpu_s"],
+            messages=feed.messages,
+            samples=feed.samples,
+            wall_s=mark["at_s"] - first["at_s"],
+            cpu_s=mark["cpu_s"] - first["cpu_s"],
             whole_cpu_s=mark["cpu_s"],
             peak_rss_mib=end["rss_peak_mib"],
             start_s=first["at_s"] - began_s,
             others_cores=others_cores,
-            cold=is_cold,
-            note=f"{rows:,} rows stored of {feed.messages:,} messages",
+            note=f"{sum(end['rows'].values()):,} rows stored",
             fault=fault,
         )
 
-    left = feed.messages - warm["records"]
-    return Both(
-        between(warm, flight, left),
-        between(warm, flight["folded"], left),
-        between(first, cold, cold["records"], is_cold=True),
-    )
-
-
-def _pass_messages(feed: Feed) -> int:
-    return feed.messages // (WARM_UP + 1)
+    return Both(until(flight), until(flight["folded"]))

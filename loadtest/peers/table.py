@@ -24,7 +24,7 @@ COLUMNS = (
     "CPU s/M samples", "ours by rate", "ours folded", "ours by CPU", "RSS MiB", "start s",
 )  # fmt: skip
 LEGEND = (
-    "Clock: first record to last result; medians of the runs that count; a JVM runs three times before them, in one process, and ours meters as much before. "
+    "Clock: first record to last result; medians of the runs that count; a JVM runs three times before them, in one process. "
     "ours by rate: our rows stored in ClickHouse against their last result, times; ours folded: our last record folded; "
     "ours by CPU: their CPU over ours, per message. "
     "~ others used more than a third of a core meanwhile: then only CPU says something."

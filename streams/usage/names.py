@@ -57,14 +57,6 @@ class Names:
         if len(self._groups) > _SPARE_GROUPS + 4 * self._arrays.slots:
             self._clear_groups()
 
-    def group(self, node: str, job_id: str, attempt: int, gpus: tuple[str, ...]) -> int:
-        """The group of records of this shape, made if there is none."""
-        shape = (node, job_id, attempt, gpus)
-        group = self._groups.get(shape)
-        if group is None:
-            group = self._groups[shape] = self._learn(*shape)
-        return group
-
     def groups_of(self, records: Sequence[GpuEvent]) -> list[int]:
         """The group of each record; 0, which has no slot, for idle GPUs."""
         known = self._groups

@@ -24,6 +24,19 @@ from tests.agents.post import an_alert
 from tests.agents.test_keeper import Bench
 
 
+class SlowLetters(MemoryStore):
+    """Takes dead letters once they may land."""
+
+    def __init__(self, lands: threading.Event) -> None:
+        super().__init__()
+        self._lands = lands
+
+    def insert(self, table: str, rows: pa.Table, token: str) -> None:
+        if table == DEAD_LETTERS:
+            assert self._lands.wait(10)
+        super().insert(table, rows, token)
+
+
 class Told(Nobody):
     """Notes who was told of what, and whether its row was stored by then."""
 
@@ -79,14 +92,8 @@ class Office:
 
 
 def test_alert_is_stored_and_told_while_a_flight_is_under_way() -> None:
-    class Slow(MemoryStore):
-        def insert(self, table: str, rows: pa.Table, token: str) -> None:
-            if table == DEAD_LETTERS:
-                assert lands.wait(10)
-            super().insert(table, rows, token)
-
     async def go() -> None:
-        office = await Office(Slow()).open()
+        office = await Office(SlowLetters(lands)).open()
         await office.keeper.take(LogBatch("gpu", 0, 0, 1, [LogRecord(0, 0, b"no number")]))
         flight = await office.fly()
         office.change(0, an_alert("a"))
@@ -164,14 +171,8 @@ def test_alerts_of_a_shard_that_leaves_are_its_next_owners_to_tell() -> None:
 
 
 def test_a_change_does_not_overtake_an_earlier_one_that_a_flight_carries() -> None:
-    class Slow(MemoryStore):
-        def insert(self, table: str, rows: pa.Table, token: str) -> None:
-            if table == DEAD_LETTERS:
-                assert lands.wait(10)
-            super().insert(table, rows, token)
-
     async def go() -> None:
-        office = await Office(Slow()).open()
+        office = await Office(SlowLetters(lands)).open()
         shard = cast("CountingShard", office.held(0).shard)
         take = shard.checkpoint
 

@@ -45,6 +45,8 @@ def get_number(data: U8, at: int, stop: int) -> tuple[int, int]:
             return 0, stop + 1
         byte = int(np.int64(data[at]))
         at += 1
+        if shift == 62 and byte & 127 > 1:  # more than an int64 holds: nobody wrote that
+            return 0, stop + 1
         value |= (byte & 127) << shift
         shift += 7
     if is_negative:

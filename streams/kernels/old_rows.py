@@ -14,7 +14,7 @@ import numpy as np
 
 from streams.kernels._jit import helper, kernel
 from streams.kernels.arrays import I64, U8
-from streams.kernels.coverage import open_row
+from streams.kernels.coverage import COUNT_MAX, open_row
 from streams.kernels.numbers import get_number, get_word, put_number, put_word
 from streams.kernels.store import ROWS, Store
 
@@ -29,6 +29,7 @@ HAS_TENSOR = 2
 HAS_COUNTS = 4
 
 _COLUMNS = 9
+_INT64_MAX = 2**63 - 1
 
 
 @helper
@@ -168,7 +169,7 @@ def _unpack_counts(row: int, data: U8, at: int, stop: int, store: Store) -> int:
     second = 0
     for _ in range(runs):
         value, at = get_number(data, at, stop)
-        if at >= stop:
+        if at >= stop or value < 0 or value > COUNT_MAX:
             return stop + 1
         length = int(data[at])
         at += 1
@@ -179,6 +180,15 @@ def _unpack_counts(row: int, data: U8, at: int, stop: int, store: Store) -> int:
                 store.counts[line, k] = value
         second += length
     return at
+
+
+@helper
+def _stepped(value: int, data: U8, at: int, stop: int) -> tuple[int, int]:
+    """A number and the step that stands at `at`, and where that ends: past `stop` if no row has such a sum."""
+    step, end = get_number(data, at, stop)
+    if (step > 0 and value > _INT64_MAX - step) or (step < 0 and value < -_INT64_MAX - step):
+        return value, stop + 1
+    return value + step, end
 
 
 @helper
@@ -194,11 +204,12 @@ def _unpack_column(
         if k > 0:
             value += 1 if column == 0 else 0
             if not steady:
-                step, at = get_number(data, at, stop)
-                value += step
+                value, at = _stepped(value, data, at, stop)
         if at > stop:
             return at
         if column == 0:
+            if value < -(2**31) or value >= 2**31:
+                return stop + 1
             known = store.used[ROWS]
             row = open_row(holder, value, store)
             # What is there already is newer.

@@ -23,7 +23,7 @@ _FEW_STEPS: Final = 16
 _UNKNOWN: Final = -1
 _BUSY: Final = -(2**62)
 #: Less than any alert's ratio by far; and below so many nano-dollars per ms no window's noise comes to a dollar.
-_SAME_RATIO: Final = 1 + 1e-9
+_SAME_RATIO: Final = 1e-9
 _MOST_RATE: Final = 1e9
 
 
@@ -130,7 +130,7 @@ class CurveBook:
             self._slots[last_id] = slot
 
     def is_steady(self, first_ms: int, last_ms: int) -> bool:
-        """Whether from one instant to another one no job costs more than expected, and all go on at the rates they have.
+        """Whether from one instant to another one all jobs cost what is expected, and go on at the rates they have.
 
         Then no alert can open, and what is shown of a job is another thing at whole minutes only.  Nothing may begin,
         end or change in [first, last]; what samples or amounts pay for is never steady.
@@ -143,7 +143,7 @@ class CurveBook:
         return int(steady_ms.min(initial=NEVER_MS)) > last_ms
 
     def _steady_until_ms(self, slot: int, at_ms: int) -> int:
-        """The first change of a slot at or after an instant; _BUSY if before that it costs more than expected."""
+        """The first change of a slot at or after an instant; _BUSY if before that it costs other than expected."""
         entry = self._curves[slot]
         if entry["lumps"] or entry["holds_ms"] or entry["unpriced_from_ms"] != NEVER_MS:
             return _BUSY
@@ -153,7 +153,7 @@ class CurveBook:
         for from_ms, cost_rate, _, expected_rate, *_ in reversed(steps.tolist()):
             if from_ms >= at_ms:
                 found = min(found, from_ms)
-            elif not cost_rate <= expected_rate * _SAME_RATIO or cost_rate > _MOST_RATE:
+            elif not abs(cost_rate - expected_rate) <= expected_rate * _SAME_RATIO or cost_rate > _MOST_RATE:
                 return _BUSY
         return found
 

@@ -6,9 +6,11 @@ It must not judge the rows: which of them still apply is for the pipeline to kno
 import pyarrow as pa
 
 from schemas.tables import (
+    ALERTS,
     ARCHIVE,
     ATTEMPTS,
     BOOKS,
+    BURN_RATES,
     JOB_MINUTES,
     JOB_USAGE_MINUTES,
     JOBS,
@@ -19,6 +21,8 @@ from sinks.errors import SinkError
 from sinks.port import Condition, Rows
 
 SHARDED = (JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES, JOBS, ATTEMPTS)
+#: A checkpoint may end after any of its tables, and an alert is stored before its checkpoint.
+_VERSIONED = (*SHARDED, BURN_RATES, ALERTS, ARCHIVE, SNAPSHOTS, BOOKS)
 
 
 class Readback:
@@ -39,4 +43,4 @@ class Readback:
     def max_version(self, shard: int) -> int:
         """The greatest version that any row of the shard has, 0 if it has none."""
         where = [Condition("shard", "=", shard)]
-        return max(self._rows.newest_version(table, where) for table in (*SHARDED, ARCHIVE, SNAPSHOTS, BOOKS))
+        return max(self._rows.newest_version(table, where) for table in _VERSIONED)

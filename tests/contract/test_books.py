@@ -1,6 +1,15 @@
 import pytest
 
-from schemas.tables import JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES, PRICES, SNAPSHOTS
+from schemas.tables import (
+    ALERTS,
+    BURN_RATES,
+    JOB_MINUTES,
+    JOB_USAGE_MINUTES,
+    JOBS,
+    NODE_MINUTES,
+    PRICES,
+    SNAPSHOTS,
+)
 from sinks.archive import Archive, Archived
 from sinks.errors import SinkError, StoreMismatch
 from sinks.memory import MemoryStore
@@ -260,6 +269,11 @@ class TestReadback:
         assert store.readback.max_version(0) == 8
         store.snapshots.save(0, 9, 0, b"")
         assert store.readback.max_version(0) == 9
+        # An owner may have stored nothing but these before it died; its successor must not come below it.
+        store.insert(ALERTS, rows(ALERTS, {"version": 10}), "d")
+        assert store.readback.max_version(0) == 10
+        store.insert(BURN_RATES, rows(BURN_RATES, {"version": 11}), "e")
+        assert store.readback.max_version(0) == 11
 
 
 class TestMeta:

@@ -189,6 +189,7 @@ class Worker:
             backlog_max_bytes=meter.backlog_max_bytes,
             clock_ms=self._clock.now_ms,
             look_between_ticks=True,
+            alerts_at_once=True,
         )
         dead_letters = DeadLetterProducer(
             librdkafka_config(kafka), full_name(DEAD_LETTER_TOPIC, kafka.topic_prefix)

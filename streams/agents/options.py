@@ -27,7 +27,6 @@ class KeeperOptions:
     # Whether jobs that changed have their burn rate written at a checkpoint, though no tick has come.
     look_between_ticks: bool = False
     # Whether alerts of a tick of now are stored and told before the checkpoint that follows.
-    # Off: seed 248 of the simulator loses a change of an alert with it (with two rows of one alert on their way).
     alerts_at_once: bool = False
     # Rows that are on their way to the store at once; they are held in memory two or three times over.
     flight_max_bytes: int = 64 * 2**20

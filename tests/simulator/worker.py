@@ -99,6 +99,7 @@ class Worker:
             handover_timeout_ms=self.pace.handover_ms,
             bases_kept=self.pace.bases_kept,
             sweep_after_ms=self.pace.sweep_after_ms,
+            alerts_at_once=True,
         )
         horizons = Until(
             KafkaHorizons(lambda: self.consumer, PREFIX, self.clock_ms), self._prices_ms, self.last_tick_ms

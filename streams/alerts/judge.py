@@ -70,6 +70,11 @@ class Judge:
             rows.append(alert_of(rule, kind, at_ms, Then(*episode), silenced, dimensions[job]))
         return sorted(rows, key=_order)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no alert fires, and none was closed so lately that it matters."""
+        return not len(self._episodes)
+
     def is_quiet(self, job_id: str) -> bool:
         """Whether no alert of the job fires, so that it may be left out of the ticks to come."""
         return not self._episodes.is_open(job_id)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streams.alerts.dimensions import Dimensions
 from streams.pipeline.attempt import Attempt
 from streams.pipeline.job import Job
 from streams.timeline.attempts import Timeline
@@ -42,3 +43,25 @@ def ended_ms(job: Job, timelines: dict[int, Timeline]) -> int:
             continue
         ends_ms.append(timeline.ended_ms)
     return max(ends_ms, default=NEVER_MS)
+
+
+def dimensions_of(job: Job) -> Dimensions:
+    """Whom to tell, and what silences and planned rates can ask for."""
+    said = job.dimensions()
+    fields: dict[str, str] = {}
+    gpu_milli = 0
+    timelines = job.timelines()
+    if timelines:
+        last = max(timelines)
+        fields = job.fields_of(last)
+        line = timelines[last]
+        gpu_milli = line.values.gpu_milli if line.ended_ms is None else 0
+    return Dimensions(
+        job_id=job.id,
+        owner=said.owner or "",
+        team=said.team or "",
+        project=said.project or "",
+        experiment=said.experiment or "",
+        **fields,
+        gpu_milli=gpu_milli,
+    )

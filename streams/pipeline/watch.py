@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from schemas.tables import ALERTS, BURN_RATES
 from streams.alerts.controls import Controls
@@ -24,7 +25,7 @@ from streams.pipeline.align import TICK_MS
 from streams.pipeline.curves import JobCurve
 from streams.pipeline.gpu_rates import GpuRates
 from streams.pipeline.job import Job
-from streams.pipeline.job_facts import is_fresh
+from streams.pipeline.job_facts import dimensions_of, is_fresh
 from streams.pipeline.price_news import PriceNews
 from streams.pipeline.reference import NEVER_MS, Known, Standing, View
 from streams.pipeline.retiring import Retiring
@@ -153,6 +154,12 @@ class Watch:
             self._write(np.array([now_ms], np.int64))
 
     def _judge_ticks(self, times_ms: I64) -> None:
+        if len(times_ms) > 2 and self._judge.is_idle:
+            # What begins or ends at the very first tick is told of there, and at the next one.
+            for first in range(2):
+                if self._curves.is_steady(int(times_ms[first]), int(times_ms[-1])):
+                    self._write(times_ms[_are_told(times_ms, first)])
+                    return  # no alert is open, and none can open
         figures = self._write(times_ms)
         ids = self._curves.job_ids
         for alert in self._judge.judge(times_ms, ids, figures, self._dimensions.__getitem__, self._controls):
@@ -210,7 +217,7 @@ class Watch:
             if not is_fresh(job):
                 return False
         known.note_read(job, book, controls)
-        dimensions = self._dimensions[job.id] = _dimensions(job)
+        dimensions = self._dimensions[job.id] = dimensions_of(job)
         planned = controls.planned_for(dimensions)
         if not known.has_news(job, book, planned):
             return False
@@ -264,23 +271,8 @@ class Watch:
         self._policy.load(blob.written or ())
 
 
-def _dimensions(job: Job) -> Dimensions:
-    """Whom to tell, and what silences and planned rates can ask for."""
-    said = job.dimensions()
-    fields: dict[str, str] = {}
-    gpu_milli = 0
-    timelines = job.timelines()
-    if timelines:
-        last = max(timelines)
-        fields = job.fields_of(last)
-        line = timelines[last]
-        gpu_milli = line.values.gpu_milli if line.ended_ms is None else 0
-    return Dimensions(
-        job_id=job.id,
-        owner=said.owner or "",
-        team=said.team or "",
-        project=said.project or "",
-        experiment=said.experiment or "",
-        **fields,
-        gpu_milli=gpu_milli,
-    )
+def _are_told(times_ms: I64, first: int) -> NDArray[np.bool_]:
+    """Whole minutes, and the ticks up to this one."""
+    told: NDArray[np.bool_] = times_ms % MINUTE_MS == 0
+    told[: first + 1] = True
+    return told

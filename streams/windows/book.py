@@ -17,18 +17,27 @@ from streams.windows.curve import NEVER_MS, Curve
 from streams.windows.figures import Figures
 
 _SMALLEST: Final = 16
+#: So few steps are put in row by row: numpy asks more for a call than for a step.
+_FEW_STEPS: Final = 16
+# Until when a slot is steady, where that is no instant: not known yet; not at all.
+_UNKNOWN: Final = -1
+_BUSY: Final = -(2**62)
+#: Less than any alert's ratio by far; and below so many nano-dollars per ms no window's noise comes to a dollar.
+_SAME_RATIO: Final = 1 + 1e-9
+_MOST_RATE: Final = 1e9
 
 
 class CurveBook:
     """Curves by job; one put or drop costs what the curve is long, on average."""
 
-    __slots__ = ("_curves", "_ids", "_job_ids", "_lumps", "_slots", "_steps")
+    __slots__ = ("_curves", "_ids", "_job_ids", "_lumps", "_slots", "_steady_ms", "_steps")
 
     def __init__(self) -> None:
         self._slots: dict[str, int] = {}
         self._ids: list[str] = []  # by slot; slots have no gaps
         self._job_ids: tuple[str, ...] | None = ()
         self._curves = np.zeros(_SMALLEST, CURVE)
+        self._steady_ms = np.zeros(_SMALLEST, np.int64)  # by slot, as far as it was looked at
         self._steps = _Arena(STEP, "step_at", "steps", "step_room")
         self._lumps = _Arena(LUMP, "lump_at", "lumps", "lump_room")
 
@@ -53,7 +62,10 @@ class CurveBook:
             self._ids.append(job_id)
             self._job_ids = None
             if slot == len(self._curves):
-                self._curves = np.concatenate((self._curves, np.zeros(max(slot // 2, _SMALLEST), CURVE)))
+                room = max(slot // 2, _SMALLEST)
+                self._curves = np.concatenate((self._curves, np.zeros(room, CURVE)))
+                self._steady_ms = np.concatenate((self._steady_ms, np.zeros(room, np.int64)))
+            self._steady_ms[slot] = _BUSY
             self._curves[slot] = 0
             self._curves[slot]["ended_ms"] = self._curves[slot]["unpriced_from_ms"] = NEVER_MS
         return slot
@@ -64,6 +76,7 @@ class CurveBook:
         """Build the ends of curves anew (see the kernel); whole ones are of jobs that go on, with a price for all of it."""
         whole = tails["slot"][tails["whole"] != 0]
         self._curves["ended_ms"][whole] = self._curves["unpriced_from_ms"][whole] = NEVER_MS
+        self._steady_ms[tails["slot"]] = _BUSY  # samples move on
         built = np.empty(int(tails["minutes"].max(initial=0)) * 61 + 2, STEP)
         seconds, todo = np.empty(60, np.int64), tails
         lists = minute, rate_row, rates, holder, store
@@ -94,18 +107,8 @@ class CurveBook:
         entry["unpriced_from_ms"] = curve.unpriced_from_ms
         entry["holds_ms"] = curve.holds_ms
         steps = self._steps.place(self._curves[: len(self._ids)], slot, len(curve.from_ms))
-        lengths_ms = np.diff(curve.from_ms)
-        steps["from_ms"] = curve.from_ms
-        steps["cost_rate"] = curve.cost_rate
-        steps["expected_rate"] = curve.expected_rate
-        steps["paid"] = curve.paid
-        for name, rate in (
-            ("cost_sum", curve.cost_rate),
-            ("expected_sum", curve.expected_rate),
-            ("paid_sum_ms", curve.paid),
-        ):
-            steps[name][0] = 0
-            np.cumsum(rate[:-1] * lengths_ms, out=steps[name][1:])
+        self._steady_ms[slot] = _UNKNOWN
+        _fill_steps(steps, curve)
         lumps = self._lumps.place(self._curves[: len(self._ids)], slot, len(curve.lump_minute))
         if len(lumps):
             lumps["minute"] = curve.lump_minute
@@ -122,8 +125,37 @@ class CurveBook:
         last_id = self._ids.pop()
         if last_id != job_id:
             self._curves[slot] = self._curves[len(self._ids)]
+            self._steady_ms[slot] = self._steady_ms[len(self._ids)]
             self._ids[slot] = last_id
             self._slots[last_id] = slot
+
+    def is_steady(self, first_ms: int, last_ms: int) -> bool:
+        """Whether from one instant to another one no job costs more than expected, and all go on at the rates they have.
+
+        Then no alert can open, and what is shown of a job is another thing at whole minutes only.  Nothing may begin,
+        end or change in [first, last]; what samples or amounts pay for is never steady.
+        """
+        steady_ms = self._steady_ms[: len(self._ids)]
+        if int(steady_ms.min(initial=NEVER_MS)) == _BUSY:
+            return False
+        for slot in np.flatnonzero(steady_ms < first_ms).tolist():
+            steady_ms[slot] = self._steady_until_ms(slot, first_ms)
+        return int(steady_ms.min(initial=NEVER_MS)) > last_ms
+
+    def _steady_until_ms(self, slot: int, at_ms: int) -> int:
+        """The first change of a slot at or after an instant; _BUSY if before that it costs more than expected."""
+        entry = self._curves[slot]
+        if entry["lumps"] or entry["holds_ms"] or entry["unpriced_from_ms"] != NEVER_MS:
+            return _BUSY
+        at, ended_ms = int(entry["step_at"]), int(entry["ended_ms"])
+        found = NEVER_MS if ended_ms < at_ms else ended_ms
+        steps = self._steps.rows[at : at + int(entry["steps"])]
+        for from_ms, cost_rate, _, expected_rate, *_ in reversed(steps.tolist()):
+            if from_ms >= at_ms:
+                found = min(found, from_ms)
+            elif not cost_rate <= expected_rate * _SAME_RATIO or cost_rate > _MOST_RATE:
+                return _BUSY
+        return found
 
     def minutes(self, job_id: str, first: int, count: int) -> F64:
         """Nano-dollars of each of the `count` minutes since 1970 from `first` on; KeyError if it has no curve."""
@@ -164,6 +196,33 @@ class CurveBook:
         if bad >= 0:
             raise ValueError(f"tick {ticks[bad]} does not follow {ticks[bad - 1]}")
         return found
+
+
+def _fill_steps(steps: Records, curve: Curve) -> None:
+    """What holds from each step on, and the sums of what is before it."""
+    if len(steps) <= _FEW_STEPS:
+        from_ms, paid = curve.from_ms.tolist(), curve.paid.tolist()
+        costs, expected = curve.cost_rate.tolist(), curve.expected_rate.tolist()
+        rows, sums = [], (0.0, 0.0, 0)
+        for k, row in enumerate(zip(from_ms, costs, expected, paid, strict=True)):
+            rows.append((row[0], row[1], sums[0], row[2], sums[1], row[3], sums[2]))
+            if k + 1 < len(from_ms):
+                ms = from_ms[k + 1] - row[0]
+                sums = (sums[0] + row[1] * ms, sums[1] + row[2] * ms, sums[2] + row[3] * ms)
+        steps[:] = rows
+        return
+    lengths_ms = np.diff(curve.from_ms)
+    steps["from_ms"] = curve.from_ms
+    steps["cost_rate"] = curve.cost_rate
+    steps["expected_rate"] = curve.expected_rate
+    steps["paid"] = curve.paid
+    for name, rate in (
+        ("cost_sum", curve.cost_rate),
+        ("expected_sum", curve.expected_rate),
+        ("paid_sum_ms", curve.paid),
+    ):
+        steps[name][0] = 0
+        np.cumsum(rate[:-1] * lengths_ms, out=steps[name][1:])
 
 
 class _Arena:

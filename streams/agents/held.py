@@ -172,7 +172,7 @@ class Taken:
     @cached_property
     def size_bytes(self) -> int:
         """About what it weighs in memory."""
-        rows_bytes = sum(int(table.nbytes) for table in self.checkpoint.tables.values())
+        rows_bytes = sum(int(table.get_total_buffer_size()) for table in self.checkpoint.tables.values())
         return rows_bytes + len(self.checkpoint.snapshot)
 
     @property

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from schemas.columns import money, seconds_of_minutes, take_text
+from schemas.columns import instants_of, money, seconds_of_minutes, table_of, take_text
 from schemas.tables import JOB_MINUTES, NODE_MINUTES, SCHEMAS
 from streams.kernels.bill import bill_rows
 from streams.kernels.minutes import diff_minutes
@@ -151,7 +151,7 @@ class LedgerRows:
             "shard": pa.array(np.full(size, shard, np.uint16)),
             "version": pa.array(np.full(size, version, np.uint64)),
         }
-        return pa.Table.from_pydict(columns, schema=SCHEMAS[JOB_MINUTES]), rows.capped
+        return table_of(SCHEMAS[JOB_MINUTES], columns), rows.capped
 
     def node_minutes(self, shard: int, version: int) -> tuple[pa.Table, int]:
         """The rows as a `node_minutes` table (the owners are nodes), and how many costs were capped."""
@@ -166,16 +166,14 @@ class LedgerRows:
             "shard": pa.array(np.full(size, shard, np.uint16)),
             "version": pa.array(np.full(size, version, np.uint64)),
         }
-        return pa.Table.from_pydict(columns, schema=SCHEMAS[NODE_MINUTES]), rows.capped
+        return table_of(SCHEMAS[NODE_MINUTES], columns), rows.capped
 
     def _price_columns(self, kind: NDArray[np.int32]) -> dict[str, pa.Array]:
         prices = [price for _, price in self._kinds]
-        effective_ms = np.array([price.effective_ms for price in prices], np.int64)[kind]
+        effective_ms = np.array([price.effective_ms for price in prices], np.int64)
         return {
             "sku": take_text([price.sku for price in prices], kind),
-            "price_effective": pa.array(effective_ms.view("datetime64[ms]")).cast(
-                SCHEMAS[JOB_MINUTES].field("price_effective").type
-            ),
+            "price_effective": instants_of(effective_ms[kind]),
             "price_usd": money(np.array([price.usd_nano for price in prices], np.int64)[kind]),
             "unit": take_text([price.unit for price in prices], kind),
         }

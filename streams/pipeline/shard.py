@@ -35,6 +35,7 @@ from streams.pipeline.refused import Refused
 from streams.pipeline.roll import Roll
 from streams.pipeline.sampled import Columns, SampleColumns
 from streams.pipeline.settings import ShardSettings
+from streams.pipeline.snapshot import new_compressor
 from streams.pipeline.watch import Watch
 from streams.pricing.book import PriceBook
 from streams.usage.coverage import Coverage
@@ -86,6 +87,7 @@ class Shard:
         self.version = self.snapshot_version = 0  # of the last rows given out, of the last snapshot
         self.saved_next: dict[str, int] = {}
         self.roll = Roll()
+        self.compressor = new_compressor()
         self.watch = Watch()
         self.minute_prices = MinutePrices(book)
         self.tick_ms: int | None = None  # the next tick to judge; None before the first record

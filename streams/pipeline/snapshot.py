@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 FORMAT: Final = 3
 READS: Final = (1, 2, 3)
 _LEVEL: Final = 1
+_SMALL_BYTES: Final = 2**16
 
 
 class UnknownFormatError(TrainfareError, ValueError):
@@ -162,7 +163,15 @@ def take(shard: Shard) -> bytes:
         paid=paid,
     )
     changes.clear(len(coverage))
-    return zstandard.compress(msgspec.msgpack.encode(blob), _LEVEL)
+    data = msgspec.msgpack.encode(blob)
+    # To make a compressor takes longer than to compress a small snapshot; one that has seen a large one keeps its memory.
+    small = len(data) <= _SMALL_BYTES
+    return shard.compressor.compress(data) if small else zstandard.compress(data, _LEVEL)
+
+
+def new_compressor() -> zstandard.ZstdCompressor:
+    """One as snapshots are compressed with; not to be shared by threads."""
+    return zstandard.ZstdCompressor(level=_LEVEL)
 
 
 def _whole(shard: Shard, job_id: str) -> JobBlob:
@@ -232,7 +241,7 @@ def job_part(raw: msgspec.Raw) -> JobPart:
 def job_blobs(shard: Shard, jobs: Iterable[Job], version: int) -> Iterator[bytes]:
     """Jobs for the archive, as of a version."""
     # A replay archives thousands of jobs, most without a sample: what is the same for all of them is made once.
-    compressor, nothing = zstandard.ZstdCompressor(level=_LEVEL), shard.coverage.export(())
+    compressor, nothing = new_compressor(), shard.coverage.export(())
     for job in jobs:
         is_sampled = any(shard.coverage.holders_of(job.id, number) for number in job.attempts)
         covered = shard.coverage.export([job.id]) if is_sampled else nothing

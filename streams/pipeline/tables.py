@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from schemas.columns import count, instants
+from schemas.columns import count, instants, table_of
 from schemas.events import PRICE_FIELDS
 from schemas.tables import ATTEMPTS, DEAD_LETTERS, JOBS, SCHEMAS
 from streams.pipeline.job import Job, SaidRows
@@ -139,6 +139,7 @@ _ATTEMPT_COLUMNS: Final = (
     "job_id", "attempt", "state", "reason", "started", "ended", *PRICE_FIELDS, "gpu_count",
 )  # fmt: skip
 _INSTANTS: Final = ("first_event", "last_event", "started", "ended")
+_KINDS: Final = {name: {field.name: field.type for field in SCHEMAS[name]} for name in (JOBS, ATTEMPTS)}
 
 
 def _table(
@@ -151,8 +152,8 @@ def _table(
 ) -> pa.Table:
     """A table of these columns of the rows, and of those that are given as columns."""
     by_name: dict[str, Sequence[Any]] = {**dict(zip(columns, zip(*rows, strict=True), strict=True)), **clocks}
-    size = len(rows)
-    arrays: dict[str, object] = {
+    size, kinds = len(rows), _KINDS[name]
+    arrays: dict[str, pa.Array] = {
         "shard": pa.array(np.full(size, shard, np.uint16)),
         "version": pa.array(np.full(size, version, np.uint64)),
     }
@@ -162,5 +163,5 @@ def _table(
         elif column == "gpu_count":
             arrays[column] = count(np.array(values, np.int64))
         else:
-            arrays[column] = pa.array(values, SCHEMAS[name].field(column).type)
-    return pa.Table.from_pydict(arrays, schema=SCHEMAS[name])
+            arrays[column] = pa.array(values, kinds[column])
+    return table_of(SCHEMAS[name], arrays)

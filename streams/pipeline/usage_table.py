@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from schemas.columns import seconds_of_minutes, take_text
+from schemas.columns import seconds_of_minutes, table_of, take_text
 from schemas.tables import JOB_USAGE_MINUTES, SCHEMAS
 from streams.kernels.arrays import I64
 from streams.usage.coverage import Coverage
@@ -46,4 +46,4 @@ def usage_rows(coverage: Coverage, rows: I64, shard: int, version: int) -> pa.Ta
         "shard": pa.array(np.full(size, shard, np.uint16)),
         "version": pa.array(np.full(size, version, np.uint64)),
     }
-    return pa.Table.from_pydict(columns, schema=SCHEMAS[JOB_USAGE_MINUTES])
+    return table_of(SCHEMAS[JOB_USAGE_MINUTES], columns)

@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from schemas.columns import money
-from schemas.kinds import MILLI
+from schemas.columns import instants_of, money, table_of
 from schemas.tables import BURN_RATES, SCHEMAS
 from streams.kernels.arrays import F64, I64, Records, exact
 from streams.kernels.bill import MAX_COST_NANO
@@ -169,7 +168,7 @@ class BurnRows:
         cost = np.concatenate(self._cost)
         rates = per_hour(cost, np.concatenate(self._elapsed_ms))
         columns = {
-            "time": pa.array(np.concatenate(self._times_ms).view("datetime64[ms]")).cast(MILLI),
+            "time": instants_of(np.concatenate(self._times_ms)),
             "job_id": pa.array(self._job_ids, pa.string()),
             **{name: _usd(rates[:, window]) for window, name in enumerate(_RATE_COLUMNS)},
             "expected_usd_per_hour": _usd(np.concatenate(self._expected_rate)),
@@ -179,7 +178,7 @@ class BurnRows:
             "version": pa.array(np.full(self.count, version, np.uint64)),
         }
         self._clear()
-        return pa.Table.from_pydict(columns, schema=SCHEMAS[BURN_RATES])
+        return table_of(SCHEMAS[BURN_RATES], columns)
 
 
 def _usd(nano: F64) -> pa.Array:

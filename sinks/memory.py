@@ -6,6 +6,7 @@ It must not be used to keep anything, and it speaks no SQL.
 import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any, Final, Literal, NamedTuple
 
 import pyarrow as pa
@@ -74,12 +75,12 @@ class MemoryStore:
             if fault is not None:
                 self._faults.remove(fault)
             if fault is not None and fault.when == "before":
-                raise fault.error
+                raise copy(fault.error)  # its traceback would keep what the caller held
             if (table, token) not in self._tokens:
                 self._tokens.add((table, token))
                 self._merge(table, rows.to_pylist())
             if fault is not None:
-                raise fault.error
+                raise copy(fault.error)  # its traceback would keep what the caller held
 
     def select(
         self, table: str, where: Sequence[Condition] = (), columns: Sequence[str] | None = None

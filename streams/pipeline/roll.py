@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+from weakref import proxy
 
 import numpy as np
 
@@ -40,6 +41,13 @@ class Slice:
     seen: list[tuple[str, SeenPart]] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class _Tray:
+    """Where a round puts what it comes by: the slice of the moment."""
+
+    slice: Slice = field(default_factory=Slice)
+
+
 class Roll:
     """Rounds through a shard.  `root`: the version at which a restore must begin, 0 before the first snapshot.
 
@@ -52,7 +60,7 @@ class Roll:
         self._began = self._taken = 0  # the version of the round's first slice, and how many there are of it
         self._waiting: Iterator[int] | None = None
         self._starts = False
-        self._slice = Slice()
+        self._tray = _Tray()
         self._share_bytes = self._expected = 0.0  # what each of so many snapshots carries
 
     @property
@@ -68,11 +76,13 @@ class Roll:
             weight_bytes, least = _weight(shard), shard.settings.snapshots_per_round
             self._share_bytes = weight_bytes / least
             self._expected = max(least, weight_bytes / SLICE_BYTES)
-            self._waiting = self._walk(shard)
+            # A round is under way at all times: if it held the shard that holds it, a shard that leaves this worker would
+            # stay until old cycles are collected, which takes minutes.
+            self._waiting = _walk(proxy(shard), self._tray)
         self.length, self._taken = self.length + 1, self._taken + 1
         hurry = max(1.0, self.length / (_ROUNDS_AT_EASE * self._expected))
         left = hurry * min(self._share_bytes, max(SLICE_BYTES, changed_bytes))
-        found = self._slice = Slice()
+        found = self._tray.slice = Slice()
         while left > 0:
             weight = next(self._waiting, None)
             if weight is None:
@@ -81,33 +91,34 @@ class Roll:
             left -= weight
         return found
 
-    def _walk(self, shard: Shard) -> Iterator[int]:
-        """Put one thing after the other into the slice of the moment; gives the weight of each.
 
-        What comes while a round is under way is carried as a change; what goes, is gone.
-        """
-        archived = list(shard.archived)
-        seen = [(topic, ids.everything()) for topic, ids in shard.seen.items()]
-        nodes, jobs, holders = list(shard.nodes), list(shard.jobs), shard.coverage.holders()
-        for first in range(0, len(archived), _IDS_AT_ONCE):
-            part = archived[first : first + _IDS_AT_ONCE]
-            self._slice.archived += part
-            yield len(part) * _ARCHIVED_BYTES
-        for topic, ids in seen:
-            for cut in _cut(ids):
-                self._slice.seen.append((topic, cut))
-                yield len(cut.lo) * _SEEN_BYTES + len(cut.older_lo) * _SEEN_BYTES
-        for name in nodes:
-            self._slice.nodes.append(name)
-            yield _NODE_BYTES
-        for job_id in jobs:
-            job = shard.jobs.get(job_id)
-            if job is not None:
-                self._slice.jobs.append(job_id)
-                yield _job_weight(job)
-        for holder in holders:
-            self._slice.holders.append(holder)
-            yield shard.coverage.bytes_per_holder
+def _walk(shard: Shard, tray: _Tray) -> Iterator[int]:
+    """Put one thing after the other into the slice of the moment; gives the weight of each.
+
+    What comes while a round is under way is carried as a change; what goes, is gone.
+    """
+    archived = list(shard.archived)
+    seen = [(topic, ids.everything()) for topic, ids in shard.seen.items()]
+    nodes, jobs, holders = list(shard.nodes), list(shard.jobs), shard.coverage.holders()
+    for first in range(0, len(archived), _IDS_AT_ONCE):
+        part = archived[first : first + _IDS_AT_ONCE]
+        tray.slice.archived += part
+        yield len(part) * _ARCHIVED_BYTES
+    for topic, ids in seen:
+        for cut in _cut(ids):
+            tray.slice.seen.append((topic, cut))
+            yield len(cut.lo) * _SEEN_BYTES + len(cut.older_lo) * _SEEN_BYTES
+    for name in nodes:
+        tray.slice.nodes.append(name)
+        yield _NODE_BYTES
+    for job_id in jobs:
+        job = shard.jobs.get(job_id)
+        if job is not None:
+            tray.slice.jobs.append(job_id)
+            yield _job_weight(job)
+    for holder in holders:
+        tray.slice.holders.append(holder)
+        yield shard.coverage.bytes_per_holder
 
 
 def _cut(ids: SeenPart) -> Iterator[SeenPart]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Mapping
 
 import pytest
@@ -120,6 +122,29 @@ def test_a_failed_checkpoint_is_stored_later_as_it_was_taken() -> None:
         assert bench.consumer.commits[1] == {TP("t.gpu", 0): 8}
 
     asyncio.run(go())
+
+
+def test_a_shard_that_leaves_is_gone_at_once() -> None:
+    async def go() -> None:
+        bench = Bench(alerts_at_once=True)
+        await bench.own({0, 1}, 1)
+        for number in (0, 1):
+            await bench.feed(number, 0, 5)
+        bench.store.fail(1)
+        await bench.keeper.tick()
+        await bench.feed(0, 5, 8)
+        await bench.keeper.tick()
+        left = [weakref.ref(bench.keeper.held[0]), weakref.ref(bench.keeper.held[0].shard)]
+        await bench.own({1}, 2)
+        await bench.keeper.tick()
+        assert [each() for each in left] == [None, None]
+
+    gc.collect()
+    gc.disable()
+    try:
+        asyncio.run(go())
+    finally:
+        gc.enable()
 
 
 def test_nothing_new_means_no_checkpoint() -> None:

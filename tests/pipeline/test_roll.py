@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import msgspec
 import pytest
@@ -170,3 +171,19 @@ def test_what_changed_may_take_all_the_room_and_what_goes_on_is_paid_next() -> N
     second = shard.checkpoint(T0 + 120_000, version + 1, open_attempts=True)
     assert sorted(second.tables["jobs"]["job_id"].to_pylist()) == ["j4", "j5"]
     assert not second.more
+
+
+def test_a_shard_that_nobody_holds_is_gone_at_once() -> None:
+    # Not with the next collection of old cycles: owners change, and shards are large.
+    gc.collect()
+    gc.disable()
+    try:
+        shard, points = rolled()
+        again = Shard.restore(3, SETTINGS, PriceBook.empty(), chain_of(points, SNAPSHOTS))
+        moved(again, SNAPSHOTS)
+        again.checkpoint(T0 + SNAPSHOTS * 1000, SNAPSHOTS + 1, open_attempts=True)
+        left = weakref.ref(shard), weakref.ref(again)
+        del shard, again
+        assert [each() for each in left] == [None, None]
+    finally:
+        gc.enable()

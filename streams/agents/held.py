@@ -149,7 +149,8 @@ class Held:
         if self.repricing:
             return None
         if not self.owes(as_of_ms):
-            self.open_as_of_ms = None
+            # What was read since, as records that came twice, left nothing to store: it must not count as waiting for ever.
+            self.open_as_of_ms, self.fed_bytes = None, 0
             return None
         instant_ms, open_attempts = self._clock(as_of_ms)
         point = self.shard.checkpoint(instant_ms, self.versions.next(), open_attempts=open_attempts)

@@ -53,6 +53,22 @@ def test_alerts_of_a_shard_that_left_while_they_were_stored_are_its_new_owners_t
     assert asyncio.run(go(leaves=True)) == ["job-1 of 1"]
 
 
+def test_records_that_come_twice_do_not_wait_for_a_checkpoint_that_nobody_needs() -> None:
+    async def go() -> None:
+        bench = Bench()
+        await bench.own({0}, 1)
+        await bench.feed(0, 0, 5)
+        await bench.keeper.tick()
+        bench.keeper.room.max_bytes = 1
+        await bench.feed(0, 0, 5)
+        assert not bench.keeper.room.is_open
+        await bench.keeper.tick()
+        assert bench.keeper.backlog_bytes == 0
+        assert bench.keeper.room.is_open
+
+    asyncio.run(go())
+
+
 def test_dead_letters_that_wait_count_in_the_backlog() -> None:
     async def go() -> None:
         bench = Bench()

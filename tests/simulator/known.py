@@ -9,6 +9,7 @@ from __future__ import annotations
 KNOWN: dict[int, str] = {
     50: "a hole was given up though nothing had come since it was asked for",
     88: "a node that goes on asked for checkpoints without end",
+    248: "an owner stored an alert and nothing else, and its successor's versions were not above it",
     262: "a sweep stumbled over a job that was on its way to the archive",
     301: "the same, with a late row of the owner before",
     377: "a worker frozen while it joined took an old answer for membership, and wrote",
@@ -18,4 +19,7 @@ KNOWN: dict[int, str] = {
     1340: "rows of usage of an owner that had replayed less stood over what the newest snapshot counts as written",
     2078: "a sweep was cut short by another takeover, and late rows older than the new snapshot stayed",
     2103: "a job left for the archive before any tick had seen it: no alert",
+    2698: "an attempt known by its traffic alone stayed metered after it was queued",
+    4787: "records that came twice and left nothing to store counted as waiting for ever: reading paused",
+    10351: "the same",
 }

@@ -22,4 +22,5 @@ KNOWN: dict[int, str] = {
     2698: "an attempt known by its traffic alone stayed metered after it was queued",
     4787: "records that came twice and left nothing to store counted as waiting for ever: reading paused",
     10351: "the same",
+    27968: "whoever stored what was left no longer said that it lived (a fault of the simulator)",
 }

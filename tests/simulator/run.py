@@ -168,11 +168,12 @@ class Run(Lives):
             while not await worker.keeper.store_all(open_attempts=True):
                 if worker.keeper.fault is not None:
                     break
+                await asyncio.sleep(1)
             done.append(True)
 
         live = self._live()
         for worker in live:
-            worker.stopping = True
+            worker.stopping = worker.storing = True
             worker.process.call_soon(lambda worker=worker: worker.process.create_task(store(worker)))
         self.world.run(lambda: len(done) == len(live) or self._fault() is not None, limit_ms)
 

@@ -78,6 +78,7 @@ class Worker:
     muted_until_us: int = 0  # its heartbeats do not reach the group
     rebalancing: bool = True
     stopping: bool = False
+    storing: bool = False  # stops only once all is stored, and says until then that it lives
     left: bool = False
     keeper: Keeper = field(init=False)
     _agent: asyncio.Task[None] | None = None
@@ -162,7 +163,7 @@ class Worker:
     async def _membership(self) -> None:
         world = self.process.world
         await self._rejoin()
-        while not self.stopping:
+        while not self.stopping or self.storing:
             await asyncio.sleep(world.pause(_BEAT_MS / 2, 1.5 * _BEAT_MS) / 1000)
             if world.now_us < self.muted_until_us:
                 continue

@@ -23,4 +23,5 @@ KNOWN: dict[int, str] = {
     4787: "records that came twice and left nothing to store counted as waiting for ever: reading paused",
     10351: "the same",
     27968: "whoever stored what was left no longer said that it lived (a fault of the simulator)",
+    28994: "a log without a record (the simulator took none for granted)",
 }

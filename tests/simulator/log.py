@@ -12,6 +12,7 @@ from typing import NamedTuple
 from streams.pipeline.batch import LogRecord
 from streams.topics import REFERENCE_TOPICS
 from tests.oracle.model import Line
+from tests.simulator.world import EPOCH_MS
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Log:
             self._offsets.setdefault(part, []).append(offset)
             self.lines.append(write.line)
             self.places.append((*part, offset))
-        self.last_ms = max(write.append_ms for write in writes)
+        self.last_ms = max((write.append_ms for write in writes), default=EPOCH_MS)
         self._times = {part: [r.timestamp for r in records] for part, records in self._records.items()}
 
     def end(self, part: Part, now_ms: int) -> int:

@@ -30,8 +30,8 @@ class Script:
 
     @property
     def end_ms(self) -> int:
-        """When the last record is appended."""
-        return self.writes[-1].append_ms
+        """When the last record is appended; a log may stay empty."""
+        return self.writes[-1].append_ms if self.writes else EPOCH_MS + MINUTE_MS
 
 
 def write_script(rng: random.Random) -> Script:

@@ -11,7 +11,7 @@ from schemas.events import GpuEvent
 from streams.usage.growth import Arrays
 
 # An exporter that permutes its GPUs makes many message shapes.
-_SPARE_GROUPS = 10_000
+_SPARE_GROUPS = 2_000
 
 Key = tuple[str, int, str]
 """job_id, attempt, node."""

@@ -21,6 +21,10 @@ from streams.usage.growth import grown
 
 MOST_SHAPES: Final = 200_000
 MOST_TEXT_BYTES: Final = 2**26
+#: Jobs end, and their messages never come again: a table of more than this is emptied once three of four shapes have not
+#: come in as many records as would show each of them eight times.
+SPARE_SHAPES: Final = 1024
+_ROUNDS: Final = 8
 
 _SMALLEST = 64
 _SMALLEST_TEXT = 2**14
@@ -66,8 +70,8 @@ class Parsed(NamedTuple):
 class Shapes:
     """A table of shapes; numbers hold as long as `generation` stays. Not for two threads at once.
 
-    It is emptied before a parse that finds `most` shapes in it, or `most_text_bytes` of their text: it may be larger by what one
-    batch brings.
+    It is emptied before a parse that finds `most` shapes in it, or `most_text_bytes` of their text, or that most of them are
+    no longer in use: it may be larger by what one batch brings.
     """
 
     def __init__(self, most: int = MOST_SHAPES, most_text_bytes: int = MOST_TEXT_BYTES) -> None:
@@ -77,6 +81,10 @@ class Shapes:
         self._shapes: list[Shape | None] = []  # None: refused
         self._table = _empty_table()
         self._columns = _columns(0, 0)
+        self._came = np.zeros(
+            1, np.bool_
+        )  # by shape, since the last look; the last one is for records without
+        self._records = 0  # since the last look
 
     def __len__(self) -> int:
         """Above all numbers in use."""
@@ -109,19 +117,40 @@ class Shapes:
         while (done := parse_gpu(done, batch, out, self._table)) < n:
             self._grow_table(int(value_size[done]))
         self._learn(batch, out)
+        self._note(out.shape)
         return _parsed(out)
 
     def _make_room(self, n: int, size_bytes: int) -> None:
         used = self._table.used
         is_full = used[ENTRIES] >= self._most or used[TEXT] >= self._most_text_bytes
         # They differ after an exception on the way.
-        if is_full or used[ENTRIES] != len(self._shapes):
+        if is_full or used[ENTRIES] != len(self._shapes) or self._is_sparse():
             self.generation += 1
             self._shapes = []
             self._table = _empty_table()
+            self._look_anew()
         room = size_bytes // _BYTES_PER_VALUE + MAX_GPUS + 1
         if len(self._columns.shape) < n or len(self._columns.values) < PLANES * room:
             self._columns = _columns(n * 5 // 4, room * 5 // 4)
+
+    def _is_sparse(self) -> bool:
+        """Whether few of the shapes still come; looks once so many records have."""
+        entries = len(self._shapes)
+        if entries <= SPARE_SHAPES or self._records < _ROUNDS * entries:
+            return False
+        in_use = int(np.count_nonzero(self._came[:-1]))
+        self._look_anew()
+        return in_use * 4 < entries
+
+    def _look_anew(self) -> None:
+        self._came = np.zeros(len(self._shapes) * 5 // 4 + 1, np.bool_)
+        self._records = 0
+
+    def _note(self, shape: I32) -> None:
+        if len(self._came) <= len(self._shapes):
+            self._came = np.append(self._came[:-1], np.zeros(len(self._shapes) + 1, np.bool_))
+        self._came[shape] = True
+        self._records += len(shape)
 
     def _grow_table(self, text_bytes: int) -> None:
         """Room for one more skeleton at least, of that size."""

@@ -61,7 +61,11 @@ class ReferenceLog:
         for log_ms, key, control in controls:
             self.control_log_ms.append(max([log_ms, *self.control_log_ms[-1:]]))
             self.changes.append((key, control))
-        self.book, self.controls = book, standing
+        self.book = book
+        if (
+            controls
+        ):  # else equal ones: another object is news to who watches, and everything is looked at again
+            self.controls = standing
         self._drop_old()
 
     def _drop_old(self) -> None:

@@ -119,8 +119,10 @@ class Watch:
         self._policy.forget_row(job_id)
 
     def awaits(self, job_id: str, book: PriceBook) -> bool:
-        """Whether a tick is to look at the job: something of it changed, or a price did that may end its alert."""
-        return job_id in self._changed or (book is not self._book and not self._judge.is_quiet(job_id))
+        """Whether a tick is to look at the job: something of it changed, or a price did that may open or end an alert."""
+        if job_id in self._changed:
+            return True
+        return book is not self._book and (job_id in self._jobs or not self._judge.is_quiet(job_id))
 
     # -- ticks ---------------------------------------------------------------------------------------------
 

@@ -41,6 +41,9 @@ def test_the_same_objects_while_nothing_changes() -> None:
     known = view.at(200)
     assert view.at(499).book is known.book
     assert view.at(499).controls is known.controls
+    # Whoever reads hands in both each time: equal controls in another object would be news to all who watch.
+    log.extend([(501, price("c", 3))], [], PriceBook.empty(), {})
+    assert view.at(600).controls is known.controls
 
 
 def test_what_was_known_before_the_log() -> None:

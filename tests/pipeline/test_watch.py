@@ -190,6 +190,26 @@ def test_a_job_whose_alert_a_new_price_may_end_stays_until_a_tick_has_seen_the_p
     assert leaves(log)
 
 
+def test_a_job_in_the_windows_that_a_new_price_may_change_stays_until_a_tick_has_seen_the_price() -> None:
+    log = Log(Shard(0, ShardSettings(job_horizon_ms=10 * MINUTE_MS), BOOK))
+    reference = ReferenceLog(BOOK)
+    log.view = reference.view()
+    log.add("jobs", T0 - 30 * MINUTE_MS, type="started", gpu_count=1)
+    log.add("jobs", T0 - 20 * MINUTE_MS, type="completed")
+    log.judge(T0 - 30 * MINUTE_MS, T0)  # it has a price, no alert
+    dearer = PriceEvent("s", "q", 0, "h100", Component.gpu, 9 * 10**9, Per.gpu_hour, 1, 0, {})
+    book = BOOK.with_events([dearer])
+    reference.extend([(T0 + MINUTE_MS, dearer)], [], book, {})
+    log.shard.set_prices(book)
+    log.versions += 1
+    log.shard.checkpoint(T0, log.versions, open_attempts=False)  # what the price changes is stored
+    log.add("nodes", T0, node="n", type="ready", gpu_count=1)
+    assert not leaves(log)
+    log.judge(T0 + TICK_MS, T0 + 2 * MINUTE_MS)
+    log.add("nodes", T0 + HOUR_MS, node="n", type="draining")
+    assert leaves(log)
+
+
 def test_a_node_that_goes_on_asks_for_no_checkpoint_that_cannot_pay_it() -> None:
     log = Log()
     log.add("nodes", T0, node="n", type="ready", gpu_count=1)

@@ -24,4 +24,6 @@ KNOWN: dict[int, str] = {
     10351: "the same",
     27968: "whoever stored what was left no longer said that it lived (a fault of the simulator)",
     28994: "a log without a record (the simulator took none for granted)",
+    33383: "whoever read a price handed in equal controls anew: an alert of a job that had left all windows held again",
+    34718: "a job left for the archive before a tick saw the price that opens an alert",
 }

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
+from weakref import ReferenceType, ref
 
 from schemas.tables import ALERTS
 from sinks.errors import SinkBusy
@@ -47,9 +48,9 @@ class _Only(NamedTuple):
 
 @dataclass(eq=False)
 class _Desk:
-    """What is known of one shard's alerts while we own it."""
+    """What is known of one shard's alerts while we own it; nobody may ask for it again once the shard has left."""
 
-    owner: Held
+    owner: ReferenceType[Held]  # a shard is megabytes
     said: dict[tuple[str, str], bool] = field(
         default_factory=dict
     )  # what was last heard of a rule and subject
@@ -141,12 +142,13 @@ class SelfAlerts:
         if owner is None:
             self._desks.pop(shard, None)
             return None
-        if desk is None or desk.owner is not owner:
-            desk = self._desks[shard] = _Desk(owner)
+        if desk is None or desk.owner() is not owner:
+            desk = self._desks[shard] = _Desk(ref(owner))
         return desk
 
     async def _settle(self, shard: int, desk: _Desk) -> bool:
-        if not desk.heard and not desk.changes:
+        owner = desk.owner()
+        if owner is None or (not desk.heard and not desk.changes):
             return True
         if desk.last is None:
             found = await asyncio.to_thread(self._records.of_subjects, METER, shard)
@@ -158,20 +160,20 @@ class SelfAlerts:
                 if alert is not None:
                     desk.last[each.rule, each.subject] = alert
                     desk.changes.append(_Change(alert))
-        while desk.changes and not desk.owner.gone:
+        while desk.changes and not owner.gone:
             if not self._is_member():
                 return False  # others may own the shard by now, and speak for it
             change = desk.changes[0]
-            await asyncio.to_thread(self._insert(shard, desk, change))
+            await asyncio.to_thread(self._insert(shard, owner, change))
             desk.changes.popleft()
-            if not desk.owner.gone:
+            if not owner.gone:
                 logger.warning("%s %s: %s", change.alert.rule, change.alert.status, change.alert.summary)
                 self._teller.offer([change.alert], shard)
         return True
 
-    def _insert(self, shard: int, desk: _Desk, change: _Change) -> Callable[[], None]:
+    def _insert(self, shard: int, owner: Held, change: _Change) -> Callable[[], None]:
         if change.version is None:
-            change.version = desk.owner.versions.next()
+            change.version = owner.versions.next()
         rows = alerts_table([change.alert], shard, change.version)
         token = f"self:{shard}.{change.version}.{change.alert.alert_id}"
         return partial(self._store.insert, ALERTS, rows, token)

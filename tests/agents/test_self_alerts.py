@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -78,6 +80,21 @@ def test_a_page_and_its_end_go_to_the_default_webhook_signed() -> None:
         assert first.headers["webhook-signature"].startswith("v1,")
         (row,) = stored(store)
         assert (row["status"], row["shard"], row["subject_kind"]) == ("resolved", 0, "meter")
+
+    run(scenario())
+
+
+def test_a_shard_that_left_is_not_kept_in_memory() -> None:
+    async def scenario() -> None:
+        life = Life(MemoryStore(), ManualClock(NOW_MS))
+        await life.hear(True)
+        left = weakref.ref(life.held[0])
+        gc.disable()  # without cycles it goes at once
+        try:
+            del life.held[0]
+            assert left() is None
+        finally:
+            gc.enable()
 
     run(scenario())
 

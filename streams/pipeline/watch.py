@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 #: Ticks x jobs of one call: enough for the kernel to be worth it, little enough for heartbeats between two.
 _CELLS_PER_CALL: Final = 200_000
 _ROWS_AT_MOST: Final = 200_000
+#: A job of which nothing is left may stay for so long: ticks of the past are worth as few calls as can be.
+_LINGER_MS: Final = 60 * MINUTE_MS
 #: After so long nothing of a job is left in any window.
 _DRAINED_MS: Final = WINDOWS_MS[-1] + 20 * MINUTE_MS  # and the row of zeros after it
 
@@ -136,8 +138,8 @@ class Watch:
             self._changed, self._told = set(), set()
             until_ms = min(last_ms, (known.until_ms - 1) // TICK_MS * TICK_MS)
             if self._curves:
-                until_ms = min(until_ms, max(tick_ms, self._retiring.next_ms // TICK_MS * TICK_MS))
-            if self._curves:
+                leaving_ms = min(self._retiring.next_ms + _LINGER_MS, NEVER_MS)
+                until_ms = min(until_ms, max(tick_ms, leaving_ms // TICK_MS * TICK_MS))
                 most = max(_CELLS_PER_CALL // len(self._curves), 1)
                 until_ms = min(until_ms, tick_ms + (most - 1) * TICK_MS)
                 self._judge_ticks(np.arange(tick_ms, until_ms + 1, TICK_MS, dtype=np.int64))

@@ -16,6 +16,7 @@ from streams.pipeline.reference import ReferenceLog
 from streams.pipeline.settings import ShardSettings
 from streams.pipeline.shard import Shard
 from streams.pricing.book import PriceBook
+from streams.windows.book import CurveBook
 
 T0 = 1_790_000_000_000 // 60_000 * 60_000
 MINUTE_MS = 60_000
@@ -148,6 +149,31 @@ def test_a_job_that_ended_is_forgotten_when_nothing_is_left_of_it(hours: int) ->
     log.judge(T0 + HOUR_MS + TICK_MS, T0 + hours * HOUR_MS)
     assert log.shard.watch.jobs_live == 0
     assert log.rates()[-1][1] == 0.0
+
+
+def test_jobs_that_leave_the_windows_one_after_another_cost_no_call_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[int] = []
+
+    def judged(minutes: int) -> list[tuple[int, float]]:
+        """The rows of twenty jobs, if so many minutes are judged at once."""
+        log = Log()
+        for number in range(20):
+            log.add("jobs", T0, job_id=f"j{number}", type="started", gpu_count=1)
+            log.add("jobs", T0 + (number + 1) * MINUTE_MS, job_id=f"j{number}", type="completed")
+        figures = CurveBook.figures
+        with monkeypatch.context() as patched:
+            patched.setattr(CurveBook, "figures", lambda *given: (calls.append(1), figures(*given))[1])
+            end_ms = T0 + 10 * HOUR_MS
+            for first_ms in range(T0, end_ms, minutes * MINUTE_MS):
+                log.judge(first_ms, min(first_ms + minutes * MINUTE_MS, end_ms) - TICK_MS)
+        assert log.shard.watch.jobs_live == 0
+        return sorted(log.rates())
+
+    at_once = judged(10 * 60)
+    assert len(calls) <= 3  # not one for each job that leaves
+    assert at_once == judged(1)
 
 
 def leaves(log: Log) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from schemas.events import Component, PriceEvent
 from schemas.tables import BURN_RATES
 from schemas.units import Per
+from streams.kernels.arrays import I64
 from streams.pipeline.align import TICK_MS, Ticks
 from streams.pipeline.batch import LogBatch, LogRecord
 from streams.pipeline.reference import ReferenceLog
@@ -17,6 +18,7 @@ from streams.pipeline.settings import ShardSettings
 from streams.pipeline.shard import Shard
 from streams.pricing.book import PriceBook
 from streams.windows.book import CurveBook
+from streams.windows.figures import Figures
 
 T0 = 1_790_000_000_000 // 60_000 * 60_000
 MINUTE_MS = 60_000
@@ -163,8 +165,13 @@ def test_jobs_that_leave_the_windows_one_after_another_cost_no_call_each(
             log.add("jobs", T0, job_id=f"j{number}", type="started", gpu_count=1)
             log.add("jobs", T0 + (number + 1) * MINUTE_MS, job_id=f"j{number}", type="completed")
         figures = CurveBook.figures
+
+        def counted(book: CurveBook, times_ms: I64) -> Figures:
+            calls.append(len(times_ms))
+            return figures(book, times_ms)
+
         with monkeypatch.context() as patched:
-            patched.setattr(CurveBook, "figures", lambda *given: (calls.append(1), figures(*given))[1])
+            patched.setattr(CurveBook, "figures", counted)
             end_ms = T0 + 10 * HOUR_MS
             for first_ms in range(T0, end_ms, minutes * MINUTE_MS):
                 log.judge(first_ms, min(first_ms + minutes * MINUTE_MS, end_ms) - TICK_MS)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streams.kernels.bill import bill_rows, cost_nano
+from streams.kernels.bill import bill_rows, cost_nano, cost_of
 from streams.kernels.burn import CURVE, LUMP, STEP, WINDOWS_MS, fill_figures
 from streams.kernels.coverage import fold_samples
 from streams.kernels.due import LAST_ROW, choose_rows
@@ -57,6 +57,7 @@ def compile_all() -> None:
 def _warm_money() -> None:
     one, line, flag = np.ones(1, np.int64), np.zeros(1, np.int32), np.zeros(1, np.uint8)
     pointers, cut = np.array([0, 1]), np.full(1, -(2**63))
+    cost_of(1, 1, 1)
     cost_nano(one, one, one)
     bill_rows(line, one, one, one, one)
     lists = pointers, one, one * 2, one, flag

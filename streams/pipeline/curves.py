@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from streams.kernels.bill import MAX_COST_NANO, cost_of
 from streams.pipeline.attempt import Attempt
 from streams.pipeline.gpu_rates import per_gpu_second
 from streams.pipeline.job import Job
@@ -239,8 +240,12 @@ class JobCurve:
         if not wanted:
             return
         for minute, rows in attempt.traffic.rows(union(wanted), self.book, *self.payer, ()).items():
-            self.lumps[attempt.number, minute] = sum(
-                quantity * line.price.usd_nano / line.price.divisor for line, (quantity, _) in rows.items()
+            # As the ledger bills them: a job's first ms shows half a nano-dollar as 1,800,000 an hour.
+            self.lumps[attempt.number, minute] = float(
+                sum(
+                    min(cost_of(quantity, line.price.usd_nano, line.price.divisor), MAX_COST_NANO)
+                    for line, (quantity, _) in rows.items()
+                )
             )
 
     def _lumps(self) -> dict[int, float]:

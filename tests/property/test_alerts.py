@@ -187,3 +187,15 @@ def test_eight_hours_of_traffic_told_at_once() -> None:
         job("j", "heartbeat", T0 + 9 * HOUR_MS),
     ]
     check(lines, [3, 4], {4: 1})
+
+
+def test_an_amount_counts_in_windows_as_the_ledger_bills_it() -> None:
+    # 3.7 nano-dollars are billed as 4; in a job's first millisecond that is 0.0134 or 0.0144 $/h.
+    check(
+        [
+            price("n", "4", component="network", per="gib", time_ms=T0),
+            network("j", T0, 0, bytes=1),
+            job("j", "started", T0 + M - 1),
+            job("j", "completed", T0 + M),
+        ]
+    )

@@ -62,9 +62,8 @@ class ReferenceLog:
             self.control_log_ms.append(max([log_ms, *self.control_log_ms[-1:]]))
             self.changes.append((key, control))
         self.book = book
-        if (
-            controls
-        ):  # else equal ones: another object is news to who watches, and everything is looked at again
+        # Without news they are equal: another object would have all who watch look at everything again.
+        if controls:
             self.controls = standing
         self._drop_old()
 

@@ -138,7 +138,7 @@ class Watch:
             self._changed, self._told = set(), set()
             until_ms = min(last_ms, (known.until_ms - 1) // TICK_MS * TICK_MS)
             if self._curves:
-                leaving_ms = min(self._retiring.next_ms + _LINGER_MS, NEVER_MS)
+                leaving_ms = self._retiring.next_ms + _LINGER_MS
                 until_ms = min(until_ms, max(tick_ms, leaving_ms // TICK_MS * TICK_MS))
                 most = max(_CELLS_PER_CALL // len(self._curves), 1)
                 until_ms = min(until_ms, tick_ms + (most - 1) * TICK_MS)

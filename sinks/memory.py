@@ -100,8 +100,8 @@ class MemoryStore:
         versions: list[int] = self.select(table, where, ("version",))["version"].to_pylist()
         return max(versions, default=0)
 
-    def delete(self, table: str, where: Sequence[Condition]) -> None:
-        """Forget rows."""
+    def delete(self, table: str, where: Sequence[Condition], *, wait: bool = True) -> None:
+        """Forget rows, at once."""
         with self._lock:
             self._check_open()
             kept = {key: row for key, row in self._rows[table].items() if not _fits(row, where)}

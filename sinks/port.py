@@ -46,8 +46,11 @@ class Rows(Protocol):
         """The greatest version of the rows, 0 if none fits. Conditions on key columns and shard only."""
         ...
 
-    def delete(self, table: str, where: Sequence[Condition]) -> None:
-        """Forget rows for good. Only for bookkeeping (snapshots), never for ledger rows."""
+    def delete(self, table: str, where: Sequence[Condition], *, wait: bool = True) -> None:
+        """Forget rows for good, by the time it returns or (without `wait`) some time after.
+
+        Only for bookkeeping (snapshots), never for ledger rows.
+        """
         ...
 
 

@@ -24,8 +24,13 @@ T = TypeVar("T")
 
 WAIT_FIRST_S: Final = 0.1
 WAIT_MOST_S: Final = 2.0
-#: By default the engine looks at its own memory twenty times a second, at rest too.
-_ENGINE_OPTIONS: Final = {"memory_worker_period_ms": "1000"}
+_ENGINE_OPTIONS: Final = {
+    # By default the engine looks at its own memory twenty times a second, at rest too.
+    "memory_worker_period_ms": "1000",
+    # It shares the cores with the meter: one merge at a time, which is more than keeps up with what a process meters.
+    "background_pool_size": "1",
+    "background_merges_mutations_concurrency_ratio": "1",
+}
 
 # A line for each try of each thread would flood the log while a store is away; `Absence` says what there is to say.
 set_on_retry_hooks([])

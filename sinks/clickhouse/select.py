@@ -35,12 +35,13 @@ def newest_version(table: str, where: Sequence[Condition]) -> Statement:
     return Statement(f"SELECT max(version) AS version FROM `{table}`{condition}", parameters)
 
 
-def delete(table: str, where: Sequence[Condition]) -> Statement:
-    """Forget rows; an empty condition is refused."""
+def delete(table: str, where: Sequence[Condition], *, wait: bool) -> Statement:
+    """Forget rows, at once or (without `wait`) some time; an empty condition is refused."""
     if not where:
         raise SinkError(f"a deletion from `{table}` must say which rows")
     condition, parameters = _where(table, where)
-    return Statement(f"DELETE FROM `{table}`{condition}", parameters)
+    later = "" if wait else " SETTINGS lightweight_deletes_sync = 0"
+    return Statement(f"DELETE FROM `{table}`{condition}{later}", parameters)
 
 
 def _current(table: str) -> str:

@@ -10,12 +10,13 @@ import pyarrow as pa
 from clickhouse_connect.driver.client import Client
 
 from sinks.archive import Archive
-from sinks.clickhouse import guard, select
+from sinks.clickhouse import guard, infile, select
 from sinks.clickhouse.answer import Answer, ask
 from sinks.clickhouse.connection import Connection
-from sinks.clickhouse.insert import Piece, pieces
+from sinks.clickhouse.insert import SETTINGS, Piece, pieces
 from sinks.clickhouse.migrate import create_database, migrate, shipped
-from sinks.clickhouse.target import Server, Target
+from sinks.clickhouse.target import Embedded, Target
+from sinks.clickhouse.tuning import tune
 from sinks.conform import conform
 from sinks.errors import SinkBusy
 from sinks.meta import Meta
@@ -66,9 +67,9 @@ class ClickHouseStore:
         versions: list[int] = self.query(*select.newest_version(table, where))["version"].to_pylist()
         return versions[0] if versions else 0
 
-    def delete(self, table: str, where: Sequence[Condition]) -> None:
-        """Forget rows; they vanish at once, and from the disk at the next merge."""
-        sql, parameters = select.delete(table, where)
+    def delete(self, table: str, where: Sequence[Condition], *, wait: bool = True) -> None:
+        """Forget rows; they have vanished (without `wait`: will vanish), and leave the disk at the next merge."""
+        sql, parameters = select.delete(table, where, wait=wait)
         self._connection.call(lambda client: client.command(sql, parameters=parameters))
 
     def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
@@ -93,11 +94,13 @@ class ClickHouseStore:
         self._connection.close()
 
     def _insert(self, table: str, piece: Piece) -> None:
-        settings = {"insert_deduplication_token": piece.token, "insert_deduplicate": 1}
-
         def send(client: Client) -> None:
+            if isinstance(self.target, Embedded):
+                infile.insert(client, table, piece)
+                return
+            settings = {**SETTINGS, "insert_deduplication_token": piece.token}
             summary = client.insert_arrow(table, piece.rows, settings=settings)
-            if isinstance(self.target, Server) and not summary.query_id():
+            if not summary.query_id():
                 # A proxy's page with status 200, say: taken for an acknowledgement, it would lose the rows.
                 raise SinkBusy(f"{self.target} did not acknowledge an insert: the answer is not ClickHouse's")
 
@@ -110,3 +113,5 @@ class ClickHouseStore:
         finally:
             first.close()
         migrate(self._connection, shipped())
+        if isinstance(self.target, Embedded):
+            tune(self._connection)

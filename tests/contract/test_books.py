@@ -16,6 +16,7 @@ from sinks.memory import MemoryStore
 from sinks.port import Condition, Store
 from sinks.snapshots import Chain, Snapshot, Snapshots
 from tests.sinks.rows import rows
+from tests.sinks.stores import kept
 
 SMALL_CHUNKS = 4
 
@@ -143,8 +144,7 @@ class TestSnapshots:
             snapshots.save(1, version, parent, b"v%d" % version)
         snapshots.save(2, 1, 0, b"other shard")
         snapshots.prune(1, keep=2)
-        kept = store.select(SNAPSHOTS, [Condition("shard", "=", 1)], ("version",))["version"].to_pylist()
-        assert kept == [3, 4, 5, 6]
+        assert kept(store, 1, [3, 4, 5, 6]) == [3, 4, 5, 6]
         assert snapshots.load(1) == Chain(6, [b"v5", b"v6"])
         assert snapshots.load(2) == Chain(1, [b"other shard"])
 
@@ -163,8 +163,7 @@ class TestSnapshots:
             snapshots.save(1, version, version - 1, b"v%d" % version, root)
         assert snapshots.load(1) == Chain(6, [b"v4", b"v5", b"v6"])
         snapshots.prune(1, keep=2)
-        kept = store.select(SNAPSHOTS, [Condition("shard", "=", 1)], ("version",))["version"].to_pylist()
-        assert kept == [2, 3, 4, 5, 6]
+        assert kept(store, 1, [2, 3, 4, 5, 6]) == [2, 3, 4, 5, 6]
         lose(store, 6, 0)
         assert snapshots.load(1) == Chain(5, [b"v2", b"v3", b"v4", b"v5"])
         lose(store, 2, 0)

@@ -112,8 +112,8 @@ class Shelf:
             return self._newest.get((table, cast("int", where[0].value)), 0)
         return max((p[0] for p in self.tables[table].values() if _fits(p, where)), default=0)
 
-    def delete(self, table: str, where: Sequence[Condition]) -> None:
-        """Forget rows."""
+    def delete(self, table: str, where: Sequence[Condition], *, wait: bool = True) -> None:
+        """Forget rows, at once."""
         self._check_open()
         stored = self.tables[table]
         self.tables[table] = {key: place for key, place in stored.items() if not _fits(place, where)}

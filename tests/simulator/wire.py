@@ -96,8 +96,8 @@ class Wire:
             world.fault(self._process.name, "acknowledgement lost:", table)
             raise SinkBusy("the connection was reset", int(world.pause(10, 3000)))
 
-    def delete(self, table: str, where: Sequence[Condition]) -> None:
-        """Forget rows."""
+    def delete(self, table: str, where: Sequence[Condition], *, wait: bool = True) -> None:
+        """Forget rows, at once."""
         self._send(lambda: self._shelf.delete(table, where))
 
     def _arrive(self, table: str, rows: pa.Table, token: str) -> None:

@@ -5,14 +5,16 @@ can have one embedded engine at a time.
 """
 
 import contextlib
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import chdb
 import clickhouse_connect
 
-from schemas.tables import SCHEMAS
+from schemas.tables import SCHEMAS, SNAPSHOTS
 from sinks.clickhouse import ClickHouseStore, Embedded, Server, Target
+from sinks.port import Condition, Store
 
 
 @contextlib.contextmanager
@@ -42,3 +44,13 @@ def empty(target: Target) -> None:
     for table in SCHEMAS:
         run(f"TRUNCATE TABLE `{target.database}`.`{table}`")
     (client or handle).close()
+
+
+def kept(store: Store, shard: int, wanted: list[int]) -> list[int]:
+    """The versions of snapshots that are left, as soon as they are those: what is pruned goes some time after."""
+    where, deadline_s = [Condition("shard", "=", shard)], time.monotonic() + 20
+    while True:
+        found: list[int] = store.select(SNAPSHOTS, where, ("version",))["version"].to_pylist()
+        if found == wanted or time.monotonic() > deadline_s:
+            return found
+        time.sleep(0.01)

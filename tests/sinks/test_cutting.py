@@ -50,7 +50,7 @@ def test_values_are_bound_and_never_in_the_text() -> None:
 
 def test_a_deletion_without_a_condition_is_refused() -> None:
     with pytest.raises(SinkError, match="must say which rows"):
-        select.delete(JOBS, [])
+        select.delete(JOBS, [], wait=True)
 
 
 @pytest.mark.parametrize("column", ["nope", "job_id` OR 1"])

@@ -77,3 +77,37 @@ def choose_rows(
         last[row]["now_rate"] = last_now
         last[row]["expected_rate"] = last_expected
     return found
+
+
+@kernel
+def take_rows(
+    times_ms: I64,
+    chosen: Bool,
+    now_rate: F64,
+    expected_rate: F64,
+    cost: F64,
+    elapsed_ms: I64,
+    expected: F64,
+    window: int,
+    at: int,
+    row_ms: I64,
+    row_job: I64,
+    row_now_rate: F64,
+    row_expected_rate: F64,
+    row_cost: F64,
+    row_elapsed_ms: I64,
+    row_expected: F64,
+) -> None:
+    """Write the chosen [tick, job] as rows from `at` on, ticks ascending; what was expected of one window only."""
+    for tick in range(chosen.shape[0]):
+        for job in range(chosen.shape[1]):
+            if chosen[tick, job]:
+                row_ms[at] = times_ms[tick]
+                row_job[at] = job
+                row_now_rate[at] = now_rate[tick, job]
+                row_expected_rate[at] = expected_rate[tick, job]
+                row_expected[at] = expected[tick, job, window]
+                for k in range(cost.shape[2]):
+                    row_cost[at, k] = cost[tick, job, k]
+                    row_elapsed_ms[at, k] = elapsed_ms[tick, job, k]
+                at += 1

@@ -10,7 +10,7 @@ import numpy as np
 from streams.kernels.bill import bill_rows, cost_nano, cost_of
 from streams.kernels.burn import CURVE, LUMP, STEP, WINDOWS_MS, fill_figures
 from streams.kernels.coverage import fold_samples
-from streams.kernels.due import LAST_ROW, choose_rows
+from streams.kernels.due import LAST_ROW, choose_rows, take_rows
 from streams.kernels.episode import Arrays, Limits, as_arrays, no_episodes
 from streams.kernels.framing import BATCH, count_batches, frame_records, read_batches
 from streams.kernels.gpu_json import Batch, Columns, drop_refused, parse_gpu
@@ -39,6 +39,7 @@ from streams.kernels.skeletons import MOST_SPANS, Table, fill_skeletons
 from streams.kernels.skeletons import USED_SIZE as USED
 from streams.kernels.spans import ABSENT, SPAN, sum_up
 from streams.kernels.spread import spread
+from streams.kernels.steady import is_steady
 from streams.kernels.store import HOLDER, NEVER_S, PLANE, ROW, SLOT, USED_SIZE, Samples, Store
 from streams.kernels.tails import TAIL, put_tails
 
@@ -94,6 +95,11 @@ def _warm_ticks() -> None:
         tick, curve, steps, lumps, flat, flat.copy(), deep, deep.copy(), longs, deep > 0, no, no.copy()
     )
     choose_rows(tick, flat, flat, no, deep, longs, tick, tick, np.zeros(1, LAST_ROW), no.copy())
+    wide = deep[0].copy()
+    one = flat[0].copy()
+    taken = tick.copy(), tick.copy(), one, one, wide, wide.astype(np.int64), one
+    take_rows(tick, no, flat, flat, deep, longs, deep, 0, 0, *taken)
+    is_steady(tick.copy(), curve, steps, 0, 0)
     tails = np.zeros(1, TAIL)
     lists = tick, tick, np.zeros((1, 60)), tick
     put_tails(tails, *lists, empty_store(), curve, steps, np.zeros(60, np.int64), np.zeros(2, STEP))

@@ -5,26 +5,22 @@ Must not interpret a figure; arrays handed out belong to the caller, the book's 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from streams.kernels.arrays import F64, I64, Records, exact
 from streams.kernels.burn import CURVE, LUMP, MINUTE_MS, STEP, fill_figures
+from streams.kernels.steady import BUSY, UNKNOWN, is_steady
 from streams.kernels.store import Store
 from streams.kernels.tails import put_tails
-from streams.windows.curve import NEVER_MS, Curve
+from streams.windows.curve import NEVER_MS, Curve, CurveStep
 from streams.windows.figures import Figures
 
 _SMALLEST: Final = 16
 #: So few steps are put in row by row: numpy asks more for a call than for a step.
 _FEW_STEPS: Final = 16
-# Until when a slot is steady, where that is no instant: not known yet; not at all.
-_UNKNOWN: Final = -1
-_BUSY: Final = -(2**62)
-#: Less than any alert's ratio by far; and below so many nano-dollars per ms no window's noise comes to a dollar.
-_SAME_RATIO: Final = 1 + 1e-9
-_MOST_RATE: Final = 1e9
 
 
 class CurveBook:
@@ -65,7 +61,7 @@ class CurveBook:
                 room = max(slot // 2, _SMALLEST)
                 self._curves = np.concatenate((self._curves, np.zeros(room, CURVE)))
                 self._steady_ms = np.concatenate((self._steady_ms, np.zeros(room, np.int64)))
-            self._steady_ms[slot] = _BUSY
+            self._steady_ms[slot] = BUSY
             self._curves[slot] = 0
             self._curves[slot]["ended_ms"] = self._curves[slot]["unpriced_from_ms"] = NEVER_MS
         return slot
@@ -76,7 +72,7 @@ class CurveBook:
         """Build the ends of curves anew (see the kernel); whole ones are of jobs that go on, with a price for all of it."""
         whole = tails["slot"][tails["whole"] != 0]
         self._curves["ended_ms"][whole] = self._curves["unpriced_from_ms"][whole] = NEVER_MS
-        self._steady_ms[tails["slot"]] = _BUSY  # samples move on
+        self._steady_ms[tails["slot"]] = BUSY  # samples move on
         built = np.empty(int(tails["minutes"].max(initial=0)) * 61 + 2, STEP)
         seconds, todo = np.empty(60, np.int64), tails
         lists = minute, rate_row, rates, holder, store
@@ -106,15 +102,13 @@ class CurveBook:
         entry["ended_ms"] = curve.ended_ms
         entry["unpriced_from_ms"] = curve.unpriced_from_ms
         entry["holds_ms"] = curve.holds_ms
-        steps = self._steps.place(self._curves[: len(self._ids)], slot, len(curve.from_ms))
-        self._steady_ms[slot] = _UNKNOWN
-        _fill_steps(steps, curve)
-        lumps = self._lumps.place(self._curves[: len(self._ids)], slot, len(curve.lump_minute))
-        if len(lumps):
-            lumps["minute"] = curve.lump_minute
-            lumps["cost"] = curve.lump_cost
-            lumps["cost_sum"][0] = 0
-            np.cumsum(curve.lump_cost[:-1], out=lumps["cost_sum"][1:])
+        curves = self._curves[: len(self._ids)]
+        steps = self._steps.place(curves, slot, len(curve.steps))
+        self._steady_ms[slot] = UNKNOWN
+        _fill_steps(steps, curve.steps)
+        if curve.lumps or entry["lumps"]:
+            lumps = self._lumps.place(curves, slot, len(curve.lumps))
+            _fill_lumps(lumps, curve.lumps)
 
     def drop(self, job_id: str) -> None:
         """Forget a job; KeyError if it has no curve."""
@@ -136,26 +130,7 @@ class CurveBook:
         end or change in [first, last]; what samples or amounts pay for is never steady.
         """
         steady_ms = self._steady_ms[: len(self._ids)]
-        if int(steady_ms.min(initial=NEVER_MS)) == _BUSY:
-            return False
-        for slot in np.flatnonzero(steady_ms < first_ms).tolist():
-            steady_ms[slot] = self._steady_until_ms(slot, first_ms)
-        return int(steady_ms.min(initial=NEVER_MS)) > last_ms
-
-    def _steady_until_ms(self, slot: int, at_ms: int) -> int:
-        """The first change of a slot at or after an instant; _BUSY if before that it costs more than expected."""
-        entry = self._curves[slot]
-        if entry["lumps"] or entry["holds_ms"] or entry["unpriced_from_ms"] != NEVER_MS:
-            return _BUSY
-        at, ended_ms = int(entry["step_at"]), int(entry["ended_ms"])
-        found = NEVER_MS if ended_ms < at_ms else ended_ms
-        steps = self._steps.rows[at : at + int(entry["steps"])]
-        for from_ms, cost_rate, _, expected_rate, *_ in reversed(steps.tolist()):
-            if from_ms >= at_ms:
-                found = min(found, from_ms)
-            elif not cost_rate <= expected_rate * _SAME_RATIO or cost_rate > _MOST_RATE:
-                return _BUSY
-        return found
+        return bool(is_steady(steady_ms, self._curves, self._steps.rows, first_ms, last_ms))
 
     def minutes(self, job_id: str, first: int, count: int) -> F64:
         """Nano-dollars of each of the `count` minutes since 1970 from `first` on; KeyError if it has no curve."""
@@ -198,31 +173,38 @@ class CurveBook:
         return found
 
 
-def _fill_steps(steps: Records, curve: Curve) -> None:
+def _fill_steps(rows: Records, steps: Sequence[CurveStep]) -> None:
     """What holds from each step on, and the sums of what is before it."""
     if len(steps) <= _FEW_STEPS:
-        from_ms, paid = curve.from_ms.tolist(), curve.paid.tolist()
-        costs, expected = curve.cost_rate.tolist(), curve.expected_rate.tolist()
-        rows, sums = [], (0.0, 0.0, 0)
-        for k, row in enumerate(zip(from_ms, costs, expected, paid, strict=True)):
-            rows.append((row[0], row[1], sums[0], row[2], sums[1], row[3], sums[2]))
-            if k + 1 < len(from_ms):
-                ms = from_ms[k + 1] - row[0]
-                sums = (sums[0] + row[1] * ms, sums[1] + row[2] * ms, sums[2] + row[3] * ms)
-        steps[:] = rows
+        filled, sums = [], (0.0, 0.0, 0)
+        for k, (from_ms, cost, expected, paid) in enumerate(steps):
+            filled.append((from_ms, cost, sums[0], expected, sums[1], paid, sums[2]))
+            if k + 1 < len(steps):
+                ms = steps[k + 1][0] - from_ms
+                sums = (sums[0] + cost * ms, sums[1] + expected * ms, sums[2] + paid * ms)
+        rows[:] = filled
         return
-    lengths_ms = np.diff(curve.from_ms)
-    steps["from_ms"] = curve.from_ms
-    steps["cost_rate"] = curve.cost_rate
-    steps["expected_rate"] = curve.expected_rate
-    steps["paid"] = curve.paid
+    from_ms_of, cost_rate, expected_rate, is_paid = map(np.array, zip(*steps, strict=True))
+    lengths_ms = np.diff(from_ms_of)
+    rows["from_ms"] = from_ms_of
+    rows["cost_rate"] = cost_rate
+    rows["expected_rate"] = expected_rate
+    rows["paid"] = is_paid
     for name, rate in (
-        ("cost_sum", curve.cost_rate),
-        ("expected_sum", curve.expected_rate),
-        ("paid_sum_ms", curve.paid),
+        ("cost_sum", cost_rate),
+        ("expected_sum", expected_rate),
+        ("paid_sum_ms", is_paid),
     ):
-        steps[name][0] = 0
-        np.cumsum(rate[:-1] * lengths_ms, out=steps[name][1:])
+        rows[name][0] = 0
+        np.cumsum(rate[:-1] * lengths_ms, out=rows[name][1:])
+
+
+def _fill_lumps(rows: Records, lumps: Sequence[tuple[int, float]]) -> None:
+    """The lumps, and the sums of what is before each."""
+    if lumps:
+        rows["minute"], rows["cost"] = zip(*lumps, strict=True)
+        rows["cost_sum"][0] = 0
+        np.cumsum(rows["cost"][:-1], out=rows["cost_sum"][1:])
 
 
 class _Arena:

@@ -9,10 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-import numpy as np
-
-from streams.kernels.arrays import F64, I64
-from streams.kernels.burn import HOUR_MS, MINUTE_MS, Bool
+from streams.kernels.burn import HOUR_MS, MINUTE_MS
 from streams.timeline.intervals import Span
 from streams.timeline.lines import Lines
 from streams.windows.expected import Expected
@@ -37,6 +34,10 @@ class MeteredRun(NamedTuple):
     unpriced: bool
 
 
+#: From when on it holds, cost and expected rate (0 where not paid) in nano-dollars per ms, paid.
+CurveStep = tuple[int, float, float, bool]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
     """Step functions whose last step goes on for ever, and lumps by minute."""
@@ -46,15 +47,11 @@ class Curve:
     ended_ms: int  #: NEVER_MS while it goes on
     unpriced_from_ms: int  #: the first instant of GPU-time without a price, NEVER_MS: none
     quoted_nano_per_hour: float | None  #: None until there is a paid and priced instant
-    from_ms: I64  #: ascending, the first BEGINNING_MS
-    cost_rate: F64  #: nano-dollars per ms
-    expected_rate: F64  #: nano-dollars per ms, 0 where not paid
-    paid: Bool
+    steps: Sequence[CurveStep]  #: ascending, the first from BEGINNING_MS on; most curves have two or three
     holds_ms: (
         int  #: for so long after it was last sampled a job that samples alone pay for counts as going on
     )
-    lump_minute: I64  #: ascending
-    lump_cost: F64  #: nano-dollars
+    lumps: Sequence[tuple[int, float]]  #: minute, ascending, and nano-dollars
 
 
 class _Step(NamedTuple):
@@ -89,7 +86,9 @@ def build_curve(
     nano-dollars per hour) is disjoint.  Detail before `since_ms` is left out: only windows after it may be asked.
     """
     paid = list(paid)
-    steps = _sweep(_edges(lines, paid, seconds))
+    lines = list(lines)
+    alone = None if seconds else _one_span(lines, paid)
+    steps = _sweep(_edges(lines, paid, seconds)) if alone is None else alone
     quoted = quoted_nano_per_hour
     if quoted is None:
         quoted = next((_per_hour(s.rate) for s in steps if s.paid and s.priced and not s.unpriced), None)
@@ -102,14 +101,31 @@ def build_curve(
         ended_ms=ended_ms,
         unpriced_from_ms=next((step.from_ms for step in steps if step.unpriced), NEVER_MS),
         quoted_nano_per_hour=quoted,
-        from_ms=np.array([row[0] for row in rows], np.int64),
-        cost_rate=np.array([row[1] for row in rows], np.float64),
-        expected_rate=np.array([row[2] for row in rows], np.float64),
-        paid=np.array([row[3] for row in rows], np.bool_),
+        steps=rows,
         holds_ms=METERED_HOLDS_MS if seconds and not paid else 0,
-        lump_minute=np.array([minute for minute, _ in kept], np.int64),
-        lump_cost=np.array([cost for _, cost in kept], np.float64),
+        lumps=kept,
     )
+
+
+def _one_span(lines: Sequence[Lines], paid: Sequence[Span]) -> list[_Step] | None:
+    """The steps of a job that is paid for once, at one rate, as nearly all are; None of any other."""
+    if len(paid) != 1:
+        return None
+    start_ms, end_ms = span = paid[0]
+    if start_ms >= end_ms:
+        return None
+    rate = priced = unpriced = 0
+    for of_attempt in lines:
+        for line, intervals in of_attempt.items():
+            if len(intervals) != 1:
+                return None
+            price, (from_ms, until_ms, quantity, _) = line.price, intervals[0]
+            if (from_ms, until_ms) != span or quantity <= 0:
+                return None
+            rate += _fractions(quantity * price.usd_nano, price.divisor)
+            priced += price.sku != ""
+            unpriced += price.sku == "" and price.component == "gpu"
+    return [_NOTHING, _Step(start_ms, rate, priced, unpriced, 1), _Step(end_ms, 0, 0, 0, 0)]
 
 
 def _edges(lines: Iterable[Lines], paid: Iterable[Span], seconds: Sequence[MeteredRun]) -> list[_Step]:
@@ -158,13 +174,9 @@ def _add(steps: list[_Step], step: _Step) -> None:
         steps.append(step)
 
 
-#: from_ms, cost and expected rate in nano-dollars per ms, paid.
-_Row = tuple[int, float, float, bool]
-
-
-def _with_expected(steps: Sequence[_Step], expected: Expected) -> list[_Row]:
+def _with_expected(steps: Sequence[_Step], expected: Expected) -> list[CurveStep]:
     """The steps cut where the expected rate changes, which is nothing outside paid time."""
-    rows: list[_Row] = []
+    rows: list[CurveStep] = []
     for position, step in enumerate(steps):
         until_ms = steps[position + 1].from_ms if position + 1 < len(steps) else NEVER_MS
         pieces = expected.between(step.from_ms, until_ms) if step.paid else [(step.from_ms, 0.0)]
@@ -175,7 +187,7 @@ def _with_expected(steps: Sequence[_Step], expected: Expected) -> list[_Row]:
     return rows
 
 
-def _since(rows: list[_Row], since_ms: int) -> list[_Row]:
+def _since(rows: list[CurveStep], since_ms: int) -> list[CurveStep]:
     """The rows from `since_ms` on, after the step of nothing that every curve begins with."""
     first = 0
     while first + 1 < len(rows) and rows[first + 1][0] <= since_ms:

@@ -15,8 +15,8 @@ from schemas.columns import instants_of, money, table_of
 from schemas.tables import BURN_RATES, SCHEMAS
 from streams.kernels.arrays import F64, I64, Records, exact
 from streams.kernels.bill import MAX_COST_NANO
-from streams.kernels.burn import WINDOWS_MS
-from streams.kernels.due import ENDED, FORGOTTEN, GOING_ON, LAST_ROW, NONE, choose_rows
+from streams.kernels.burn import WINDOWS_MS, Bool
+from streams.kernels.due import ENDED, FORGOTTEN, GOING_ON, LAST_ROW, NONE, choose_rows, take_rows
 from streams.windows.figures import Figures, per_hour, ratios
 
 _JUDGED: Final = WINDOWS_MS.index(900_000)
@@ -31,6 +31,13 @@ class LastRow(NamedTuple):
     now_nano_per_hour: int
     expected_nano_per_hour: int
     kind: int
+
+
+class Chosen(NamedTuple):
+    """Which (ticks, jobs) are written, and how many these are."""
+
+    flags: Bool  #: [tick, job]
+    rows: int
 
 
 class RowPolicy:
@@ -50,8 +57,8 @@ class RowPolicy:
         self._index_of: tuple[str, ...] | None = None
         self._index: I64 = np.zeros(0, np.int64)
 
-    def choose(self, times_ms: I64, job_ids: tuple[str, ...], figures: Figures) -> tuple[I64, I64]:
-        """(ticks, jobs): positions in the figures, ticks ascending.  They count as written from now on."""
+    def choose(self, times_ms: I64, job_ids: tuple[str, ...], figures: Figures) -> Chosen:
+        """Which figures are to be written.  They count as written from now on."""
         ticks = exact(times_ms, np.int64)
         if figures.shape != (len(ticks), len(job_ids)):
             raise ValueError(f"figures of {figures.shape} for {len(ticks)} ticks and {len(job_ids)} jobs")
@@ -59,7 +66,7 @@ class RowPolicy:
             self._index = np.array([self._row_of(job_id) for job_id in job_ids], np.int64)
             self._index_of = job_ids
         chosen = np.empty(figures.shape, np.bool_)
-        choose_rows(
+        rows = choose_rows(
             ticks,
             figures.now_rate,
             figures.expected_rate,
@@ -71,8 +78,7 @@ class RowPolicy:
             self._last,
             chosen,
         )
-        rows, columns = np.nonzero(chosen)
-        return rows, columns
+        return Chosen(chosen, int(rows))
 
     def is_silent(self, job_id: str) -> bool:
         """Whether no row is owed: once the job has ended and its windows are empty, nothing follows."""
@@ -123,62 +129,91 @@ class RowPolicy:
 class BurnRows:
     """Burn rates that wait to be stored, as arrays: what a call chooses is often a row or two."""
 
-    __slots__ = (
-        "_cost",
-        "_elapsed_ms",
-        "_expected",
-        "_expected_rate",
-        "_job_ids",
-        "_now_rate",
-        "_times_ms",
-        "count",
-    )
+    __slots__ = ("_columns", "_job_ids", "count")
 
     def __init__(self) -> None:
-        self._clear()
-
-    def _clear(self) -> None:
         self.count = 0  #: rows that wait
-        self._times_ms: list[I64] = []
         self._job_ids: list[str] = []
-        self._cost: list[F64] = []
-        self._elapsed_ms: list[I64] = []
-        self._expected: list[F64] = []
-        self._expected_rate: list[F64] = []
-        self._now_rate: list[F64] = []
+        self._columns = _Columns.empty(0)
 
-    def add(self, times_ms: I64, job_ids: Sequence[str], figures: Figures, chosen: tuple[I64, I64]) -> None:
+    def add(self, times_ms: I64, job_ids: Sequence[str], figures: Figures, chosen: Chosen) -> None:
         """The rows of the chosen (ticks, jobs)."""
-        ticks, jobs = chosen
-        if not len(ticks):
+        if not chosen.rows:
             return
-        self.count += len(ticks)
-        self._times_ms.append(times_ms[ticks])
-        self._job_ids.extend([job_ids[job] for job in jobs.tolist()])
-        self._cost.append(figures.cost_nano[chosen])
-        self._elapsed_ms.append(figures.elapsed_ms[chosen])
-        self._expected.append(figures.expected_nano[chosen][:, _JUDGED])
-        self._expected_rate.append(figures.expected_rate[chosen])
-        self._now_rate.append(figures.now_rate[chosen])
+        first, end = self.count, self.count + chosen.rows
+        if end > len(self._columns.times_ms):
+            self._columns = self._columns.longer(first, max(end, first * 2))
+        take_rows(
+            times_ms,
+            chosen.flags,
+            figures.now_rate,
+            figures.expected_rate,
+            figures.cost_nano,
+            figures.elapsed_ms,
+            figures.expected_nano,
+            _JUDGED,
+            first,
+            *self._columns,
+        )
+        self.count = end
+        self._job_ids.extend([job_ids[job] for job in self._columns.job[first:end].tolist()])
 
     def take(self, shard: int, version: int) -> pa.Table | None:
         """All that wait as rows of `burn_rates`, under this version; they wait no more.  None: there are none."""
         if not self.count:
             return None
-        cost = np.concatenate(self._cost)
-        rates = per_hour(cost, np.concatenate(self._elapsed_ms))
+        rows = self._columns.first(self.count)
+        rates = per_hour(rows.cost_nano, rows.elapsed_ms)
         columns = {
-            "time": instants_of(np.concatenate(self._times_ms)),
+            "time": instants_of(rows.times_ms),
             "job_id": pa.array(self._job_ids, pa.string()),
             **{name: _usd(rates[:, window]) for window, name in enumerate(_RATE_COLUMNS)},
-            "expected_usd_per_hour": _usd(np.concatenate(self._expected_rate)),
-            "usd_per_hour_now": _usd(np.concatenate(self._now_rate)),
-            "ratio_15m": pa.array(ratios(cost[:, _JUDGED], np.concatenate(self._expected))),
+            "expected_usd_per_hour": _usd(rows.expected_rate),
+            "usd_per_hour_now": _usd(rows.now_rate),
+            "ratio_15m": pa.array(ratios(rows.cost_nano[:, _JUDGED], rows.expected_nano)),
             "shard": pa.array(np.full(self.count, shard, np.uint16)),
             "version": pa.array(np.full(self.count, version, np.uint64)),
         }
-        self._clear()
+        # The table may go on with these very columns.
+        self.count, self._job_ids, self._columns = 0, [], _Columns.empty(0)
         return table_of(SCHEMAS[BURN_RATES], columns)
+
+
+class _Columns(NamedTuple):
+    """Rows with room for more, in the order in which the kernel takes them; windows are those of WINDOWS_MS."""
+
+    times_ms: I64
+    job: I64
+    now_rate: F64  # nano-dollars per hour
+    expected_rate: F64
+    cost_nano: F64  # [row, window]
+    elapsed_ms: I64  # [row, window]
+    expected_nano: F64  # of the window that is judged
+
+    @classmethod
+    def empty(cls, room: int) -> _Columns:
+        """Columns of that length, not filled."""
+        wide = (room, len(WINDOWS_MS))
+        return cls(
+            times_ms=np.empty(room, np.int64),
+            job=np.empty(room, np.int64),
+            now_rate=np.empty(room),
+            expected_rate=np.empty(room),
+            cost_nano=np.empty(wide),
+            elapsed_ms=np.empty(wide, np.int64),
+            expected_nano=np.empty(room),
+        )
+
+    def longer(self, count: int, room: int) -> _Columns:
+        """The first `count` rows with room for more."""
+        found = _Columns.empty(room)
+        for mine, column in zip(self, found, strict=True):
+            column[:count] = mine[:count]
+        return found
+
+    def first(self, count: int) -> _Columns:
+        """The first `count` rows."""
+        return _Columns._make(column[:count] for column in self)
 
 
 def _usd(nano: F64) -> pa.Array:

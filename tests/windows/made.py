@@ -10,8 +10,11 @@ from bisect import bisect_right
 from fractions import Fraction
 from typing import NamedTuple
 
+import numpy as np
 from hypothesis import strategies as st
 
+from streams.kernels.arrays import F64, I64
+from streams.kernels.burn import Bool
 from streams.pricing.kinds import PriceRef
 from streams.timeline.lines import Line, Lines
 from streams.windows.curve import NEVER_MS, Curve, MeteredRun, build_curve
@@ -195,6 +198,29 @@ ticks = st.lists(times.map(lambda at_ms: at_ms // 10_000 * 10_000), min_size=1, 
 )
 
 
+class Columns(NamedTuple):
+    """The steps and lumps of a curve as arrays."""
+
+    from_ms: I64
+    cost_rate: F64
+    expected_rate: F64
+    paid: Bool
+    lump_minute: I64
+    lump_cost: F64
+
+
+def columns(curve: Curve) -> Columns:
+    """What the curve has, by column."""
+    return Columns(
+        np.array([step[0] for step in curve.steps], np.int64),
+        np.array([step[1] for step in curve.steps], np.float64),
+        np.array([step[2] for step in curve.steps], np.float64),
+        np.array([step[3] for step in curve.steps], np.bool_),
+        np.array([minute for minute, _ in curve.lumps], np.int64),
+        np.array([cost for _, cost in curve.lumps], np.float64),
+    )
+
+
 def in_force(curve: Curve, at_ms: int) -> int:
     """The step of a curve at an instant."""
-    return bisect_right(curve.from_ms.tolist(), at_ms) - 1
+    return bisect_right([step[0] for step in curve.steps], at_ms) - 1

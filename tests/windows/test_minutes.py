@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from streams.windows.book import CurveBook
@@ -18,13 +17,12 @@ def curve(from_ms: list[int], rates: list[float], lumps: dict[int, float]) -> Cu
         ended_ms=NEVER_MS,
         unpriced_from_ms=NEVER_MS,
         quoted_nano_per_hour=None,
-        from_ms=np.array([BEGINNING_MS, *from_ms], np.int64),
-        cost_rate=np.array([0.0, *rates]),
-        expected_rate=np.zeros(len(rates) + 1),
-        paid=np.array([False, *(rate > 0 for rate in rates)]),
+        steps=[
+            (BEGINNING_MS, 0.0, 0.0, False),
+            *((at_ms, rate, 0.0, rate > 0) for at_ms, rate in zip(from_ms, rates, strict=True)),
+        ],
         holds_ms=0,
-        lump_minute=np.array(sorted(lumps), np.int64),
-        lump_cost=np.array([lumps[minute] for minute in sorted(lumps)]),
+        lumps=sorted(lumps.items()),
     )
 
 

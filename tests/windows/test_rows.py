@@ -15,7 +15,7 @@ from schemas.tables import BURN_RATES, SCHEMAS
 from streams.kernels.arrays import I64
 from streams.windows.book import CurveBook
 from streams.windows.figures import Figures
-from streams.windows.rows import BurnRows, LastRow, RowPolicy
+from streams.windows.rows import BurnRows, Chosen, LastRow, RowPolicy
 from tests.property.profile import PROFILE
 from tests.windows import made
 from tests.windows.made import HOUR_MS, NOON_MS, Made
@@ -26,15 +26,22 @@ TICK_MS = 10_000
 
 
 def burn_rows(
-    times_ms: I64, job_ids: Sequence[str], figures: Figures, chosen: tuple[I64, I64], shard: int, version: int
+    times_ms: I64, job_ids: Sequence[str], figures: Figures, chosen: Chosen, shard: int, version: int
 ) -> pa.Table:
     rows = BurnRows()
     rows.add(times_ms, job_ids, figures, chosen)
-    assert rows.count == len(chosen[0])
+    assert rows.count == chosen.rows
     table = rows.take(shard, version)
     assert table is not None
     assert rows.take(shard, version) is None
     return table
+
+
+def only(figures: Figures, ticks: list[int], jobs: list[int]) -> Chosen:
+    """Just these (ticks, jobs)."""
+    flags = np.zeros(figures.shape, np.bool_)
+    flags[ticks, jobs] = True
+    return Chosen(flags, len(ticks))
 
 
 def ticks_from(start_ms: int, count: int) -> np.ndarray:
@@ -43,7 +50,9 @@ def ticks_from(start_ms: int, count: int) -> np.ndarray:
 
 def written(policy: RowPolicy, book: CurveBook, times_ms: np.ndarray) -> list[tuple[int, str]]:
     """(seconds after noon, job) of each row."""
-    ticks, jobs = policy.choose(times_ms, book.job_ids, book.figures(times_ms))
+    chosen = policy.choose(times_ms, book.job_ids, book.figures(times_ms))
+    ticks, jobs = np.nonzero(chosen.flags)
+    assert len(ticks) == chosen.rows
     return [(int(times_ms[i] - NOON_MS) // 1000, book.job_ids[j]) for i, j in zip(ticks, jobs, strict=True)]
 
 
@@ -74,7 +83,7 @@ def test_after_its_end_a_job_is_written_ever_more_rarely_until_nothing_is_left()
     times = ticks_from(NOON_MS, 8 * 360)
     figures = book.figures(times)
     chosen = policy.choose(times, book.job_ids, figures)
-    at_s = ((times[chosen[0]] - NOON_MS) // 1000).tolist()
+    at_s = ((times[np.nonzero(chosen.flags)[0]] - NOON_MS) // 1000).tolist()
     minutes = [60 * k for k in range(1, 16)]
     tens = [600 * k for k in range(2, 6 * 6 + 1)]
     assert at_s == [0, 10, *minutes, *tens, 6 * 3600 + 60]
@@ -165,7 +174,7 @@ def test_a_row_is_the_contracts() -> None:
     book = book_of(job, job)
     times = ticks_from(NOON_MS + 300_000, 2)
     figures = book.figures(times)
-    table = burn_rows(times, book.job_ids, figures, (np.array([1]), np.array([1])), 7, 8)
+    table = burn_rows(times, book.job_ids, figures, only(figures, [1], [1]), 7, 8)
     assert table.schema == SCHEMAS[BURN_RATES]
     [row] = table.to_pylist()
     assert int(row.pop("time").timestamp() * 1000) == NOON_MS + 310_000
@@ -189,7 +198,7 @@ def test_money_is_rounded_to_nano_dollars_and_capped() -> None:
     for array in figures:
         array[:] = 0
     figures.now_rate[0] = [1.5, 2.5, 1e30]
-    everything = (np.zeros(3, np.int64), np.arange(3))
+    everything = only(figures, [0, 0, 0], [0, 1, 2])
     table = burn_rows(ticks_from(NOON_MS, 1), ("a", "b", "c"), figures, everything, 0, 0)
     assert table["usd_per_hour_now"].to_pylist() == [
         Decimal("0.000000002"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ TICK_MS: Final = 10_000
 _NEVER_MS: Final = 2**62
 
 _TOPICS: Final = tuple(str(topic) for topic in SHARD_TOPICS)
+_AS_COLUMNS: Final = ("gpu",)  # what is never made into records one by one
 
 #: (topic, next offset to read) -> the log time up to which no record from that offset on exists; -1: not known.
 Horizon = Callable[[str, int], int]
@@ -113,8 +114,8 @@ class Alignment:
         if self.tick_ms is None and not self._begin(horizon):
             return
         while self.tick_ms is not None:
-            for topic in _TOPICS:
-                while (part := self._take(topic, self.tick_ms)) is not None:
+            for topic, waiting in self._waiting.items():
+                while waiting and (part := self._take(topic, self.tick_ms)) is not None:
                     yield Fold(part)
             until_ms = min(self._quiet_until_ms(topic, horizon) for topic in _TOPICS)
             last_ms = until_ms // TICK_MS * TICK_MS
@@ -143,7 +144,7 @@ class Alignment:
         return None
 
     def _quiet_until_ms(self, topic: str, horizon: Horizon) -> int:
-        head_ms = self.head_ms(topic)
+        head_ms = self.head_ms(topic) if self._waiting[topic] else None
         return horizon(topic, self.end(topic)) if head_ms is None else head_ms - 1
 
     def _take(self, topic: str, tick_ms: int) -> LogBatch | None:
@@ -161,6 +162,9 @@ class Alignment:
             waiting.popleft()
         if first == 0 and stop == size:
             return batch
+        if isinstance(batch.records, RawRecords) and topic not in _AS_COLUMNS:
+            # Cut into many: a record is made once, and of a list a part costs nothing.
+            each.batch = batch = replace(batch, records=list(batch.records))
         records = batch.records[first:stop]
         start = batch.start if first == 0 else batch.records[first].offset
         end = batch.end if stop == size else batch.records[stop].offset

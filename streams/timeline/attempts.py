@@ -46,7 +46,9 @@ class Timeline(NamedTuple):
         """Segments cut at the meter's clock (unless the attempt ended) and at 400 days."""
         limit_ms = self._paid_until_ms(as_of_ms)
         return [
-            segment if segment.end_ms <= limit_ms else segment._replace(end_ms=limit_ms)
+            segment
+            if segment.end_ms <= limit_ms
+            else Segment(segment.start_ms, limit_ms, segment.phase, segment.values)
             for segment in self.segments
             if segment.start_ms < limit_ms
         ]
@@ -96,11 +98,17 @@ def timelines(events_by_attempt: Mapping[int, Iterable[JobEvent]]) -> dict[int, 
 
 def _draft(events: Iterable[JobEvent]) -> _Draft:
     ordered = sorted(events, key=event_order)
-    own_end = next((i for i, event in enumerate(ordered) if event.type in ENDINGS), None)
-    effective = ordered if own_end is None else ordered[: own_end + 1]
-    starts = [event.time_ms for event in effective if event.type in STARTS]
-    metered = not any(event.type in STARTS for event in ordered)
-    return _Draft(ordered, own_end, min(starts, default=None), metered)
+    own_end: int | None = None
+    first_start_ms: int | None = None  # in order of time, so none is earlier; after the end none counts
+    metered = True
+    for position, event in enumerate(ordered):
+        if event.type in STARTS:
+            metered = False
+            if own_end is None and first_start_ms is None:
+                first_start_ms = event.time_ms
+        elif own_end is None and event.type in ENDINGS:
+            own_end = position
+    return _Draft(ordered, own_end, first_start_ms, metered)
 
 
 def _supersessions(drafts: Mapping[int, _Draft]) -> dict[int, int | None]:

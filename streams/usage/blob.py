@@ -123,9 +123,18 @@ def _holder_parts(
     parts: list[HolderPart] = []
     for holder, counts, to_minute in zip(holders, counting, packed_to, strict=True):
         named, size = holder.exported_gpus, len(holder.gpus)
+        if entire is not None and named == size and holder.number not in entire:
+            # Nothing new to be said of it, as of nearly all in nearly every increment: said in the same words.
+            told = holder.told
+            if told is None or told.counting != counts or told.first_gpu != size:
+                told = holder.told = HolderPart(
+                    holder.job_id, holder.attempt, holder.node, counts, size, [], False
+                )
+            parts.append(told)
+            continue
         if entire is None or holder.number in entire:
             named = -1
-        gpus = [] if named == size else list(holder.gpus)[max(named, 0) :]  # none in nearly every increment
+        gpus = list(holder.gpus)[max(named, 0) :]
         packed = (holder.packed, to_minute) if named < 0 and holder.packed else ()
         parts.append(
             HolderPart(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from schemas.events import GpuEvent
+from streams.usage.blob_form import HolderPart
 from streams.usage.growth import Arrays
 
 # An exporter that permutes its GPUs makes many message shapes.
@@ -23,7 +24,7 @@ Shape = tuple[str, str, int, tuple[str, ...]]
 class Holder:
     """The GPUs of one node that one attempt was seen on."""
 
-    __slots__ = ("attempt", "exported_gpus", "gpus", "job_id", "node", "number", "packed")
+    __slots__ = ("attempt", "exported_gpus", "gpus", "job_id", "node", "number", "packed", "told")
 
     def __init__(self, number: int, job_id: str, attempt: int, node: str) -> None:
         self.number = number
@@ -34,6 +35,7 @@ class Holder:
         self.gpus: dict[str, int] = {}
         self.exported_gpus = -1  # how many of them an export named; -1: the holder itself is new
         self.packed = b""  # its old rows, see OldRows
+        self.told: HolderPart | None = None  # what increments say of it while nothing is new
 
 
 class Names:

@@ -1,14 +1,15 @@
-"""Whether an assignment keeps each shard whole, and which shards it names.
+"""Whether an assignment keeps each shard whole, which shards it names, and where reading them begins.
 
 It must not ask the broker: it judges what Faust was given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from faust.types import TP
 
+from streams.agents.held import Held
 from streams.errors import TrainfareError
 from streams.topics import SHARD_TOPICS, full_name
 
@@ -28,3 +29,12 @@ def check_assignment(partitions: Iterable[TP], prefix: str) -> set[int]:
                 "run the same version with the same settings in all workers"
             )
     return set(topics)
+
+
+def awaited(held: Mapping[int, Held], partitions: Iterable[TP], prefix: str) -> dict[TP, int]:
+    """The next offset of each partition whose shard is held."""
+    return {
+        tp: held[tp.partition].shard.next.get(tp.topic.removeprefix(prefix), 0)
+        for tp in partitions
+        if tp.partition in held
+    }

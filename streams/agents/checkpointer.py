@@ -9,12 +9,14 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow as pa
 from faust.types import TP
 
-from schemas.tables import ALERTS, DEAD_LETTERS, SCHEMAS
+from schemas.tables import ALERTS, BURN_RATES, DEAD_LETTERS, SCHEMAS
 from sinks.errors import SinkBusy
 from sinks.port import Store
 from sinks.snapshots import Snapshot
@@ -28,6 +30,9 @@ from streams.alerts.notice import Alert
 from streams.topics import full_name
 
 logger = logging.getLogger(__name__)
+
+#: So many are worth a thread of their own.
+_MANY_ROWS: Final = 100_000
 
 
 @dataclass
@@ -73,6 +78,7 @@ class Checkpointer:
         self._extra_bytes = 0
         self._refused_ms: int | None = None  # since when the store refuses
         self._lock = asyncio.Lock()
+        self._beside: ThreadPoolExecutor | None = None
         self._prompt = Prompt(self._insert, self._told)
         self.totals = Totals()
 
@@ -173,9 +179,17 @@ class Checkpointer:
         # before the books that count them.
         names = set(_names(flight))
         merged = {name: _merged(flight, name) for name in SCHEMAS if name in names}
-        for name, rows in merged.items():
-            if rows.num_rows:
-                self._insert(name, rows, f"checkpoint:{name}:{mark}")
+        tokens = {name: f"checkpoint:{name}:{mark}" for name in merged}
+        beside = self._put_beside(merged, tokens)
+        try:
+            for name, rows in merged.items():
+                if rows.num_rows:
+                    self._insert(name, rows, tokens[name])
+        finally:
+            if beside is not None:
+                wait([beside])
+        if beside is not None:
+            beside.result()
         refused = merged.get(DEAD_LETTERS)
         if self._dead_letters is not None and refused is not None and refused.num_rows:
             self._dead_letters.send(refused)
@@ -191,6 +205,15 @@ class Checkpointer:
         for taken in kept:
             if taken.checkpoint.frees:
                 self._store.snapshots.prune(taken.held.number, self._options.bases_kept)
+
+    def _put_beside(self, merged: dict[str, pa.Table], tokens: Mapping[str, str]) -> Future[None] | None:
+        """Begin to store burn rates, if they are many: no other row waits for them. They are taken out of the tables."""
+        if BURN_RATES not in merged or merged[BURN_RATES].num_rows < _MANY_ROWS:
+            return None
+        if self._beside is None:
+            # One for good: a store keeps a connection for each thread.
+            self._beside = ThreadPoolExecutor(1, "beside")
+        return self._beside.submit(self._insert, BURN_RATES, merged.pop(BURN_RATES), tokens[BURN_RATES])
 
     def _insert(self, table: str, rows: pa.Table, token: str) -> None:
         self.fence()

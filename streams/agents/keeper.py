@@ -14,7 +14,7 @@ from faust.types import TP
 
 from sinks.errors import SinkError
 from sinks.port import Store
-from streams.agents.assignment import check_assignment
+from streams.agents.assignment import awaited, check_assignment
 from streams.agents.checkpointer import Checkpointer
 from streams.agents.claim import claim
 from streams.agents.deadletters import DeadLetterSink
@@ -124,12 +124,7 @@ class Keeper:
 
     def start_offsets(self, partitions: Iterable[TP]) -> dict[TP, int]:
         """Where reading starts: at what the shards await, whatever was committed."""
-        prefix = self._options.topic_prefix
-        return {
-            tp: self.held[tp.partition].shard.next.get(tp.topic.removeprefix(prefix), 0)
-            for tp in partitions
-            if tp.partition in self.held
-        }
+        return awaited(self.held, partitions, self._options.topic_prefix)
 
     # -- feeding -------------------------------------------------------------------------------------------
 
@@ -283,11 +278,13 @@ class Keeper:
                 continue
             if self._options.look_between_ticks:
                 held.look(as_of_ms)
-            taken = held.checkpoint(as_of_ms)
-            if taken is not None:
+            while (taken := held.checkpoint(as_of_ms)) is not None:
                 weight_bytes += taken.size_bytes
                 self.held[held.number] = self.held.pop(held.number)  # last in the next flight
                 yield taken
+                has_room = self._options.fill_flights and weight_bytes <= self._options.flight_max_bytes
+                if not (has_room and held.left_over and self.held.get(held.number) is held):
+                    break
 
     @property
     def backlog_bytes(self) -> int:

@@ -30,6 +30,8 @@ class KeeperOptions:
     alerts_at_once: bool = False
     # Rows that are on their way to the store at once; they are held in memory two or three times over.
     flight_max_bytes: int = 64 * 2**20
+    # Whether a shard that has more than one checkpoint holds gives the next one to the same flight: fewer, larger inserts.
+    fill_flights: bool = False
     backlog_max_bytes: int = 256 * 2**20
     # A hole in the log that stays so long is none of ours: records are gone.
     hole_patience_ms: int = 30_000

@@ -37,7 +37,9 @@ from streams.topics import REFERENCE_TOPICS, SHARD_TOPICS, Topic
 
 logger = logging.getLogger(__name__)
 
-_CHECKPOINT_INTERVAL_MS: Final = 2_000
+_CHECKPOINT_INTERVAL_MS: Final = 1_500
+#: Twice a worker's: nobody waits for a row, and few large inserts leave the store little to merge.
+_FLIGHT_MAX_BYTES: Final = 128 * 2**20
 _SESSION_TIMEOUT_MS: Final = 90_000  # there is nobody else to take over
 _POLL_S: Final = 0.01
 # A person waits for the command: a full disk is said soon, and the same command goes on where it stopped.
@@ -149,6 +151,8 @@ class _Replay:
             now_ms=SystemClock().monotonic_ms,
             checkpoint_interval_ms=_CHECKPOINT_INTERVAL_MS,
             open_attempts_interval_ms=None,
+            flight_max_bytes=_FLIGHT_MAX_BYTES,
+            fill_flights=True,
             tick_poll_ms=_TICK_POLL_MS,
             backlog_max_bytes=meter.backlog_max_bytes,
             store_patience_ms=_STORE_PATIENCE_MS,

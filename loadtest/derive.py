@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +14,7 @@ import numpy as np
 
 from loadtest.derive_load import GPUS, SAMPLED_S, Load
 from loadtest.saying import say
+from streams.cli.cycles import look_rarely
 from streams.kernels.bill import bill_rows
 from streams.pipeline import checkpoint, snapshot
 
@@ -132,8 +132,7 @@ def bill(options: argparse.Namespace) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run what is asked for."""
     options = _options(argv)
-    gc.freeze()  # as a worker does
-    gc.set_threshold(20_000)
+    look_rarely()  # as a worker does
     {"metered": metered, "open": open_attempts, "prices": prices, "bill": bill}[options.what](options)
     return 0
 

@@ -18,6 +18,7 @@ from loadtest.state_fleet import GPUS, Fleet
 from loadtest.state_measure import rss_mib
 from schemas.events import Component, PriceEvent
 from schemas.units import Per
+from streams.cli.cycles import look_rarely
 from streams.kernels.warm import compile_all
 from streams.pipeline.align import TICK_MS
 
@@ -37,8 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _options(argv)
     compile_all()
     gc.collect()
-    gc.freeze()  # as a worker does
-    gc.set_threshold(20_000)
+    look_rarely()  # as a worker does
     fleet = Repriced(
         options.jobs * GPUS,
         options.jobs,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from streams.cli.cycles import look_rarely
 from streams.cli.options import settings_for
 from streams.clock import SystemClock
 from streams.config import LogSettings
@@ -64,6 +65,7 @@ def demo(
         from streams.cli.demo_lines import summary  # loads Kafka, ClickHouse, the kernels, the terminal
         from streams.embedded.demo.run import DemoOptions, run_demo
 
+        look_rarely()
         screen = _screen(speed, browser=not no_browser)
         found = run_demo(settings, DemoOptions(speed, seconds), screen, SystemClock())
     for name, value in summary(found):

@@ -5,19 +5,14 @@ It must not wire anything: `streams.app` does.
 
 from __future__ import annotations
 
-import gc
 import signal
 import sys
 from types import FrameType
-from typing import Final
 
+from streams.cli.cycles import look_rarely
 from streams.cli.faults import DONE
 from streams.cli.options import DataOption, settings_for
 from streams.log import configure_logging
-
-# Python looks for cycles after every 700 new containers, of which a second of events makes tens of thousands: a sixth
-# of its work, as all that lives is looked through now and then.  Little of what is dropped here is in cycles.
-_COLLECT_AFTER: Final = 20_000
 
 
 def worker(data: DataOption = None) -> None:
@@ -30,8 +25,7 @@ def worker(data: DataOption = None) -> None:
     share_arenas()
     from streams.app import run_worker  # loads Faust, Kafka, ClickHouse and the kernels
 
-    gc.freeze()  # modules stay for good
-    gc.set_threshold(_COLLECT_AFTER)
+    look_rarely()
     run_worker(settings)
 
 

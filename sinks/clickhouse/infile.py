@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 from clickhouse_connect.driver.client import Client
 
+from sinks.clickhouse import arrow_file
 from sinks.clickhouse.insert import SETTINGS, Piece
 
 _INSERT: Final = (
@@ -29,8 +30,8 @@ def insert(client: Client, table: str, piece: Piece) -> None:
     # A token is whatever names the rows; as a digest it needs no quotes.
     token = hashlib.blake2b(piece.token.encode(), digest_size=16).hexdigest()
     with _file() as path:
-        with pa.OSFile(path, "wb") as out, pa.ipc.new_file(out, piece.rows.schema) as writer:
-            writer.write_table(piece.rows)
+        with pa.OSFile(path, "wb") as out:
+            arrow_file.write(out, piece.rows)
         sql = _INSERT.format(table=table, columns=columns, path=path, settings=settings, token=token)
         client.command(sql)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from clickhouse_connect.driver.client import Client
 
 from sinks.archive import Archive
-from sinks.clickhouse import guard, infile, select
+from sinks.clickhouse import arrow_file, guard, infile, select
 from sinks.clickhouse.answer import Answer, ask
 from sinks.clickhouse.connection import Connection
 from sinks.clickhouse.insert import SETTINGS, Piece, pieces
@@ -99,7 +99,8 @@ class ClickHouseStore:
                 infile.insert(client, table, piece)
                 return
             settings = {**SETTINGS, "insert_deduplication_token": piece.token}
-            summary = client.insert_arrow(table, piece.rows, settings=settings)
+            file = arrow_file.file_of(piece.rows, compress=self.target.compress)
+            summary = client.raw_insert(f"`{table}`", piece.rows.schema.names, file, settings, "Arrow")
             if not summary.query_id():
                 # A proxy's page with status 200, say: taken for an acknowledgement, it would lose the rows.
                 raise SinkBusy(f"{self.target} did not acknowledge an insert: the answer is not ClickHouse's")

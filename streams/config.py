@@ -73,7 +73,7 @@ class KafkaSettings(Group):
         default=250,
         ge=1,
         le=10_000,
-        description="The longest such wait, twice that if it ends before the next checkpoint, and up to 2 s where "
+        description="The longest such wait, four times that if it ends before the next checkpoint, and up to 2 s where "
         "nothing comes: then the first record ends it. Fewer, larger fetches cost less to meter.",
     )
     raw_batches: bool = Field(

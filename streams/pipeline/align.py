@@ -117,10 +117,10 @@ class Alignment:
             for topic, waiting in self._waiting.items():
                 while waiting and (part := self._take(topic, self.tick_ms)) is not None:
                     yield Fold(part)
-            until_ms = min(self._quiet_until_ms(topic, horizon) for topic in _TOPICS)
-            last_ms = until_ms // TICK_MS * TICK_MS
-            if last_ms < self.tick_ms:
+            until_ms = self._all_quiet_until_ms(horizon, self.tick_ms)
+            if until_ms is None:
                 return
+            last_ms = until_ms // TICK_MS * TICK_MS
             first_ms, self.tick_ms = self.tick_ms, last_ms + TICK_MS
             yield Ticks(first_ms, last_ms)
 
@@ -142,6 +142,15 @@ class Alignment:
             if each.first < len(each.log_ms):
                 return int(each.log_ms[each.first])
         return None
+
+    def _all_quiet_until_ms(self, horizon: Horizon, tick_ms: int) -> int | None:
+        """None: not up to that tick, as nearly ever, which the first topic often tells."""
+        until_ms = _NEVER_MS
+        for topic in _TOPICS:
+            until_ms = min(until_ms, self._quiet_until_ms(topic, horizon))
+            if until_ms < tick_ms:
+                return None
+        return until_ms
 
     def _quiet_until_ms(self, topic: str, horizon: Horizon) -> int:
         head_ms = self.head_ms(topic) if self._waiting[topic] else None

@@ -140,11 +140,12 @@ def test_the_rest_of_a_log_is_not_gathered(
 @pytest.mark.parametrize(
     ("left_ms", "every_ms", "wait_ms"),
     [
-        (1_000, 1_000, 460),  # two fetches, the second of which ends shortly before it
+        (1_000, 1_000, 920),  # it ends shortly before it
         (540, 1_000, 460),
         (300, 1_000, 220),
-        (100, 1_000, 340),  # too late for this one: a third of the way to the next
-        (5_000, 5_000, 492),
+        (70, 1_000, 990),  # too late for this one: it is for the next
+        (100, 1_000, 510),  # ... which is too far for one
+        (5_000, 5_000, 984),
         (100, 100, 75),
     ],
 )

@@ -61,16 +61,20 @@ class Feeding:
         self.refetches = 0
         self.intake = Intake()
 
-    async def take(self, held: Held, batch: LogBatch) -> None:
-        """One batch of a shard; what it lacks is read again."""
+    async def take(self, held: Held, *batches: LogBatch) -> None:
+        """What came of a shard; what it lacks is read again."""
         if self._horizons is None:
-            if await self._feed(held, batch) is False:
-                await self.fill_holes()
+            for batch in batches:
+                if await self._feed(held, batch) is False:
+                    await self.fill_holes()
             return
-        if not held.offer(batch, self._horizons.latest_ms()):
+        latest_ms = self._horizons.latest_ms()
+        behind_holes = [batch for batch in batches if not held.offer(batch, latest_ms)]
+        for batch in behind_holes:
             self.intake.gave_back(batch)
+        if behind_holes:
             await self.fill_holes()
-        else:
+        if len(behind_holes) < len(batches):
             await self.advance(held)
 
     async def advance(self, held: Held) -> None:

@@ -128,16 +128,16 @@ class Keeper:
 
     # -- feeding -------------------------------------------------------------------------------------------
 
-    async def take(self, batch: LogBatch) -> None:
-        """Meter one batch."""
+    async def take(self, *batches: LogBatch) -> None:
+        """Meter what came of one shard."""
         try:
             await self.room.wait()
-            held = None if self.fault is not None else self.held.get(batch.partition)
-            self.feeding.intake.came(batch, mine=held is not None)
-            if held is None:
-                return
-            await self.feeding.take(held, batch)
-            self._keep_room()
+            held = None if self.fault is not None else self.held.get(batches[0].partition)
+            for batch in batches:
+                self.feeding.intake.came(batch, mine=held is not None)
+            if held is not None:
+                await self.feeding.take(held, *batches)
+                self._keep_room()
         except Exception as fault:  # noqa: BLE001 - Faust would take the batch for done and go on behind it
             self.fail(fault)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import faust
@@ -16,7 +18,6 @@ from faust.tables.manager import TableManager
 from faust.types import TP
 
 from streams.config import KafkaSettings
-from streams.pipeline.batch import LogBatch
 from streams.topics import SHARD_TOPICS, full_name
 from streams.transport.allocator import keep_freed_memory
 from streams.transport.consumer import Consumer, Transport
@@ -57,7 +58,7 @@ class NoMonitor(Monitor):
 class Hooks:
     """What the app calls, and when."""
 
-    take: Callable[[LogBatch], Awaitable[None]]  # one batch after the other
+    take: Callable[..., Awaitable[None]]  # batches of one shard, of different topics
     background: Callable[[], Awaitable[None]]  # once, from the first assignment on
     assigned: Callable[[set[TP]], Awaitable[None]]  # in a rebalance, when the new partitions are known
     complete: Callable[[], Awaitable[None]]  # at its end, before positions are sought and reading goes on
@@ -82,8 +83,8 @@ class MeterApp(faust.App):
             async for batches in stream:
                 # A fold leaves the loop no room: Faust asks for what was fetched meanwhile now, or after it.
                 await asyncio.sleep(0)
-                for batch in batches:
-                    await hooks.take(batch)
+                for _, of_one_shard in groupby(batches, key=attrgetter("partition")):
+                    await hooks.take(*of_one_shard)
 
         async def assigned(_app: Any, assigned: set[TP], **_: Any) -> None:
             await hooks.assigned(assigned)

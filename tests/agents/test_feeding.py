@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -71,6 +72,29 @@ def test_what_is_after_a_tick_waits_until_the_tick_is_judged() -> None:
         await lab.feeding.advance_all()
         assert lab.folded == 2
         assert lab.shard.judged == [Ticks(10_000, 10_000), Ticks(20_000, 20_000)]
+
+    run(work)
+
+
+def test_a_batch_behind_a_hole_holds_up_none_of_those_that_came_with_it() -> None:
+    async def work(lab: Lab) -> None:
+        lab.horizons.mark = Mark(3_000, {("jobs", 3): 1})
+        await lab.take("jobs", 0, 3_000)
+        lab.horizons.mark = Mark(5_000, {("jobs", 3): 2, ("gpu", 3): 9})
+        asked: list[tuple[TP, int]] = []
+
+        async def refetch(tp: TP, offset: int) -> None:
+            asked.append((tp, offset))
+
+        lab.feeding._consumer = lambda: cast("LogConsumer", SimpleNamespace(refetch=refetch))
+        gpu, jobs = (
+            LogBatch(topic, 3, start, start + 1, [LogRecord(start, 4_000, b"1")])
+            for topic, start in (("gpu", 8), ("jobs", 1))
+        )
+        await lab.feeding.take(lab.held, gpu, jobs)
+        assert asked == [(TP("x.gpu", 3), 0)]
+        assert lab.shard.state.count == {"jobs": 2}
+        assert lab.feeding.intake.of("gpu", 3).given_back == 1
 
     run(work)
 

@@ -155,15 +155,27 @@ class FakeConsumer:
             return
         self.queue.append((self.generation, LogBatch(part.topic, part.partition, start, end, records)))
 
-    async def next_batch(self) -> LogBatch:
-        """The next batch of this generation."""
+    async def next_batches(self) -> list[LogBatch]:
+        """The next batch of this generation, and what came after it of other topics of its shard."""
         while True:
             while not self.queue:
                 self.arrived.clear()
                 await self.arrived.wait()
             generation, batch = self.queue.popleft()
-            if generation == self.generation:
-                return batch
+            if generation != self.generation:
+                continue
+            batches = {batch.topic: batch}
+            while self.queue:
+                generation, also = self.queue[0]
+                if (
+                    generation != self.generation
+                    or also.partition != batch.partition
+                    or also.topic in batches
+                ):
+                    break
+                batches[also.topic] = also
+                self.queue.popleft()
+            return list(batches.values())
 
 
 def partitions_of(numbers: Iterable[int]) -> set[TP]:

@@ -140,9 +140,9 @@ class Worker:
 
     async def _take(self) -> None:
         while True:
-            batch = await self.consumer.next_batch()
+            batches = await self.consumer.next_batches()
             if not self.rebalancing:
-                await self.keeper.take(batch)
+                await self.keeper.take(*batches)
 
     async def _checkpoints(self) -> None:
         while not self.stopping:

@@ -10,13 +10,13 @@ from typing import Final, NamedTuple, Protocol
 
 from faust.types import TP
 
+from streams.kernels.arrays import NEVER_MS
 from streams.topics import REFERENCE_TOPICS, full_name
 
 #: Brokers' clocks differ from ours, and a record becomes visible a little after it was appended.
 _MARGIN_MS: Final = 100
 #: Nothing can be appended to a partition that cannot be reached for so long: ticks go on without it.
 _PATIENCE_MS: Final = 30_000
-_NEVER_MS: Final = 2**62
 
 
 class LogEnds(Protocol):
@@ -78,7 +78,7 @@ class FedHorizons:
 
     def latest_ms(self) -> int:
         """Log times are ours."""
-        return _NEVER_MS
+        return NEVER_MS
 
     def quiet_until_ms(self, topic: str, number: int, next_offset: int) -> int:
         """Up to the mark, once all that was sent before it has been read, prices and controls included."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas.tables import ARCHIVE, JOB_MINUTES, KEYS, NODE_MINUTES
+from streams.kernels.arrays import NEVER_MS
 from streams.pipeline.batch import LogBatch
 from streams.pipeline.settings import ShardSettings
 from streams.pipeline.shard import Shard
@@ -26,7 +27,6 @@ VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     JOB_MINUTES: ("price_usd", "quantity", "cost_usd", "lost_quantity", "lost_cost_usd"),
     NODE_MINUTES: ("price_usd", "quantity", "cost_usd"),
 }
-NEVER_MS: Final = 2**62
 #: Rows are derived after so many records, so that finished jobs leave memory.
 _RECORDS_PER_CHECKPOINT: Final = 50_000
 

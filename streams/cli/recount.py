@@ -18,13 +18,14 @@ from schemas.events import PriceEvent
 from streams.app import shard_settings
 from streams.audit import tables
 from streams.audit.compared import Compared
-from streams.audit.recount import LEDGERS, NEVER_MS, Recount, Span
+from streams.audit.recount import LEDGERS, Recount, Span
 from streams.audit.relog import Relog
 from streams.config import Settings
 from streams.embedded.files import Line, digest, read_lines
 from streams.embedded.lines import LineReader, Sendable
 from streams.embedded.segments import LOG_KEY, LOG_OF_FILES, Replayed, Segment
 from streams.errors import WrongUseError
+from streams.kernels.arrays import NEVER_MS
 from streams.pipeline.batch import LogBatch, LogRecord
 from streams.pipeline.settings import FUTURE_MS
 from streams.pricing.book import PriceBook

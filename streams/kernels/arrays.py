@@ -21,6 +21,11 @@ Records = NDArray[np.void]
 INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
 
+#: The end of what goes on, the first instant of what never is; so far from the end of int64 that sums with it are safe.
+NEVER_MS = 2**62
+#: Before every instant.
+BEGINNING_MS = -NEVER_MS
+
 S = TypeVar("S", bound=np.generic)
 
 

@@ -6,13 +6,11 @@ Must not know an alert's rule: what costs no more than expected opens none.
 from __future__ import annotations
 
 from streams.kernels._jit import helper, kernel
-from streams.kernels.arrays import I64, Records
+from streams.kernels.arrays import BEGINNING_MS, I64, NEVER_MS, Records
 
-#: The end of what goes on, the first instant of what never is.
-NEVER_MS = 2**62
 # Until when a curve is steady, where that is no instant: not known yet; not at all.
 UNKNOWN = -1
-BUSY = -(2**62)
+BUSY = BEGINNING_MS
 #: Less than any alert's ratio by far; and below so many nano-dollars per ms no window's noise comes to a dollar.
 SAME_RATIO = 1 + 1e-9
 MOST_RATE = 1e9

@@ -8,13 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from streams.kernels._jit import helper, kernel
-from streams.kernels.arrays import F64, I64, Records
+from streams.kernels.arrays import BEGINNING_MS, F64, I64, Records
 from streams.kernels.burn import HOUR_MS, MINUTE_MS, step_at
 from streams.kernels.coverage import find_row
 from streams.kernels.store import Store
 
-#: Every curve begins with a step of nothing.
-BEGINNING_MS = -(2**62)
 #: Rates are whole multiples of 2**-40 nano-dollars per ms: what ends leaves exactly nothing behind.
 ONE = float(1 << 40)
 

@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streams.kernels.arrays import NEVER_MS
 from streams.pipeline.batch import LogBatch, Record
 from streams.pipeline.raw import RawRecords
 from streams.topics import SHARD_TOPICS
 
 TICK_MS: Final = 10_000
-_NEVER_MS: Final = 2**62
 
 _TOPICS: Final = tuple(str(topic) for topic in SHARD_TOPICS)
 _AS_COLUMNS: Final = ("gpu",)  # what is never made into records one by one
@@ -90,7 +90,7 @@ class Alignment:
         self._end = dict(next_offsets)
         self._log_ms.clear()
 
-    def offer(self, batch: LogBatch, latest_ms: int = _NEVER_MS) -> int | None:
+    def offer(self, batch: LogBatch, latest_ms: int = NEVER_MS) -> int | None:
         """Take a batch; returns the offset to read again from when records before it are missing.
 
         A log time after `latest_ms` counts as that: a broker whose clock is wrong must not hold records back for long.
@@ -145,7 +145,7 @@ class Alignment:
 
     def _all_quiet_until_ms(self, horizon: Horizon, tick_ms: int) -> int | None:
         """None: not up to that tick, as nearly ever, which the first topic often tells."""
-        until_ms = _NEVER_MS
+        until_ms = NEVER_MS
         for topic in _TOPICS:
             until_ms = min(until_ms, self._quiet_until_ms(topic, horizon))
             if until_ms < tick_ms:

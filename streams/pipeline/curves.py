@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from streams.kernels.arrays import NEVER_MS
 from streams.kernels.bill import MAX_COST_NANO, cost_of
 from streams.pipeline.attempt import Attempt
 from streams.pipeline.gpu_rates import per_gpu_second
@@ -26,7 +27,7 @@ from streams.timeline.intervals import Span, union
 from streams.timeline.lines import Lines, attempt_lines
 from streams.usage.coverage import Coverage
 from streams.windows.book import CurveBook
-from streams.windows.curve import METERED_HOLDS_MS, NEVER_MS, Curve, MeteredRun, build_curve
+from streams.windows.curve import METERED_HOLDS_MS, Curve, MeteredRun, build_curve
 from streams.windows.expected import Expected
 
 #: (from_ms, until_ms, nano-dollars per hour), disjoint.

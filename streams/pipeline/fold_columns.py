@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.reasons import Reason
+from streams.kernels.arrays import BEGINNING_MS
 from streams.pipeline.books import Tally
-from streams.pipeline.sampled import BEFORE_ALL_MS, Columns
+from streams.pipeline.sampled import Columns
 from streams.pipeline.tables import late_by, late_gpus
 
 if TYPE_CHECKING:
@@ -41,12 +42,12 @@ def fold_columns(shard: Shard, columns: Columns, tally: Tally) -> None:
 def _accept(shard: Shard, columns: Columns, tally: Tally) -> NDArray[np.bool_]:
     """[n] which records are valid and timely; the others become dead letters."""
     records, times_ms = columns.records, columns.times_ms()
-    newest_ms = shard.newest_ms.get(_TOPIC, BEFORE_ALL_MS)
+    newest_ms = shard.newest_ms.get(_TOPIC, BEGINNING_MS)
     forgotten_ms = shard.forgotten_ms.get(_TOPIC, 0)
     # The newest before each record: of those accepted, but what is too late by the horizon is never the newest.
-    known_ms = np.where(times_ms < forgotten_ms, BEFORE_ALL_MS, times_ms)
+    known_ms = np.where(times_ms < forgotten_ms, BEGINNING_MS, times_ms)
     before_ms = np.maximum.accumulate(np.concatenate((np.array([newest_ms]), known_ms)))
-    is_event = times_ms > BEFORE_ALL_MS
+    is_event = times_ms > BEGINNING_MS
     limit_ms = np.maximum(before_ms[:-1] - shard.settings.job_horizon_ms, forgotten_ms)
     timely: NDArray[np.bool_] = is_event & (times_ms >= limit_ms)
     for index, event in columns.invalid():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from schemas.events import Event, GpuEvent, JobEvent, NodeEvent, TrafficEvent
 from schemas.invalid import Invalid
 from schemas.reasons import Reason
+from streams.kernels.arrays import BEGINNING_MS
 from streams.pipeline.batch import Record
 from streams.pipeline.books import Tally
 from streams.pipeline.fold import Outcome, fold_job, fold_node, fold_samples, fold_traffic
@@ -35,7 +36,7 @@ def _accept(
     shard: Shard, topic: str, records: Sequence[Record], events: Sequence[Event | Invalid], tally: Tally
 ) -> list[tuple[Record, Event]]:
     """The valid and timely events; the others become dead letters."""
-    newest_ms, log_ms = shard.newest_ms.get(topic, -(2**62)), shard.log_ms.get(topic, 0)
+    newest_ms, log_ms = shard.newest_ms.get(topic, BEGINNING_MS), shard.log_ms.get(topic, 0)
     forgotten_ms = shard.forgotten_ms.get(topic, 0)
     accepted: list[tuple[Record, Event]] = []
     for record, event in zip(records, events, strict=True):

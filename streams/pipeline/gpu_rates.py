@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.kernels.arrays import F64
+from streams.kernels.arrays import BEGINNING_MS, F64, NEVER_MS
 from streams.pipeline.attempt import Winner
 from streams.pipeline.metered import MILLI_MS_PER_GPU_S
 from streams.pipeline.traffic import MINUTE_MS
@@ -23,7 +23,6 @@ from streams.timeline.lines import price_pieces
 UNPRICED: Final = -1
 Payer = tuple[str | None, str | None]  #: team and project
 _ROOM: Final = 8
-_NEVER_MS: Final = 2**62
 
 
 def per_gpu_second(book: PriceBook, context: Context, start_ms: int) -> tuple[F64, NDArray[np.bool_]]:
@@ -97,8 +96,8 @@ class GpuRate:
         start_ms = minute * MINUTE_MS
         if self._from_ms <= start_ms and start_ms + MINUTE_MS <= self._until_ms:
             return self._row
-        from_ms = max((cut_ms for cut_ms in self._cuts_ms if cut_ms <= start_ms), default=-_NEVER_MS)
-        until_ms = min((cut_ms for cut_ms in self._cuts_ms if cut_ms > start_ms), default=_NEVER_MS)
+        from_ms = max((cut_ms for cut_ms in self._cuts_ms if cut_ms <= start_ms), default=BEGINNING_MS)
+        until_ms = min((cut_ms for cut_ms in self._cuts_ms if cut_ms > start_ms), default=NEVER_MS)
         if until_ms < start_ms + MINUTE_MS:  # it changes in this minute, which has a row of its own
             return self._made(start_ms, start_ms)
         self._row = self._made(from_ms, start_ms)

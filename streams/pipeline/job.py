@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from schemas.events import PRICE_FIELDS, JobEvent, JobType
+from streams.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.pipeline.attempt import Attempt, names_nothing
 from streams.pipeline.identities import Identities
 from streams.timeline.attempts import Timeline, event_order, timelines
@@ -66,8 +67,8 @@ class Job:
         self.seen = Identities()
         self.saved = False
         self.attempts: dict[int, Attempt] = {}
-        self.first_ms = 2**62
-        self.last_ms = -(2**62)
+        self.first_ms = NEVER_MS
+        self.last_ms = BEGINNING_MS
         self.booked_as_of_ms = -1
         self.booked_dimensions = Dimensions()
         self._timelines: dict[int, Timeline] | None = None

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streams.alerts.dimensions import Dimensions
+from streams.kernels.arrays import NEVER_MS
 from streams.pipeline.attempt import Attempt
 from streams.pipeline.job import Job
 from streams.timeline.attempts import Timeline
-from streams.windows.curve import NEVER_MS
 
 
 def payer_of(job: Job) -> tuple[str | None, str | None]:

@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from streams.kernels.arrays import U16
+from streams.kernels.arrays import BEGINNING_MS, U16
 from streams.kernels.metered import minute_pieces
 from streams.pipeline.attempt import Winner
 from streams.pipeline.going_on import Payer
 from streams.pipeline.job import Job
 from streams.pipeline.traffic import MINUTE_MS
-from streams.pricing.book import BEGINNING_MS, PriceBook
+from streams.pricing.book import PriceBook
 from streams.pricing.context import usage_context
 from streams.pricing.kinds import SHOWN_UNPRICED, TIME_COMPONENTS, Kind, PriceRef, unpriced
 from streams.timeline.lines import Line, price_pieces

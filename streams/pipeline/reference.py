@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 from weakref import WeakSet
 
 from schemas.events import ControlEvent, PriceEvent
+from streams.kernels.arrays import NEVER_MS
 from streams.pricing.book import PriceBook
 
-NEVER_MS: Final = 2**62
 #: What was said earlier than this before the newest is known as a whole only: a log is not kept that long.
 KEPT_MS: Final = 7 * 86_400_000
 _DROPPED_AT_ONCE: Final = 1_000

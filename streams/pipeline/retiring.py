@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator
 
-from streams.pipeline.reference import NEVER_MS
+from streams.kernels.arrays import NEVER_MS
 
 
 class Retiring:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from schemas.decode import decode
 from schemas.events import Event, GpuEvent
 from schemas.invalid import Invalid
-from streams.kernels.arrays import I64
+from streams.kernels.arrays import BEGINNING_MS, I64
 from streams.kernels.spans import ABSENT, SPAN, sum_up
 from streams.kernels.store import Samples
 from streams.pipeline.attempt import Attempt, Winner, winning_fields
@@ -27,8 +27,6 @@ from streams.pipeline.untold import MOST_WAITING, Untold
 from streams.usage.coverage import Coverage
 from streams.usage.shapes import Parsed, Shape, Shapes
 
-#: The `time_ms` of what is no event.
-BEFORE_ALL_MS: Final = -(2**62)
 _NOBODY: Final = -1
 
 
@@ -41,7 +39,7 @@ class Columns(NamedTuple):
 
     def times_ms(self) -> I64:
         """[n] `time_ms`, of what is no event an instant before all others."""
-        times_ms = np.where(self.parsed.shape >= 0, self.parsed.time_ms, BEFORE_ALL_MS)
+        times_ms = np.where(self.parsed.shape >= 0, self.parsed.time_ms, BEGINNING_MS)
         for index, event in self.events.items():
             if not isinstance(event, Invalid):
                 times_ms[index] = event.time_ms

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.events import TrafficEvent
+from streams.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.kernels.spread import spread
 from streams.pipeline.few_amounts import Amount, spread_few
 from streams.pricing.book import PriceBook, Steps
@@ -58,8 +59,8 @@ class Traffic:
         self._basis_index: dict[Basis, int] = {}
         # The steps as last looked up, and for whom.
         self._priced: tuple[PriceBook, str | None, str | None, _Steps] | None = None
-        self.first_ms = 2**62
-        self.last_ms = -(2**62)
+        self.first_ms = NEVER_MS
+        self.last_ms = BEGINNING_MS
 
     def __len__(self) -> int:
         return len(self._amount)

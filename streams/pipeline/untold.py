@@ -11,11 +11,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.kernels.arrays import I32, I64, U8
+from streams.kernels.arrays import BEGINNING_MS, I32, I64, NEVER_MS, U8
 
 #: Rows of the newest samples that may wait: some MiB.
 MOST_WAITING: Final = 65_536
-_NEVER_MS: Final = 2**62
 
 _NEWEST: Final = np.dtype(
     [
@@ -56,8 +55,8 @@ class Untold:
         """There are so many owners."""
         more = max(owners, 2 * len(self._first_ms)) - len(self._first_ms)
         if owners > len(self._first_ms):
-            self._first_ms = np.concatenate((self._first_ms, np.full(more, _NEVER_MS)))
-            self._last_ms = np.concatenate((self._last_ms, np.full(more, -_NEVER_MS)))
+            self._first_ms = np.concatenate((self._first_ms, np.full(more, NEVER_MS)))
+            self._last_ms = np.concatenate((self._last_ms, np.full(more, BEGINNING_MS)))
 
     def seen(self, owners: I32, first_ms: I64, last_ms: I64) -> None:
         """[n] owners, each once, and the first and last `time_ms` of their samples in a fetch."""
@@ -85,10 +84,10 @@ class Untold:
 
     def take(self) -> tuple[list[tuple[int, int, int]], list[Newest]]:
         """(owner, first and last `time_ms`) of all that were seen, and the newest of each of their minutes."""
-        owners = np.flatnonzero(self._first_ms != _NEVER_MS)
+        owners = np.flatnonzero(self._first_ms != NEVER_MS)
         first_ms, last_ms = self._first_ms[owners].tolist(), self._last_ms[owners].tolist()
         seen = list(zip(owners.tolist(), first_ms, last_ms, strict=True))
-        self._first_ms[owners], self._last_ms[owners] = _NEVER_MS, -_NEVER_MS
+        self._first_ms[owners], self._last_ms[owners] = NEVER_MS, BEGINNING_MS
         ids = self._ids
         found = [
             Newest(owner, shape, time_ms, interval_ms, ids[text] if text >= 0 else "")

@@ -19,7 +19,7 @@ from streams.alerts.dimensions import Dimensions
 from streams.alerts.episodes import Memory
 from streams.alerts.judge import Judge
 from streams.alerts.waiting import Waiting
-from streams.kernels.arrays import F64, I64
+from streams.kernels.arrays import F64, I64, NEVER_MS
 from streams.kernels.burn import WINDOWS_MS
 from streams.pipeline.align import TICK_MS
 from streams.pipeline.curves import JobCurve
@@ -27,7 +27,7 @@ from streams.pipeline.gpu_rates import GpuRates
 from streams.pipeline.job import Job
 from streams.pipeline.job_facts import dimensions_of, is_fresh
 from streams.pipeline.price_news import PriceNews
-from streams.pipeline.reference import NEVER_MS, Known, Standing, View
+from streams.pipeline.reference import Known, Standing, View
 from streams.pipeline.retiring import Retiring
 from streams.pipeline.tails import Tails
 from streams.pipeline.traffic import MINUTE_MS

@@ -12,11 +12,9 @@ from typing import Final
 
 from schemas.events import MATCH_FIELDS, PriceEvent
 from schemas.units import divisor
+from streams.kernels.arrays import BEGINNING_MS
 from streams.pricing.context import Context
 from streams.pricing.kinds import UNIT_OF_KIND, Kind, PriceRef, kind_of_price
-
-#: Before all time; the first step of every step function begins here.
-BEGINNING_MS: Final = -(2**63)
 
 #: Ties between SKUs with equally many match fields are decided by the presence of these, in this order.
 _TIE_ORDER: Final = (

@@ -10,12 +10,12 @@ from typing import Final
 
 import numpy as np
 
-from streams.kernels.arrays import F64, I64, Records, exact
+from streams.kernels.arrays import F64, I64, NEVER_MS, Records, exact
 from streams.kernels.burn import CURVE, LUMP, MINUTE_MS, STEP, fill_figures
 from streams.kernels.steady import BUSY, UNKNOWN, is_steady
 from streams.kernels.store import Store
 from streams.kernels.tails import put_tails
-from streams.windows.curve import NEVER_MS, Curve, CurveStep
+from streams.windows.curve import Curve, CurveStep
 from streams.windows.figures import Figures
 
 _SMALLEST: Final = 16

@@ -9,17 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from streams.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.kernels.burn import HOUR_MS, MINUTE_MS
 from streams.timeline.intervals import Span
 from streams.timeline.lines import Lines
 from streams.windows.expected import Expected
 
-#: The end of what goes on, the first instant of what never is.
-NEVER_MS: Final = 2**62
 #: Twice the longest interval that exporters usually sample at.
 METERED_HOLDS_MS: Final = 120_000
-#: Every curve begins with a step of nothing.
-BEGINNING_MS: Final = -(2**62)
 #: Rates are summed as whole multiples of 2**-40 nano-dollars per ms: what ends leaves exactly nothing behind.
 _FRACTION_BITS: Final = 40
 _ONE: Final = float(1 << _FRACTION_BITS)

@@ -11,10 +11,11 @@ from streams.alerts.controls import Controls
 from streams.alerts.dimensions import Dimensions
 from streams.alerts.judge import Judge
 from streams.alerts.notice import Alert, is_change
+from streams.kernels.arrays import NEVER_MS
 from streams.pricing.kinds import PriceRef
 from streams.timeline.lines import Line
 from streams.windows.book import CurveBook
-from streams.windows.curve import NEVER_MS, Curve, build_curve
+from streams.windows.curve import Curve, build_curve
 from tests.alerts.scene import HOUR_MS, START_MS, TICK_MS, USD
 
 PRICE = PriceRef("gpu", "gpu_milli_ms", "h100", 0, 3 * USD, 3_600_000 * 1000)

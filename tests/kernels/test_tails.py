@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from schemas.events import GpuEvent
+from streams.kernels.arrays import BEGINNING_MS
 from streams.kernels.burn import MINUTE_MS
 from streams.kernels.tails import TAIL
 from streams.usage.coverage import Coverage
 from streams.windows.book import CurveBook
-from streams.windows.curve import BEGINNING_MS, METERED_HOLDS_MS
+from streams.windows.curve import METERED_HOLDS_MS
 from tests.usage.samples import T0_S, sample
 
 FIRST = T0_S // 60 + 1  # minute

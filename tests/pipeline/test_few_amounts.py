@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streams.kernels.arrays import BEGINNING_MS
 from streams.kernels.spread import spread
 from streams.pipeline.few_amounts import MINUTE_MS, Amount, spread_few
-from streams.pricing.book import BEGINNING_MS
 from streams.pricing.kinds import Kind, PriceRef, unpriced
 
 PRICES = [unpriced("network", Kind(kind)) for kind in (Kind.GPU_TIME, Kind.CPU_TIME, Kind.JOB_TIME)]

@@ -4,7 +4,8 @@ import pytest
 
 from schemas.events import Component, ControlEvent, PriceEvent
 from schemas.units import Per
-from streams.pipeline.reference import NEVER_MS, ReferenceLog
+from streams.kernels.arrays import NEVER_MS
+from streams.pipeline.reference import ReferenceLog
 from streams.pricing.book import PriceBook
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from schemas.events import MATCH_FIELDS, Component, PriceEvent
 from schemas.units import Per, divisor, usd_to_nano
-from streams.pricing.book import _TIE_ORDER, BEGINNING_MS, PriceBook
+from streams.kernels.arrays import BEGINNING_MS
+from streams.pricing.book import _TIE_ORDER, PriceBook
 from streams.pricing.context import Context, traffic_context, usage_context
 from streams.pricing.kinds import Kind, PriceRef, kind_of_price
 

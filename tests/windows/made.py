@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-from streams.kernels.arrays import F64, I64
+from streams.kernels.arrays import F64, I64, NEVER_MS
 from streams.kernels.burn import Bool
 from streams.pricing.kinds import PriceRef
 from streams.timeline.lines import Line, Lines
-from streams.windows.curve import NEVER_MS, Curve, MeteredRun, build_curve
+from streams.windows.curve import Curve, MeteredRun, build_curve
 from tests.kernels import naive_burn
 from tests.kernels.naive_burn import Figure, Piece
 

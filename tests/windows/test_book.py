@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams.kernels.arrays import NEVER_MS
 from streams.kernels.burn import WINDOWS_MS
 from streams.windows.book import CurveBook
-from streams.windows.curve import NEVER_MS, MeteredRun
+from streams.windows.curve import MeteredRun
 from streams.windows.figures import Figures, per_hour, ratios
 from tests.property.profile import PROFILE
 from tests.windows import made

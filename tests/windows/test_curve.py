@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from streams.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.timeline.lines import Line
-from streams.windows.curve import BEGINNING_MS, NEVER_MS, MeteredRun
+from streams.windows.curve import MeteredRun
 from tests.property.profile import PROFILE
 from tests.windows import made
 from tests.windows.made import HOUR_MS, NOON_MS, PRICES, UNPRICED, Made, columns, in_force

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from streams.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.windows.book import CurveBook
-from streams.windows.curve import BEGINNING_MS, NEVER_MS, Curve
+from streams.windows.curve import Curve
 
 MINUTE_MS = 60_000
 

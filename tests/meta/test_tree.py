@@ -18,7 +18,6 @@ from tests.meta.tree import (
 
 LONG_FILES: dict[str, str] = {
     "tests/schemas/test_accepted.py": "one table of every accepted form of every event",
-    "tests/sinks/test_views.py": "the figures of one small fleet worked by hand, for every view",
 }
 """Path -> the reason why it may be longer. Empty is best."""
 

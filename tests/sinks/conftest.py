@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from sinks.clickhouse import ClickHouseStore
+from tests.sinks import fleet
 from tests.sinks.stores import embedded, empty
 
 
@@ -19,3 +20,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseStore
 def store(shared: ClickHouseStore) -> ClickHouseStore:
     empty(shared.target)
     return shared
+
+
+@pytest.fixture
+def meter(store: ClickHouseStore) -> ClickHouseStore:
+    fleet.load(store)
+    return store

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from schemas.tables import SCHEMAS
+from sinks.clickhouse import ClickHouseStore
 
 MINUTE = datetime(2026, 3, 1, 10, 0, tzinfo=UTC)
 _TEXT: dict[str, str] = {"component": "gpu", "phase": "running", "unit": "gpu_milli_ms", "job_id": "j"}
@@ -47,3 +48,9 @@ def _usual(field: pa.Field) -> Any:
     if pa.types.is_string(kind):
         return _TEXT.get(field.name, "")
     return 1 if field.name in ("attempt", "version") else 0
+
+
+def dicts(store: ClickHouseStore, sql: str) -> list[dict[str, Any]]:
+    """What a user's query finds."""
+    answer = store.ask(sql)
+    return [dict(zip(answer.names, values, strict=True)) for values in answer.rows()]

@@ -3,23 +3,12 @@ from typing import Any
 
 import pytest
 
-from schemas.tables import JOB_MINUTES, NODE_MINUTES
+from schemas.tables import JOB_MINUTES
 from sinks.clickhouse import ClickHouseStore
 from tests.sinks import fleet
-from tests.sinks.rows import instant, rows
+from tests.sinks.rows import dicts, instant, rows
 
 LEVELS = ["job", "owner", "team", "project", "experiment", "cluster", "region", "purchase"]
-
-
-@pytest.fixture
-def meter(store: ClickHouseStore) -> ClickHouseStore:
-    fleet.load(store)
-    return store
-
-
-def dicts(store: ClickHouseStore, sql: str) -> list[dict[str, Any]]:
-    answer = store.ask(sql)
-    return [dict(zip(answer.names, values, strict=True)) for values in answer.rows()]
 
 
 def at(store: ClickHouseStore, view: str, level: str, name: str) -> dict[str, Any]:
@@ -281,54 +270,3 @@ def test_chargeback(meter: ClickHouseStore) -> None:
         "lost_cost_usd": Decimal("7"),
     }
     assert dicts(meter, "SELECT sum(cost_usd) AS usd FROM chargeback") == [{"usd": Decimal(34)}]
-
-
-# ------------------------------------------------------------------------------------------ node balance
-
-
-def test_node_balance(meter: ClickHouseStore) -> None:
-    found = dicts(meter, "SELECT * EXCEPT (minute) FROM node_balance WHERE node_cost_usd > 0 ORDER BY node")
-    assert found == [
-        {
-            "node": node,
-            "node_cost_usd": cost,
-            "job_cost_usd": jobs,
-            "idle_cost_usd": idle,
-            "overcommitted": over,
-        }
-        for node, cost, jobs, idle, over in [("n1", 10, 6, 4, 0), ("n2", 9, 12, -3, 1), ("n3", 5, 0, 5, 0)]
-    ]
-
-
-def test_a_job_on_a_node_that_is_not_paid_shows_as_overcommitted(meter: ClickHouseStore) -> None:
-    """Job a's 4.00 at 12:00 on n1, which is paid at 10:00 only."""
-    (row,) = dicts(meter, "SELECT * EXCEPT (minute) FROM node_balance WHERE node_cost_usd = 0")
-    assert row == {
-        "node": "n1",
-        "node_cost_usd": 0,
-        "job_cost_usd": 4,
-        "idle_cost_usd": -4,
-        "overcommitted": 1,
-    }
-
-
-def test_nodes_without_events_are_not_in_the_balance(store: ClickHouseStore) -> None:
-    store.insert(JOB_MINUTES, rows(JOB_MINUTES, fleet.line("x/1", "10:00", "gpu", "1", node="unknown")), "t")
-    assert dicts(store, "SELECT * FROM node_balance") == []
-
-
-@pytest.mark.parametrize(("excess_nano", "overcommitted"), [(0, 0), (4, 0), (5, 1)])
-def test_rounding_of_rows_is_not_overcommitment(
-    store: ClickHouseStore, excess_nano: int, overcommitted: int
-) -> None:
-    """Eight rows of jobs and one of the node are rounded, so the sum may be off by 9 x 0.5 nano-dollars."""
-    nano = fleet.NANO
-    jobs = [
-        fleet.line(f"{j}/1", "10:00", "gpu", str(nano * (100 + (excess_nano if j == 0 else 0))), node="n1")
-        for j in range(8)
-    ]
-    store.insert(JOB_MINUTES, rows(JOB_MINUTES, *jobs), "jobs")
-    node = {"node": "n1", "minute": instant("2026-03-01 10:00"), "quantity": 1, "cost_usd": nano * 800}
-    store.insert(NODE_MINUTES, rows(NODE_MINUTES, node), "node")
-    (row,) = dicts(store, "SELECT idle_cost_usd, overcommitted FROM node_balance")
-    assert row == {"idle_cost_usd": -nano * excess_nano, "overcommitted": overcommitted}

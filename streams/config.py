@@ -73,7 +73,7 @@ class KafkaSettings(Group):
         default=250,
         ge=1,
         le=10_000,
-        description="The longest such wait, four times that if it ends before the next checkpoint, and up to 2 s where "
+        description="The longest such wait, five times that if it ends before the next checkpoint, and up to 2 s where "
         "nothing comes: then the first record ends it. Fewer, larger fetches cost less to meter.",
     )
     raw_batches: bool = Field(
@@ -184,7 +184,7 @@ class MeterSettings(Group):
         description="How long the identity of a network or storage amount is remembered, in log time.",
     )
     checkpoint_interval_ms: int = Field(
-        default=1_000, ge=100, le=60_000, description="How often rows are written and offsets committed."
+        default=1_200, ge=100, le=60_000, description="How often rows are written and offsets committed."
     )
     backlog_max_bytes: int = Field(
         default=256 * MIB_BYTES,

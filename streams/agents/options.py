@@ -19,7 +19,7 @@ class KeeperOptions:
     clock_ms: Callable[[], int] = lambda: (
         0
     )  # the brokers' clock, as well as we know it; for the horizon of Kafka
-    checkpoint_interval_ms: int = 1_000
+    checkpoint_interval_ms: int = 1_200
     # Unfinished attempts are paid up to now this often; None: only by a checkpoint that asks for it.
     open_attempts_interval_ms: int | None = 10_000
     # How often to see whether a tick has come; None: only when records do.

@@ -25,8 +25,8 @@ _AFTER_TICK_MS: Final = 120
 #: An answer so long before a checkpoint is folded by then.
 _BEFORE_CHECKPOINT_MS: Final = 80
 _SHORTEST_MS: Final = 40
-#: One answer for each checkpoint of a second: each is folded by itself, shard by shard, however little it brings.
-_LONGER: Final = 4
+#: One answer for each checkpoint of the usual pace: each is folded by itself, shard by shard, however little it brings.
+_LONGER: Final = 5
 
 
 def _knows_of_more(assignment: Any, request: Any) -> bool:

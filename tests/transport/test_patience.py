@@ -144,8 +144,8 @@ def test_the_rest_of_a_log_is_not_gathered(
         (540, 1_000, 460),
         (300, 1_000, 220),
         (70, 1_000, 990),  # too late for this one: it is for the next
-        (100, 1_000, 510),  # ... which is too far for one
-        (5_000, 5_000, 984),
+        (100, 1_200, 1_220),
+        (5_000, 5_000, 1_230),  # too far for one
         (100, 100, 75),
     ],
 )

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+
+import pytest
 
 from streams.usage.shapes import SPARE_SHAPES, Shapes
 from tests.schemas.records import NOW_MS
@@ -18,6 +21,9 @@ def message(job: int) -> bytes:
     ).encode()  # fmt: skip
 
 
+@pytest.mark.skipif(
+    os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="two million messages; the JIT is off"
+)
 def test_shapes_of_jobs_that_ended_are_forgotten() -> None:
     shapes, most = Shapes(), 0
     for ended in range(0, 20 * SPARE_SHAPES, 100):  # a hundred jobs at a time, each for a hundred rounds

@@ -107,6 +107,19 @@ class Feeding:
                     self._tell(held)  # else they are many, and what is read meanwhile is stored with them
                 if held.shard.wants_storing:
                     self.urgent.set()
+            if self._has_caught_up(self._horizons):
+                self.urgent.set()
+
+    def _has_caught_up(self, horizons: HorizonSource) -> bool:
+        """Whether much waits for a checkpoint, and nothing behind it is known to be in the log."""
+        much_bytes = self._options.caught_up_bytes
+        if much_bytes is None or sum(held.fed_bytes for held in self._held.values()) < much_bytes:
+            return False
+        return all(
+            horizons.quiet_until_ms(topic, held.number, held.align.end(topic)) >= 0
+            for held in self._held.values()
+            for topic in SHARD_TOPICS
+        )
 
     async def _feed(self, held: Held, batch: LogBatch) -> bool | None:
         """Fold a batch; False if records before it are missing, None if the shard was lost meanwhile."""

@@ -153,6 +153,7 @@ class _Replay:
             open_attempts_interval_ms=None,
             flight_max_bytes=_FLIGHT_MAX_BYTES,
             fill_flights=True,
+            caught_up_bytes=None,
             tick_poll_ms=_TICK_POLL_MS,
             backlog_max_bytes=meter.backlog_max_bytes,
             store_patience_ms=_STORE_PATIENCE_MS,

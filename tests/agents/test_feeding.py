@@ -29,7 +29,9 @@ FAR = 1_000_000_000
 
 class Lab:
     def __init__(self) -> None:
-        options = KeeperOptions(topic_prefix="x.", as_of_ms=lambda: 0, now_ms=lambda: 0)
+        options = KeeperOptions(
+            topic_prefix="x.", as_of_ms=lambda: 0, now_ms=lambda: 0, caught_up_bytes=MUCH_BYTES
+        )
         store = MemoryStore()
         consumer = cast("Callable[[], LogConsumer]", lambda: None)
         recall = Recall(store, Checkpointer(store, consumer, options, None), lambda: False)
@@ -56,6 +58,10 @@ class Lab:
         return sum(self.shard.state.count.values())
 
 
+#: Three records, with what becomes of each.
+MUCH_BYTES = 3 * (1 + 64)
+
+
 def run(work: Callable[[Lab], Awaitable[None]]) -> None:
     async def go() -> None:
         await work(Lab())
@@ -72,6 +78,22 @@ def test_what_is_after_a_tick_waits_until_the_tick_is_judged() -> None:
         await lab.feeding.advance_all()
         assert lab.folded == 2
         assert lab.shard.judged == [Ticks(10_000, 10_000), Ticks(20_000, 20_000)]
+
+    run(work)
+
+
+@pytest.mark.parametrize(("records", "sent", "urgent"), [(3, 3, True), (2, 2, False), (3, 4, False)])
+def test_much_that_was_waiting_is_stored_as_soon_as_its_end_is_read(
+    records: int, sent: int, *, urgent: bool
+) -> None:
+    async def work(lab: Lab) -> None:
+        lab.horizons.mark = Mark(5_000, {("jobs", 3): records})
+        await lab.take("jobs", 0, *[4_000] * (records - 1))
+        assert not lab.feeding.urgent.is_set()
+        lab.horizons.mark = Mark(5_000, {("jobs", 3): sent})
+        await lab.take("jobs", records - 1, 4_000)
+        assert lab.folded == records
+        assert lab.feeding.urgent.is_set() == urgent
 
     run(work)
 

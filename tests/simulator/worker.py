@@ -37,6 +37,7 @@ class Pace:
     handover_ms: int = 8_000
     bases_kept: int = 2
     sweep_after_ms: int = 30_000
+    caught_up_bytes: int | None = None
 
 
 class Until:
@@ -101,6 +102,7 @@ class Worker:
             bases_kept=self.pace.bases_kept,
             sweep_after_ms=self.pace.sweep_after_ms,
             alerts_at_once=True,
+            caught_up_bytes=self.pace.caught_up_bytes,
         )
         horizons = Until(
             KafkaHorizons(lambda: self.consumer, PREFIX, self.clock_ms), self._prices_ms, self.last_tick_ms

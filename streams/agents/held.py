@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from streams.agents.counted import counted
 from streams.agents.ports import Checkpoint, Shard
 from streams.agents.versions import VersionClock
 from streams.pipeline.align import Alignment
@@ -76,6 +77,7 @@ class Held:
     open_as_of_ms: int | None = None
     holes: dict[str, Hole] = field(default_factory=dict)  # by topic
     began: dict[str, int] = field(init=False)  # records that its books had counted by then, by topic
+    came_with: Counter[str] = field(init=False)  # all that it had counted by then
     align: Alignment = field(init=False)
     view: View = field(default_factory=lambda: ReferenceLog().view())
     one_feeds: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -88,6 +90,7 @@ class Held:
         self.align = Alignment(self.shard.next, self.shard.tick_ms)
         tallies: Mapping[str, Tally] = getattr(self.shard, "tallies", {})  # the engine's shards have them
         self.began = {topic: tally.records_in for topic, tally in tallies.items()}
+        self.came_with = counted(self.shard)
 
     def offer(self, batch: LogBatch, latest_ms: int) -> bool:
         """Take a batch in, to be folded at its time; False if records before it are missing: a hole."""

@@ -25,6 +25,12 @@ def test_a_shard_brings_no_counts_of_its_owners_before() -> None:
     assert scene.look().records["applied"] == 5
 
 
+def test_what_a_shard_counts_before_the_first_look_at_it_is_counted() -> None:
+    scene = Scene()
+    count(scene.keeper.hold(0, counted=1_000), 5)
+    assert scene.look().records["applied"] == 5
+
+
 def test_counts_never_fall_when_a_shard_leaves_or_comes_back() -> None:
     scene = Scene()
     first, second = scene.keeper.hold(0), scene.keeper.hold(1)

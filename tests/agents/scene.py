@@ -47,8 +47,12 @@ class Keeper:
         self.room = Room(100)
         self.feeding = Feeding()
 
-    def hold(self, number: int, counted: int = 0, newest_ms: int = 0) -> Held:
+    def hold(
+        self, number: int, counted: int = 0, newest_ms: int = 0, tallies: Mapping[str, object] | None = None
+    ) -> Held:
         shard = CountingShard(number, PriceBook.empty(), State(count={"jobs": counted}))
+        if tallies is not None:
+            shard.tallies = tallies  # type: ignore[attr-defined]  # as the engine's shards
         shard.newest_ms = {"jobs": newest_ms, "gpu": -(2**62)}  # type: ignore[attr-defined]  # as the engine's shards
         self.held[number] = Held(number, shard, VersionClock(0, 1), Takeover(0, 1))
         return self.held[number]

@@ -118,9 +118,8 @@ def test_prices_and_controls_have_a_lag_and_an_age() -> None:
 
 def test_dead_letters_are_counted_by_reason_since_the_process_began() -> None:
     scene = Scene()
-    shard = scene.keeper.hold(0).shard
     tally = Buried({"future": 100}, {"future": 90})
-    shard.tallies = {"jobs": tally}  # type: ignore[attr-defined]  # as the engine's shards
+    scene.keeper.hold(0, tallies={"jobs": tally})
     assert (scene.look().letters, scene.look().letters_sampled_out) == ({"future": 0}, 0)
     tally.reasons.update({"future": 105, "too_late": 2})
     tally.stored.update({"future": 94, "too_late": 2})
@@ -132,6 +131,7 @@ def test_dead_letters_are_counted_by_reason_since_the_process_began() -> None:
 class Buried:
     reasons: dict[str, int]
     stored: dict[str, int]
+    records_in: int = 0
 
 
 def test_snapshots_age_by_the_oldest_of_the_shards_held() -> None:

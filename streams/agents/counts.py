@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from streams.agents.counted import LETTERS, STORED, counted
+from streams.agents.counted import LETTERS, counted
 from streams.agents.held import Held
-
-__all__ = ["STORED", "Counts", "letters"]
 
 
 class Counts:

@@ -12,7 +12,8 @@ from faust.exceptions import ConsumerNotStarted
 from faust.types import TP
 
 from streams.agents.checkpointer import Totals
-from streams.agents.counts import STORED, Counts, letters
+from streams.agents.counted import STORED
+from streams.agents.counts import Counts, letters
 from streams.agents.ends import Ends, WatchedReader, price_age_ms
 from streams.agents.held import Held
 from streams.agents.intake import Intake

@@ -18,6 +18,7 @@ from faust.tables.manager import TableManager
 from faust.types import TP
 
 from streams.config import KafkaSettings
+from streams.pipeline.batch import LogBatch
 from streams.topics import SHARD_TOPICS, full_name
 from streams.transport.allocator import keep_freed_memory
 from streams.transport.consumer import Consumer, Transport
@@ -58,7 +59,7 @@ class NoMonitor(Monitor):
 class Hooks:
     """What the app calls, and when."""
 
-    take: Callable[..., Awaitable[None]]  # batches of one shard, of different topics
+    take: Callable[[*tuple[LogBatch, ...]], Awaitable[None]]  # of one shard, of different topics
     background: Callable[[], Awaitable[None]]  # once, from the first assignment on
     assigned: Callable[[set[TP]], Awaitable[None]]  # in a rebalance, when the new partitions are known
     complete: Callable[[], Awaitable[None]]  # at its end, before positions are sought and reading goes on

@@ -21,6 +21,7 @@ from streams.agents.deadletters import DeadLetterSink
 from streams.agents.horizons import FedHorizons, KafkaHorizons
 from streams.agents.keeper import Keeper
 from streams.agents.options import KeeperOptions
+from streams.agents.pace import Pace
 from streams.agents.ports import ShardFactory
 from streams.agents.reference import News, ReferenceReader
 from streams.alerts.controls import NO_CONTROLS, Controls
@@ -96,8 +97,7 @@ class Meter:
         courier: CourierOf | None = None,
     ) -> None:
         self._kafka = kafka
-        self._options = options
-        self._due_ms = options.now_ms()  # of a checkpoint, the next or the last one
+        self._pace = Pace(options.checkpoint_interval_ms, options.now_ms())
         self._origin = origin = LogOrigin() if origin is None else origin
         # Shared with the consumer's thread; an entry is made before the partition is first sought, and stays.
         self._base: dict[TP, int] = {}
@@ -106,7 +106,7 @@ class Meter:
             start_offsets=self._start_offsets,
             fetch_min_bytes=kafka.fetch_min_bytes,
             fetch_max_wait_ms=kafka.fetch_max_wait_ms,
-            checkpoint_in_ms=self._checkpoint_in_ms,
+            checkpoint_in_ms=lambda: self._pace.left_ms(options.now_ms()),
             raw_batches=kafka.raw_batches,
             base=self._base,
             too_far_ahead=lambda: self.keeper.feeding.too_far_ahead(),
@@ -140,11 +140,6 @@ class Meter:
         )
         self._wire(options)
 
-    def _checkpoint_in_ms(self) -> tuple[int, int]:
-        """Until the next checkpoint, and from one to the next; from any thread."""
-        every_ms = self._options.checkpoint_interval_ms
-        return (self._due_ms - self._options.now_ms()) % every_ms, every_ms
-
     def _news(self, news: News) -> None:
         self.keeper.news(news)
         self._addresses.look()
@@ -170,14 +165,10 @@ class Meter:
         app.before_reading = self.reader.start
 
         async def checkpoints() -> None:
-            due_ms = options.now_ms()
+            pace = self._pace
             while not app.should_stop:
-                # At a steady pace, with half of it left for others where storing takes long.
-                interval_ms = options.checkpoint_interval_ms
-                due_ms = max(due_ms + interval_ms, options.now_ms() + interval_ms // 2)
-                self._due_ms = due_ms
-                await keeper.feeding.rest((due_ms - options.now_ms()) / 1000)
-                due_ms = min(due_ms, options.now_ms())
+                await keeper.feeding.rest(pace.plan(options.now_ms()) / 1000)
+                pace.begins(options.now_ms(), sum(held.fed_bytes for held in keeper.held.values()))
                 if not app.rebalancing and not app.should_stop:
                     await keeper.tick()
 

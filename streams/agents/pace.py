@@ -1,0 +1,41 @@
+"""When the next checkpoint is due: at a steady pace, a quicker one where much is read.
+
+A checkpoint costs as much for each shard, however little it holds, so that a worker of few records takes its time; one
+of many would rather have its rows readable sooner. It must not read a clock.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Read each second, from here on the pace is quick: a quarter of 100,000 GPUs at 1 Hz, three times 1,000 messages.
+BUSY_BYTES_PER_S: Final = 2**20
+
+
+class Pace:
+    """Of the checkpoints of one worker; instants are of one monotonic clock."""
+
+    def __init__(self, interval_ms: int, now_ms: int) -> None:
+        """The first is due an interval from now."""
+        self._usual_ms = interval_ms
+        # One second by default: rows of each job are written with every checkpoint, so it must not come much oftener.
+        self._busy_ms = max(interval_ms * 5 // 6, 1)
+        self._began_ms = now_ms
+        self.every_ms = interval_ms
+        self.due_ms = now_ms
+
+    def plan(self, now_ms: int) -> int:
+        """Until the next one; half an interval at least, for others, where storing takes long."""
+        self.due_ms = max(self.due_ms + self.every_ms, now_ms + self.every_ms // 2)
+        return self.due_ms - now_ms
+
+    def begins(self, now_ms: int, fed_bytes: int) -> None:
+        """A checkpoint of what was read since the last one, at its time or, for something urgent, before it."""
+        busy = fed_bytes * 1000 >= BUSY_BYTES_PER_S * max(now_ms - self._began_ms, 1)
+        self.every_ms = self._busy_ms if busy else self._usual_ms
+        self._began_ms = now_ms
+        self.due_ms = min(self.due_ms, now_ms)
+
+    def left_ms(self, now_ms: int) -> tuple[int, int]:
+        """Until the next one, and from one to the next."""
+        return (self.due_ms - now_ms) % self.every_ms, self.every_ms

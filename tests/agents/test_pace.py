@@ -1,0 +1,70 @@
+"""The pace of checkpoints: steady, quicker where much is read, never in a hurry to catch up."""
+
+from __future__ import annotations
+
+from streams.agents.pace import BUSY_BYTES_PER_S, Pace
+
+EVERY_MS = 1_200
+BUSY_MS = 1_000
+
+
+def test_checkpoints_keep_to_their_grid_however_long_each_takes() -> None:
+    pace = Pace(EVERY_MS, 0)
+    assert pace.plan(0) == EVERY_MS
+    pace.begins(1_207, 0)  # woken late
+
+    assert pace.plan(1_400) == 1_000, "2,400 is next, not 2,607"
+
+
+def test_half_of_an_interval_is_left_for_others_where_storing_takes_long() -> None:
+    pace = Pace(EVERY_MS, 0)
+    pace.plan(0)
+    pace.begins(1_200, 0)
+
+    assert pace.plan(5_000) == EVERY_MS // 2
+
+
+def test_something_urgent_moves_the_grid() -> None:
+    pace = Pace(EVERY_MS, 0)
+    pace.plan(0)
+    pace.begins(300, 0)
+
+    assert pace.plan(350) == 1_150
+
+
+def test_where_much_is_read_the_pace_is_quick_until_it_is_not() -> None:
+    pace = Pace(EVERY_MS, 0)
+    pace.plan(0)
+    pace.begins(1_200, BUSY_BYTES_PER_S * 2)
+    assert pace.plan(1_200) == BUSY_MS
+    assert pace.left_ms(1_300) == (900, BUSY_MS)
+
+    pace.begins(2_200, BUSY_BYTES_PER_S)
+    assert pace.plan(2_200) == BUSY_MS
+
+    pace.begins(3_200, BUSY_BYTES_PER_S - 1)
+    assert pace.plan(3_200) == EVERY_MS
+
+
+def test_much_is_what_comes_in_a_second_not_in_an_interval() -> None:
+    pace = Pace(EVERY_MS, 0)
+    pace.plan(0)
+    pace.begins(100, BUSY_BYTES_PER_S // 10 + 1)  # an urgent one, soon
+
+    assert pace.plan(100) == BUSY_MS
+
+
+def test_the_next_checkpoint_is_told_after_its_time_as_well() -> None:
+    pace = Pace(EVERY_MS, 0)
+    pace.plan(0)
+
+    assert pace.left_ms(200) == (1_000, EVERY_MS)
+    assert pace.left_ms(1_300) == (1_100, EVERY_MS), "one is under way"
+
+
+def test_the_shortest_interval_has_a_pace() -> None:
+    pace = Pace(1, 0)
+    pace.plan(0)
+    pace.begins(1, BUSY_BYTES_PER_S)
+
+    assert pace.left_ms(1) == (0, 1)

@@ -184,7 +184,10 @@ class MeterSettings(Group):
         description="How long the identity of a network or storage amount is remembered, in log time.",
     )
     checkpoint_interval_ms: int = Field(
-        default=1_200, ge=100, le=60_000, description="How often rows are written and offsets committed."
+        default=1_200,
+        ge=100,
+        le=60_000,
+        description="How often rows are written and offsets committed; five sixths of it where more than 1 MiB/s is read.",
     )
     backlog_max_bytes: int = Field(
         default=256 * MIB_BYTES,

@@ -23,7 +23,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from loadtest.latency_world import WorldError, broker, machine
 from loadtest.peers import ours
-from loadtest.peers.catalogue import PEERS, W1, W2, Peer
+from loadtest.peers.catalogue import OURS, PEERS, Peer
 from loadtest.peers.feeds import PARTITIONS, Feed, Size, begin_s, filled
 from loadtest.peers.homes import Home, MissingError, java_version
 from loadtest.peers.homes import ours as our_home
@@ -34,6 +34,7 @@ from loadtest.peers.table import LEGEND, notes, table_of
 TITLES = {
     "w1": "W1: one GPU a message, 1,000 jobs, sum and count of util_ratio per job and 10 s of event time",
     "w2": "W2: eight GPUs a message, else the same",
+    "w2-long": "W2, sustained: 1,000 s of event time, 3,000,000 messages of eight GPUs",
 }
 
 
@@ -46,7 +47,7 @@ class Session:
     limit_s: float
     progress: Progress
     step: TaskID
-    begin_s: int = field(default_factory=begin_s)
+    begin_s: int = field(default_factory=lambda: begin_s(OURS))
     feeds: dict[Size, Feed] = field(default_factory=dict)
 
     def feed(self, size: Size) -> Feed:
@@ -87,7 +88,7 @@ class Session:
     def our_rows(self) -> Iterator[tuple[Row, Row]]:
         """Run ours on both feeds; each by both clocks."""
         version = our_home().version("trainfare")
-        for size in (W1, W2):
+        for size in OURS:
             feed = self.feed(size)
             stored = Row(ours.NAME, version, size.workload, ours.DOES, feed.messages)
             taken = Row(ours.TAKEN, version, size.workload, ours.DOES_TAKEN, feed.messages)
@@ -164,7 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             TimeElapsedColumn(),
         )
         progress = stack.enter_context(Progress(*columns, console=console, transient=True))
-        total = sum(len(peer.sizes) for peer in peers) + (0 if options.without_ours else 2)
+        total = sum(len(peer.sizes) for peer in peers) + (0 if options.without_ours else len(OURS))
         step = progress.add_task("starting", total=total)
         times = 1 if options.quick else options.runs
         session = Session(kafka.bootstrap_servers, times, options.limit, progress, step)

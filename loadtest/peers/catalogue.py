@@ -14,6 +14,9 @@ from loadtest.peers.feeds import Size
 from loadtest.peers.homes import Home
 
 W1, W2 = Size("w1", 100), Size("w2", 100)
+#: Ten times W2, for those whose pace in half a second is that of their beginning and end.
+W2_LONG = Size("w2-long", 1_000, most_warm_up=1)
+OURS = (W1, W2, W2_LONG)
 #: For those that take minutes: 200,000 and 60,000 messages, and a flushing one per job.
 W1_SMALL, W2_SMALL = Size("w1", 20, flushed=True), Size("w2", 20, flushed=True)
 #: For plain Faust, which would still take minutes.
@@ -36,7 +39,7 @@ class Peer:
     totals: bool = True
     """Whether it has windows to check; else it counts messages."""
     warm_up: int = 0
-    """Passes before those that count; if there are any, all passes are in one process."""
+    """Passes before those that count, as many as the size allows; if there are any, all passes are in one process."""
     environment: dict[str, str] = field(default_factory=dict)
 
 
@@ -63,11 +66,11 @@ PEERS = (
     ),
     Peer(
         "Flink SQL", homes.java, ("peers.FlinkSqlPeer",), "flink",
-        "windows; parallelism 1, heap state, no checkpoints", warm_up=_WARM_UP,
+        "windows; parallelism 1, heap state, no checkpoints", OURS, warm_up=_WARM_UP,
     ),
     Peer(
         "Kafka Streams", homes.java, ("peers.KafkaStreamsPeer",), "kafka",
-        "windows on close; 1 thread, memory store with changelog", warm_up=_WARM_UP,
+        "windows on close; 1 thread, memory store with changelog", OURS, warm_up=_WARM_UP,
     ),
     Peer(
         "librdkafka, default", homes.ours, (_module("librdkafka"),), "confluent-kafka",
@@ -75,7 +78,7 @@ PEERS = (
     ),
     Peer(
         "librdkafka, tuned", homes.ours, (_module("librdkafka"), "tuned"), "confluent-kafka",
-        "a client alone: counts messages", totals=False,
+        "a client alone: counts messages", OURS, totals=False,
     ),
     Peer(
         "librdkafka, tuned + msgspec", homes.ours, (_module("librdkafka"), "tuned", "totals"), "confluent-kafka",

@@ -7,13 +7,13 @@ with one flushing message per job behind them: an idle instant one window later,
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 import orjson
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from loadtest.fleet import SHAPES as FLEETS
 from loadtest.fleet import Shape, fill, job_name, recent, workload
 from loadtest.known import WINDOW_S, Known
 from streams.config import KafkaSettings
@@ -31,6 +31,8 @@ class Size:
     workload: str
     seconds: int
     flushed: bool = False
+    most_warm_up: int = 3
+    """Passes before those that count, at most: one over a long topic has a JVM's compiler done with its work."""
 
     @property
     def prefix(self) -> str:
@@ -63,9 +65,9 @@ class Feed:
         return self.messages * self.shape.gpus
 
 
-def begin_s() -> int:
-    """The event time at which the longest fleet begins, so that it ends now."""
-    return recent(max(FLEETS[name].seconds for name in ("w1", "w2")))
+def begin_s(sizes: Iterable[Size]) -> int:
+    """The event time at which the longest of these fleets begins, so that it ends now."""
+    return recent(max(size.seconds for size in sizes))
 
 
 def filled(size: Size, bootstrap_servers: str, at_s: int) -> Feed:

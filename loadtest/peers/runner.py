@@ -30,17 +30,18 @@ from loadtest.peers.totals import wrong
 
 def runs_of(peer: Peer, home: Home, feed: Feed, times: int, limit_s: float) -> Iterator[Run]:
     """Do it so often after a peer's warm-up; a fault ends it."""
-    if peer.warm_up:
-        yield from _process(peer, home, feed, times + peer.warm_up, limit_s)
+    if warm_up := min(peer.warm_up, feed.size.most_warm_up):
+        yield from _process(peer, home, feed, times, warm_up, limit_s)
         return
     for _ in range(times):
-        for run in _process(peer, home, feed, 1, limit_s):
+        for run in _process(peer, home, feed, 1, 0, limit_s):
             yield run
             if run.fault:
                 return
 
 
-def _process(peer: Peer, home: Home, feed: Feed, passes: int, limit_s: float) -> Iterator[Run]:
+def _process(peer: Peer, home: Home, feed: Feed, times: int, warm_up: int, limit_s: float) -> Iterator[Run]:
+    passes = warm_up + times
     directory = Path(tempfile.mkdtemp(prefix="trainfare-peer-"))
     try:
         task = Task(
@@ -74,7 +75,7 @@ def _process(peer: Peer, home: Home, feed: Feed, passes: int, limit_s: float) ->
                 yield failed(feed, f"{ended}; {why((directory / 'log').read_text(errors='replace'))}")
                 return
             found = json.loads(result.read_bytes())
-            yield _run(peer, feed, found, began_s, meter.others_cores, cold=number < peer.warm_up)
+            yield _run(peer, feed, found, began_s, meter.others_cores, cold=number < warm_up)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 

@@ -13,7 +13,7 @@ from loadtest.fleet import Fleet, Shape
 from loadtest.known import WINDOW_S, Known
 from loadtest.peers import __main__ as peers
 from loadtest.peers import ours
-from loadtest.peers.catalogue import Peer
+from loadtest.peers.catalogue import OURS, PEERS, Peer
 from loadtest.peers.feeds import Feed, Size, flushing
 from loadtest.peers.homes import Home, MissingError
 from loadtest.peers.runner import runs_of, why
@@ -175,6 +175,13 @@ def test_passes_of_a_warm_up_are_in_one_process_and_apart(tmp_path: Path, feed: 
     ]  # fmt: skip
 
 
+def test_a_long_topic_warms_up_with_fewer_passes(tmp_path: Path, feed: Feed) -> None:
+    peer, home = peer_of(tmp_path, SEVERAL.replace("MISSING", "0"), totals=False)
+    long = replace(feed, size=replace(feed.size, most_warm_up=1))
+    found = runs((replace(peer, warm_up=3), home), long, 2)
+    assert [run.cold for run in found] == [True, False, False]
+
+
 def test_a_pass_without_a_result_is_a_fault(tmp_path: Path, feed: Feed) -> None:
     peer, home = peer_of(tmp_path, SEVERAL.replace("MISSING", "1"), totals=False)
     found = runs((replace(peer, warm_up=1), home), feed, 2)
@@ -189,6 +196,11 @@ def test_the_innermost_cause_of_a_java_trace_is_shown() -> None:
 
 
 # -- the rest --------------------------------------------------------------------------------------------------
+
+
+def test_every_workload_has_a_table() -> None:
+    asked = {size.workload for peer in PEERS for size in peer.sizes} | {size.workload for size in OURS}
+    assert asked == set(peers.TITLES)
 
 
 def test_a_peer_without_a_home_is_a_row_that_says_why() -> None:

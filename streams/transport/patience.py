@@ -29,19 +29,23 @@ _SHORTEST_MS: Final = 40
 _LONGER: Final = 5
 
 
-def _knows_of_more(assignment: Any, request: Any) -> bool:
-    """Whether any partition that is asked for had records behind our position as of its last answer, or had none yet."""
-    for topic, partitions in request.topics:
-        for partition, position, _ in partitions:
-            state = assignment.state_value(TopicPartition(topic, partition))
-            if state is None:
-                continue
-            if state.highwater is None:
-                return True
-            # What stands behind an open transaction cannot be read yet.
-            if position < (state.highwater if state.lso is None else min(state.highwater, state.lso)):
-                return True
-    return False
+def _with_more(fetcher: Any, assignment: Any, broker: Any) -> set[TopicPartition]:
+    """Our partitions of a broker that had records behind our position as of their last answer, or had none yet."""
+    found = set()
+    for tp in assignment.tps:
+        state = assignment.state_value(tp)
+        if state is None or fetcher._select_read_replica(tp) != broker or not state.has_valid_position:
+            continue  # it is sought or asked for first
+        # What stands behind an open transaction cannot be read yet.
+        if state.highwater is None or state.position < (
+            state.highwater if state.lso is None else min(state.highwater, state.lso)
+        ):
+            found.add(tp)
+    return found
+
+
+def _asked_for(request: Any) -> set[TopicPartition]:
+    return {TopicPartition(topic, each[0]) for topic, partitions in request.topics for each in partitions}
 
 
 class OtherPartitionsError(Exception):
@@ -84,9 +88,14 @@ class Patience:
                 request._min_bytes, request._max_wait_ms = 1, max(LONGEST_MS, usual_ms)
             else:
                 request._max_wait_ms = self._to_checkpoint_ms(usual_ms)
-            if _knows_of_more(assignment, request):
+            more = _with_more(fetcher, assignment, broker)
+            if more:
                 # What is left of a log is nothing to gather: it is there, however little.
                 request._min_bytes = 1
+            if more and more - _asked_for(request):
+                # A broker has one request of ours at a time: what was left out, for its buffer is full or others of its
+                # shard are to come first, could not be asked for until the others, which have nothing, answer.
+                request._max_wait_ms = _SHORTEST_MS
             # A tick that comes before is to find an answer that is not old.
             request._max_wait_ms = min(request._max_wait_ms, self._to_tick_ms())
             began_s = self._monotonic_s()

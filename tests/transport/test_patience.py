@@ -20,8 +20,24 @@ from streams.transport.patience import (
 )
 
 USUAL = (262_144, 250)
+SHORT_MS = 40
 #: Well between two ticks.
 NOW_MS = 1_763_700_000_000 + 3_000
+
+
+def ours(**states: SimpleNamespace) -> SimpleNamespace:
+    """An assignment of partitions of one topic."""
+    by_tp = {TopicPartition("t", int(name[1:])): state for name, state in states.items()}
+    return SimpleNamespace(tps=frozenset(by_tp), state_value=by_tp.get)
+
+
+def at(
+    position: int, highwater: int | None, lso: int | None = None, *, known: bool = True
+) -> SimpleNamespace:
+    return SimpleNamespace(position=position, highwater=highwater, lso=lso, has_valid_position=known)
+
+
+A, B = ours(), ours()
 
 
 class Broker:
@@ -33,7 +49,10 @@ class Broker:
         self.now_s = now_ms / 1000
         self.asked: list[tuple[int, int]] = []
         self.brings, self.takes = False, 1.0
-        self.fetcher = SimpleNamespace(_proc_fetch_request=self._answer)
+        self.led_by: dict[TopicPartition, int] = {}  # else by 1
+        self.fetcher = SimpleNamespace(
+            _proc_fetch_request=self._answer, _select_read_replica=lambda tp: self.led_by.get(tp, 1)
+        )
         Patience(checkpoint_in_ms, lambda: self.now_s * 1000, lambda: self.now_s).watch(self.fetcher)
 
     async def _answer(self, _assignment: Any, _broker: Any, request: Any) -> bool:
@@ -46,7 +65,7 @@ class Broker:
         times: int = 1,
         *,
         broker: int = 1,
-        assignment: object = "a",
+        assignment: object = A,
         topics: Sequence[tuple[str, Sequence[tuple[int, int, int]]]] = (),
     ) -> tuple[int, int]:
         for _ in range(times):
@@ -92,7 +111,7 @@ def test_brokers_are_quiet_each_for_itself() -> None:
 def test_other_partitions_are_not_made_to_wait() -> None:
     broker = Broker()
     broker.fetch(QUIET_ANSWERS + 1)
-    assert broker.fetch(assignment="b") == USUAL
+    assert broker.fetch(assignment=B) == USUAL
 
 
 def test_a_tick_finds_an_answer_that_was_given_just_after_it() -> None:
@@ -109,7 +128,7 @@ def test_a_longer_wait_that_was_configured_stays() -> None:
     broker = Broker()
     broker.fetch(QUIET_ANSWERS)
     request = SimpleNamespace(_min_bytes=USUAL[0], _max_wait_ms=5_000, topics=())
-    asyncio.run(broker.fetcher._proc_fetch_request("a", 1, request))
+    asyncio.run(broker.fetcher._proc_fetch_request(A, 1, request))
     assert broker.asked[-1] == (1, 5_000)
 
 
@@ -126,15 +145,44 @@ def test_a_longer_wait_that_was_configured_stays() -> None:
 def test_the_rest_of_a_log_is_not_gathered(
     position: int, highwater: int | None, lso: int | None, min_bytes: int
 ) -> None:
-    caught_up = SimpleNamespace(highwater=3, lso=3)
-    states = {
-        TopicPartition("t", 0): caught_up,
-        TopicPartition("t", 1): SimpleNamespace(highwater=highwater, lso=lso),
-    }
-    assignment = SimpleNamespace(state_value=states.get)
+    assignment = ours(p0=at(3, 3, 3), p1=at(position, highwater, lso))
     broker = Broker()
     topics = [("t", [(0, 3, 1), (1, position, 1), (2, 0, 1)])]  # 2 is no longer ours
     assert broker.fetch(assignment=assignment, topics=topics) == (min_bytes, USUAL[1])
+
+
+@pytest.mark.parametrize(
+    ("left_out", "asked"),
+    [
+        (at(5, 9), (1, SHORT_MS)),
+        (at(0, None), (1, SHORT_MS)),  # nothing is known of it
+        (at(9, 9), USUAL),
+        (at(5, 9, 5), USUAL),  # behind an open transaction: it cannot be read yet
+        (at(5, 9, known=False), USUAL),  # it is sought first, and fetches wait for that
+    ],
+)
+def test_partitions_that_are_left_out_do_not_wait_for_those_that_have_nothing(
+    left_out: SimpleNamespace, asked: tuple[int, int]
+) -> None:
+    assignment = ours(p0=at(3, 3), p1=left_out)
+    assert Broker().fetch(assignment=assignment, topics=[("t", [(0, 3, 1)])]) == asked
+
+
+def test_what_another_broker_has_is_asked_for_there() -> None:
+    assignment = ours(p0=at(3, 3), p1=at(5, 9))
+    broker = Broker()
+    broker.led_by = {TopicPartition("t", 1): 2}
+    assert broker.fetch(assignment=assignment, topics=[("t", [(0, 3, 1)])]) == USUAL
+
+
+def test_nor_for_a_broker_that_is_quiet() -> None:
+    assignment = ours(p0=at(3, 3), p1=at(9, 9))
+    broker = Broker()
+    topics = [("t", [(0, 3, 1)])]
+    broker.fetch(QUIET_ANSWERS, assignment=assignment, topics=topics)
+    assert broker.fetch(assignment=assignment, topics=topics) == (1, LONGEST_MS)
+    assignment.state_value(TopicPartition("t", 1)).highwater = 10
+    assert broker.fetch(assignment=assignment, topics=topics) == (1, SHORT_MS)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from streams.cli.dead_letters_select import Letter
 from streams.config import MeterSettings
 from streams.keys import key_of
 from streams.pipeline.letters import REPLAY_HEADER, is_late_again
-from streams.pipeline.settings import FUTURE_MS
 from streams.topics import Topic
 
 
@@ -94,6 +93,8 @@ def judge(
 
 def _refused_again(letter: Letter, record: Original, meter: MeterSettings, now_ms: int) -> str:
     """Why the meter would refuse it again; empty if it would not, as far as that is known here."""
+    from streams.pipeline.settings import FUTURE_MS  # loads numpy; every verb loads this module
+
     event = decode(letter.place.topic, record.value, record.headers, FUTURE_MS + now_ms)
     if isinstance(event, Invalid):
         return f"{event.reason}: {event.detail}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +17,9 @@ from streams.cli.options import DataOption, settings_for
 from streams.cli.output import Format, FormatOption, Grid, plain, stamp, to_json, write
 from streams.cli.reading import reader
 from streams.errors import TrainfareError
-from streams.explain.intervals import Interval
+
+if TYPE_CHECKING:
+    from streams.explain.intervals import Interval
 
 
 def explain(
@@ -38,6 +40,8 @@ def explain(
         lines = [dataclasses.asdict(each) for each in intervals]
         sys.stdout.write(to_json({"job_id": job_id, "intervals": lines, "total_usd": total}) + "\n")
     elif form is Format.csv:
+        from streams.explain.intervals import Interval
+
         names = tuple(field.name for field in dataclasses.fields(Interval))
         write(Grid(names, [dataclasses.astuple(each) for each in intervals]), form)
     else:

@@ -1,20 +1,22 @@
 """Questions to the store of a meter: opened for one command, or asked of the worker that has it open.
 
-It must not write; nor make a store where there is none.
+It must not write; nor make a store where there is none. ClickHouse's client, Arrow and the engine are loaded by whoever
+asks: every verb imports this, and `--help` and a wrong option are answered without them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from sinks.clickhouse import Answer, ClickHouseStore, Embedded, Server, Target
 from sinks.errors import StoreInUse
-from streams.cli.remote import RemoteReader, api_of
 from streams.config import ClickHouseSettings, Settings
 from streams.errors import WrongUseError
-from streams.explain.job import Explanation, explained
+
+if TYPE_CHECKING:
+    from sinks.clickhouse import Answer, ClickHouseStore, Target
+    from streams.explain.job import Explanation
 
 _PATIENCE_S = 3.0
 """A person waits: a server that does not answer is named soon."""
@@ -29,6 +31,10 @@ class Source(Protocol):
 
     def explained(self, job_id: str, *, by_minute: bool) -> Explanation | None:
         """Every interval of a job's cost; None if nobody knows the job."""
+        ...
+
+    def audited(self) -> dict[str, Any] | None:
+        """What a worker found when it audited itself last; None where none is asked."""
         ...
 
 
@@ -53,7 +59,7 @@ class Reader:
 
     def audited(self) -> dict[str, Any] | None:
         """What the worker that is asked found when it audited itself last; None where no worker is asked."""
-        return self._source.audited() if isinstance(self._source, RemoteReader) else None
+        return self._source.audited()
 
 
 class _Opened:
@@ -66,18 +72,27 @@ class _Opened:
         return self._store.ask(sql, parameters)
 
     def explained(self, job_id: str, *, by_minute: bool) -> Explanation | None:
+        from streams.explain.job import explained  # loads the engine, which reads snapshots
+
         return explained(self._store, job_id, by_minute=by_minute)
+
+    def audited(self) -> None:
+        return None
 
 
 @contextmanager
 def reader(settings: Settings) -> Iterator[Reader]:
     """Open the store that the settings name; where a worker has it open, ask the worker."""
+    from sinks.clickhouse import ClickHouseStore, Embedded
+
     target = _target(settings.clickhouse)
     try:
         store = ClickHouseStore(target)
     except StoreInUse as in_use:
         if not isinstance(target, Embedded):
             raise
+        from streams.cli.remote import RemoteReader, api_of
+
         yield Reader(RemoteReader(api_of(target.data_dir, in_use), settings.web.token))
         return
     try:
@@ -91,10 +106,14 @@ def reader_at(url: str, settings: Settings) -> Iterator[Reader]:
     """Ask the worker at an address."""
     if not url.startswith(("http://", "https://")):
         raise WrongUseError(f"--url {url}: expected an address such as http://127.0.0.1:8321")
+    from streams.cli.remote import RemoteReader
+
     yield Reader(RemoteReader(url, settings.web.token))
 
 
 def _target(settings: ClickHouseSettings) -> Target:
+    from sinks.clickhouse import Embedded, Server
+
     if settings.data_dir is None:
         return Server(
             url=settings.url,

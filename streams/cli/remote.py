@@ -6,7 +6,7 @@ It must not follow redirects, nor show the token; a worker that is gone is said 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import orjson
@@ -19,9 +19,10 @@ from sinks.clickhouse import Answer
 from sinks.clickhouse.lock import LOCK_NAME
 from sinks.errors import QueryFailed, QueryRefused, StoreInUse
 from streams.errors import TrainfareError
-from streams.explain import wire
-from streams.explain.job import Explanation
 from streams.web import arrow, endpoint
+
+if TYPE_CHECKING:
+    from streams.explain.job import Explanation
 
 _CONNECT_S = 3.0
 _READ_S = 60.0
@@ -72,6 +73,8 @@ class RemoteReader:
 
     def explained(self, job_id: str, *, by_minute: bool) -> Explanation | None:
         """Every interval of a job's cost; None if the worker does not know the job."""
+        from streams.explain import wire  # loads the engine
+
         by = "minute" if by_minute else "interval"
         path = f"/api/v1/jobs/{quote(job_id, safe='')}/explain?by={by}"
         status, data = self._request("GET", path, {"Accept": "application/json"}, None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -127,6 +129,15 @@ def test_config_check_hides_secrets() -> None:
     assert done.code == 0
     assert "clickhouse.password,***,TRAINFARE_CLICKHOUSE_PASSWORD" in done.out
     assert "hunter2" not in done.out + done.err
+
+
+@pytest.mark.parametrize(
+    "package",
+    ["numba", "numpy", "pyarrow", "clickhouse_connect", "chdb", "faust", "confluent_kafka", "textual"],
+)
+def test_no_verb_loads_what_only_its_work_needs(package: str) -> None:
+    probe = f"import sys, streams.cli.main; sys.exit({package!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", probe], check=False).returncode == 0
 
 
 def test_version() -> None:

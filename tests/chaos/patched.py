@@ -6,6 +6,7 @@ It must not be used outside tests; none of this is a switch of the product.
 
 from __future__ import annotations
 
+import inspect
 import random
 import sys
 from collections.abc import Callable, Mapping
@@ -85,9 +86,10 @@ def start_committed() -> None:
 def lose_batches() -> None:
     """Some fetched batches never reach a shard."""
 
-    async def take(self: Keeper, batch: LogBatch) -> None:
-        if random.random() >= _LOST_RATIO:
-            await _take(self, batch)
+    async def take(self: Keeper, *batches: LogBatch) -> None:
+        came = [batch for batch in batches if random.random() >= _LOST_RATIO]
+        if came:
+            await _take(self, *came)
 
     _set(Keeper, "take", take)
 
@@ -129,9 +131,17 @@ PATCHES: Final[dict[str, Callable[[], None]]] = {
 }
 
 
-def _set(owner: type, name: str, function: object) -> None:
+def _set(owner: type, name: str, function: Callable[..., Any]) -> None:
     assert hasattr(owner, name), f"{owner.__name__}.{name} is gone: the patch would change nothing"
+    was, now = (_shape(each) for each in (getattr(owner, name), function))
+    assert was == now, (
+        f"{owner.__name__}.{name} takes {was}, the patch {now}: a worker would end, not lose anything"
+    )
     setattr(owner, name, function)
+
+
+def _shape(function: Callable[..., Any]) -> list[tuple[str, str]]:
+    return [(each.name, each.kind.name) for each in inspect.signature(function).parameters.values()]
 
 
 def main() -> None:

@@ -1,0 +1,32 @@
+"""Every patch still fits what it replaces: a worker that ends at once would pass for one that was found out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from streams.agents.keeper import Keeper
+from tests.chaos import patched
+
+
+@pytest.mark.parametrize("name", patched.PATCHES)
+def test_a_patched_command_begins(name: str) -> None:
+    command = [sys.executable, "-m", "tests.chaos.patched", name, "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_patch_that_takes_other_arguments_is_refused() -> None:
+    async def take(self: Keeper, batch: object) -> None:
+        raise NotImplementedError
+
+    with pytest.raises(AssertionError, match="a worker would end"):
+        patched._set(Keeper, "take", take)
+    assert Keeper.take is patched._take
+
+
+def test_a_patch_of_what_is_gone_is_refused() -> None:
+    with pytest.raises(AssertionError, match="is gone"):
+        patched._set(Keeper, "took", print)

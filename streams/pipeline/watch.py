@@ -121,10 +121,15 @@ class Watch:
         self._policy.forget_row(job_id)
 
     def awaits(self, job_id: str, book: PriceBook) -> bool:
-        """Whether a tick is to look at the job: something of it changed, or a price did that may open or end an alert."""
+        """Whether ticks are still to look at the job.
+
+        Something of it changed; an alert of it fires that is still judged by what is left of it in the windows, which whoever
+        takes the shard over would not have of a job in the archive; or a price changed, which may open or end an alert.
+        """
         if job_id in self._changed:
             return True
-        return book is not self._book and (job_id in self._jobs or not self._judge.is_quiet(job_id))
+        in_windows, fires = job_id in self._jobs, not self._judge.is_quiet(job_id)
+        return (in_windows and fires) or (book is not self._book and (in_windows or fires))
 
     # -- ticks ---------------------------------------------------------------------------------------------
 

@@ -223,6 +223,21 @@ def test_a_job_whose_alert_a_new_price_may_end_stays_until_a_tick_has_seen_the_p
     assert leaves(log)
 
 
+def test_a_job_whose_alert_fires_stays_while_the_windows_have_anything_of_it() -> None:
+    empty = PriceBook.empty()
+    log = Log(Shard(0, ShardSettings(job_horizon_ms=HOUR_MS), empty))
+    log.view = ReferenceLog(empty).view()
+    log.add("jobs", T0, type="started", gpu_count=1)
+    log.judge(T0 + TICK_MS, T0 + TICK_MS)  # no price: an alert
+    log.add("jobs", T0 + MINUTE_MS, type="completed")
+    log.judge(T0 + MINUTE_MS, T0 + 2 * HOUR_MS)
+    log.add("nodes", T0 + 3 * HOUR_MS, node="n", type="ready", gpu_count=1)
+    assert not leaves(log), "whoever takes the shard over would judge without the job"
+    log.judge(T0 + 2 * HOUR_MS + TICK_MS, T0 + 8 * HOUR_MS)
+    log.add("nodes", T0 + 9 * HOUR_MS, node="n", type="draining")
+    assert leaves(log), "only a price ends the alert, and that may never come"
+
+
 def test_a_job_in_the_windows_that_a_new_price_may_change_stays_until_a_tick_has_seen_the_price() -> None:
     log = Log(Shard(0, ShardSettings(job_horizon_ms=10 * MINUTE_MS), BOOK))
     reference = ReferenceLog(BOOK)

@@ -26,4 +26,5 @@ KNOWN: dict[int, str] = {
     28994: "a log without a record (the simulator took none for granted)",
     33383: "whoever read a price handed in equal controls anew: an alert of a job that had left all windows held again",
     34718: "a job left for the archive before a tick saw the price that opens an alert",
+    64361: "a job left for the archive while its alert fired: the next owner did not see how long it held",
 }

@@ -58,6 +58,9 @@ class Plan:
     session_timeout_ms: int = 3_000
     rest_s: tuple[float, float] = (1.0, 4.0)
     patience_s: float = 180.0  # a sweep may put rows right 90 s after a takeover
+    # What a supervisor does with a worker that stands still, sooner: where batches get lost, the last of a topic may, and
+    # nothing comes behind it that would show the hole.
+    restart_after_s: float | None = None
     module: tuple[str, ...] = ("streams.cli.main",)
     env: dict[str, str] = field(default_factory=dict)
 
@@ -215,11 +218,19 @@ class Chaos:
         store = ClickHouseStore(front.target())
         try:
             deadline_s = time.monotonic() + self.plan.patience_s
+            restart_s = (
+                None if self.plan.restart_after_s is None else time.monotonic() + self.plan.restart_after_s
+            )
             while offsets.behind() or money(store) != money_of(judged.tables):
                 if time.monotonic() > deadline_s:
                     self.report.drained = False
                     break
                 time.sleep(0.5)
+                if restart_s is not None and time.monotonic() > restart_s:
+                    restart_s += self.plan.restart_after_s or 0
+                    for worker in workers.alive:
+                        self._terminate(worker)
+                        workers.start()
                 self._replace_the_dead(workers)
             self.report.events = judged.events
             self.report.seconds = time.monotonic() - begin_s

@@ -78,7 +78,8 @@ def test_without_its_defences_the_meter_is_wrong_and_the_comparison_says_so(
 )
 def test_one_line_of_defence_is_enough(patches: tuple[str, ...], tmp_path: Path) -> None:
     """Reading from our own `next` alone; the guard that asks again for what was lost."""
-    plan = Plan(jobs=50, seconds=700, cycles=7, per_s=1_500)
+    loses = 40.0 if "lose_batches" in patches else None
+    plan = Plan(jobs=50, seconds=700, cycles=7, per_s=1_500, restart_after_s=loses)
     assert_exact(run(plan, tmp_path, *patches))
 
 

@@ -78,10 +78,13 @@ def filled(size: Size, bootstrap_servers: str, at_s: int) -> Feed:
     create_topics(kafka, connect(kafka))
     _wait_for_leaders(kafka)
     fleet = workload(size.workload, at_s, PARTITIONS, size.seconds)
-    feed = Feed(size, kafka, fleet.shape, fill(fleet, bootstrap_servers, full_name(Topic.GPU, size.prefix)))
     with_client = Producer({"bootstrap.servers": bootstrap_servers, "partitioner": "murmur2_random"})
+    # First, as in any cluster: with a price that comes behind the samples every job is reported as unpriced, then priced anew.
     for price in fleet.prices():
         with_client.produce(full_name(Topic.PRICES, size.prefix), price, orjson.loads(price)["sku"].encode())
+    if with_client.flush(30):
+        raise OSError("the broker does not take the prices")
+    feed = Feed(size, kafka, fleet.shape, fill(fleet, bootstrap_servers, full_name(Topic.GPU, size.prefix)))
     if size.flushed:
         for job in range(fleet.shape.jobs):
             key = job_name(job).encode()

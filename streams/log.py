@@ -74,11 +74,12 @@ def configure_logging(
     )
     flood = RepeatFilter(SystemClock() if clock is None else clock)
     handler.addFilter(lambda record: not record.name.startswith(_FLOODING_LOGGERS) or flood.filter(record))
+    if settings.level != "debug":
+        # Not by their levels: clickhouse-connect sets that of urllib3 when it is imported, which may be later.
+        handler.addFilter(lambda record: not record.name.startswith(_ECHOES))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.level.upper())
-    for name in _ECHOES:
-        logging.getLogger(name).setLevel(logging.NOTSET if settings.level == "debug" else logging.CRITICAL)
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),

@@ -11,9 +11,7 @@ import signal
 import tempfile
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +22,7 @@ from streams.transport.admin import connect, create_topics
 from tests.chaos.fleet import Fleet
 from tests.chaos.judged import Judged, judge
 from tests.chaos.log import Feed, Offsets, Place, read_back
+from tests.chaos.plan import Plan, Report
 from tests.chaos.stored import (
     money,
     money_of,
@@ -40,64 +39,7 @@ from tests.property.compare import differences
 from tests.store_process import StoreProcess
 
 #: Every kind once, then at random.
-KINDS: Final = ("kill", "term", "freeze", "join", "kill_all", "leave", "freeze_in_flight")
 _REBALANCED: Final = "Executing _on_partitions_assigned"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How large and how rough a run is."""
-
-    jobs: int
-    seconds: int
-    cycles: int
-    per_s: float
-    seed: int = 1
-    partitions: int = 6
-    kinds: tuple[str, ...] = KINDS
-    session_timeout_ms: int = 3_000
-    rest_s: tuple[float, float] = (1.0, 4.0)
-    patience_s: float = 180.0  # a sweep may put rows right 90 s after a takeover
-    # What a supervisor does with a worker that stands still, sooner: where batches get lost, the last of a topic may, and
-    # nothing comes behind it that would show the hole.
-    restart_after_s: float | None = None
-    module: tuple[str, ...] = ("streams.cli.main",)
-    env: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass
-class Report:
-    """What was done and what came of it."""
-
-    events: int = 0
-    cycles: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-    rebalances: int = 0
-    rows: int = 0
-    drained: bool = True
-    exits: list[str] = field(default_factory=list)
-    differences: list[str] = field(default_factory=list)
-
-    @property
-    def parts_that_differ(self) -> set[str]:
-        """Names of the tables, and `books`."""
-        return {words.partition(" ")[0].rstrip(":") for words in self.differences}
-
-    def __str__(self) -> str:
-        kinds = ", ".join(f"{kind} {n}" for kind, n in sorted(Counter(self.cycles).items()))
-        lines = {
-            "events": f"{self.events:,}",
-            "cycles": f"{len(self.cycles)} ({kinds})",
-            "seconds": f"{self.seconds:.0f}",
-            "events/s": f"{self.events / max(self.seconds, 1e-9):,.0f}",
-            "rebalances": str(self.rebalances),
-            "rows": f"{self.rows:,}",
-            "drained": "yes" if self.drained else "NO",
-            "unasked exits": ", ".join(self.exits) or "none",
-            "differences": str(len(self.differences)),
-        }
-        text = "\n".join(f"{name:<14}{value}" for name, value in lines.items())
-        return "\n".join([text, *self.differences[:12]])
 
 
 class Chaos:

@@ -10,7 +10,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.chaos.run import Chaos, Plan
+from tests.chaos.plan import Plan
+from tests.chaos.run import Chaos
 from tests.chaos.test_chaos import assert_exact
 from tests.chaos.workers import Worker, Workers
 from tests.kafka.broker import KafkaBroker, why_not

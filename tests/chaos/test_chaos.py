@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.run import Chaos, Plan, Report
+from tests.chaos.plan import Plan, Report
+from tests.chaos.run import Chaos
 
 pytestmark = pytest.mark.kafka
 

@@ -11,7 +11,8 @@ import pytest
 
 from sinks.clickhouse import ClickHouseStore
 from streams.agents.versions import Version
-from tests.chaos.run import Chaos, Plan
+from tests.chaos.plan import Plan
+from tests.chaos.run import Chaos
 from tests.chaos.test_chaos import assert_exact
 from tests.chaos.workers import Workers
 from tests.store_process import StoreProcess

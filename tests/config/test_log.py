@@ -85,6 +85,7 @@ def test_what_the_drivers_say_of_a_fault_that_they_raise_is_shown_for_debugging_
 ) -> None:
     out = io.StringIO()
     configure_logging(LogSettings(level=level, format="json"), out)
+    logging.getLogger("urllib3").setLevel(logging.WARNING)  # as clickhouse-connect does when it is imported
     logging.getLogger("urllib3.connectionpool").warning("Retrying")
     logging.getLogger("clickhouse_connect.driver._backend.http_sync").warning("Unexpected")
     assert len(out.getvalue().splitlines()) == shown

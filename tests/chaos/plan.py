@@ -1,0 +1,65 @@
+"""How large and how rough a run of chaos is, and what is told of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+KINDS: Final = ("kill", "term", "freeze", "join", "kill_all", "leave", "freeze_in_flight")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How large and how rough a run is."""
+
+    jobs: int
+    seconds: int
+    cycles: int
+    per_s: float
+    seed: int = 1
+    partitions: int = 6
+    kinds: tuple[str, ...] = KINDS
+    session_timeout_ms: int = 3_000
+    rest_s: tuple[float, float] = (1.0, 4.0)
+    patience_s: float = 180.0  # a sweep may put rows right 90 s after a takeover
+    # What a supervisor does with a worker that stands still, sooner: where batches get lost, the last of a topic may, and
+    # nothing comes behind it that would show the hole.
+    restart_after_s: float | None = None
+    module: tuple[str, ...] = ("streams.cli.main",)
+    env: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Report:
+    """What was done and what came of it."""
+
+    events: int = 0
+    cycles: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    rebalances: int = 0
+    rows: int = 0
+    drained: bool = True
+    exits: list[str] = field(default_factory=list)
+    differences: list[str] = field(default_factory=list)
+
+    @property
+    def parts_that_differ(self) -> set[str]:
+        """Names of the tables, and `books`."""
+        return {words.partition(" ")[0].rstrip(":") for words in self.differences}
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{kind} {n}" for kind, n in sorted(Counter(self.cycles).items()))
+        lines = {
+            "events": f"{self.events:,}",
+            "cycles": f"{len(self.cycles)} ({kinds})",
+            "seconds": f"{self.seconds:.0f}",
+            "events/s": f"{self.events / max(self.seconds, 1e-9):,.0f}",
+            "rebalances": str(self.rebalances),
+            "rows": f"{self.rows:,}",
+            "drained": "yes" if self.drained else "NO",
+            "unasked exits": ", ".join(self.exits) or "none",
+            "differences": str(len(self.differences)),
+        }
+        text = "\n".join(f"{name:<14}{value}" for name, value in lines.items())
+        return "\n".join([text, *self.differences[:12]])

@@ -14,7 +14,8 @@ from typing import Final
 import orjson
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from loadtest.fleet import Shape, fill, job_name, recent, workload
+from loadtest.catch_up import send
+from loadtest.fleet import Shape, job_name, recent, workload
 from loadtest.known import WINDOW_S, Known
 from streams.config import KafkaSettings
 from streams.topics import Topic, full_name
@@ -78,19 +79,15 @@ def filled(size: Size, bootstrap_servers: str, at_s: int) -> Feed:
     create_topics(kafka, connect(kafka))
     _wait_for_leaders(kafka)
     fleet = workload(size.workload, at_s, PARTITIONS, size.seconds)
-    with_client = Producer({"bootstrap.servers": bootstrap_servers, "partitioner": "murmur2_random"})
-    # First, as in any cluster: with a price that comes behind the samples every job is reported as unpriced, then priced anew.
-    for price in fleet.prices():
-        with_client.produce(full_name(Topic.PRICES, size.prefix), price, orjson.loads(price)["sku"].encode())
-    if with_client.flush(30):
-        raise OSError("the broker does not take the prices")
-    feed = Feed(size, kafka, fleet.shape, fill(fleet, bootstrap_servers, full_name(Topic.GPU, size.prefix)))
+    # Prices come first: behind the samples every job would be reported as unpriced, then priced anew.
+    feed = Feed(size, kafka, fleet.shape, send(fleet, kafka, lifecycle=False))
     if size.flushed:
+        with_client = Producer({"bootstrap.servers": bootstrap_servers, "partitioner": "murmur2_random"})
         for job in range(fleet.shape.jobs):
             key = job_name(job).encode()
             with_client.produce(feed.topic, flushing(job_name(job), feed), key)
-    if with_client.flush(30):
-        raise OSError("the broker does not take the last messages")
+        if with_client.flush(30):
+            raise OSError("the broker does not take the last messages")
     return feed
 
 

@@ -110,10 +110,15 @@ class Feeding:
             if self._has_caught_up(self._horizons):
                 self.urgent.set()
 
+    @property
+    def fed_bytes(self) -> int:
+        """What was folded into all shards since their last checkpoints."""
+        return sum(held.fed_bytes for held in self._held.values())
+
     def _has_caught_up(self, horizons: HorizonSource) -> bool:
         """Whether much waits for a checkpoint, and nothing behind it is known to be in the log."""
         much_bytes = self._options.caught_up_bytes
-        if much_bytes is None or sum(held.fed_bytes for held in self._held.values()) < much_bytes:
+        if much_bytes is None or self.fed_bytes < much_bytes:
             return False
         return all(
             horizons.quiet_until_ms(topic, held.number, held.align.end(topic)) >= 0

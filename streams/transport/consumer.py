@@ -23,7 +23,7 @@ from streams.transport import raw_seam
 from streams.transport.membership import NO_GENERATION, Membership
 from streams.transport.messages import NoReadOffsets, messages_of
 from streams.transport.options import FetchOptions
-from streams.transport.patience import OtherPartitionsError, Patience, end_waits
+from streams.transport.patience import OtherPartitionsError, Patience, end_waits, readable_end
 
 _BUSY_POLL_S = 0.005  # while a partition's buffer is full: Faust would sleep a second before it looks again
 _IDLE_POLL_S = 1.0  # no buffer is full, so only a fetch can bring something, and that wakes the wait
@@ -147,8 +147,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         # First the instant, which the other thread sets last: an answer that comes in between is then told with the
         # instant of the one before, never an old end with a new instant.
         answered_ms = int(state.timestamp)
-        # What stands behind an open transaction cannot be read yet, and is not waited for.
-        end = int(state.highwater if state.lso is None else min(state.highwater, state.lso))
+        end = readable_end(state)
         position = int(state.position)
         if fetched_to < end <= position:
             # Markers alone, which give no batch; or a batch that the other thread has this moment.

@@ -36,12 +36,14 @@ def _with_more(fetcher: Any, assignment: Any, broker: Any) -> set[TopicPartition
         state = assignment.state_value(tp)
         if state is None or fetcher._select_read_replica(tp) != broker or not state.has_valid_position:
             continue  # it is sought or asked for first
-        # What stands behind an open transaction cannot be read yet.
-        if state.highwater is None or state.position < (
-            state.highwater if state.lso is None else min(state.highwater, state.lso)
-        ):
+        if state.highwater is None or state.position < readable_end(state):
             found.add(tp)
     return found
+
+
+def readable_end(state: Any) -> int:
+    """Of a partition as of its last answer: what stands behind an open transaction cannot be read yet."""
+    return int(state.highwater if state.lso is None else min(state.highwater, state.lso))
 
 
 def _asked_for(request: Any) -> set[TopicPartition]:
@@ -92,10 +94,10 @@ class Patience:
             if more:
                 # What is left of a log is nothing to gather: it is there, however little.
                 request._min_bytes = 1
-            if more and more - _asked_for(request):
-                # A broker has one request of ours at a time: what was left out, for its buffer is full or others of its
-                # shard are to come first, could not be asked for until the others, which have nothing, answer.
-                request._max_wait_ms = _SHORTEST_MS
+                if more - _asked_for(request):
+                    # A broker has one request of ours at a time: what was left out, for its buffer is full or others of
+                    # its shard are to come first, could not be asked for until the others, which have nothing, answer.
+                    request._max_wait_ms = _SHORTEST_MS
             # A tick that comes before is to find an answer that is not old.
             request._max_wait_ms = min(request._max_wait_ms, self._to_tick_ms())
             began_s = self._monotonic_s()

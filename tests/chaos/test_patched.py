@@ -11,9 +11,8 @@ from streams.agents.keeper import Keeper
 from tests.chaos import patched
 
 
-@pytest.mark.parametrize("name", patched.PATCHES)
-def test_a_patched_command_begins(name: str) -> None:
-    command = [sys.executable, "-m", "tests.chaos.patched", name, "--version"]
+def test_a_command_with_every_patch_begins() -> None:
+    command = [sys.executable, "-m", "tests.chaos.patched", ",".join(patched.PATCHES), "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

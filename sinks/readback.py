@@ -20,9 +20,9 @@ from schemas.tables import (
 from sinks.errors import SinkError
 from sinks.port import Condition, Rows
 
-SHARDED = (JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES, JOBS, ATTEMPTS)
+SHARDED = (JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES, JOBS, ATTEMPTS, ALERTS)
 #: A checkpoint may end after any of its tables, and an alert is stored before its checkpoint.
-_VERSIONED = (*SHARDED, BURN_RATES, ALERTS, ARCHIVE, SNAPSHOTS, BOOKS)
+_VERSIONED = (*SHARDED, BURN_RATES, ARCHIVE, SNAPSHOTS, BOOKS)
 
 
 class Readback:

@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from schemas.tables import ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
+from schemas.tables import ALERTS, ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
 from sinks.port import Store
 from streams.agents.held import Held, Takeover
 from streams.agents.ports import Shard, ShardFactory
@@ -19,8 +19,10 @@ from streams.agents.versions import VersionClock, refuse_if_later
 from streams.pricing.book import PriceBook
 
 #: Tables whose rows are read back: the keys of the first two hold derived facts, and rows of the others may be of an
-#: owner that replayed less than the snapshot has.
-READ_BACK: Final = (JOB_MINUTES, NODE_MINUTES, JOB_USAGE_MINUTES, JOBS, ATTEMPTS)
+#: owner that replayed less than the snapshot has.  Alerts may be of one that replayed more.
+READ_BACK: Final = (JOB_MINUTES, NODE_MINUTES, JOB_USAGE_MINUTES, JOBS, ATTEMPTS, ALERTS)
+#: Those of them whose rows are no job's: nothing need be in memory to put them right.
+WITHOUT_JOBS: Final = (NODE_MINUTES, ALERTS)
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def _put_right(
         stored = store.readback.newer(table, number, known_version)
         if not stored.num_rows:
             continue
-        if table != NODE_MINUTES:
+        if table not in WITHOUT_JOBS:
             jobs = set(stored["job_id"].to_pylist())
             shard.adopt(archived(store, number, shard.absent(jobs)))
         version = versions.next()

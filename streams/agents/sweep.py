@@ -11,11 +11,10 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.tables import NODE_MINUTES
 from sinks.port import Store
 from streams.agents.held import Held
 from streams.agents.recall import Recall
-from streams.agents.restore import READ_BACK
+from streams.agents.restore import READ_BACK, WITHOUT_JOBS
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +30,7 @@ async def sweep(store: Store, recall: Recall, held: Held) -> int:
             return count
         if not late.num_rows:
             continue
-        if table != NODE_MINUTES and not await recall.for_rows(held, set(late["job_id"].to_pylist())):
+        if table not in WITHOUT_JOBS and not await recall.for_rows(held, set(late["job_id"].to_pylist())):
             return count
         version = held.versions.next()
         rows = held.shard.read_back(table, late, version)

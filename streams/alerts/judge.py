@@ -12,7 +12,7 @@ import numpy as np
 from streams.alerts.controls import NO_CONTROLS, Controls
 from streams.alerts.dimensions import Dimensions
 from streams.alerts.episodes import Episodes, Memory
-from streams.alerts.notice import Alert
+from streams.alerts.notice import Alert, last_ms
 from streams.alerts.rules import NAMES, SEVERITIES, limits
 from streams.alerts.telling import Then, alert_of
 from streams.kernels.arrays import I64
@@ -104,11 +104,6 @@ def _arrays(figures: Figures) -> Arrays:
         figures.ended,
         figures.unpriced,
     )
-
-
-def last_ms(row: Alert) -> int:
-    """The tick of the row."""
-    return max(row.held_ms, row.changed_ms)
 
 
 def _order(row: Alert) -> tuple[int, str, int]:

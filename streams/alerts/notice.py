@@ -66,6 +66,11 @@ def is_change(alert: Alert) -> bool:
     return alert.status == RESOLVED or alert.held_ms == alert.changed_ms
 
 
+def last_ms(alert: Alert) -> int:
+    """The tick of the row."""
+    return max(alert.held_ms, alert.changed_ms)
+
+
 def alert_id(rule: str, subject_kind: str, subject_name: str, started_ms: int) -> str:
     """The id of the episode of a rule and subject that began at `started_ms`."""
     return "al_" + _digest(f"{rule}|{subject_kind}|{subject_name}|{started_ms}")

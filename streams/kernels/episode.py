@@ -14,6 +14,8 @@ from streams.kernels.arrays import F64, I64, Records, exact
 
 Flags: TypeAlias = NDArray[np.bool_]
 
+TICK_MS = 10_000  # rules are judged at every whole 10 s
+
 # The rules, in the order in which a tick judges them; the burn rules come first.
 FAST = 0
 SUSTAINED = 1

@@ -23,6 +23,7 @@ from streams.kernels.episode import (
     RECOVERED,
     RULES,
     SUSTAINED,
+    TICK_MS,
     UNPRICED,
     Arrays,
     Limits,
@@ -180,6 +181,8 @@ def _judge_unpriced(unpriced: bool, at_ms: int, episodes: Records) -> int:
     if unpriced:
         episode["held_ms"] = at_ms
     elif episode["open"] != 0:
+        # Nobody looks at a job that has left all windows, but what it lacked a price for it lacked up to now.
+        episode["held_ms"] = max(episode["held_ms"], at_ms - TICK_MS)
         episode["open"] = 0
         episode["cleared_ms"] = at_ms
         return RECOVERED

@@ -14,12 +14,13 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streams.kernels import episode
 from streams.kernels.arrays import NEVER_MS
 from streams.pipeline.batch import LogBatch, Record
 from streams.pipeline.raw import RawRecords
 from streams.topics import SHARD_TOPICS
 
-TICK_MS: Final = 10_000
+TICK_MS: Final = episode.TICK_MS
 
 _TOPICS: Final = tuple(str(topic) for topic in SHARD_TOPICS)
 _AS_COLUMNS: Final = ("gpu",)  # what is never made into records one by one

@@ -194,7 +194,8 @@ class JobCurve:
         begin = min(attempt.winners)  # says what was quoted, so it is never forgotten
         if again:
             fresh.update(minute for minute in attempt.winners if minute >= first or minute == begin)
-            fresh.update(unpriced_minutes(attempt))
+            assert self.book is not None  # set by the caller
+            fresh.update(unpriced_minutes(attempt, self.book, self.payer))
             fresh.update(minute for of, minute in self.unpriced if of == number)
         for minute in sorted(fresh):
             winner = attempt.winners.get(minute)

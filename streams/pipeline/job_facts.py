@@ -10,12 +10,19 @@ from collections.abc import Iterator
 from streams.alerts.dimensions import Dimensions
 from streams.kernels.arrays import NEVER_MS
 from streams.pipeline.attempt import Attempt
+from streams.pipeline.going_on import Payer
 from streams.pipeline.job import Job
+from streams.pipeline.traffic import MINUTE_MS
+from streams.pricing.book import PriceBook
+from streams.pricing.context import usage_context
+from streams.pricing.kinds import Kind
 from streams.timeline.attempts import Timeline
+from streams.timeline.intervals import Span
+from streams.timeline.lines import price_pieces
 
 
-def payer_of(job: Job) -> tuple[str | None, str | None]:
-    """Team and project, which prices may ask for."""
+def payer_of(job: Job) -> Payer:
+    """Whom prices may ask for."""
     dimensions = job.dimensions()
     return dimensions.team, dimensions.project
 
@@ -25,10 +32,28 @@ def is_fresh(job: Job) -> bool:
     return any(attempt.fresh_minutes or attempt.fresh_traffic for attempt in job.attempts.values())
 
 
-def unpriced_minutes(attempt: Attempt) -> Iterator[int]:
-    """Metered minutes that the ledger has without a price."""
-    for minute, rows in attempt.booked_metered.items():
-        if any(not line.price.sku and line.price.component == "gpu" for line in rows):
+def unpriced_minutes(attempt: Attempt, book: PriceBook, payer: Payer) -> Iterator[int]:
+    """Metered minutes in which the book has no price for GPU-time.
+
+    All of them are looked at: the ledger knows the newest prices, a tick those of its time.
+    """
+    if not attempt.winners:
+        return
+    begin_ms, end_ms = min(attempt.winners) * MINUTE_MS, (max(attempt.winners) + 1) * MINUTE_MS
+    gaps: dict[tuple[str, ...], list[Span]] = {}  # by price fields: where they have no price
+    for minute, winner in attempt.winners.items():
+        if winner.fields not in gaps:
+            context = usage_context(winner.price_fields, *payer)
+            steps = book.steps(context, "gpu", Kind.GPU_TIME)
+            pieces = price_pieces(steps, begin_ms, end_ms, "gpu", Kind.GPU_TIME)
+            gaps[winner.fields] = [
+                (from_ms, until_ms) for from_ms, until_ms, price in pieces if not price.sku
+            ]
+        start_ms = minute * MINUTE_MS
+        if any(
+            from_ms < start_ms + MINUTE_MS and start_ms < until_ms
+            for from_ms, until_ms in gaps[winner.fields]
+        ):
             yield minute
 
 

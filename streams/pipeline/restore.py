@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from schemas.tables import ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
+from schemas.tables import ALERTS, ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
 from streams.pipeline import snapshot
 from streams.pipeline.blobs import load_job
 from streams.pipeline.ids import job_hash
@@ -59,7 +60,12 @@ def read_back(shard: Shard, table: str, rows: pa.Table, version: int) -> pa.Tabl
 
     Usage, jobs and attempts have keys that the replay writes again; but rows of an owner who began with an older
     snapshot than this one, and replayed less, stand over what this one counts as written.
+
+    Alerts are judged again as they were; of those that are ahead of the snapshot, only their ticks are noted.
     """
+    if table == ALERTS:
+        _note_alerts(shard, rows)
+        return rows.slice(0, 0)
     if table == JOB_USAGE_MINUTES:
         return _usage_back(shard, rows, version)
     if table in (JOBS, ATTEMPTS):
@@ -106,6 +112,12 @@ def _usage_back(shard: Shard, rows: pa.Table, version: int) -> pa.Table:
     places = np.concatenate(found) if found else np.empty(0, np.int64)
     shard.version = max(shard.version, version)
     return usage_rows(shard.coverage, places, shard.number, version)
+
+
+def _note_alerts(shard: Shard, rows: pa.Table) -> None:
+    """Up to which ticks earlier owners have stored these alerts."""
+    ticks = pc.max_element_wise(*(rows[name].cast(pa.int64()) for name in ("held", "changed")))
+    shard.watch.alerts.note_stored(dict(zip(rows["alert_id"].to_pylist(), ticks.to_pylist(), strict=True)))
 
 
 def _stands(row: dict[str, Any], line: Line, found: tuple[Line, int, int]) -> bool:

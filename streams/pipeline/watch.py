@@ -54,6 +54,9 @@ class WatchBlob(msgspec.Struct):
 
     judge: Memory
     written: list[LastRow] | None  # of a base of format 1 only: without it some rows are written again
+    stored_ms: dict[
+        str, int
+    ] = {}  # ticks of stored alerts that are ahead of it; absent before they were looked at
 
 
 class Watch:
@@ -149,6 +152,7 @@ class Watch:
                 until_ms = min(until_ms, tick_ms + (most - 1) * TICK_MS)
                 self._judge_ticks(np.arange(tick_ms, until_ms + 1, TICK_MS, dtype=np.int64))
             self._retire(until_ms)
+            self.alerts.judged(until_ms)
             tick_ms = until_ms + TICK_MS
 
     def look(self, shard: Shard, now_ms: int, known: Known) -> None:
@@ -268,7 +272,7 @@ class Watch:
 
     def dump(self) -> WatchBlob:
         """What the next owner needs beside the jobs; a row or two of each it writes again."""
-        return WatchBlob(self._judge.dump(), None)
+        return WatchBlob(self._judge.dump(), None, self.alerts.dump())
 
     def load(self, blob: WatchBlob) -> None:
         """Go on from a snapshot; jobs must be touched besides.
@@ -278,6 +282,8 @@ class Watch:
         self._judge = Judge.load(blob.judge)
         self._policy = RowPolicy()
         self._policy.load(blob.written or ())
+        self.alerts = Waiting()
+        self.alerts.note_stored(blob.stored_ms)
 
 
 def _are_told(times_ms: I64, first: int) -> NDArray[np.bool_]:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from streams.alerts.controls import Controls
 from streams.alerts.dimensions import Dimensions
 from streams.alerts.episodes import Memory, Remembered
-from streams.alerts.judge import Judge, last_ms
-from streams.alerts.notice import Alert, is_change
+from streams.alerts.judge import Judge
+from streams.alerts.notice import Alert, is_change, last_ms
 from streams.alerts.telling import Then
 from streams.kernels.episode import EPISODE
 from tests.alerts.scene import (

@@ -16,6 +16,7 @@ from tests.alerts.scene import (
     MINUTE_MS,
     START_MS,
     SUSTAINED,
+    TICK_MS,
     UNPRICED,
     USUAL,
     At,
@@ -196,6 +197,14 @@ def test_unpriced_fires_while_gpu_time_has_no_price_also_after_the_end() -> None
         ("unpriced", "resolved", 3610),
     ]
     assert Scene().changes((0, ended)) == [("unpriced", "firing", 0)]
+
+
+def test_unpriced_held_up_to_its_end_also_while_nobody_looked_at_the_job() -> None:
+    scene = Scene()
+    scene.see((0, UNPRICED), (MINUTE_MS, UNPRICED))
+    scene.now_ms += HOUR_MS  # nothing of the job was left in any window
+    (row,) = scene.see((0, USUAL))
+    assert (row.status, row.changed_ms - row.held_ms) == ("resolved", TICK_MS)
 
 
 def test_unpriced_silences_nothing() -> None:

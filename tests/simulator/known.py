@@ -27,4 +27,6 @@ KNOWN: dict[int, str] = {
     33383: "whoever read a price handed in equal controls anew: an alert of a job that had left all windows held again",
     34718: "a job left for the archive before a tick saw the price that opens an alert",
     64361: "a job left for the archive while its alert fired: the next owner did not see how long it held",
+    66720: "an owner with an old snapshot opened an alert again that was over, and ended: its row stayed",
+    66810: "a job without a price had left all windows: how long its alert held, and whether, was by chance",
 }

@@ -118,13 +118,11 @@ class Feeding:
     def _has_caught_up(self, horizons: HorizonSource) -> bool:
         """Whether much waits for a checkpoint, and nothing behind it is known to be in the log."""
         much_bytes = self._options.caught_up_bytes
-        if much_bytes is None or self.fed_bytes < much_bytes:
-            return False
-        return all(
-            horizons.quiet_until_ms(topic, held.number, held.align.end(topic)) >= 0
-            for held in self._held.values()
-            for topic in SHARD_TOPICS
-        )
+        return much_bytes is not None and self.fed_bytes >= much_bytes and not _is_more(horizons, self._held.values())
+
+    def is_behind(self) -> bool:
+        """Whether the log is known to hold more than was read."""
+        return self._horizons is not None and _is_more(self._horizons, self._held.values())
 
     async def _feed(self, held: Held, batch: LogBatch) -> bool | None:
         """Fold a batch; False if records before it are missing, None if the shard was lost meanwhile."""
@@ -193,6 +191,15 @@ class Feeding:
                 )
                 self.refetches += 1
                 await self._consumer().refetch(TP(name, held.number), hole.offset)
+
+
+def _is_more(horizons: HorizonSource, shards: Iterable[Held]) -> bool:
+    """Whether any partition of these shards may hold more."""
+    return any(
+        horizons.quiet_until_ms(topic, held.number, held.align.end(topic)) < 0
+        for held in shards
+        for topic in SHARD_TOPICS
+    )
 
 
 def _horizon(horizons: HorizonSource, number: int, topic: str, next_offset: int) -> int:

@@ -22,6 +22,7 @@ from streams.pipeline.reference import ReferenceLog, View
 
 #: About what a burn rate weighs while it waits.
 _BURN_ROW_BYTES: Final = 128
+_SAMPLES: Final = "gpu"
 #: About what a row of a checkpoint weighs: 450,000 of the ledger and of burn rates are 64 MiB of Arrow.
 _ROW_BYTES: Final = 150
 #: About what becomes of a record beside its value.
@@ -72,7 +73,8 @@ class Held:
     # Set when another worker may own it: whatever is still on its way to the store then stops short of a snapshot.
     gone: bool = False
     repricing: bool = False  # archived jobs that a price touches are not yet in memory
-    fed_bytes: int = 0
+    fed_bytes: int = 0  # all that was folded since the last checkpoint
+    kept_bytes: int = 0  # but for samples: thousands of them come to one row, see `sampled_bytes` of the shard
     # While unfinished attempts are paid in several checkpoints: the instant they are all paid up to.
     open_as_of_ms: int | None = None
     holes: dict[str, Hole] = field(default_factory=dict)  # by topic
@@ -103,8 +105,9 @@ class Held:
 
     @property
     def waiting_bytes(self) -> int:
-        """About what was folded and judged since the last checkpoint."""
-        return self.fed_bytes + self.shard.refused_bytes + self.shard.rows_waiting * _BURN_ROW_BYTES
+        """About what is in memory of what was folded and judged since the last checkpoint."""
+        shard = self.shard
+        return self.kept_bytes + shard.sampled_bytes + shard.refused_bytes + shard.rows_waiting * _BURN_ROW_BYTES
 
     def look(self, now_ms: int) -> None:
         """Note burn rates as of now; not while ticks of the past are to be judged, which must not see what came later."""
@@ -125,7 +128,10 @@ class Held:
         """Fold a batch; False if records before it are missing, which are then known as a hole."""
         offset = self.shard.fold(batch)
         if offset is None:
-            self.fed_bytes += _size_bytes(batch)
+            size_bytes = _size_bytes(batch)
+            self.fed_bytes += size_bytes
+            if batch.topic != _SAMPLES:
+                self.kept_bytes += size_bytes
             self.holes.pop(batch.topic, None)
             return True
         self._note_hole(batch, offset)
@@ -154,11 +160,11 @@ class Held:
             return None
         if not self.owes(as_of_ms):
             # What was read since, as records that came twice, left nothing to store: it must not count as waiting for ever.
-            self.open_as_of_ms, self.fed_bytes = None, 0
+            self.open_as_of_ms, self.fed_bytes, self.kept_bytes = None, 0, 0
             return None
         instant_ms, open_attempts = self._clock(as_of_ms)
         point = self.shard.checkpoint(instant_ms, self.versions.next(), open_attempts=open_attempts)
-        self.left_over, self.fed_bytes = point.more, 0
+        self.left_over, self.fed_bytes, self.kept_bytes = point.more, 0, 0
         self.open_as_of_ms = instant_ms if point.more and open_attempts else None
         return Taken(self, point)
 

@@ -292,6 +292,10 @@ class Keeper:
         return self.checkpointer.waiting_bytes + sum(held.waiting_bytes for held in self.held.values())
 
     def _keep_room(self) -> None:
-        """Reading pauses while too much waits."""
+        """Reading pauses while too much waits; half of that is stored at once, so that it need not."""
         if self.fault is None:
-            self.room.keep(self.backlog_bytes)
+            waiting_bytes = self.backlog_bytes
+            self.room.keep(waiting_bytes)
+            # A flight that the store refuses is tried again at its time.
+            if 2 * waiting_bytes >= self.room.max_bytes and not self.checkpointer.waiting_bytes:
+                self.feeding.urgent.set()

@@ -1,7 +1,8 @@
-"""When the next checkpoint is due: at a steady pace, a quicker one where much is read.
+"""When the next checkpoint is due: at a steady pace, a quicker one where much is read, a slower one far behind the log's end.
 
-A checkpoint costs as much for each shard, however little it holds, so that a worker of few records takes its time; one
-of many would rather have its rows readable sooner. It must not read a clock.
+A checkpoint costs as much for each shard and job, however little it holds, so that a worker of few records takes its
+time; one of many would rather have its rows readable sooner; and rows of a log that was waiting are old anyway. It must
+not read a clock.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from typing import Final
 
 #: Read each second, from here on the pace is quick: a quarter of 100,000 GPUs at 1 Hz, three times 1,000 messages.
 BUSY_BYTES_PER_S: Final = 2**20
+#: And from here on what is behind the log's end is a log that was waiting: no fleet of one worker says so much (a message
+#: of eight GPUs is 317 bytes: 800,000 GPUs at 1 Hz).
+FLOOD_BYTES_PER_S: Final = 32 * 2**20
 
 
 class Pace:
@@ -29,10 +33,16 @@ class Pace:
         self.due_ms = max(self.due_ms + self.every_ms, now_ms + self.every_ms // 2)
         return self.due_ms - now_ms
 
-    def begins(self, now_ms: int, fed_bytes: int) -> None:
-        """A checkpoint of what was read since the last one, at its time or, for something urgent, before it."""
-        busy = fed_bytes * 1000 >= BUSY_BYTES_PER_S * max(now_ms - self._began_ms, 1)
-        self.every_ms = self._busy_ms if busy else self._usual_ms
+    def begins(self, now_ms: int, fed_bytes: int, *, behind: bool = False) -> None:
+        """A checkpoint of what was read since the last one, at its time or, for something urgent, before it.
+
+        `behind`: more is known to be in the log.
+        """
+        bytes_per_s = fed_bytes * 1000 // max(now_ms - self._began_ms, 1)
+        if behind and bytes_per_s >= FLOOD_BYTES_PER_S:
+            self.every_ms = self._usual_ms * 5 // 2
+        else:
+            self.every_ms = self._busy_ms if bytes_per_s >= BUSY_BYTES_PER_S else self._usual_ms
         self._began_ms = now_ms
         self.due_ms = min(self.due_ms, now_ms)
 

@@ -107,6 +107,11 @@ class Shard(Protocol):
         ...
 
     @property
+    def sampled_bytes(self) -> int:
+        """About what is in memory of the samples since the last checkpoint."""
+        ...
+
+    @property
     def refused_bytes(self) -> int:
         """About what the dead letters weigh that wait for it."""
         ...

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 
@@ -40,6 +41,10 @@ from streams.pipeline.watch import Watch
 from streams.pricing.book import PriceBook
 from streams.usage.coverage import Coverage
 from streams.usage.ids import SeenIds
+
+
+#: About what a minute of an attempt's GPUs on a node weighs: its seconds, its newest sample, its rows of the tables.
+_SAMPLED_ROW_BYTES: Final = 500
 
 
 @dataclass(slots=True)
@@ -191,6 +196,11 @@ class Shard:
     def rows_waiting(self) -> int:
         """How many burn rates wait for the next checkpoint."""
         return self.watch.rows_waiting
+
+    @property
+    def sampled_bytes(self) -> int:
+        """About what is in memory of the samples since the last checkpoint, however many said the same minutes."""
+        return self.coverage.dirty_count * _SAMPLED_ROW_BYTES
 
     @property
     def refused_bytes(self) -> int:

@@ -73,6 +73,7 @@ class CountingShard:
     wants_storing: bool = False
     rows_waiting: int = 0
     refused_bytes: int = 0
+    sampled_bytes: int = 0
     alerts: list[Alert] = field(default_factory=list)
 
     def judge(self, ticks: Ticks, view: View) -> None:

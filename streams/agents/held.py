@@ -22,7 +22,6 @@ from streams.pipeline.reference import ReferenceLog, View
 
 #: About what a burn rate weighs while it waits.
 _BURN_ROW_BYTES: Final = 128
-_SAMPLES: Final = "gpu"
 #: About what a row of a checkpoint weighs: 450,000 of the ledger and of burn rates are 64 MiB of Arrow.
 _ROW_BYTES: Final = 150
 #: About what becomes of a record beside its value.
@@ -74,7 +73,7 @@ class Held:
     gone: bool = False
     repricing: bool = False  # archived jobs that a price touches are not yet in memory
     fed_bytes: int = 0  # all that was folded since the last checkpoint
-    kept_bytes: int = 0  # but for samples: thousands of them come to one row, see `sampled_bytes` of the shard
+    kept_bytes: int = 0  # but for samples as bytes: many of them come to one row, see `sampled_bytes` of the shard
     # While unfinished attempts are paid in several checkpoints: the instant they are all paid up to.
     open_as_of_ms: int | None = None
     holes: dict[str, Hole] = field(default_factory=dict)  # by topic
@@ -130,7 +129,7 @@ class Held:
         if offset is None:
             size_bytes = _size_bytes(batch)
             self.fed_bytes += size_bytes
-            if batch.topic != _SAMPLES:
+            if not isinstance(batch.records, RawRecords):
                 self.kept_bytes += size_bytes
             self.holes.pop(batch.topic, None)
             return True

@@ -293,9 +293,5 @@ class Keeper:
 
     def _keep_room(self) -> None:
         """Reading pauses while too much waits; half of that is stored at once, so that it need not."""
-        if self.fault is None:
-            waiting_bytes = self.backlog_bytes
-            self.room.keep(waiting_bytes)
-            # A flight that the store refuses is tried again at its time.
-            if 2 * waiting_bytes >= self.room.max_bytes and not self.checkpointer.waiting_bytes:
-                self.feeding.urgent.set()
+        if self.fault is None and self.room.keep(self.backlog_bytes):
+            self.feeding.urgent.set()

@@ -16,6 +16,7 @@ class Room:
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
+        self._half_full = False
         self._opened = asyncio.Event()
         self._opened.set()
 
@@ -32,8 +33,12 @@ class Room:
         """Let everybody in, whatever waits."""
         self._opened.set()
 
-    def keep(self, waiting_bytes: int) -> None:
-        """Open or close as so much waits."""
+    def keep(self, waiting_bytes: int) -> bool:
+        """Open or close as so much waits; whether it has become half full, and storing should not wait for its time.
+
+        That is said once: what the store refuses, or nobody can store yet, is tried again at the usual pace.
+        """
+        was_half_full, self._half_full = self._half_full, 2 * waiting_bytes >= self.max_bytes
         if waiting_bytes < self.max_bytes:
             if not self._opened.is_set():
                 logger.warning("reading goes on: %d bytes wait for the store", waiting_bytes)
@@ -41,3 +46,4 @@ class Room:
         elif self._opened.is_set():
             logger.warning("reading pauses: %d bytes wait for the store", waiting_bytes)
             self._opened.clear()
+        return self._half_full and not was_half_full

@@ -56,7 +56,7 @@ class Fetched:
 
 
 def read_fetch(
-    fetched: bytes, wanted: int, aborted: Iterable[Aborted] | None, *, check_crcs: bool, read_committed: bool
+    fetched: bytes | memoryview, wanted: int, aborted: Iterable[Aborted] | None, *, check_crcs: bool, read_committed: bool
 ) -> Fetched | None:
     """Index what a broker answered for one partition, asked from offset `wanted` on; None: it holds an older format.
 
@@ -89,7 +89,7 @@ def _check(data: U8, batches: Records) -> None:
             raise CorruptRecordException(f"Invalid CRC of the batch at byte {at}")
 
 
-def _skip_aborted(fetched: bytes, batches: Records, aborted: Iterable[Aborted]) -> None:
+def _skip_aborted(fetched: bytes | memoryview, batches: Records, aborted: Iterable[Aborted]) -> None:
     """Mark what belongs to transactions that were aborted; a marker among the batches ends each."""
     begun = sorted(aborted, key=lambda each: each[1], reverse=True)
     producers: set[int] = set()
@@ -98,7 +98,7 @@ def _skip_aborted(fetched: bytes, batches: Records, aborted: Iterable[Aborted]) 
             producers.add(begun.pop()[0])
         producer = int(batch["producer_id"])
         if batch["attributes"] & CONTROL:
-            if producer in producers and _is_abort(fetched[batch["at"] : batch["end"]]):
+            if producer in producers and _is_abort(bytes(fetched[batch["at"] : batch["end"]])):
                 producers.discard(producer)
         elif batch["attributes"] & TRANSACTIONAL and producer in producers:
             batch["skipped"] = 1

@@ -7,13 +7,14 @@ aiokafka asks again.  The names that are replaced are listed in `pins`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from aiokafka.consumer import fetcher
 from aiokafka.errors import CorruptRecordException
 
 from streams.pipeline.raw import RawRecords
+from streams.transport import frames
 from streams.transport.raw_batches import Aborted, Fetched, read_fetch
 
 logger = logging.getLogger(__name__)
@@ -29,20 +30,35 @@ class _AsRaw:
 #: A consumer whose `_value_deserializer` this is gets RawRecords.
 AS_RAW: Final = _AsRaw()
 
+#: Of both formats: after the offset the size of what follows it.
+_SIZE_AT: Final = 8
+_BATCH_AT: Final = 12
+
 _own_bytes: Final[Any] = fetcher.MemoryRecords
 _own_records: Final[Any] = fetcher.PartitionRecords
 
 
 class FetchedBytes:
-    """What the fetcher asks aiokafka's MemoryRecords, and the bytes themselves."""
+    """What the fetcher asks aiokafka's MemoryRecords, and the bytes themselves; MemoryRecords would copy them."""
 
-    __slots__ = ("fetched", "has_next", "own", "size_in_bytes")
+    __slots__ = ("fetched",)
 
-    def __init__(self, fetched: bytes) -> None:
+    def __init__(self, fetched: bytes | memoryview) -> None:
         self.fetched = fetched
-        self.own = _own_bytes(fetched)
-        self.has_next: Callable[[], bool] = self.own.has_next
-        self.size_in_bytes: Callable[[], int] = self.own.size_in_bytes
+
+    @property
+    def own(self) -> Any:
+        """aiokafka's."""
+        return _own_bytes(bytes(self.fetched))
+
+    def has_next(self) -> bool:
+        """Whether a whole batch, or message of an older format, is there; a broker may cut off the last one."""
+        size = int.from_bytes(self.fetched[_SIZE_AT:_BATCH_AT], "big", signed=True)
+        return self.size_in_bytes() >= _BATCH_AT and _BATCH_AT + size <= self.size_in_bytes()
+
+    def size_in_bytes(self) -> int:
+        """How many bytes there are."""
+        return len(self.fetched)
 
 
 class RawPartitionRecords:
@@ -55,7 +71,7 @@ class RawPartitionRecords:
     def __init__(
         self,
         tp: Any,
-        fetched: bytes,
+        fetched: bytes | memoryview,
         aborted: list[Aborted] | None,
         fetch_offset: int,
         check_crcs: bool,
@@ -90,11 +106,13 @@ class RawPartitionRecords:
         if len(found.records):
             yield found.records
 
-    def _old_format(self, fetched: bytes, aborted: list[Aborted] | None, check_crcs: bool) -> Iterator[Any]:
+    def _old_format(
+        self, fetched: bytes | memoryview, aborted: list[Aborted] | None, check_crcs: bool
+    ) -> Iterator[Any]:
         logger.debug("%s holds an older format", self._tp)
         own = _own_records(
             self._tp,
-            _own_bytes(fetched),
+            _own_bytes(bytes(fetched)),
             aborted,
             self.next_fetch_offset,
             None,
@@ -138,6 +156,7 @@ def install() -> None:
     seam: Any = fetcher
     seam.MemoryRecords = FetchedBytes
     seam.PartitionRecords = _partition_records
+    frames.install()
 
 
 def only_raw(records: list[Any]) -> RawRecords | None:

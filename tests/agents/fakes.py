@@ -117,6 +117,7 @@ class CountingShard:
         self.state.trimmed += first
         for record in batch.records[first:]:
             value = record.value or b""
+            self.sampled_bytes += len(value) + 64
             if value.isdigit():
                 self.state.count[batch.topic] = self.state.count.get(batch.topic, 0) + 1
                 self.state.sum[batch.topic] = self.state.sum.get(batch.topic, 0) + int(value)
@@ -135,6 +136,7 @@ class CountingShard:
 
     def checkpoint(self, as_of_ms: int, version: int, *, open_attempts: bool) -> Point:
         self.opened += open_attempts
+        self.sampled_bytes = 0
         tables = {DEAD_LETTERS: dead_letter_table(self.refused, version)} if self.refused else {}
         self.refused = []
         self.saved = dict(self.state.next)

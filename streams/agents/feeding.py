@@ -118,7 +118,11 @@ class Feeding:
     def _has_caught_up(self, horizons: HorizonSource) -> bool:
         """Whether much waits for a checkpoint, and nothing behind it is known to be in the log."""
         much_bytes = self._options.caught_up_bytes
-        return much_bytes is not None and self.fed_bytes >= much_bytes and not _is_more(horizons, self._held.values())
+        return (
+            much_bytes is not None
+            and self.fed_bytes >= much_bytes
+            and not _is_more(horizons, self._held.values())
+        )
 
     def is_behind(self) -> bool:
         """Whether the log is known to hold more than was read."""

@@ -73,7 +73,9 @@ class Held:
     gone: bool = False
     repricing: bool = False  # archived jobs that a price touches are not yet in memory
     fed_bytes: int = 0  # all that was folded since the last checkpoint
-    kept_bytes: int = 0  # but for samples as bytes: many of them come to one row, see `sampled_bytes` of the shard
+    kept_bytes: int = (
+        0  # but for samples as bytes: many of them come to one row, see `sampled_bytes` of the shard
+    )
     # While unfinished attempts are paid in several checkpoints: the instant they are all paid up to.
     open_as_of_ms: int | None = None
     holes: dict[str, Hole] = field(default_factory=dict)  # by topic
@@ -106,7 +108,9 @@ class Held:
     def waiting_bytes(self) -> int:
         """About what is in memory of what was folded and judged since the last checkpoint."""
         shard = self.shard
-        return self.kept_bytes + shard.sampled_bytes + shard.refused_bytes + shard.rows_waiting * _BURN_ROW_BYTES
+        return (
+            self.kept_bytes + shard.sampled_bytes + shard.refused_bytes + shard.rows_waiting * _BURN_ROW_BYTES
+        )
 
     def look(self, now_ms: int) -> None:
         """Note burn rates as of now; not while ticks of the past are to be judged, which must not see what came later."""

@@ -168,9 +168,7 @@ class Meter:
             pace = self._pace
             while not app.should_stop:
                 await keeper.feeding.rest(pace.plan(options.now_ms()) / 1000)
-                pace.begins(
-                    options.now_ms(), keeper.feeding.fed_bytes, behind=keeper.feeding.is_behind()
-                )
+                pace.begins(options.now_ms(), keeper.feeding.fed_bytes, behind=keeper.feeding.is_behind())
                 if not app.rebalancing and not app.should_stop:
                     await keeper.tick()
 

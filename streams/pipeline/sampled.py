@@ -17,7 +17,7 @@ from schemas.events import Event, GpuEvent
 from schemas.invalid import Invalid
 from streams.kernels.arrays import BEGINNING_MS, I64
 from streams.kernels.spans import ABSENT, SPAN, sum_up
-from streams.kernels.store import Samples
+from streams.kernels.store import DIRTY_ROWS, Samples
 from streams.pipeline.attempt import Attempt, Winner, winning_fields
 from streams.pipeline.fold import JobBook, Outcome
 from streams.pipeline.fold import fold_samples as fold_events
@@ -28,6 +28,8 @@ from streams.usage.coverage import Coverage
 from streams.usage.shapes import Parsed, Shape, Shapes
 
 _NOBODY: Final = -1
+#: About what a minute of an attempt's GPUs on a node weighs: its seconds, its newest sample, its rows of the tables.
+_ROW_BYTES: Final = 500
 
 
 class Columns(NamedTuple):
@@ -225,6 +227,11 @@ class SampleColumns:
             self._spans = np.zeros(max(len(self._owners), 2 * len(self._spans)), SPAN)
             self._spans["newest"] = ABSENT
         return told
+
+
+def sampled_bytes(coverage: Coverage) -> int:
+    """About what is in memory of samples and is not stored, however many of them said the same minutes."""
+    return int(coverage.store.used[DIRTY_ROWS]) * _ROW_BYTES
 
 
 def _runs(indices: Sequence[int]) -> Iterator[tuple[int, int]]:

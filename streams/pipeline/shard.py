@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import pyarrow as pa
 
@@ -34,17 +33,13 @@ from streams.pipeline.raw import RawRecords, first_from
 from streams.pipeline.reference import View
 from streams.pipeline.refused import Refused
 from streams.pipeline.roll import Roll
-from streams.pipeline.sampled import Columns, SampleColumns
+from streams.pipeline.sampled import Columns, SampleColumns, sampled_bytes
 from streams.pipeline.settings import ShardSettings
 from streams.pipeline.snapshot import new_compressor
 from streams.pipeline.watch import Watch
 from streams.pricing.book import PriceBook
 from streams.usage.coverage import Coverage
 from streams.usage.ids import SeenIds
-
-
-#: About what a minute of an attempt's GPUs on a node weighs: its seconds, its newest sample, its rows of the tables.
-_SAMPLED_ROW_BYTES: Final = 500
 
 
 @dataclass(slots=True)
@@ -200,7 +195,7 @@ class Shard:
     @property
     def sampled_bytes(self) -> int:
         """About what is in memory of the samples since the last checkpoint, however many said the same minutes."""
-        return self.coverage.dirty_count * _SAMPLED_ROW_BYTES
+        return sampled_bytes(self.coverage)
 
     @property
     def refused_bytes(self) -> int:

@@ -49,6 +49,7 @@ CLASS_NAMES: Final = {
         "AIOKafkaConsumerThread.on_partitions_assigned",
         "AIOKafkaConsumerThread.on_partitions_revoked",
     ),
+    "aiokafka.conn": ("AIOKafkaProtocol", "AIOKafkaConnection._create_reader_task", "io.BytesIO"),
     "aiokafka.consumer.group_coordinator": (
         "GroupCoordinator._do_heartbeat",
         "GroupCoordinator._send_req",
@@ -76,6 +77,15 @@ CLASS_NAMES: Final = {
 
 # module -> attributes that exist on instances only, looked for in the source.
 INSTANCE_NAMES: Final = {
+    "asyncio.streams": ("self._buffer = bytearray()", "self._eof = False"),
+    "aiokafka.conn": (
+        "protocol = AIOKafkaProtocol(self._closed_fut, reader, loop=loop)",
+        "self._reader, self._writer, self._protocol = reader, writer, protocol",
+        "self._read_task = self._create_reader_task()",
+        "resp = await reader.readexactly(size)",
+        "resp = io.BytesIO(resp)",
+    ),
+    "aiokafka.protocol.types": ("value = data.read(length)",),
     "aiokafka.consumer.consumer": (
         "self._isolation_level =",
         "self._fetch_max_wait_ms =",

@@ -56,7 +56,12 @@ class Fetched:
 
 
 def read_fetch(
-    fetched: bytes | memoryview, wanted: int, aborted: Iterable[Aborted] | None, *, check_crcs: bool, read_committed: bool
+    fetched: bytes | memoryview,
+    wanted: int,
+    aborted: Iterable[Aborted] | None,
+    *,
+    check_crcs: bool,
+    read_committed: bool,
 ) -> Fetched | None:
     """Index what a broker answered for one partition, asked from offset `wanted` on; None: it holds an older format.
 

@@ -48,7 +48,7 @@ class FetchedBytes:
 
     @property
     def own(self) -> Any:
-        """aiokafka's."""
+        """Aiokafka's."""
         return _own_bytes(bytes(self.fetched))
 
     def has_next(self) -> bool:

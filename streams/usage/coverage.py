@@ -109,11 +109,6 @@ class Coverage:
         store.used[DIRTY_ROWS] = 0
         return rows[store.rows["holder"][rows] >= 0]
 
-    @property
-    def dirty_count(self) -> int:
-        """How many rows changed since the last call of take_dirty()."""
-        return int(self._arrays.store.used[DIRTY_ROWS])
-
     def usage(self, rows: I64) -> UsageRows:
         """The columns of these rows."""
         store, arrays = self._arrays.store, self._arrays

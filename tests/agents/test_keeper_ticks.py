@@ -80,6 +80,22 @@ def test_dead_letters_that_wait_count_in_the_backlog() -> None:
     asyncio.run(go())
 
 
+def test_what_fills_half_of_the_room_is_stored_before_its_time() -> None:
+    async def go() -> None:
+        bench = Bench()
+        await bench.own({0}, 1)
+        bench.keeper.room.max_bytes = (
+            2 * 10 * 2 * 65
+        )  # records of a byte, of which each weighs as such and as a sample
+        await bench.feed(0, 0, 9)
+        assert not bench.keeper.feeding.urgent.is_set()
+        await bench.feed(0, 9, 10)
+        assert bench.keeper.feeding.urgent.is_set()
+        assert bench.keeper.room.is_open
+
+    asyncio.run(go())
+
+
 def test_no_tick_is_judged_while_too_many_rows_wait_for_the_store() -> None:
     async def go() -> None:
         bench = Bench()

@@ -1,11 +1,12 @@
-"""The pace of checkpoints: steady, quicker where much is read, never in a hurry to catch up."""
+"""The pace of checkpoints: steady, quicker where much is read, slower far behind, never in a hurry to catch up."""
 
 from __future__ import annotations
 
-from streams.agents.pace import BUSY_BYTES_PER_S, Pace
+from streams.agents.pace import BUSY_BYTES_PER_S, FLOOD_BYTES_PER_S, Pace
 
 EVERY_MS = 1_200
 BUSY_MS = 1_000
+FLOOD_MS = 3_000
 
 
 def test_checkpoints_keep_to_their_grid_however_long_each_takes() -> None:
@@ -44,6 +45,24 @@ def test_where_much_is_read_the_pace_is_quick_until_it_is_not() -> None:
 
     pace.begins(3_200, BUSY_BYTES_PER_S - 1)
     assert pace.plan(3_200) == EVERY_MS
+
+
+def test_a_log_that_was_waiting_is_stored_at_a_slower_pace_until_its_end_is_near() -> None:
+    pace = Pace(EVERY_MS, 0)
+    pace.plan(0)
+    pace.begins(1_200, FLOOD_BYTES_PER_S * 2, behind=True)
+    assert pace.plan(1_200) == FLOOD_MS
+
+    pace.begins(1_200 + FLOOD_MS, FLOOD_BYTES_PER_S * 3, behind=False)  # its end is read
+    assert pace.plan(1_200 + FLOOD_MS) == BUSY_MS
+
+
+def test_a_fleet_that_says_much_is_not_stored_at_a_slower_pace_because_it_is_a_moment_behind() -> None:
+    pace = Pace(EVERY_MS, 0)
+    pace.plan(0)
+    pace.begins(1_200, FLOOD_BYTES_PER_S, behind=True)  # in 1.2 s
+
+    assert pace.plan(1_200) == BUSY_MS
 
 
 def test_much_is_what_comes_in_a_second_not_in_an_interval() -> None:

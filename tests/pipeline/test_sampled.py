@@ -11,6 +11,8 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams.agents.held import Held, Takeover
+from streams.agents.versions import VersionClock
 from streams.pipeline.batch import LogBatch, LogRecord, Record
 from streams.pipeline.sampled import SampleColumns
 from streams.pipeline.settings import ShardSettings
@@ -141,3 +143,33 @@ def test_an_envelope_in_the_headers_is_opened() -> None:
     headers = (*names, ("ce_time", b"2026-06-01T10:00:00Z"))
     shard.fold(LogBatch("gpu", 0, 0, 1, raw([LogRecord(0, T0, msgspec.json.encode(value), headers)])))
     assert shard.books.applied == 1, shard.refused.letters
+
+
+def test_samples_that_wait_weigh_as_the_minutes_they_speak_of_not_as_they_are_many() -> None:
+    shard = Shard(0, ShardSettings(), PriceBook.empty())
+    held = Held(0, shard, VersionClock(0, 1), Takeover(0, 1))
+    value = {
+        "source": "x",
+        "node": "n",
+        "interval_ms": 1000,
+        "gpus": ["a"],
+        "util_ratio": [0.5],
+        "job_id": "j",
+    }
+
+    def feed(first: int, stop: int) -> int:
+        log = [
+            LogRecord(i, T0, orjson.dumps(value | {"id": str(i), "time_ms": T0 + 1000 * (i + 1)}))
+            for i in range(first, stop)
+        ]
+        assert held.feed(LogBatch("gpu", 0, first, stop, raw(log)))
+        return held.waiting_bytes
+
+    assert held.waiting_bytes == 0
+    of_a_minute = feed(0, 1)
+    assert of_a_minute > 0
+    assert feed(1, 60) == of_a_minute
+    assert feed(60, 61) == 2 * of_a_minute
+    assert held.fed_bytes > 60 * 100
+    assert held.checkpoint(T0) is not None
+    assert (held.waiting_bytes, held.fed_bytes) == (0, 0)

@@ -187,13 +187,15 @@ class MeterSettings(Group):
         default=1_200,
         ge=100,
         le=60_000,
-        description="How often rows are written and offsets committed; five sixths of it where more than 1 MiB/s is read.",
+        description="How often rows are written and offsets committed; five sixths of it where more than 1 MiB/s is read, "
+        "two and a half times it far behind the log's end.",
     )
     backlog_max_bytes: int = Field(
         default=256 * MIB_BYTES,
         ge=MIB_BYTES,
         le=64 * 1024 * MIB_BYTES,
-        description="Rows that may wait for a ClickHouse that does not answer, before reading pauses.",
+        description="What may wait for a ClickHouse that does not answer, as it weighs in memory, before reading pauses; "
+        "from half of it on a checkpoint does not wait for its time.",
     )
     dead_letters_per_minute: int = Field(
         default=10_000,

@@ -21,6 +21,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.long]
 
 #: Longer than the session and a takeover: the insert under way lands when its writer is no owner any more.
 IN_FLIGHT_S = 12.0
+#: Of a machine that is busy otherwise.
+TAKEOVER_S = 30.0
 
 
 class ZombieChaos(Chaos):
@@ -31,12 +33,16 @@ class ZombieChaos(Chaos):
     def disturb(self, kind: str, workers: Workers, front: StoreProcess) -> None:
         self.report.cycles.append(kind)
         zombie, other = workers.alive
+        store = ClickHouseStore(front.target())
+        of_both = max(self.generations(store))
         other.kill()
-        time.sleep(self.plan.session_timeout_ms / 1000 + 2)
+        deadline_s = time.monotonic() + self.plan.session_timeout_ms / 1000 + TAKEOVER_S
+        while min(self.generations(store)) <= of_both:
+            assert time.monotonic() < deadline_s, "the worker that is left has not stored anything of all shards"
+            time.sleep(0.2)
         # So that what was written can still be seen when it has been replaced.
         urlopen(front.url, data=b"SYSTEM STOP MERGES", timeout=10).close()
-        store = ClickHouseStore(front.target())
-        newest = max(store.readback.max_version(number) for number in range(self.plan.partitions))
+        generation = max(self.generations(store))
         front.fault("slow", 1, delay_s=IN_FLIGHT_S)
         time.sleep(2.5)  # a checkpoint a second: the next one is in the store's hands now
         zombie.signal(signal.SIGSTOP)
@@ -44,7 +50,6 @@ class ZombieChaos(Chaos):
         successor = workers.start()
         successor.wait_ready()
         time.sleep(2)
-        generation = Version.unpack(newest).generation
         self.rows_before = rows_of(store, generation)
         assert time.monotonic() - frozen_s < IN_FLIGHT_S, "the successor came too late for the test"
         time.sleep(IN_FLIGHT_S - (time.monotonic() - frozen_s) + 1)
@@ -52,6 +57,12 @@ class ZombieChaos(Chaos):
         time.sleep(3)
         self.rows_after = rows_of(store, generation)
         store.close()
+
+
+    def generations(self, store: ClickHouseStore) -> list[int]:
+        """Of each shard: that of the newest rows."""
+        versions = [store.readback.max_version(number) for number in range(self.plan.partitions)]
+        return [Version.unpack(version).generation for version in versions]
 
 
 def rows_of(store: ClickHouseStore, generation: int) -> int:

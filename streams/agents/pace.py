@@ -24,6 +24,7 @@ class Pace:
         self._usual_ms = interval_ms
         # One second by default: rows of each job are written with every checkpoint, so it must not come much oftener.
         self._busy_ms = max(interval_ms * 5 // 6, 1)
+        self._flood_ms = interval_ms * 5 // 3
         self._began_ms = now_ms
         self.every_ms = interval_ms
         self.due_ms = now_ms
@@ -33,18 +34,32 @@ class Pace:
         self.due_ms = max(self.due_ms + self.every_ms, now_ms + self.every_ms // 2)
         return self.due_ms - now_ms
 
-    def begins(self, now_ms: int, fed_bytes: int, *, behind: bool = False) -> None:
-        """A checkpoint of what was read since the last one, at its time or, for something urgent, before it.
+    def can_wait(self, now_ms: int, fed_bytes: int, *, behind: bool) -> bool:
+        """Whether a log that was waiting began to come since the last checkpoint: then this one is not due yet.
 
         `behind`: more is known to be in the log.
         """
-        bytes_per_s = fed_bytes * 1000 // max(now_ms - self._began_ms, 1)
-        if behind and bytes_per_s >= FLOOD_BYTES_PER_S:
-            self.every_ms = self._usual_ms * 5 // 2
+        until_ms = self._began_ms + self._flood_ms
+        if now_ms >= until_ms or not self._is_flood(now_ms, fed_bytes, behind=behind):
+            return False
+        self.every_ms, self.due_ms = self._flood_ms, until_ms - self._flood_ms
+        return True
+
+    def begins(self, now_ms: int, fed_bytes: int, *, behind: bool = False) -> None:
+        """A checkpoint of what was read since the last one, at its time or, for something urgent, before it."""
+        if self._is_flood(now_ms, fed_bytes, behind=behind):
+            self.every_ms = self._flood_ms
         else:
-            self.every_ms = self._busy_ms if bytes_per_s >= BUSY_BYTES_PER_S else self._usual_ms
+            busy = self._per_s(now_ms, fed_bytes) >= BUSY_BYTES_PER_S
+            self.every_ms = self._busy_ms if busy else self._usual_ms
         self._began_ms = now_ms
         self.due_ms = min(self.due_ms, now_ms)
+
+    def _per_s(self, now_ms: int, fed_bytes: int) -> int:
+        return fed_bytes * 1000 // max(now_ms - self._began_ms, 1)
+
+    def _is_flood(self, now_ms: int, fed_bytes: int, *, behind: bool) -> bool:
+        return behind and self._per_s(now_ms, fed_bytes) >= FLOOD_BYTES_PER_S
 
     def left_ms(self, now_ms: int) -> tuple[int, int]:
         """Until the next one, and from one to the next."""

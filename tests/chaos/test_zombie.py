@@ -38,7 +38,9 @@ class ZombieChaos(Chaos):
         other.kill()
         deadline_s = time.monotonic() + self.plan.session_timeout_ms / 1000 + TAKEOVER_S
         while min(self.generations(store)) <= of_both:
-            assert time.monotonic() < deadline_s, "the worker that is left has not stored anything of all shards"
+            assert time.monotonic() < deadline_s, (
+                "the worker that is left has not stored anything of all shards"
+            )
             time.sleep(0.2)
         # So that what was written can still be seen when it has been replaced.
         urlopen(front.url, data=b"SYSTEM STOP MERGES", timeout=10).close()
@@ -57,7 +59,6 @@ class ZombieChaos(Chaos):
         time.sleep(3)
         self.rows_after = rows_of(store, generation)
         store.close()
-
 
     def generations(self, store: ClickHouseStore) -> list[int]:
         """Of each shard: that of the newest rows."""

@@ -188,7 +188,7 @@ class MeterSettings(Group):
         ge=100,
         le=60_000,
         description="How often rows are written and offsets committed; five sixths of it where more than 1 MiB/s is read, "
-        "two and a half times it far behind the log's end.",
+        "five thirds far behind the log's end.",
     )
     backlog_max_bytes: int = Field(
         default=256 * MIB_BYTES,

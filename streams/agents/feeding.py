@@ -57,6 +57,8 @@ class Feeding:
         self._held = held
         #: Set when something was judged that should be stored at once.
         self.urgent = asyncio.Event()
+        #: Whether a log that was waiting is stored at a slower pace, until its end is read.
+        self.awaits_end = False
         #: How often records were read again because they were lost on the way.
         self.refetches = 0
         self.intake = Intake()
@@ -116,13 +118,11 @@ class Feeding:
         return sum(held.fed_bytes for held in self._held.values())
 
     def _has_caught_up(self, horizons: HorizonSource) -> bool:
-        """Whether much waits for a checkpoint, and nothing behind it is known to be in the log."""
+        """Whether much, or the rest of much, waits for a checkpoint, and nothing behind it is known to be in the log."""
         much_bytes = self._options.caught_up_bytes
-        return (
-            much_bytes is not None
-            and self.fed_bytes >= much_bytes
-            and not _is_more(horizons, self._held.values())
-        )
+        if much_bytes is None or self.fed_bytes < (1 if self.awaits_end else much_bytes):
+            return False
+        return not _is_more(horizons, self._held.values())
 
     def is_behind(self) -> bool:
         """Whether the log is known to hold more than was read."""
@@ -143,11 +143,13 @@ class Feeding:
         self.intake.fed(held, batch, trimmed)
         return True
 
-    async def rest(self, at_most_s: float) -> None:
-        """Wait until something urgent was judged, or for so long."""
+    async def rest(self, at_most_s: float) -> bool:
+        """Wait until something is urgent, or for so long; whether anything is."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.urgent.wait(), at_most_s)
+        urgent = self.urgent.is_set()
         self.urgent.clear()
+        return urgent
 
     def until_tick_ms(self) -> int | None:
         """How long until the next tick of any shard; 0: one has come, or records wait for it.  None: there is none."""

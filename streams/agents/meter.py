@@ -167,8 +167,13 @@ class Meter:
         async def checkpoints() -> None:
             pace = self._pace
             while not app.should_stop:
-                await keeper.feeding.rest(pace.plan(options.now_ms()) / 1000)
-                pace.begins(options.now_ms(), keeper.feeding.fed_bytes, behind=keeper.feeding.is_behind())
+                urgent = await keeper.feeding.rest(pace.plan(options.now_ms()) / 1000)
+                read, behind = (options.now_ms(), keeper.feeding.fed_bytes), keeper.feeding.is_behind()
+                if not urgent and pace.can_wait(*read, behind=behind):
+                    keeper.feeding.awaits_end = True
+                    continue
+                pace.begins(*read, behind=behind)
+                keeper.feeding.awaits_end = pace.is_slow
                 if not app.rebalancing and not app.should_stop:
                     await keeper.tick()
 

@@ -61,6 +61,11 @@ class Pace:
     def _is_flood(self, now_ms: int, fed_bytes: int, *, behind: bool) -> bool:
         return behind and self._per_s(now_ms, fed_bytes) >= FLOOD_BYTES_PER_S
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether a log that was waiting is coming: at its end nobody should wait for the next checkpoint's time."""
+        return self.every_ms == self._flood_ms
+
     def left_ms(self, now_ms: int) -> tuple[int, int]:
         """Until the next one, and from one to the next."""
         return (self.due_ms - now_ms) % self.every_ms, self.every_ms

@@ -98,6 +98,20 @@ def test_much_that_was_waiting_is_stored_as_soon_as_its_end_is_read(
     run(work)
 
 
+@pytest.mark.parametrize("sent", [1, 2])
+def test_the_rest_of_a_log_that_is_stored_at_a_slower_pace_is_stored_at_once(sent: int) -> None:
+    async def work(lab: Lab) -> None:
+        lab.feeding.awaits_end = True
+        lab.horizons.mark = Mark(5_000, {("jobs", 3): sent})
+        assert lab.feeding.is_behind()
+        await lab.take("jobs", 0, 4_000)
+        assert lab.feeding.is_behind() == (sent > 1)
+        assert await lab.feeding.rest(0.001) == (sent == 1)
+        assert not await lab.feeding.rest(0.001), "that is told once"
+
+    run(work)
+
+
 def test_a_batch_behind_a_hole_holds_up_none_of_those_that_came_with_it() -> None:
     async def work(lab: Lab) -> None:
         lab.horizons.mark = Mark(3_000, {("jobs", 3): 1})

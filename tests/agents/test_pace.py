@@ -6,7 +6,7 @@ from streams.agents.pace import BUSY_BYTES_PER_S, FLOOD_BYTES_PER_S, Pace
 
 EVERY_MS = 1_200
 BUSY_MS = 1_000
-FLOOD_MS = 3_000
+FLOOD_MS = 2_000
 
 
 def test_checkpoints_keep_to_their_grid_however_long_each_takes() -> None:
@@ -52,9 +52,29 @@ def test_a_log_that_was_waiting_is_stored_at_a_slower_pace_until_its_end_is_near
     pace.plan(0)
     pace.begins(1_200, FLOOD_BYTES_PER_S * 2, behind=True)
     assert pace.plan(1_200) == FLOOD_MS
+    assert pace.is_slow
 
     pace.begins(1_200 + FLOOD_MS, FLOOD_BYTES_PER_S * 3, behind=False)  # its end is read
     assert pace.plan(1_200 + FLOOD_MS) == BUSY_MS
+    assert not pace.is_slow
+
+
+def test_a_log_that_begins_to_come_is_not_stored_before_its_pace() -> None:
+    pace = Pace(EVERY_MS, 0)
+    pace.plan(0)
+    assert pace.can_wait(1_200, FLOOD_BYTES_PER_S * 2, behind=True)
+    assert pace.is_slow
+    assert pace.plan(1_200) == 1_000, "half an interval; two seconds after the last one is sooner"
+    assert not pace.can_wait(2_200, FLOOD_BYTES_PER_S * 9, behind=True)
+
+
+def test_nothing_else_waits() -> None:
+    pace = Pace(EVERY_MS, 0)
+    pace.plan(0)
+    assert not pace.can_wait(1_200, FLOOD_BYTES_PER_S * 2, behind=False)
+    assert not pace.can_wait(1_200, FLOOD_BYTES_PER_S, behind=True)
+    assert not pace.is_slow
+    assert pace.left_ms(1_200) == (0, EVERY_MS)
 
 
 def test_a_fleet_that_says_much_is_not_stored_at_a_slower_pace_because_it_is_a_moment_behind() -> None:

@@ -166,6 +166,7 @@ class Meter:
 
         async def checkpoints() -> None:
             pace = self._pace
+            pace.start(options.now_ms())
             while not app.should_stop:
                 urgent = await keeper.feeding.rest(pace.plan(options.now_ms()) / 1000)
                 read, behind = (options.now_ms(), keeper.feeding.fed_bytes), keeper.feeding.is_behind()

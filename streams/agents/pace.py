@@ -29,6 +29,10 @@ class Pace:
         self.every_ms = interval_ms
         self.due_ms = now_ms
 
+    def start(self, now_ms: int) -> None:
+        """Reading begins now, which may be long after a worker was started."""
+        self._began_ms = self.due_ms = now_ms
+
     def plan(self, now_ms: int) -> int:
         """Until the next one; half an interval at least, for others, where storing takes long."""
         self.due_ms = max(self.due_ms + self.every_ms, now_ms + self.every_ms // 2)

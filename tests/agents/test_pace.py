@@ -68,6 +68,13 @@ def test_a_log_that_begins_to_come_is_not_stored_before_its_pace() -> None:
     assert not pace.can_wait(2_200, FLOOD_BYTES_PER_S * 9, behind=True)
 
 
+def test_a_log_is_read_from_the_start_of_reading_on_not_of_the_worker() -> None:
+    pace = Pace(EVERY_MS, 0)
+    pace.start(9_000)
+    assert pace.plan(9_000) == EVERY_MS
+    assert pace.can_wait(10_200, FLOOD_BYTES_PER_S * 2, behind=True)
+
+
 def test_nothing_else_waits() -> None:
     pace = Pace(EVERY_MS, 0)
     pace.plan(0)

@@ -73,9 +73,8 @@ class Held:
     gone: bool = False
     repricing: bool = False  # archived jobs that a price touches are not yet in memory
     fed_bytes: int = 0  # all that was folded since the last checkpoint
-    kept_bytes: int = (
-        0  # but for samples as bytes: many of them come to one row, see `sampled_bytes` of the shard
-    )
+    # But for samples as bytes: many of them come to one row, see `sampled_bytes` of the shard.
+    kept_bytes: int = 0
     # While unfinished attempts are paid in several checkpoints: the instant they are all paid up to.
     open_as_of_ms: int | None = None
     holes: dict[str, Hole] = field(default_factory=dict)  # by topic

@@ -19,12 +19,9 @@ class Waiting:
     def __init__(self) -> None:
         self._current: dict[str, Alert] = {}  # by alert
         self._changes: list[Alert] = []  # of status, in order
-        self._stored_ms: dict[
-            str, int
-        ] = {}  # by alert: the tick of its row in the store, where that is ahead of ours
-        self._behind: dict[
-            str, Alert
-        ] = {}  # the newest row of those, which that tick has not been judged for
+        # By alert: the tick of its row in the store, where that is ahead of ours, and the newest row of our own.
+        self._stored_ms: dict[str, int] = {}
+        self._behind: dict[str, Alert] = {}
 
     def __bool__(self) -> bool:
         return bool(self._current)

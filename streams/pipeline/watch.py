@@ -54,9 +54,8 @@ class WatchBlob(msgspec.Struct):
 
     judge: Memory
     written: list[LastRow] | None  # of a base of format 1 only: without it some rows are written again
-    stored_ms: dict[
-        str, int
-    ] = {}  # ticks of stored alerts that are ahead of it; absent before they were looked at
+    # Ticks of stored alerts that are ahead of it; absent in snapshots from before they were looked at.
+    stored_ms: dict[str, int] = {}
 
 
 class Watch:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 USD = 10**9
+TICK_MS = 10_000
 MINUTE = 60_000
 HOUR = 60 * MINUTE
 # name -> (position of the longer window, its ratio, position of the shorter window, its ratio)
@@ -119,7 +120,9 @@ class Job:
         if at.unpriced:
             self.episodes["unpriced"].held = t
         elif self._firing("unpriced"):
-            self.episodes["unpriced"].firing, self.episodes["unpriced"].cleared = False, t
+            last = self.episodes["unpriced"]
+            # It held at the tick before this one, whether or not anybody looked.
+            last.firing, last.cleared, last.held = False, t, max(last.held, t - TICK_MS)
             return "recovered"
         return ""
 

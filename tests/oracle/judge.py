@@ -145,6 +145,8 @@ class JobJudge:
                 self._open("unpriced", now, at_ms)
             self._latest["unpriced"].held_ms = at_ms
         elif self.firing("unpriced"):
+            # It held at every tick before this one, also at those at which nothing could change.
+            self._latest["unpriced"].held_ms = at_ms - STEP_MS
             self._clear("unpriced", now, at_ms)
 
     def _open(self, rule: str, now: Burn, at_ms: int) -> None:

@@ -113,11 +113,16 @@ async def alerted(send: Send, probes: Probes, arrivals: Arrivals, per_tick: int)
     return spread(arrivals.expected, list(arrivals.found_ms.values()))
 
 
-async def lagging(behind: Callable[[], int], for_s: float, every_s: float = 1.0) -> dict[str, float]:
+async def lagging(
+    behind: Callable[[], int],
+    for_s: float,
+    every_s: float = 1.0,
+    now_s: Callable[[], float] = time.monotonic,
+) -> dict[str, float]:
     """Look now and then how many records are in the log and not committed; returns median and most."""
     found = []
-    until_s = time.monotonic() + for_s
-    while time.monotonic() < until_s:
+    until_s = now_s() + for_s
+    while now_s() < until_s:
         found.append(await asyncio.to_thread(behind))
         await asyncio.sleep(every_s)
     return {"median": statistics.median(found), "max": max(found)}

@@ -76,9 +76,10 @@ def test_a_message_counts_once_from_its_tick_and_only_of_the_fast_rule() -> None
 
 
 def test_lag_is_looked_at_until_the_time_is_over() -> None:
-    looks = [7, 5, 100]
-    found = asyncio.run(measure.lagging(lambda: looks.pop() if len(looks) > 1 else looks[0], 0.01, every_s=0))
+    looks, now_s = [9, 7, 5, 100], iter(range(20, 30))
+    found = asyncio.run(measure.lagging(looks.pop, 4.0, 0.0, lambda: next(now_s)))
     assert found == {"median": 7, "max": 100}
+    assert looks == [9]
 
 
 def test_figures_of_a_run_in_which_nothing_came_can_be_read() -> None:

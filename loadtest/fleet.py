@@ -59,7 +59,7 @@ class Shape:
 SHAPES: Final = {
     "w1": Shape(jobs=1_000, senders_per_job=10, gpus=1, seconds=100, slices=4),
     "w2": Shape(jobs=1_000, senders_per_job=3, gpus=8, seconds=100),
-    "w2-long": Shape(jobs=1_000, senders_per_job=3, gpus=8, seconds=20_000),
+    "w2-long": Shape(jobs=1_000, senders_per_job=3, gpus=8, seconds=25_000),
     "quick": Shape(jobs=1_000, senders_per_job=1, gpus=8, seconds=60),
 }
 

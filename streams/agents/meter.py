@@ -170,12 +170,11 @@ class Meter:
             while not app.should_stop:
                 urgent = await keeper.feeding.rest(pace.plan(options.now_ms()) / 1000)
                 read, behind = (options.now_ms(), keeper.feeding.fed_bytes), keeper.feeding.is_behind()
-                if not urgent and pace.can_wait(*read, behind=behind):
-                    keeper.feeding.awaits_end = True
-                    continue
-                pace.begins(*read, behind=behind)
+                due = urgent or not pace.can_wait(*read, behind=behind)
+                if due:
+                    pace.begins(*read, behind=behind)
                 keeper.feeding.awaits_end = pace.is_slow
-                if not app.rebalancing and not app.should_stop:
+                if due and not app.rebalancing and not app.should_stop:
                     await keeper.tick()
 
         async def ticks() -> None:

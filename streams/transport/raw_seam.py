@@ -112,7 +112,7 @@ class RawPartitionRecords:
         logger.debug("%s holds an older format", self._tp)
         own = _own_records(
             self._tp,
-            _own_bytes(bytes(fetched)),
+            FetchedBytes(fetched).own,
             aborted,
             self.next_fetch_offset,
             None,

@@ -25,6 +25,15 @@ from tests.raw_records import raw
 T0 = 1_780_308_000_000
 DAY_MS = 86_400_000
 
+SAMPLE: dict[str, Any] = {
+    "source": "x",
+    "time_ms": T0,
+    "node": "n",
+    "interval_ms": 1000,
+    "gpus": ["a"],
+    "util_ratio": [0.5],
+    "job_id": "j",
+}
 _BROKEN = (b"", b"{", b"[]", b'{"node": "n"}', b'{"node": "\xff"}', None)
 
 
@@ -122,15 +131,7 @@ def test_bytes_and_records_come_to_the_same(
 
 def test_ordinary_samples_need_no_object_each() -> None:
     shard = Shard(0, ShardSettings(), PriceBook.empty())
-    value = {
-        "source": "x",
-        "time_ms": T0,
-        "node": "n",
-        "interval_ms": 1000,
-        "gpus": ["a"],
-        "util_ratio": [0.5],
-    }
-    log = [LogRecord(i, T0, orjson.dumps(value | {"job_id": f"j{i % 3}", "id": str(i)})) for i in range(9)]
+    log = [LogRecord(i, T0, orjson.dumps(SAMPLE | {"job_id": f"j{i % 3}", "id": str(i)})) for i in range(9)]
     columns = shard.samples.read(raw(log), ShardSettings())
     assert not columns.events
     assert shard.samples.job_ids(columns) == {"j0", "j1", "j2"}
@@ -138,7 +139,7 @@ def test_ordinary_samples_need_no_object_each() -> None:
 
 def test_an_envelope_in_the_headers_is_opened() -> None:
     shard = Shard(0, ShardSettings(), PriceBook.empty())
-    value = {"node": "n", "interval_ms": 1000, "gpus": ["a"], "util_ratio": [0.5], "job_id": "j"}
+    value = {name: of for name, of in SAMPLE.items() if name not in {"source", "time_ms"}}
     names = (("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_source", b"x"), ("ce_type", b"gpu"))
     headers = (*names, ("ce_time", b"2026-06-01T10:00:00Z"))
     shard.fold(LogBatch("gpu", 0, 0, 1, raw([LogRecord(0, T0, msgspec.json.encode(value), headers)])))
@@ -148,18 +149,10 @@ def test_an_envelope_in_the_headers_is_opened() -> None:
 def test_samples_that_wait_weigh_as_the_minutes_they_speak_of_not_as_they_are_many() -> None:
     shard = Shard(0, ShardSettings(), PriceBook.empty())
     held = Held(0, shard, VersionClock(0, 1), Takeover(0, 1))
-    value = {
-        "source": "x",
-        "node": "n",
-        "interval_ms": 1000,
-        "gpus": ["a"],
-        "util_ratio": [0.5],
-        "job_id": "j",
-    }
 
     def feed(first: int, stop: int) -> int:
         log = [
-            LogRecord(i, T0, orjson.dumps(value | {"id": str(i), "time_ms": T0 + 1000 * (i + 1)}))
+            LogRecord(i, T0, orjson.dumps(SAMPLE | {"id": str(i), "time_ms": T0 + 1000 * (i + 1)}))
             for i in range(first, stop)
         ]
         assert held.feed(LogBatch("gpu", 0, first, stop, raw(log)))

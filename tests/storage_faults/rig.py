@@ -76,6 +76,33 @@ class Rig:
             time.sleep(0.1)
         return value
 
+    def wait_paused(self, looks: int = 6) -> dict[str, float]:
+        """Wait until reading pauses and, for so many looks, nothing is metered; returns the figures of the last.
+
+        While a store is slow a flight under way can be too much for a moment, and what waits weighs less once it is
+        in one: a single look, or words in the log, would say nothing of a pause that lasts.
+        """
+        deadline_s, seen = time.monotonic() + PATIENCE_S, list[float]()
+        while True:
+            found = self.metrics()
+            records = found["trainfare_records_total"]
+            seen = (
+                [*seen, records]
+                if found["trainfare_reading_paused"] and records in (seen or [records])
+                else []
+            )
+            if len(seen) == looks:
+                return found
+            assert time.monotonic() < deadline_s, f"{found}\n{self.said()[-3000:]}"
+            time.sleep(0.1)
+
+    def wait_reading(self) -> None:
+        """Wait until reading does not pause."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while self.metrics()["trainfare_reading_paused"]:
+            assert time.monotonic() < deadline_s, self.said()[-3000:]
+            time.sleep(0.1)
+
     def said(self) -> str:
         """The lines of all workers."""
         return "\n".join(worker.text() for worker in self.workers.lives)

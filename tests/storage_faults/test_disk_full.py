@@ -90,7 +90,7 @@ def test_a_worker_waits_for_room_within_its_bounds_and_loses_nothing(disk: Disk,
         disk.fill(200_000)
         made.publish(8_000)
         worker.wait_until(FULL)
-        worker.wait_until("reading pauses")
+        made.wait_paused()
         for _ in range(15):
             disk.fill(200_000)  # merges give back what small parts took, and a flight might fit
             time.sleep(1)
@@ -101,7 +101,7 @@ def test_a_worker_waits_for_room_within_its_bounds_and_loses_nothing(disk: Disk,
         assert worker.count(FULL) < 20, "the log is flooded"
         disk.free()
         worker.wait_until("serves again")
-        worker.wait_until("reading goes on")
+        made.wait_reading()
         made.publish()
         while made.behind():
             time.sleep(0.5)

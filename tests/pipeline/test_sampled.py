@@ -166,3 +166,20 @@ def test_samples_that_wait_weigh_as_the_minutes_they_speak_of_not_as_they_are_ma
     assert held.fed_bytes > 60 * 100
     assert held.checkpoint(T0) is not None
     assert (held.waiting_bytes, held.fed_bytes) == (0, 0)
+
+
+def test_whatever_else_waits_weighs_as_it_came() -> None:
+    held = Held(0, Shard(0, ShardSettings(), PriceBook.empty()), VersionClock(0, 1), Takeover(0, 1))
+    value = {
+        "source": "x",
+        "id": "1",
+        "time_ms": T0,
+        "job_id": "j",
+        "type": "heartbeat",
+        "note": "x" * 10_000,
+    }
+    log = raw([LogRecord(0, T0, orjson.dumps(value))])
+    assert held.feed(LogBatch("jobs", 0, 0, 1, log))
+    assert held.waiting_bytes == held.fed_bytes > 10_000
+    assert held.checkpoint(T0) is not None
+    assert held.waiting_bytes == 0

@@ -8,19 +8,20 @@ from __future__ import annotations
 import socket
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from urllib.request import urlopen
 
+import orjson
 from prometheus_client.parser import text_string_to_metric_families
 
 from sinks.clickhouse import ClickHouseStore, Target
 from streams.config import KafkaSettings
 from streams.transport.admin import connect, create_topics
-from tests.chaos.fleet import Event, Fleet
+from tests.chaos.fleet import PLANTED, Event, Fleet
 from tests.chaos.judged import judge
 from tests.chaos.log import Feed, Offsets, read_back
 from tests.chaos.run import worker_env
@@ -31,6 +32,7 @@ from tests.property.compare import differences
 
 PARTITIONS = 3
 PATIENCE_S = 120.0
+NOTE_BYTES = 50_000
 
 
 @dataclass
@@ -50,6 +52,10 @@ class Rig:
     def publish(self, count: int | None = None) -> int:
         """Send the next so many events, or all that are left; returns when they are acknowledged."""
         return self._publish(self.events if count is None else islice(self.events, count))
+
+    def publish_heavy(self, count: int) -> int:
+        """As `publish`, but that they weigh a hundred times as much, however few rows come of them."""
+        return self._publish(map(_heavy, islice(self.events, count)))
 
     def _publish(self, events: Iterable[Event]) -> int:
         feed = Feed(self.kafka, events, 0)
@@ -76,14 +82,17 @@ class Rig:
             time.sleep(0.1)
         return value
 
-    def wait_paused(self, looks: int = 6) -> dict[str, float]:
+    def wait_paused(self, looks: int = 6, meanwhile: Callable[[], None] = lambda: None) -> dict[str, float]:
         """Wait until reading pauses and, for so many looks, nothing is metered; returns the figures of the last.
+
+        `meanwhile` is called before each look.
 
         While a store is slow a flight under way can be too much for a moment, and what waits weighs less once it is
         in one: a single look, or words in the log, would say nothing of a pause that lasts.
         """
         deadline_s, seen = time.monotonic() + PATIENCE_S, list[float]()
         while True:
+            meanwhile()
             found = self.metrics()
             records = found["trainfare_records_total"]
             seen = (
@@ -131,6 +140,13 @@ class Rig:
             assert stored_dead(store) == judged.dead
         finally:
             store.close()
+
+
+def _heavy(event: Event) -> Event:
+    """With a field that nobody knows: samples are kept as the minutes they speak of, other events as they came."""
+    if event.topic not in {"jobs", "network", "storage"} or PLANTED in event.value:
+        return event
+    return event._replace(value=orjson.dumps(orjson.loads(event.value) | {"note": "x" * NOTE_BYTES}))
 
 
 def free_port() -> int:

@@ -88,12 +88,13 @@ def test_a_worker_waits_for_room_within_its_bounds_and_loses_nothing(disk: Disk,
         while made.behind():
             time.sleep(0.5)
         disk.fill(200_000)
-        made.publish(8_000)
-        worker.wait_until(FULL)
-        made.wait_paused()
-        for _ in range(15):
-            disk.fill(200_000)  # merges give back what small parts took, and a flight might fit
-            time.sleep(1)
+        made.publish_heavy(8_000)
+        # Merges give back what small parts took, and a flight might fit.
+        made.wait_paused(meanwhile=lambda: disk.fill(200_000))
+        for _ in range(150):
+            disk.fill(200_000)
+            time.sleep(0.1)
+        assert FULL in worker.text()
         found = made.metrics()
         assert MIB <= found["trainfare_backlog_bytes"] < 16 * MIB
         assert made.behind() > 0

@@ -83,7 +83,7 @@ def test_a_store_that_is_away_stops_the_reading_and_loses_nothing(lone: Rig, fro
     (worker,) = lone.workers.lives
     before, said = lone.metrics(), worker.count("serves again")
     front.kill()
-    lone.publish(MANY_EVENTS)
+    lone.publish_heavy(MANY_EVENTS)
     found = lone.wait_paused()
     assert MIB <= found["trainfare_backlog_bytes"] < MIB + ONE_FETCH_BYTES
     assert found["trainfare_records_total"] < lone.sent, "it has read everything: the pause was not needed"

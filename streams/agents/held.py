@@ -74,7 +74,7 @@ class Held:
     gone: bool = False
     repricing: bool = False  # archived jobs that a price touches are not yet in memory
     fed_bytes: int = 0  # all that was folded since the last checkpoint
-    # Of it all but samples, as it came: many samples come to one row, see `sampled_bytes` of the shard.
+    # Of it all but samples as bytes, as it came: many samples come to one row, see `sampled_bytes` of the shard.
     kept_bytes: int = 0
     # While unfinished attempts are paid in several checkpoints: the instant they are all paid up to.
     open_as_of_ms: int | None = None
@@ -133,7 +133,7 @@ class Held:
         if offset is None:
             size_bytes = _size_bytes(batch)
             self.fed_bytes += size_bytes
-            if batch.topic != Topic.GPU:
+            if batch.topic != Topic.GPU or not isinstance(batch.records, RawRecords):
                 self.kept_bytes += size_bytes
             self.holes.pop(batch.topic, None)
             return True

@@ -57,9 +57,9 @@ class Bench:
         self.keeper.assigned({TP(f"t.{topic}", n) for topic in SHARD_TOPICS for n in numbers}, generation)
         await self.keeper.restore_missing()
 
-    async def feed(self, number: int, first: int, last: int, topic: str = "gpu") -> None:
+    async def feed(self, number: int, first: int, last: int) -> None:
         records = [LogRecord(offset, 0, b"1") for offset in range(first, last)]
-        await self.keeper.take(LogBatch(topic, number, first, last, records))
+        await self.keeper.take(LogBatch("gpu", number, first, last, records))
 
     def next(self, number: int) -> int:
         return self.keeper.held[number].shard.next.get("gpu", 0)

@@ -57,10 +57,10 @@ def test_records_that_come_twice_do_not_wait_for_a_checkpoint_that_nobody_needs(
     async def go() -> None:
         bench = Bench()
         await bench.own({0}, 1)
-        await bench.feed(0, 0, 5, "jobs")
+        await bench.feed(0, 0, 5)
         await bench.keeper.tick()
         bench.keeper.room.max_bytes = 1
-        await bench.feed(0, 0, 5, "jobs")
+        await bench.feed(0, 0, 5)
         assert not bench.keeper.room.is_open
         await bench.keeper.tick()
         assert bench.keeper.backlog_bytes == 0
@@ -84,7 +84,9 @@ def test_what_fills_half_of_the_room_is_stored_before_its_time() -> None:
     async def go() -> None:
         bench = Bench()
         await bench.own({0}, 1)
-        bench.keeper.room.max_bytes = 2 * 10 * 65  # samples of a byte
+        bench.keeper.room.max_bytes = (
+            2 * 10 * 2 * 65
+        )  # records of a byte, of which each weighs as such and as a sample
         await bench.feed(0, 0, 9)
         assert not bench.keeper.feeding.urgent.is_set()
         await bench.feed(0, 9, 10)

@@ -87,19 +87,17 @@ class Rig:
 
         `meanwhile` is called before each look.
 
-        While a store is slow a flight under way can be too much for a moment, and what waits weighs less once it is
-        in one: a single look, or words in the log, would say nothing of a pause that lasts.
+        While a store is slow a flight under way can be too much for a moment; and what waits weighs less once it is in
+        one, which is known when that has failed: until then reading pauses for less than the limit, and goes on after.
         """
         deadline_s, seen = time.monotonic() + PATIENCE_S, list[float]()
         while True:
             meanwhile()
             found = self.metrics()
             records = found["trainfare_records_total"]
-            seen = (
-                [*seen, records]
-                if found["trainfare_reading_paused"] and records in (seen or [records])
-                else []
-            )
+            full = found["trainfare_backlog_bytes"] >= found["trainfare_backlog_limit_bytes"]
+            paused = full and found["trainfare_reading_paused"]
+            seen = [*seen, records] if paused and records in (seen or [records]) else []
             if len(seen) == looks:
                 return found
             assert time.monotonic() < deadline_s, f"{found}\n{self.said()[-3000:]}"

@@ -95,6 +95,7 @@ def test_a_worker_waits_for_room_within_its_bounds_and_loses_nothing(disk: Disk,
             disk.fill(200_000)
             time.sleep(0.1)
         assert FULL in worker.text()
+        assert "reading pauses" in worker.text()
         found = made.metrics()
         assert MIB <= found["trainfare_backlog_bytes"] < 16 * MIB
         assert made.behind() > 0
@@ -103,6 +104,7 @@ def test_a_worker_waits_for_room_within_its_bounds_and_loses_nothing(disk: Disk,
         disk.free()
         worker.wait_until("serves again")
         made.wait_reading()
+        assert "reading goes on" in worker.text()
         made.publish()
         while made.behind():
             time.sleep(0.5)

@@ -1,0 +1,177 @@
+"""Files and directories of this user alone: made for the owner only, and never opened through a link.
+
+It must not follow a link in the last component of a path, nor widen what it finds.  Directories above that are the
+system's to protect.
+"""
+
+import logging
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from sinks.errors import SinkError
+
+logger = logging.getLogger(__name__)
+
+DIR_MODE: Final = 0o700
+FILE_MODE: Final = 0o600
+_OF_OTHERS: Final = 0o077
+_WRITABLE_BY_OTHERS: Final = 0o022
+# O_NONBLOCK: a FIFO in the file's place would keep the caller waiting for a writer.
+_ALWAYS: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+def make_private_dir(path: Path) -> None:
+    """Make `path` a directory of mode 0700, or tighten the one that is there.
+
+    Missing directories above it are made too, with the modes that the umask leaves.
+
+    Raises:
+        SinkError: it is a link, no directory, of another user, or one that users share; or the system refused.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            path.mkdir(mode=DIR_MODE)
+        if path.is_symlink():
+            raise SinkError(f"{path} is a link; give the directory that it points to")
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _ALWAYS)
+    except OSError as error:
+        raise SinkError(f"{path}: {error.strerror}; give a directory that this user can write") from error
+    try:
+        _tighten(path, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file of mode 0600, whole or not at all; a link in its place is replaced, not followed.
+
+    Raises:
+        SinkError: the system refused; the file is as it was.
+    """
+    # Nobody can guess the name and plant a file under it; O_EXCL would refuse that too.
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _ALWAYS, FILE_MODE)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise SinkError(
+            f"{path} cannot be written: {error.strerror}; see to the directory's owner"
+        ) from error
+
+
+def read_private(path: Path, max_bytes: int) -> bytes | None:
+    """Return what the file holds; None if there is none.
+
+    Args:
+        path: the file. It must be of this user or of root, and nobody else may write it.
+        max_bytes: a longer file is refused, and not read.
+
+    Raises:
+        SinkError: it is a link, no regular file, of another user, writable by others, or too long.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | _ALWAYS)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _not_opened(path, error) from error
+    try:
+        found = os.fstat(descriptor)
+        _check_regular(path, found)
+        if found.st_uid not in (os.geteuid(), 0):
+            raise SinkError(
+                f"{path} belongs to user {found.st_uid}; it is not read. Remove it if it is not yours"
+            )
+        if found.st_mode & _WRITABLE_BY_OTHERS:
+            raise SinkError(f"{path} may be written by other users; it is not read. Run: chmod go-w {path}")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            data = file.read(max_bytes + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > max_bytes:
+        raise SinkError(f"{path} is longer than {max_bytes} bytes; it is not read. Remove it")
+    return data
+
+
+def open_private(path: Path, flags: int) -> int:
+    """Open a file of ours and return its descriptor; with O_CREAT it is made with mode 0600, or tightened to it.
+
+    Args:
+        path: the file.
+        flags: of `os.open`. O_TRUNC would empty the file before it is looked at: truncate the descriptor instead.
+
+    Raises:
+        SinkError: it is a link, has a second name, is no regular file or of another user; or the system refused.
+        ValueError: `flags` has O_TRUNC.
+    """
+    if flags & os.O_TRUNC:
+        raise ValueError("O_TRUNC empties a file before it is looked at; use os.ftruncate on the descriptor")
+    try:
+        descriptor = os.open(path, flags | _ALWAYS, FILE_MODE)
+    except OSError as error:
+        raise _not_opened(path, error) from error
+    try:
+        found = os.fstat(descriptor)
+        _check_regular(path, found)
+        if found.st_uid != os.geteuid():
+            raise SinkError(
+                f"{path} belongs to user {found.st_uid}; it is not used. Run as that user, or remove it"
+            )
+        if found.st_nlink > 1:
+            raise SinkError(f"{path} has another name elsewhere (a hard link); it is not used. Remove it")
+        if found.st_mode & _OF_OTHERS:
+            os.fchmod(descriptor, FILE_MODE)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _tighten(path: Path, descriptor: int) -> None:
+    found = os.fstat(descriptor)
+    if found.st_uid != os.geteuid():
+        raise SinkError(
+            f"{path} belongs to user {found.st_uid}, this process is of user {os.geteuid()}; "
+            "run as that user, or give a directory of your own"
+        )
+    mode = stat.S_IMODE(found.st_mode)
+    if not mode & _OF_OTHERS:
+        return
+    # /tmp, / and the like: closing one of them to all others would stop whoever else uses it.
+    if (
+        mode & stat.S_ISVTX
+        or path.resolve() == Path(path.anchor or "/")
+        or _holds_files_of_others(descriptor)
+    ):
+        raise SinkError(f"{path} is shared with other users; give a directory of its own")
+    os.fchmod(descriptor, DIR_MODE)
+    logger.warning("%s was open to other users (mode %04o); it is now 0700", path, mode)
+
+
+def _holds_files_of_others(descriptor: int) -> bool:
+    with os.scandir(descriptor) as entries:
+        return any(entry.stat(follow_symlinks=False).st_uid != os.geteuid() for entry in entries)
+
+
+def _check_regular(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise SinkError(f"{path} is no regular file; it is not used. Remove it")
+
+
+def _not_opened(path: Path, error: OSError) -> SinkError:
+    if path.is_symlink():
+        return SinkError(f"{path} is a link, and files of ours are never opened through one. Remove it")
+    return SinkError(f"{path} cannot be opened: {error.strerror}; see to its owner and mode")

@@ -1,6 +1,7 @@
 """One process per data directory: an advisory lock that names its holder and ends with it.
 
-It must not be deleted or judged by its contents: the kernel's lock decides, the text only informs.
+It must not be deleted or judged by its contents: the kernel's lock decides, the text only informs.  Nothing in the
+directory is opened through a link: one planted as the lock would have its target emptied.
 """
 
 import fcntl
@@ -9,9 +10,12 @@ import threading
 from pathlib import Path
 from typing import Final
 
+from sinks.clickhouse.target import Embedded
 from sinks.errors import SinkError, StoreInUse
+from sinks.private_files import make_private_dir, open_private, read_private
 
 LOCK_NAME: Final = "lock"
+_HOLDER_MAX_BYTES: Final = 32
 
 
 class _Held:
@@ -26,20 +30,25 @@ _guard: Final = threading.Lock()
 
 
 def acquire(data_dir: Path) -> None:
-    """Take the directory for this process, creating it; raise StoreInUse if another one has it."""
+    """Take the directory for this process, creating it with mode 0700 or tightening it to that.
+
+    Raises:
+        StoreInUse: another process has it.
+        SinkError: it cannot be used: of another user, a link, or not writable.
+    """
     path = data_dir.resolve()
     with _guard:
         held = _held.get(path)
         if held is not None:
             held.users += 1
             return
-        descriptor = _open(path)
+        descriptor = _open(data_dir)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+            found = os.pread(descriptor, _HOLDER_MAX_BYTES, 0).decode(errors="replace").strip() or "unknown"
             os.close(descriptor)
-            raise StoreInUse(in_use(data_dir, f"process {holder}")) from None
+            raise StoreInUse(in_use(data_dir, f"process {found}")) from None
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         _held[path] = _Held(descriptor)
@@ -56,6 +65,14 @@ def release(data_dir: Path) -> None:
             os.close(held.descriptor)
 
 
+def holder_of(data_dir: Path) -> int | None:
+    """The process that the lock names; None where there is no lock, or it names none."""
+    try:
+        return int(read_private(data_dir / LOCK_NAME, _HOLDER_MAX_BYTES) or b"")
+    except ValueError:
+        return None
+
+
 def in_use(data_dir: Path, holder: str) -> str:
     """The message for a directory that another process has open."""
     return (
@@ -64,11 +81,11 @@ def in_use(data_dir: Path, holder: str) -> str:
     )
 
 
-def _open(path: Path) -> int:
+def _open(data_dir: Path) -> int:
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        return os.open(path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise SinkError(
-            f"cannot use {path} for data: {error.strerror}; give a directory that can be written with --data"
-        ) from error
+        make_private_dir(data_dir)
+        # The engine's own directory too: it makes its files wherever a link here would lead.
+        make_private_dir(Embedded(data_dir=data_dir).engine_dir)
+        return open_private(data_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT)
+    except SinkError as error:
+        raise SinkError(f"cannot use {data_dir} for data: {error}, or name another with --data") from error

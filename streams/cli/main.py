@@ -122,6 +122,7 @@ def _group(context: typer.Context) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave the process with its exit code."""
+    os.umask(0o077)  # the engine's files too: what a copy of the directory takes along is for this user alone
     app = build()
     if os.environ.get(DEBUG_VARIABLE) != "1":
         silence_logging()  # worker and replay set up their own

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from urllib3.exceptions import HTTPError
 
 from sinks.clickhouse import Answer
-from sinks.clickhouse.lock import LOCK_NAME
+from sinks.clickhouse.lock import holder_of
 from sinks.errors import QueryFailed, QueryRefused, StoreInUse
 from streams.errors import TrainfareError
 from streams.web import arrow, endpoint
@@ -33,20 +33,11 @@ def api_of(data_dir: Path, in_use: StoreInUse) -> str:
     found = endpoint.read(data_dir)
     if found is None:
         raise in_use
-    holder = _holder(data_dir)
-    if holder != found.pid:
+    if holder_of(data_dir) != found.pid:
         raise TrainfareError(
             f"{in_use} ({data_dir / endpoint.FILE_NAME} is of process {found.pid}, which left it behind)"
         )
     return found.url
-
-
-def _holder(data_dir: Path) -> int | None:
-    """The process that the lock names."""
-    try:
-        return int((data_dir / LOCK_NAME).read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return None
 
 
 class RemoteReader:

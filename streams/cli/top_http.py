@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 import urllib3
 from urllib3.exceptions import HTTPError, LocationParseError
 
-from sinks.clickhouse.lock import LOCK_NAME
+from sinks.clickhouse.lock import holder_of
+from sinks.errors import SinkError
 from streams.cli.top_data import Snapshot, SourceError, snapshot_of
 from streams.config_live import WebSettings
 from streams.errors import WrongUseError
@@ -95,12 +96,13 @@ def configured(web: WebSettings) -> str:
 
 def announced(data_dir: Path) -> str | None:
     """Return the address that the process which holds a data directory wrote there; None if it wrote none."""
-    found = endpoint.read(data_dir)
     try:
-        holder = int((data_dir / LOCK_NAME).read_text(encoding="ascii"))
-        return checked(found.url) if found is not None and found.pid == holder else None
-    except (OSError, ValueError, WrongUseError):
+        found = endpoint.read(data_dir)
+        return checked(found.url) if found is not None and found.pid == holder_of(data_dir) else None
+    except WrongUseError:
         return None  # left behind by somebody, or not of a worker: as good as absent
+    except SinkError as refused:
+        raise SourceError(str(refused)) from refused
 
 
 def _refused(url: str, status: int, body: bytes) -> str:

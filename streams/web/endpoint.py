@@ -11,7 +11,11 @@ from typing import Final
 
 import msgspec
 
+from sinks.errors import SinkError
+from sinks.private_files import read_private, write_private
+
 FILE_NAME: Final = "api.json"
+_MAX_BYTES: Final = 4096
 #: Addresses that mean every one; they are asked at a loopback address.
 _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
@@ -31,24 +35,26 @@ def url_of(bind: str, port: int) -> str:
 
 
 def announce(data_dir: Path, endpoint: Endpoint) -> None:
-    """Write the file, whole or not at all."""
-    path = data_dir / FILE_NAME
-    draft = path.with_suffix(".tmp")
-    draft.write_bytes(msgspec.json.encode(endpoint) + b"\n")
-    draft.replace(path)
+    """Write the file for this user alone, whole or not at all."""
+    write_private(data_dir / FILE_NAME, msgspec.json.encode(endpoint) + b"\n")
 
 
 def withdraw(data_dir: Path, pid: int) -> None:
     """Remove the file, if it is still this process's."""
-    found = read(data_dir)
-    if found is not None and found.pid == pid:
-        with suppress(FileNotFoundError):
+    with suppress(SinkError, FileNotFoundError):
+        found = read(data_dir)
+        if found is not None and found.pid == pid:
             (data_dir / FILE_NAME).unlink()
 
 
 def read(data_dir: Path) -> Endpoint | None:
-    """What the file says; None without one that can be read."""
+    """What the file says; None without one, or where it is broken.
+
+    Raises:
+        SinkError: somebody else may have written it: a token would be sent to the address in it.
+    """
+    found = read_private(data_dir / FILE_NAME, _MAX_BYTES)
     try:
-        return msgspec.json.decode((data_dir / FILE_NAME).read_bytes(), type=Endpoint)
-    except (OSError, msgspec.DecodeError):
+        return None if found is None else msgspec.json.decode(found, type=Endpoint)
+    except msgspec.DecodeError:
         return None

@@ -14,6 +14,7 @@ import pytest
 
 from schemas.tables import ALERTS, BURN_RATES, JOB_MINUTES, JOBS
 from sinks.clickhouse.lock import LOCK_NAME
+from sinks.private_files import write_private
 from streams.cli.top_data import Snapshot, SourceError
 from streams.cli.top_http import HttpSource, NobodyAnswersError, announced, checked, configured
 from streams.cli.top_source import Found, source_for
@@ -100,10 +101,18 @@ def test_a_worker_bound_to_all_addresses_is_asked_at_this_machine() -> None:
 def test_an_address_left_behind_by_another_process_is_not_believed(tmp_path: Path) -> None:
     assert announced(tmp_path) is None
     announce(tmp_path, Endpoint("http://127.0.0.1:1", os.getpid()))
-    (tmp_path / LOCK_NAME).write_text(f"{os.getpid() + 1}\n")
+    write_private(tmp_path / LOCK_NAME, b"%d\n" % (os.getpid() + 1))
     assert announced(tmp_path) is None
-    (tmp_path / LOCK_NAME).write_text(f"{os.getpid()}\n")
+    write_private(tmp_path / LOCK_NAME, b"%d\n" % os.getpid())
     assert announced(tmp_path) == "http://127.0.0.1:1"
+
+
+def test_an_address_that_somebody_else_could_write_gets_no_token(tmp_path: Path) -> None:
+    announce(tmp_path, Endpoint("http://127.0.0.1:1", os.getpid()))
+    write_private(tmp_path / LOCK_NAME, b"%d\n" % os.getpid())
+    (tmp_path / "api.json").chmod(0o666)
+    with pytest.raises(SourceError, match="may be written by other users"):
+        announced(tmp_path)
 
 
 def fill(data_dir: Path) -> None:
@@ -156,7 +165,7 @@ def test_a_worker_that_comes_is_asked_and_one_that_goes_is_not(tmp_path: Path) -
     fill(tmp_path)
     source = Found(settings_for(tmp_path), TOKEN)
     check(source.fetch())
-    (tmp_path / LOCK_NAME).write_text(f"{os.getpid()}\n")
+    write_private(tmp_path / LOCK_NAME, b"%d\n" % os.getpid())
     with ScriptedApi(token=TOKEN).serving() as api:
         announce(tmp_path, Endpoint(api.url, os.getpid()))
         assert source.fetch().origin == api.url

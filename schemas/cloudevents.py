@@ -63,7 +63,7 @@ def with_envelope(data: object, attributes: Mapping[str, object]) -> dict[str, o
     if attributes.get("specversion") != SPECVERSION:
         _bad("specversion", attributes.get("specversion"), f'"{SPECVERSION}"')
     if not isinstance(data, dict):
-        raise RefusedError(Reason.not_an_object, f"field `data`: got {shown(data)}, expected one JSON object")
+        raise RefusedError(Reason.not_an_object, "field `data`", shown(data), "one JSON object")
     record = {name: value for name, value in data.items() if name != "specversion"}
     for name in ("id", "source"):
         value = attributes.get(name)
@@ -107,7 +107,7 @@ def _from_base64(text: object) -> object:
         return msgspec.json.decode(payload)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise RefusedError(
-            Reason.malformed_json, f"field `data_base64`: got {shown(text)}, expected JSON ({error})"
+            Reason.malformed_json, "field `data_base64`", shown(text), f"JSON ({error})"
         ) from None
 
 

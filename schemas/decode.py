@@ -12,6 +12,7 @@ import msgspec
 from schemas.cloudevents import NO_ENVELOPE, Headers, read_headers, unwrap_structured, with_envelope
 from schemas.events import Event
 from schemas.invalid import Invalid
+from schemas.limits import check_names
 from schemas.reasons import Reason
 from schemas.refusal import RefusedError, explain_mismatch, explain_unparsable, shown
 from schemas.validate_controls import DELETION, control_event
@@ -20,6 +21,7 @@ from schemas.validate_jobs import job_event, node_event
 from schemas.validate_prices import price_event
 from schemas.validate_traffic import network_event, storage_event
 from schemas.wire import ControlWire, GpuWire, JobWire, NetworkWire, NodeWire, PriceWire, StorageWire, Wire
+from schemas.withheld import CONTROLS, is_secret
 
 RECORD_MAX_BYTES: Final = 2**20
 MAX_DEPTH: Final = 256
@@ -46,7 +48,6 @@ _TOPICS: Final[dict[str, _Topic]] = {
     "nodes": _topic(NodeWire, node_event),
     "prices": _topic(PriceWire, price_event),
 }
-_CONTROLS: Final = "controls"
 # A string that does not end matches too, so that no input takes more than one pass.
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _BRACKETS: Final = re.compile(rb"[\[\]{}]")
@@ -64,11 +65,11 @@ def decode(
     `topic` has no prefix. An event later than `newest_allowed_ms` is of the future.
     """
     known = _TOPICS.get(topic)
-    if known is None and topic != _CONTROLS:
-        expected = ", ".join((*_TOPICS, _CONTROLS))
+    if known is None and topic != CONTROLS:
+        expected = ", ".join((*_TOPICS, CONTROLS))
         return Invalid(Reason.unknown_topic, f"topic: got {shown(topic)}, expected one of {expected}")
     if value is None:
-        if topic == _CONTROLS:
+        if topic == CONTROLS:
             return DELETION
         return Invalid(Reason.not_an_object, "record: got nothing (a tombstone), expected one JSON object")
     if len(value) > RECORD_MAX_BYTES:
@@ -85,7 +86,7 @@ def decode(
                 return event
         return _decode_any(known, value, envelope, newest_allowed_ms)
     except RefusedError as refusal:
-        return refusal.invalid
+        return refusal.invalid(secret=is_secret(topic, value))
 
 
 def _too_deep(value: bytes) -> bool:
@@ -102,13 +103,16 @@ def _too_deep(value: bytes) -> bool:
 def _decode_plain(known: _Topic, value: bytes, newest_allowed_ms: int) -> Event | None:
     """The short way, for nearly all records; None where the record must be looked at more closely."""
     try:
-        if not value.isascii():
+        is_ascii = value.isascii()
+        if not is_ascii:
             value.decode("utf-8")  # msgspec does not look into strings of unknown fields
         raw = known.decoder.decode(value)
     except _PARSE_ERRORS:
         return None
     if raw.specversion is not None:
         return None
+    if not is_ascii or b"\\" in value:  # else a character is a byte, and the decoder has counted those
+        check_names(raw)
     return known.validate(raw, newest_allowed_ms)
 
 
@@ -125,6 +129,7 @@ def _decode_any(
         raw: Any = msgspec.convert(record, wire)
     except msgspec.ValidationError as error:
         raise explain_mismatch(error, record, wire) from None
+    check_names(raw)
     if known is None:
         return control_event(raw, record, newest_allowed_ms)
     return known.validate(raw, newest_allowed_ms)
@@ -137,8 +142,7 @@ def _parse(value: bytes) -> dict[str, object]:
     except _PARSE_ERRORS as error:
         raise explain_unparsable(value, error) from None
     if not isinstance(record, dict):
-        detail = f"record: got {shown(record)}, expected one JSON object"
-        raise RefusedError(Reason.not_an_object, detail)
+        raise RefusedError(Reason.not_an_object, "record", shown(record), "one JSON object")
     return record
 
 

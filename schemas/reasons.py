@@ -16,7 +16,8 @@ class Reason(StrEnum):
     unknown_value = "unknown_value"  # of an enum other than `type`
     missing_field = "missing_field"
     wrong_type = "wrong_type"
-    out_of_range = "out_of_range"  # negative, too large, before 2000, too many decimals, too long or empty
+    out_of_range = "out_of_range"  # negative, too large, before 2000, too many decimals, empty, a long job id
+    too_long = "too_long"  # a name, id or label, or too many of them in one object
     not_finite = "not_finite"
     unequal_lengths = "unequal_lengths"
     inconsistent = "inconsistent"  # fields that may not stand together

@@ -13,10 +13,13 @@ import msgspec
 
 from schemas.invalid import Invalid
 from schemas.reasons import Reason
+from schemas.withheld import WITHHELD
 
 SHOWN_CHARS: Final = 80
 NOTHING: Final = object()
 """The value of a field that is absent."""
+
+_SHOWN_NOTHING: Final = "nothing"  # a text would stand in quotes
 
 # The wording of msgspec's errors; tests/schemas/test_refused_fields.py holds every form that can occur.
 _AT: Final = re.compile(r" - at (?P<key>`key` in )?`(?P<path>\$[^`]*)`$")
@@ -28,9 +31,15 @@ _STEP: Final = re.compile(r"\.([^.\[]+)|\[(\.\.\.|\d+)\]")
 class RefusedError(Exception):
     """Ends the validation of one record; it never leaves this package."""
 
-    def __init__(self, reason: Reason, detail: str) -> None:
-        super().__init__(detail)
-        self.invalid = Invalid(reason, detail)
+    def __init__(self, reason: Reason, where: str, got: str, expected: str) -> None:
+        """`where` is "record" or a field; `got` is the only part that shows what a value was."""
+        super().__init__(reason, where)
+        self._reason, self._where, self._got, self._expected = reason, where, got, expected
+
+    def invalid(self, *, secret: bool) -> Invalid:
+        """The refusal; without the value if that is `secret`."""
+        got = WITHHELD if secret and self._got != _SHOWN_NOTHING else self._got
+        return Invalid(self._reason, f"{self._where}: got {got}, expected {self._expected}")
 
 
 def refuse(reason: Reason, field: str, value: object, expected: str) -> NoReturn:
@@ -46,7 +55,7 @@ def refuse_missing(field: str, expected: str) -> NoReturn:
 def shown(value: object) -> str:
     """A value as JSON, shortened, in characters that any UTF-8 sink takes."""
     if value is NOTHING:
-        return "nothing"
+        return _SHOWN_NOTHING
     try:
         text = json.dumps(value, ensure_ascii=False, default=str)
     except (ValueError, RecursionError):
@@ -57,7 +66,7 @@ def shown(value: object) -> str:
 def explain_mismatch(error: msgspec.ValidationError, record: object, wire: type) -> RefusedError:
     """Say which field of a parsed record does not fit its wire struct, and why."""
     if not isinstance(record, dict):
-        return RefusedError(Reason.not_an_object, f"record: got {shown(record)}, expected one JSON object")
+        return RefusedError(Reason.not_an_object, "record", shown(record), "one JSON object")
     message = str(error)
     missing = _MISSING.match(message)
     if missing:
@@ -65,7 +74,7 @@ def explain_mismatch(error: msgspec.ValidationError, record: object, wire: type)
     at = _AT.search(message)
     steps = _STEP.findall(at["path"]) if at else []
     if at is None or not steps:
-        return RefusedError(Reason.wrong_type, f"record: got {shown(record)}, expected {message}")
+        return RefusedError(Reason.wrong_type, "record", shown(record), message)
     message = message[: at.start()]
     top = steps[0][0]
     if message.endswith("got `null`") and len(steps) == 1:
@@ -90,24 +99,20 @@ def explain_unparsable(value: bytes, error: Exception) -> RefusedError:
         record = json.loads(value.decode("utf-8"), parse_constant=constant)
     except UnicodeDecodeError as bad:
         byte = f"byte 0x{value[bad.start]:02x} at position {bad.start}"
-        return RefusedError(Reason.malformed_json, f"record: got {byte}, expected UTF-8")
+        return RefusedError(Reason.malformed_json, "record", byte, "UTF-8")
     except RecursionError:
-        return RefusedError(Reason.malformed_json, f"record: got {_head(value)}, expected less deep nesting")
+        return RefusedError(Reason.malformed_json, "record", _head(value), "less deep nesting")
     except ValueError as bad_value:
         if "integer string conversion" in str(bad_value):
-            return RefusedError(
-                Reason.out_of_range, f"record: got {_head(value)}, expected integers of 64 bits"
-            )
+            return RefusedError(Reason.out_of_range, "record", _head(value), "integers of 64 bits")
         record = NOTHING
     if isinstance(error, RecursionError):
-        return RefusedError(Reason.malformed_json, f"record: got {_head(value)}, expected less deep nesting")
+        return RefusedError(Reason.malformed_json, "record", _head(value), "less deep nesting")
     if literals or isinstance(error, msgspec.ValidationError):
         found = _not_finite(record)
         if found is not None:
             return _refused(Reason.not_finite, found[0], found[1], "a finite number of JSON")
-    return RefusedError(
-        Reason.malformed_json, f"record: got {_head(value)}, expected one JSON object ({error})"
-    )
+    return RefusedError(Reason.malformed_json, "record", _head(value), f"one JSON object ({error})")
 
 
 @cache
@@ -125,7 +130,7 @@ def descriptions(wire: type) -> dict[str, str]:
 
 
 def _refused(reason: Reason, field: str, value: object, expected: str) -> RefusedError:
-    return RefusedError(reason, f"field `{_short(field)}`: got {shown(value)}, expected {expected}")
+    return RefusedError(reason, f"field `{_short(field)}`", shown(value), expected)
 
 
 def _short(text: str) -> str:
@@ -161,6 +166,8 @@ def _reason_of(message: str, top: str, value: object) -> Reason:
         return Reason.not_finite if not_finite else Reason.wrong_type
     if "`array` of length <=" in message:
         return Reason.oversize
+    if "of length <=" in message:
+        return Reason.too_long
     return Reason.out_of_range
 
 

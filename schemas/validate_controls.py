@@ -1,7 +1,7 @@
 """Control records to events.
 
-It must not give the kinds a meaning: beyond the amounts, times and choices that any kind may have,
-a record's fields are kept as they are.
+It must not give the kinds a meaning: beyond the amounts, times and choices that any kind may have, and how long and
+how many its fields may be, a record's fields are kept as they are.
 """
 
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from typing import Final
 
 from schemas.checks import check_time, money_nano
 from schemas.events import ControlEvent
+from schemas.limits import check_control
 from schemas.wire import ControlWire
 
 _OWN_FIELDS: Final = frozenset(("source", "id", "time_ms", "kind", "name"))
@@ -22,11 +23,8 @@ def control_event(raw: ControlWire, record: Mapping[str, object], newest_allowed
     check_time(raw.time_ms, newest_allowed_ms)
     money_nano("usd", raw.usd)
     money_nano("usd_per_hour", raw.usd_per_hour)
+    value = {name: item for name, item in record.items() if name not in _OWN_FIELDS}
+    check_control(value)
     return ControlEvent(
-        source=raw.source,
-        id=raw.id,
-        time_ms=raw.time_ms,
-        kind=raw.kind,
-        name=raw.name,
-        value={name: value for name, value in record.items() if name not in _OWN_FIELDS},
+        source=raw.source, id=raw.id, time_ms=raw.time_ms, kind=raw.kind, name=raw.name, value=value
     )

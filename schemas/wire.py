@@ -21,6 +21,11 @@ MAX_COUNT: Final = (
 MAX_EXACT: Final = 2**53  # the largest amount: what a JSON number holds exactly everywhere
 MAX_GPUS: Final = 1_024  # in one sample
 MAX_JOB_ID_BYTES: Final = 200
+MAX_NAME_BYTES: Final = 256  # of any other name, id or label, as UTF-8
+MAX_ENTRIES: Final = 64  # labels, match fields, measures of quality
+MAX_NODES: Final = 16_384  # MAX_GPU_COUNT at eight a node are 12,500
+MAX_COMMENT_BYTES: Final = 1_024
+MAX_ADDRESS_BYTES: Final = 2_048  # of a webhook or Slack
 MAX_SAMPLE_MS: Final = 3_600_000
 MAX_INTERVAL_MS: Final = 31 * 86_400_000
 MAX_ATTEMPT: Final = 2**31 - 1
@@ -58,8 +63,19 @@ def _one_of(names: tuple[str, ...]) -> Meta:
     return Meta(description="one of " + ", ".join(names))
 
 
-Text: TypeAlias = Annotated[str, Meta(min_length=1, description="a string that is not empty")]
-OptText: TypeAlias = Annotated[str | None, Meta(description="a string")]
+# Characters are counted here, as they are read; `schemas.limits` counts bytes where some take more than one.
+_Short: TypeAlias = Annotated[str, Meta(max_length=MAX_NAME_BYTES)]
+Text: TypeAlias = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=MAX_NAME_BYTES,
+        description=f"a string that is not empty, of at most {MAX_NAME_BYTES} bytes of UTF-8",
+    ),
+]
+OptText: TypeAlias = Annotated[
+    _Short | None, Meta(description=f"a string of at most {MAX_NAME_BYTES} bytes of UTF-8")
+]
 TimeMs: TypeAlias = Annotated[
     int, Meta(ge=MIN_TIME_MS, description=f"an integer of ms since 1970, from {MIN_TIME_MS} (2000-01-01) on")
 ]
@@ -100,7 +116,7 @@ Hours: TypeAlias = Annotated[
     Meta(description=f"a number from 0 to {MAX_EXACT}"),
 ]
 Usd: TypeAlias = Annotated[
-    str | int | float | None,
+    _Short | int | float | None,
     Meta(description="a number or a decimal string of dollars in [0, 1000000000) with at most 9 decimals"),
 ]
 _Ratio: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
@@ -160,8 +176,12 @@ class JobWire(PricedWire, kw_only=True, gc=False):
     attempt: Attempt = None
     gpu_count: GpuCount = None
     nodes: Annotated[
-        dict[Text, Annotated[float, Meta(ge=0, le=MAX_GPU_COUNT)]] | None,
-        Meta(description=f"an object of node -> GPUs, 0 to {MAX_GPU_COUNT} with at most three decimals"),
+        Annotated[dict[Text, Annotated[float, Meta(ge=0, le=MAX_GPU_COUNT)]], Meta(max_length=MAX_NODES)]
+        | None,
+        Meta(
+            description=f"an object of node -> GPUs, 0 to {MAX_GPU_COUNT} with at most three decimals, "
+            f"of at most {MAX_NODES} nodes"
+        ),
     ] = None
     instance_count: Count = None
     cpu_count: Count = None
@@ -170,7 +190,12 @@ class JobWire(PricedWire, kw_only=True, gc=False):
     team: OptText = None
     project: OptText = None
     experiment: OptText = None
-    labels: Annotated[dict[str, str] | None, Meta(description="an object of strings")] = None
+    labels: Annotated[
+        Annotated[dict[_Short, _Short], Meta(max_length=MAX_ENTRIES)] | None,
+        Meta(
+            description=f"an object of strings, at most {MAX_ENTRIES} of at most {MAX_NAME_BYTES} bytes of UTF-8"
+        ),
+    ] = None
     reason: Annotated[EndReason | None, _one_of(get_args(EndReason))] = None
     holds_gpus: Annotated[bool | None, Meta(description="a boolean")] = None
     expected_usd_per_hour: Usd = None
@@ -178,7 +203,10 @@ class JobWire(PricedWire, kw_only=True, gc=False):
         BudgetWire | None, Meta(description="an object of usd, gpu_hours, wall_clock_hours, action")
     ] = None
     deadline_ms: OptTimeMs = None
-    quality: Annotated[dict[str, float] | None, Meta(description="an object of name -> finite number")] = None
+    quality: Annotated[
+        Annotated[dict[_Short, float], Meta(max_length=MAX_ENTRIES)] | None,
+        Meta(description=f"an object of name -> finite number, at most {MAX_ENTRIES}"),
+    ] = None
 
 
 class GpuWire(PricedWire, kw_only=True, gc=False):
@@ -195,15 +223,17 @@ class GpuWire(PricedWire, kw_only=True, gc=False):
         int, Meta(ge=1, le=MAX_SAMPLE_MS, description=f"an integer from 1 to {MAX_SAMPLE_MS} (1 hour)")
     ]
     gpus: Annotated[
-        Annotated[list[str], Meta(min_length=1, max_length=MAX_GPUS)] | None,
-        Meta(description=f"an array of 1 to {MAX_GPUS} GPU ids (strings)"),
+        Annotated[list[_Short], Meta(min_length=1, max_length=MAX_GPUS)] | None,
+        Meta(description=f"an array of 1 to {MAX_GPUS} GPU ids (strings of at most {MAX_NAME_BYTES} bytes)"),
     ] = None
     util_ratio: Ratios
     sm_ratio: OptRatios = None
     tensor_ratio: OptRatios = None
     memory_used_mib: OptLevels = None
     power_w: OptLevels = None
-    gpu: Annotated[str | None, Meta(description="one GPU id (a string)")] = None
+    gpu: Annotated[
+        _Short | None, Meta(description=f"one GPU id (a string of at most {MAX_NAME_BYTES} bytes)")
+    ] = None
 
 
 class NetworkWire(Wire, kw_only=True, gc=False):
@@ -251,7 +281,13 @@ class PriceWire(PricedWire, kw_only=True, gc=False):
     id: Text
     sku: Text
     component: Annotated[Component, _one_of(tuple(Component))]
-    usd: Annotated[str, Meta(description="a decimal string in [0, 100000) with at most 9 decimals")]
+    usd: Annotated[
+        str,
+        Meta(
+            max_length=MAX_NAME_BYTES,
+            description="a decimal string in [0, 100000) with at most 9 decimals",
+        ),
+    ]
     per: Annotated[Per, _one_of(tuple(Per))]
     effective_ms: AnyTimeMs
     gpus: Annotated[

@@ -28,6 +28,10 @@ ADVICE: Final[dict[str, str]] = {
     Reason.missing_field: _COLLECTOR,
     Reason.wrong_type: _COLLECTOR,
     Reason.out_of_range: _COLLECTOR,
+    Reason.too_long: (
+        "a name, id or label is longer than 256 bytes, or an object has more than 64: shorten it in the collector, and "
+        "publish the event again with the same id"
+    ),
     Reason.not_finite: _COLLECTOR,
     Reason.unequal_lengths: _COLLECTOR,
     Reason.inconsistent: _COLLECTOR,

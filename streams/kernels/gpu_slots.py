@@ -16,6 +16,7 @@ MIN_TIME_MS = 946_684_800_000
 MAX_SAMPLE_MS = 3_600_000
 MAX_BYTES = 2**20
 MAX_GPUS = 1_024
+MAX_NAME_BYTES = 256
 _MAX_RATIO = 1.0
 _MAX_LEVEL = 2.0**53
 
@@ -82,7 +83,8 @@ def read_slot(key: int, data: U8, at: int, stop: int, values: F64, to: int, foun
         end = string_end(data, at, stop)
         found[ID_AT] = at
         found[ID_SIZE] = end - at
-        return end
+        # Other text is of the skeleton, which the general decoder judges.
+        return end if end - at <= MAX_NAME_BYTES else -1
     value, end = scan_integer(data, at, stop)
     found[TIME_MS if key == TIME else INTERVAL_MS] = value
     return end

@@ -149,6 +149,7 @@ def test_the_limits_are_those_of_the_wire_type() -> None:
     assert wire.MIN_TIME_MS == gpu_slots.MIN_TIME_MS
     assert wire.MAX_SAMPLE_MS == gpu_slots.MAX_SAMPLE_MS
     assert wire.MAX_GPUS == gpu_slots.MAX_GPUS
+    assert wire.MAX_NAME_BYTES == gpu_slots.MAX_NAME_BYTES
     assert decode.RECORD_MAX_BYTES == gpu_slots.MAX_BYTES
 
 

@@ -45,6 +45,7 @@ def test_a_number_that_is_not_finite_is_named(topic: str, literal: str) -> None:
     path = "util_ratio[1]" if topic == "gpu" else field
     sign = "-" if literal.startswith("-") else ""
     shown = "NaN" if literal == "NaN" else f"{sign}Infinity"
+    shown = "***" if topic == "controls" else shown
     assert invalid.detail == f"field `{path}`: got {shown}, expected a finite number of JSON"
 
 

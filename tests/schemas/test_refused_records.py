@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -52,6 +53,10 @@ MALFORMED: list[tuple[bytes, Reason, str]] = [
 def test_refused_as_a_whole(topic: str, value: bytes, reason: Reason, detail: str) -> None:
     invalid = refused(topic, value)
     assert invalid.reason is reason
+    if (
+        topic == "controls" and "got more levels" not in detail and reason is not Reason.oversize
+    ):  # no value is shown
+        detail = re.sub(r"got .*?(, expected|$)", r"got ***\1", detail)
     assert detail in invalid.detail
     assert len(invalid.detail) < 400
 
@@ -80,9 +85,9 @@ def test_no_bytes_take_long(piece: bytes) -> None:
 
 @pytest.mark.parametrize("value", [DEEP, b"{}"])
 def test_a_parser_that_runs_out_of_stack_is_explained(value: bytes) -> None:
-    refusal = explain_unparsable(value, RecursionError())
-    assert refusal.invalid.reason is Reason.malformed_json
-    assert "expected less deep nesting" in refusal.invalid.detail
+    invalid = explain_unparsable(value, RecursionError()).invalid(secret=False)
+    assert invalid.reason is Reason.malformed_json
+    assert "expected less deep nesting" in invalid.detail
 
 
 def test_invalid_utf_8_in_a_field_that_is_ignored_is_refused_too() -> None:

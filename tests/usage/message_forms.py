@@ -30,6 +30,7 @@ _TEXTS = (
     "~\x7f",
     "1.5",
 )
+_LONG_TEXTS = ("x" * 200, "x" * 201, "x" * 256, "x" * 257)
 _ODD_TEXTS = ("ü", "\\n", "\\u0041", "\\", '"', "\x1f", "\x00", "日本", "\x80", "é" * 9)
 _PRICE = ("cloud", "region", "zone", "cluster", "account", "instance_type", "gpu_type", "purchase")
 _ODD_VALUES = (
@@ -104,7 +105,9 @@ def message(rng: random.Random) -> bytes:
         return rng.choice(_SPACES) if loose else tight
 
     def text() -> str:
-        return f'"{rng.choice(_ODD_TEXTS if rng.random() < 0.004 else _TEXTS)}"'
+        chance = rng.random()
+        texts = _ODD_TEXTS if chance < 0.004 else _LONG_TEXTS if chance < 0.02 else _TEXTS
+        return f'"{rng.choice(texts)}"'
 
     def values(most: float) -> str:
         n = count if rng.random() < 0.995 else rng.randrange(4)

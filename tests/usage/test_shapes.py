@@ -59,6 +59,8 @@ PLAIN: dict[str, bytes] = {
     "empty id": small(id=""),
     "attempt": small(job_id="j", attempt=2**31 - 1),
     "longest job": small(job_id="j" * 200),
+    "longest id": small(id="i" * 256),
+    "longest names": small(source="s" * 256, node="n" * 256, zone="z" * 256, gpus=["a" * 256, "b"]),
     "exponents": text(b"[0.5,1]", b"[5e-1,1E0]"),
     "more exponents": text(b"[0.5,1]", b"[0.0000005e+6,0e22]"),
     "zeros": text(b"[0.5,1]", b"[0,0.000]"),
@@ -104,6 +106,12 @@ ODD: dict[str, bytes | None] = {
     "interval of 0": small(interval_ms=0),
     "long interval": small(interval_ms=3_600_001),
     "specversion": small(specversion=None),
+    "id too long": small(id="i" * 257),
+    "source too long": small(source="s" * 257),
+    "node too long": small(node="n" * 257),
+    "zone too long": small(zone="z" * 257),
+    "GPU id too long": small(gpus=["a" * 257, "b"]),
+    "job id too long": small(job_id="j" * 201),
     "unknown key": small(usage=1),
     "long key": small(a_key_of_more_than_16_bytes=1),
     "twice": text(b'"node":"n"', b'"node":"n","node":"n"'),
@@ -203,6 +211,11 @@ def test_records_share_a_shape_though_their_numbers_and_ids_differ() -> None:
     assert shapes[0] == Shape("s", "n", "", 1, ("a", "b"), {})
     again, _ = parse(shapes, values[:1])
     assert again.shape.tolist() == [0]
+
+
+def test_an_id_is_measured_in_records_of_a_known_shape_too() -> None:
+    values = [small(id="i" * size) for size in (1, 257, 256, 1_000, 2)]
+    assert checked(Shapes(), values) == [True, False, True, False, True]
 
 
 def test_text_that_differs_in_one_byte_is_another_shape() -> None:

@@ -1,0 +1,73 @@
+"""How long names, ids and labels may be, in bytes of UTF-8, and how many of them may stand together.
+
+The wire types count characters while they are read, which is enough for a record in ASCII; here are the bytes of all
+others, and the records of `controls`, whose fields are free.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from schemas.reasons import Reason
+from schemas.refusal import RefusedError, shown
+from schemas.wire import MAX_ADDRESS_BYTES, MAX_COMMENT_BYTES, MAX_ENTRIES, MAX_NAME_BYTES
+from schemas.withheld import field_name
+
+_BYTES_PER_CHARACTER: Final = 4  # of UTF-8, at most
+_NAME_CHARS: Final = 60  # of a name that is shown in a refusal
+_LONGER: Final[dict[str, int]] = {
+    "comment": MAX_COMMENT_BYTES,
+    "webhook": MAX_ADDRESS_BYTES,
+    "slack": MAX_ADDRESS_BYTES,
+}
+_OTHERWISE: Final = frozenset(
+    {"job_id", "specversion"}
+)  # the first has a limit of its own, the second is not kept
+
+
+def check_names(raw: Struct) -> None:
+    """Refuse a record of which a name takes too many bytes; raises RefusedError with reason `too_long`."""
+    for field in raw.__struct_fields__:
+        if field not in _OTHERWISE:
+            _check_value(field, getattr(raw, field), MAX_NAME_BYTES)
+
+
+def check_control(fields: Mapping[str, object]) -> None:
+    """Refuse free fields of a control that are too many or too long; raises RefusedError with reason `too_long`."""
+    _check_count("record", len(fields))
+    for name, value in fields.items():
+        _check_bytes("record (a name in it)", name, MAX_NAME_BYTES)
+        # A name is the producer's too, and may be an address that stands in the wrong place.
+        _check_value(field_name(name), value, _LONGER.get(name, MAX_NAME_BYTES), is_free=True)
+
+
+def _check_value(field: str, value: object, most_bytes: int, *, is_free: bool = False) -> None:
+    """`is_free`: no wire type has counted its entries, and the names in it are not to be shown."""
+    if isinstance(value, str):
+        _check_bytes(f"field `{field}`", value, most_bytes)
+    elif isinstance(value, dict):
+        if is_free:
+            _check_count(f"field `{field}`", len(value))
+        for name, item in value.items():
+            _check_bytes(f"field `{field} (a name in it)`", name, MAX_NAME_BYTES)
+            inner = field_name(name) if is_free else name[:_NAME_CHARS]
+            _check_value(f"{field}.{inner}", item, MAX_NAME_BYTES, is_free=is_free)
+    elif isinstance(value, list):
+        if is_free:
+            _check_count(f"field `{field}`", len(value))
+        for index, item in enumerate(value):
+            _check_value(f"{field}[{index}]", item, MAX_NAME_BYTES, is_free=is_free)
+    elif isinstance(value, Struct):
+        for name in value.__struct_fields__:
+            _check_value(f"{field}.{name}", getattr(value, name), MAX_NAME_BYTES)
+
+
+def _check_bytes(where: str, text: str, most: int) -> None:
+    if len(text) * _BYTES_PER_CHARACTER > most and len(text.encode("utf-8", "surrogatepass")) > most:
+        raise RefusedError(Reason.too_long, where, shown(text), f"at most {most} bytes of UTF-8")
+
+
+def _check_count(where: str, count: int) -> None:
+    if count > MAX_ENTRIES:
+        raise RefusedError(Reason.too_long, where, str(count), f"at most {MAX_ENTRIES} entries")

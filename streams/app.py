@@ -6,7 +6,7 @@ It must not hold logic of its own: what happens to a record is `streams.pipeline
 from __future__ import annotations
 
 import asyncio
-import os
+import sys
 from functools import partial
 from typing import Any, Final
 
@@ -43,8 +43,9 @@ from streams.topics import full_name
 from streams.transport.admin import DEAD_LETTER_TOPIC
 from streams.transport.reach import FoundLog, KafkaAwayError, find_log, log_name
 from streams.transport.security import librdkafka_config
+from streams.web import descriptors
 from streams.web.audited import Audited
-from streams.web.endpoint import Endpoint, announce, withdraw
+from streams.web.local_door import LocalDoor
 from streams.web.server import WebServer
 from streams.web.status import WorkerStatus
 
@@ -134,9 +135,11 @@ class Worker:
         self._store: ClickHouseStore | None = None
         self._watch: Watch | None = None
         self._audit: LiveAudit | None = None
+        self._door = LocalDoor(settings.web, settings.clickhouse.data_dir)
 
     async def run(self) -> None:
         """Return when stopped; nothing is left open then."""
+        descriptors.raise_limit()
         server = self._server()
         self._startup.expect("kafka", f"Kafka at {self._settings.kafka.bootstrap_servers}")
         self._startup.expect("clickhouse", str(target_of(self._settings.clickhouse)))
@@ -147,7 +150,7 @@ class Worker:
             try:
                 await self._meter(server)
             finally:
-                self._withdraw()
+                self._door.close()
                 if server is not None:
                     await server.stop()
                 if self._store is not None:
@@ -162,6 +165,7 @@ class Worker:
             self._status,
             self._clock.monotonic_ms,
             audit=lambda: Audited(self._verdict(), self._clock.now_ms()),
+            local_token=self._door.token,
         )
 
     def _verdict(self) -> Verdict | None:
@@ -263,18 +267,14 @@ class Worker:
             return open_store(clickhouse)
 
         self._store = await self._startup.reach("clickhouse", where, opened, SinkBusy)
-        if self._store is not None and server is not None and clickhouse.data_dir is not None:
-            announce(clickhouse.data_dir, Endpoint(server.url, os.getpid()))
+        if self._store is not None and server is not None:
+            self._door.open(server.url)
+            self._door.tell(server.url, sys.stderr)
 
     async def _look_often(self, watch: Watch) -> None:
         while True:
             watch.look()
             await asyncio.sleep(_LOOK_EVERY_S)
-
-    def _withdraw(self) -> None:
-        data_dir = self._settings.clickhouse.data_dir
-        if self._store is not None and data_dir is not None:
-            withdraw(data_dir, os.getpid())
 
 
 async def _give_memory_back() -> None:

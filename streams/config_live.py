@@ -84,22 +84,68 @@ class WebSettings(Group):
         default="127.0.0.1",
         min_length=1,
         max_length=253,
-        description="Address to listen on; any but a loopback address needs `web.token`.",
+        description="Address to listen on; any but a loopback address needs a token.",
     )
     port: int = Field(
         default=8787, ge=0, le=65_535, description="Port to listen on; 0 takes any that is free."
     )
     token: SecretStr | None = Field(
         default=None,
-        description="Who asks must show it (`Authorization: Bearer ...`); /healthz and /readyz are open.",
+        description="Has all scopes; shown as `Authorization: Bearer ...`. As soon as any token is set, only /healthz, "
+        "/readyz and the page without its figures are open.",
+    )
+    metrics_token: SecretStr | None = Field(
+        default=None, description="Has the scope `metrics` alone: /metrics, for Prometheus."
+    )
+    read_token: SecretStr | None = Field(
+        default=None, description="Has the scope `read` alone: the page, its figures and the stream."
+    )
+    query_token: SecretStr | None = Field(default=None, description="Has the scope `query` alone: SQL.")
+    write_token: SecretStr | None = Field(
+        default=None, description="Has the scope `write` alone; nothing is written over HTTP yet."
+    )
+    max_connections: int = Field(
+        default=512,
+        ge=16,
+        le=65_536,
+        description="Connections at a time; less where the limit of open files leaves fewer than 256 for the rest. "
+        "One too many takes the place of the one that has been idle longest.",
+    )
+    max_connections_per_address: int = Field(
+        default=128,
+        ge=4,
+        le=65_536,
+        description="Of them, from one address (IPv6: from one /64). A reverse proxy is one address.",
+    )
+    max_streams_per_asker: int = Field(
+        default=8,
+        ge=1,
+        le=64,
+        description="Listeners of /api/v1/stream with one token and from one address; 64 in all. Raise it behind a "
+        "reverse proxy, which is one address.",
     )
 
-    @field_validator("token")
+    @field_validator("token", "metrics_token", "read_token", "query_token", "write_token")
     @classmethod
     def _long_enough(cls, token: SecretStr | None) -> SecretStr | None:
         if token is not None and len(token.get_secret_value()) < 16:
             raise ValueError("expected at least 16 characters")
         return token
+
+    def tokens(self) -> dict[str, SecretStr]:
+        """The tokens that are set, by the names of their settings."""
+        names = ("token", "metrics_token", "read_token", "query_token", "write_token")
+        return {name: token for name in names if (token := getattr(self, name)) is not None}
+
+    def equal_token(self) -> str | None:
+        """The name of a token that is equal to one before it: which scopes it has would be a matter of order."""
+        seen: set[str] = set()
+        for name, token in self.tokens().items():
+            text = token.get_secret_value()
+            if text in seen:
+                return name
+            seen.add(text)
+        return None
 
 
 class CanarySettings(Group):

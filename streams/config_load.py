@@ -254,8 +254,10 @@ def _timing_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 def _access_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     kafka, clickhouse, web = settings.kafka, settings.clickhouse, settings.web
-    if web.enabled and web.token is None and not is_loopback(web.bind):
+    if web.enabled and not web.tokens() and not is_loopback(web.bind):
         yield "web.token", f"expected a token, as others can reach web.bind {web.bind}"
+    if (equal := web.equal_token()) is not None:
+        yield f"web.{equal}", "expected another value than that of the other tokens of [web]"
     sasl = kafka.security_protocol.startswith("SASL_")
     if sasl and kafka.sasl_mechanism is None:
         yield "kafka.sasl_mechanism", f"expected one with {kafka.security_protocol}"

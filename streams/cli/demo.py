@@ -58,7 +58,8 @@ def demo(
     _must_be_free(port)
     with _kept_in(data) as directory:
         settings = settings_for(directory, web__port=port, web__bind=_BIND, web__enabled=True)
-        web = settings.web.model_copy(update={"token": None})
+        # The demonstration asks nobody for the tokens of a real meter, and makes one of its own.
+        web = settings.web.model_copy(update=dict.fromkeys(settings.web.tokens()))
         settings = settings.model_copy(update={"web": web})
         configure_logging(_quieter(settings.log))
         _say("starting broker, store and meter (the first start compiles, which takes some seconds more)")

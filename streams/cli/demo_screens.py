@@ -45,6 +45,8 @@ class PlainScreen:
         """Write until cancelled."""
         self._say(lines.pace(self._speed, stage.now_ms()))
         self._say(f"page: {stage.url}")
+        if stage.token_path is not None:
+            self._say(f"its token, for SQL over HTTP: in {stage.token_path}")
         source = HttpSource(stage.url)
         while True:
             try:
@@ -98,8 +100,10 @@ class TerminalScreen:
 
     async def show(self, stage: Stage) -> None:
         """Show until cancelled, or until the person quits."""
+        self._say(f"page: {stage.link}")
         note = f"{lines.pace(self._speed, stage.now_ms())} · {stage.url}"
         app = self._app = DemoApp(HttpSource(stage.url), note=note, event_time=True)
+        # Without the token: other users of the machine can see what programs are started with.
         if self._browser:
             _ = asyncio.get_running_loop().run_in_executor(None, open_page, stage.url)
         running = asyncio.ensure_future(app.run_async())

@@ -91,9 +91,10 @@ def reader(settings: Settings) -> Iterator[Reader]:
     except StoreInUse as in_use:
         if not isinstance(target, Embedded):
             raise
-        from streams.cli.remote import RemoteReader, api_of
+        from streams.cli.remote import RemoteReader, api_of, token_of
 
-        yield Reader(RemoteReader(api_of(target.data_dir, in_use), settings.web.token))
+        url = api_of(target.data_dir, in_use)
+        yield Reader(RemoteReader(url, token_of(target.data_dir, settings.web.token)))
         return
     try:
         yield Reader(_Opened(store))

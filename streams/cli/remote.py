@@ -19,7 +19,7 @@ from sinks.clickhouse import Answer
 from sinks.clickhouse.lock import holder_of
 from sinks.errors import QueryFailed, QueryRefused, StoreInUse
 from streams.errors import TrainfareError
-from streams.web import arrow, endpoint
+from streams.web import arrow, endpoint, local_token
 
 if TYPE_CHECKING:
     from streams.explain.job import Explanation
@@ -38,6 +38,18 @@ def api_of(data_dir: Path, in_use: StoreInUse) -> str:
             f"{in_use} ({data_dir / endpoint.FILE_NAME} is of process {found.pid}, which left it behind)"
         )
     return found.url
+
+
+def token_of(data_dir: Path, configured: SecretStr | None) -> SecretStr | None:
+    """Return the token to show to whoever has the directory open: the configured one, else the directory's own.
+
+    Raises:
+        SinkError: the directory's token is not to be trusted.
+    """
+    if configured is not None:
+        return configured
+    found = local_token.read(data_dir)
+    return None if found is None else SecretStr(found)
 
 
 class RemoteReader:

@@ -5,10 +5,12 @@ It must not start a worker, nor make a store.
 
 from __future__ import annotations
 
-from streams.cli.top_data import Snapshot, Source
+from sinks.errors import SinkError
+from streams.cli.top_data import Snapshot, Source, SourceError
 from streams.cli.top_http import HttpSource, NobodyAnswersError, announced, configured
 from streams.cli.top_store import StoreSource
 from streams.config import Settings
+from streams.web import local_token
 
 
 def source_for(settings: Settings, url: str | None = None) -> Source:
@@ -31,11 +33,18 @@ class Found:
         if url is None:
             return self._store.fetch()
         if self._http is None or self._http.url != url:
-            self._http = HttpSource(url, self._token)
+            self._http = HttpSource(url, self._token or self._token_of_directory())
         try:
             return self._http.fetch()
         except NobodyAnswersError:
             return self._store.fetch()
+
+    def _token_of_directory(self) -> str | None:
+        data_dir = self._settings.clickhouse.data_dir
+        try:
+            return None if data_dir is None else local_token.read(data_dir)
+        except SinkError as refused:
+            raise SourceError(str(refused)) from refused
 
     def _address(self) -> str | None:
         data_dir = self._settings.clickhouse.data_dir

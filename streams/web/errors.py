@@ -18,6 +18,7 @@ _CODES = {
     405: "method_not_allowed",
     413: "too_large",
     415: "unsupported_media_type",
+    429: "too_many_requests",
     503: "unavailable",
 }
 
@@ -25,11 +26,14 @@ _CODES = {
 class ApiError(Exception):
     """An answer other than 200, in words."""
 
-    def __init__(self, status: int, message: str, code: str | None = None) -> None:
+    def __init__(
+        self, status: int, message: str, code: str | None = None, *, retry_after_s: int | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code or _CODES.get(status, "error")
         self.message = message
+        self.retry_after_s = 1 if retry_after_s is None and status == 503 else retry_after_s
 
 
 def answer(error: ApiError) -> web.Response:
@@ -38,8 +42,8 @@ def answer(error: ApiError) -> web.Response:
     response = web.Response(body=body, status=error.status, content_type="application/json")
     if error.status == 401:
         response.headers["WWW-Authenticate"] = 'Bearer realm="trainfare"'
-    if error.status == 503:
-        response.headers["Retry-After"] = "1"
+    if error.retry_after_s is not None:
+        response.headers["Retry-After"] = str(error.retry_after_s)
     return response
 
 

@@ -1,6 +1,6 @@
-"""What surrounds every request: its id, its line in the log, the rules of access, errors as JSON, headers.
+"""What surrounds every request: its id, its line in the log, who may ask what, errors as JSON, headers.
 
-It must not log a query string, a header or a body: a secret may be in any of them.
+It must not log a query string, a header or a body: a secret may be in any of them. Nor answer a path without a scope.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import structlog
@@ -17,6 +17,7 @@ from aiohttp.typedefs import Middleware
 
 from sinks.errors import SinkError
 from streams.web.errors import ApiError, answer, of_http, of_store
+from streams.web.scopes import Caller, Scope
 from streams.web.security import HEADERS, Guard, is_data
 
 logger = logging.getLogger(__name__)
@@ -24,13 +25,14 @@ logger = logging.getLogger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 BODY_MAX_BYTES: Final = 2**20
+CALLER: Final = web.RequestKey("caller", Caller)
 _REQUEST_ID: Final = web.RequestKey("request_id", str)
 _GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PATH_SHOWN: Final = 200
 
 
-def middleware(guard: Guard, now_ms: Callable[[], int]) -> Middleware:
-    """Return the one middleware of the server."""
+def middleware(guard: Guard, scopes: Mapping[str, Scope | None], now_ms: Callable[[], int]) -> Middleware:
+    """Return the one middleware of the server; `scopes` has every path, None where it is open to all."""
 
     @web.middleware
     async def framed(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -39,7 +41,7 @@ def middleware(guard: Guard, now_ms: Callable[[], int]) -> Middleware:
         request[_REQUEST_ID] = request_id
         began_ms = now_ms()
         with structlog.contextvars.bound_contextvars(request_id=request_id):
-            response = await _answered(request, handler, guard)
+            response = await _answered(request, handler, guard, scopes)
             path = request.path[:_PATH_SHOWN]
             level = logging.WARNING if response.status >= 500 else logging.DEBUG
             logger.log(
@@ -50,11 +52,20 @@ def middleware(guard: Guard, now_ms: Callable[[], int]) -> Middleware:
     return framed
 
 
-async def _answered(request: web.Request, handler: Handler, guard: Guard) -> web.StreamResponse:
+async def _answered(
+    request: web.Request, handler: Handler, guard: Guard, scopes: Mapping[str, Scope | None]
+) -> web.StreamResponse:
     try:
         guard.check_host(request.headers.get("Host", ""))
         guard.check_origin(request.path, request.headers)
-        guard.check_token(request.path, request.headers, request.cookies)
+        resource = request.match_info.route.resource
+        if resource is not None:  # else there is nothing at the path, which the handler says
+            if resource.canonical not in scopes:
+                raise ApiError(403, f"{request.path[:_PATH_SHOWN]} has no scope")
+            scope = scopes[resource.canonical]
+            request[CALLER] = guard.caller(scope, request.remote or "", request.headers, request.cookies)
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise ApiError(415, "send the body as it is, without a Content-Encoding")
         return await handler(request)
     except ApiError as fault:
         return answer(fault)

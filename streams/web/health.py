@@ -6,7 +6,7 @@ It must not wait for a store that is away: it says so, and since when.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from streams.web.asking import Asker
@@ -17,6 +17,19 @@ from streams.web.status import Check, WorkerStatus
 _WITHIN_S: Final = 2.0
 _TTL_MS: Final = 2_000
 _NAME: Final = "clickhouse"
+#: What anybody may know of a check that does not hold; its detail has addresses and names in it.
+PUBLIC_REASONS: Final[Mapping[str, str]] = {
+    "kafka": "Kafka does not answer, or is still waited for",
+    "clickhouse": "the store does not answer, or is still waited for",
+    "group": "the worker has not joined its group",
+    "shards": "shards are being loaded",
+    "progress": "a shard stands still",
+}
+
+
+def public(check: Check) -> str:
+    """Return what anybody may know of a check: plain words, of which none come from outside."""
+    return "holds" if check.ok else PUBLIC_REASONS.get(check.name, "does not hold")
 
 
 class Health:

@@ -20,6 +20,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from schemas.reasons import Reason
+from streams.web import edge_metrics
+from streams.web.edge_metrics import EdgeFacts
 from streams.web.status import WorkerStatus
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -39,20 +41,29 @@ class StoreFacts:
     deliveries: Mapping[str, int] = field(default_factory=dict)
 
 
-def page(status: WorkerStatus, facts: StoreFacts | None, listeners: int, version: str) -> bytes:
+def page(
+    status: WorkerStatus,
+    facts: StoreFacts | None,
+    listeners: int,
+    version: str,
+    edge: EdgeFacts = edge_metrics.NOTHING,
+) -> bytes:
     """Return the page; without facts the store did not answer in time, and its series are absent."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Page(status, facts, listeners, version))
+    registry.register(_Page(status, facts, listeners, version, edge))
     ProcessCollector(registry=registry)
     return generate_latest(registry)
 
 
 class _Page(Collector):
-    def __init__(self, status: WorkerStatus, facts: StoreFacts | None, listeners: int, version: str) -> None:
+    def __init__(
+        self, status: WorkerStatus, facts: StoreFacts | None, listeners: int, version: str, edge: EdgeFacts
+    ) -> None:
         self._status = status
         self._facts = facts
         self._listeners = listeners
         self._version = version
+        self._edge = edge
 
     def collect(self) -> Iterable[Metric]:
         yield InfoMetricFamily(
@@ -62,6 +73,7 @@ class _Page(Collector):
         )
         yield from _worker(self._status)
         yield _gauge("trainfare_stream_listeners", "Listeners of /api/v1/stream.", self._listeners)
+        yield from edge_metrics.collect(self._edge)
         yield _gauge(
             "trainfare_store_up",
             "Whether ClickHouse answered this scrape in time.",

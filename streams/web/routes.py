@@ -1,14 +1,15 @@
-"""Every path of the server, and what answers it.
+"""Every path of the server: which scope it needs, and what answers it.
 
-It must not hold SQL, nor decide who may ask.
+It must not hold SQL, nor decide who has a scope.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import socket
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from aiohttp import web
 
@@ -18,11 +19,14 @@ from streams.web.asking import Asker
 from streams.web.assets import Asset
 from streams.web.audited import Audited
 from streams.web.detail import Details
+from streams.web.edge_metrics import EdgeFacts
 from streams.web.encode import to_json
 from streams.web.errors import ApiError
 from streams.web.figures import Figures
-from streams.web.health import Health
+from streams.web.frame import CALLER
+from streams.web.health import Health, public
 from streams.web.query import query
+from streams.web.scopes import Scope
 from streams.web.security import COOKIE, Guard
 from streams.web.stream import Broadcaster
 
@@ -34,6 +38,9 @@ _TOP_ALERTS: Final = 50
 # A scrape that takes longer is given up by Prometheus (10 s), and by then says nothing of this worker either.
 _FACTS_WITHIN_S: Final = 3.0
 _STATUSES: Final = ("", "firing", "resolved")
+#: Of a listener, in the system's own buffer: it holds the newest snapshot, not a megabyte of those before it.
+_STREAM_SEND_BYTES: Final = 128 * 1024
+OPEN: Final = None
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,16 @@ class Parts:
     version: str
     audit: Callable[[], Audited]
     speed: float  # of the meter's clock, 1 but in a demonstration
+    edge: Callable[[], EdgeFacts]
+
+
+class Route(NamedTuple):
+    """One path; HEAD is answered where GET is."""
+
+    method: str
+    path: str
+    scope: Scope | None  # OPEN: anybody may ask
+    handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Routes:
@@ -58,22 +75,36 @@ class Routes:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    def add_to(self, app: web.Application) -> None:
-        """Register every path."""
-        app.router.add_get("/healthz", self._healthz)
-        app.router.add_get("/readyz", self._readyz)
-        app.router.add_get("/metrics", self._metrics)
-        app.router.add_get("/api/v1/jobs", self._jobs)
-        app.router.add_get("/api/v1/jobs/{job_id}", self._job)
-        app.router.add_get("/api/v1/jobs/{job_id}/explain", self._explain)
-        app.router.add_get("/api/v1/burn", self._burn)
-        app.router.add_get("/api/v1/alerts", self._alerts)
-        app.router.add_get("/api/v1/audit", self._audit)
-        app.router.add_get("/audit", self._audit_text)
-        app.router.add_get("/api/v1/stream", self._stream, allow_head=False)
-        app.router.add_post("/api/v1/query", self._query)
-        app.router.add_get("/", self._page)
-        app.router.add_get("/static/{path:.+}", self._static)
+    def table(self) -> tuple[Route, ...]:
+        """Every path there is."""
+        return (
+            Route("GET", "/healthz", OPEN, self._healthz),
+            Route("GET", "/readyz", OPEN, self._readyz),
+            Route("GET", "/metrics", Scope.METRICS, self._metrics),
+            Route("GET", "/api/v1/jobs", Scope.READ, self._jobs),
+            Route("GET", "/api/v1/jobs/{job_id}", Scope.READ, self._job),
+            Route("GET", "/api/v1/jobs/{job_id}/explain", Scope.READ, self._explain),
+            Route("GET", "/api/v1/burn", Scope.READ, self._burn),
+            Route("GET", "/api/v1/alerts", Scope.READ, self._alerts),
+            Route("GET", "/api/v1/audit", Scope.READ, self._audit),
+            Route("GET", "/audit", Scope.READ, self._audit_text),
+            Route("GET", "/api/v1/stream", Scope.READ, self._stream),
+            Route("POST", "/api/v1/query", Scope.QUERY, self._query),
+            Route("GET", "/", OPEN, self._page),
+            Route("GET", "/static/{path:.+}", OPEN, self._static),
+        )
+
+    def add_to(self, app: web.Application) -> dict[str, Scope | None]:
+        """Register every path; return the scopes by aiohttp's names of the paths."""
+        scopes: dict[str, Scope | None] = {}
+        for method, path, scope, handler in self.table():
+            if method == "GET":
+                route = app.router.add_get(path, handler, allow_head=path != "/api/v1/stream")
+            else:
+                route = app.router.add_route(method, path, handler)
+            assert route.resource is not None
+            scopes[route.resource.canonical] = scope
+        return scopes
 
     async def snapshot(self) -> dict[str, Any]:
         """What the stream sends."""
@@ -94,10 +125,15 @@ class Routes:
         stuck = (await self._parts.health.status()).stuck
         return _json({"status": "stuck", "detail": stuck}, status=503) if stuck else _json({"status": "ok"})
 
-    async def _readyz(self, _: web.Request) -> web.Response:
+    async def _readyz(self, request: web.Request) -> web.Response:
         checks = await self._parts.health.checks()
         ready = all(check.ok for check in checks)
-        found = [{"name": check.name, "ok": check.ok, "detail": check.detail} for check in checks]
+        # Addresses and paths are for who shows a token that may read, on a loopback address too.
+        told = Scope.READ in request[CALLER].scopes
+        found = [
+            {"name": check.name, "ok": check.ok, "detail": check.detail if told else public(check)}
+            for check in checks
+        ]
         return _json({"ready": ready, "checks": found}, status=200 if ready else 503)
 
     async def _metrics(self, _: web.Request) -> web.Response:
@@ -107,7 +143,7 @@ class Routes:
             facts: metrics.StoreFacts | None = await asyncio.wait_for(self._facts(), _FACTS_WITHIN_S)
         except (ApiError, TimeoutError):
             facts = None
-        body = metrics.page(status, facts, parts.broadcaster.listeners, parts.version)
+        body = metrics.page(status, facts, parts.broadcaster.listeners, parts.version, parts.edge())
         return web.Response(body=body, headers={"Content-Type": metrics.CONTENT_TYPE})
 
     async def _facts(self) -> metrics.StoreFacts:
@@ -151,15 +187,24 @@ class Routes:
         return web.Response(body=wire.encode(_known(job_id, found)), content_type="application/json")
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        self._parts.broadcaster.check_room()
-        response = web.StreamResponse(
-            headers={"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no"}
-        )
-        await response.prepare(request)
-        try:
-            await self._parts.broadcaster.serve(response.write)
-        except (ConnectionError, TimeoutError):
-            response.force_close()  # the listener has left, or takes nothing any more
+        caller = request[CALLER]
+        broadcaster = self._parts.broadcaster
+        with broadcaster.seat((caller.token, caller.address)):
+            response = web.StreamResponse(
+                headers={"Content-Type": "text/event-stream; charset=utf-8", "X-Accel-Buffering": "no"}
+            )
+            transport = request.transport
+            if transport is not None and (line := transport.get_extra_info("socket")) is not None:
+                line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _STREAM_SEND_BYTES)
+            await response.prepare(request)
+            try:
+                await broadcaster.serve(response.write)
+            except ConnectionError:
+                response.force_close()  # the listener has left
+            except TimeoutError:
+                response.force_close()
+                if transport is not None:
+                    transport.abort()  # it takes nothing any more, so nothing more can be said to it
         return response
 
     async def _query(self, request: web.Request) -> web.Response:
@@ -168,13 +213,11 @@ class Routes:
     # -- the page ------------------------------------------------------------------------------------------
 
     async def _page(self, request: web.Request) -> web.Response:
-        guard = self._parts.guard
         if "token" in request.query:
-            if guard.asks_for_token and not guard.is_token(request.query["token"]):
-                raise ApiError(401, "this is not the worker's token (web.token)")
+            session = self._parts.guard.session(request.query["token"], request.remote or "")
             leave = web.HTTPSeeOther("/")  # so that the token stays in no address bar, history or log
-            if guard.asks_for_token:
-                leave.set_cookie(COOKIE, guard.session, httponly=True, samesite="Strict", path="/")
+            if session:
+                leave.set_cookie(COOKIE, session, httponly=True, samesite="Strict", path="/")
             raise leave
         return self._asset("index.html", request)
 

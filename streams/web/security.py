@@ -1,22 +1,22 @@
-"""Who may ask: the token, the Host header of a loopback address, requests that other sites make a browser send.
+"""Who may ask what: tokens and scopes, the Host header of a loopback address, requests that other sites make a browser send.
 
-It must not let a secret into an answer, a log line or a comparison that takes as long as it is right.
+It must not let a secret into an answer or a log line.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
 from streams.config_live import WebSettings, is_loopback
 from streams.errors import WrongUseError
+from streams.web.address import group_of
 from streams.web.errors import ApiError
+from streams.web.guesses import Guesses
+from streams.web.scopes import OPEN_ON_LOOPBACK, Caller, Scope, Tokens, session_of
 
 COOKIE: Final = "trainfare_session"
-_OPEN: Final = frozenset({"/healthz", "/readyz"})
 _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -35,16 +35,11 @@ HEADERS: Final[Mapping[str, str]] = {
 
 def check_bind(settings: WebSettings) -> None:
     """Refuse an address that others can reach while nobody is asked who they are."""
-    if not is_loopback(settings.bind) and not _token_of(settings):
+    if not is_loopback(settings.bind) and not settings.tokens():
         raise WrongUseError(
             f"web.bind {settings.bind} can be reached by others: set web.token too (TRAINFARE_WEB_TOKEN), "
             "or bind to 127.0.0.1"
         )
-
-
-def is_open(path: str) -> bool:
-    """Whether a path needs no token: health, and the page, which holds no figures."""
-    return path in _OPEN or not is_data(path)
 
 
 def is_data(path: str) -> bool:
@@ -53,12 +48,20 @@ def is_data(path: str) -> bool:
 
 
 class Guard:
-    """The rules of one server, resolved from its settings."""
+    """The rules of one server, resolved from its settings.
 
-    def __init__(self, settings: WebSettings) -> None:
-        self._token = _token_of(settings)
+    Args:
+        settings: where the server listens, and its tokens.
+        local_token: a token with all scopes beside those of the settings; None: there is none.
+        now_ms: a monotonic clock.
+    """
+
+    def __init__(self, settings: WebSettings, local_token: str | None, now_ms: Callable[[], int]) -> None:
+        self._tokens = Tokens(settings, local_token)
         self._hosts = _LOCAL_NAMES | {_bare(settings.bind)} if is_loopback(settings.bind) else None
-        self.session = _session(self._token) if self._token else ""
+        self._open = frozenset[Scope]() if settings.tokens() or self._hosts is None else OPEN_ON_LOOPBACK
+        self._now_ms = now_ms
+        self.guesses = Guesses()
 
     def check_host(self, host: str) -> None:
         """On a loopback address, refuse names that somebody else's DNS may have pointed here."""
@@ -75,38 +78,63 @@ class Guard:
         if headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
             raise ApiError(403, "another site's page may not ask this", "origin_refused")
 
-    def check_token(self, path: str, headers: Mapping[str, str], cookies: Mapping[str, str]) -> None:
-        """Ask for the token where one is set."""
-        if not self._token or is_open(path):
-            return
+    def caller(
+        self, scope: Scope | None, remote: str, headers: Mapping[str, str], cookies: Mapping[str, str]
+    ) -> Caller:
+        """Return who asks; raises ApiError where that one may not have the scope. None: the path is open to all.
+
+        What is open to all is answered whatever token is shown with it; a wrong one is counted all the same.
+        """
+        address = group_of(remote)
+        is_open = scope is None or scope in self._open
+        caller, is_wrong = self._shown(address, headers, cookies, is_open=is_open)
+        wait_s = self.guesses.wrong(address, self._now_ms()) if is_wrong else 0
+        if is_open:
+            return caller
+        if wait_s:
+            raise _too_many_guesses(wait_s)
+        if not caller.token:
+            raise ApiError(
+                401,
+                f"show a token with the scope `{scope}`: Authorization: Bearer ...; it is web.token of the worker, "
+                "or in the file `token` of its data directory",
+            )
+        if scope not in caller.scopes:
+            raise ApiError(403, f"this token does not have the scope `{scope}`")
+        return caller
+
+    def _shown(
+        self, address: str, headers: Mapping[str, str], cookies: Mapping[str, str], *, is_open: bool
+    ) -> tuple[Caller, bool]:
+        """Whose token was shown, and whether one was that is none of ours."""
+        nobody = Caller(address)
         scheme, _, given = headers.get("Authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self.is_token(given.strip()):
-            return
-        if _same(cookies.get(COOKIE, ""), self.session):
-            return
-        raise ApiError(401, "show the worker's token (web.token): Authorization: Bearer ...")
+        if scheme.lower() == "bearer" and given.strip():
+            found = self._tokens.of_token(given.strip(), address)
+            return (found, False) if found else (nobody, True)
+        # A browser sends its cookie everywhere, long after the token has changed: where none is asked for, that is no guess.
+        if is_open or not cookies.get(COOKIE):
+            return nobody, False
+        found = self._tokens.of_session(cookies[COOKIE], address)
+        return (found, False) if found else (nobody, True)
 
-    @property
-    def asks_for_token(self) -> bool:
-        """Whether a token is set."""
-        return bool(self._token)
-
-    def is_token(self, given: str) -> bool:
-        """Whether it is the token, in a time that does not tell how much of it is right."""
-        return bool(self._token) and _same(given, self._token)
-
-
-def _session(token: str) -> str:
-    """What the cookie holds: made from the token, and of no use to find it."""
-    return hmac.new(token.encode(), b"trainfare page", hashlib.sha256).hexdigest()
-
-
-def _same(given: str, expected: str) -> bool:
-    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode())
+    def session(self, token: str, remote: str) -> str:
+        """Return what the page's cookie is to hold for a token; empty where no token is asked for."""
+        address = group_of(remote)
+        if not self._tokens:
+            return ""
+        if self._tokens.of_token(token, address) is not None:
+            return session_of(token)
+        wait_s = self.guesses.wrong(address, self._now_ms())
+        if wait_s:
+            raise _too_many_guesses(wait_s)
+        raise ApiError(401, "this is no token of this worker (web.token)")
 
 
-def _token_of(settings: WebSettings) -> str:
-    return settings.token.get_secret_value() if settings.token is not None else ""
+def _too_many_guesses(wait_s: int) -> ApiError:
+    return ApiError(
+        429, "too many wrong tokens from this address; a right one is taken at once", retry_after_s=wait_s
+    )
 
 
 def _bare(host: str) -> str:

@@ -1,6 +1,6 @@
 """The HTTP server of a worker: made of its parts, listening from `start` to `stop`, in the worker's event loop.
 
-It must not start without the address it was given, nor be open to others without a token.
+It must not start without the address it was given, be open to others without a token, nor take the files of the meter.
 """
 
 from __future__ import annotations
@@ -17,15 +17,19 @@ from aiohttp import web
 from sinks.clickhouse import ClickHouseStore
 from streams.config_live import WebSettings
 from streams.errors import TrainfareError
-from streams.web import assets
+from streams.web import assets, descriptors
 from streams.web.asking import Asker
 from streams.web.audited import Audited
+from streams.web.crowd import PATIENCE, Patience
 from streams.web.detail import Details
+from streams.web.edge_metrics import EdgeFacts
 from streams.web.endpoint import url_of
+from streams.web.entrance import Entrance, EntranceOptions
 from streams.web.figures import Figures
 from streams.web.frame import BODY_MAX_BYTES, add_headers, middleware
 from streams.web.health import Health
 from streams.web.routes import Parts, Routes
+from streams.web.scopes import Scope
 from streams.web.security import Guard, check_bind
 from streams.web.status import WorkerStatus
 from streams.web.stream import Broadcaster
@@ -36,7 +40,10 @@ _STOP_WITHIN_S = 2.0
 
 
 class WebServer:
-    """`store` and `worker` are asked anew for every answer: both may come after the server."""
+    """`store` and `worker` are asked anew for every answer: both may come after the server.
+
+    `local_token` has all scopes, beside the tokens of the settings; it does not close what is open without it.
+    """
 
     def __init__(
         self,
@@ -47,13 +54,31 @@ class WebServer:
         *,
         speed: float = 1,
         audit: Callable[[], Audited] = Audited,
+        local_token: str | None = None,
+        patience: Patience = PATIENCE,
     ) -> None:
         check_bind(settings)
         self._settings = settings
         self._askers = [Asker(store, "web"), Asker(store, "query", 2), Asker(store, "health", 1)]
         figures = Figures(self._askers[0], now_ms)
-        guard = Guard(settings)
-        self.broadcaster = Broadcaster(lambda: routes.snapshot())
+        guard = Guard(settings, local_token, now_ms)
+        files = descriptors.limit()
+        connections_max = descriptors.connections_within(files, settings.max_connections)
+        if connections_max < settings.max_connections:
+            logger.warning(
+                "at most %d connections, not web.max_connections %d: the limit is %d open files, and %d are kept for the meter",
+                connections_max,
+                settings.max_connections,
+                files,
+                descriptors.KEPT,
+            )
+        options = EntranceOptions(connections_max, settings.max_connections_per_address, patience)
+        self._entrance = Entrance(options, now_ms)
+        self.broadcaster = Broadcaster(
+            lambda: routes.snapshot(),
+            per_asker_max=settings.max_streams_per_asker,
+            stalled_s=patience.write_ms / 1000,
+        )
         routes = Routes(
             Parts(
                 figures=figures,
@@ -66,32 +91,36 @@ class WebServer:
                 version=_version(),
                 audit=audit,
                 speed=speed,
+                edge=lambda: EdgeFacts.of(self._entrance, guard.guesses),
             )
         )
-        app = web.Application(middlewares=[middleware(guard, now_ms)], client_max_size=BODY_MAX_BYTES)
+        scopes: dict[str, Scope | None] = {}
+        app = web.Application(middlewares=[middleware(guard, scopes, now_ms)], client_max_size=BODY_MAX_BYTES)
         app.on_response_prepare.append(add_headers)
-        routes.add_to(app)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_STOP_WITHIN_S)
+        scopes |= routes.add_to(app)
+        # Who leaves needs no answer: what is under way for that one is cancelled.
+        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=_STOP_WITHIN_S)
         self.url = ""
 
     async def start(self) -> None:
         """Listen; raises TrainfareError if the address is not to be had."""
         settings = self._settings
         await self._runner.setup()
-        site = web.TCPSite(self._runner, settings.bind.strip("[]"), settings.port, reuse_address=True)
+        assert self._runner.server is not None
         try:
-            await site.start()
+            port = await self._entrance.open(self._runner.server, settings.bind.strip("[]"), settings.port)
         except OSError as fault:
             await self._runner.cleanup()
             raise TrainfareError(_not_to_be_had(settings, fault)) from fault
-        port: int = self._runner.addresses[0][1]
         self.url = url_of(settings.bind, port)
         logger.info("the live page and the API are at %s", self.url)
 
     async def stop(self) -> None:
         """Let listeners go, finish what is being answered, and stop listening."""
         self.broadcaster.close()
+        self._entrance.stop_listening()
         await self._runner.cleanup()
+        await self._entrance.close()
         await asyncio.gather(*(asker.close() for asker in self._askers))
 
 

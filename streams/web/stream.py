@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from streams.web.encode import to_json
@@ -16,12 +18,15 @@ from streams.web.errors import ApiError
 logger = logging.getLogger(__name__)
 
 LISTENERS_MAX: Final = 64
+PER_ASKER_MAX: Final = 8
 INTERVAL_S: Final = 1.0
 KEEP_ALIVE_S: Final = 15.0
 _FIRST: Final = b"retry: 2000\n\n"
 _KEEP_ALIVE: Final = b": still here\n\n"
 #: Who takes nothing for so long is gone.
-_STALLED_S: Final = 30.0
+STALLED_S: Final = 10.0
+#: A snapshot is written in pieces of it: what a listener has not taken waits once for all, not copied for each.
+PIECE_BYTES: Final = 32 * 1024
 
 
 class Broadcaster:
@@ -34,11 +39,16 @@ class Broadcaster:
         interval_s: float = INTERVAL_S,
         keep_alive_s: float = KEEP_ALIVE_S,
         listeners_max: int = LISTENERS_MAX,
+        per_asker_max: int = PER_ASKER_MAX,
+        stalled_s: float = STALLED_S,
     ) -> None:
         self._make = make
         self._interval_s = interval_s
         self._keep_alive_s = keep_alive_s
         self._listeners_max = listeners_max
+        self._per_asker_max = per_asker_max
+        self._stalled_s = stalled_s
+        self._seats: Counter[Hashable] = Counter()
         self._news: set[asyncio.Event] = set()
         self._task: asyncio.Task[None] | None = None
         self._newest = b""
@@ -50,8 +60,33 @@ class Broadcaster:
         """How many listen."""
         return len(self._news)
 
-    async def serve(self, write: Callable[[bytes], Awaitable[None]]) -> None:
-        """Write events until the listener leaves (`write` raises) or the server stops."""
+    @contextmanager
+    def seat(self, asker: Hashable) -> Iterator[None]:
+        """Hold a place for one listener; raises ApiError for one too many, in all or of the asker."""
+        if self._closed:
+            raise ApiError(503, "the worker is stopping")
+        if self._seats.total() >= self._listeners_max:
+            message = f"{self._listeners_max} listen already; ask /api/v1/jobs and /api/v1/burn instead"
+            raise ApiError(503, message, "too_many_listeners")
+        if self._seats[asker] >= self._per_asker_max:
+            message = (
+                f"{self._per_asker_max} listen already with this token and from this address; end one of them"
+            )
+            raise ApiError(429, message, "too_many_listeners", retry_after_s=5)
+        self._seats[asker] += 1
+        try:
+            yield
+        finally:
+            self._seats[asker] -= 1
+            if not self._seats[asker]:
+                del self._seats[asker]
+
+    async def serve(self, write: Callable[[memoryview], Awaitable[None]]) -> None:
+        """Write events until the listener leaves (`write` raises) or the server stops.
+
+        Raises:
+            TimeoutError: the listener has taken nothing for too long.
+        """
         news = asyncio.Event()
         self._news.add(news)
         try:
@@ -60,29 +95,28 @@ class Broadcaster:
                 self._task = asyncio.create_task(self._run())
             elif self._newest:
                 news.set()
-            await asyncio.wait_for(write(_FIRST), _STALLED_S)
+            await self._write(write, _FIRST)
             while not self._closed:
                 try:
-                    await asyncio.wait_for(news.wait(), self._keep_alive_s)
+                    async with asyncio.timeout(self._keep_alive_s):
+                        await news.wait()
                 except TimeoutError:
-                    await asyncio.wait_for(write(_KEEP_ALIVE), _STALLED_S)
+                    await self._write(write, _KEEP_ALIVE)
                     continue
                 news.clear()
                 if self._newest and not self._closed:
-                    await asyncio.wait_for(write(self._newest), _STALLED_S)
+                    await self._write(write, self._newest)
         finally:
             self._news.discard(news)
             if not self._news and self._task is not None:
                 self._task.cancel()
                 self._task = None
 
-    def check_room(self) -> None:
-        """Refuse one listener too many."""
-        if self._closed:
-            raise ApiError(503, "the worker is stopping")
-        if len(self._news) >= self._listeners_max:
-            message = f"{self._listeners_max} listen already; ask /api/v1/jobs and /api/v1/burn instead"
-            raise ApiError(503, message, "too_many_listeners")
+    async def _write(self, write: Callable[[memoryview], Awaitable[None]], event: bytes) -> None:
+        whole = memoryview(event)
+        for start in range(0, len(whole), PIECE_BYTES):
+            async with asyncio.timeout(self._stalled_s):
+                await write(whole[start : start + PIECE_BYTES])
 
     def close(self) -> None:
         """Let every listener go."""

@@ -6,6 +6,7 @@ import asyncio
 import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,9 @@ from streams.embedded.demo.run import Stage
 from tests.cli.command import NOBODY
 
 AT_MS = 1_763_650_720_000
-STAGE = Stage(f"http://{NOBODY}", lambda: AT_MS)
+LOCAL_TOKEN = "the-token-of-this-demonstration"
+LINK = f"http://{NOBODY}/?token={LOCAL_TOKEN}"
+STAGE = Stage(f"http://{NOBODY}", lambda: AT_MS, LINK, Path("demo") / "token")
 MESSAGE = Received(
     "msg_1",
     "alert.firing",
@@ -58,8 +61,10 @@ def test_lines_say_what_happens_even_where_no_figures_come() -> None:
     asyncio.run(for_a_while(PlainScreen(said.append, 60), 0.2))
     assert said[0].startswith("simulated fleet, 60x time")
     assert said[1] == f"page: http://{NOBODY}"
-    assert said[2].startswith(f"no figures: nobody answers at http://{NOBODY}")
-    assert said[3:] == ["14:58:40  ada scales llm-7b", DELIVERED]
+    assert said[2] == f"its token, for SQL over HTTP: in {Path('demo') / 'token'}"
+    assert said[3].startswith(f"no figures: nobody answers at http://{NOBODY}")
+    assert said[4:] == ["14:58:40  ada scales llm-7b", DELIVERED]
+    assert LOCAL_TOKEN not in "".join(said), "a pipe may be a log"
 
 
 @contextmanager
@@ -85,7 +90,7 @@ def test_the_terminal_shows_it_and_keeps_what_was_delivered(monkeypatch: pytest.
     with headless(monkeypatch) as noted:
         asyncio.run(for_a_while(TerminalScreen(said.append, 60, browser=False), 0.5))
     assert noted == ["simulated, 60x time · 14:58:40  ada scales llm-7b"]
-    assert said == [DELIVERED]
+    assert said == [f"page: {LINK}", DELIVERED], "the link with the token is for who sits there"
 
 
 def test_to_quit_the_table_ends_the_show(monkeypatch: pytest.MonkeyPatch) -> None:

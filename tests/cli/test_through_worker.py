@@ -124,7 +124,7 @@ def test_a_worker_with_a_token_must_be_shown_it(data: Path, worker: Worker, env:
 
 def test_readiness_names_the_kafka_that_is_away(worker: Worker) -> None:
     with pytest.raises(HTTPError) as caught:
-        urlopen(f"{worker.url}/readyz", timeout=10)
+        urlopen(Request(f"{worker.url}/readyz", headers={"Authorization": f"Bearer {TOKEN}"}), timeout=10)
     assert caught.value.code == 503
     checks = {each["name"]: each for each in json.loads(caught.value.read())["checks"]}
     assert NOBODY in checks["kafka"]["detail"]

@@ -12,11 +12,14 @@ import aiohttp
 from sinks.clickhouse import ClickHouseStore
 from streams.clock import SystemClock
 from streams.config_live import WebSettings
+from streams.web.crowd import PATIENCE, Patience
 from streams.web.server import WebServer
 from streams.web.status import WorkerStatus
 
 T = TypeVar("T")
 TOKEN = "a-secret-of-sixteen-and-more"
+LOCAL_TOKEN = "the-token-of-the-data-directory"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
 class Client:
@@ -34,8 +37,10 @@ class Client:
             return await answer.json() if answer.content_type == "application/json" else body
 
     async def ask(self, body: object, status: int = 200, **options: Any) -> Any:
-        """Return the JSON of an answer to a query."""
-        async with self.session.post(f"{self.server.url}/api/v1/query", json=body, **options) as answer:
+        """Return the JSON of an answer to a query, which is asked with the token of the data directory."""
+        headers = {"Authorization": f"Bearer {LOCAL_TOKEN}", **options.pop("headers", {})}
+        url = f"{self.server.url}/api/v1/query"
+        async with self.session.post(url, json=body, headers=headers, **options) as answer:
             assert answer.status == status, await answer.read()
             return await answer.json()
 
@@ -44,10 +49,20 @@ class Client:
 async def serving(
     store: ClickHouseStore | None,
     status: Callable[[], WorkerStatus] = WorkerStatus,
+    *,
+    local_token: str | None = LOCAL_TOKEN,
+    patience: Patience = PATIENCE,
     **settings: Any,
 ) -> AsyncIterator[Client]:
     web = WebSettings(**{"port": 0, **settings})
-    server = WebServer(web, lambda: store, status, SystemClock().monotonic_ms)
+    server = WebServer(
+        web,
+        lambda: store,
+        status,
+        SystemClock().monotonic_ms,
+        local_token=local_token,
+        patience=patience,
+    )
     await server.start()
     try:
         async with aiohttp.ClientSession() as session:

@@ -17,9 +17,7 @@ from streams.errors import TrainfareError, WrongUseError
 from streams.web.security import COOKIE, Guard
 from streams.web.server import WebServer
 from streams.web.status import WorkerStatus
-from tests.web.serving import TOKEN, Client, run, served, serving
-
-BEARER = {"Authorization": f"Bearer {TOKEN}"}
+from tests.web.serving import BEARER, TOKEN, Client, run, served, serving
 
 
 @pytest.mark.parametrize(
@@ -135,7 +133,7 @@ def test_a_token_nobody_asks_for_leaves_the_address_too(store: ClickHouseStore) 
         async with client.session.get(f"{client.server.url}/?token=x", allow_redirects=False) as answer:
             assert (answer.status, "Set-Cookie" in answer.headers) == (303, False)
 
-    served(store, work)
+    served(store, work, local_token=None)
 
 
 # -- addresses -----------------------------------------------------------------------------------------------
@@ -164,7 +162,8 @@ def test_on_loopback_other_names_are_refused(store: ClickHouseStore, host: str, 
 
 
 def test_where_others_reach_the_worker_any_name_is_taken() -> None:
-    Guard(WebSettings(bind="0.0.0.0", token=TOKEN)).check_host("meter.example.com")  # type: ignore[arg-type]  # pydantic takes a str
+    settings = WebSettings(bind="0.0.0.0", token=TOKEN)  # type: ignore[arg-type]  # pydantic takes a str
+    Guard(settings, None, lambda: 0).check_host("meter.example.com")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""Readiness says what is missing, where, and never hangs."""
+"""Readiness says what is missing, to whom it may say where, and never hangs."""
 
 from __future__ import annotations
 
+import ast
 import threading
 from typing import Any
 
@@ -11,16 +12,17 @@ from sinks.clickhouse import ClickHouseStore
 from sinks.errors import StoreUnreachable
 from streams.web import health
 from streams.web.status import Check, WorkerStatus
-from tests.web.serving import Client, served
+from tests.cli.command import ROOT
+from tests.web.serving import BEARER, LOCAL_TOKEN, TOKEN, Client, served
 
 GROUP = Check("group", True, "a member of consumer group g")
 
 
 def readyz(store: ClickHouseStore | None, status: int, *checks: Check) -> Any:
     async def work(client: Client) -> Any:
-        return await client.get("/readyz", status)
+        return await client.get("/readyz", status, headers=BEARER)
 
-    return served(store, work, status=lambda: WorkerStatus(checks=checks))
+    return served(store, work, status=lambda: WorkerStatus(checks=checks), token=TOKEN)
 
 
 def test_ready(store: ClickHouseStore) -> None:
@@ -73,13 +75,70 @@ def test_a_store_that_hangs_is_not_waited_for(
     async def work(client: Client) -> None:
         try:
             for _ in range(3):
-                found = await client.get("/readyz", 503)
+                found = await client.get("/readyz", 503, headers=BEARER)
                 assert "has not answered" in found["checks"][0]["detail"]
         finally:
             release.set()
 
-    served(store, work)
+    served(store, work, token=TOKEN)
     assert asked == 1, "one question at a time"
+
+
+#: Everything that a detail may hold and that is nobody's business: address, user, path, words of an exception.
+TELLING = "ada@broker-7.internal:9092 /var/lib/meter: ConnectionRefusedError(111)"
+
+
+@pytest.mark.parametrize(
+    ("headers", "settings"),
+    [
+        ({}, {}),
+        ({}, {"token": TOKEN}),
+        ({"Authorization": "Bearer not-this-one-of-16"}, {"token": TOKEN}),
+        ({"Authorization": "Bearer for-metrics-alone-16"}, {"metrics_token": "for-metrics-alone-16"}),
+        (BEARER, {"query_token": TOKEN}),
+    ],
+)
+def test_without_a_token_that_may_read_reasons_are_words_alone(
+    headers: dict[str, str], settings: dict[str, str]
+) -> None:
+    names = (*health.PUBLIC_REASONS, "one-that-comes-later")
+    checks = (*(Check(name, False, TELLING) for name in names), Check("held", True, TELLING))
+
+    async def work(client: Client) -> Any:
+        return await client.get("/readyz", 503, headers=headers)
+
+    found = served(None, work, status=lambda: WorkerStatus(checks=checks), **settings)
+    told = {each["name"]: each["detail"] for each in found["checks"]}
+    assert told == {**health.PUBLIC_REASONS, "one-that-comes-later": "does not hold", "held": "holds"}
+    assert found["ready"] is False
+
+
+def test_on_loopback_the_details_are_for_who_shows_a_token() -> None:
+    checks = (Check("kafka", False, TELLING),)
+
+    async def work(client: Client) -> list[str]:
+        told = []
+        for headers in ({}, {"Authorization": f"Bearer {LOCAL_TOKEN}"}):
+            found = await client.get("/readyz", 503, headers=headers)
+            told.append(found["checks"][0]["detail"])
+        return told
+
+    assert served(None, work, status=lambda: WorkerStatus(checks=checks)) == [
+        health.PUBLIC_REASONS["kafka"],
+        TELLING,
+    ]
+
+
+def test_every_check_of_a_worker_has_words_for_all() -> None:
+    made = {
+        node.args[0].value
+        for path in (ROOT / "streams").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Check"
+        if node.args and isinstance(node.args[0], ast.Constant)
+    }
+    assert {"kafka", "group", "shards"} <= made
+    assert made <= set(health.PUBLIC_REASONS)
 
 
 def test_alive_while_no_restart_helps(store: ClickHouseStore) -> None:

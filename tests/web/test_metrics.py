@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from schemas.reasons import Reason
 from sinks.clickhouse import ClickHouseStore
 from streams.web import metrics
+from streams.web.edge_metrics import EdgeFacts
 from streams.web.metrics import StoreFacts
 from streams.web.status import Canary, Check, WorkerStatus
 from tests.web.serving import Client, served
@@ -55,6 +56,13 @@ STATUS = WorkerStatus(
     canary_enabled=True,
     canary=Canary(runs=18, wrong=1, late=2, right_age_ms=60_500, latency_ms=1250, error_ratio=0.002),
 )
+EDGE = EdgeFacts(
+    connections=21,
+    refused={"address": 22, "all": 23},
+    dropped={"header": 24, "body": 25, "idle": 26, "not_reading": 27, "evicted": 28},
+    pauses=29,
+    tokens_refused=31,
+)
 FACTS = StoreFacts(2, 12.5, {"page": 1}, {"delivered": 5, "retrying": 2})
 
 
@@ -75,7 +83,7 @@ def values(page: bytes) -> dict[tuple[str, ...], float]:
 
 
 def test_every_number_is_there() -> None:
-    found = values(metrics.page(STATUS, FACTS, 3, "1.2.3"))
+    found = values(metrics.page(STATUS, FACTS, 3, "1.2.3", EDGE))
     expected: dict[tuple[str, ...], float] = {
         ("trainfare_records_total", "applied"): 90,
         ("trainfare_records_total", "duplicate"): 5,
@@ -130,6 +138,16 @@ def test_every_number_is_there() -> None:
         ("trainfare_ready", "kafka"): 1,
         ("trainfare_ready", "shards"): 0,
         ("trainfare_stream_listeners",): 3,
+        ("trainfare_web_connections",): 21,
+        ("trainfare_web_connections_refused_total", "address"): 22,
+        ("trainfare_web_connections_refused_total", "all"): 23,
+        ("trainfare_web_connections_dropped_total", "header"): 24,
+        ("trainfare_web_connections_dropped_total", "body"): 25,
+        ("trainfare_web_connections_dropped_total", "idle"): 26,
+        ("trainfare_web_connections_dropped_total", "not_reading"): 27,
+        ("trainfare_web_connections_dropped_total", "evicted"): 28,
+        ("trainfare_web_accept_pauses_total",): 29,
+        ("trainfare_web_token_refused_total",): 31,
         ("trainfare_store_up",): 1,
         ("trainfare_jobs_live",): 2,
         ("trainfare_burn_usd_per_hour",): 12.5,
@@ -178,6 +196,7 @@ def test_over_http(store: ClickHouseStore) -> None:
     assert found["trainfare_alerts_firing", "page"] == 1
     assert found["trainfare_deliveries_total", "delivered"] == 1
     assert found["trainfare_records_total", "applied"] == 90
+    assert found["trainfare_web_connections",] == 1, "the one that asks"
 
 
 def test_without_a_store_there_are_the_workers_own() -> None:

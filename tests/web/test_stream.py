@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import AsyncExitStack, ExitStack
 from typing import Any
 
 import aiohttp
@@ -11,8 +12,8 @@ import pytest
 
 from sinks.clickhouse import ClickHouseStore
 from streams.web.errors import ApiError
-from streams.web.stream import Broadcaster
-from tests.web.serving import Client, run, served
+from streams.web.stream import PIECE_BYTES, Broadcaster
+from tests.web.serving import BEARER, TOKEN, Client, run, served
 
 
 async def events(answer: aiohttp.ClientResponse, count: int) -> list[tuple[str, Any]]:
@@ -90,23 +91,85 @@ class Listener:
         self.written: list[bytes] = []
         self.pause_s = pause_s
 
-    async def write(self, data: bytes) -> None:
-        self.written.append(data)
+    async def write(self, data: memoryview) -> None:
+        self.written.append(bytes(data))
         await asyncio.sleep(self.pause_s)
 
 
 def test_one_listener_too_many_is_refused() -> None:
+    broadcaster = Broadcaster(lambda: asyncio.sleep(0, "x"), listeners_max=3, per_asker_max=2)
+    with ExitStack() as held:
+        for asker in ("ada", "grace", "ada"):
+            held.enter_context(broadcaster.seat(asker))
+        with pytest.raises(ApiError, match="3 listen already") as caught:
+            held.enter_context(broadcaster.seat("joan"))
+    assert (caught.value.status, caught.value.code) == (503, "too_many_listeners")
+    with broadcaster.seat("joan"):
+        pass
+    broadcaster.close()
+    with pytest.raises(ApiError, match="stopping"), broadcaster.seat("joan"):
+        pass
+
+
+def test_one_asker_cannot_take_every_place() -> None:
+    broadcaster = Broadcaster(lambda: asyncio.sleep(0, "x"), listeners_max=64, per_asker_max=2)
+    with ExitStack() as held:
+        for asker in ("ada", "ada", "grace"):
+            held.enter_context(broadcaster.seat(asker))
+        with pytest.raises(ApiError, match="2 listen already with this token") as caught:
+            held.enter_context(broadcaster.seat("ada"))
+    assert (caught.value.status, caught.value.retry_after_s) == (429, 5)
+    with broadcaster.seat("ada"):
+        pass
+
+
+def test_places_are_by_token_and_address_and_are_given_back() -> None:
+    async def work(client: Client) -> None:
+        url = f"{client.server.url}/api/v1/stream"
+        async with AsyncExitStack() as held:
+            for _ in range(2):
+                await held.enter_async_context(client.session.get(url, headers=BEARER))
+            await client.get("/api/v1/stream", 429, headers=BEARER)
+            other = {"Authorization": "Bearer another-who-may-read"}
+            answer = await held.enter_async_context(client.session.get(url, headers=other))
+            assert answer.status == 200, "another token has places of its own"
+        while client.server.broadcaster.listeners:  # noqa: ASYNC110  # the server learns of it by itself
+            await asyncio.sleep(0.01)
+        async with client.session.get(url, headers=BEARER) as answer:
+            assert answer.status == 200
+
+    served(None, work, token=TOKEN, read_token="another-who-may-read", max_streams_per_asker=2)
+
+
+def test_who_takes_nothing_is_given_up() -> None:
     async def work() -> None:
-        broadcaster = Broadcaster(lambda: asyncio.sleep(0, "x"), interval_s=0.01, listeners_max=2)
-        tasks = [asyncio.ensure_future(broadcaster.serve(Listener().write)) for _ in range(2)]
-        await asyncio.sleep(0.05)
-        with pytest.raises(ApiError, match="2 listen already") as caught:
-            broadcaster.check_room()
-        assert caught.value.status == 503
-        broadcaster.close()
-        await asyncio.gather(*tasks)
-        with pytest.raises(ApiError, match="stopping"):
-            broadcaster.check_room()
+        broadcaster = Broadcaster(lambda: asyncio.sleep(0, "x"), stalled_s=0.02)
+
+        async def never(_: memoryview) -> None:
+            await asyncio.Event().wait()
+
+        with pytest.raises(TimeoutError):
+            await broadcaster.serve(never)
+        assert broadcaster.listeners == 0
+
+    run(work())
+
+
+def test_a_large_snapshot_goes_out_in_pieces() -> None:
+    async def work() -> None:
+        broadcaster = Broadcaster(lambda: asyncio.sleep(0, "x" * 300_000), interval_s=60)
+        pieces: list[memoryview] = []
+
+        async def write(piece: memoryview) -> None:
+            pieces.append(piece)
+            if sum(map(len, pieces)) > 300_000:
+                broadcaster.close()
+
+        await broadcaster.serve(write)
+        assert max(map(len, pieces)) <= PIECE_BYTES
+        whole = {id(piece.obj) for piece in pieces[1:]}
+        assert len(whole) == 1, "all of them look into one snapshot"
+        assert b"".join(pieces).endswith(b'x"\n\n')
 
     run(work())
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import os
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Protocol
 
 from pydantic import SecretStr
@@ -35,7 +35,8 @@ from streams.embedded.demo.records import Record
 from streams.embedded.demo.story import caption, scenes
 from streams.embedded.demo.summary import Summary, summary_of
 from streams.pipeline.books import Books
-from streams.web.endpoint import Endpoint, announce, withdraw
+from streams.web import descriptors
+from streams.web.local_door import LocalDoor
 from streams.web.server import WebServer
 from streams.web.status import WorkerStatus
 
@@ -63,6 +64,8 @@ class Stage:
 
     url: str
     now_ms: Callable[[], int]  # the fleet's clock
+    link: str  # the page with the token in it, for a terminal only
+    token_path: Path | None = None  # where the token is kept
 
 
 class Screen(Protocol):
@@ -103,12 +106,14 @@ class _Demo:
         self._watch: Watch | None = None
         self._books = Books()
         self._played_ms = 0
+        self._door = LocalDoor(settings.web, settings.clickhouse.data_dir)
 
     async def run(self) -> Summary:
         """Return what it came to; nothing is left open then."""
         secret = "whsec_" + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
         receiver = Receiver(secret, self._screen.received)
-        async with stopped_by_signals(self._stop), _served(self._server(), self._settings) as url:
+        descriptors.raise_limit()
+        async with stopped_by_signals(self._stop), _served(self._server(), self._door) as url:
             await receiver.start()
             try:
                 with EmbeddedBroker() as broker:
@@ -139,6 +144,7 @@ class _Demo:
             self._status,
             self._clock.monotonic_ms,
             speed=self._options.speed,
+            local_token=self._door.token,
         )
 
     def _status(self) -> WorkerStatus:
@@ -191,7 +197,8 @@ class _Demo:
 
         pacer = Pacer(fleet, feed, self._start_ms, self._options.speed, self._clock, asyncio.sleep)
         self._pacer = pacer
-        showing = asyncio.ensure_future(self._screen.show(Stage(url, pacer.now_ms)))
+        stage = Stage(url, pacer.now_ms, self._door.link(url), self._door.token_path)
+        showing = asyncio.ensure_future(self._screen.show(stage))
         showing.add_done_callback(lambda _: self._stop.set())
         began_ms = self._clock.monotonic_ms()
         try:
@@ -234,15 +241,12 @@ class _Captions:
 
 
 @asynccontextmanager
-async def _served(server: WebServer, settings: Settings) -> AsyncIterator[str]:
+async def _served(server: WebServer, door: LocalDoor) -> AsyncIterator[str]:
     """Serve the page and the API; other commands find them by the store's directory."""
     await server.start()
-    data_dir = settings.clickhouse.data_dir
-    if data_dir is not None:
-        announce(data_dir, Endpoint(server.url, os.getpid()))
     try:
+        door.open(server.url)
         yield server.url
     finally:
-        if data_dir is not None:
-            withdraw(data_dir, os.getpid())
+        door.close()
         await server.stop()

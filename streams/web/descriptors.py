@@ -1,0 +1,42 @@
+"""File descriptors of the process: as many as the system allows, and some of them never for the web.
+
+It must not open or close any.
+"""
+
+from __future__ import annotations
+
+import logging
+import resource
+from typing import Final
+
+logger = logging.getLogger(__name__)
+
+#: What Kafka, ClickHouse and the engine's files need beside the web.
+KEPT: Final = 256
+#: The web gets so many even where the limit leaves none, or nobody could ask what is wrong.
+LEAST: Final = 16
+#: Asked for where the hard limit is "unlimited", which not every system accepts as a soft one.
+_ENOUGH: Final = 65_536
+
+
+def raise_limit() -> int:
+    """Raise the soft limit of open files to the hard one; return what holds then."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _ENOUGH if hard == resource.RLIM_INFINITY else hard
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError) as fault:
+            logger.warning("the limit of open files stays at %d: %s", soft, fault)
+    return limit()
+
+
+def limit() -> int:
+    """Return the soft limit of open files."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _ENOUGH if soft == resource.RLIM_INFINITY else soft
+
+
+def connections_within(descriptors: int, wanted: int) -> int:
+    """Return how many connections the web may hold: no more than wanted, and `KEPT` descriptors stay free of them."""
+    return min(wanted, max(descriptors - KEPT, LEAST))

@@ -1,0 +1,171 @@
+"""One connection of the server: aiohttp's handler of requests, told to a `Connection` of the crowd as it goes on.
+
+It must not decide anything. All that is private to aiohttp and used by us is used here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, cast
+
+from aiohttp import StreamReader, web
+from aiohttp.http_exceptions import LineTooLong
+
+from streams.web.crowd import Connection
+from streams.web.errors import ApiError, answer
+from streams.web.security import HEADERS
+
+logger = logging.getLogger(__name__)
+
+#: A request line, and each line of a header; a path of ours and its parameters need a tenth of it.
+LINE_MAX_BYTES: Final = 8_190
+_HEADERS_MAX: Final = 64
+#: The rest of a body that nobody read is taken for so long, so that the client gets to see its answer.
+_LINGER_S: Final = 2.0
+#: What waits in the process for a client that reads slowly; beyond it whoever writes must wait.
+_WRITE_BUFFER_BYTES: Final = 32 * 1024
+#: The crowd's own limit is below it, and is looked at more often.
+_NEVER_S: Final = 3600.0
+
+
+class Edge(web.RequestHandler):
+    """aiohttp's handler of one connection, with what it does told to `connection`."""
+
+    __slots__ = ("_body", "_connection", "_lost", "_now_ms")
+
+    def __init__(
+        self,
+        manager: web.Server,
+        connection: Connection,
+        lost: Callable[[], None],
+        now_ms: Callable[[], int],
+    ) -> None:
+        super().__init__(
+            manager,
+            loop=asyncio.get_running_loop(),
+            keepalive_timeout=_NEVER_S,
+            access_log=None,  # type: ignore[arg-type]  # None is how aiohttp spells "no access log"
+            max_line_size=LINE_MAX_BYTES,
+            max_field_size=LINE_MAX_BYTES,
+            max_headers=_HEADERS_MAX,
+            lingering_time=_LINGER_S,
+            # A body that grows when it is unpacked is nothing that anybody has to send.
+            auto_decompress=False,
+        )
+        self._connection = connection
+        self._lost = lost
+        self._now_ms = now_ms
+        self._body: StreamReader | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Bound what waits to be taken."""
+        cast("asyncio.Transport", transport).set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
+        super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Tell what the bytes were: a part of a header, of a body, or whole requests."""
+        before = self._request_count
+        super().data_received(data)
+        requests = self._request_count - before
+        if requests:
+            self._body = self._messages[-1][1]
+        if data or requests:
+            body = self._body
+            body_is_due = body is not None and not body.is_eof()
+            self._connection.heard(requests, body_is_due=body_is_due, now_ms=self._now_ms())
+
+    def resume_writing(self) -> None:
+        """Tell that the client reads."""
+        super().resume_writing()
+        self._connection.drained()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Tell that it is over."""
+        super().connection_lost(exc)
+        self._body = None
+        self._lost()
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Tell that a request was answered."""
+        try:
+            return await super().finish_response(request, resp, start_time)
+        finally:
+            self._connection.answered(self._now_ms())
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer what is no request of HTTP in our form; a client's fault is no line in our log."""
+        if status >= 500:
+            logger.error("a request failed outside of its handler", exc_info=exc)
+        else:
+            logger.debug("a malformed request: %s", type(exc).__name__)
+        if request.writer.output_size > 0:
+            raise ConnectionError("a part of an answer is sent already")
+        response = answer(_fault(status, exc))
+        response.headers.update(HEADERS)
+        response.force_close()
+        return response
+
+
+def _fault(status: int, exc: BaseException | None) -> ApiError:
+    if status >= 500:
+        return ApiError(status, "an internal fault; the worker's log has it", "internal")
+    if isinstance(exc, LineTooLong):
+        return ApiError(
+            400, f"the request line or a header is longer than {LINE_MAX_BYTES} bytes", "too_long"
+        )
+    return ApiError(400, "this is no request of HTTP/1.1", "malformed")
+
+
+class Gate(asyncio.Protocol):
+    """A connection before its first byte: no handler and no task is made for one that says nothing."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._cut = False
+        self._open: Callable[[], Edge] | None = None
+        self._lost: Callable[[], None] | None = None
+
+    def attend(self, make: Callable[[], Edge], lost: Callable[[], None]) -> None:
+        """Say what handles the first byte, and who is told when the connection ends before it."""
+        self._open, self._lost = make, lost
+
+    def unsent_bytes(self) -> int:
+        """What was written and not taken yet."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def cut(self) -> None:
+        """Close at once."""
+        self._cut = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the first byte."""
+        self._transport = cast("asyncio.Transport", transport)
+        if self._cut:
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Hand over to aiohttp."""
+        transport, make = self._transport, self._open
+        if transport is None or make is None or self._cut:
+            return
+        edge = make()
+        transport.set_protocol(edge)
+        edge.connection_made(transport)
+        edge.data_received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell that it is over."""
+        if self._lost is not None:
+            self._lost()

@@ -1,0 +1,68 @@
+"""The metrics of the server itself: connections, whom it cut, wrong tokens.
+
+It must not know more of a client than a reason: addresses are for the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from streams.web.crowd import Dropped, Refused
+from streams.web.entrance import Entrance
+from streams.web.guesses import Guesses
+
+
+@dataclass(frozen=True)
+class EdgeFacts:
+    """One look at the server; counters begin at 0 with the process."""
+
+    connections: int = 0
+    refused: Mapping[str, int] = field(default_factory=dict)
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    pauses: int = 0
+    tokens_refused: int = 0
+
+    @classmethod
+    def of(cls, entrance: Entrance, guesses: Guesses) -> Self:
+        """Look at a server."""
+        crowd = entrance.crowd
+        return cls(
+            crowd.connections, dict(crowd.refused), dict(crowd.dropped), entrance.pauses, guesses.count
+        )
+
+
+NOTHING = EdgeFacts()
+
+
+def collect(facts: EdgeFacts) -> Iterable[Metric]:
+    """Yield the server's series."""
+    yield GaugeMetricFamily("trainfare_web_connections", "Open connections.", value=facts.connections)
+    yield _by_reason(
+        "trainfare_web_connections_refused",
+        "Connections that were closed at once, by which limit was reached.",
+        dict.fromkeys(map(str, Refused), 0) | dict(facts.refused),
+    )
+    yield _by_reason(
+        "trainfare_web_connections_dropped",
+        "Connections that were cut, by what their client was too slow with.",
+        dict.fromkeys(map(str, Dropped), 0) | dict(facts.dropped),
+    )
+    yield CounterMetricFamily(
+        "trainfare_web_accept_pauses",
+        "Times that no connection could be taken for lack of open files.",
+        value=facts.pauses,
+    )
+    yield CounterMetricFamily(
+        "trainfare_web_token_refused", "Wrong tokens that were shown.", value=facts.tokens_refused
+    )
+
+
+def _by_reason(name: str, documentation: str, values: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(name, documentation, labels=["reason"])
+    for reason, value in sorted(values.items()):
+        family.add_metric([reason], value)
+    return family

@@ -1,0 +1,62 @@
+"""The token of a data directory: made once, kept in a file of its owner alone, used by commands by themselves.
+
+It must not be printed here, nor be written before the directory is ours.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from pathlib import Path
+from typing import Final
+
+from sinks.errors import SinkError
+from sinks.private_files import read_private, write_private
+
+FILE_NAME: Final = "token"
+_RANDOM_BYTES: Final = 32
+_FILE_MAX_BYTES: Final = 256
+#: What a person may have put there instead: as long as any token must be, and fit for a header and an address.
+_ALLOWED: Final = re.compile(r"[A-Za-z0-9._~-]{16,200}")
+
+
+class LocalToken:
+    """The token of one directory: that of the file, else a new one that `keep` writes.
+
+    Raises:
+        SinkError: there is a file, and it is not to be trusted or holds no token.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        self.path = data_dir / FILE_NAME
+        found = read(data_dir)
+        self._is_new = found is None
+        self.value = secrets.token_urlsafe(_RANDOM_BYTES) if found is None else found
+
+    def keep(self) -> None:
+        """Write it, if it is new; whoever calls has the directory open.
+
+        Raises:
+            SinkError: the system refused.
+        """
+        if self._is_new:
+            write_private(self.path, self.value.encode() + b"\n")
+            self._is_new = False
+
+
+def read(data_dir: Path) -> str | None:
+    """Return the token of a directory; None if it has none.
+
+    Raises:
+        SinkError: there is a file, and it is not to be trusted or holds no token.
+    """
+    path = data_dir / FILE_NAME
+    data = read_private(path, _FILE_MAX_BYTES)
+    if data is None:
+        return None
+    text = data.decode("ascii", "replace").strip()
+    if not _ALLOWED.fullmatch(text):
+        raise SinkError(
+            f"{path} holds no token (16 to 200 letters, digits and . _ ~ -); remove it, and a worker makes another"
+        )
+    return text

@@ -1,0 +1,98 @@
+"""Tokens and what each may do: a name, a digest and a few scopes; a session of the page has those of its token.
+
+It must not keep a token itself, nor compare in a time that tells how much of one is right.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from pydantic import SecretStr
+
+from streams.config_live import WebSettings
+
+
+class Scope(StrEnum):
+    """What a token lets its owner do."""
+
+    METRICS = "metrics"
+    READ = "read"
+    QUERY = "query"
+    WRITE = "write"
+
+
+ALL: Final = frozenset(Scope)
+#: What a worker on a loopback address lets everybody do while no token is set.
+OPEN_ON_LOOPBACK: Final = frozenset({Scope.METRICS, Scope.READ})
+LOCAL_NAME: Final = "local token"
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks: the token that was shown, and the address."""
+
+    address: str
+    token: str = ""  # its setting's name; empty: none was shown
+    scopes: frozenset[Scope] = frozenset()
+
+
+@dataclass(frozen=True)
+class _Known:
+    name: str
+    scopes: frozenset[Scope]
+    token: bytes  # digests
+    session: bytes
+
+
+class Tokens:
+    """The tokens of one worker."""
+
+    def __init__(self, settings: WebSettings, local_token: str | None) -> None:
+        self._key = secrets.token_bytes(32)
+        self._known = [
+            _Known(name, scopes, self._digest(token), self._digest(session_of(token)))
+            for name, scopes, token in _all(settings, local_token)
+        ]
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def of_token(self, given: str, address: str) -> Caller | None:
+        """Return who shows this token; None if it is none of ours."""
+        digest = self._digest(given)
+        # Each is compared, so that the time does not tell which one it was.
+        found = [each for each in self._known if hmac.compare_digest(digest, each.token)]
+        return Caller(address, found[0].name, found[0].scopes) if found else None
+
+    def of_session(self, given: str, address: str) -> Caller | None:
+        """Return whose session of the page it is; None if it is none of ours."""
+        digest = self._digest(given)
+        found = [each for each in self._known if hmac.compare_digest(digest, each.session)]
+        return Caller(address, found[0].name, found[0].scopes) if found else None
+
+    def _digest(self, text: str) -> bytes:
+        return hmac.digest(self._key, text.encode("utf-8", "surrogateescape"), "sha256")
+
+
+def session_of(token: str) -> str:
+    """What the cookie holds: made from the token, and of no use to find it."""
+    return hmac.new(token.encode("utf-8", "surrogateescape"), b"trainfare page", hashlib.sha256).hexdigest()
+
+
+def _all(settings: WebSettings, local_token: str | None) -> Iterator[tuple[str, frozenset[Scope], str]]:
+    for name, token in settings.tokens().items():
+        # web.token has all scopes; the others are named by theirs.
+        scopes = ALL if name == "token" else frozenset({Scope(name.removesuffix("_token"))})
+        yield f"web.{name}", scopes, _text(token)
+    if local_token is not None:
+        yield LOCAL_NAME, ALL, local_token
+
+
+def _text(token: SecretStr) -> str:
+    return token.get_secret_value()

@@ -1,0 +1,229 @@
+"""Connections as values: caps, who makes room, and how long each may keep the server waiting. Times are handed in."""
+
+from __future__ import annotations
+
+import pytest
+
+from streams.web.crowd import Connection, Crowd, Dropped, Patience, Phase, Refused
+
+PATIENCE = Patience()
+
+
+class Line:
+    """A socket that only notes what happens to it."""
+
+    def __init__(self) -> None:
+        self.unsent = 0
+        self.is_cut = False
+
+    def unsent_bytes(self) -> int:
+        return self.unsent
+
+    def cut(self) -> None:
+        self.is_cut = True
+
+
+def crowd(most: int = 8, most_per_address: int = 4) -> Crowd:
+    return Crowd(most, most_per_address, PATIENCE)
+
+
+def admitted(of: Crowd, address: str, now_ms: int = 0) -> Connection:
+    found = of.admit(address, Line(), now_ms)
+    assert isinstance(found, Connection)
+    return found
+
+
+def is_cut(connection: Connection) -> bool:
+    line = connection.line
+    assert isinstance(line, Line)
+    return line.is_cut
+
+
+def busy(connection: Connection, now_ms: int = 0) -> Connection:
+    """The client has asked and waits for us."""
+    connection.heard(1, body_is_due=False, now_ms=now_ms)
+    return connection
+
+
+# -- caps ----------------------------------------------------------------------------------------------------
+
+
+def test_one_too_many_of_an_address_is_refused_while_all_are_answered() -> None:
+    of = crowd()
+    for _ in range(4):
+        busy(admitted(of, "a"))
+    assert of.admit("a", Line(), 1) is Refused.ADDRESS
+    admitted(of, "b")
+    assert (of.connections, of.refused) == (5, {"address": 1})
+
+
+def test_one_too_many_in_all_is_refused_while_all_are_answered() -> None:
+    of = crowd(most=4)
+    for address in "abcd":
+        busy(admitted(of, address))
+    assert of.admit("e", Line(), 1) is Refused.ALL
+    assert (of.connections, of.refused) == (4, {"all": 1})
+
+
+def test_the_longest_idle_of_the_address_makes_room() -> None:
+    of = crowd()
+    first, second, third, fourth = (admitted(of, "a", at) for at in range(4))
+    other = admitted(of, "b", 0)
+    busy(first, 5)
+    new = admitted(of, "a", 10)
+    assert [is_cut(each) for each in (first, second, third, fourth, other, new)] == [
+        False, True, False, False, False, False,
+    ]  # fmt: skip
+    assert (of.connections, of.dropped, of.refused) == (5, {"evicted": 1}, {})
+
+
+def test_a_flood_from_many_connections_evicts_itself_and_not_the_one_that_is_alone() -> None:
+    of = crowd(most=4)
+    lonely = admitted(of, "b", 0)  # it has waited longest of all
+    flood = [admitted(of, "a", at) for at in (1, 2, 3)]
+    admitted(of, "c", 4)
+    assert [is_cut(each) for each in (lonely, *flood)] == [False, True, False, False]
+
+
+def test_where_the_busiest_address_is_answered_another_makes_room() -> None:
+    of = crowd(most=4)
+    for _ in range(3):
+        busy(admitted(of, "a"))
+    idle = admitted(of, "b")
+    admitted(of, "c", 9)
+    assert is_cut(idle)
+
+
+def test_slow_headers_slow_bodies_and_unread_answers_make_room() -> None:
+    of = crowd()
+    header, body, unread, answered = (admitted(of, "a", at) for at in range(4))
+    header.heard(0, body_is_due=False, now_ms=10)
+    body.heard(1, body_is_due=True, now_ms=10)
+    busy(unread, 5)
+    busy(answered, 5)
+    assert isinstance(unread.line, Line)
+    unread.line.unsent = 100
+    unread.look(5, PATIENCE)
+    for gone in (header, unread, body):
+        admitted(of, "a", 20)
+        assert is_cut(gone)
+    assert not is_cut(answered)
+
+
+def test_leaving_twice_counts_once() -> None:
+    of = crowd()
+    one, _ = admitted(of, "a"), admitted(of, "a")
+    of.leave(one)
+    of.leave(one)
+    assert of.connections == 1
+
+
+# -- patience ------------------------------------------------------------------------------------------------
+
+
+def after(connection: Connection, now_ms: int, *, crowded: bool = False) -> Dropped | None:
+    connection.look(now_ms, PATIENCE)
+    return connection.overdue(now_ms, PATIENCE, crowded=crowded)
+
+
+def test_a_first_byte_is_waited_for_5_s_and_the_header_5_s_more() -> None:
+    connection = Connection("a", Line(), 0)
+    assert after(connection, 4_999) is None
+    assert after(connection, 5_000) is Dropped.HEADER
+    connection.heard(0, body_is_due=False, now_ms=4_000)
+    for at in (5_000, 6_000, 7_000, 8_000):
+        connection.heard(0, body_is_due=False, now_ms=at)  # a byte a second buys no time
+    assert after(connection, 8_999) is None
+    assert after(connection, 9_000) is Dropped.HEADER
+
+
+def test_a_body_may_take_10_s_and_an_answer_as_long_as_we_do() -> None:
+    connection = Connection("a", Line(), 0)
+    connection.heard(1, body_is_due=True, now_ms=1_000)
+    connection.heard(0, body_is_due=True, now_ms=9_000)
+    assert after(connection, 10_999) is None
+    assert after(connection, 11_000) is Dropped.BODY
+    connection.heard(0, body_is_due=False, now_ms=11_000)
+    assert connection.phase is Phase.ANSWER
+    assert after(connection, 10**9) is None
+
+
+def test_between_requests_30_s_and_half_of_it_in_a_crowd() -> None:
+    connection = busy(Connection("a", Line(), 0))
+    connection.heard(1, body_is_due=False, now_ms=1)  # two at once
+    connection.answered(1_000)
+    assert connection.phase is Phase.ANSWER
+    connection.answered(2_000)
+    assert after(connection, 16_999, crowded=True) is None
+    assert after(connection, 17_000, crowded=True) is Dropped.IDLE
+    assert after(connection, 31_999) is None
+    assert after(connection, 32_000) is Dropped.IDLE
+
+
+def test_the_next_request_has_5_s_for_its_header_too() -> None:
+    connection = busy(Connection("a", Line(), 0))
+    connection.answered(1_000)
+    connection.heard(0, body_is_due=False, now_ms=20_000)
+    assert after(connection, 25_000) is Dropped.HEADER
+
+
+@pytest.mark.parametrize("phase", ["answer", "idle"])
+def test_who_does_not_read_for_10_s_goes(phase: str) -> None:
+    line = Line()
+    connection = busy(Connection("a", line, 0))
+    line.unsent = 50_000
+    connection.look(1_000, PATIENCE)
+    if phase == "idle":
+        connection.answered(1_000)
+    assert after(connection, 10_999) is None
+    assert after(connection, 11_000) is Dropped.NOT_READING
+
+
+def test_a_few_bytes_now_and_then_are_not_reading() -> None:
+    line = Line()
+    connection = busy(Connection("a", line, 0))
+    line.unsent = 50_000
+    for at in range(0, 9_000, 1_000):
+        connection.look(at, PATIENCE)
+        line.unsent -= 100
+    assert after(connection, 10_000) is Dropped.NOT_READING
+
+
+def test_a_slow_reader_that_goes_on_reading_stays() -> None:
+    line = Line()
+    connection = busy(Connection("a", line, 0))
+    for at in range(0, 60_000, 1_000):
+        line.unsent = 50_000 if at % 10_000 == 0 else line.unsent - 5_000
+        assert after(connection, at) is None, at
+    connection.drained()
+    assert after(connection, 65_000) is None
+
+
+def test_a_sweep_cuts_who_is_overdue_and_counts_why() -> None:
+    of = crowd()
+    slow, fine = admitted(of, "a"), busy(admitted(of, "a"))
+    of.sweep(4_999)
+    assert of.connections == 2
+    of.sweep(5_000)
+    assert (is_cut(slow), is_cut(fine), of.connections) == (True, False, 1)
+    assert of.dropped == {"header": 1}
+
+
+def test_crowded_is_over_half_of_all() -> None:
+    of = crowd(most=4)
+    idle = [busy(admitted(of, "a")) for _ in range(2)]
+    for each in idle:
+        each.answered(0)
+    of.sweep(15_000)
+    assert of.connections == 2
+    busy(admitted(of, "b", 15_000), 15_000)
+    of.sweep(15_001)
+    assert (of.connections, of.dropped) == (1, {"idle": 2})
+
+
+def test_all_are_cut_at_the_end() -> None:
+    of = crowd()
+    both = [admitted(of, "a"), busy(admitted(of, "b"))]
+    of.cut_all()
+    assert all(is_cut(each) for each in both)
+    assert of.connections == 0

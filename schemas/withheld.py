@@ -10,6 +10,8 @@ from typing import Final
 
 import msgspec
 
+from schemas.reasons import Reason
+
 CONTROLS: Final = "controls"
 WITHHELD: Final = "***"
 _BEGIN: Final = b'{"withheld":true,'
@@ -20,6 +22,8 @@ _LOOKS_LIKE_CONTROL: Final = re.compile(
     rb'"(?:slack|webhook|[\w.-]{0,64}controls)\\{0,3}"|hooks\.slack\.com|"topic\\{0,3}"\s{0,8}:\s{0,8}\\{0,3}"control'
     rb'|"kind\\{0,3}"\s{0,8}:\s{0,8}\\{0,3}"owner'
 )
+#: What was refused for its time alone is an event of its topic.
+_OF_ITS_TOPIC: Final = frozenset({Reason.future.value, Reason.too_late.value})
 _LOOKED_AT_BYTES: Final = 64 * 1024  # no more of a record is kept
 _FIELD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,31}", re.ASCII)
 # Neither an address nor a part of one: without slashes and colons.
@@ -46,8 +50,10 @@ def is_secret(topic: str, value: bytes) -> bool:
     return any(word in head for word in _WORDS) and _LOOKS_LIKE_CONTROL.search(head) is not None
 
 
-def kept_raw(topic: str, value: bytes) -> bytes:
+def kept_raw(topic: str, reason: str, value: bytes) -> bytes:
     """The bytes to keep of a refused record: its own, or what stands in their place."""
+    if topic != CONTROLS and reason in _OF_ITS_TOPIC:
+        return value
     return withheld(value) if is_secret(topic, value) else value
 
 

@@ -46,7 +46,7 @@ class DeadLetterProducer:
         self._refused.clear()
         times_ms = rows["time"].cast(pa.int64()).to_pylist()
         for row, time_ms in zip(rows.to_pylist(), times_ms, strict=True):
-            key, value = _message(row, time_ms)
+            key, value = message_of(row, time_ms)
             try:
                 self._producer.produce(self._topic, value=value, key=key, on_delivery=self._delivered)
             except BufferError:
@@ -77,7 +77,8 @@ def not_in_store(store: Rows, rows: pa.Table) -> pa.Table:
     return rows.filter(pa.array([offset not in stored for offset in rows["offset"].to_pylist()]))
 
 
-def _message(row: dict[str, Any], time_ms: int) -> tuple[bytes, bytes]:
+def message_of(row: dict[str, Any], time_ms: int) -> tuple[bytes, bytes]:
+    """The key and the value of the message about a row of `dead_letters`."""
     raw = bytes(row["raw"])
     body = {name: row[name] for name in ("topic", "partition", "offset", "reason", "detail")}
     body["time_ms"] = time_ms

@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from schemas.decode import decode
 from schemas.events import ControlEvent, PriceEvent
 from schemas.invalid import Invalid
-from streams.errors import TrainfareError
+from schemas.reasons import Reason
+from schemas.wire import MAX_KEY_BYTES
+from schemas.withheld import kept_raw
+from streams.agents.reference_client import first_of, judge
 from streams.pipeline.books import Books
 from streams.pipeline.letters import Place, Quota, Replay, replay_of
 from streams.pipeline.tables import DeadLetter
@@ -32,9 +35,6 @@ _FIRST_FOLD = 50_000
 _WAIT_S = 0.1
 _PATIENT_WAIT_S = 0.5
 _GATHER_S = 0.05  # what comes together is folded together, as a book is made anew with every fold
-_FIRST_ANSWER_S = 10.0
-_FIRST_PAUSE_S = 0.2
-_FIRST_TRIES = 50
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class ReferenceReader:
 
     def _follow(self, consumer: Consumer, loop: asyncio.AbstractEventLoop) -> None:
         unread = {full_name(topic, self._prefix) for topic in REFERENCE_TOPICS}
-        consumer.assign([_begin(consumer, name) for name in sorted(unread)])
+        consumer.assign([first_of(TopicPartition(name, _PARTITION), consumer) for name in sorted(unread)])
         messages: list[Message] = []
         while not self._stop.is_set():
             if not unread and not self._room():
@@ -168,7 +168,7 @@ class ReferenceReader:
                     topic, end = self._place(message)
                     self.read_to = {**self.read_to, topic: end}
                 else:
-                    _judge(error)
+                    judge(error)
             # A book is made anew with every fold, so the first read is folded in few large pieces.
             if messages and (not unread or len(messages) >= _FIRST_FOLD):
                 _tell(loop, self._on_news, self._fold(messages))
@@ -235,7 +235,8 @@ class ReferenceReader:
         replayed = replay_of(headers, Place(topic, _PARTITION, offset)) if headers else None
         if replayed is not None:
             self._replays.append(Replay(replayed, self._read.log_ms[topic], _PARTITION, offset))
-        return decode(topic, message.value(), headers, self._newest_allowed_ms(append_ms))
+        event = decode(topic, message.value(), headers, self._newest_allowed_ms(append_ms))
+        return _judge_key(event, _key(message))
 
     def _place(self, message: Message) -> tuple[str, int]:
         topic = str(message.topic()).removeprefix(self._prefix)
@@ -244,47 +245,26 @@ class ReferenceReader:
     def _refusal(self, message: Message, invalid: Invalid) -> Iterator[DeadLetter]:
         """The dead letter; none if there are too many like it."""
         topic, offset = self._place(message)
-        reason, log_ms, value = str(invalid.reason), self._read.log_ms[topic], message.value() or b""
+        reason, log_ms = str(invalid.reason), self._read.log_ms[topic]
+        value = kept_raw(topic, reason, message.value() or b"")
         keep_bytes = self._quota.raw_bytes(topic, reason, log_ms, len(value))
         if keep_bytes is not None:
             yield DeadLetter(topic, _PARTITION, offset, reason, invalid.detail, value[:keep_bytes], log_ms)
-
-
-def _begin(consumer: Consumer, name: str) -> TopicPartition:
-    """The topic's first offset; asked for, as the client would take half a second to find it by itself."""
-    place = TopicPartition(name, _PARTITION)
-    for left in range(_FIRST_TRIES, 0, -1):
-        try:
-            low, _ = consumer.get_watermark_offsets(place, timeout=_FIRST_ANSWER_S)
-        except KafkaException as fault:
-            # A topic that was just made has no leader yet, or not yet everywhere.
-            if left == 1:
-                raise TrainfareError(f"topic {name} cannot be read: {fault.args[0].str()}") from fault
-            consumer.poll(_FIRST_PAUSE_S)
-        else:
-            break
-    return TopicPartition(name, _PARTITION, low)
 
 
 def _key(message: Message) -> bytes:
     return message.key() or b""
 
 
+def _judge_key(event: object, key: bytes) -> object:
+    """The event, or the refusal of a control whose key is too long: keys are kept as long as the controls are."""
+    if not isinstance(event, ControlEvent) or len(key) <= MAX_KEY_BYTES:
+        return event
+    return Invalid(Reason.too_long, f"key: got {len(key)} bytes, expected at most {MAX_KEY_BYTES}")
+
+
 def _as_bytes(value: str | bytes | None) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
-
-
-def _judge(error: KafkaError) -> None:
-    """Most errors pass by themselves; a topic that is gone, or a name refused, does not."""
-    if error.fatal() or error.code() in (
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError._AUTHENTICATION,
-    ):
-        raise TrainfareError(f"prices and controls cannot be read: {error.str()}") from KafkaException(error)
-    logger.warning("prices and controls: %s", error.str())
 
 
 def _tell(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *arguments: object) -> None:

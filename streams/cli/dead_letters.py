@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from schemas.withheld import kept_raw
 from streams.cli.dead_letters_advice import ADVICE, OF_FILES, field_of, pretty, safe
 from streams.cli.dead_letters_select import (
     LINES_TOPIC,
@@ -125,7 +126,8 @@ def show(
                 "(of a flood only a sample is stored)"
             )
         letter = found[0]
-        raw = raw_of(store, [wanted])[wanted]
+        # Earlier versions stored controls as they were.
+        raw = kept_raw(wanted.topic, letter.reason, raw_of(store, [wanted])[wanted])
         again = () if letter.replayed_to is None else (letter.replayed_to,)
         refused_again = list(letters(store, Selection(places=again))) if again else []
         of_files = log_of(store) == LOG_OF_FILES

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from schemas.decode import decode
 from schemas.invalid import Invalid
 from schemas.reasons import Reason
+from schemas.withheld import is_withheld
 from streams.cli.dead_letters_select import Letter
 from streams.config import MeterSettings
 from streams.keys import key_of
@@ -78,6 +79,8 @@ def judge(
         return Judged(
             letter, Outcome.GONE, "the log no longer has it, and the table has only the beginning of it"
         )
+    elif letter.place.topic == Topic.CONTROLS or is_withheld(raw):
+        return Judged(letter, Outcome.GONE, "the log no longer has it, and the table withholds its values")
     else:
         record = Original(key_of(Topic(topic), raw), raw, [])
         why = "from the table: the log no longer has it (headers are lost)"

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import xxhash
 
 from schemas.reasons import Reason
+from schemas.withheld import withheld
 from streams.cli.reading import Reader
 from streams.errors import WrongUseError
 from streams.pipeline.letters import RAW_BYTES_AT_MOST, SAMPLE_RAW_BYTES, Place
@@ -94,9 +95,12 @@ class Letter(NamedTuple):
         return self.raw_bytes in (RAW_BYTES_AT_MOST, SAMPLE_RAW_BYTES)
 
     def begins(self, value: bytes) -> bool:
-        """Whether the bytes begin with those in the table, and are these if the table has all."""
-        fits = self.is_cut or len(value) == self.raw_bytes
-        return fits and xxhash.xxh3_64_intdigest(value[: self.raw_bytes]) == self.raw_hash
+        """Whether these are the record's bytes, as far as the table knows: all, the first of them, or what stands in their place."""
+        return self._is(value) or self._is(withheld(value))
+
+    def _is(self, kept: bytes) -> bool:
+        fits = self.is_cut or len(kept) == self.raw_bytes
+        return fits and xxhash.xxh3_64_intdigest(kept[: self.raw_bytes]) == self.raw_hash
 
 
 @dataclass(frozen=True)

@@ -1,40 +1,55 @@
 """Read the files that a user names: plain, gzip or zstd, line by line.
 
-It must not guess: a file that cannot be read is named, with the reason, as wrong use.
+It must not guess: a file that cannot be read, or has a line that is too long, is named as wrong use.
 """
 
 from __future__ import annotations
 
-import gzip
-import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Final
 
-import zstandard
-
+from streams.embedded.packed import LINE_MAX_BYTES, UNPACK_ERRORS, bounded_lines, open_packed
 from streams.errors import WrongUseError
+
+WHOLE_MAX_BYTES: Final = 64 * 2**20
+"""Of a file that is read at once, unpacked."""
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield each line that is not blank, with its number from 1."""
     try:
-        with _opened(path) as file:
-            for number, line in enumerate(file, start=1):
-                text = line.strip()
-                if text:
-                    yield number, text
-    except (OSError, EOFError, zstandard.ZstdError) as fault:
+        with open_packed(path) as file:
+            for number, line, is_whole in bounded_lines(file):
+                if not is_whole:
+                    raise _too_long(path, number)
+                yield number, line.strip()
+    except UNPACK_ERRORS as fault:
         raise WrongUseError(f"{path}: cannot be read: {_reason(fault)}; name a file of events") from None
 
 
 def whole(path: Path) -> bytes:
-    """Return the content."""
+    """Return the content, if it is not too large and no line of it too long."""
     try:
-        with _opened(path) as file:
-            return file.read()
-    except (OSError, EOFError, zstandard.ZstdError) as fault:
+        with open_packed(path) as file:
+            content = file.read(WHOLE_MAX_BYTES + 1)
+    except UNPACK_ERRORS as fault:
         raise WrongUseError(f"{path}: cannot be read: {_reason(fault)}") from None
+    if len(content) > WHOLE_MAX_BYTES:
+        raise WrongUseError(
+            f"{path}: more than {WHOLE_MAX_BYTES} bytes unpacked; split it into several files"
+        )
+    begin = 0
+    while len(content) - begin > LINE_MAX_BYTES:
+        end = content.rfind(b"\n", begin, begin + LINE_MAX_BYTES + 1)
+        if end < 0:
+            raise _too_long(path, content.count(b"\n", 0, begin) + 1)
+        begin = end + 1
+    return content
+
+
+def _too_long(path: Path, line: int) -> WrongUseError:
+    return WrongUseError(f"{path} line {line}: longer than {LINE_MAX_BYTES} bytes; write one record a line")
 
 
 def must_exist(paths: list[Path]) -> None:
@@ -43,15 +58,6 @@ def must_exist(paths: list[Path]) -> None:
         if not path.is_file():
             what = "is a directory" if path.is_dir() else "no such file"
             raise WrongUseError(f"{path}: {what}; name a file of events (JSONL, optionally .gz or .zst)")
-
-
-def _opened(path: Path) -> BinaryIO:
-    if path.suffix == ".gz":
-        return cast("BinaryIO", gzip.open(path, "rb"))
-    if path.suffix == ".zst":
-        reader = zstandard.ZstdDecompressor().stream_reader(path.open("rb"), read_across_frames=True)
-        return cast("BinaryIO", io.BufferedReader(reader))
-    return path.open("rb")
 
 
 def _reason(fault: Exception) -> str:

@@ -6,6 +6,7 @@ It must not publish: a file is taken whole, or refused with the line and the fie
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ import msgspec
 from schemas.decode import decode
 from schemas.events import PriceEvent
 from schemas.invalid import Invalid
+from schemas.wire import MAX_NAME_BYTES
 from streams.cli.files import whole
 from streams.errors import WrongUseError
 from streams.topics import Topic
@@ -38,7 +40,7 @@ def price_records(path: Path, now_ms: int) -> list[PriceRecord]:
     found: list[PriceRecord] = []
     for line, record in _objects(path):
         sku, effective_ms = record.get("sku"), record.get("effective_ms")
-        complete = {"id": f"{sku}@{effective_ms}", "source": _SOURCE, "time_ms": now_ms, **record}
+        complete = {"id": _id(f"{sku}@{effective_ms}"), "source": _SOURCE, "time_ms": now_ms, **record}
         value = msgspec.json.encode(complete)
         event = decode(Topic.PRICES, value, (), now_ms + AHEAD_MS)
         if isinstance(event, Invalid):
@@ -50,6 +52,12 @@ def price_records(path: Path, now_ms: int) -> list[PriceRecord]:
             f"{path}: no price records; expected JSON lines, a JSON array or CSV with a header"
         )
     return found
+
+
+def _id(name: str) -> str:
+    """The name, or a digest of one that would be too long for an id, though its SKU is not."""
+    given = name.encode("utf-8", "surrogatepass")
+    return name if len(given) <= MAX_NAME_BYTES else hashlib.sha256(given).hexdigest()
 
 
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:

@@ -13,6 +13,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 import typer
 
+from schemas.wire import MAX_KEY_BYTES
 from streams.cli.files import must_exist, numbered_lines
 from streams.cli.options import settings_for
 from streams.cli.progress import progress
@@ -70,7 +71,7 @@ def outgoing(file: Path, prefix: str) -> Iterator[_Outgoing]:
                 f"with a topic of {', '.join(Topic)}"
             ) from None
         value = bytes(line.value)
-        key = key_of(topic, value)
+        key = key_of(topic, value)[:MAX_KEY_BYTES]
         # Cut, an event that is too large is refused by the meter all the same, and passes through the broker.
         sent = None if value == b"null" else value[: RECORD_MAX_BYTES + 1]
         headers = [(name, each.encode()) for name, each in (line.headers or {}).items()]

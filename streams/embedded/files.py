@@ -6,15 +6,12 @@ It must not interpret a line.
 from __future__ import annotations
 
 import codecs
-import gzip
 import hashlib
-import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
-import zstandard
-
+from streams.embedded.packed import UNPACK_ERRORS, bounded_lines, open_packed
 from streams.errors import TrainfareError
 
 
@@ -24,19 +21,21 @@ class Line(NamedTuple):
     file: int
     number: int
     data: bytes
+    is_whole: bool = True  # else `data` is the head of a line that is too long
 
 
 def read_lines(files: Sequence[Path]) -> Iterator[Line]:
     """Yield the lines of all files, one after the other; compressed ones by their ending."""
     for index, path in enumerate(files):
         try:
-            with _open(path) as stream:
-                for number, data in enumerate(stream, 1):
+            with open_packed(path) as stream:
+                for number, data, is_whole in bounded_lines(stream):
                     if number == 1:
                         data = data.removeprefix(codecs.BOM_UTF8)  # some editors put it there
-                    if data.strip():
-                        yield Line(index, number, data)
-        except (OSError, EOFError, gzip.BadGzipFile, zstandard.ZstdError) as fault:
+                        if not data.strip():
+                            continue
+                    yield Line(index, number, data, is_whole)
+        except UNPACK_ERRORS as fault:
             reason = getattr(fault, "strerror", None) or fault
             raise TrainfareError(f"{path} cannot be read to its end: {reason}") from fault
 
@@ -48,13 +47,3 @@ def digest(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as fault:
         raise TrainfareError(f"{path} cannot be read: {fault.strerror}") from fault
-
-
-def _open(path: Path) -> IO[bytes]:
-    if path.suffix == ".gz":
-        return io.BufferedReader(gzip.open(path, "rb"))
-    if path.suffix == ".zst":
-        raw = path.open("rb")
-        reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=True)
-        return io.BufferedReader(reader)
-    return path.open("rb")

@@ -13,7 +13,10 @@ import msgspec
 from schemas.decode import decode
 from schemas.invalid import Invalid
 from schemas.reasons import Reason
+from schemas.wire import MAX_KEY_BYTES
+from schemas.withheld import WITHHELD, is_secret, kept_raw
 from streams.embedded.files import Line
+from streams.embedded.packed import LINE_MAX_BYTES
 from streams.keys import key_of
 from streams.pipeline.tables import DeadLetter
 from streams.topics import RECORD_MAX_BYTES, SHARD_TOPICS, Topic
@@ -59,6 +62,10 @@ class LineReader:
 
     def read(self, line: Line) -> Sendable | DeadLetter:
         """Return the record, or the dead letter that the line is."""
+        if not line.is_whole:
+            return self._refused(
+                line, Reason.oversize, f"line: got more bytes, expected at most {LINE_MAX_BYTES}"
+            )
         try:
             envelope = self._decoder.decode(line.data)
         except msgspec.ValidationError as fault:
@@ -67,9 +74,10 @@ class LineReader:
             return self._refused(line, Reason.malformed_json, f"line: {fault}")
         topic = envelope.topic.removeprefix(self.topic_prefix)
         if topic not in _TOPICS:
+            got = WITHHELD if is_secret(LINES_TOPIC, line.data) else repr(topic[:100])
             expected = ", ".join(sorted(_TOPICS))
             return self._refused(
-                line, Reason.unknown_topic, f"field `topic`: got {topic[:100]!r}, expected one of {expected}"
+                line, Reason.unknown_topic, f"field `topic`: got {got}, expected one of {expected}"
             )
         raw = bytes(envelope.value)
         value = None if raw == _NULL else raw
@@ -77,12 +85,13 @@ class LineReader:
         event = decode(topic, value, headers, self.newest_allowed_ms)
         if not isinstance(event, Invalid):
             self.newest_ms = max(self.newest_ms, event.time_ms)
-        key = b"" if value is None else key_of(Topic(topic), value)
+        # Cut, it still differs from any that is valid, and passes through the broker beside its record.
+        key = b"" if value is None else key_of(Topic(topic), value)[:MAX_KEY_BYTES]
         partition = partition_of(key, self.partitions) if topic in _SHARD_TOPICS else 0
         # Cut, an event that is too large is refused all the same, and passes through the broker.
         sent = None if value is None else value[: RECORD_MAX_BYTES + 1]
         return Sendable(topic, partition, sent, [*headers], self.newest_ms, key)
 
     def _refused(self, line: Line, reason: Reason, detail: str) -> DeadLetter:
-        raw = line.data.rstrip(b"\r\n")[:_RAW_BYTES_AT_MOST]
+        raw = kept_raw(LINES_TOPIC, reason, line.data.rstrip(b"\r\n"))[:_RAW_BYTES_AT_MOST]
         return DeadLetter(LINES_TOPIC, line.file, line.number, str(reason), detail, raw, self.newest_ms)

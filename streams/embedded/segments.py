@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from schemas.events import ControlEvent, PriceEvent
+from schemas.withheld import WITHHELD
 from sinks.meta import Meta
 from streams.errors import TrainfareError, WrongUseError
 from streams.pipeline.books import Books
@@ -130,8 +131,28 @@ def load(meta: Meta, partitions: int) -> Replayed:
 
 
 def save(meta: Meta, replayed: Replayed) -> None:
-    """Keep it; called before the first record of a segment and after its last checkpoint."""
-    meta.put(_KEY, msgspec.json.encode(replayed).decode())
+    """Keep it; called before the first record of a segment and after its last checkpoint.
+
+    Whoever may ask the store can read this, so owners' addresses are not in it: files that are replayed later must name
+    the owners again whom they are to deliver to.
+    """
+    segments = [
+        msgspec.structs.replace(
+            each, controls=[(key, _without_address(event)) for key, event in each.controls]
+        )
+        for each in replayed.segments
+    ]
+    meta.put(_KEY, msgspec.json.encode(msgspec.structs.replace(replayed, segments=segments)).decode())
+
+
+def _without_address(event: ControlEvent) -> ControlEvent:
+    """An owner alone; of another control all but what looks like an address, which has no meaning in it."""
+    value = {
+        name: WITHHELD if isinstance(item, str) and "://" in item else item
+        for name, item in event.value.items()
+        if event.kind != "owner"
+    }
+    return msgspec.structs.replace(event, value=value)
 
 
 def counts(

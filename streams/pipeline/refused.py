@@ -13,6 +13,7 @@ import pyarrow as pa
 from schemas.columns import instants
 from schemas.reasons import Reason
 from schemas.tables import DEAD_LETTER_REPLAYS, DEAD_LETTERS, SCHEMAS
+from schemas.withheld import kept_raw
 from streams.pipeline.batch import LogBatch, Record
 from streams.pipeline.books import Tally
 from streams.pipeline.letters import Place, Quota, Replay, replay_of
@@ -54,7 +55,7 @@ class Refused:
                 tally.bury(str(reason), stored=self._keep(place, record, str(reason), detail, since_ms))
 
     def _keep(self, place: Place, record: Record, reason: str, detail: str, log_ms: int) -> bool:
-        value = record.value or b""
+        value = kept_raw(place.topic, reason, record.value or b"")
         keep_bytes = self.quota.raw_bytes(place.topic, reason, log_ms, len(value))
         if keep_bytes is None:
             return False

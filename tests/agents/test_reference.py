@@ -6,14 +6,17 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 
+import pytest
 from confluent_kafka import Producer
 
 from schemas.tables import DEAD_LETTER_REPLAYS, DEAD_LETTERS, PRICES
 from sinks.memory import MemoryStore
+from streams.agents.deadletters import message_of
 from streams.agents.extras import reference_rows
 from streams.agents.reference import News, ReferenceReader
 from streams.pipeline.letters import REPLAY_HEADER
 from streams.pipeline.settings import ShardSettings
+from streams.pipeline.tables import dead_letter_table
 from streams.transport.security import librdkafka_config
 from tests.agents.lab import Lab, folded, run, until
 
@@ -159,6 +162,49 @@ def test_a_price_that_came_back_is_noted_where_it_came_from(lab: Lab) -> None:
     (extra,) = (e for e in reference_rows(read(lab, work)[-1]) if e.table == DEAD_LETTER_REPLAYS)
     (row,) = extra.rows.to_pylist()
     assert (row["topic"], row["offset"], row["to_offset"], row["version"]) == ("prices", 0, 1, 2)
+
+
+MISSPELT = b'{"kind":"owner","name":"ada","slak":"https://hooks.example.com/s3cr3t"}'
+
+
+def test_refused_controls_are_in_no_letter_and_in_no_line_of_the_log(
+    lab: Lab, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrapped = b'{"specversion":"1.0","id":"1","source":"https://s3cr3t","data":' + MISSPELT + b"}"
+    lab.produce("controls", 0, [MISSPELT, MISSPELT[:-1], b"[" + MISSPELT + b"]", wrapped])
+    lab.produce("prices", 0, [MISSPELT])
+
+    async def work(reader: ReferenceReader, news: list[News]) -> None:
+        assert reader.books.dead_lettered == 5
+
+    letters = [letter for one in read(lab, work) for letter in one.refused]
+    assert len(letters) == 5
+    for letter in letters:
+        assert json.loads(letter.raw)["withheld"] is True
+        assert b"s3cr3t" not in letter.raw + letter.detail.encode()
+    rows = dead_letter_table(letters, 1).to_pylist()
+    sent = b"".join(b"".join(message_of(row, 0)) for row in rows)
+    assert b"slak" in sent
+    assert b"s3cr3t" not in sent
+    assert "5 refused" in caplog.text or "refused, the last" in caplog.text
+    assert "s3cr3t" not in caplog.text
+
+
+def test_a_control_under_a_key_without_end_is_refused(lab: Lab) -> None:
+    owner = {"kind": "owner", "name": "ann", "source": "s", "id": "1", "time_ms": 1_700_000_000_000}
+    producer = Producer({"bootstrap.servers": lab.kafka.bootstrap_servers, "log_level": 0})
+    for size in (512, 513, 100_000):
+        producer.produce(
+            f"{lab.kafka.topic_prefix}controls", key=b"k" * size, value=json.dumps(owner).encode()
+        )
+    assert producer.flush(10) == 0
+
+    async def work(reader: ReferenceReader, news: list[News]) -> None:
+        assert [len(key) for key in news[-1].controls] == [512]
+
+    (first, second) = (letter for one in read(lab, work) for letter in one.refused)
+    assert (first.reason, first.detail) == ("too_long", "key: got 513 bytes, expected at most 512")
+    assert second.detail == "key: got 100000 bytes, expected at most 512"
 
 
 def _raise(fault: BaseException) -> None:

@@ -10,6 +10,7 @@ import pytest
 import xxhash
 
 from schemas.reasons import Reason
+from schemas.withheld import withheld
 from streams.cli.dead_letters_advice import ADVICE, field_of, pretty, safe
 from streams.cli.dead_letters_judge import Original, Outcome, judge
 from streams.cli.dead_letters_select import Letter, selection
@@ -35,16 +36,20 @@ LINES = [
     line(job(1, type="scaled", gpu_count="\x1b[31mtwo")),
     line(job(2, type="scaled", nodes={"n1": {"x": 1}})),
     "{oops \x9b",
+    json.dumps({"topic": "control", "value": {"kind": "owner", "slak": "https://hooks.example.com/s3cr3t"}}),
+    json.dumps({"topic": "controls", "value": {"kind": "owner", "name": "ada", "slak": "s3cr3t"}})[:-1],
+    json.dumps({"topic": "controls", "value": {"kind": "owner", "name": "ada", "slak": "s3cr3t"}}),
+    json.dumps({"topic": "controls", "value": {**job(9), "kind": "owner", "name": "eve", "slak": "s3cr3t"}}),
     line(job(3, type="completed")),
 ]
 
 
-EACH = ["jobs/0/1", "jobs/0/2", "replay/0/4"]
+EACH = ["controls/0/0", "jobs/0/1", "jobs/0/2", "replay/0/4", "replay/0/5", "replay/0/6"]
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with three dead letters, of which one is a line."""
+    """A store with dead letters of jobs, of lines and of a control; another control, of an owner, is applied."""
     root = tmp_path_factory.mktemp("letters")
     (root / "log.jsonl").write_text("\n".join(LINES) + "\n")
     done = trainfare("replay", root / "log.jsonl", "--data", root / "meter", "--partitions", "1")
@@ -56,7 +61,12 @@ def test_the_list_is_grouped_with_counts_and_an_example(data: Path) -> None:
     done = trainfare("dead-letters", "list", "--data", data, "--format", "json")
     assert (done.code, done.err) == (0, "")
     rows = {(row["topic"], row["reason"]): row for row in json.loads(done.out)}
-    assert set(rows) == {("jobs", "wrong_type"), ("replay", "malformed_json")}
+    assert set(rows) == {
+        ("jobs", "wrong_type"),
+        ("replay", "malformed_json"),
+        ("replay", "unknown_topic"),
+        ("controls", "missing_field"),
+    }
     wrong = rows["jobs", "wrong_type"]
     assert (wrong["records"], wrong["stored"], wrong["replayed"]) == (2, 2, 0)
     assert (wrong["first"], wrong["last"]) == ("2026-06-01T10:00:00Z", "2026-06-01T10:00:00Z")
@@ -83,6 +93,21 @@ def test_one_is_shown_with_the_field_at_fault_and_what_to_do(data: Path) -> None
     assert "`trainfare replay FILE --append`" in done.out, "the log of this store is files"
     shown = json.loads(trainfare("dead-letters", "show", "replay/0/4", "--data", data, "-f", "json").out)
     assert (shown["raw"], shown["reason"], shown["raw_is_cut"]) == ("{oops \x9b", "malformed_json", False)
+
+
+@pytest.mark.parametrize("place", ["controls/0/0", "replay/0/5", "replay/0/6"])
+def test_a_control_is_shown_without_its_values(data: Path, place: str) -> None:
+    done = trainfare("dead-letters", "show", place, "--data", data)
+    assert (done.code, done.err) == (0, "")
+    assert '"withheld": true' in done.out
+    assert "s3cr3t" not in done.out
+
+
+def test_no_table_holds_an_address_of_an_owner(data: Path) -> None:
+    for table in ("dead_letters", "meta", "alerts", "deliveries", "books"):
+        done = trainfare("sql", f"SELECT * FROM {table}", "--data", data, "--format", "json")
+        assert done.code == 0 or table != "dead_letters"
+        assert "s3cr3t" not in done.out + done.err, table
 
 
 def test_letters_of_files_are_not_sent_to_kafka(data: Path) -> None:
@@ -211,6 +236,24 @@ def test_another_record_in_its_place_is_not_sent() -> None:
     whole = GOOD + b" " * 2_000
     cut = letter(whole, size=1_024)
     assert judge(cut, Original(b"a", whole, []), None, METER, T0, force=False).outcome is Outcome.SEND
+
+
+def test_a_withheld_record_comes_back_from_the_log_and_not_from_the_table() -> None:
+    value = json.dumps({"kind": "owner", "name": "ann", "slak": "https://example.com/s3cr3t"}).encode()
+    for topic, force in (("controls", True), ("jobs", True)):
+        stood_in = letter(withheld(value), topic=topic, reason="missing_field")
+        found = Original(b"owner/ann", value, [])
+        sent = judge(stood_in, found, None, METER, T0, force=force)
+        assert sent.record is not None
+        assert sent.record.value == value
+        assert "s3cr3t" not in sent.why
+        other = Original(b"owner/ann", value + b" ", [])
+        assert judge(stood_in, other, None, METER, T0, force=True).outcome is Outcome.OTHER
+        gone = judge(stood_in, None, withheld(value), METER, T0, force=True)
+        assert (gone.outcome, gone.record) == (Outcome.GONE, None)
+        assert gone.why == "the log no longer has it, and the table withholds its values"
+    cut = letter(value, topic="controls", size=len(value))
+    assert judge(cut, None, value, METER, T0, force=True).outcome is Outcome.GONE, "of an earlier version"
 
 
 def test_a_control_is_sent_by_force_only() -> None:

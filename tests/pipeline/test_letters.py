@@ -68,6 +68,15 @@ def test_the_first_of_a_minute_are_whole_then_one_in_a_hundred_is_cut() -> None:
     assert one.books.dead_lettered == 252
 
 
+def test_a_control_on_a_topic_of_jobs_is_withheld() -> None:
+    one, owner = shard(), b'{"kind": "owner", "name": "ada", "slak": "https://hooks.example.com/s3cr3t"}'
+    one.fold(batch([bad(0, T0, owner), bad(1, T0, owner[:-1]), bad(2, T0, b'{"owner":"ada"}')], "jobs"))
+    rows = stored(one)
+    assert rows is not None
+    assert [json.loads(raw).get("withheld") for raw in rows["raw"].to_pylist()] == [True, True, None]
+    assert "s3cr3t" not in str(rows.to_pylist())
+
+
 def test_each_topic_and_reason_has_a_quota_of_its_own() -> None:
     one = shard(per_minute=1)
     one.fold(batch([bad(0, T0), bad(1, T0), bad(2, T0, b"[]"), bad(3, T0, b"[]")]))

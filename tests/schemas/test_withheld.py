@@ -16,7 +16,7 @@ OWNER = {"kind": "owner", "name": "ada", "slak": SECRET}
 
 
 def test_names_of_fields_stay_and_values_go() -> None:
-    raw = kept_raw("controls", json.dumps(OWNER).encode())
+    raw = kept_raw("controls", "wrong_type", json.dumps(OWNER).encode())
     assert json.loads(raw) == {
         "withheld": True,
         "bytes": len(json.dumps(OWNER)),
@@ -61,7 +61,7 @@ def test_no_value_of_a_control_is_in_the_refusal_or_in_what_is_kept(
 ) -> None:
     result = decode("controls", value, headers, NOW_MS)
     assert isinstance(result, Invalid)
-    kept = kept_raw("controls", value) + result.detail.encode()
+    kept = kept_raw("controls", "wrong_type", value) + result.detail.encode()
     assert b"s3cr3t" not in kept
     assert b"hooks" not in kept
     assert len(kept) < 1_500
@@ -82,7 +82,7 @@ def test_no_value_of_a_control_is_in_the_refusal_or_in_what_is_kept(
     ],
 )
 def test_a_control_in_the_wrong_place_is_known_by_its_looks(topic: str, value: bytes) -> None:
-    assert b"s3cr3t" not in kept_raw(topic, value)
+    assert b"s3cr3t" not in kept_raw(topic, "missing_field", value)
     result = decode(topic, value, (), NOW_MS)
     assert isinstance(result, Invalid)
     assert "s3cr3t" not in result.detail
@@ -100,7 +100,15 @@ def test_a_control_in_the_wrong_place_is_known_by_its_looks(topic: str, value: b
 )
 def test_other_records_are_kept_as_they_are(value: bytes) -> None:
     assert not is_secret("jobs", value)
-    assert kept_raw("jobs", value) == value
+    assert kept_raw("jobs", "missing_field", value) == value
+
+
+@pytest.mark.parametrize("reason", ["future", "too_late"])
+def test_an_event_that_is_refused_for_its_time_alone_is_whole(reason: str) -> None:
+    event = b'{"id":"1","job_id":"a","labels":{"slack":"#ml"}}'
+    assert kept_raw("jobs", reason, event) == event
+    assert is_withheld(kept_raw("jobs", "missing_field", event))
+    assert is_withheld(kept_raw("controls", reason, event))
 
 
 @pytest.mark.timeout(10)

@@ -200,11 +200,7 @@ class Routes:
             try:
                 await broadcaster.serve(response.write)
             except ConnectionError:
-                response.force_close()  # the listener has left
-            except TimeoutError:
-                response.force_close()
-                if transport is not None:
-                    transport.abort()  # it takes nothing any more, so nothing more can be said to it
+                response.force_close()  # the listener has left, or was cut
         return response
 
     async def _query(self, request: web.Request) -> web.Response:

@@ -75,9 +75,7 @@ class WebServer:
         options = EntranceOptions(connections_max, settings.max_connections_per_address, patience)
         self._entrance = Entrance(options, now_ms)
         self.broadcaster = Broadcaster(
-            lambda: routes.snapshot(),
-            per_asker_max=settings.max_streams_per_asker,
-            stalled_s=patience.write_ms / 1000,
+            lambda: routes.snapshot(), per_asker_max=settings.max_streams_per_asker
         )
         routes = Routes(
             Parts(

@@ -23,8 +23,6 @@ INTERVAL_S: Final = 1.0
 KEEP_ALIVE_S: Final = 15.0
 _FIRST: Final = b"retry: 2000\n\n"
 _KEEP_ALIVE: Final = b": still here\n\n"
-#: Who takes nothing for so long is gone.
-STALLED_S: Final = 10.0
 #: A snapshot is written in pieces of it: what a listener has not taken waits once for all, not copied for each.
 PIECE_BYTES: Final = 32 * 1024
 
@@ -40,14 +38,12 @@ class Broadcaster:
         keep_alive_s: float = KEEP_ALIVE_S,
         listeners_max: int = LISTENERS_MAX,
         per_asker_max: int = PER_ASKER_MAX,
-        stalled_s: float = STALLED_S,
     ) -> None:
         self._make = make
         self._interval_s = interval_s
         self._keep_alive_s = keep_alive_s
         self._listeners_max = listeners_max
         self._per_asker_max = per_asker_max
-        self._stalled_s = stalled_s
         self._seats: Counter[Hashable] = Counter()
         self._news: set[asyncio.Event] = set()
         self._task: asyncio.Task[None] | None = None
@@ -84,8 +80,7 @@ class Broadcaster:
     async def serve(self, write: Callable[[memoryview], Awaitable[None]]) -> None:
         """Write events until the listener leaves (`write` raises) or the server stops.
 
-        Raises:
-            TimeoutError: the listener has taken nothing for too long.
+        One that takes nothing is cut by the server's crowd of connections, as everybody who does not read.
         """
         news = asyncio.Event()
         self._news.add(news)
@@ -115,8 +110,7 @@ class Broadcaster:
     async def _write(self, write: Callable[[memoryview], Awaitable[None]], event: bytes) -> None:
         whole = memoryview(event)
         for start in range(0, len(whole), PIECE_BYTES):
-            async with asyncio.timeout(self._stalled_s):
-                await write(whole[start : start + PIECE_BYTES])
+            await write(whole[start : start + PIECE_BYTES])
 
     def close(self) -> None:
         """Let every listener go."""

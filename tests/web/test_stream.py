@@ -141,20 +141,6 @@ def test_places_are_by_token_and_address_and_are_given_back() -> None:
     served(None, work, token=TOKEN, read_token="another-who-may-read", max_streams_per_asker=2)
 
 
-def test_who_takes_nothing_is_given_up() -> None:
-    async def work() -> None:
-        broadcaster = Broadcaster(lambda: asyncio.sleep(0, "x"), stalled_s=0.02)
-
-        async def never(_: memoryview) -> None:
-            await asyncio.Event().wait()
-
-        with pytest.raises(TimeoutError):
-            await broadcaster.serve(never)
-        assert broadcaster.listeners == 0
-
-    run(work())
-
-
 def test_a_large_snapshot_goes_out_in_pieces() -> None:
     async def work() -> None:
         broadcaster = Broadcaster(lambda: asyncio.sleep(0, "x" * 300_000), interval_s=60)

@@ -175,3 +175,27 @@ def test_every_setting_has_words_and_a_variable() -> None:
         for name, field in model.model_fields.items():
             assert field.description, f"{group}.{name}"
             assert variable(group, name) == f"TRAINFARE_{group.upper()}_{name.upper()}"
+
+
+@pytest.mark.parametrize("name", ["METRICS_TOKEN", "READ_TOKEN", "QUERY_TOKEN", "WRITE_TOKEN"])
+def test_two_tokens_are_never_equal(name: str) -> None:
+    """Which scopes such a token has would be a matter of order."""
+    same = "the-same-secret-for-two"
+    found = faults_of({"TRAINFARE_WEB_TOKEN": same, f"TRAINFARE_WEB_{name}": same})
+    assert set(found) == {f"web.{name.lower()}"}
+    assert same not in str(found)
+
+
+def test_short_tokens_are_refused() -> None:
+    """Sixteen characters are the least that nobody guesses."""
+    names = ("TOKEN", "METRICS_TOKEN", "READ_TOKEN", "QUERY_TOKEN", "WRITE_TOKEN")
+    found = faults_of({f"TRAINFARE_WEB_{name}": f"short-{name}"[:15] for name in names})
+    assert set(found) == {f"web.{name.lower()}" for name in names}
+
+
+def test_one_token_of_any_scope_lets_others_reach_the_worker(tmp_path: Path) -> None:
+    """The rest is closed to everybody then."""
+    secret = tmp_path / "metrics"
+    secret.write_text("sixteen-or-more-of-them\n")
+    env = {"TRAINFARE_WEB_BIND": "0.0.0.0", "TRAINFARE_WEB_METRICS_TOKEN_FILE": str(secret)}
+    assert list(load_settings(env).web.tokens()) == ["metrics_token"]

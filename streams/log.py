@@ -1,6 +1,7 @@
 """Set-up of structured logging: structlog for our own lines, and the libraries' lines in the same form.
 
-It must not decide what is worth a line; it only renders, on stderr, and keeps a flood of one line out.
+It must not decide what is worth a line; it only renders, on stderr, and keeps a flood of one line out. What a line holds
+is escaped for people; JSON, being for programs, has escapes of its own.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, TextIO
 
 import structlog
 
+from schemas.visible import visible
 from streams.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
-    from structlog.typing import Processor
+    from structlog.typing import EventDict, Processor
 
     from streams.config import LogSettings
 
@@ -23,6 +25,10 @@ _FLOODING_LOGGERS = ("aiokafka", "faust", "mode", "streams.agents.checkpointer")
 """A broker that is away makes aiokafka write some fifty equal lines a second, and every checkpoint fails anew."""
 _ECHOES = ("clickhouse_connect", "urllib3")
 """They write every fault of a request, with its traceback, before they raise what our own line says; for `debug` only."""
+
+
+_OF_SEVERAL_LINES = ("exception", "stack")
+"""Tracebacks: they stay as they are, but indented, since the text of an exception may be anybody's."""
 
 
 class RepeatFilter(logging.Filter):
@@ -63,7 +69,13 @@ def configure_logging(
     last: list[Processor] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
         if as_json
-        else [structlog.dev.ConsoleRenderer(colors=out.isatty())]
+        else [
+            structlog.processors.format_exc_info,
+            _for_people,
+            structlog.dev.ConsoleRenderer(
+                colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback
+            ),
+        ]
     )
     handler = logging.StreamHandler(out)
     handler.setFormatter(
@@ -86,6 +98,19 @@ def configure_logging(
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
+
+
+def _for_people(_logger: object, _method: str, line: EventDict) -> EventDict:
+    """Nothing in a line may steer a terminal, or pass for a line of its own."""
+    return {name: _shown(name, value) for name, value in line.items()}
+
+
+def _shown(name: str, value: object) -> object:
+    if isinstance(value, (int, float, type(None))):
+        return value
+    if name in _OF_SEVERAL_LINES:
+        return "\n".join(f"    {each}" for each in visible(str(value), lines=True).split("\n"))
+    return visible(value if isinstance(value, str) else repr(value))
 
 
 def silence_logging() -> None:

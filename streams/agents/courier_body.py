@@ -11,6 +11,7 @@ from typing import Any, Final
 import orjson
 
 from schemas.units import NANO_PER_USD
+from schemas.visible import visible
 from streams.alerts.notice import RESOLVED, Alert
 from streams.alerts.of_meter import METER
 
@@ -30,7 +31,7 @@ def webhook_body(alert: Alert) -> bytes:
         "owner": _text(alert.owner),
         "team": _text(alert.team),
         "project": _text(alert.project),
-        "summary": _text(alert.summary),
+        "summary": visible(alert.summary),
         "usd_per_hour": usd(alert.usd_nano_per_hour),
         "expected_usd_per_hour": usd(alert.expected_nano_per_hour),
         "ratio": alert.ratio,
@@ -65,7 +66,7 @@ def slack_body(alert: Alert) -> bytes:
     )
     lines = (f"{sign} {alert.status} ({alert.severity}, {alert.rule}): {alert.summary}", " | ".join(about))
     # Cut before it is escaped: half an escape would show as garbage.
-    text = _text("\n".join(line[: _SLACK_TEXT_AT_MOST // 2] for line in lines))
+    text = "\n".join(visible(line)[: _SLACK_TEXT_AT_MOST // 2] for line in lines)
     return orjson.dumps({"text": text.translate(_SLACK_ESCAPES)})
 
 

@@ -14,6 +14,7 @@ from schemas.checks import STORED_USD_LIMIT
 from schemas.events import ControlEvent
 from schemas.refusal import shown
 from schemas.units import usd_to_nano
+from schemas.withheld import field_name
 from streams.alerts.dimensions import MATCHED, Dimensions
 from streams.alerts.notice import Address
 from streams.alerts.planned import FOR_EVER_MS, FROM_EVER_MS, Planned, spans
@@ -115,11 +116,14 @@ def _fits(match: Mapping[str, str], dimensions: Dimensions, rule: str = "", seve
 
 
 def _match(value: Mapping[str, object], known: tuple[str, ...]) -> Mapping[str, str]:
-    """What the control asks for. One field misspelt would make it match everything: it matches nothing instead."""
+    """What the control asks for. One field misspelt would make it match everything: it matches nothing instead.
+
+    No value is shown: it may be an address that stands in the wrong place.
+    """
     asked: dict[str, str] = {}
     inner = value.get("match")
     if not (inner is None or isinstance(inner, Mapping)):
-        raise _MalformedError(f"match: got {shown(inner)}, expected an object of match fields")
+        raise _MalformedError("match: expected an object of match fields")
     outer = {field: wanted for field, wanted in value.items() if field not in _OWN_FIELDS}
     for fields in (outer, inner or {}):
         for given, wanted in fields.items():
@@ -127,11 +131,13 @@ def _match(value: Mapping[str, object], known: tuple[str, ...]) -> Mapping[str, 
             if wanted is None:
                 continue
             if field not in known:
-                raise _MalformedError(f"{given}: no such match field, expected one of {', '.join(known)}")
+                raise _MalformedError(
+                    f"{field_name(given)}: no such match field, expected one of {', '.join(known)}"
+                )
             if not isinstance(wanted, str):
-                raise _MalformedError(f"{given}: got {shown(wanted)}, expected a string")
+                raise _MalformedError(f"{given}: expected a string")
             if asked.setdefault(field, wanted) != wanted:
-                raise _MalformedError(f"{given}: asks for both {asked[field]!r} and {wanted!r}")
+                raise _MalformedError(f"{given}: asks for both one value and another")
     return asked
 
 

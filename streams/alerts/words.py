@@ -8,6 +8,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from schemas.visible import visible
+
 _NANO: Final = 10**9
 _CENT_NANO: Final = 10**7
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -43,10 +45,8 @@ def instant(ms: int) -> str:
 
 
 def one_line(name: str) -> str:
-    """A name without anything that would break or colour a line of a terminal."""
-    if name.isprintable():
-        return name
-    return "".join(ch if ch.isprintable() else ch.encode("unicode_escape").decode("ascii") for ch in name)
+    """A name without anything that would break, turn round or colour a line."""
+    return visible(name)
 
 
 def gpus(milli: int) -> str:

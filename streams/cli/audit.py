@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from schemas.visible import visible
 from streams.cli.files import must_exist
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import Format, FormatOption, Grid, to_json, write
@@ -124,7 +125,8 @@ def _findings(title: str, findings: list[dict[str, Any]]) -> None:
 
 
 def _line(mark: str, *, ok: bool, before: str = "", after: str = "") -> None:
-    """A line whose mark has a colour on a terminal."""
+    """A line whose mark has a colour on a terminal; names in what follows are escaped."""
+    after = visible(after)
     if not sys.stdout.isatty():
         sys.stdout.write(f"{before}{mark}{after}\n")
         return
@@ -153,7 +155,7 @@ def _show_recount(found: Compared, form: Format) -> None:
     if found.untold:
         some = ", ".join(found.untold[:10]) + (", ..." if len(found.untold) > 10 else "")
         sys.stdout.write(
-            f"the log no longer reaches back to the beginning of {len(found.untold)} jobs and nodes: {some}\n"
+            f"the log no longer reaches back to the beginning of {len(found.untold)} jobs and nodes: {visible(some)}\n"
         )
     _line(
         "the ledger is what the log says" if found.ok else "THE LEDGER IS NOT WHAT THE LOG SAYS", ok=found.ok

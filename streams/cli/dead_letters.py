@@ -11,8 +11,9 @@ from typing import Annotated
 
 import typer
 
+from schemas.visible import visible
 from schemas.withheld import kept_raw
-from streams.cli.dead_letters_advice import ADVICE, OF_FILES, field_of, pretty, safe
+from streams.cli.dead_letters_advice import ADVICE, OF_FILES, field_of, pretty
 from streams.cli.dead_letters_select import (
     LINES_TOPIC,
     LOG_OF_FILES,
@@ -88,7 +89,7 @@ def _shown(text: object, form: Format) -> str:
     """Short for a person; programs get all of it."""
     if form is not Format.table:
         return str(text)
-    line = safe(str(text)).replace("\n", " ")
+    line = visible(str(text))
     return line if len(line) <= _EXAMPLE_CHARS else line[: _EXAMPLE_CHARS - 1] + "…"
 
 
@@ -168,7 +169,7 @@ def _show(letter: Letter, raw: bytes, refused_again: list[Letter], advice: str) 
         ("dead letter", str(place)),
         ("time", letter.time),
         ("reason", letter.reason),
-        ("detail", safe(letter.detail)),
+        ("detail", letter.detail),
         ("replayed", _came_back(letter, refused_again)),
         ("what to do", advice),
         ("record", f"{len(raw)} bytes" + (", the rest is cut off" if letter.is_cut else "")),

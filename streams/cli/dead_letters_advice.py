@@ -12,6 +12,7 @@ import msgspec
 import orjson
 
 from schemas.reasons import Reason
+from schemas.visible import visible
 
 _PRODUCER: Final = "a wrong producer writes to the topic: find it by the record, and stop or mend it"
 _COLLECTOR: Final = (
@@ -58,24 +59,16 @@ def field_of(detail: str) -> str | None:
     return None if found is None else found[1]
 
 
-def safe(text: str) -> str:
-    """Text of strangers for a terminal: what does not print is escaped."""
-    return "".join(
-        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode("ascii", "replace")
-        for c in text
-    )
-
-
 def pretty(raw: bytes, field: str | None) -> str:
     """The record, indented if it is JSON, with an arrow at the field at fault."""
     try:
         value = msgspec.json.decode(raw)
         lines = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode().splitlines()
     except (msgspec.MsgspecError, orjson.JSONEncodeError, ValueError, RecursionError):
-        return safe(raw.decode("utf-8", "backslashreplace"))
+        return visible(raw.decode("utf-8", "backslashreplace"), lines=True)
     at = None if field is None else _line_of(lines, field)
     marked = [f"{line}   <-- {field}" if number == at else line for number, line in enumerate(lines)]
-    return safe("\n".join(marked))
+    return visible("\n".join(marked), lines=True)
 
 
 def _line_of(lines: list[str], field: str) -> int | None:

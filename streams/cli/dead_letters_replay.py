@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streams.cli.dead_letters import ReasonOption, SinceOption, TopicOption, UntilOption, named
-from streams.cli.dead_letters_advice import safe
 from streams.cli.dead_letters_judge import FORCED, Outcome
 from streams.cli.dead_letters_select import selection
 from streams.cli.options import DataOption, settings_for
@@ -116,4 +115,4 @@ def _worded(outcome: Outcome, dry_run: bool) -> str:
 
 
 def _line(run: Run, row: tuple[Outcome, str, str]) -> str:
-    return safe(run.examples[row]).replace("\n", " ")
+    return run.examples[row]

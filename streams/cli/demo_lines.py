@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+from schemas.visible import visible
 from sinks.webhooks.receiver import Received
 from streams.cli.output import usd
 from streams.cli.top_data import Snapshot
 from streams.cli.top_lines import ago, percent
-from streams.cli.top_rows import clean, count
+from streams.cli.top_rows import count
 from streams.embedded.demo.summary import Summary
 
 _TOP = 3
@@ -35,7 +36,7 @@ def burning(snapshot: Snapshot) -> str:
     """Return the fleet's burn rate, and what burns most."""
     burn = snapshot.burn
     dearest = sorted(snapshot.jobs, key=lambda job: -job.usd_per_hour_now)[:_TOP]
-    top = ", ".join(f"{clean(job.job_id)} {dollars(job.usd_per_hour_now)}/h" for job in dearest)
+    top = ", ".join(f"{visible(job.job_id)} {dollars(job.usd_per_hour_now)}/h" for job in dearest)
     firing = f"{burn.alerts_firing} alert{'' if burn.alerts_firing == 1 else 's'} firing"
     return (
         f"{clock(snapshot.as_of_ms)}  {dollars(burn.usd_per_hour_now)}/h  {burn.jobs_live} jobs on "
@@ -48,17 +49,17 @@ def delivered(message: Received) -> str:
     """Return an alert as its receiver got it."""
     data = message.data
     subject = data.get("subject") or {}
-    about = f"{clean(str(subject.get('kind', '')))} {clean(str(subject.get('name', '')))}"
+    about = f"{visible(str(subject.get('kind', '')))} {visible(str(subject.get('name', '')))}"
     firing = data.get("status") == "firing"
-    what = clean(str(data.get("severity") if firing else data.get("status")))
-    words = f"delivered  {what:<8}  {clean(str(data.get('rule')))}  {about}  owner {clean(str(data.get('owner') or '-'))}"
+    what = visible(str(data.get("severity") if firing else data.get("status")))
+    words = f"delivered  {what:<8}  {visible(str(data.get('rule')))}  {about}  owner {visible(str(data.get('owner') or '-'))}"
     return f"{words}  {_figures(data) if firing else _over(message)}"
 
 
 def _figures(data: Mapping[str, Any]) -> str:
     window_ms, ratio = int(data.get("window_ms") or 0), data.get("ratio")
     if not window_ms or not ratio:
-        return clean(str(data.get("summary", "")).partition(";")[0])
+        return visible(str(data.get("summary", "")).partition(";")[0])
     return (
         f"{dollars(data.get('usd_per_hour', 0))}/h ({float(ratio):.1f}x expected "
         f"{dollars(data.get('expected_usd_per_hour', 0))}/h over {ago(window_ms)})"

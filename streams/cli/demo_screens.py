@@ -14,6 +14,7 @@ from textual.binding import Binding, BindingType
 from textual.notifications import SeverityLevel
 from textual.widgets import Static
 
+from schemas.visible import visible
 from sinks.webhooks.receiver import Received
 from streams.cli import demo_lines as lines
 from streams.cli.top_data import SourceError
@@ -52,7 +53,7 @@ class PlainScreen:
             try:
                 snapshot = await asyncio.to_thread(source.fetch)
             except SourceError as fault:
-                self._say(f"no figures: {fault}")
+                self._say(f"no figures: {visible(str(fault))}")
             else:
                 if not snapshot.burn.jobs_live:
                     await asyncio.sleep(_FIRST_EVERY_S)

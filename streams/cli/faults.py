@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import typer
 
+from schemas.visible import visible
 from sinks.errors import QueryRefused, SinkError, StoreMismatch
 from streams.config_load import SettingsError
 from streams.errors import TrainfareError, WrongUseError
@@ -35,7 +36,7 @@ def guarded(command: Callable[[], int | None]) -> int:
         return DONE
     except Exception as fault:  # noqa: BLE001  # the last door: everything else would be a traceback
         if os.environ.get(DEBUG_VARIABLE) == "1":
-            traceback.print_exc()
+            sys.stderr.write(visible(traceback.format_exc(), lines=True))
         code, lines = described(fault)
         for line in lines:
             _say(line)
@@ -68,4 +69,4 @@ def _of_typer(fault: typer.TyperException) -> tuple[int, list[str]]:
 
 def _say(line: str) -> None:
     one_line = " ".join(line.split())
-    sys.stderr.write(f"trainfare: {one_line}\n")
+    sys.stderr.write(f"trainfare: {visible(one_line)}\n")

@@ -1,13 +1,14 @@
 """Rows to a person or a program: rich tables on a terminal, plain text, JSON or CSV where asked or piped.
 
-It must not round what a program reads: JSON and CSV carry every digit, money as decimal strings.
+It must not round what a program reads: JSON and CSV carry every digit, money as decimal strings. Nor may it let a name
+steer a terminal, or run in a spreadsheet: tables are escaped, also where they are piped, and so is what a terminal gets.
 """
 
 from __future__ import annotations
 
-import csv
-import io
+import re
 import sys
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +21,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from schemas.visible import visible, visible_json
+
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
+_RUNS = frozenset("=+-@")
+_QUOTED = frozenset('",\r\n')
 
 
 class Format(StrEnum):
@@ -77,7 +84,7 @@ def stamp(at: datetime) -> str:
 def to_json(value: object) -> str:
     """Return JSON; money is a decimal string, instants are ISO 8601 in UTC."""
     options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS | orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
-    return orjson.dumps(value, default=plain, option=options).decode()
+    return visible_json(orjson.dumps(value, default=plain, option=options).decode())
 
 
 def write(grid: Grid, form: Format, stream: TextIO | None = None) -> None:
@@ -86,19 +93,37 @@ def write(grid: Grid, form: Format, stream: TextIO | None = None) -> None:
     if form is Format.json:
         out.write(to_json(grid.records()) + "\n")
     elif form is Format.csv:
-        out.write(_csv(grid))
+        out.write(to_csv(grid, for_person=out.isatty()))
     elif out.isatty():
         _rich(grid, out)
     else:
         out.write(_aligned(grid))
 
 
-def _csv(grid: Grid) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(grid.columns)
-    writer.writerows([plain(cell) for cell in row] for row in grid.rows)
-    return text.getvalue()
+def to_csv(grid: Grid, *, for_person: bool = False) -> str:
+    """Return CSV; a text that a spreadsheet would run as a formula has a `'` before it."""
+    lines = [",".join(_csv_cell(cell, for_person) for cell in row) for row in (grid.columns, *grid.rows)]
+    # A line of one empty cell would be no line.
+    return "".join(f"{line or _quoted(line)}\n" for line in lines)
+
+
+def _csv_cell(cell: object, for_person: bool) -> str:
+    text = visible(plain(cell)) if for_person else plain(cell)
+    if not isinstance(cell, (int, float, Decimal)) and _would_run(text):
+        return _quoted("'" + text)
+    return text if _QUOTED.isdisjoint(text) else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _would_run(text: str) -> bool:
+    """Whether a spreadsheet would take the text for a formula: what it passes over before one does not count."""
+    if text[:1] in ("\t", "\r", "\n"):
+        return True
+    first = next((each for each in text if each.isprintable() and not each.isspace()), "")
+    return unicodedata.normalize("NFKC", first)[:1] in _RUNS and _NUMBER.fullmatch(text) is None
 
 
 def _numeric(grid: Grid) -> list[bool]:
@@ -116,17 +141,17 @@ def _is_number(cell: object) -> bool:
 def _rich(grid: Grid, out: TextIO) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False, show_header=any(grid.columns))
     for name, right in zip(grid.columns, _numeric(grid), strict=True):
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
+        table.add_column(Text(visible(name)), justify="right" if right else "left", overflow="fold")
     for row in grid.rows:
-        table.add_row(*(Text(plain(cell)) for cell in row))  # Text: brackets in data are no markup
+        table.add_row(*(Text(visible(plain(cell))) for cell in row))  # Text: brackets in data are no markup
     Console(file=out).print(table)
 
 
 def _aligned(grid: Grid) -> str:
     """Return columns of spaces, for logs and pipes."""
-    cells = [[plain(cell) for cell in row] for row in grid.rows]
+    cells = [[visible(plain(cell)) for cell in row] for row in grid.rows]
     if any(grid.columns):
-        cells.insert(0, list(grid.columns))
+        cells.insert(0, [visible(name) for name in grid.columns])
     widths = [max((len(row[at]) for row in cells), default=0) for at in range(len(grid.columns))]
     right = _numeric(grid)
     lines = (

@@ -12,9 +12,10 @@ from decimal import Decimal
 from rich.table import Table
 from rich.text import Text
 
+from schemas.visible import visible
 from streams.cli.output import usd
 from streams.cli.top_data import Alert, Job, Snapshot
-from streams.cli.top_rows import HIGH, LOW, VERY_HIGH, burning, clean, count, money, ratio_sign, sparkline
+from streams.cli.top_rows import HIGH, LOW, VERY_HIGH, burning, count, money, ratio_sign, sparkline
 
 BEHIND_MS = 11 * 60_000
 """While anything burns there is news more often than this, so figures older than that are said to be old."""
@@ -64,7 +65,7 @@ def status(
     line = Text()
     if fault is not None:
         age = f"STALE for {ago(silent_ms)}" if snapshot is not None else "NO FIGURES"
-        line.append(f" {age} ", "bold white on red").append(f" {clean(fault)}", "red")
+        line.append(f" {age} ", "bold white on red").append(f" {visible(fault)}", "red")
         return line
     if snapshot is None:
         return line
@@ -75,7 +76,7 @@ def status(
         line.append(f" {age} ", "bold black on yellow").append(" ")
     line.append(f"{shown} · {snapshot.burn.jobs_live} jobs, {count(snapshot.burn.gpus_held)} GPUs · ")
     line.append(f"{instant(snapshot.as_of_ms)} · ")
-    line.append(clean(snapshot.origin), "dim")
+    line.append(visible(snapshot.origin), "dim")
     return line
 
 
@@ -89,12 +90,12 @@ def alert_lines(alerts: Sequence[Alert], as_of_ms: int) -> Text:
         sign, style = ("✓", "dim")
         if firing:
             sign, style = ("●", "bold red") if alert.severity == "page" else ("○", "yellow")
-        about = f"{clean(alert.subject.kind)} {clean(alert.subject.name)}"
+        about = f"{visible(alert.subject.kind)} {visible(alert.subject.name)}"
         if lines:
             lines.append("\n")
-        lines.append(f"{sign} {alert.status:<8} {clean(alert.rule):<14} ", style)
+        lines.append(f"{sign} {alert.status:<8} {visible(alert.rule):<14} ", style)
         lines.append(f"{since(alert, as_of_ms):>11}  ", style if not firing else "")
-        lines.append(clean(alert.summary) or about, "dim" if not firing else "")
+        lines.append(visible(alert.summary) or about, "dim" if not firing else "")
         lines.append(" (silenced)" if alert.silenced else "", "dim")
     return lines
 
@@ -118,20 +119,20 @@ def details(job: Job | None, alerts: Sequence[Alert], as_of_ms: int, width: int)
     grid.add_row("trend", Text(sparkline(job.sparkline, room).lstrip() or "-", ratio_sign(burning(job))[1]))
     about = [alert for alert in alerts if alert.subject.name == job.job_id]
     grid.add_row("alerts", alert_lines(about, as_of_ms) if about else Text("none", "dim"))
-    grid.add_row("why", f"trainfare explain {clean(job.job_id)}")
+    grid.add_row("why", f"trainfare explain {visible(job.job_id)}")
     return grid
 
 
 def _facts(job: Job) -> list[tuple[str, Text]]:
     names = ("owner", "team", "project", "experiment", "cluster", "region", "purchase", "gpu_type")
     ratio, style = ratio_sign(burning(job))
-    facts = [("job", Text(clean(job.job_id)))]
+    facts = [("job", Text(visible(job.job_id)))]
     facts += [
-        (name.replace("_", " "), Text(clean(getattr(job, name)))) for name in names if getattr(job, name)
+        (name.replace("_", " "), Text(visible(getattr(job, name)))) for name in names if getattr(job, name)
     ]
     begun = "" if job.started_ms is None else f", started {instant(job.started_ms)}"
     ended = "" if job.ended_ms is None else f", ended {instant(job.ended_ms)}"
-    facts.append(("state", Text(f"{clean(job.state)}, attempt {job.attempts}{begun}{ended}")))
+    facts.append(("state", Text(f"{visible(job.state)}, attempt {job.attempts}{begun}{ended}")))
     facts.append(("GPUs", Text(f"{count(job.gpu_count)} now, {job.gpu_h:,.1f} GPU-hours so far")))
     windows = (("5 min", "usd_per_hour"), ("15 min", "usd_per_hour_15m"), ("1 h", "usd_per_hour_1h"))
     rates = ", ".join(f"{usd(getattr(job, name))} over {window}" for window, name in windows)

@@ -9,10 +9,11 @@ import sys
 
 import msgspec
 
+from schemas.visible import visible
 from streams.cli.output import Format, Grid, to_json, usd, write
 from streams.cli.top_data import Job, Snapshot
 from streams.cli.top_lines import instant, percent
-from streams.cli.top_rows import Order, clean, count, ordered
+from streams.cli.top_rows import Order, count, ordered
 
 _EXACT = (
     "job_id", "owner", "team", "state", "gpu_count", "usd_per_hour_now", "usd_per_hour_15m", "usd_per_hour_1h",
@@ -53,13 +54,13 @@ def _fleet(snapshot: Snapshot) -> str:
     return (
         f"{instant(snapshot.as_of_ms)}: {usd(burn.usd_per_hour_now)} $/h now, {usd(burn.usd_per_hour_1h)} over 1 h, "
         f"{usd(burn.spend_today_usd)} $ today, idle {percent(burn.idle_gpu_ratio)}, {burn.jobs_live} jobs on "
-        f"{count(burn.gpus_held)} GPUs, {burn.alerts_firing} alerts firing; from {clean(snapshot.origin)}"
+        f"{count(burn.gpus_held)} GPUs, {burn.alerts_firing} alerts firing; from {visible(snapshot.origin)}"
     )
 
 
 def _shown(job: Job) -> list[str]:
     money = (job.usd_per_hour_now, job.usd_per_hour_15m, job.usd_per_hour_1h, job.expected_usd_per_hour)
-    names = [clean(text) for text in (job.job_id, job.owner, job.team, job.state)]
+    names = [visible(text) for text in (job.job_id, job.owner, job.team, job.state)]
     ratio = "" if job.ratio is None else f"{job.ratio:.2f}"
     return [
         *names,
@@ -72,4 +73,4 @@ def _shown(job: Job) -> list[str]:
 
 
 def _rules(job: Job) -> str:
-    return ",".join(sorted(clean(alert.rule) for alert in job.alerts if alert.status == "firing"))
+    return ",".join(sorted(visible(alert.rule) for alert in job.alerts if alert.status == "firing"))

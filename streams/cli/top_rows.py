@@ -12,6 +12,7 @@ from typing import NamedTuple
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
+from schemas.visible import visible
 from streams.cli.output import usd
 from streams.cli.top_data import Job
 
@@ -162,7 +163,7 @@ def _content(job: Job, key: str, room: int) -> tuple[str, str]:
     if key == "mark":
         return alert_sign(job)
     if key == "job":
-        return middle(clean(job.job_id), room), ""
+        return middle(visible(job.job_id), room), ""
     if key == "ratio":
         return ratio_sign(burning(job))
     if key == "spark":
@@ -170,7 +171,7 @@ def _content(job: Job, key: str, room: int) -> tuple[str, str]:
     if key == "gpus":
         return count(job.gpu_count), ""
     if key in ("owner", "team", "state"):
-        return clean(str(getattr(job, key))), "dim" if key == "state" and job.ended_ms is not None else ""
+        return visible(str(getattr(job, key))), "dim" if key == "state" and job.ended_ms is not None else ""
     value = {
         "now": job.usd_per_hour_now,
         "m15": job.usd_per_hour_15m,
@@ -228,11 +229,6 @@ def money(value: Decimal) -> str:
 def count(gpus: Decimal) -> str:
     """Return a number of GPUs without idle zeros."""
     return f"{gpus.normalize():f}" if gpus else "0"
-
-
-def clean(text: str) -> str:
-    """Return text that cannot steer a terminal: signs that do not print are replaced."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
 
 
 def middle(text: str, room: int) -> str:

@@ -7,6 +7,7 @@ import json
 import orjson
 import pytest
 
+from schemas.visible import visible
 from streams.agents.courier_body import rfc3339, slack_body, usd, webhook_body
 from tests.agents.post import NOW_MS, an_alert, resolved
 
@@ -52,7 +53,18 @@ def test_the_same_alert_gives_the_same_bytes() -> None:
 def test_a_lone_surrogate_stops_no_alert() -> None:
     alert = an_alert("job-\ud800", summary="\udfff")
     assert orjson.loads(webhook_body(alert))["data"]["subject"]["name"] == "job-?"
-    assert "job-?" in orjson.loads(slack_body(alert))["text"]
+    assert "job job-\\ud800," in orjson.loads(slack_body(alert))["text"]
+
+
+def test_names_cannot_forge_lines_of_a_message() -> None:
+    name = "a\n:white_check_mark: resolved\u202e\x1b[2J"
+    alert = an_alert(name, summary=f"{name} burns", owner="\u2066ada")
+    text = orjson.loads(slack_body(alert))["text"]
+    assert visible(text, lines=True) == text
+    assert text.count("\n") == 1
+    data = orjson.loads(webhook_body(alert))["data"]
+    assert data["summary"] == visible(name) + " burns"
+    assert (data["subject"]["name"], data["owner"]) == (name, "\u2066ada"), "exact, for programs"
 
 
 def test_a_slack_text_about_the_meter_names_neither_an_owner_nor_a_rate() -> None:

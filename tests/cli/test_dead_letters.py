@@ -11,7 +11,7 @@ import xxhash
 
 from schemas.reasons import Reason
 from schemas.withheld import withheld
-from streams.cli.dead_letters_advice import ADVICE, field_of, pretty, safe
+from streams.cli.dead_letters_advice import ADVICE, field_of, pretty
 from streams.cli.dead_letters_judge import Original, Outcome, judge
 from streams.cli.dead_letters_select import Letter, selection
 from streams.config import MeterSettings
@@ -180,7 +180,7 @@ def test_the_arrow_stands_at_the_field_in_depth() -> None:
 
 
 def test_what_does_not_print_is_escaped() -> None:
-    assert safe("a\x1b[2J\x9b\nb\u202e") == "a\\x1b[2J\\x9b\nb\\u202e"
+    assert pretty(b'{"a": "\xc2\x9b\xe2\x80\xae"}', None) == '{\n  "a": "\\x9b\\u202e"\n}'
     assert pretty(b"\xff\x1b{", None) == "\\xff\\x1b{"
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
+import random
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 
-from streams.cli.output import Format, Grid, stamp, usd, write
+from schemas.visible import visible
+from streams.cli.output import Format, Grid, plain, stamp, usd, write
 
 AT = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 GRID = Grid(
@@ -57,6 +61,86 @@ def test_plain_text_is_aligned_and_without_colour() -> None:
 
 def test_terminal_table_shows_brackets_of_data_as_they_are() -> None:
     assert "[b]" in written(Format.table, Terminal())
+
+
+HOSTILE = "a\x1b]52;c;x\x07\r\nforged\u202e\x9b"
+ESCAPED = r"a\x1b]52;c;x\x07\r\nforged\u202e\x9b"
+
+
+def test_tables_are_escaped_where_they_are_piped_too() -> None:
+    grid = Grid((HOSTILE, "labels"), [(HOSTILE, {HOSTILE: HOSTILE})])
+    for out in (io.StringIO(), Terminal()):
+        write(grid, Format.table, out)
+        text = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+        assert text.replace("\n", "").replace(" ", "").count(ESCAPED) == 4
+        assert visible(text, lines=True) == text
+
+
+def test_json_and_csv_are_exact_and_escaped_on_a_terminal_as_far_as_they_can_be() -> None:
+    grid = Grid(("name",), [(HOSTILE,)])
+    for out in (io.StringIO(), Terminal()):
+        write(grid, Format.json, out)
+        assert json.loads(out.getvalue()) == [{"name": HOSTILE}]
+        assert visible(out.getvalue(), lines=True) == out.getvalue()
+    file, terminal = io.StringIO(newline=""), Terminal()
+    write(grid, Format.csv, file)
+    assert list(csv.reader(io.StringIO(file.getvalue(), newline=""))) == [["name"], [HOSTILE]]
+    write(grid, Format.csv, terminal)
+    assert terminal.getvalue() == f"name\n{ESCAPED}\n"
+
+
+RUN = [
+    "=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\tx", "\rx", "\nx", " =1", "\u3000=1", "\u200b=1",
+    "\ufeff=1", "\x00=1", "\uff1d1+1", "\uff0b1a", "\uff0d1a", "\uff20A1", "\ufe661", "-", "=", "-1-1", "+1e", "--1", "-1,5", '="x"',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", RUN)
+def test_a_text_that_a_spreadsheet_would_run_is_quoted_behind_an_apostrophe(text: str) -> None:
+    out = io.StringIO(newline="")
+    write(Grid(("a", text), [(1, text), ({text: 1}, [text])]), Format.csv, out)
+    quoted = "\"'" + text.replace('"', '""') + '"'
+    assert out.getvalue().startswith(f"a,{quoted}\n1,{quoted}\n")
+    head, first, second = csv.reader(io.StringIO(out.getvalue(), newline=""))
+    assert (head, first) == (["a", "'" + text], ["1", "'" + text])
+    assert second[0] == f"'{text}=1"
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        -1,
+        -1.5,
+        Decimal("-0.000000001"),
+        "-12.340000001",
+        "+5",
+        "-1e-9",
+        "a=b",
+        "",
+        None,
+        "'=1",
+        "12-3",
+        "ü",
+        True,
+        AT,
+    ],
+)
+def test_numbers_and_other_texts_stay_as_they_are(cell: object) -> None:
+    out = io.StringIO()
+    write(Grid(("a", "b"), [(cell, 1)]), Format.csv, out)
+    assert out.getvalue() == f"a,b\n{plain(cell)},1\n"
+
+
+def test_csv_is_what_the_standard_writer_makes_of_other_texts() -> None:
+    rng = random.Random(3)
+    for _ in range(3_000):
+        row = tuple(
+            "a" + "".join(rng.choices("b \",;\n'=", k=rng.randrange(6))) for _ in range(rng.randrange(1, 4))
+        )
+        mine, theirs = io.StringIO(newline=""), io.StringIO(newline="")
+        write(Grid(row, []), Format.csv, mine)
+        csv.writer(theirs, lineterminator="\n").writerow(row)
+        assert mine.getvalue() == theirs.getvalue()
 
 
 def test_empty_answers_keep_their_header() -> None:

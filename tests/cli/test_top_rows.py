@@ -9,13 +9,13 @@ import pytest
 from streams.cli.top_data import Job, JobAlert
 from streams.cli.top_lines import ago
 from streams.cli.top_rows import (
+    BY_KEY,
     COLUMNS,
     SORT_CYCLE,
     SORTS,
     Order,
     alert_sign,
     cells,
-    clean,
     heading,
     layout,
     matching,
@@ -145,7 +145,9 @@ def test_money_fits_its_column(usd: str, shown: str) -> None:
 
 
 def test_names_cannot_steer_the_terminal_and_are_cut_in_their_middle() -> None:
-    assert clean("a\x1b[31mb\nc\x07") == "a\ufffd[31mb\ufffdc\ufffd"
+    hostile = Job(job_id="a\x1b[31mb\nc\x07", owner="\u202eada")
+    columns = [(BY_KEY["job"], 34), (BY_KEY["owner"], 16)]
+    assert [cell.plain.strip() for cell in cells(hostile, columns)] == [r"a\x1b[31mb\nc\x07", r"\u202eada"]
     assert middle("pretrain-0042", 30) == "pretrain-0042"
     assert middle("pretrain-mixture-0042", 12) == "pretra…-0042"
 

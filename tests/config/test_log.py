@@ -5,15 +5,24 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 from collections.abc import Iterator
 from typing import Literal
 
 import pytest
 import structlog
 
+from schemas.visible import visible
 from streams.clock import ManualClock
 from streams.config import LogSettings
 from streams.log import FLOOD_WINDOW_MS, configure_logging, silence_logging
+
+
+class Terminal(io.StringIO):
+    """A stream on which somebody looks."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +78,40 @@ def test_a_flood_is_held_back_and_counted(name: str) -> None:
     lines = out.getvalue().splitlines()
     assert len(lines) == 2
     assert "(99 more like this held back)" in lines[-1]
+
+
+HOSTILE = "ada\x1b]52;c;x\x07\r\n2026-11-23T00:00:00Z [error    ] forged\u202e\x9b\u2028"
+
+
+@pytest.mark.parametrize("tty", [False, True])
+def test_no_field_of_a_console_line_can_steer_a_terminal_or_forge_a_line(tty: bool) -> None:
+    out = Terminal() if tty else io.StringIO()
+    configure_logging(LogSettings(format="console"), out)
+    structlog.get_logger("ours").warning(
+        HOSTILE, owner=HOSTILE, labels={HOSTILE: [HOSTILE]}, fault=ValueError(HOSTILE)
+    )
+    logging.getLogger("theirs").warning("control %s has no effect: %s", HOSTILE, HOSTILE)
+    logging.getLogger("theirs").warning(HOSTILE, stack_info=True)
+    for name in ("ours", "theirs"):
+        try:
+            raise ValueError(HOSTILE)
+        except ValueError:
+            (structlog.get_logger if name == "ours" else logging.getLogger)(name).exception("failed")
+    text = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+    assert text.count("x1b]52;c;x") == 10
+    assert visible(text, lines=True) == text
+    stamped = [line for line in text.splitlines() if line[:1].isdigit()]
+    assert len(stamped) == 5, "one line each; tracebacks stand indented"
+    assert not any(line.startswith("2026-11-23T00:00:00Z") for line in stamped)
+    assert all(line.startswith("    ") for line in text.splitlines() if line not in stamped)
+
+
+def test_json_lines_are_exact() -> None:
+    out = io.StringIO()
+    configure_logging(LogSettings(format="json"), out)
+    structlog.get_logger("ours").warning(HOSTILE)
+    assert json.loads(out.getvalue())["event"] == HOSTILE
+    assert out.getvalue().isascii()
 
 
 def test_silence_for_short_commands(capfd: pytest.CaptureFixture[str]) -> None:

@@ -38,3 +38,7 @@ class QueryRefused(SinkError):  # noqa: N818 - named by the fact
 
 class QueryFailed(SinkError):  # noqa: N818 - named by the fact
     """ClickHouse could not run the SQL: a wrong name, type or syntax."""
+
+
+class QueriesOff(SinkError):  # noqa: N818 - named by the fact
+    """No SQL of users is run at all; the message says what has to change."""

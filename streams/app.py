@@ -73,6 +73,8 @@ def target_of(clickhouse: ClickHouseSettings, retry_for_s: float = 10.0) -> Targ
         database=clickhouse.database,
         user=clickhouse.user,
         password=clickhouse.password.get_secret_value(),
+        reader_user=clickhouse.reader_user,
+        reader_password=clickhouse.reader_password.get_secret_value(),
         retry_for_s=retry_for_s,
     )
 
@@ -165,6 +167,7 @@ class Worker:
             self._status,
             self._clock.monotonic_ms,
             audit=lambda: Audited(self._verdict(), self._clock.now_ms()),
+            query=self._settings.query,
             local_token=self._door.token,
         )
 

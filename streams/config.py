@@ -129,6 +129,13 @@ class ClickHouseSettings(Group):
     )
     user: str = Field(default="default", min_length=1, description="User of the server.")
     password: SecretStr = Field(default=SecretStr(""), description="Its password.")
+    reader_user: str = Field(
+        default="",
+        max_length=256,
+        description="User of the server that runs users' SQL (`/api/v1/query`, `trainfare sql`). It must have SELECT on our "
+        "database and nothing else; without it that SQL is off.",
+    )
+    reader_password: SecretStr = Field(default=SecretStr(""), description="Its password.")
     database: str = Field(
         default="trainfare", description="Database of all tables and views; made if it is missing."
     )
@@ -224,6 +231,24 @@ class MeterSettings(Group):
     )
 
 
+class QuerySettings(Group):
+    """What SQL of users may take; it runs in processes of its own."""
+
+    enabled: bool = Field(default=True, description="Whether `/api/v1/query` runs SQL at all.")
+    concurrent: int = Field(
+        default=2, ge=1, le=16, description="Queries at a time; more wait, for ten seconds at most."
+    )
+    time_max_ms: int = Field(
+        default=30_000, ge=100, le=30_000, description="How long one may run; then it is ended."
+    )
+    memory_max_bytes: int = Field(
+        default=256 * MIB_BYTES,
+        ge=32 * MIB_BYTES,
+        le=1024 * MIB_BYTES,
+        description="Memory that one may take, beside some 150 MiB of its process.",
+    )
+
+
 class LogSettings(Group):
     """What the process says about itself, on stderr."""
 
@@ -244,5 +269,6 @@ class Settings(Group):
     meter: MeterSettings = MeterSettings()
     alerts: AlertSettings = AlertSettings()
     web: WebSettings = WebSettings()
+    query: QuerySettings = QuerySettings()
     canary: CanarySettings = CanarySettings()
     log: LogSettings = LogSettings()

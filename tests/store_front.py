@@ -25,7 +25,7 @@ from uuid import uuid4
 import chdb
 
 from sinks.clickhouse import lock
-from sinks.clickhouse.target import Embedded
+from sinks.target import Embedded
 
 Fault = Literal[
     "unavailable",  # 503

@@ -1,26 +1,14 @@
-"""Answers to users' SQL: column names, ClickHouse types and values as Python knows them.
+"""Answers to SQL of our own: column names, ClickHouse types and values as Python knows them.
 
-It must not format values for a screen, nor run SQL that the guard has not passed.
+It must not format values for a screen, nor run SQL of users: `sinks.query` does.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import DatabaseError
 
-
-@dataclass(frozen=True)
-class Answer:
-    """Columns side by side; money is `decimal.Decimal`, instants are UTC."""
-
-    names: tuple[str, ...]
-    types: tuple[str, ...]
-    columns: tuple[Sequence[object], ...]
-
-    def rows(self) -> Iterator[tuple[object, ...]]:
-        """The same, row by row."""
-        return zip(*self.columns, strict=True)
+from sinks.answer import Answer
 
 
 def ask(client: Client, sql: str, parameters: Mapping[str, object] | None) -> Answer:

@@ -17,8 +17,8 @@ from stamina.instrumentation import set_on_retry_hooks
 from sinks.clickhouse import lock
 from sinks.clickhouse.absence import Absence
 from sinks.clickhouse.faults import mapped, without_frames
-from sinks.clickhouse.target import Embedded, Server, Target
 from sinks.errors import SinkBusy, SinkError, StoreInUse, StoreUnreachable
+from sinks.target import Embedded, Server, Target
 
 T = TypeVar("T")
 

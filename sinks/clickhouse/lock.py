@@ -10,9 +10,9 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from sinks.clickhouse.target import Embedded
 from sinks.errors import SinkError, StoreInUse
 from sinks.private_files import make_private_dir, open_private, read_private
+from sinks.target import Embedded
 
 LOCK_NAME: Final = "lock"
 _HOLDER_MAX_BYTES: Final = 32

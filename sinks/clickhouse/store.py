@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from clickhouse_connect.driver.client import Client
 
+from sinks.answer import Answer
 from sinks.archive import Archive
-from sinks.clickhouse import arrow_file, guard, infile, select
-from sinks.clickhouse.answer import Answer, ask
+from sinks.clickhouse import arrow_file, infile, select
+from sinks.clickhouse.answer import ask
 from sinks.clickhouse.connection import Connection
 from sinks.clickhouse.insert import SETTINGS, Piece, pieces
 from sinks.clickhouse.migrate import create_database, migrate, shipped
-from sinks.clickhouse.target import Embedded, Target
 from sinks.clickhouse.tuning import tune
 from sinks.conform import conform
 from sinks.errors import SinkBusy
@@ -23,6 +23,7 @@ from sinks.meta import Meta
 from sinks.port import Condition
 from sinks.readback import Readback
 from sinks.snapshots import Snapshots
+from sinks.target import Embedded, Target
 
 # Every database has this one, so a first client can be made before ours exists.
 _SYSTEM = "system"
@@ -39,7 +40,6 @@ class ClickHouseStore:
         self.target = target
         self._connection = Connection(target, target.database)
         self._reader: Connection | None = None
-        self._table_functions: frozenset[str] = frozenset()
         self._lock = threading.Lock()
         self.snapshots = Snapshots(self)
         self.archive = Archive(self)
@@ -78,14 +78,14 @@ class ClickHouseStore:
         return self._connection.call(lambda client: client.query_arrow(sql, parameters=bound))
 
     def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> Answer:
-        """Run a user's SQL, which can only read this store; raises QueryRefused or QueryFailed."""
+        """Run SQL of our own that reads, in ClickHouse's read-only mode, with the types of its columns.
+
+        SQL of users goes to `sinks.query`. Raises QueryFailed.
+        """
         with self._lock:
             if self._reader is None:
-                names = self.query("SELECT name FROM system.table_functions")["name"].to_pylist()
-                self._table_functions = frozenset(names)
                 self._reader = Connection(self.target, self.target.database, read_only=True)
-        statement = guard.check(sql, self._table_functions)
-        return self._reader.call(lambda client: ask(client, statement, parameters))
+        return self._reader.call(lambda client: ask(client, sql, parameters))
 
     def close(self) -> None:
         """Close all clients and free the directory."""

@@ -11,7 +11,7 @@ from typing import Final
 #: Of the rows written since the last look so many are computed again at most; a command's audit takes all.
 ROWS_AT_ONCE: Final = 1_000_000
 
-_MINE: Final = "(empty({shards:Array(UInt16)}) OR has({shards:Array(UInt16)}, shard))"
+_MINE: Final = "(empty({shards:Array(UInt64)}) OR has({shards:Array(UInt64)}, shard))"
 
 BOOKS: Final = f"""
 SELECT topic, toInt64(partition) AS partition, first_offset AS first, next_offset AS next, records_in, applied, duplicate,
@@ -32,7 +32,7 @@ LEFT JOIN
     SELECT l.topic AS topic, l.partition AS partition, count() AS rows
     FROM dead_letters AS l FINAL
     INNER JOIN (SELECT * FROM books FINAL WHERE {_MINE}) AS o ON o.topic = l.topic AND o.partition = l.partition
-    WHERE (empty({{shards:Array(UInt16)}}) OR has({{shards:Array(UInt16)}}, toUInt16(l.partition)))
+    WHERE (empty({{shards:Array(UInt64)}}) OR has({{shards:Array(UInt64)}}, toUInt16(l.partition)))
         AND l.offset >= o.first_offset AND l.offset < o.next_offset
     GROUP BY topic, partition
 ) AS d ON d.topic = b.topic AND d.partition = b.partition
@@ -168,7 +168,7 @@ FROM
     HAVING prices = 1 AND node_lines > 0
 )
 ORDER BY wrong DESC, node, minute
-LIMIT {most:UInt32}"""
+LIMIT {most:UInt64}"""
 
 # Of each shard what a restore of its newest version needs; a retried insert may have left a chunk twice.
 SNAPSHOTS: Final = f"""
@@ -207,7 +207,7 @@ def ledger(table: str, key: Sequence[str], values: Sequence[str]) -> str:
     listed = ", ".join(f"{columns.get(name, name)} AS {name}_" for name in (*key, *values))
     return f"""
 SELECT {listed}, version AS version_ FROM {table} FINAL
-WHERE shard = {{shard:UInt16}}
+WHERE shard = {{shard:UInt64}}
     AND minute >= toDateTime({{since_s:Int64}}, 'UTC') AND minute < toDateTime({{until_s:Int64}}, 'UTC')"""
 
 
@@ -216,7 +216,7 @@ META: Final = "SELECT value FROM meta FINAL WHERE key = {key:String}"
 # When each job and node of a shard was first heard of.
 OLDER: Final = """
 SELECT job_id AS name FROM jobs FINAL
-WHERE shard = {shard:UInt16} AND toUnixTimestamp64Milli(first_event) < {before_ms:Int64}
+WHERE shard = {shard:UInt64} AND toUnixTimestamp64Milli(first_event) < {before_ms:Int64}
 UNION ALL
-SELECT node FROM node_minutes FINAL WHERE shard = {shard:UInt16} AND quantity != 0
+SELECT node FROM node_minutes FINAL WHERE shard = {shard:UInt64} AND quantity != 0
 GROUP BY node HAVING toInt64(toUnixTimestamp(min(minute))) * 1000 < {before_ms:Int64}"""

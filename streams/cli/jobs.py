@@ -23,7 +23,7 @@ WHERE ({state:String} = '' OR state = {state:String})
   AND ({owner:String} = '' OR owner = {owner:String})
   AND ({team:String} = '' OR team = {team:String})
 ORDER BY cost_usd DESC, job_id
-LIMIT {limit:UInt32}
+LIMIT {limit:UInt64}
 """
 _ONE = "SELECT * FROM job_costs WHERE job_id = {job:String}"
 _ATTEMPTS = """

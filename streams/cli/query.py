@@ -1,17 +1,25 @@
-"""`trainfare sql`: one read-only statement.
+"""`trainfare sql`: one read-only statement, run in a process that can do nothing else.
 
-It must not know any table.
+It must not know any table, nor open the store itself.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import Format, FormatOption, Grid, write
-from streams.cli.reading import reader
+from streams.cli.reading import target_of
+
+if TYPE_CHECKING:
+    from sinks.answer import Answer
+    from streams.config import Settings
 
 
 def sql(
@@ -20,6 +28,35 @@ def sql(
     form: FormatOption = Format.table,
 ) -> None:
     """Run read-only SQL over the ledger and its views."""
-    with reader(settings_for(data)) as store:
-        answer = store.ask(query)
-        write(Grid(answer.names, list(answer.rows())), form)
+    with _waiting():
+        answer = _answer(query, settings_for(data))
+    write(Grid(answer.names, list(answer.rows())), form)
+
+
+def _answer(query: str, settings: Settings) -> Answer:
+    from sinks.query import QueryLimits, QueryProcess
+    from sinks.target import query_source
+
+    limits = QueryLimits(time_ms=settings.query.time_max_ms, memory_bytes=settings.query.memory_max_bytes)
+    process = QueryProcess(query_source(target_of(settings.clickhouse)), limits)
+    try:
+        from sinks.query import arrow  # while the process starts
+
+        answered = process.ask(query, {}, "arrow")
+    finally:
+        process.close()
+    with os.fdopen(answered.descriptor, "rb") as file:
+        file.seek(0)
+        return arrow.decode(file.read())
+
+
+@contextmanager
+def _waiting() -> Iterator[None]:
+    """Show a person at a terminal that the query runs."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("running the query; Ctrl-C ends it"):
+        yield

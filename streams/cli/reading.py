@@ -85,7 +85,7 @@ def reader(settings: Settings) -> Iterator[Reader]:
     """Open the store that the settings name; where a worker has it open, ask the worker."""
     from sinks.clickhouse import ClickHouseStore, Embedded
 
-    target = _target(settings.clickhouse)
+    target = target_of(settings.clickhouse)
     try:
         store = ClickHouseStore(target)
     except StoreInUse as in_use:
@@ -112,7 +112,8 @@ def reader_at(url: str, settings: Settings) -> Iterator[Reader]:
     yield Reader(RemoteReader(url, settings.web.token))
 
 
-def _target(settings: ClickHouseSettings) -> Target:
+def target_of(settings: ClickHouseSettings) -> Target:
+    """Where the configured store is; raises WrongUseError for a directory without one."""
     from sinks.clickhouse import Embedded, Server
 
     if settings.data_dir is None:
@@ -121,6 +122,8 @@ def _target(settings: ClickHouseSettings) -> Target:
             database=settings.database,
             user=settings.user,
             password=settings.password.get_secret_value(),
+            reader_user=settings.reader_user,
+            reader_password=settings.reader_password.get_secret_value(),
             retry_for_s=_PATIENCE_S,
         )
     target = Embedded(data_dir=settings.data_dir, database=settings.database, retry_for_s=_PATIENCE_S)

@@ -18,8 +18,9 @@ from urllib3.exceptions import HTTPError
 from sinks.clickhouse import Answer
 from sinks.clickhouse.lock import holder_of
 from sinks.errors import QueryFailed, QueryRefused, StoreInUse
+from sinks.query import arrow
 from streams.errors import TrainfareError
-from streams.web import arrow, endpoint, local_token
+from streams.web import endpoint, local_token
 
 if TYPE_CHECKING:
     from streams.explain.job import Explanation

@@ -23,7 +23,7 @@ SELECT toDecimal128(sum(cost_usd), 9) AS cost_usd FROM job_minutes FINAL
 WHERE job_id = {job:String} AND quantity != 0 HAVING count() > 0
 """
 _SHARD: Final = "SELECT shard FROM jobs FINAL WHERE job_id = {job:String}"
-_STATE_BYTES: Final = "SELECT sum(length(blob)) AS size_bytes FROM snapshots WHERE shard = {shard:UInt16}"
+_STATE_BYTES: Final = "SELECT sum(length(blob)) AS size_bytes FROM snapshots WHERE shard = {shard:UInt64}"
 _ROWS: Final = """
 SELECT l.minute AS minute, l.attempt AS attempt, l.node AS node, l.component AS component, l.phase AS phase,
        l.sku AS sku, l.price_effective AS price_effective, l.price_usd AS price_usd, l.quantity AS quantity,

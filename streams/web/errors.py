@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from sinks.errors import QueryFailed, QueryRefused, SinkBusy, SinkError
+from sinks.errors import QueriesOff, QueryFailed, QueryRefused, SinkBusy, SinkError
 from streams.web.encode import to_json
 
 _CODES = {
@@ -64,4 +64,6 @@ def of_store(error: SinkError) -> ApiError:
         return ApiError(400, message, "query_refused")
     if isinstance(error, QueryFailed):
         return ApiError(400, message, "query_failed")
+    if isinstance(error, QueriesOff):
+        return ApiError(503, message, "queries_off")
     return ApiError(503, message, "store_busy" if isinstance(error, SinkBusy) else "store_failed")

@@ -69,7 +69,7 @@ LEFT ANY JOIN ({_LATEST}) AS b ON b.job_id = j.job_id
 WHERE ({{state:String}} = '' OR j.state = {{state:String}})
   AND ({{owner:String}} = '' OR j.owner = {{owner:String}})
   AND ({{team:String}} = '' OR j.team = {{team:String}})
-ORDER BY {by} LIMIT {{limit:UInt32}}
+ORDER BY {by} LIMIT {{limit:UInt64}}
 {_SETTINGS}"""
 
 
@@ -146,7 +146,7 @@ HISTORY: Final = f"""
 SELECT toInt64(minute) * 60000 AS time_ms, toFloat64(sum(usd)) AS usd
 FROM
 (
-    SELECT usd, arrayJoin(range(m, least(m + 11, if(following = 0, m + 11, following), {{last:UInt32}} + 1))) AS minute
+    SELECT usd, arrayJoin(range(m, least(m + 11, if(following = 0, m + 11, following), {{last:UInt64}} + 1))) AS minute
     FROM
     (
         SELECT usd, m, leadInFrame(m) OVER (PARTITION BY job_id ORDER BY m
@@ -159,7 +159,7 @@ FROM
         )
     )
 )
-WHERE minute > {{last:UInt32}} - 60 GROUP BY minute ORDER BY minute
+WHERE minute > {{last:UInt64}} - 60 GROUP BY minute ORDER BY minute
 {_SETTINGS}"""
 
 # -- alerts ------------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ _ALERT_COLUMNS: Final = """
 ALERTS: Final = f"""
 SELECT {_ALERT_COLUMNS} FROM alerts FINAL
 WHERE ({{status:String}} = '' OR status = {{status:String}})
-ORDER BY changed DESC, alert_id LIMIT {{limit:UInt32}}
+ORDER BY changed DESC, alert_id LIMIT {{limit:UInt64}}
 {_SETTINGS}"""
 
 ALERTS_OF_JOB: Final = f"""

@@ -1,78 +1,65 @@
-"""POST /api/v1/query: one statement that only reads, within bounds, answered as JSON or as an Arrow stream.
+"""POST /api/v1/query: one statement that only reads, answered as JSON or as an Arrow stream.
 
-It must not be the guard: `sinks.clickhouse.guard` is, and ClickHouse's read-only mode behind it.
+It must not look at the statement: `sinks.query` judges and runs it, in a process of its own, and what comes back is bytes.
 """
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final
+import asyncio
+import os
+from typing import Final
 
 import msgspec
 from aiohttp import web
 
-from sinks.clickhouse import Answer, ClickHouseStore, guard
-from sinks.errors import QueryFailed
-from streams.web import arrow
-from streams.web.asking import Asker
-from streams.web.encode import plain, to_json
+from sinks.query.arrow import MEDIA_TYPE
+from sinks.query.limits import TEXT_MAX_BYTES
+from sinks.query.process import Answered
+from sinks.query.wire import Form, Parameter
 from streams.web.errors import ApiError
+from streams.web.query_service import QueryService
 
-#: A question runs so long, and its answer weighs so much, at most; a worker that stops waits for it.
-RUNS_MAX_S: Final = 30
-ANSWER_MAX_BYTES: Final = 256 * 2**20
-# Atomic: a row of comments could else be read in 2^n ways, each of which would be tried.
-_BLANK: Final = r"(?>\s|--[^\n]*\n|/\*.*?\*/)"
-_SELECTS: Final = re.compile(rf"(?>{_BLANK}|\()*+(?:SELECT|WITH|FROM)\b", re.IGNORECASE | re.DOTALL)
-_HAS_SETTINGS: Final = re.compile(r"\bSETTINGS\b", re.IGNORECASE)
-_PARENTHESIS: Final = re.compile(rf"{_BLANK}*+\(", re.DOTALL)
-_BOUNDS: Final = f"SETTINGS max_execution_time = {RUNS_MAX_S}, max_result_bytes = {ANSWER_MAX_BYTES}"
+_JSON_TYPE: Final = "application/json"
+_PIECE_BYTES: Final = 2**18
+#: Of the whole body: a text in JSON may take six characters for one, and has parameters beside it.
+_BODY_MAX_BYTES: Final = 2**18
 
 
 class _Body(msgspec.Struct, forbid_unknown_fields=True):
     sql: str
-    parameters: dict[str, str | int | float | bool | list[str | int]] = {}
+    parameters: dict[str, Parameter] = {}
 
 
-async def query(request: web.Request, asker: Asker) -> web.Response:
-    """Answer one question."""
-    if request.content_type != "application/json":
+async def query(request: web.Request, service: QueryService) -> web.StreamResponse:
+    """Answer one question; it is cancelled when the client leaves."""
+    if request.content_type != _JSON_TYPE:
         # Another site's page could send the other types without asking first.
         raise ApiError(415, "send application/json")
     body = _parsed(await request.read())
-    as_arrow = arrow.MEDIA_TYPE in request.headers.get("Accept", "")
-
-    def work(store: ClickHouseStore) -> bytes:
-        statement = bounded(body.sql)  # here, as a long question takes its time to read
-        try:
-            answer = store.ask(statement, body.parameters)
-        except QueryFailed as fault:
-            # ClickHouse quotes the statement, with what was put behind it.
-            raise QueryFailed(str(fault).replace(f" {_BOUNDS}", "")) from fault
-        return arrow.encode(answer) if as_arrow else to_json(_object(answer))
-
-    data = await asker.run(work)
-    return web.Response(body=data, content_type=arrow.MEDIA_TYPE if as_arrow else "application/json")
+    as_arrow = MEDIA_TYPE in request.headers.get("Accept", "")
+    form: Form = "arrow" if as_arrow else "json"
+    async with service.answered(body.sql, body.parameters, form) as answer:
+        response = web.StreamResponse(headers={"Content-Type": MEDIA_TYPE if as_arrow else _JSON_TYPE})
+        response.content_length = answer.size_bytes
+        await response.prepare(request)
+        await _send(answer, response)
+    return response
 
 
-def bounded(sql: str) -> str:
-    """The statement with bounds on its time and answer; SETTINGS of its own hold inside, and loosen none of them."""
-    if not _SELECTS.match(sql):
-        return sql
-    # The store asks the guard again, with the names of all table functions; here it only takes the `;` off.
-    statement = guard.check(sql, ())
-    if _HAS_SETTINGS.search(sql) or _PARENTHESIS.match(sql):
-        statement = f"SELECT * FROM (\n{statement}\n)"
-    return f"{statement}\n{_BOUNDS}"
+async def _send(answer: Answered, response: web.StreamResponse) -> None:
+    for offset in range(0, answer.size_bytes, _PIECE_BYTES):
+        await response.write(os.pread(answer.descriptor, _PIECE_BYTES, offset))
+        await asyncio.sleep(0)  # a client that takes everything at once must not hold up the others
+    await response.write_eof()
 
 
 def _parsed(data: bytes) -> _Body:
+    if len(data) > _BODY_MAX_BYTES:
+        raise ApiError(413, f"the body is larger than {_BODY_MAX_BYTES} bytes")
     try:
-        return msgspec.json.decode(data, type=_Body)
+        body = msgspec.json.decode(data, type=_Body)
     except msgspec.DecodeError as fault:
         raise ApiError(400, f'expected {{"sql": "...", "parameters": {{...}}}}: {fault}') from fault
-
-
-def _object(answer: Answer) -> dict[str, Any]:
-    rows = [[plain(cell) for cell in row] for row in answer.rows()]
-    return {"columns": answer.names, "types": answer.types, "rows": rows}
+    if len(body.sql.encode()) > TEXT_MAX_BYTES:
+        raise ApiError(413, f"the query is larger than {TEXT_MAX_BYTES} bytes", "query_too_large")
+    return body

@@ -15,7 +15,6 @@ from aiohttp import web
 
 from streams.explain import wire
 from streams.web import metrics, queries
-from streams.web.asking import Asker
 from streams.web.assets import Asset
 from streams.web.audited import Audited
 from streams.web.detail import Details
@@ -26,6 +25,7 @@ from streams.web.figures import Figures
 from streams.web.frame import CALLER
 from streams.web.health import Health, public
 from streams.web.query import query
+from streams.web.query_service import QueryService
 from streams.web.scopes import Scope
 from streams.web.security import COOKIE, Guard
 from streams.web.stream import Broadcaster
@@ -51,7 +51,7 @@ class Parts:
     details: Details
     health: Health
     broadcaster: Broadcaster
-    queries: Asker  # users' questions, in threads of their own
+    queries: QueryService
     assets: Mapping[str, Asset]
     guard: Guard
     version: str
@@ -203,7 +203,7 @@ class Routes:
                 response.force_close()  # the listener has left, or was cut
         return response
 
-    async def _query(self, request: web.Request) -> web.Response:
+    async def _query(self, request: web.Request) -> web.StreamResponse:
         return await query(request, self._parts.queries)
 
     # -- the page ------------------------------------------------------------------------------------------

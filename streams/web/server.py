@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from aiohttp import web
 
 from sinks.clickhouse import ClickHouseStore
+from streams.config import QuerySettings
 from streams.config_live import WebSettings
 from streams.errors import TrainfareError
 from streams.web import assets, descriptors
@@ -28,6 +29,7 @@ from streams.web.entrance import Entrance, EntranceOptions
 from streams.web.figures import Figures
 from streams.web.frame import BODY_MAX_BYTES, add_headers, middleware
 from streams.web.health import Health
+from streams.web.query_service import QueryService
 from streams.web.routes import Parts, Routes
 from streams.web.scopes import Scope
 from streams.web.security import Guard, check_bind
@@ -54,12 +56,14 @@ class WebServer:
         *,
         speed: float = 1,
         audit: Callable[[], Audited] = Audited,
+        query: QuerySettings | None = None,
         local_token: str | None = None,
         patience: Patience = PATIENCE,
     ) -> None:
         check_bind(settings)
         self._settings = settings
-        self._askers = [Asker(store, "web"), Asker(store, "query", 2), Asker(store, "health", 1)]
+        self._askers = [Asker(store, "web"), Asker(store, "health", 1)]
+        self.queries = QueryService(store, query or QuerySettings())
         figures = Figures(self._askers[0], now_ms)
         guard = Guard(settings, local_token, now_ms)
         files = descriptors.limit()
@@ -81,9 +85,9 @@ class WebServer:
             Parts(
                 figures=figures,
                 details=Details(self._askers[0], figures),
-                health=Health(self._askers[2], worker, lambda: _name_of(store()), now_ms),
+                health=Health(self._askers[1], worker, lambda: _name_of(store()), now_ms),
                 broadcaster=self.broadcaster,
-                queries=self._askers[1],
+                queries=self.queries,
                 assets=assets.load(),
                 guard=guard,
                 version=_version(),
@@ -117,6 +121,7 @@ class WebServer:
         """Let listeners go, finish what is being answered, and stop listening."""
         self.broadcaster.close()
         self._entrance.stop_listening()
+        await self.queries.close()  # first: a handler may be waiting for one
         await self._runner.cleanup()
         await self._entrance.close()
         await asyncio.gather(*(asker.close() for asker in self._askers))

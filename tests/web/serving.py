@@ -11,6 +11,7 @@ import aiohttp
 
 from sinks.clickhouse import ClickHouseStore
 from streams.clock import SystemClock
+from streams.config import QuerySettings
 from streams.config_live import WebSettings
 from streams.web.crowd import PATIENCE, Patience
 from streams.web.server import WebServer
@@ -52,6 +53,7 @@ async def serving(
     *,
     local_token: str | None = LOCAL_TOKEN,
     patience: Patience = PATIENCE,
+    query: QuerySettings | None = None,
     **settings: Any,
 ) -> AsyncIterator[Client]:
     web = WebSettings(**{"port": 0, **settings})
@@ -60,6 +62,7 @@ async def serving(
         lambda: store,
         status,
         SystemClock().monotonic_ms,
+        query=query,
         local_token=local_token,
         patience=patience,
     )

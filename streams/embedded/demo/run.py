@@ -144,6 +144,7 @@ class _Demo:
             self._status,
             self._clock.monotonic_ms,
             speed=self._options.speed,
+            query=self._settings.query,
             local_token=self._door.token,
         )
 

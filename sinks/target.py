@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from sinks.errors import SinkError
+from sinks.errors import QueriesOff, SinkError
+from sinks.query.wire import ServerAddress, StoreFiles
 
 DATABASE: Final = "trainfare"
 _PORTS: Final = {"http": 8123, "https": 8443}
@@ -22,6 +23,9 @@ class Server:
     database: str = DATABASE
     user: str = "default"
     password: str = field(default="", repr=False)
+    #: Who users' SQL is run as; without one it is not run.
+    reader_user: str = ""
+    reader_password: str = field(default="", repr=False)
     ca_cert: Path | None = None
     compress: bool = True
     connect_timeout_s: int = 5
@@ -72,3 +76,23 @@ class Embedded:
 
 
 Target = Server | Embedded
+
+
+def query_source(target: Target) -> StoreFiles | ServerAddress:
+    """Where SQL of users is run; raises QueriesOff where the settings name nobody who may only read."""
+    if isinstance(target, Embedded):
+        return StoreFiles(str(target.engine_dir), target.database)
+    if not target.reader_user:
+        raise QueriesOff(
+            "SQL of users is off: set clickhouse.reader_user (and clickhouse.reader_password) to a user of ClickHouse that "
+            f"has GRANT SELECT ON {target.database}.* and nothing else"
+        )
+    return ServerAddress(
+        target.scheme,
+        target.host,
+        target.port,
+        target.reader_user,
+        target.reader_password,
+        target.database,
+        str(target.ca_cert) if target.ca_cert else None,
+    )

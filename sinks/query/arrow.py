@@ -9,14 +9,14 @@ import logging
 import re
 from collections.abc import Callable, Sequence
 from ipaddress import IPv4Address, IPv6Address
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 from uuid import UUID
 
 import orjson
 import pyarrow as pa
 
-from sinks.clickhouse import Answer
-from streams.web.encode import plain
+from sinks.answer import Answer
+from sinks.query.values import plain
 
 logger = logging.getLogger(__name__)
 
@@ -41,25 +41,39 @@ _PLAIN: Final[dict[str, pa.DataType]] = {
 }
 
 
-def encode(answer: Answer) -> bytes:
-    """Return the answer as an Arrow IPC stream."""
-    fields, arrays = [], []
-    for name, kind, column in zip(answer.names, answer.types, answer.columns, strict=True):
-        array, form = _array(kind, column)
-        metadata = {_TYPE_KEY: kind.encode(), **({_FORM_KEY: form} if form else {})}
-        fields.append(pa.field(name, array.type, metadata=metadata))
-        arrays.append(array)
-    schema = pa.schema(fields)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as writer:
-        if fields:
-            writer.write_batch(pa.record_batch(arrays, schema=schema))
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+class Encoder:
+    """Takes an answer block by block, and writes it as one Arrow IPC stream in which each column has one type."""
+
+    def __init__(self, names: Sequence[str], types: Sequence[str]) -> None:
+        self._names = names
+        self._types = types
+        self._blocks: list[list[tuple[pa.Array, bytes]]] = [[] for _ in names]
+
+    def add(self, block: Sequence[Sequence[object]]) -> int:
+        """Keep a block, as columns of Python values; its size in bytes."""
+        size = 0
+        for kind, kept, column in zip(self._types, self._blocks, block, strict=True):
+            array, form = _array(kind, column)
+            kept.append((array, form))
+            size += array.nbytes
+        return size
+
+    def write(self, sink: BinaryIO) -> None:
+        """Write the stream."""
+        fields, columns = [], []
+        for name, kind, kept in zip(self._names, self._types, self._blocks, strict=True):
+            arrays, form = _unified(kind, kept)
+            metadata = {_TYPE_KEY: kind.encode(), **({_FORM_KEY: form} if form else {})}
+            fields.append(pa.field(name, arrays[0].type, metadata=metadata))
+            columns.append(arrays)
+        schema = pa.schema(fields)
+        with pa.ipc.new_stream(sink, schema) as writer:
+            for block in zip(*columns, strict=True):
+                writer.write_batch(pa.record_batch(list(block), schema=schema))
 
 
-def decode(data: bytes) -> Answer:
-    """Return what `encode` was given; raises pa.ArrowException if it is something else."""
+def decode(data: bytes | pa.Buffer) -> Answer:
+    """Return what an `Encoder` was given; raises pa.ArrowException if it is something else."""
     with pa.ipc.open_stream(data) as reader:
         table = reader.read_all()
     kinds = tuple((field.metadata or {}).get(_TYPE_KEY, b"").decode() for field in table.schema)
@@ -68,6 +82,27 @@ def decode(data: bytes) -> Answer:
         for kind, field, column in zip(kinds, table.schema, table.columns, strict=True)
     )
     return Answer(tuple(table.schema.names), kinds, columns)
+
+
+def _unified(kind: str, kept: list[tuple[pa.Array, bytes]]) -> tuple[list[pa.Array], bytes]:
+    """The blocks of a column in one type: that of all, else bytes, else JSON."""
+    if not kept:
+        array, form = _array(kind, [])
+        return [array], form
+    arrays = [array for array, _ in kept]
+    forms = {form for _, form in kept}
+    if len({array.type for array in arrays}) == 1 and len(forms) == 1:
+        return arrays, kept[0][1]
+    if forms == {b""} and all(
+        pa.types.is_string(each.type) or pa.types.is_binary(each.type) for each in arrays
+    ):
+        return [array.cast(pa.binary()) for array in arrays], b""
+    columns = [_values(kind, form, array.to_pylist()) for array, form in kept]
+    return [_as_json(column) for column in columns], _AS_JSON
+
+
+def _as_json(column: Sequence[object]) -> pa.Array:
+    return pa.array([None if value is None else to_text(value) for value in column], pa.string())
 
 
 def _array(kind: str, column: Sequence[object]) -> tuple[pa.Array, bytes]:
@@ -80,8 +115,7 @@ def _array(kind: str, column: Sequence[object]) -> tuple[pa.Array, bytes]:
             return pa.array(column, target), b""
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as fault:
             logger.debug("a column of %s goes as JSON: %s", kind, fault)
-    texts = [None if value is None else to_text(value) for value in column]
-    return pa.array(texts, pa.string()), _AS_JSON
+    return _as_json(column), _AS_JSON
 
 
 def to_text(value: object) -> str:

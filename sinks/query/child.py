@@ -1,0 +1,102 @@
+"""The process that runs users' SQL: it gives up what it does not need, then answers one query after the other.
+
+It must not be imported by a worker, nor say anything but on its channel. Started by `process.QueryProcess`.
+"""
+
+import os
+import socket
+from typing import BinaryIO, Final, Protocol
+
+import msgspec
+
+from sinks.query import confine, wire
+from sinks.query.limits import QueryLimits
+from sinks.query.refusal import FailedQueryError, QueriesOffError, RefusedQueryError
+
+_CHANNEL: Final = 0
+#: Words of the engine for a limit that a query exceeded, and how the memory's is told.
+_TIME: Final = "TIMEOUT_EXCEEDED"
+_MEMORY: Final = ("MEMORY_LIMIT_EXCEEDED", "CANNOT_ALLOCATE_MEMORY", "std::bad_alloc")
+
+
+class Runner(Protocol):
+    """Whatever answers queries: the files of a store, or a server."""
+
+    def run(self, request: wire.Request, out: BinaryIO) -> int:
+        """Write the answer; the number of its rows."""
+        ...
+
+
+def main() -> None:
+    """Serve the channel until it ends."""
+    channel = socket.socket(fileno=_CHANNEL)
+    first = wire.receive(channel)
+    if first is None:
+        return
+    setup = msgspec.json.decode(first[0], type=wire.Setup)
+    confine.lower_priority()
+    confine.bound_files(setup.limits)
+    confined = _close_in(setup)
+    try:
+        runner = _runner(setup)
+    except QueriesOffError as off:
+        wire.send(channel, wire.Ready(off=str(off), confined=confined))
+        return
+    confine.bound_memory(setup.limits)
+    wire.send(channel, wire.Ready(confined=confined))
+    while (frame := wire.receive(channel, 1)) is not None:
+        data, files = frame
+        request = msgspec.json.decode(data, type=wire.Request)
+        with os.fdopen(files[0], "wb") as out:
+            reply = _reply(runner, request, out, setup.limits)
+        wire.send(channel, reply)
+        if not reply.reusable:
+            return
+
+
+def _close_in(setup: wire.Setup) -> bool:
+    source = setup.source
+    if isinstance(source, wire.StoreFiles):
+        confine.leave_network()
+        return confine.close_in([source.engine_dir], [setup.scratch_dir], [])
+    certificates = [source.ca_cert] if source.ca_cert else []
+    return confine.close_in(certificates, [setup.scratch_dir], [source.port])
+
+
+def _runner(setup: wire.Setup) -> Runner:
+    # Only now: these start threads, which must not be there before the process is confined.
+    if isinstance(setup.source, wire.StoreFiles):
+        from sinks.query.embedded import EmbeddedRunner
+
+        return EmbeddedRunner(setup.source, setup.limits, setup.scratch_dir)
+    from sinks.query.server import ServerRunner
+
+    return ServerRunner(setup.source, setup.limits, setup.scratch_dir)
+
+
+def _reply(runner: Runner, request: wire.Request, out: BinaryIO, limits: QueryLimits) -> wire.Reply:
+    confine.end_after(limits.time_ms)
+    try:
+        return wire.Reply("answered", rows=runner.run(request, out))
+    except RefusedQueryError as fault:
+        return wire.Reply("refused", str(fault))
+    except FailedQueryError as fault:
+        message = str(fault)
+        # What failed by a limit may still hold memory or threads: a new process costs less than to find out.
+        if any(word in message for word in _MEMORY):
+            return wire.Reply("failed", too_much_memory(limits), reusable=False)
+        return wire.Reply("failed", message, reusable=_TIME not in message)
+    except MemoryError:
+        return wire.Reply("failed", too_much_memory(limits), reusable=False)
+    except OSError as fault:
+        return wire.Reply("failed", f"the answer could not be written: {fault.strerror}", reusable=False)
+    finally:
+        confine.end_after(0)
+
+
+def too_much_memory(limits: QueryLimits) -> str:
+    """How a query that needs more memory than it may have is told."""
+    return (
+        f"the query needs more than {limits.memory_bytes // 2**20} MiB of memory (query.memory_max_bytes); "
+        "read fewer rows or columns, or group by less"
+    )

@@ -1,0 +1,147 @@
+"""Takes from this process what a query does not need: other files, the network, memory, time, the machine's attention.
+
+It must not be the guard of what a statement may do: it is what holds when that guard is wrong.  Where the kernel lacks one
+of these it goes on without, and says so.
+"""
+
+import ctypes
+import os
+import resource
+import signal
+import struct
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from sinks.query.limits import MIB_BYTES, QueryLimits
+
+#: Beyond the query's memory: what the engine, Python and the answer's encoding take.
+_OWN_DATA_BYTES: Final = 384 * MIB_BYTES
+_ANSWER_FILE_BYTES: Final = 8 * MIB_BYTES
+_GRACE_MS: Final = 2_000
+_NICE: Final = 10
+
+_LANDLOCK_CREATE_RULESET: Final = 444
+_LANDLOCK_ADD_RULE: Final = 445
+_LANDLOCK_RESTRICT_SELF: Final = 446
+_VERSION_FLAG: Final = 1
+_PATH_BENEATH: Final = 1
+_NET_PORT: Final = 2
+_PR_SET_NO_NEW_PRIVS: Final = 38
+_PR_SET_DUMPABLE: Final = 4
+# Rights of Landlock, from the kernel's `include/uapi/linux/landlock.h`.
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_ALL_FS: Final = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
+_ALL_FS_LATEST: Final = (1 << 16) - 1
+_ALL_NET: Final = 3  # to bind and to connect by TCP
+_CONNECT: Final = 2
+_ALL_SCOPES: Final = 3  # abstract sockets and signals of others
+_FILE_ONLY: Final = _EXECUTE | _WRITE_FILE | _READ_FILE | 1 << 14 | 1 << 15
+
+_SYSTEM: Final = (
+    "/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64", "/usr/share/zoneinfo", "/etc/ld.so.cache", "/etc/localtime",
+    "/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys/vm", "/proc/sys/kernel", "/sys/fs/cgroup",
+    "/sys/devices/system", "/dev/null", "/dev/urandom",
+)  # fmt: skip
+_OF_THE_NETWORK: Final = (
+    "/etc/ssl",
+    "/etc/resolv.conf",
+    "/etc/hosts",
+    "/etc/nsswitch.conf",
+    "/etc/host.conf",
+)
+
+
+def lower_priority() -> None:
+    """Let everything else run first, and end this process first when memory is short."""
+    with suppress(OSError):
+        os.nice(_NICE)
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+
+
+def bound_files(limits: QueryLimits) -> None:
+    """Bound what can be written into one file, and leave no memory behind in a crash."""
+    size = limits.result_bytes + _ANSWER_FILE_BYTES
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # the write fails instead
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _libc().prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def bound_memory(limits: QueryLimits) -> None:
+    """Bound the private memory of the whole process, whatever the engine believes to have used."""
+    most = limits.memory_bytes + limits.result_bytes * 2 + _OWN_DATA_BYTES
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def end_after(time_ms: int) -> None:
+    """Have the kernel end this process when a query runs on past its limit; 0 takes that back.
+
+    The engine looks at its own limit between blocks of rows only.
+    """
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, (time_ms + _GRACE_MS) / 1000 if time_ms else 0)
+
+
+def close_in(read: Iterable[str], write: Iterable[str], connect_ports: Iterable[int]) -> bool:
+    """Leave this process, for good, these files and TCP ports only; whether the kernel can do so (Landlock).
+
+    It must be called before any thread is started: threads that exist stay free.
+    """
+    libc = _libc()
+    version = libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, _VERSION_FLAG)
+    if version < 1:
+        return False
+    fs = _ALL_FS.get(version, _ALL_FS_LATEST)
+    net = _ALL_NET if version >= 4 else 0
+    attributes = struct.pack("=QQQ", fs, net, _ALL_SCOPES if version >= 6 else 0)
+    size = 8 if version < 4 else 16 if version < 6 else 24
+    rules = libc.syscall(_LANDLOCK_CREATE_RULESET, attributes, size, 0)
+    if rules < 0:
+        return False
+    try:
+        ports = list(connect_ports)
+        for path in (*_SYSTEM, *(_OF_THE_NETWORK if ports else ()), *_python(), *read):
+            _allow(libc, rules, path, (_READ_FILE | _READ_DIR | _EXECUTE) & fs)
+        for path in write:
+            _allow(libc, rules, path, fs & ~_EXECUTE)
+        for port in ports if net else ():
+            rule = struct.pack("=QQ", _CONNECT, port)
+            libc.syscall(_LANDLOCK_ADD_RULE, rules, _NET_PORT, rule, 0)
+        libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        return bool(libc.syscall(_LANDLOCK_RESTRICT_SELF, rules, 0) == 0)
+    finally:
+        os.close(rules)
+
+
+def leave_network() -> bool:
+    """Move this process into a network of its own, in which there is nothing; whether the kernel lets us."""
+    new_user, new_net = 0x10000000, 0x40000000
+    libc = _libc()
+    return bool(libc.unshare(new_net) == 0 or libc.unshare(new_user | new_net) == 0)
+
+
+def _python() -> Iterable[str]:
+    """Where Python finds its own modules, those that are installed, and ours, which may stand in a checkout."""
+    ours = Path(__file__).resolve().parents[1]
+    folders = {sys.prefix, sys.base_prefix, sys.exec_prefix, *(path for path in sys.path if path)}
+    return sorted(folders - {str(ours.parent)} | {str(ours)})
+
+
+def _allow(libc: ctypes.CDLL, rules: int, path: str, rights: int) -> None:
+    try:
+        number = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return  # what is not there needs no rule
+    try:
+        allowed = rights if Path(path).is_dir() else rights & _FILE_ONLY
+        libc.syscall(_LANDLOCK_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", allowed, number), 0)
+    finally:
+        os.close(number)
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)

@@ -1,0 +1,33 @@
+"""Queries over the files of an embedded store, by an engine of their own.
+
+It must not be used before the process is confined.
+"""
+
+from typing import BinaryIO
+
+from sinks.query import answers
+from sinks.query.limits import QueryLimits
+from sinks.query.session import EmbeddedTables, Parser, answering, failing, local_client
+from sinks.query.wire import Request, StoreFiles
+
+
+class EmbeddedRunner:
+    """One engine; a session and the tables it needs for each query."""
+
+    def __init__(self, files: StoreFiles, limits: QueryLimits, scratch_dir: str) -> None:
+        self._limits = limits
+        with failing():
+            self._parser = Parser(local_client(scratch_dir, files.engine_dir))
+        self._tables = EmbeddedTables(files, lambda: local_client(scratch_dir, files.engine_dir))
+
+    def run(self, request: Request, out: BinaryIO) -> int:
+        """Write the answer; the number of its rows. Raises RefusedQueryError, FailedQueryError, QueriesOffError."""
+        tables = self._tables
+        prepared = self._parser.prepare(
+            request.sql, request.parameters, tables.names(), tables.database, self._limits
+        )
+        with (
+            tables.opened(prepared.tables, prepared.settings) as client,
+            answering(client, prepared) as (columns, blocks),
+        ):
+            return answers.write(request.form, columns.names, columns.types, blocks, out, self._limits)

@@ -1,0 +1,156 @@
+"""A process that runs users' SQL, as the worker sees it: started, asked one query at a time, ended at any moment.
+
+It must not decode an answer: rows stay in a file, and only that process ever holds them as values.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from sinks.errors import QueriesOff, QueryFailed, QueryRefused
+from sinks.query import wire
+from sinks.query.limits import MIB_BYTES, QueryLimits
+from sinks.query.wire import Form, Parameter, ServerAddress, StoreFiles
+
+_START: Final = "import sys; sys.path.insert(0, sys.argv[1]); from sinks.query.child import main; main()"
+_ROOT: Final = str(Path(__file__).resolve().parents[2])
+#: No variable of the worker's is passed on: secrets may be among them. Times of day are UTC.
+_ENVIRONMENT: Final = {"TZ": "UTC", "LC_ALL": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
+class Answered(NamedTuple):
+    """An answer in a file that has no name; whoever has it closes it."""
+
+    descriptor: int
+    size_bytes: int
+    rows: int
+
+
+class QueryProcess:
+    """One process. `ask` blocks; `kill` may be called from any thread, and ends it."""
+
+    def __init__(self, source: StoreFiles | ServerAddress, limits: QueryLimits) -> None:
+        self.limits = limits
+        self._scratch_dir = tempfile.mkdtemp(prefix="trainfare-query-")
+        self._channel, theirs = socket.socketpair()
+        self._ready: wire.Ready | None = None
+        self._killed = False
+        try:
+            with theirs:
+                # The engine opens its own output; nobody reads it.
+                self._process = subprocess.Popen(  # a list of our own, no shell
+                    [sys.executable, "-I", "-c", _START, _ROOT],
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env={**_ENVIRONMENT, "TMPDIR": self._scratch_dir},
+                    cwd=self._scratch_dir,
+                    start_new_session=True,
+                )
+            wire.send(self._channel, wire.Setup(source, limits, self._scratch_dir))
+        except BaseException:
+            self._channel.close()
+            shutil.rmtree(self._scratch_dir, ignore_errors=True)
+            raise
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._process.pid
+
+    def wait_ready(self) -> bool:
+        """Wait until it can be asked; whether the kernel confines it. Raises QueriesOff with the reason."""
+        if self._ready is None:
+            found = self._receive()
+            if found is None:
+                self.close()
+                raise QueriesOff(
+                    "the process for queries ended while it started; look at the worker's memory limit"
+                )
+            self._ready = msgspec.json.decode(found, type=wire.Ready)
+        if self._ready.off:
+            raise QueriesOff(self._ready.off)
+        return self._ready.confined
+
+    def ask(self, sql: str, parameters: dict[str, Parameter], form: Form) -> Answered:
+        """Run one query; raises QueryRefused, QueryFailed or QueriesOff. Afterwards see `reusable`."""
+        self.wait_ready()
+        file = _nameless_file()
+        try:
+            reply = self._replied(wire.Request(sql, parameters, form), file)
+            if reply.outcome == "refused":
+                raise QueryRefused(reply.message)
+            if reply.outcome == "failed":
+                raise QueryFailed(reply.message)
+            return Answered(file, os.fstat(file).st_size, reply.rows)
+        except BaseException:
+            os.close(file)
+            raise
+
+    @property
+    def reusable(self) -> bool:
+        """Whether it may be asked again."""
+        return not self._killed and self._process.poll() is None
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._killed = True
+        with suppress(OSError):
+            self._process.kill()
+
+    def close(self) -> None:
+        """End it and remove what it kept on the disk."""
+        self.kill()
+        self._process.wait()
+        self._channel.close()
+        shutil.rmtree(self._scratch_dir, ignore_errors=True)
+
+    def _replied(self, request: wire.Request, file: int) -> wire.Reply:
+        try:
+            wire.send(self._channel, request, (file,))
+        except OSError:
+            raise QueryFailed(self._how_it_ended()) from None
+        found = self._receive()
+        if found is None:
+            raise QueryFailed(self._how_it_ended())
+        reply = msgspec.json.decode(found, type=wire.Reply)
+        if not reply.reusable:
+            self._killed = True
+        return reply
+
+    def _receive(self) -> bytes | None:
+        try:
+            found = wire.receive(self._channel)
+        except OSError:  # among them a channel that ends within a frame
+            return None
+        return None if found is None else found[0]
+
+    def _how_it_ended(self) -> str:
+        code = self._process.wait()
+        limits = self.limits
+        if self._killed:
+            return "the query was cancelled"
+        self._killed = True
+        if code == -signal.SIGALRM:
+            return f"the query ran longer than {limits.time_ms / 1000:g} s and was ended"
+        return (
+            f"the query ended its process (exit {code}); most likely it needs more than "
+            f"{limits.memory_bytes // MIB_BYTES} MiB of memory"
+        )
+
+
+def _nameless_file() -> int:
+    """A file in memory where the system has such, else one without a name on the disk."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("trainfare-answer")
+    with tempfile.TemporaryFile(prefix="trainfare-") as file:
+        return os.dup(file.fileno())

@@ -1,0 +1,125 @@
+"""Queries to a ClickHouse server, as a user who may only read our database.
+
+It must not ask as anybody else, nor ask at all while that user may do more than read.
+"""
+
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import clickhouse_connect
+from clickhouse_connect.driver.client import Client
+from clickhouse_connect.driver.exceptions import ClickHouseError
+
+from sinks.query import answers
+from sinks.query.limits import QueryLimits
+from sinks.query.refusal import FailedQueryError, QueriesOffError
+from sinks.query.session import Parser, answering, failing, local_client
+from sinks.query.wire import Request, ServerAddress
+
+_TABLES: Final = "SELECT name, engine IN ('View', 'MaterializedView') AS is_view FROM system.tables WHERE database = {database:String}"
+_CONNECT_S: Final = 5
+#: Read-only modes of ClickHouse: settings cannot be changed at all, or all but this one can.
+_FIXED, _OPEN_TO_SETTINGS = "1", "2"
+
+
+class ServerRunner:
+    """A session without state for each query; the statement is judged here before it is sent."""
+
+    def __init__(self, server: ServerAddress, limits: QueryLimits, scratch_dir: str) -> None:
+        self._server = server
+        self._limits = limits
+        with failing():
+            self._parser = Parser(local_client(scratch_dir))
+        try:
+            client = self._client()
+            try:
+                check_grants(client, server.user, server.database)
+                self._read_only = _mode(client)
+            finally:
+                client.close()
+        except ClickHouseError as fault:
+            raise QueriesOffError(
+                f"ClickHouse does not let the user {server.user} (clickhouse.reader_user) in: {_short(fault)}"
+            ) from fault
+
+    def run(self, request: Request, out: BinaryIO) -> int:
+        """Write the answer; the number of its rows. Raises RefusedQueryError, FailedQueryError."""
+        with failing():
+            client = self._client()
+        try:
+            database = self._server.database
+            with failing():
+                found = client.query(_TABLES, parameters={"database": database}).result_rows
+            tables = {str(name): bool(is_view) for name, is_view in found}
+            prepared = self._parser.prepare(request.sql, request.parameters, tables, database, self._limits)
+            with failing():
+                self._set(client, prepared.settings)
+            with answering(client, prepared) as (columns, blocks):
+                return answers.write(request.form, columns.names, columns.types, blocks, out, self._limits)
+        finally:
+            client.close()
+
+    def _set(self, client: Client, settings: dict[str, str]) -> None:
+        limits = settings or self._limits.settings()
+        # Whoever leaves takes the query along.
+        for name, value in {**limits, "cancel_http_readonly_queries_on_client_close": "1"}.items():
+            client.set_client_setting(name, value)
+        if self._read_only != _OPEN_TO_SETTINGS:
+            client.set_client_setting("readonly", "1")
+
+    def _client(self) -> Client:
+        server = self._server
+        return clickhouse_connect.get_client(
+            interface=server.scheme,
+            host=server.host,
+            port=server.port,
+            username=server.user,
+            password=server.password,
+            database=server.database,
+            ca_cert=str(Path(server.ca_cert)) if server.ca_cert else None,
+            connect_timeout=_CONNECT_S,
+            send_receive_timeout=self._limits.time_ms // 1000 + _CONNECT_S,
+            autogenerate_session_id=False,
+            client_name="trainfare query",
+            query_retries=0,
+        )
+
+
+def check_grants(client: Client, user: str, database: str) -> None:
+    """Raise QueriesOffError where the user may do more than read the tables of the database."""
+    wanted = re.compile(
+        rf"GRANT SELECT(?:\([^)]*\))? ON `?{re.escape(database)}`?\.(?:\*|`?\w+`?) TO \S+", re.IGNORECASE
+    )
+    grants = [str(row[0]).strip() for row in client.query("SHOW GRANTS FOR CURRENT_USER").result_rows]
+    for grant in grants:
+        if not wanted.fullmatch(grant):
+            more = re.sub(r" TO .*", "", grant)[:200]
+            raise QueriesOffError(
+                f"the user {user} (clickhouse.reader_user) may do more than read the tables of `{database}`: {more}; "
+                f"it needs GRANT SELECT ON {database}.* and nothing else"
+            )
+    if not grants:
+        raise QueriesOffError(
+            f"the user {user} (clickhouse.reader_user) may not read `{database}`: GRANT SELECT ON {database}.* TO {user}"
+        )
+
+
+def _mode(client: Client) -> str:
+    """Whether the user's own profile is read-only; raises QueriesOffError if it lets no limits be set."""
+    with suppress(FailedQueryError):
+        mode = str(
+            client.query("SELECT value FROM system.settings WHERE name = 'readonly'").result_rows[0][0]
+        )
+        if mode == _FIXED:
+            raise QueriesOffError(
+                "the profile of clickhouse.reader_user has readonly = 1, so that a query's limits cannot be set; "
+                "give it readonly = 2"
+            )
+        return mode
+    return "0"
+
+
+def _short(fault: Exception) -> str:
+    return " ".join(str(fault).split())[:200]

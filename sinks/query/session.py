@@ -1,0 +1,211 @@
+"""One query in a session of its own: judged, run within its limits, its answer written to a file.
+
+It must not keep anything for the next query: the session and the tables it opened are gone with it.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import clickhouse_connect
+from clickhouse_connect.driver.client import Client
+from clickhouse_connect.driver.exceptions import ClickHouseError
+
+from sinks.query import tree as trees
+from sinks.query.catalog import Stored, needed, stored
+from sinks.query.described import described
+from sinks.query.grammar import LOWERED
+from sinks.query.guard import Judged, judge
+from sinks.query.limits import PARAMETERS_MAX, QueryLimits
+from sinks.query.refusal import FailedQueryError, RefusedQueryError
+from sinks.query.wire import Parameter, StoreFiles
+
+_TEXT_LIMITS: Final = {
+    "max_query_size": "262144",
+    "max_parser_depth": "300",
+    "max_parser_backtracks": "100000",
+}
+_VERSION: Final = re.compile(r"\s*\(version [0-9.]+[^)]*\)")
+
+Blocks = Iterator[Sequence[Sequence[object]]]
+
+
+class Prepared(NamedTuple):
+    """A statement that may run, and what it needs."""
+
+    sql: str
+    selects: bool  # or tells of tables or of a query
+    parameters: dict[str, Parameter]
+    settings: dict[str, str]
+    tables: frozenset[str]
+
+
+class Columns(NamedTuple):
+    """The header of an answer."""
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+
+
+class Parser:
+    """ClickHouse's parser, in the embedded engine, with no table open."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        for name, value in _TEXT_LIMITS.items():
+            client.set_client_setting(name, value)
+
+    def text(self, sql: str, value: str) -> str:
+        """The one cell of a query whose parameter `q` has the value."""
+        with failing():
+            return str(self._client.query(sql, parameters={"q": value}).result_rows[0][0])
+
+    def prepare(
+        self,
+        sql: str,
+        parameters: Mapping[str, Parameter],
+        tables: Mapping[str, bool],
+        database: str,
+        limits: QueryLimits,
+    ) -> Prepared:
+        """Judge a statement; `tables` says of each name whether it is a view. Raises RefusedQueryError, FailedQueryError."""
+        trees.check_text(sql)
+        asked = described(sql, database)
+        if asked is not None and asked.name:
+            if asked.name not in tables or (asked.prefix.startswith("SHOW") and not tables[asked.name]):
+                kind = "view" if asked.prefix.startswith("SHOW") else "table or view"
+                raise RefusedQueryError(f"`{asked.name}` is no {kind} of this store; SHOW TABLES lists them")
+            return Prepared(
+                f"{asked.prefix} `{database}`.`{asked.name}`", False, {}, {}, frozenset({asked.name})
+            )
+        tree = trees.parse(self, asked.query if asked is not None else sql)
+        judged = judge(tree, tables.keys(), database)
+        text = trees.text_of(self, judged.tree)
+        names = frozenset(tables) if judged.tree.get("type") == "ShowTablesQuery" else judged.tables
+        return Prepared(
+            f"{asked.prefix} ({text})" if asked is not None else text,
+            asked is None and str(judged.tree.get("type")).startswith("Select"),
+            _bound(judged, parameters),
+            _settings(judged, limits),
+            names,
+        )
+
+
+class EmbeddedTables:
+    """The tables of an embedded store, opened for one query after the other."""
+
+    def __init__(self, files: StoreFiles, new_client: Callable[[], Client]) -> None:
+        self._files = files
+        self._new_client = new_client
+        self._opener = new_client()
+        with failing():
+            self._opener.command(f"CREATE DATABASE `{files.database}` ENGINE = Memory")
+        self._tables: dict[str, Stored] = {}
+
+    @property
+    def database(self) -> str:
+        """Their database."""
+        return self._files.database
+
+    def names(self) -> dict[str, bool]:
+        """The tables and views there are now, and of each whether it is a view."""
+        self._tables = stored(Path(self._files.engine_dir), self._files.database)
+        return {name: each.is_view for name, each in self._tables.items()}
+
+    @contextmanager
+    def opened(self, names: frozenset[str], settings: Mapping[str, str]) -> Iterator[Client]:
+        """A session in which the tables are open as they are now."""
+        opened = needed(names, self._tables)
+        with failing():
+            for each in opened:
+                self._opener.command(each.create)
+        client = self._new_client()
+        try:
+            client.database = self._files.database
+            with failing():
+                # `readonly` last: from here on the session can change nothing, not even this.
+                for name, value in {**settings, "readonly": "1"}.items():
+                    client.set_client_setting(name, value)
+            yield client
+        finally:
+            client.close()
+            for each in reversed(opened):
+                self._opener.command(f"DETACH TABLE `{self._files.database}`.`{each.name}`")
+
+
+def local_client(scratch_dir: str, store_dir: str = "") -> Client:
+    """A session of the engine in this process, which keeps its own files in `scratch_dir`."""
+    options = {
+        "memory_worker_period_ms": "1000",
+        "background_pool_size": "1",
+        "background_merges_mutations_concurrency_ratio": "1",
+        **({"custom_local_disks_base_directory": f"{store_dir}/"} if store_dir else {}),
+    }
+    return clickhouse_connect.get_client(interface="chdb", path=scratch_dir, chdb_options=options)
+
+
+@contextmanager
+def answering(client: Client, prepared: Prepared) -> Iterator[tuple[Columns, Blocks]]:
+    """Run a statement; its columns, and its rows in blocks of columns."""
+    bound: dict[str, Any] | None = dict(prepared.parameters) or None
+    with failing():
+        if not prepared.selects:
+            told = client.query(prepared.sql, parameters=bound, tz_mode="aware", query_tz="UTC")
+            yield Columns(tuple(told.column_names), _names_of(told.column_types)), iter([told.result_columns])
+            return
+        stream = client.query_column_block_stream(
+            prepared.sql, parameters=bound, tz_mode="aware", query_tz="UTC"
+        )
+        with stream as blocks:
+            source: Any = stream.source  # typed as what it is closed by
+            columns = Columns(tuple(source.column_names), _names_of(source.column_types))
+            yield columns if columns.names else _header(client, prepared.sql, bound), iter(blocks)
+
+
+@contextmanager
+def failing() -> Iterator[None]:
+    """Turn the driver's and the engine's faults into ours, without paths and versions."""
+    try:
+        yield
+    except ClickHouseError as fault:
+        raise FailedQueryError(_in_words(str(fault))) from fault
+
+
+def _names_of(types: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(each.name for each in types)
+
+
+def _header(client: Client, sql: str, bound: dict[str, Any] | None) -> Columns:
+    """The columns of an empty answer, which the embedded engine leaves out."""
+    with suppress(ClickHouseError):  # not a SELECT: there is no header to be had
+        found = client.query(f"DESCRIBE TABLE ({sql})", parameters=bound).result_columns
+        return Columns(tuple(found[0]), tuple(found[1]))
+    return Columns((), ())
+
+
+def _bound(judged: Judged, parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
+    if len(parameters) > PARAMETERS_MAX:
+        raise RefusedQueryError(f"at most {PARAMETERS_MAX} parameters are allowed")
+    missing = sorted(judged.parameters.keys() - parameters.keys())
+    unused = sorted(parameters.keys() - judged.parameters.keys())
+    if missing:
+        raise FailedQueryError(f"the parameter {missing[0]} has no value")
+    if unused:
+        raise RefusedQueryError(f"the query has no parameter {{{unused[0][:80]}:Type}}")
+    return dict(parameters)
+
+
+def _settings(judged: Judged, limits: QueryLimits) -> dict[str, str]:
+    found = limits.settings()
+    for name, value in judged.settings.items():
+        if name not in LOWERED or 0 < value < float(found[name]):
+            found[name] = str(value)
+    return found
+
+
+def _in_words(message: str) -> str:
+    text = _VERSION.sub("", message)
+    # The engine says where in its files something is; that is nobody's business who asks.
+    return re.sub(r"(?<![\w.])/(?:[\w.@+-]+/)+[\w.@+-]*", "(a file of the store)", text).strip()

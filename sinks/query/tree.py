@@ -1,0 +1,65 @@
+"""Statements to syntax trees and back, by ClickHouse's own parser: what is judged is what runs.
+
+It must not run a statement. The engine's functions `parseQueryToJSON` and `formatQueryFromJSON` do the work; the text
+reaches them as a bound parameter.
+"""
+
+import json
+from typing import Any, Final, Protocol
+
+from sinks.query.limits import TEXT_MAX_BYTES
+from sinks.query.refusal import FailedQueryError, RefusedQueryError
+
+Node = dict[str, Any]
+
+_PARSE: Final = "SELECT parseQueryToJSON({q:String})"
+_FORMAT: Final = "SELECT formatQueryFromJSON({q:String})"
+#: How ClickHouse names the node of a statement that its tree has no form for.
+_NO_FORM: Final = "does not support JSON serialization"
+
+
+class Engine(Protocol):
+    """An embedded engine, asked for one text."""
+
+    def text(self, sql: str, value: str) -> str:
+        """The one cell of a query whose parameter `q` has the value; raises FailedQueryError."""
+        ...
+
+
+def check_text(sql: str) -> None:
+    """Refuse what is too long for any parser to see."""
+    size = len(sql.encode("utf-8", "surrogatepass"))
+    if size > TEXT_MAX_BYTES:
+        raise RefusedQueryError(f"the query has {size} bytes; at most {TEXT_MAX_BYTES} are allowed")
+    if "\0" in sql:
+        raise RefusedQueryError("the query has a NUL character")
+
+
+def parse(engine: Engine, sql: str) -> Node:
+    """The tree of the one statement in the text.
+
+    Raises FailedQueryError with the parser's words, RefusedQueryError for a statement that has no tree.
+    """
+    try:
+        found = json.loads(engine.text(_PARSE, sql))
+    except FailedQueryError as fault:
+        if _NO_FORM in str(fault):
+            raise RefusedQueryError("this statement is not one that reads tables") from fault
+        raise FailedQueryError(_without_scope(str(fault))) from fault
+    if not isinstance(found, dict):
+        raise RefusedQueryError("the statement has no syntax tree")
+    return found
+
+
+def text_of(engine: Engine, tree: Node) -> str:
+    """The statement of a tree, as ClickHouse writes it: no comments, one line."""
+    return engine.text(_FORMAT, json.dumps(tree))
+
+
+def _without_scope(message: str) -> str:
+    """The parser's words without those about the query that asked it."""
+    head, separator, tail = message.rpartition(": In scope SELECT ")
+    if not separator:
+        return message
+    code = tail.rpartition(" (")[2] if tail.endswith(")") else ""
+    return f"{head} ({code}" if code else head

@@ -1,0 +1,51 @@
+"""Values of ClickHouse as JSON: money and large integers as strings, instants as milliseconds since 1970.
+
+It must not round: what a double cannot hold is sent as text.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import orjson
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: Beyond it a double, and so JavaScript, skips integers.
+EXACT_MAX = 2**53
+
+
+def to_json(value: object) -> bytes:
+    """Return JSON of what the API builds itself; NaN and infinity are null."""
+    options = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATETIME
+    return orjson.dumps(value, default=_other, option=options)
+
+
+def plain(value: object) -> object:
+    """Return a cell of any ClickHouse type as something that JSON has."""
+    if value is None or isinstance(value, (bool, str, float)):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) <= EXACT_MAX else str(value)
+    if isinstance(value, dict):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    return _other(value)
+
+
+def ms(at: datetime) -> int:
+    """Return an instant as milliseconds since 1970; without a zone it is UTC."""
+    return ((at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _other(value: object) -> object:
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, datetime):
+        return ms(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return str(value)

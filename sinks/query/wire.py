@@ -1,0 +1,103 @@
+"""What the worker and a query process say to each other, as JSON in frames over a socket.
+
+It must not carry an answer's rows: those go into a file that the worker passes along.
+"""
+
+import socket
+import struct
+from typing import Final, Literal
+
+import msgspec
+
+from sinks.query.limits import QueryLimits
+
+Form = Literal["json", "arrow"]
+Parameter = str | int | float | bool | list[str | int | float | bool]
+Outcome = Literal["answered", "refused", "failed", "off"]
+
+_LENGTH: Final = struct.Struct(">I")
+FRAME_MAX_BYTES: Final = 4 * 2**20
+
+
+class StoreFiles(msgspec.Struct, frozen=True, tag=True):
+    """The embedded store, read from its files: `engine_dir` is absolute, with no link in it."""
+
+    engine_dir: str
+    database: str
+
+
+class ServerAddress(msgspec.Struct, frozen=True, tag=True):
+    """A ClickHouse server and the user who may only read it."""
+
+    scheme: str
+    host: str
+    port: int
+    user: str
+    password: str
+    database: str
+    ca_cert: str | None = None
+
+    def __repr__(self) -> str:
+        return f"ServerAddress({self.scheme}://{self.host}:{self.port}, user={self.user})"
+
+
+class Setup(msgspec.Struct, frozen=True):
+    """The first frame: where the tables are, and the limits of every query."""
+
+    source: StoreFiles | ServerAddress
+    limits: QueryLimits
+    scratch_dir: str
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """The process can take a query; or queries are off, and why."""
+
+    off: str = ""
+    confined: bool = False  # whether the kernel holds it to its files and ports
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One query. The file for its answer comes with the frame."""
+
+    sql: str
+    parameters: dict[str, Parameter]
+    form: Form
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """How it went; `message` is for the person who asked."""
+
+    outcome: Outcome
+    message: str = ""
+    rows: int = 0
+    reusable: bool = True  # whether the process may take another query
+
+
+def send(channel: socket.socket, message: msgspec.Struct, descriptors: tuple[int, ...] = ()) -> None:
+    """Write one frame, with the files that belong to it."""
+    data = msgspec.json.encode(message)
+    frame = _LENGTH.pack(len(data)) + data
+    sent = socket.send_fds(channel, [frame], list(descriptors)) if descriptors else channel.send(frame)
+    channel.sendall(frame[sent:])
+
+
+def receive(channel: socket.socket, descriptors: int = 0) -> tuple[bytes, list[int]] | None:
+    """Read one frame and up to so many files; None at the end of the channel."""
+    head, found, _, _ = socket.recv_fds(channel, _LENGTH.size, descriptors)
+    if not head:
+        return None
+    head += _exactly(channel, _LENGTH.size - len(head))
+    (size,) = _LENGTH.unpack(head)
+    if size > FRAME_MAX_BYTES:
+        raise ConnectionError(f"a frame of {size} bytes")
+    return _exactly(channel, size), found
+
+
+def _exactly(channel: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        piece = channel.recv(size - len(data))
+        if not piece:
+            raise ConnectionError("the channel ended within a frame")
+        data += piece
+    return bytes(data)

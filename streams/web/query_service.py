@@ -1,0 +1,138 @@
+"""Users' SQL from the event loop: a few queries at a time, each cancelled when whoever asked has left.
+
+It must not hold up the loop, share a thread or a session with the meter, nor outlive the server: `close` ends all that runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+from sinks.clickhouse import ClickHouseStore
+from sinks.errors import QueriesOff, SinkError
+from sinks.query.limits import QueryLimits
+from sinks.query.pool import IDLE_S, QueryPool
+from sinks.query.process import Answered
+from sinks.query.wire import Form, Parameter
+from sinks.target import query_source
+from streams.config import QuerySettings
+from streams.web.errors import ApiError, of_store
+
+logger = logging.getLogger(__name__)
+
+#: Who waits longer for a turn is told to come back.
+TURN_WITHIN_S: Final = 10.0
+WAITING_MAX: Final = 32
+
+
+class QueryService:
+    """The store may come later; until then nothing can be asked."""
+
+    def __init__(self, store: Callable[[], ClickHouseStore | None], settings: QuerySettings) -> None:
+        self._store = store
+        self._settings = settings
+        self._limits = QueryLimits(time_ms=settings.time_max_ms, memory_bytes=settings.memory_max_bytes)
+        self._turns = asyncio.Semaphore(settings.concurrent)
+        self._waiting = 0
+        self._threads = ThreadPoolExecutor(settings.concurrent, thread_name_prefix="query")
+        self._pool: QueryPool | None = None
+        self._timers: set[asyncio.TimerHandle] = set()
+
+    @asynccontextmanager
+    async def answered(
+        self, sql: str, parameters: Mapping[str, Parameter], form: Form
+    ) -> AsyncIterator[Answered]:
+        """The answer, while it is being sent: until then its turn is taken, so that few answers exist at a time."""
+        async with self._turn():
+            pool = self._pool_now()
+            answer = await self._run(pool, sql, dict(parameters), form)
+            try:
+                yield answer
+            finally:
+                os.close(answer.descriptor)
+                self._end_idle_later(pool)
+
+    async def look(self) -> None:
+        """Say in the log where no SQL can be run, and why; a process is started for it."""
+        with suppress(ApiError):
+            pool = self._pool_now()
+            try:
+                await asyncio.get_running_loop().run_in_executor(self._threads, pool.check)
+            except QueriesOff as off:
+                logger.warning("%s", off)
+            self._end_idle_later(pool)
+
+    async def close(self) -> None:
+        """End everything, at once."""
+        for timer in self._timers:
+            timer.cancel()
+        if self._pool is not None:
+            await asyncio.to_thread(self._pool.close)
+        await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        if self._waiting >= WAITING_MAX:
+            raise ApiError(503, f"{WAITING_MAX} queries wait already; ask again later", "busy")
+        self._waiting += 1
+        try:
+            await asyncio.wait_for(self._turns.acquire(), TURN_WITHIN_S)
+        except TimeoutError:
+            message = f"no query ended within {TURN_WITHIN_S:g} s (query.concurrent); ask again later"
+            raise ApiError(503, message, "busy") from None
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._turns.release()
+
+    def _pool_now(self) -> QueryPool:
+        if not self._settings.enabled:
+            raise ApiError(503, "SQL is switched off here (query.enabled)", "queries_off")
+        store = self._store()
+        if store is None:
+            raise ApiError(503, "the store is not open yet; /readyz says what it waits for", "starting")
+        if self._pool is None:
+            try:
+                self._pool = QueryPool(query_source(store.target), self._limits)
+            except QueriesOff as off:
+                raise of_store(off) from off
+        return self._pool
+
+    async def _run(self, pool: QueryPool, sql: str, parameters: dict[str, Parameter], form: Form) -> Answered:
+        run = pool.begin()
+        future = self._threads.submit(run.answer, sql, parameters, form)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            run.cancel()
+            future.add_done_callback(_closed)
+            raise
+        except SinkError as fault:
+            raise of_store(fault) from fault
+
+    def _end_idle_later(self, pool: QueryPool) -> None:
+        loop = asyncio.get_running_loop()
+
+        def end() -> None:
+            self._timers.discard(timer)
+            self._threads.submit(pool.end_idle)
+
+        timer = loop.call_later(IDLE_S + 1, end)
+        self._timers.add(timer)
+        if len(self._timers) > 1:  # the newest one is late enough for all
+            for older in self._timers - {timer}:
+                older.cancel()
+            self._timers = {timer}
+
+
+def _closed(future: Future[Answered]) -> None:
+    """Close an answer that came when nobody waited for it any more."""
+    if not future.cancelled() and future.exception() is None:
+        os.close(future.result().descriptor)

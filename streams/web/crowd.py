@@ -6,9 +6,10 @@ It must not read a clock, nor touch a socket: times are handed in, and a connect
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
+from operator import itemgetter
 from typing import Final, Protocol
 
 
@@ -59,6 +60,10 @@ class Line(Protocol):
 
     def unsent_bytes(self) -> int:
         """What was written and not taken yet."""
+        ...
+
+    def has_unread(self) -> bool:
+        """Whether something came that was not looked at yet."""
         ...
 
     def cut(self) -> None:
@@ -159,7 +164,7 @@ class Crowd:
         self._most = most
         self._most_per_address = most_per_address
         self._patience = patience
-        self._by_address: dict[str, set[Connection]] = {}
+        self._by_address: dict[str, dict[Connection, None]] = {}  # sets that keep their order
         self.connections = 0
         self.refused: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
@@ -170,7 +175,7 @@ class Crowd:
         Where there is no room, the one that has kept the server waiting longest makes it: of the same address where
         that has too many, else of the address that has most, so that a flood evicts itself and nobody else.
         """
-        of_address = self._by_address.get(address, set())
+        of_address = self._by_address.get(address, {})
         if len(of_address) >= self._most_per_address:
             if not self._evict(of_address):
                 return self._refuse(Refused.ADDRESS)
@@ -179,7 +184,7 @@ class Crowd:
             if not any(self._evict(each) for each in by_size):
                 return self._refuse(Refused.ALL)
         connection = Connection(address, line, now_ms)
-        self._by_address.setdefault(address, set()).add(connection)
+        self._by_address.setdefault(address, {})[connection] = None
         self.connections += 1
         return connection
 
@@ -192,7 +197,7 @@ class Crowd:
         of_address = self._by_address.get(connection.address)
         if of_address is None or connection not in of_address:
             return
-        of_address.remove(connection)
+        del of_address[connection]
         self.connections -= 1
         if not of_address:
             del self._by_address[connection.address]
@@ -216,12 +221,15 @@ class Crowd:
         for of_address in self._by_address.values():
             yield from of_address
 
-    def _evict(self, among: set[Connection]) -> bool:
-        waiting = [(since, id(each), each) for each in among if (since := each.waits_since_ms()) is not None]
-        if not waiting:
-            return False
-        self._drop(min(waiting)[2], Dropped.EVICTED)
-        return True
+    def _evict(self, among: Iterable[Connection]) -> bool:
+        waiting = [(since_ms, each) for each in among if (since_ms := each.waits_since_ms()) is not None]
+        # Stable: of those that came at once the first is the first to go.
+        for _, each in sorted(waiting, key=itemgetter(0)):
+            # In a flood one that has asked already would go before the loop has come to its request.
+            if each.phase is not Phase.NEW or not each.line.has_unread():
+                self._drop(each, Dropped.EVICTED)
+                return True
+        return False
 
     def _drop(self, connection: Connection, why: Dropped) -> None:
         self.dropped[why] += 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable
 from typing import Final, cast
 
@@ -129,7 +130,8 @@ def _fault(status: int, exc: BaseException | None) -> ApiError:
 class Gate(asyncio.Protocol):
     """A connection before its first byte: no handler and no task is made for one that says nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
         self._transport: asyncio.Transport | None = None
         self._cut = False
         self._open: Callable[[], Edge] | None = None
@@ -142,6 +144,13 @@ class Gate(asyncio.Protocol):
     def unsent_bytes(self) -> int:
         """What was written and not taken yet."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def has_unread(self) -> bool:
+        """Whether something came that was not looked at yet."""
+        try:
+            return bool(self._line.recv(1, socket.MSG_PEEK))
+        except OSError:  # nothing came, or it is closed
+            return False
 
     def cut(self) -> None:
         """Close at once."""

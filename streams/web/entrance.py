@@ -24,9 +24,10 @@ from streams.web.encode import to_json
 
 logger = logging.getLogger(__name__)
 
-_BACKLOG: Final = 128
+#: While the loop is busy elsewhere connections wait here; where it is full, an honest client tries again a second later.
+_BACKLOG: Final = 1_024
 #: Of one readiness of a listening socket; other work of the loop comes in between.
-_ACCEPTS_PER_TURN: Final = 32
+_ACCEPTS_PER_TURN: Final = 64
 _SWEEP_S: Final = 0.25
 _PAUSE_S: Final = 0.25
 _LOGGED_EVERY_MS: Final = 10_000
@@ -138,7 +139,7 @@ class Entrance:
             asyncio.get_running_loop().add_reader(listening.fileno(), self._ready, listening)
 
     def _come(self, client: socket.socket, address: str) -> None:
-        gate = Gate()
+        gate = Gate(client)
         crowd, server = self.crowd, self._server
         admitted = crowd.admit(address, gate, self._now_ms())
         if isinstance(admitted, Refused) or server is None:

@@ -14,10 +14,14 @@ class Line:
 
     def __init__(self) -> None:
         self.unsent = 0
+        self.unread = False
         self.is_cut = False
 
     def unsent_bytes(self) -> int:
         return self.unsent
+
+    def has_unread(self) -> bool:
+        return self.unread
 
     def cut(self) -> None:
         self.is_cut = True
@@ -70,7 +74,7 @@ def test_the_longest_idle_of_the_address_makes_room() -> None:
     first, second, third, fourth = (admitted(of, "a", at) for at in range(4))
     other = admitted(of, "b", 0)
     busy(first, 5)
-    new = admitted(of, "a", 10)
+    new = admitted(of, "a", 100)
     assert [is_cut(each) for each in (first, second, third, fourth, other, new)] == [
         False, True, False, False, False, False,
     ]  # fmt: skip
@@ -81,7 +85,7 @@ def test_a_flood_from_many_connections_evicts_itself_and_not_the_one_that_is_alo
     of = crowd(most=4)
     lonely = admitted(of, "b", 0)  # it has waited longest of all
     flood = [admitted(of, "a", at) for at in (1, 2, 3)]
-    admitted(of, "c", 4)
+    admitted(of, "c", 100)
     assert [is_cut(each) for each in (lonely, *flood)] == [False, True, False, False]
 
 
@@ -90,7 +94,7 @@ def test_where_the_busiest_address_is_answered_another_makes_room() -> None:
     for _ in range(3):
         busy(admitted(of, "a"))
     idle = admitted(of, "b")
-    admitted(of, "c", 9)
+    admitted(of, "c", 100)
     assert is_cut(idle)
 
 
@@ -105,9 +109,30 @@ def test_slow_headers_slow_bodies_and_unread_answers_make_room() -> None:
     unread.line.unsent = 100
     unread.look(5, PATIENCE)
     for gone in (header, unread, body):
-        admitted(of, "a", 20)
+        admitted(of, "a", 100)
         assert is_cut(gone)
     assert not is_cut(answered)
+
+
+def test_of_those_that_came_at_once_the_first_that_has_not_asked_makes_room() -> None:
+    of = crowd()
+    came = [admitted(of, "a", 0) for _ in range(4)]
+    for connection in came[:2]:
+        assert isinstance(connection.line, Line)
+        connection.line.unread = True
+    admitted(of, "a", 0)
+    assert [is_cut(each) for each in came] == [False, False, True, False]
+
+
+def test_what_a_slow_sender_sends_does_not_keep_it() -> None:
+    of = crowd()
+    slow, *others = [admitted(of, "a", 0) for _ in range(4)]
+    slow.heard(0, body_is_due=False, now_ms=1)
+    for connection in (slow, *others):
+        assert isinstance(connection.line, Line)
+        connection.line.unread = True
+    admitted(of, "a", 2)
+    assert is_cut(slow)
 
 
 def test_leaving_twice_counts_once() -> None:

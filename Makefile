@@ -26,11 +26,15 @@ export TRAINFARE_SEEDS ?= 2000
 LONG_SEEDS ?= 50000
 DEMO_ARGS ?=
 PEERS_ARGS ?=
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --no-header --no-annotate
+COMPOSE = docker compose --env-file deploy/images.env
+UP_ARGS ?=
 EXAMPLE_DATA ?= ./meter
 EXAMPLE_ARGS ?=
 EXAMPLE_FILES ?= examples/helios-500.jsonl.gz
 
-.PHONY: help demo example test test-long check bench bench-check peers lock docs clean
+.PHONY: help demo example test test-long check bench bench-check peers lock pin secrets image up down docs clean
 
 help:  ## List the verbs.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -93,9 +97,34 @@ bench-check: $(STAMP)  ## Fail if the meter has become slower than the committed
 peers: $(STAMP)  ## Run the same windowed sums on other engines and on ours; fetches them first (PEERS_ARGS: --quick, names).
 	@$(BIN)/python -m loadtest.peers --out loadtest/results/peers.json $(PEERS_ARGS)
 
-lock: $(STAMP)  ## Resolve requirements.lock anew from pyproject.toml.
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --extra test --extra dev \
-		--no-emit-index-url --no-emit-find-links --no-header --no-annotate pyproject.toml --output-file requirements.lock
+# The two small ones are parts of the first, for the image: what runs, and what builds the package itself.
+lock: $(STAMP)  ## Resolve requirements.lock, -runtime.lock and -build.lock anew from pyproject.toml.
+	@$(COMPILE) --extra test --extra dev pyproject.toml --output-file requirements.lock
+	@$(COMPILE) --constraint requirements.lock pyproject.toml --output-file requirements-runtime.lock
+	@echo setuptools | $(COMPILE) --constraint requirements.lock - --output-file requirements-build.lock >/dev/null
+
+# What follows needs Docker and no environment of ours: Python's own library is enough.
+pin:  ## Ask a registry for the digests of deploy/images.toml and write deploy/images.env; commit that file.
+	@$(PYTHON) -m deploy.pin_images
+
+deploy/images.env:
+	@echo "== deploy/images.env is not there: asking the registry for the digests"
+	@$(PYTHON) -m deploy.pin_images
+
+secrets:  ## Make the passwords and tokens of the compose file that are missing, in deploy/secrets.
+	@$(PYTHON) -m deploy.make_secrets
+
+image: deploy/images.env  ## Build the image trainfare:local, its base by digest.
+	@$(PYTHON) -m deploy.pin_images --check
+	@$(COMPOSE) build
+
+up: deploy/images.env secrets  ## Start Kafka, ClickHouse, workers, Grafana and Prometheus (UP_ARGS: options of docker compose up).
+	@$(PYTHON) -m deploy.pin_images --check
+	@$(COMPOSE) up --detach $(UP_ARGS)
+	@echo "== page http://127.0.0.1:8787 (token: deploy/secrets/web_token), Grafana http://127.0.0.1:3000"
+
+down:  ## Stop what `make up` started; the volumes stay.
+	@$(COMPOSE) down
 
 docs: $(STAMP)  ## Write the generated pages.
 	@$(BIN)/python -m streams.config_docs > docs/settings.md

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from aiokafka import codec
@@ -75,8 +77,57 @@ def test_every_codec_of_kafka_can_be_read(name: str) -> None:
     assert getattr(codec, f"has_{name}")()
 
 
+SMALL = {
+    name: (ROOT / f"requirements-{name}.lock").read_text(encoding="utf-8") for name in ("runtime", "build")
+}
+"""Parts of the lock: what runs in the image, and what builds the package for it."""
+
+DEVELOPMENT = {
+    "setuptools", "pip", "wheel", "uv", "ruff", "mypy", "pytest", "pytest-xdist", "pytest-timeout", "hypothesis",
+    "playwright", "import-linter", "grafana-foundation-sdk", "pyyaml", "greenlet",
+}  # fmt: skip
+
+
+def names_in(text: str) -> set[str]:
+    return {normal(match[1]) for head in entries(text) if (match := _NAME.match(head))}
+
+
+def not_in(part: str, whole: str) -> list[str]:
+    """Return entries of the part that the whole lacks, or has with another version, marker or hash."""
+    found = entries(whole)
+    return [head for head, lines in entries(part).items() if found.get(head) != lines]
+
+
+def wanted_by(project: dict[str, Any], extras: Iterable[str]) -> set[str]:
+    listed = (each for extra in extras for each in project["optional-dependencies"][extra])
+    return {normal(re.split(r"[\[<>=!~; ]", each)[0]) for each in listed}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_locks_of_the_image_are_parts_of_the_lock(name: str) -> None:
+    assert not unhashed(SMALL[name])
+    assert not places(SMALL[name])
+    assert not not_in(SMALL[name], LOCK)
+
+
+def test_the_image_runs_what_the_project_needs_and_no_tool_of_its_development() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = {normal(re.split(r"[\[<>=!~; ]", each)[0]) for each in project["dependencies"]}
+    assert needed <= names_in(SMALL["runtime"])
+    tools = wanted_by(project, project["optional-dependencies"])
+    assert tools - DEVELOPMENT <= {"types-pyyaml"}
+    assert not names_in(SMALL["runtime"]) & (DEVELOPMENT | tools)
+
+
+def test_the_build_needs_one_package() -> None:
+    assert names_in(SMALL["build"]) == {"setuptools"}
+
+
 def test_guards_fire() -> None:
     assert unhashed("numpy==2.0 \\\n    --hash=md5:00\n")
     assert unhashed("numpy>=2.0\n")
     assert places("numpy @ file:///numpy.whl\n")
+    assert not_in("a==1 \\\n    --hash=sha256:0\n", "a==2 \\\n    --hash=sha256:0\n")
+    assert not_in("a==1 \\\n    --hash=sha256:0\n", "a==1 \\\n    --hash=sha256:1\n")
+    assert not_in("a==1 \\\n    --hash=sha256:0\n", "b==1 \\\n    --hash=sha256:0\n")
     assert places("--index-url x\n")

@@ -9,12 +9,14 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Final, cast
 
 from aiohttp import StreamReader, web
 from aiohttp.http_exceptions import LineTooLong
 
 from streams.web.crowd import Connection
+from streams.web.encode import to_json
 from streams.web.errors import ApiError, answer
 from streams.web.security import HEADERS
 
@@ -23,6 +25,8 @@ logger = logging.getLogger(__name__)
 #: A request line, and each line of a header; a path of ours and its parameters need a tenth of it.
 LINE_MAX_BYTES: Final = 8_190
 _HEADERS_MAX: Final = 64
+#: All of a header: what a client may make the parser keep before there is a request.
+HEADER_MAX_BYTES: Final = 32 * 1024
 #: The rest of a body that nobody read is taken for so long, so that the client gets to see its answer.
 _LINGER_S: Final = 2.0
 #: What waits in the process for a client that reads slowly; beyond it whoever writes must wait.
@@ -34,7 +38,7 @@ _NEVER_S: Final = 3600.0
 class Edge(web.RequestHandler):
     """aiohttp's handler of one connection, with what it does told to `connection`."""
 
-    __slots__ = ("_body", "_connection", "_lost", "_now_ms")
+    __slots__ = ("_body", "_connection", "_header_bytes", "_lost", "_now_ms")
 
     def __init__(
         self,
@@ -59,6 +63,7 @@ class Edge(web.RequestHandler):
         self._lost = lost
         self._now_ms = now_ms
         self._body: StreamReader | None = None
+        self._header_bytes = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Bound what waits to be taken."""
@@ -67,15 +72,23 @@ class Edge(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         """Tell what the bytes were: a part of a header, of a body, or whole requests."""
-        before = self._request_count
+        before, was_body = self._request_count, self._body_is_due()
         super().data_received(data)
         requests = self._request_count - before
         if requests:
             self._body = self._messages[-1][1]
-        if data or requests:
-            body = self._body
-            body_is_due = body is not None and not body.is_eof()
-            self._connection.heard(requests, body_is_due=body_is_due, now_ms=self._now_ms())
+        if not data and not requests:
+            return
+        self._connection.heard(requests, body_is_due=self._body_is_due(), now_ms=self._now_ms())
+        self._header_bytes = 0 if requests or was_body else self._header_bytes + len(data)
+        if self._header_bytes > HEADER_MAX_BYTES and self.transport is not None:
+            self.transport.write(
+                last_words(431, "too_long", f"a header is larger than {HEADER_MAX_BYTES} bytes")
+            )
+            self.force_close()
+
+    def _body_is_due(self) -> bool:
+        return self._body is not None and not self._body.is_eof()
 
     def resume_writing(self) -> None:
         """Tell that the client reads."""
@@ -125,6 +138,20 @@ def _fault(status: int, exc: BaseException | None) -> ApiError:
             400, f"the request line or a header is longer than {LINE_MAX_BYTES} bytes", "too_long"
         )
     return ApiError(400, "this is no request of HTTP/1.1", "malformed")
+
+
+def last_words(status: int, code: str, message: str) -> bytes:
+    """Return a whole answer for a connection that is closed then, made without a request."""
+    body = to_json({"error": {"code": code, "message": message}})
+    lines = [
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+        *(f"{name}: {value}" for name, value in HEADERS.items()),
+        *(["Retry-After: 1"] if status == HTTPStatus.SERVICE_UNAVAILABLE else []),
+    ]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
 class Gate(asyncio.Protocol):

@@ -19,8 +19,7 @@ from aiohttp import web
 from streams.web import descriptors
 from streams.web.address import group_of
 from streams.web.crowd import PATIENCE, Crowd, Patience, Refused
-from streams.web.edge import Edge, Gate
-from streams.web.encode import to_json
+from streams.web.edge import Edge, Gate, last_words
 
 logger = logging.getLogger(__name__)
 
@@ -32,11 +31,7 @@ _SWEEP_S: Final = 0.25
 _PAUSE_S: Final = 0.25
 _LOGGED_EVERY_MS: Final = 10_000
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-_FULL_BODY: Final = to_json({"error": {"code": "too_many_connections", "message": "too many connections"}})
-_FULL: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
-    b"Connection: close\r\nContent-Length: " + str(len(_FULL_BODY)).encode() + b"\r\n\r\n" + _FULL_BODY
-)
+_FULL: Final = last_words(503, "too_many_connections", "too many connections")
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from sinks.errors import SinkError
+from streams.web.edge import HEADER_MAX_BYTES
 from streams.web.errors import ApiError, answer, of_http, of_store
 from streams.web.scopes import Caller, Scope
 from streams.web.security import HEADERS, Guard, is_data
@@ -56,6 +57,8 @@ async def _answered(
     request: web.Request, handler: Handler, guard: Guard, scopes: Mapping[str, Scope | None]
 ) -> web.StreamResponse:
     try:
+        if sum(len(name) + len(value) for name, value in request.raw_headers) > HEADER_MAX_BYTES:
+            raise ApiError(431, f"the headers are larger than {HEADER_MAX_BYTES} bytes", "too_long")
         guard.check_host(request.headers.get("Host", ""))
         guard.check_origin(request.path, request.headers)
         resource = request.match_info.route.resource
@@ -63,7 +66,9 @@ async def _answered(
             if resource.canonical not in scopes:
                 raise ApiError(403, f"{request.path[:_PATH_SHOWN]} has no scope")
             scope = scopes[resource.canonical]
-            request[CALLER] = guard.caller(scope, request.remote or "", request.headers, request.cookies)
+            request[CALLER] = guard.caller(
+                scope, request.remote or "", request.headers, lambda: request.cookies
+            )
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise ApiError(415, "send the body as it is, without a Content-Encoding")
         return await handler(request)

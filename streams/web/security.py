@@ -79,7 +79,11 @@ class Guard:
             raise ApiError(403, "another site's page may not ask this", "origin_refused")
 
     def caller(
-        self, scope: Scope | None, remote: str, headers: Mapping[str, str], cookies: Mapping[str, str]
+        self,
+        scope: Scope | None,
+        remote: str,
+        headers: Mapping[str, str],
+        cookies: Callable[[], Mapping[str, str]],
     ) -> Caller:
         """Return who asks; raises ApiError where that one may not have the scope. None: the path is open to all.
 
@@ -104,7 +108,12 @@ class Guard:
         return caller
 
     def _shown(
-        self, address: str, headers: Mapping[str, str], cookies: Mapping[str, str], *, is_open: bool
+        self,
+        address: str,
+        headers: Mapping[str, str],
+        cookies: Callable[[], Mapping[str, str]],
+        *,
+        is_open: bool,
     ) -> tuple[Caller, bool]:
         """Whose token was shown, and whether one was that is none of ours."""
         nobody = Caller(address)
@@ -113,9 +122,10 @@ class Guard:
             found = self._tokens.of_token(given.strip(), address)
             return (found, False) if found else (nobody, True)
         # A browser sends its cookie everywhere, long after the token has changed: where none is asked for, that is no guess.
-        if is_open or not cookies.get(COOKIE):
+        session = "" if is_open else cookies().get(COOKIE, "")
+        if not session:
             return nobody, False
-        found = self._tokens.of_session(cookies[COOKIE], address)
+        found = self._tokens.of_session(session, address)
         return (found, False) if found else (nobody, True)
 
     def session(self, token: str, remote: str) -> str:

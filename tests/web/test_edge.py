@@ -11,9 +11,10 @@ from aiohttp import web
 
 from streams.web.crowd import Patience
 from streams.web.edge import LINE_MAX_BYTES
+from streams.web.entrance import Entrance, EntranceOptions
 from streams.web.figures import Figures
 from tests.web.raw import Raw, connected, parsed, request
-from tests.web.serving import BEARER, LOCAL_TOKEN, TOKEN, Client, served
+from tests.web.serving import BEARER, LOCAL_TOKEN, TOKEN, Client, run, served
 
 #: Nobody runs into it.
 LONG = Patience(60_000, 60_000, 60_000, 60_000, 60_000)
@@ -67,6 +68,27 @@ def test_a_body_that_nobody_reads_holds_nothing_either() -> None:
         assert (await raw.rest()).startswith(b"HTTP/1.1 200")
 
     served(None, work, patience=LONG)
+
+
+def test_a_large_body_that_comes_in_pieces_is_taken() -> None:
+    async def measured(request: web.Request) -> web.Response:
+        return web.json_response(len(await request.read()))
+
+    async def go() -> None:
+        app = web.Application()
+        app.router.add_post("/", measured)
+        runner, entrance = web.AppRunner(app), Entrance(EntranceOptions(8, 8, LONG), lambda: 0)
+        await runner.setup()
+        assert runner.server is not None
+        raw = await connected(f"http://127.0.0.1:{await entrance.open(runner.server, '127.0.0.1', 0)}")
+        await raw.send(request("/", "Content-Length: 900000", "Connection: close", method="POST"))
+        for _ in range(10):
+            await raw.send(bytes(90_000))
+        assert parsed(await raw.rest())[::2] == (200, 900_000)
+        await runner.cleanup()
+        await entrance.close()
+
+    run(go())
 
 
 def test_between_requests_silence_ends_the_connection() -> None:
@@ -225,6 +247,8 @@ def test_a_server_that_stops_waits_for_nobody() -> None:
         (request("/" + "a" * (LINE_MAX_BYTES + 10)), 400),
         (request("/healthz", "A: " + "a" * (LINE_MAX_BYTES + 10)), 400),
         (request("/healthz", *(f"A{at}: a" for at in range(200))), 400),
+        (request("/healthz", "Connection: close", *(f"A{at}: {'a' * 8_000}" for at in range(5))), 431),
+        (request("/healthz", *(f"A{at}: {'a' * 8_000}" for at in range(5)))[:-4], 431),
         (request("/healthz", "Content-Length: -1"), 400),
         (request("/healthz", "Content-Length: 1", "Content-Length: 2"), 400),
         (request("/healthz", "Content-Length: 3", "Transfer-Encoding: chunked"), 400),

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import numba
 import numpy as np
@@ -43,19 +44,36 @@ def sources_digest(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _use_own_cache() -> None:
-    """Give each state of the sources its own cache folder.
+def open_to_others(folder: Path) -> bool:
+    """Whether other users may put files into a folder that is there."""
+    try:
+        return bool(folder.stat().st_mode & 0o022)
+    except OSError:
+        return False
+
+
+def _use_own_cache() -> bool:
+    """Give each state of the sources its own cache folder; return whether there is one to be trusted.
 
     Numba asks only if a kernel's own file has changed, not the helpers and constants that it took from other
-    files: an upgrade could go on with the old arithmetic.
+    files: an upgrade could go on with the old arithmetic. And it runs the machine code that it finds, whoever wrote it.
     """
     config: Any = numba.config
     here = Path(__file__).parent
+    # Who can write beside the sources can write the sources.
+    if config.CACHE_DIR and open_to_others(Path(config.CACHE_DIR)):
+        warnings.warn(
+            f"NUMBA_CACHE_DIR {config.CACHE_DIR} may be written by other users; kernels are compiled at each start. "
+            "Run: chmod go-w on it, and empty it",
+            stacklevel=2,
+        )
+        return False
     base = Path(config.CACHE_DIR) if config.CACHE_DIR else here / "__pycache__"
     config.CACHE_DIR = str(base / sources_digest(here))
+    return True
 
 
-_use_own_cache()
+_CACHED: Final = _use_own_cache()
 
 
 def kernel(function: F) -> F:
@@ -70,7 +88,7 @@ def helper(function: F) -> F:
 
 def _compiled(function: F, options: dict[str, Any]) -> F:
     try:
-        return cast("F", numba.njit(cache=True, **options)(function))
+        return cast("F", numba.njit(cache=_CACHED, **options)(function))
     except RuntimeError as fault:
         if "cannot cache" not in str(fault):
             raise

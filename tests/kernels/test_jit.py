@@ -124,6 +124,24 @@ def test_another_source_means_another_cache(tmp_path: Path) -> None:
     assert own in vars(importlib.import_module("numba").config)["CACHE_DIR"]
 
 
+@pytest.mark.parametrize(("mode", "cached"), [(0o700, True), (0o777, False), (0o1777, False), (0o770, False)])
+def test_machine_code_that_others_could_have_written_is_not_run(
+    tmp_path: Path, mode: int, cached: bool
+) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(mode)
+    done = subprocess.run(
+        [sys.executable, "-c", "from streams.kernels import _jit; print(_jit._CACHED)"],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+        cwd=Path(streams.kernels.__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == str(cached)
+    assert ("may be written by other users" in done.stderr) == (not cached)
+
+
 def test_only_the_door_imports_numba() -> None:
     root = Path(streams.kernels.__file__).parents[1]
     importers = [

@@ -13,6 +13,8 @@ logger = logging.getLogger(__name__)
 
 #: What Kafka, ClickHouse and the engine's files need beside the web.
 KEPT: Final = 256
+#: Connections that are closed for others hold theirs for a moment longer.
+PASSING: Final = 64
 #: The web gets so many even where the limit leaves none, or nobody could ask what is wrong.
 LEAST: Final = 16
 #: Asked for where the hard limit is "unlimited", which not every system accepts as a soft one.
@@ -39,4 +41,4 @@ def limit() -> int:
 
 def connections_within(descriptors: int, wanted: int) -> int:
     """Return how many connections the web may hold: no more than wanted, and `KEPT` descriptors stay free of them."""
-    return min(wanted, max(descriptors - KEPT, LEAST))
+    return min(wanted, max(descriptors - KEPT - PASSING, LEAST))

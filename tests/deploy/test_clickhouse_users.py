@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from deploy.make_secrets import READERS
+from sinks.query.limits import QueryLimits
 from tests.meta.tree import ROOT
 
 USERS = ROOT / "deploy" / "clickhouse" / "users.xml"
@@ -29,7 +30,10 @@ for statement in json.load(sys.stdin):
         print(json.dumps("refused: " + str(error)[:400]))
 """
 
+OWN_LIMITS = ", ".join(f"{name} = '{value}'" for name, value in QueryLimits().settings().items())
 ALLOWED = {
+    # What workers set for each query of a user: a constraint in the way would refuse all of them.
+    f"SELECT 1 SETTINGS {OWN_LIMITS}, cancel_http_readonly_queries_on_client_close = 1": "1\n",
     "SELECT a FROM trainfare.t": "7\n",
     "SELECT name FROM system.tables": "t\n",
     "SELECT 1 SETTINGS final = 1, max_execution_time = 25": "1\n",

@@ -154,8 +154,9 @@ def test_no_service_gains_rights(compose: dict[str, Any]) -> None:
         uid, _, gid = service["user"].partition(":")
         assert int(uid) >= 1000
         assert f"USER {service['user']}" in (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
-        (mount,) = service["tmpfs"]
-        assert mount.startswith(f"/var/lib/trainfare:mode=0700,uid={uid},gid={gid},size=")
+        home, temporary = service["tmpfs"]
+        assert home.startswith(f"/var/lib/trainfare:mode=0700,uid={uid},gid={gid},size=")
+        assert temporary.startswith("/tmp:mode=1777,size=")
 
 
 def test_commands_exist_and_wait_for_what_they_need(compose: dict[str, Any]) -> None:

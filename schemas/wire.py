@@ -43,20 +43,9 @@ BudgetAction: TypeAlias = Literal["notify", "checkpoint", "suspend", "stop"]
 BudgetPeriod: TypeAlias = Literal["month", "week", "day", "total"]
 ControlKind: TypeAlias = Literal["owner", "budget", "silence", "planned"]
 JobTypeName: TypeAlias = Literal[
-    "queued",
-    "allocated",
-    "started",
-    "resumed",
-    "scaled",
-    "checkpointed",
-    "heartbeat",
-    "updated",
-    "suspended",
-    "preempted",
-    "failed",
-    "completed",
-    "cancelled",
-]
+    "queued", "allocated", "started", "resumed", "scaled", "checkpointed", "heartbeat", "updated",
+    "suspended", "preempted", "failed", "completed", "cancelled"
+]  # fmt: skip
 NodeTypeName: TypeAlias = Literal["provisioned", "ready", "draining", "terminated"]
 
 
@@ -67,12 +56,8 @@ def _one_of(names: tuple[str, ...]) -> Meta:
 # Characters are counted here, as they are read; `schemas.limits` counts bytes where some take more than one.
 _Short: TypeAlias = Annotated[str, Meta(max_length=MAX_NAME_BYTES)]
 Text: TypeAlias = Annotated[
-    str,
-    Meta(
-        min_length=1,
-        max_length=MAX_NAME_BYTES,
-        description=f"a string that is not empty, of at most {MAX_NAME_BYTES} bytes of UTF-8",
-    ),
+    _Short,
+    Meta(min_length=1, description=f"a string that is not empty, of at most {MAX_NAME_BYTES} bytes of UTF-8"),
 ]
 OptText: TypeAlias = Annotated[
     _Short | None, Meta(description=f"a string of at most {MAX_NAME_BYTES} bytes of UTF-8")
@@ -282,13 +267,7 @@ class PriceWire(PricedWire, kw_only=True, gc=False):
     id: Text
     sku: Text
     component: Annotated[Component, _one_of(tuple(Component))]
-    usd: Annotated[
-        str,
-        Meta(
-            max_length=MAX_NAME_BYTES,
-            description="a decimal string in [0, 100000) with at most 9 decimals",
-        ),
-    ]
+    usd: Annotated[_Short, Meta(description="a decimal string in [0, 100000) with at most 9 decimals")]
     per: Annotated[Per, _one_of(tuple(Per))]
     effective_ms: AnyTimeMs
     gpus: Annotated[

@@ -19,7 +19,7 @@ from streams.cli.options import settings_for
 from streams.cli.progress import progress
 from streams.errors import WrongUseError
 from streams.keys import key_of
-from streams.topics import RECORD_MAX_BYTES, Topic, short_name
+from streams.topics import Topic, short_name
 
 
 class _Line(msgspec.Struct):
@@ -72,7 +72,6 @@ def outgoing(file: Path, prefix: str) -> Iterator[_Outgoing]:
             ) from None
         value = bytes(line.value)
         key = key_of(topic, value)[:MAX_KEY_BYTES]
-        # Cut, an event that is too large is refused by the meter all the same, and passes through the broker.
-        sent = None if value == b"null" else value[: RECORD_MAX_BYTES + 1]
+        sent = None if value == b"null" else value
         headers = [(name, each.encode()) for name, each in (line.headers or {}).items()]
         yield _Outgoing(topic, key, sent, headers)

@@ -19,7 +19,7 @@ from streams.embedded.files import Line
 from streams.embedded.packed import LINE_MAX_BYTES
 from streams.keys import key_of
 from streams.pipeline.tables import DeadLetter
-from streams.topics import RECORD_MAX_BYTES, SHARD_TOPICS, Topic
+from streams.topics import SHARD_TOPICS, Topic
 from streams.transport.partitions import partition_of
 
 #: The name under which lines that hold no event are kept: `partition` is the file's index, `offset` the line's number.
@@ -88,9 +88,7 @@ class LineReader:
         # Cut, it still differs from any that is valid, and passes through the broker beside its record.
         key = b"" if value is None else key_of(Topic(topic), value)[:MAX_KEY_BYTES]
         partition = partition_of(key, self.partitions) if topic in _SHARD_TOPICS else 0
-        # Cut, an event that is too large is refused all the same, and passes through the broker.
-        sent = None if value is None else value[: RECORD_MAX_BYTES + 1]
-        return Sendable(topic, partition, sent, [*headers], self.newest_ms, key)
+        return Sendable(topic, partition, value, [*headers], self.newest_ms, key)
 
     def _refused(self, line: Line, reason: Reason, detail: str) -> DeadLetter:
         raw = kept_raw(LINES_TOPIC, reason, line.data.rstrip(b"\r\n"))[:_RAW_BYTES_AT_MOST]

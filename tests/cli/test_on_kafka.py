@@ -102,15 +102,20 @@ def test_events_are_keyed_and_partitioned_as_java_does(topics: dict[str, str], t
         assert message.headers() == [("h", b"v")]
 
 
-def test_event_too_large_for_the_meter_reaches_it(topics: dict[str, str], tmp_path: Path) -> None:
-    file = tmp_path / "e.jsonl"
-    file.write_text(
-        json.dumps({"topic": "network", "value": {"job_id": "a", "pad": "x" * (3 * 2**20)}}) + "\n"
-    )
+def test_events_as_large_as_a_line_may_be_reach_the_meter_and_a_longer_line_stops_all(
+    topics: dict[str, str], tmp_path: Path
+) -> None:
+    file, line = tmp_path / "e.jsonl", '{"topic": "network", "value": {"job_id": "a", "pad": ""}}'
+    file.write_text(line.replace('""', '"' + "x" * (2**20 - len(line)) + '"') + "\n")
     done = trainfare("publish", file, env=topics)
     assert (done.code, done.err) == (0, "")
     (message,) = records(topics, "network")
-    assert len(message.value() or b"") == 2**20 + 1
+    assert len(message.value() or b"") == 2**20 - len('{"topic": "network", "value": }')
+    file.write_text(line + "\n" + line.replace('""', '"' + "x" * 2**20 + '"') + "\n")
+    done = trainfare("publish", file, env=topics)
+    assert done.code == 2
+    assert "line 2: longer than 1048576 bytes" in done.one_line()
+    assert len(records(topics, "network")) == 1
 
 
 def test_prices_are_published_under_their_revision(topics: dict[str, str], tmp_path: Path) -> None:

@@ -59,8 +59,7 @@ PLAIN: dict[str, bytes] = {
     "empty id": small(id=""),
     "attempt": small(job_id="j", attempt=2**31 - 1),
     "longest job": small(job_id="j" * 200),
-    "longest id": small(id="i" * 256),
-    "longest names": small(source="s" * 256, node="n" * 256, zone="z" * 256, gpus=["a" * 256, "b"]),
+    "longest names": small(id="i" * 256, source="s" * 256, node="n" * 256, gpus=["a" * 256, "b"]),
     "exponents": text(b"[0.5,1]", b"[5e-1,1E0]"),
     "more exponents": text(b"[0.5,1]", b"[0.0000005e+6,0e22]"),
     "zeros": text(b"[0.5,1]", b"[0,0.000]"),
@@ -107,11 +106,7 @@ ODD: dict[str, bytes | None] = {
     "long interval": small(interval_ms=3_600_001),
     "specversion": small(specversion=None),
     "id too long": small(id="i" * 257),
-    "source too long": small(source="s" * 257),
-    "node too long": small(node="n" * 257),
-    "zone too long": small(zone="z" * 257),
-    "GPU id too long": small(gpus=["a" * 257, "b"]),
-    "job id too long": small(job_id="j" * 201),
+    "others too long": small(node="n" * 257, gpus=["a" * 257, "b"], job_id="j" * 201),
     "unknown key": small(usage=1),
     "long key": small(a_key_of_more_than_16_bytes=1),
     "twice": text(b'"node":"n"', b'"node":"n","node":"n"'),
@@ -214,8 +209,7 @@ def test_records_share_a_shape_though_their_numbers_and_ids_differ() -> None:
 
 
 def test_an_id_is_measured_in_records_of_a_known_shape_too() -> None:
-    values = [small(id="i" * size) for size in (1, 257, 256, 1_000, 2)]
-    assert checked(Shapes(), values) == [True, False, True, False, True]
+    assert checked(Shapes(), [small(id="i" * n) for n in (1, 257, 256, 999)]) == [True, False, True, False]
 
 
 def test_text_that_differs_in_one_byte_is_another_shape() -> None:

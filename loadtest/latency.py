@@ -34,6 +34,7 @@ from sinks.clickhouse import ClickHouseStore, Embedded
 from sinks.webhooks.receiver import Receiver
 from streams.cli.producer import LogProducer
 from streams.config import Settings
+from streams.web import local_token
 from tests.chaos.log import Offsets
 
 _START_S: Final = 300.0
@@ -143,7 +144,13 @@ class Live:
         offsets = Offsets(self.settings.kafka)
         try:
             return await asyncio.gather(
-                readable(Api(worker.url), send, probes, options.seconds, options.probes),
+                readable(
+                    Api(worker.url, local_token.read(self._data)),
+                    send,
+                    probes,
+                    options.seconds,
+                    options.probes,
+                ),
                 alerted(send, probes, arrivals, options.runaways),
                 lagging(offsets.behind, options.seconds),
             )

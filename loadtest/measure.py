@@ -129,18 +129,17 @@ async def lagging(
 
 
 class Api:
-    """The worker's SQL, over HTTP."""
+    """The worker's SQL, over HTTP, with the token of its data directory."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, token: str | None) -> None:
         self._url = f"{url}/api/v1/query"
+        self._headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
         self._pool = urllib3.PoolManager(timeout=30.0, retries=False, maxsize=1)
 
     def names(self, sql: str, **parameters: object) -> list[str]:
         """Return the first column of an answer."""
         body = orjson.dumps({"sql": sql, "parameters": parameters})
-        answer = self._pool.request(
-            "POST", self._url, body=body, headers={"Content-Type": "application/json"}
-        )
+        answer = self._pool.request("POST", self._url, body=body, headers=self._headers)
         if answer.status != 200:
             raise WorldError(f"the worker answers {answer.status}: {answer.data[:500]!r}")
         return [str(row[0]) for row in orjson.loads(answer.data)["rows"]]

@@ -12,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 from urllib.error import HTTPError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -25,6 +25,7 @@ from tests.store_process import StoreProcess
 pytestmark = pytest.mark.kafka
 
 PATIENCE_S = 60.0
+TOKEN = "shown-for-the-details-16"
 
 
 class Door:
@@ -71,7 +72,8 @@ def free_port() -> int:
 
 def readiness(url: str) -> tuple[int, dict[str, dict[str, object]]]:
     try:
-        with urlopen(f"{url}/readyz", timeout=10) as answer:
+        asked = Request(f"{url}/readyz", headers={"Authorization": f"Bearer {TOKEN}"})
+        with urlopen(asked, timeout=10) as answer:
             status, body = answer.status, json.loads(answer.read())
     except HTTPError as fault:
         status, body = fault.code, json.loads(fault.read())
@@ -94,6 +96,7 @@ def test_both_come_late(tmp_path: Path) -> None:
         "TRAINFARE_KAFKA_PARTITIONS": "2",
         "TRAINFARE_CLICKHOUSE_URL": front.url,
         "TRAINFARE_WEB_PORT": str(web_port),
+        "TRAINFARE_WEB_TOKEN": TOKEN,
     }
     output = tmp_path / "worker.log"
     worker = subprocess.Popen(

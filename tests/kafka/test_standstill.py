@@ -19,7 +19,7 @@ from streams.clock import SystemClock
 from tests.agents.fakes import file_store
 from tests.agents.lab import Lab, folded, make_lab, run, until
 from tests.kafka.broker import shared_broker
-from tests.web.serving import Client, serving
+from tests.web.serving import LOCAL, Client, serving
 
 pytestmark = pytest.mark.kafka
 
@@ -30,7 +30,7 @@ PATIENCE_S = 30.0
 async def answers(client: Client, path: str, status: int) -> Any:
     """Ask until it answers with the status, but not for ever."""
     for _ in range(int(PATIENCE_S / 0.1)):
-        async with client.session.get(client.server.url + path) as answer:
+        async with client.session.get(client.server.url + path, headers=LOCAL) as answer:
             if answer.status == status:
                 return await answer.json()
         await asyncio.sleep(0.1)

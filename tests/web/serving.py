@@ -21,6 +21,7 @@ T = TypeVar("T")
 TOKEN = "a-secret-of-sixteen-and-more"
 LOCAL_TOKEN = "the-token-of-the-data-directory"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
+LOCAL = {"Authorization": f"Bearer {LOCAL_TOKEN}"}
 
 
 class Client:
@@ -39,7 +40,7 @@ class Client:
 
     async def ask(self, body: object, status: int = 200, **options: Any) -> Any:
         """Return the JSON of an answer to a query, which is asked with the token of the data directory."""
-        headers = {"Authorization": f"Bearer {LOCAL_TOKEN}", **options.pop("headers", {})}
+        headers = {**LOCAL, **options.pop("headers", {})}
         url = f"{self.server.url}/api/v1/query"
         async with self.session.post(url, json=body, headers=headers, **options) as answer:
             assert answer.status == status, await answer.read()

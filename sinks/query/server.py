@@ -40,8 +40,9 @@ class ServerRunner:
             finally:
                 client.close()
         except ClickHouseError as fault:
+            where = f"ClickHouse at {server.scheme}://{server.host}:{server.port}"
             raise QueriesOffError(
-                f"ClickHouse does not let the user {server.user} (clickhouse.reader_user) in: {_short(fault)}"
+                f"{where} does not answer the user {server.user} (clickhouse.reader_user): {_short(fault)}"
             ) from fault
 
     def run(self, request: Request, out: BinaryIO) -> int:

@@ -14,8 +14,9 @@ Node = dict[str, Any]
 
 _PARSE: Final = "SELECT parseQueryToJSON({q:String})"
 _FORMAT: Final = "SELECT formatQueryFromJSON({q:String})"
-#: How ClickHouse names the node of a statement that its tree has no form for.
-_NO_FORM: Final = "does not support JSON serialization"
+#: What the parser says of statements that it knows and gives no tree of, and of more than one.
+_NO_TREE: Final = ("does not support JSON serialization", "not supported by parseQueryToJSON")
+_MORE_THAN_ONE: Final = "Multi-statements are not allowed"
 
 
 class Engine(Protocol):
@@ -43,8 +44,12 @@ def parse(engine: Engine, sql: str) -> Node:
     try:
         found = json.loads(engine.text(_PARSE, sql))
     except FailedQueryError as fault:
-        if _NO_FORM in str(fault):
-            raise RefusedQueryError("this statement is not one that reads tables") from fault
+        if any(words in str(fault) for words in _NO_TREE):
+            raise RefusedQueryError(
+                "only reading is allowed, and this statement is not one that reads tables"
+            ) from fault
+        if _MORE_THAN_ONE in str(fault):
+            raise RefusedQueryError("one statement at a time: there is a `;` inside the query") from fault
         raise FailedQueryError(_without_scope(str(fault))) from fault
     if not isinstance(found, dict):
         raise RefusedQueryError("the statement has no syntax tree")

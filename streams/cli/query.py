@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -20,6 +21,8 @@ from streams.cli.reading import target_of
 if TYPE_CHECKING:
     from sinks.answer import Answer
     from streams.config import Settings
+
+_SAY_AFTER_S: Final = 2.0
 
 
 def sql(
@@ -52,11 +55,18 @@ def _answer(query: str, settings: Settings) -> Answer:
 
 @contextmanager
 def _waiting() -> Iterator[None]:
-    """Show a person at a terminal that the query runs."""
+    """Show a person at a terminal that the query runs, if it does so for long."""
     if not sys.stderr.isatty():
         yield
         return
     from rich.console import Console
 
-    with Console(stderr=True).status("running the query; Ctrl-C ends it"):
+    status = Console(stderr=True).status("running the query; Ctrl-C ends it")
+    timer = threading.Timer(_SAY_AFTER_S, status.start)
+    timer.start()
+    try:
         yield
+    finally:
+        timer.cancel()
+        timer.join()
+        status.stop()

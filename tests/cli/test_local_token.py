@@ -82,7 +82,7 @@ def test_a_command_does_not_show_a_token_that_others_may_have_written(data: Path
     path = data / "token"
     path.chmod(0o622)
     try:
-        done = trainfare("sql", "SELECT 1", "--data", data)
+        done = trainfare("jobs", "--data", data)
     finally:
         path.chmod(0o600)
     assert done.code == 1

@@ -234,7 +234,7 @@ def held(data: Path) -> Iterator[int]:
     holder.communicate("")
 
 
-@pytest.mark.parametrize("words", [("sql", "SELECT 1"), ("replay", "EVENTS")])
+@pytest.mark.parametrize("words", [("jobs",), ("replay", "EVENTS")])
 def test_directory_in_use_names_the_process(
     words: tuple[str, ...], held: int, data: Path, events: Path
 ) -> None:
@@ -242,6 +242,10 @@ def test_directory_in_use_names_the_process(
     done = trainfare(*named, "--data", data)
     assert done.code == 1
     assert f"in use by process {held}" in done.one_line()
+
+
+def test_sql_reads_beside_whoever_has_the_directory_open(held: int, data: Path) -> None:
+    assert answer("sql", "SELECT count() FROM jobs", "--data", data).split()[0] == "count()"
 
 
 def test_reader_that_leaves_early_is_no_fault(data: Path) -> None:

@@ -103,9 +103,16 @@ def test_kafka_that_does_not_answer_is_named(words: tuple[str, ...], tmp_path: P
 
 @pytest.mark.parametrize("words", [("sql", "SELECT 1"), ("jobs",), ("job", "a"), ("explain", "a")])
 def test_clickhouse_that_does_not_answer_is_named(words: tuple[str, ...]) -> None:
-    done = trainfare(*words, env={"TRAINFARE_CLICKHOUSE_URL": f"http://{NOBODY}"})
+    reader = {"TRAINFARE_CLICKHOUSE_READER_USER": "reader"}
+    done = trainfare(*words, env={"TRAINFARE_CLICKHOUSE_URL": f"http://{NOBODY}", **reader})
     assert done.code == 1
     assert f"http://{NOBODY}" in done.one_line()
+
+
+def test_sql_on_a_server_wants_a_user_who_may_only_read() -> None:
+    done = trainfare("sql", "SELECT 1", env={"TRAINFARE_CLICKHOUSE_URL": f"http://{NOBODY}"})
+    assert done.code == 1
+    assert "clickhouse.reader_user" in done.one_line()
 
 
 @pytest.mark.parametrize("words", [("sql", "SELECT 1"), ("jobs",), ("job", "a"), ("explain", "a")])

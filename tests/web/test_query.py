@@ -70,7 +70,7 @@ def test_what_json_has_no_number_for(store: ClickHouseStore) -> None:
             "query_refused",
             "the table function `file` is not allowed",
         ),
-        ({"sql": "SELECT 1; SELECT 2"}, 400, "query_failed", "Multi-statements are not allowed"),
+        ({"sql": "SELECT 1; SELECT 2"}, 400, "query_refused", "one statement at a time"),
         ({"sql": "SELECT nothing FROM job_costs"}, 400, "query_failed", "UNKNOWN_IDENTIFIER"),
         ({"sql": "SELECT {x:Int64}"}, 400, "query_failed", "the parameter x has no value"),
         ({"sql": "SELECT {x:UInt8}"}, 400, "query_refused", "{x:UInt8}"),
@@ -103,7 +103,8 @@ def test_other_content_types_are_refused(store: ClickHouseStore) -> None:
 
 
 def test_what_exceeds_a_limit_fails_and_says_which(store: ClickHouseStore) -> None:
-    limits = QuerySettings(time_max_ms=1_000, memory_max_bytes=64 * 2**20)
+    short = QuerySettings(time_max_ms=1_000)
+    small = QuerySettings(memory_max_bytes=64 * 2**20)
     endless = "SELECT sum(sipHash64(number)) FROM numbers(3000000000)"
     large = "SELECT number, toString(number) FROM numbers(1000001)"
     greedy = "SELECT length(groupArray(repeat('x', 1000))) FROM numbers(10000000)"
@@ -111,14 +112,14 @@ def test_what_exceeds_a_limit_fails_and_says_which(store: ClickHouseStore) -> No
     folded = "SELECT " + ", ".join(
         f"arrayCount(x -> sipHash64(x, {n}) % 7 = 3, range(2000000))" for n in range(40)
     )
-    for sql, said in (
-        (endless, "TIMEOUT_EXCEEDED"),
-        (f"EXPLAIN SELECT ({endless})", "TIMEOUT_EXCEEDED"),
-        (f"{endless} SETTINGS max_execution_time = 100", "TIMEOUT_EXCEEDED"),
-        (large, "rows"),
-        (greedy, "64 MiB of memory"),
-        (wide, "64 MiB"),
-        (folded, "ran longer than 1 s"),
+    for limits, sql, said in (
+        (short, endless, "TIMEOUT_EXCEEDED"),
+        (short, f"EXPLAIN SELECT ({endless})", "TIMEOUT_EXCEEDED"),
+        (short, f"{endless} SETTINGS max_execution_time = 100", "TIMEOUT_EXCEEDED"),
+        (short, folded, "ran longer than 1 s"),
+        (small, large, "rows"),
+        (small, greedy, "64 MiB of memory"),
+        (small, wide, "64 MiB"),
     ):
         error = asked(store, {"sql": sql}, 400, query=limits)["error"]
         assert error["code"] == "query_failed"

@@ -5,6 +5,7 @@
 """
 
 import argparse
+import base64
 import json
 import os
 import re
@@ -61,7 +62,19 @@ _TRANSPORT: Final = frozenset(
     }
 )
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
+#: Users beside `default`, as a server's administrator would make them: their grants, and their profile's `readonly`. The
+#: engine itself has no users: whoever asks as one of these is told so, and held to `readonly` alone.
+USERS: Final = {
+    "reader": (["GRANT SELECT ON trainfare.* TO reader"], "2"),
+    "reader_of_columns": (["GRANT SELECT(team, cost_usd) ON trainfare.job_costs TO reader_of_columns"], "0"),
+    "writer": (["GRANT SELECT ON trainfare.* TO writer", "GRANT INSERT ON trainfare.jobs TO writer"], "2"),
+    "reader_of_all": (["GRANT SELECT ON *.* TO reader_of_all"], "2"),
+    "granter": (["GRANT SELECT ON trainfare.* TO granter WITH GRANT OPTION"], "2"),
+    "fixed": (["GRANT SELECT ON trainfare.* TO fixed"], "1"),
+    "nobody": ([], "2"),
+}
 _INSERT: Final = re.compile(rb"\s*INSERT\s+INTO\s+(?P<table>.+?)\s+FORMAT\s+(?P<format>\w+)\s*", re.I | re.S)
+_NO_GRANTS: Final = "SELECT '' AS grant WHERE 0 FORMAT Native"
 _FORMAT: Final = re.compile(r"\bFORMAT\s+(\w+)\s*;?\s*$", re.IGNORECASE)
 _CODE: Final = re.compile(r"Code: (\d+)")
 
@@ -162,7 +175,7 @@ class Handler(BaseHTTPRequestHandler):
             result, form = (
                 _insert(handle, parameters, insert, sql[insert.end() :])
                 if insert
-                else _query(handle, parameters, sql.decode())
+                else _query(handle, parameters, sql.decode(), self._user())
             )
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is told
             text = str(error)
@@ -183,6 +196,11 @@ class Handler(BaseHTTPRequestHandler):
             self._break_off(result)
         else:
             self._reply(200, result, {"X-ClickHouse-Format": form} if form else {})
+
+    def _user(self) -> str:
+        """Who asks: by Basic authentication, whose password nobody looks at."""
+        kind, _, given = self.headers.get("Authorization", "").partition(" ")
+        return base64.b64decode(given).decode().partition(":")[0] if kind == "Basic" else "default"
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
@@ -260,7 +278,14 @@ def _insert(
     return b"", ""
 
 
-def _query(handle: Any, parameters: dict[str, str], sql: str) -> tuple[bytes, str]:
+def _query(handle: Any, parameters: dict[str, str], sql: str, user: str) -> tuple[bytes, str]:
+    if user in USERS:
+        grants, mode = USERS[user]
+        if sql.startswith("SHOW GRANTS"):
+            rows = "".join(f", {_quote(grant)}" for grant in grants)
+            sql = f"SELECT grant FROM values('grant String'{rows}) FORMAT Native" if grants else _NO_GRANTS
+        if mode != "0":
+            handle.query(f"SET readonly = {mode}")
     for name, value in _settings(parameters).items():
         handle.query(f"SET {name} = {_quote(value)}")
     bound = {name[6:]: value for name, value in parameters.items() if name.startswith("param_")}

@@ -47,7 +47,10 @@ def digest_of(image: str) -> str:
     except FileNotFoundError:
         raise PinError("docker is not installed; pin where it is, and commit deploy/images.env") from None
     except subprocess.CalledProcessError as error:
-        raise PinError(f"{image}: {str(error.stderr).strip() or 'docker buildx failed'}") from None
+        said = (str(error.stderr).strip().splitlines() or ["no reason given"])[0]
+        raise PinError(
+            f"{image}: {said} (docker buildx imagetools inspect: it needs buildx and a registry)"
+        ) from None
     except subprocess.TimeoutExpired:
         raise PinError(
             f"{image}: no answer in {_ASK_TIMEOUT_S} s; is a registry reached from here?"

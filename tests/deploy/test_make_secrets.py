@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import stat
 import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -69,3 +70,9 @@ def test_git_ignores_them() -> None:
     if done.returncode == 128:
         pytest.skip(f"not a git checkout: {done.stderr.strip()}")
     assert done.stdout.split() == names
+
+
+@pytest.mark.parametrize("module", ["deploy.make_secrets", "deploy.pin_images"])
+def test_it_runs_before_anything_is_installed(module: str) -> None:
+    """`make up` needs Python and Docker; -S leaves out what is installed."""
+    subprocess.run([sys.executable, "-S", "-c", f"import {module}"], cwd=ROOT, check=True)

@@ -38,11 +38,12 @@ _NEVER_S: Final = 3600.0
 class Edge(web.RequestHandler):
     """aiohttp's handler of one connection, with what it does told to `connection`."""
 
-    __slots__ = ("_body", "_connection", "_header_bytes", "_lost", "_now_ms")
+    __slots__ = ("_body", "_connection", "_gate", "_header_bytes", "_lost", "_now_ms")
 
     def __init__(
         self,
         manager: web.Server,
+        gate: Gate,
         connection: Connection,
         lost: Callable[[], None],
         now_ms: Callable[[], int],
@@ -59,6 +60,7 @@ class Edge(web.RequestHandler):
             # A body that grows when it is unpacked is nothing that anybody has to send.
             auto_decompress=False,
         )
+        self._gate = gate
         self._connection = connection
         self._lost = lost
         self._now_ms = now_ms
@@ -67,8 +69,10 @@ class Edge(web.RequestHandler):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Bound what waits to be taken."""
-        cast("asyncio.Transport", transport).set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
-        super().connection_made(transport)
+        line = cast("asyncio.Transport", transport)
+        line.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
+        super().connection_made(line)
+        self._gate.opened(line)
 
     def data_received(self, data: bytes) -> None:
         """Tell what the bytes were: a part of a header, of a body, or whole requests."""
@@ -154,19 +158,26 @@ def last_words(status: int, code: str, message: str) -> bytes:
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-class Gate(asyncio.Protocol):
-    """A connection before its first byte: no handler and no task is made for one that says nothing."""
+class Gate:
+    """The socket of a connection: a bare one before its first byte, so that silence costs no transport, task or handler."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
         self._transport: asyncio.Transport | None = None
-        self._cut = False
-        self._open: Callable[[], Edge] | None = None
+        self._spoke: Callable[[], None] | None = None
         self._lost: Callable[[], None] | None = None
+        self._is_cut = False
 
-    def attend(self, make: Callable[[], Edge], lost: Callable[[], None]) -> None:
-        """Say what handles the first byte, and who is told when the connection ends before it."""
-        self._open, self._lost = make, lost
+    def wait(self, spoke: Callable[[], None], lost: Callable[[], None]) -> None:
+        """Call `spoke` when the first byte is there, `lost` when the client has left before it."""
+        self._spoke, self._lost = spoke, lost
+        asyncio.get_running_loop().add_reader(self._line.fileno(), self._readable)
+
+    def opened(self, transport: asyncio.Transport) -> None:
+        """Take over from the socket."""
+        self._transport = transport
+        if self._is_cut:
+            transport.abort()
 
     def unsent_bytes(self) -> int:
         """What was written and not taken yet."""
@@ -181,27 +192,24 @@ class Gate(asyncio.Protocol):
 
     def cut(self) -> None:
         """Close at once."""
-        self._cut = True
+        self._is_cut = True
         if self._transport is not None:
             self._transport.abort()
+        elif self._spoke is not None:
+            self._stop_waiting()
+            self._line.close()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait for the first byte."""
-        self._transport = cast("asyncio.Transport", transport)
-        if self._cut:
-            self._transport.abort()
-
-    def data_received(self, data: bytes) -> None:
-        """Hand over to aiohttp."""
-        transport, make = self._transport, self._open
-        if transport is None or make is None or self._cut:
+    def _readable(self) -> None:
+        spoke, lost = self._spoke, self._lost
+        if spoke is None or lost is None:
             return
-        edge = make()
-        transport.set_protocol(edge)
-        edge.connection_made(transport)
-        edge.data_received(data)
+        self._stop_waiting()
+        if self.has_unread():
+            spoke()
+        else:
+            self._line.close()
+            lost()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Tell that it is over."""
-        if self._lost is not None:
-            self._lost()
+    def _stop_waiting(self) -> None:
+        self._spoke = self._lost = None
+        asyncio.get_running_loop().remove_reader(self._line.fileno())

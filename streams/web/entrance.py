@@ -53,7 +53,7 @@ class Entrance:
         self._now_ms = now_ms
         self._server: web.Server | None = None
         self._listening: list[socket.socket] = []
-        self._coming: set[asyncio.Task[Any]] = set()
+        self._opening: set[asyncio.Task[Any]] = set()
         self._timers: dict[object, asyncio.TimerHandle] = {}
         self._logged_ms = -_LOGGED_EVERY_MS
         self.crowd = Crowd(options.connections_max, options.connections_max_per_address, options.patience)
@@ -95,9 +95,9 @@ class Entrance:
             timer.cancel()
         self._timers.clear()
         self.crowd.cut_all()
-        for task in self._coming:
+        for task in self._opening:
             task.cancel()
-        await asyncio.gather(*self._coming, return_exceptions=True)
+        await asyncio.gather(*self._opening, return_exceptions=True)
 
     def _ready(self, listening: socket.socket) -> None:
         for _ in range(_ACCEPTS_PER_TURN):
@@ -143,21 +143,26 @@ class Entrance:
             client.close()
             return
 
+        loop = asyncio.get_running_loop()
+
         def lost() -> None:
             crowd.leave(admitted)
 
-        gate.attend(lambda: Edge(server, admitted, lost, self._now_ms), lost)
-
-        async def come() -> None:
+        async def open_line() -> None:
             try:
-                await asyncio.get_running_loop().connect_accepted_socket(lambda: gate, client)
+                await loop.connect_accepted_socket(
+                    lambda: Edge(server, gate, admitted, lost, self._now_ms), client
+                )
             except OSError:  # it has left already
                 client.close()
                 lost()
 
-        task = asyncio.get_running_loop().create_task(come())
-        self._coming.add(task)
-        task.add_done_callback(self._coming.discard)
+        def spoke() -> None:
+            task = loop.create_task(open_line())
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+
+        gate.wait(spoke, lost)
 
     def _sweep(self) -> None:
         # Set before the sweep, so that a fault in one sweep is not the end of all.

@@ -15,7 +15,7 @@ COMBINATORS: Final = (
 )  # fmt: skip
 #: Table functions that make rows of their arguments, or of a query that is judged like any other.
 TABLE_FUNCTIONS: Final = frozenset(
-    {"numbers", "numbers_mt", "zeros", "zeros_mt", "generate_series", "generateseries", "values", "view"}
+    {"numbers", "numbers_mt", "generate_series", "generateseries", "values", "view"}
 )
 
 

@@ -9,7 +9,6 @@ from typing import Final
 STATEMENTS: Final = frozenset(
     {
         "SelectWithUnionQuery",
-        "SelectIntersectExceptQuery",
         "ExplainQuery",
         "ShowTablesQuery",
         "ShowColumnsQuery",
@@ -39,14 +38,13 @@ SETTINGS: Final = frozenset(
 LOWERED: Final = frozenset({"max_execution_time", "max_memory_usage", "max_result_rows", "max_rows_to_read"})
 
 _SELECT: Final = """
-cte_aliases distinct distinct_on group_by group_by_all group_by_with_constant_keys group_by_with_cube
-group_by_with_grouping_sets group_by_with_rollup group_by_with_totals having interpolate limit_by limit_by_length
+cte_aliases distinct group_by group_by_all group_by_with_cube group_by_with_grouping_sets group_by_with_rollup group_by_with_totals having interpolate limit_by limit_by_length
 limit_by_offset limit_by_all limit_length limit_offset limit_with_ties order_by order_by_all prewhere qualify
 recursive_with select tables where window with
 """
 _FRAME: Final = """
 frame_begin_offset frame_begin_preceding frame_begin_type frame_end_offset frame_end_preceding frame_end_type
-frame_is_default frame_type order_by parent_window_name partition_by
+frame_type order_by parent_window_name partition_by
 """
 
 
@@ -55,26 +53,26 @@ def _keys(text: str) -> frozenset[str]:
 
 
 #: Present in any node, and of no consequence.
-IGNORED: Final = _keys("type alias prefer_alias_to_column_name parametrised_alias")
+IGNORED: Final = _keys("type alias")
 KEYS: Final = {
     "ArrayJoin": _keys("kind expression_list"),
-    "Asterisk": _keys("expression transformers"),
+    "Asterisk": _keys("transformers"),
     "ColumnsApplyTransformer": _keys("func_name parameters lambda lambda_arg column_name_prefix"),
     "ColumnsExceptTransformer": _keys("children is_strict pattern"),
-    "ColumnsListMatcher": _keys("column_list expression transformers"),
-    "ColumnsRegexpMatcher": _keys("pattern expression transformers"),
+    "ColumnsListMatcher": _keys("column_list transformers"),
+    "ColumnsRegexpMatcher": _keys("pattern transformers"),
     "ColumnsReplaceTransformer": _keys("children is_strict"),
-    "ColumnsReplaceTransformerReplacement": _keys("name children expr"),
+    "ColumnsReplaceTransformerReplacement": _keys("name children"),
     "ColumnsTransformerList": _keys("children"),
     "ExplainQuery": _keys("kind settings query"),
-    "ExpressionList": _keys("children separator"),
+    "ExpressionList": _keys("children"),
     "Function": _keys(
         "name arguments parameters window_definition window_name is_window_function is_lambda_function is_operator kind "
-        "nulls_action is_compound_name compute_after_window_functions"
+        "nulls_action"
     ),
     "Identifier": _keys("name name_parts children"),
     "InterpolateElement": _keys("column expr"),
-    "Literal": _keys("value custom_type"),
+    "Literal": _keys("value"),
     "OrderByElement": _keys(
         "collation direction expression fill_from fill_staleness fill_step fill_to nulls_direction "
         "nulls_direction_was_explicitly_specified with_fill"
@@ -83,19 +81,15 @@ KEYS: Final = {
     "QualifiedColumnsListMatcher": _keys("qualifier column_list transformers"),
     "QualifiedColumnsRegexpMatcher": _keys("qualifier pattern transformers"),
     "QueryParameter": _keys("name param_type"),
-    "SampleRatio": _keys("numerator denominator"),
-    "SelectIntersectExceptQuery": _keys("final_operator children operator"),
     "SelectQuery": _keys(_SELECT),
-    "SelectWithUnionQuery": _keys("is_normalized list_of_modes list_of_selects set_of_modes union_mode"),
+    "SelectWithUnionQuery": _keys("list_of_modes list_of_selects union_mode"),
     "SetQuery": _keys("changes"),
     "ShowColumnsQuery": _keys(
         "case_insensitive_like database extended full like limit_length not_like table"
     ),
     "ShowTablesQuery": _keys("case_insensitive_like from full like limit_length not_like"),
-    "Subquery": _keys("children cte_name"),
-    "TableExpression": _keys(
-        "column_aliases database_and_table_name final sample_offset sample_size subquery table_function"
-    ),
+    "Subquery": _keys("children"),
+    "TableExpression": _keys("column_aliases database_and_table_name final subquery table_function"),
     "TableIdentifier": _keys("name name_parts"),
     "TableJoin": _keys("is_natural kind locality on_expression strictness using_expression_list"),
     "TablesInSelectQuery": _keys("children"),

@@ -14,8 +14,8 @@ from sinks.query.refusal import RefusedQueryError
 from sinks.query.tree import Node
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-#: A column or an alias may have any name that no log, terminal or path could take for something else.
-_COLUMN: Final = re.compile(r"[^\x00-\x1f\x7f/\\]{1,256}")
+#: A column or an alias may have any name that no log or terminal could take for something else; tables have `_NAME`.
+_COLUMN: Final = re.compile(r"[^\x00-\x1f\x7f\\]{1,256}")
 _PARAMETER_TYPE: Final = re.compile(
     r"(?:Array\()?(?:String|Int64|UInt64|Float64|Bool|Date|DateTime|DateTime64\(3\)|Decimal(?:\(\d{1,2}, ?\d{1,2}\))?)\)?"
 )
@@ -102,6 +102,8 @@ class _Judge:
         if node.get("children") or not all(_NAME.fullmatch(str(part)) for part in parts):
             _refuse(f"`{name[:80]}` is no table of this store")
         if len(parts) == 1 and parts[0] in self._common:
+            # A subquery of WITH may read the table whose name it takes.
+            self.named.update(self._tables.intersection(parts))
             return
         if len(parts) == 2 and parts[0] == self._database:
             parts = parts[1:]
@@ -132,7 +134,7 @@ class _Judge:
         query = node.get("query")
         if node.get("kind") not in EXPLAIN_KINDS or not isinstance(query, dict):
             _refuse(f"{node.get('kind')} is not allowed")
-        if query.get("type") not in ("SelectWithUnionQuery", "SelectIntersectExceptQuery"):
+        if query.get("type") != "SelectWithUnionQuery":
             _refuse("only a SELECT can be explained")
         _check_output(query)
 

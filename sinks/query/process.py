@@ -21,10 +21,52 @@ from sinks.query import wire
 from sinks.query.limits import MIB_BYTES, QueryLimits
 from sinks.query.wire import Form, Parameter, ServerAddress, StoreFiles
 
-_START: Final = "import sys; sys.path.insert(0, sys.argv[1]); from sinks.query.child import main; main()"
+_START: Final = "import sys; sys.path[:] = sys.argv[1:]; from sinks.query.child import main; main()"
 _ROOT: Final = str(Path(__file__).resolve().parents[2])
 #: No variable of the worker's is passed on: secrets may be among them. Times of day are UTC.
 _ENVIRONMENT: Final = {"TZ": "UTC", "LC_ALL": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
+class Spawned(NamedTuple):
+    """A process that has been told nothing yet: it loads what it needs and waits."""
+
+    process: subprocess.Popen[bytes]
+    channel: socket.socket
+    scratch_dir: str
+
+    def end(self) -> int:
+        """End it and remove what it kept on the disk; how it ended."""
+        with suppress(OSError):
+            self.process.kill()
+        code = self.process.wait()
+        self.channel.close()
+        shutil.rmtree(self.scratch_dir, ignore_errors=True)
+        return code
+
+
+def spawn() -> Spawned:
+    """Start a process for queries."""
+    scratch_dir = tempfile.mkdtemp(prefix="trainfare-query-")
+    ours, theirs = socket.socketpair()
+    # Without `site`, which reads every .pth file: the modules are found where this process finds them.
+    found = [_ROOT, *(path for path in sys.path if path and path != _ROOT)]
+    try:
+        with theirs:
+            process = subprocess.Popen(  # a list of our own, no shell
+                [sys.executable, "-I", "-S", "-c", _START, *found],
+                stdin=theirs.fileno(),
+                # The engine writes to both at times; nobody reads it.
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={**_ENVIRONMENT, "TMPDIR": scratch_dir},
+                cwd=scratch_dir,
+                start_new_session=True,
+            )
+    except BaseException:
+        ours.close()
+        shutil.rmtree(scratch_dir, ignore_errors=True)
+        raise
+    return Spawned(process, ours, scratch_dir)
 
 
 class Answered(NamedTuple):
@@ -38,29 +80,17 @@ class Answered(NamedTuple):
 class QueryProcess:
     """One process. `ask` blocks; `kill` may be called from any thread, and ends it."""
 
-    def __init__(self, source: StoreFiles | ServerAddress, limits: QueryLimits) -> None:
+    def __init__(
+        self, source: StoreFiles | ServerAddress, limits: QueryLimits, spawned: Spawned | None = None
+    ) -> None:
         self.limits = limits
-        self._scratch_dir = tempfile.mkdtemp(prefix="trainfare-query-")
-        self._channel, theirs = socket.socketpair()
+        self._spawned = spawned or spawn()
+        self._process, self._channel, scratch_dir = self._spawned
         self._ready: wire.Ready | None = None
         self._killed = False
-        try:
-            with theirs:
-                # The engine opens its own output; nobody reads it.
-                self._process = subprocess.Popen(  # a list of our own, no shell
-                    [sys.executable, "-I", "-c", _START, _ROOT],
-                    stdin=theirs.fileno(),
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    env={**_ENVIRONMENT, "TMPDIR": self._scratch_dir},
-                    cwd=self._scratch_dir,
-                    start_new_session=True,
-                )
-            wire.send(self._channel, wire.Setup(source, limits, self._scratch_dir))
-        except BaseException:
-            self._channel.close()
-            shutil.rmtree(self._scratch_dir, ignore_errors=True)
-            raise
+        # A process that has ended by now is found out when its answer does not come.
+        with suppress(OSError):
+            wire.send(self._channel, wire.Setup(source, limits, scratch_dir))
 
     @property
     def pid(self) -> int:
@@ -89,6 +119,8 @@ class QueryProcess:
             reply = self._replied(wire.Request(sql, parameters, form), file)
             if reply.outcome == "refused":
                 raise QueryRefused(reply.message)
+            if reply.outcome == "off":
+                raise QueriesOff(reply.message)
             if reply.outcome == "failed":
                 raise QueryFailed(reply.message)
             return Answered(file, os.fstat(file).st_size, reply.rows)
@@ -109,10 +141,8 @@ class QueryProcess:
 
     def close(self) -> None:
         """End it and remove what it kept on the disk."""
-        self.kill()
-        self._process.wait()
-        self._channel.close()
-        shutil.rmtree(self._scratch_dir, ignore_errors=True)
+        self._killed = True
+        self._spawned.end()
 
     def _replied(self, request: wire.Request, file: int) -> wire.Reply:
         try:

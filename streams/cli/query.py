@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from streams.cli import ahead
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import Format, FormatOption, Grid, write
 from streams.cli.reading import target_of
@@ -41,7 +42,7 @@ def _answer(query: str, settings: Settings) -> Answer:
     from sinks.target import query_source
 
     limits = QueryLimits(time_ms=settings.query.time_max_ms, memory_bytes=settings.query.memory_max_bytes)
-    process = QueryProcess(query_source(target_of(settings.clickhouse)), limits)
+    process = QueryProcess(query_source(target_of(settings.clickhouse)), limits, ahead.taken())
     try:
         from sinks.query import arrow  # while the process starts
 

@@ -83,7 +83,8 @@ class _Opened:
 @contextmanager
 def reader(settings: Settings) -> Iterator[Reader]:
     """Open the store that the settings name; where a worker has it open, ask the worker."""
-    from sinks.clickhouse import ClickHouseStore, Embedded
+    from sinks.clickhouse import ClickHouseStore
+    from sinks.target import Embedded
 
     target = target_of(settings.clickhouse)
     try:
@@ -114,7 +115,7 @@ def reader_at(url: str, settings: Settings) -> Iterator[Reader]:
 
 def target_of(settings: ClickHouseSettings) -> Target:
     """Where the configured store is; raises WrongUseError for a directory without one."""
-    from sinks.clickhouse import Embedded, Server
+    from sinks.target import Embedded, Server
 
     if settings.data_dir is None:
         return Server(

@@ -48,7 +48,7 @@ FROM
 LEFT ANY JOIN (SELECT * FROM dead_letter_replays FINAL) AS r
 ON r.topic = d.topic AND r.partition = d.partition AND r.offset = d.offset
 ORDER BY topic, partition, offset
-LIMIT {{limit:UInt32}}
+LIMIT {{limit:UInt64}}
 """
 _GROUPS: Final = f"""
 SELECT g.topic AS topic, g.reason AS reason, greatest(g.stored, c.records) AS records, g.stored AS stored,
@@ -68,7 +68,7 @@ LEFT ANY JOIN
     FROM (SELECT * FROM dead_letter_counts FINAL) AS n GROUP BY topic, reason
 ) AS c ON c.topic = g.topic AND c.reason = g.reason
 ORDER BY records DESC, topic, reason
-LIMIT {{limit:UInt32}}
+LIMIT {{limit:UInt64}}
 """
 _RAW: Final = f"SELECT topic, partition, offset, base64Encode(raw) AS raw FROM dead_letters FINAL {_WHERE}"
 _LOWEST: Final = f"""

@@ -1,0 +1,165 @@
+"""A process for queries: ended by the kernel past its time, replaced when it is gone, and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sinks.errors import QueriesOff, QueryFailed
+from sinks.query import QueryLimits, QueryProcess, StoreFiles
+from sinks.query.pool import IDLE_S, QueryPool
+from sinks.query.process import Answered
+from sinks.query.wire import Form
+
+NOWHERE = StoreFiles("/nowhere", "trainfare")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> StoreFiles:
+    """The files of an empty store."""
+    from sinks.clickhouse import ClickHouseStore, Embedded
+
+    target = Embedded(data_dir=tmp_path / "data")
+    ClickHouseStore(target).close()
+    return StoreFiles(str(target.engine_dir), target.database)
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def rows(answer: Answered) -> list[list[object]]:
+    with os.fdopen(answer.descriptor, "rb") as file:
+        file.seek(0)
+        found: list[list[object]] = json.loads(file.read())["rows"]
+        return found
+
+
+@pytest.fixture
+def process(source: StoreFiles, scratch: Path) -> Iterator[QueryProcess]:
+    made = QueryProcess(source, QueryLimits(time_ms=500))
+    yield made
+    made.close()
+    assert not list(scratch.iterdir()), "it leaves nothing behind"
+
+
+def test_what_the_engine_does_not_interrupt_the_kernel_ends(process: QueryProcess) -> None:
+    folded = ", ".join(f"arrayCount(x -> sipHash64(x, {n}) % 7 = 3, range(3000000))" for n in range(60))
+    with pytest.raises(QueryFailed, match=r"ran longer than 0\.5 s and was ended"):
+        process.ask(f"SELECT {folded}", {}, "json")
+    assert not process.reusable
+
+
+def test_a_process_that_was_killed_says_so(process: QueryProcess) -> None:
+    process.wait_ready()
+    os.kill(process.pid, signal.SIGKILL)
+    with pytest.raises(QueryFailed, match="ended its process"):
+        process.ask("SELECT 1", {}, "json")
+    assert not process.reusable
+
+
+def test_a_store_that_is_not_there_is_said(scratch: Path) -> None:
+    process = QueryProcess(NOWHERE, QueryLimits())
+    try:
+        with pytest.raises(QueriesOff, match="no table in this store yet"):
+            process.ask("SELECT 1", {}, "json")
+    finally:
+        process.close()
+    assert not list(scratch.iterdir())
+
+
+def test_tables_made_later_are_there(source: StoreFiles, process: QueryProcess) -> None:
+    assert rows(process.ask("SELECT count() FROM jobs", {}, "json")) == [[0]]
+    view = Path(source.engine_dir) / "metadata" / source.database / "job_costs.sql"
+    moved = view.with_suffix(".away")
+    view.rename(moved)
+    assert ["job_costs"] not in rows(process.ask("SHOW TABLES", {}, "json"))
+    moved.rename(view)
+    assert ["job_costs"] in rows(process.ask("SHOW TABLES", {}, "json"))
+
+
+class Fake:
+    """A process that answers nothing, and counts."""
+
+    made: list[Fake]
+
+    def __init__(self, *_: object) -> None:
+        self.reusable = True
+        self.closed = False
+        Fake.made.append(self)
+
+    def wait_ready(self) -> bool:
+        return True
+
+    def ask(self, sql: str, parameters: object, form: Form) -> Answered:
+        self.reusable = sql != "spent"
+        return Answered(-1, 0, 0)
+
+    def kill(self) -> None:
+        self.reusable = False
+
+    def close(self) -> None:
+        self.reusable, self.closed = False, True
+
+
+def pool_of(now_s: list[float]) -> QueryPool:
+    Fake.made = []
+    return QueryPool(NOWHERE, QueryLimits(), start=Fake, now_s=lambda: now_s[0])  # type: ignore[arg-type]  # as far as it is used
+
+
+def test_an_idle_process_is_used_again_then_ended() -> None:
+    now_s = [0.0]
+    pool = pool_of(now_s)
+    pool.begin().answer("SELECT 1", {}, "json")
+    pool.begin().answer("SELECT 1", {}, "json")
+    assert len(Fake.made) == 1
+    now_s[0] = IDLE_S
+    pool.end_idle()
+    assert not Fake.made[0].closed
+    now_s[0] = IDLE_S + 1
+    pool.end_idle()
+    assert Fake.made[0].closed
+
+
+def test_a_spent_process_is_replaced() -> None:
+    pool = pool_of([0.0])
+    pool.begin().answer("spent", {}, "json")
+    assert Fake.made[0].closed
+    pool.begin().answer("SELECT 1", {}, "json")
+    assert len(Fake.made) == 2
+
+
+def test_a_process_takes_so_many_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sinks.query.pool.QUERIES_MAX", 2)
+    pool = pool_of([0.0])
+    for _ in range(3):
+        pool.begin().answer("SELECT 1", {}, "json")
+    assert len(Fake.made) == 2
+
+
+def test_a_run_cancelled_before_it_began_asks_nobody() -> None:
+    pool = pool_of([0.0])
+    run = pool.begin()
+    run.cancel()
+    with pytest.raises(QueryFailed, match="cancelled"):
+        run.answer("SELECT 1", {}, "json")
+    assert all(each.reusable for each in Fake.made), "a process that was not asked is kept"
+
+
+def test_a_closed_pool_takes_nothing() -> None:
+    pool = pool_of([0.0])
+    pool.begin().answer("SELECT 1", {}, "json")
+    pool.close()
+    assert Fake.made[0].closed
+    with pytest.raises(QueryFailed, match="stopping"):
+        pool.begin()

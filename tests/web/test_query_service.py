@@ -1,0 +1,165 @@
+"""Users' SQL on a server: taken in turn, cancelled with whoever asked, ended with the server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from sinks.clickhouse import ClickHouseStore
+from streams.config import QuerySettings
+from streams.web import query_service
+from tests.web.serving import LOCAL_TOKEN, Client, run, served, serving
+
+ENDLESS = {"sql": "SELECT sum(sipHash64(number)) FROM numbers(3900000000)"}
+BEARER = {"Authorization": f"Bearer {LOCAL_TOKEN}"}
+ONE = {"sql": "SELECT 1 AS one"}
+
+
+def processes() -> set[int]:
+    """The query processes of this one."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, ValueError, IndexError):
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == os.getpid() and b"sinks.query.child" in (path / "cmdline").read_bytes():
+                found.add(int(path.name))
+    return found
+
+
+def told_to(pid: int) -> bytes:
+    """What a process was started with."""
+    return b"".join(Path(f"/proc/{pid}/{name}").read_bytes() for name in ("environ", "cmdline"))
+
+
+async def until_none_of(pids: set[int]) -> None:
+    while processes() & pids:  # noqa: ASYNC110 - the kernel has no event for us
+        await asyncio.sleep(0.02)
+
+
+async def busy_of(client: Client, before: set[int]) -> tuple[asyncio.Task[object], set[int]]:
+    """A query that runs, and its process."""
+    task: asyncio.Task[object] = asyncio.create_task(client.ask(ENDLESS))
+    while not (found := processes() - before):  # noqa: ASYNC110 - as above
+        await asyncio.sleep(0.02)
+    return task, found
+
+
+def test_a_query_ends_when_whoever_asked_leaves(store: ClickHouseStore) -> None:
+    async def work(client: Client) -> None:
+        before = processes()
+        task, pids = await busy_of(client, before)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await until_none_of(pids)
+        assert (await client.ask(ONE))["rows"] == [[1]], "the next one is answered"
+
+    served(store, work)
+
+
+def test_queries_end_with_the_server(store: ClickHouseStore) -> None:
+    async def go() -> set[int]:
+        before = processes()
+        async with serving(store) as client:
+            tasks = [(await busy_of(client, processes()))[0] for _ in range(2)]
+            pids = processes() - before
+            assert len(pids) == 2
+        for task in tasks:
+            with pytest.raises((aiohttp.ClientError, AssertionError)):
+                await task
+        return pids
+
+    pids = run(go())
+    assert not processes() & pids
+
+
+def test_who_waits_too_long_for_a_turn_is_told_to_come_back(
+    store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query_service, "TURN_WITHIN_S", 0.05)
+
+    async def work(client: Client) -> None:
+        task, _ = await busy_of(client, processes())
+        error = (await client.ask(ONE, 503))["error"]
+        assert error["code"] == "busy"
+        assert "query.concurrent" in error["message"]
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    served(store, work, query=QuerySettings(concurrent=1))
+
+
+def test_only_so_many_wait(store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query_service, "WAITING_MAX", 0)
+
+    async def work(client: Client) -> None:
+        assert (await client.ask(ONE, 503))["error"]["code"] == "busy"
+
+    served(store, work)
+
+
+def test_figures_are_served_while_queries_take_all_turns(store: ClickHouseStore) -> None:
+    async def work(client: Client) -> None:
+        task, _ = await busy_of(client, processes())
+        assert (await client.get("/api/v1/jobs"))["jobs"]
+        assert (await client.get("/healthz"))["status"] == "ok"
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    served(store, work, query=QuerySettings(concurrent=1))
+
+
+def test_sql_can_be_switched_off(store: ClickHouseStore) -> None:
+    async def work(client: Client) -> None:
+        error = (await client.ask(ONE, 503))["error"]
+        assert (error["code"], "query.enabled" in error["message"]) == ("queries_off", True)
+
+    served(store, work, query=QuerySettings(enabled=False))
+
+
+def test_before_the_store_is_open_nothing_is_run() -> None:
+    async def work(client: Client) -> None:
+        before = processes()
+        assert (await client.ask(ONE, 503))["error"]["code"] == "starting"
+        assert processes() == before
+
+    served(None, work)
+
+
+def test_a_process_is_kept_for_the_next_query_and_one_that_broke_a_limit_is_not(
+    store: ClickHouseStore,
+) -> None:
+    async def work(client: Client) -> None:
+        before = processes()
+        await client.ask(ONE)
+        first = processes() - before
+        await client.ask(ONE)
+        await client.ask({"sql": "SELECT nothing FROM jobs"}, 400)
+        assert processes() - before == first
+        await client.ask({"sql": "SELECT length(groupArray(repeat('x', 1000))) FROM numbers(10000000)"}, 400)
+        await until_none_of(first)
+
+    served(store, work, query=QuerySettings(memory_max_bytes=64 * 2**20))
+
+
+def test_a_process_for_queries_holds_no_variable_of_the_worker(
+    store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINFARE_WEB_TOKEN", "planted-secret-of-the-worker")
+
+    async def work(client: Client) -> None:
+        before = processes()
+        await client.ask(ONE)
+        (pid,) = processes() - before
+        told = told_to(pid)
+        assert b"planted-secret" not in told
+        assert LOCAL_TOKEN.encode() not in told
+
+    served(store, work)

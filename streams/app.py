@@ -43,7 +43,6 @@ from streams.topics import full_name
 from streams.transport.admin import DEAD_LETTER_TOPIC
 from streams.transport.reach import FoundLog, KafkaAwayError, find_log, log_name
 from streams.transport.security import librdkafka_config
-from streams.web import descriptors
 from streams.web.audited import Audited
 from streams.web.local_door import LocalDoor
 from streams.web.server import WebServer
@@ -141,7 +140,6 @@ class Worker:
 
     async def run(self) -> None:
         """Return when stopped; nothing is left open then."""
-        descriptors.raise_limit()
         server = self._server()
         self._startup.expect("kafka", f"Kafka at {self._settings.kafka.bootstrap_servers}")
         self._startup.expect("clickhouse", str(target_of(self._settings.clickhouse)))
@@ -271,8 +269,7 @@ class Worker:
 
         self._store = await self._startup.reach("clickhouse", where, opened, SinkBusy)
         if self._store is not None and server is not None:
-            self._door.open(server.url)
-            self._door.tell(server.url, sys.stderr)
+            self._door.open(server.url, sys.stderr)
 
     async def _look_often(self, watch: Watch) -> None:
         while True:

@@ -23,6 +23,9 @@ def worker(data: DataOption = None) -> None:
     from streams.agents.memory import share_arenas
 
     share_arenas()
+    from streams.web.descriptors import raise_limit
+
+    raise_limit()
     from streams.app import run_worker  # loads Faust, Kafka, ClickHouse and the kernels
 
     look_rarely()

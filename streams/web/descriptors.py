@@ -30,7 +30,9 @@ def raise_limit() -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         except (OSError, ValueError) as fault:
             logger.warning("the limit of open files stays at %d: %s", soft, fault)
-    return limit()
+    found = limit()
+    logger.info("the limit of open files is %d", found)
+    return found
 
 
 def limit() -> int:

@@ -46,16 +46,18 @@ class LocalDoor:
         """Return the page's address with the token in it, which the page takes out again; for a terminal only."""
         return url if self._token is None else f"{url}/?token={self._token.value}"
 
-    def open(self, url: str) -> None:
-        """Leave the files; whoever calls has the directory open."""
+    def open(self, url: str, terminal: TextIO | None = None) -> None:
+        """Leave the files, and say so to whoever looks; whoever calls has the directory open."""
         if self._data_dir is None:
             return
         if self._token is not None:
             self._token.keep()
         announce(self._data_dir, Endpoint(url, os.getpid()))
         self._is_open = True
+        if terminal is not None:
+            self._tell(url, terminal)
 
-    def tell(self, url: str, terminal: TextIO) -> None:
+    def _tell(self, url: str, terminal: TextIO) -> None:
         """Say where the page is, with the token on a terminal, else with the place where it is kept."""
         if self._token is None:
             return

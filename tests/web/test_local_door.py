@@ -45,7 +45,7 @@ def test_two_directories_have_two_tokens(tmp_path: Path) -> None:
 def test_a_terminal_gets_the_link(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     door, terminal = LocalDoor(WebSettings(), tmp_path), Terminal()
     with caplog.at_level(logging.INFO):
-        door.tell(URL, terminal)
+        door.open(URL, terminal)
     assert terminal.getvalue() == f"page: {URL}/?token={door.token}\n"
     assert caplog.text == ""
 
@@ -53,7 +53,7 @@ def test_a_terminal_gets_the_link(tmp_path: Path, caplog: pytest.LogCaptureFixtu
 def test_a_pipe_gets_the_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     door, pipe = LocalDoor(WebSettings(), tmp_path), io.StringIO()
     with caplog.at_level(logging.INFO):
-        door.tell(URL, pipe)
+        door.open(URL, pipe)
     assert pipe.getvalue() == ""
     assert str(tmp_path / "token") in caplog.text
     assert str(door.token) not in caplog.text
@@ -64,8 +64,7 @@ def test_a_pipe_gets_the_place(tmp_path: Path, caplog: pytest.LogCaptureFixture)
 )
 def test_where_it_is_not_needed_none_is_made(tmp_path: Path, settings: dict[str, object]) -> None:
     door, terminal = LocalDoor(WebSettings.model_validate(settings), tmp_path), Terminal()
-    door.open(URL)
-    door.tell(URL, terminal)
+    door.open(URL, terminal)
     assert (door.token, door.token_path, terminal.getvalue()) == (None, None, "")
     assert not (tmp_path / "token").exists()
     assert door.link(URL) == URL

@@ -27,6 +27,7 @@ import chdb
 
 from sinks.clickhouse import lock
 from sinks.target import Embedded
+from tests.store_users import USERS, grants_of
 
 Fault = Literal[
     "unavailable",  # 503
@@ -62,19 +63,7 @@ _TRANSPORT: Final = frozenset(
     }
 )
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
-#: Users beside `default`, as a server's administrator would make them: their grants, and their profile's `readonly`. The
-#: engine itself has no users: whoever asks as one of these is told so, and held to `readonly` alone.
-USERS: Final = {
-    "reader": (["GRANT SELECT ON trainfare.* TO reader"], "2"),
-    "reader_of_columns": (["GRANT SELECT(team, cost_usd) ON trainfare.job_costs TO reader_of_columns"], "0"),
-    "writer": (["GRANT SELECT ON trainfare.* TO writer", "GRANT INSERT ON trainfare.jobs TO writer"], "2"),
-    "reader_of_all": (["GRANT SELECT ON *.* TO reader_of_all"], "2"),
-    "granter": (["GRANT SELECT ON trainfare.* TO granter WITH GRANT OPTION"], "2"),
-    "fixed": (["GRANT SELECT ON trainfare.* TO fixed"], "1"),
-    "nobody": ([], "2"),
-}
 _INSERT: Final = re.compile(rb"\s*INSERT\s+INTO\s+(?P<table>.+?)\s+FORMAT\s+(?P<format>\w+)\s*", re.I | re.S)
-_NO_GRANTS: Final = "SELECT '' AS grant WHERE 0 FORMAT Native"
 _FORMAT: Final = re.compile(r"\bFORMAT\s+(\w+)\s*;?\s*$", re.IGNORECASE)
 _CODE: Final = re.compile(r"Code: (\d+)")
 
@@ -280,10 +269,9 @@ def _insert(
 
 def _query(handle: Any, parameters: dict[str, str], sql: str, user: str) -> tuple[bytes, str]:
     if user in USERS:
-        grants, mode = USERS[user]
+        mode = USERS[user].read_only
         if sql.startswith("SHOW GRANTS"):
-            rows = "".join(f", {_quote(grant)}" for grant in grants)
-            sql = f"SELECT grant FROM values('grant String'{rows}) FORMAT Native" if grants else _NO_GRANTS
+            sql = grants_of(user)
         if mode != "0":
             handle.query(f"SET readonly = {mode}")
     for name, value in _settings(parameters).items():

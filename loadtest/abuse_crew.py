@@ -1,0 +1,123 @@
+"""Clients in a process of their own: `python -m loadtest.abuse_crew` takes a plan on its stdin, and goes on until that ends.
+
+It must not outlive whoever started it; what it saw is its last words, as JSON on stdout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from loadtest import abuse_attack
+from loadtest.abuse_attack import Met
+from loadtest.abuse_honest import Honest
+from loadtest.abuse_wire import Target
+from loadtest.latency_world import ROOT, WorldError
+
+#: Attackers run behind everything else: they stand for other machines.
+_NICE: Final = 5
+_END_WITHIN_S: Final = 20.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who is in a crew."""
+
+    target: Target
+    idle: int = 0
+    slow: int = 0
+    deaf: int = 0
+    bombers: int = 0
+    guessers: int = 0
+    honest: bool = False
+
+    def tasks(self, met: Met) -> list[Coroutine[Any, Any, None]]:
+        """Return what every attacker does."""
+        attack, target = abuse_attack, self.target
+        return [
+            *(attack.idle(target, number, met) for number in range(self.idle)),
+            *(attack.slow(target, number, met) for number in range(self.slow)),
+            *(attack.deaf(target, number, met) for number in range(self.deaf)),
+            *(attack.bomber(target, number, self.bombers, met) for number in range(self.bombers)),
+            *(attack.guesser(target, number, met) for number in range(self.guessers)),
+        ]
+
+
+class Crew:
+    """One process with a plan; `end` it."""
+
+    def __init__(self, name: str, plan: Plan) -> None:
+        self.name = name
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "loadtest.abuse_crew"],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert self._process.stdin is not None
+        # By stdin, for the token is in it, and arguments can be seen by everybody.
+        self._process.stdin.write(json.dumps(asdict(plan)).encode() + b"\n")
+        self._process.stdin.flush()
+
+    def end(self) -> dict[str, Any]:
+        """Return what it saw; raises WorldError if it ended by itself."""
+        try:
+            said, _ = self._process.communicate(timeout=_END_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise WorldError(f"the clients `{self.name}` did not end") from None
+        if self._process.returncode != 0:
+            raise WorldError(f"the clients `{self.name}` ended with {self._process.returncode}")
+        found: dict[str, Any] = json.loads(said)
+        return found
+
+    def kill(self) -> None:
+        """End it at once, if it is there."""
+        with suppress(OSError):
+            self._process.kill()
+        self._process.wait()
+
+
+async def _until_told(plan: Plan) -> dict[str, Any]:
+    met, honest = Met(), Honest(plan.target)
+    tasks = [asyncio.ensure_future(each) for each in plan.tasks(met)]
+    if plan.honest:
+        tasks.append(asyncio.ensure_future(honest.go()))
+    told = asyncio.ensure_future(asyncio.to_thread(sys.stdin.buffer.read))
+    done, _ = await asyncio.wait((told, *tasks), return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+    for task in done - {told}:
+        task.result()  # a fault of ours is no result
+    await asyncio.gather(*tasks, return_exceptions=True)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "counts": met.counts,
+        "longest_s": met.longest_s,
+        "said": met.said,
+        "seen": honest.seen,
+        "cpu_s": used.ru_utime + used.ru_stime,
+    }
+
+
+def main() -> None:
+    """Read the plan, attack until stdin ends, say what was seen."""
+    body: Mapping[str, Any] = json.loads(sys.stdin.buffer.readline())
+    plan = Plan(**{**body, "target": Target(**body["target"])})
+    if not plan.honest:
+        os.nice(_NICE)
+    found = asyncio.run(_until_told(plan))
+    sys.stdout.write(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""How long events take to be readable, whoever else asks: new jobs are sent, and looked for in the store's own files.
+
+It must not ask the worker: users' SQL is a few queries at a time, and what is measured here is the meter, not their queue.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import orjson
+
+from loadtest.latency_load import Probes
+from loadtest.measure import now_ms
+from sinks.errors import SinkError
+from sinks.query.limits import QueryLimits
+from sinks.query.pool import QueryPool
+from sinks.target import Embedded, query_source
+from streams.cli.producer import LogProducer
+from streams.config import KafkaSettings
+
+PER_S: Final = 5.0
+_POLL_S: Final = 0.05
+_READABLE: Final = """
+SELECT job_id FROM jobs WHERE job_id IN {jobs:Array(String)}
+AND job_id IN (SELECT job_id FROM job_usage_minutes WHERE job_id IN {jobs:Array(String)})
+"""
+
+
+class Store:
+    """The rows of an embedded store that a worker has open, read by a process as those of users' SQL."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._pool = QueryPool(query_source(Embedded(data_dir=data_dir)), QueryLimits())
+
+    def names(self, sql: str, jobs: Iterable[str]) -> list[str]:
+        """Return the first column of an answer; raises SinkError."""
+        answer = self._pool.begin().answer(sql, {"jobs": list(jobs)}, "json")
+        try:
+            rows = orjson.loads(os.pread(answer.descriptor, answer.size_bytes, 0))["rows"]
+        finally:
+            os.close(answer.descriptor)
+        return [str(row[0]) for row in rows]
+
+    def close(self) -> None:
+        """End the process."""
+        self._pool.close()
+
+
+class Probe(NamedTuple):
+    """One job that was sent; None: its rows have not come yet."""
+
+    at_s: float
+    ms: float | None
+
+
+class Live(threading.Thread):
+    """Sends some jobs a second and looks for their rows, from `start` to `end`."""
+
+    def __init__(self, kafka: KafkaSettings, data_dir: Path) -> None:
+        super().__init__(name="live", daemon=True)
+        self._kafka = kafka
+        self._data_dir = data_dir
+        self._ending = threading.Event()
+        self._sent_ms: dict[str, float] = {}
+        self._found_ms: dict[str, float] = {}
+        self.faults: list[str] = []
+
+    def run(self) -> None:
+        """Until `end`; a fault is kept in `faults`."""
+        store, probes, began_s = Store(self._data_dir), Probes(), time.monotonic()
+        try:
+            with LogProducer(self._kafka) as producer:
+                while not self._ending.wait(_POLL_S):
+                    while len(self._sent_ms) < (time.monotonic() - began_s) * PER_S:
+                        self._send(producer, probes)
+                    self._look(store)
+        except Exception as fault:  # noqa: BLE001 - told by whoever waits for the thread
+            self.faults.append(f"{type(fault).__name__}: {fault}")
+        finally:
+            store.close()
+
+    def _send(self, producer: LogProducer, probes: Probes) -> None:
+        name, at_ms = f"probe-{len(self._sent_ms)}", now_ms()
+        self._sent_ms[name] = at_ms
+        for each in probes.probe(name, int(at_ms)):
+            producer.send(each.topic, each.key, each.value)
+
+    def _look(self, store: Store) -> None:
+        waiting = [name for name in self._sent_ms if name not in self._found_ms]
+        if not waiting:
+            return
+        try:
+            found = store.names(_READABLE, waiting)
+        except SinkError as fault:
+            self.faults.append(str(fault))
+            return
+        at_ms = now_ms()
+        for name in found:
+            self._found_ms[name] = at_ms - self._sent_ms[name]
+
+    def end(self) -> None:
+        """Send and look no more."""
+        self._ending.set()
+        self.join()
+
+    def between(self, begin_s: float, end_s: float) -> list[Probe]:
+        """Return the jobs that were sent in a phase."""
+        return [
+            Probe(ms / 1000, self._found_ms.get(name))
+            for name, ms in self._sent_ms.items()
+            if begin_s <= ms / 1000 < end_s
+        ]

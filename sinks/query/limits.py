@@ -34,7 +34,6 @@ class QueryLimits(msgspec.Struct, frozen=True, kw_only=True):
             "max_result_bytes": str(self.result_bytes),
             "result_overflow_mode": "throw",
             "max_threads": str(self.threads),
-            "max_concurrent_queries_for_user": "0",
             # Nothing is spilled to the disk: the memory is the limit.
             "max_bytes_before_external_group_by": "0",
             "max_bytes_ratio_before_external_group_by": "0",

@@ -1,4 +1,4 @@
-"""The metrics of the server itself: connections, whom it cut, wrong tokens.
+"""The metrics of the server itself: connections, whom it cut, wrong tokens, SQL of users.
 
 It must not know more of a client than a reason: addresses are for the log.
 """
@@ -14,6 +14,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from streams.web.crowd import Dropped, Refused
 from streams.web.entrance import Entrance
 from streams.web.guesses import Guesses
+from streams.web.query_service import OUTCOMES as QUERY_OUTCOMES
+from streams.web.query_service import QueryService
 
 
 @dataclass(frozen=True)
@@ -25,13 +27,21 @@ class EdgeFacts:
     dropped: Mapping[str, int] = field(default_factory=dict)
     pauses: int = 0
     tokens_refused: int = 0
+    queries: Mapping[str, int] = field(default_factory=dict)
+    queries_running: int = 0
 
     @classmethod
-    def of(cls, entrance: Entrance, guesses: Guesses) -> Self:
+    def of(cls, entrance: Entrance, guesses: Guesses, queries: QueryService) -> Self:
         """Look at a server."""
         crowd = entrance.crowd
         return cls(
-            crowd.connections, dict(crowd.refused), dict(crowd.dropped), entrance.pauses, guesses.count
+            crowd.connections,
+            dict(crowd.refused),
+            dict(crowd.dropped),
+            entrance.pauses,
+            guesses.count,
+            dict(queries.outcomes),
+            queries.running,
         )
 
 
@@ -59,10 +69,19 @@ def collect(facts: EdgeFacts) -> Iterable[Metric]:
     yield CounterMetricFamily(
         "trainfare_web_token_refused", "Wrong tokens that were shown.", value=facts.tokens_refused
     )
+    yield _by_reason(
+        "trainfare_web_queries",
+        "SQL of users, by what became of it.",
+        dict.fromkeys(QUERY_OUTCOMES, 0) | dict(facts.queries),
+        "outcome",
+    )
+    yield GaugeMetricFamily(
+        "trainfare_web_queries_running", "SQL of users that runs now.", value=facts.queries_running
+    )
 
 
-def _by_reason(name: str, documentation: str, values: Mapping[str, int]) -> Metric:
-    family = CounterMetricFamily(name, documentation, labels=["reason"])
+def _by_reason(name: str, documentation: str, values: Mapping[str, int], label: str = "reason") -> Metric:
+    family = CounterMetricFamily(name, documentation, labels=[label])
     for reason, value in sorted(values.items()):
         family.add_metric([reason], value)
     return family

@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Final
 
 from sinks.clickhouse import ClickHouseStore
@@ -28,6 +29,9 @@ logger = logging.getLogger(__name__)
 #: Who waits longer for a turn is told to come back.
 TURN_WITHIN_S: Final = 10.0
 WAITING_MAX: Final = 32
+#: What becomes of a query, for the metrics.
+OUTCOMES: Final = ("answered", "refused", "failed", "cancelled", "busy", "off")
+_OUTCOME_OF: Final = {"query_refused": "refused", "queries_off": "off", "starting": "off"}
 
 
 class QueryService:
@@ -39,6 +43,8 @@ class QueryService:
         self._limits = QueryLimits(time_ms=settings.time_max_ms, memory_bytes=settings.memory_max_bytes)
         self._turns = asyncio.Semaphore(settings.concurrent)
         self._waiting = 0
+        self.running = 0
+        self.outcomes: Counter[str] = Counter()
         self._threads = ThreadPoolExecutor(settings.concurrent, thread_name_prefix="query")
         self._pool: QueryPool | None = None
         self._timers: set[asyncio.TimerHandle] = set()
@@ -49,8 +55,9 @@ class QueryService:
     ) -> AsyncIterator[Answered]:
         """The answer, while it is being sent: until then its turn is taken, so that few answers exist at a time."""
         async with self._turn():
-            pool = self._pool_now()
-            answer = await self._run(pool, sql, dict(parameters), form)
+            with self._counted():
+                pool = self._pool_now()
+                answer = await self._run(pool, sql, dict(parameters), form)
             try:
                 yield answer
             finally:
@@ -78,11 +85,13 @@ class QueryService:
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
         if self._waiting >= WAITING_MAX:
+            self.outcomes["busy"] += 1
             raise ApiError(503, f"{WAITING_MAX} queries wait already; ask again later", "busy")
         self._waiting += 1
         try:
             await asyncio.wait_for(self._turns.acquire(), TURN_WITHIN_S)
         except TimeoutError:
+            self.outcomes["busy"] += 1
             message = f"no query ended within {TURN_WITHIN_S:g} s (query.concurrent); ask again later"
             raise ApiError(503, message, "busy") from None
         finally:
@@ -91,6 +100,23 @@ class QueryService:
             yield
         finally:
             self._turns.release()
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        outcome = "failed"
+        self.running += 1
+        try:
+            yield
+            outcome = "answered"
+        except asyncio.CancelledError:
+            outcome = "cancelled"
+            raise
+        except ApiError as fault:
+            outcome = _OUTCOME_OF.get(fault.code, "failed")
+            raise
+        finally:
+            self.running -= 1
+            self.outcomes[outcome] += 1
 
     def _pool_now(self) -> QueryPool:
         if not self._settings.enabled:

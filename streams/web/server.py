@@ -93,7 +93,7 @@ class WebServer:
                 version=_version(),
                 audit=audit,
                 speed=speed,
-                edge=lambda: EdgeFacts.of(self._entrance, guard.guesses),
+                edge=lambda: EdgeFacts.of(self._entrance, guard.guesses, self.queries),
             )
         )
         scopes: dict[str, Scope | None] = {}

@@ -62,6 +62,8 @@ EDGE = EdgeFacts(
     dropped={"header": 24, "body": 25, "idle": 26, "not_reading": 27, "evicted": 28},
     pauses=29,
     tokens_refused=31,
+    queries={"answered": 32, "refused": 33},
+    queries_running=34,
 )
 FACTS = StoreFacts(2, 12.5, {"page": 1}, {"delivered": 5, "retrying": 2})
 
@@ -148,6 +150,10 @@ def test_every_number_is_there() -> None:
         ("trainfare_web_connections_dropped_total", "evicted"): 28,
         ("trainfare_web_accept_pauses_total",): 29,
         ("trainfare_web_token_refused_total",): 31,
+        ("trainfare_web_queries_total", "answered"): 32,
+        ("trainfare_web_queries_total", "refused"): 33,
+        **{("trainfare_web_queries_total", name): 0 for name in ("failed", "cancelled", "busy", "off")},
+        ("trainfare_web_queries_running",): 34,
         ("trainfare_store_up",): 1,
         ("trainfare_jobs_live",): 2,
         ("trainfare_burn_usd_per_hour",): 12.5,

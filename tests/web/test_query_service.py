@@ -116,6 +116,19 @@ def test_figures_are_served_while_queries_take_all_turns(store: ClickHouseStore)
     served(store, work, query=QuerySettings(concurrent=1))
 
 
+def test_what_becomes_of_queries_is_counted(store: ClickHouseStore) -> None:
+    async def work(client: Client) -> None:
+        await client.ask(ONE)
+        await client.ask({"sql": "DROP TABLE jobs"}, 400)
+        await client.ask({"sql": "SELECT nothing FROM jobs"}, 400)
+        page = (await client.get("/metrics", headers=BEARER)).decode()
+        for outcome in ("answered", "refused", "failed"):
+            assert f'trainfare_web_queries_total{{outcome="{outcome}"}} 1.0' in page
+        assert "trainfare_web_queries_running 0.0" in page
+
+    served(store, work)
+
+
 def test_sql_can_be_switched_off(store: ClickHouseStore) -> None:
     async def work(client: Client) -> None:
         error = (await client.ask(ONE, 503))["error"]

@@ -44,7 +44,7 @@ def test_the_configuration_is_well_formed_and_finds_the_rules(
     token = tmp_path / "token"
     token.write_text("secret")
     text = (FOLDER / "prometheus.yml").read_text()
-    (tmp_path / "prometheus.yml").write_text(text.replace("/run/secrets/web_token", str(token)))
+    (tmp_path / "prometheus.yml").write_text(text.replace("/run/secrets/web_metrics_token", str(token)))
     (tmp_path / RULES.name).write_text(RULES.read_text())
     said = done(program("promtool"), "check", "config", tmp_path / "prometheus.yml")
     assert "1 rule files found" in said

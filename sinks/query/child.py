@@ -4,6 +4,7 @@ It must not be imported by a worker, nor say anything but on its channel. Starte
 """
 
 import os
+import shutil
 import socket
 import sys
 from importlib import import_module
@@ -43,7 +44,15 @@ def main() -> None:
     setup = msgspec.json.decode(first[0], type=wire.Setup)
     confine.lower_priority()
     confine.bound_files(setup.limits)
-    confined = _close_in(setup)
+    try:
+        _serve(channel, setup, _close_in(setup))
+    except OSError:
+        return  # whoever asked is gone
+    finally:
+        shutil.rmtree(setup.scratch_dir, ignore_errors=True)
+
+
+def _serve(channel: socket.socket, setup: wire.Setup, confined: bool) -> None:
     try:
         runner = _runner(setup)
     except QueriesOffError as off:

@@ -126,9 +126,9 @@ def leave_network() -> bool:
 
 def _python() -> Iterable[str]:
     """Where Python finds its own modules, those that are installed, and ours, which may stand in a checkout."""
-    ours = Path(__file__).resolve().parents[1]
-    folders = {sys.prefix, sys.base_prefix, sys.exec_prefix, *(path for path in sys.path if path)}
-    return sorted(folders - {str(ours.parent)} | {str(ours)})
+    installed = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    own = [str(Path(sys.base_prefix) / name) for name in ("lib", "lib64")]
+    return [*installed, *own, str(Path(__file__).resolve().parents[1])]
 
 
 def _allow(libc: ctypes.CDLL, rules: int, path: str, rights: int) -> None:

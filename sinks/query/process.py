@@ -24,8 +24,15 @@ from sinks.query.wire import Form, Parameter, ServerAddress, StoreFiles
 _START: Final = "import sys; sys.path[:] = sys.argv[1:]; from sinks.query.child import main; main()"
 _START_WITHIN_S: Final = 30.0
 _ROOT: Final = str(Path(__file__).resolve().parents[2])
-#: No variable of the worker's is passed on: secrets may be among them. Times of day are UTC.
-_ENVIRONMENT: Final = {"TZ": "UTC", "LC_ALL": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+#: No variable of the worker's is passed on: secrets may be among them. Times of day are UTC.  The last three keep libraries
+#: from starting threads when they are loaded, which would stay free of what confines the process.
+ENVIRONMENT: Final = {
+    "TZ": "UTC",
+    "LC_ALL": "C.UTF-8",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
+}
 
 
 class Spawned(NamedTuple):
@@ -59,7 +66,7 @@ def spawn() -> Spawned:
                 # The engine writes to both at times; nobody reads it.
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env={**_ENVIRONMENT, "TMPDIR": scratch_dir},
+                env={**ENVIRONMENT, "TMPDIR": scratch_dir},
                 cwd=scratch_dir,
                 start_new_session=True,
             )

@@ -11,7 +11,7 @@ import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 from sinks.clickhouse import ClickHouseStore
@@ -20,7 +20,7 @@ from sinks.query.limits import QueryLimits
 from sinks.query.pool import IDLE_S, QueryPool
 from sinks.query.process import Answered
 from sinks.query.wire import Form, Parameter
-from sinks.target import query_source
+from sinks.target import Embedded, query_source
 from streams.config import QuerySettings
 from streams.web.errors import ApiError, of_store
 
@@ -28,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 #: Who waits longer for a turn is told to come back.
 TURN_WITHIN_S: Final = 10.0
+_LOOK_EVERY_S: Final = 0.5
 WAITING_MAX: Final = 32
 #: What becomes of a query, for the metrics.
 OUTCOMES: Final = ("answered", "refused", "failed", "cancelled", "busy", "off")
@@ -64,15 +65,18 @@ class QueryService:
                 os.close(answer.descriptor)
                 self._end_idle_later(pool)
 
-    async def look(self) -> None:
-        """Say in the log where no SQL can be run, and why; a process is started for it."""
-        with suppress(ApiError):
+    async def look_at_reader(self) -> None:
+        """Once the store is open: say in the log where a server gives us no user to run SQL as, and why."""
+        while (store := self._store()) is None:  # noqa: ASYNC110 - whoever opens it has no event for us
+            await asyncio.sleep(_LOOK_EVERY_S)
+        if isinstance(store.target, Embedded) or not self._settings.enabled:
+            return
+        try:
             pool = self._pool_now()
-            try:
-                await asyncio.get_running_loop().run_in_executor(self._threads, pool.check)
-            except QueriesOff as off:
-                logger.warning("%s", off)
+            await asyncio.get_running_loop().run_in_executor(self._threads, pool.check)
             self._end_idle_later(pool)
+        except (QueriesOff, ApiError) as off:
+            logger.warning("%s", off)
 
     async def close(self) -> None:
         """End everything, at once."""

@@ -102,6 +102,7 @@ class WebServer:
         scopes |= routes.add_to(app)
         # Who leaves needs no answer: what is under way for that one is cancelled.
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=_STOP_WITHIN_S)
+        self._looking: asyncio.Task[None] | None = None
         self.url = ""
 
     async def start(self) -> None:
@@ -114,11 +115,14 @@ class WebServer:
         except OSError as fault:
             await self._runner.cleanup()
             raise TrainfareError(_not_to_be_had(settings, fault)) from fault
+        self._looking = asyncio.create_task(self.queries.look_at_reader())
         self.url = url_of(settings.bind, port)
         logger.info("the live page and the API are at %s", self.url)
 
     async def stop(self) -> None:
         """Let listeners go, finish what is being answered, and stop listening."""
+        if self._looking is not None:
+            self._looking.cancel()
         self.broadcaster.close()
         self._entrance.stop_listening()
         await self.queries.close()  # first: a handler may be waiting for one

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
@@ -13,6 +14,7 @@ import pytest
 from sinks.clickhouse import ClickHouseStore
 from streams.config import QuerySettings
 from streams.web import query_service
+from tests.store_process import StoreProcess
 from tests.web.serving import LOCAL_TOKEN, Client, run, served, serving
 
 ENDLESS = {"sql": "SELECT sum(sipHash64(number)) FROM numbers(3900000000)"}
@@ -176,3 +178,29 @@ def test_a_process_for_queries_holds_no_variable_of_the_worker(
         assert LOCAL_TOKEN.encode() not in told
 
     served(store, work)
+
+
+@pytest.mark.parametrize(
+    ("user", "why"), [("", "set clickhouse.reader_user"), ("writer", "may do more than read"), ("reader", "")]
+)
+def test_on_a_server_the_user_is_looked_at_before_anybody_asks(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, user: str, why: str
+) -> None:
+    async def work(client: Client) -> None:
+        assert client.server._looking is not None
+        await client.server._looking
+        if why:
+            error = (await client.ask(ONE, 503))["error"]
+            assert error["code"] == "queries_off"
+            assert why in error["message"]
+        else:
+            assert (await client.ask(ONE))["rows"] == [[1]]
+
+    with StoreProcess(tmp_path) as front:
+        store = ClickHouseStore(replace(front.target(), reader_user=user))
+        try:
+            served(store, work)
+        finally:
+            store.close()
+    assert why in caplog.text
+    assert bool(why) == ("reader_user" in caplog.text)

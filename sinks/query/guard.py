@@ -19,6 +19,14 @@ _COLUMN: Final = re.compile(r"[^\x00-\x1f\x7f\\]{1,256}")
 _PARAMETER_TYPE: Final = re.compile(
     r"(?:Array\()?(?:String|Int64|UInt64|Float64|Bool|Date|DateTime|DateTime64\(3\)|Decimal(?:\(\d{1,2}, ?\d{1,2}\))?)\)?"
 )
+#: The columns that the table function `values` may be told, as one text: the engine takes expressions there too (ALIAS, DEFAULT).
+_TYPE: Final = (
+    r"(?:(?:Array|Nullable|LowCardinality)\(){0,4}(?:U?Int(?:8|16|32|64|128|256)|Float(?:32|64)|String|Bool|Date|Date32|UUID|DateTime"
+    r"|DateTime64\(\d\)|Decimal\(\d{1,2}, ?\d{1,2}\))\){0,4}"
+)
+_COLUMNS: Final = re.compile(
+    rf" *`?\w{{1,64}}`? +{_TYPE} *(?:, *`?\w{{1,64}}`? +{_TYPE} *){{0,100}}", re.ASCII
+)
 #: Functions whose second argument may name a table.
 _IN: Final = frozenset({"in", "notin", "nullin", "notnullin"})
 _DEPTH_MAX: Final = 2_000
@@ -83,6 +91,8 @@ class _Judge:
         if parent == "TableExpression":
             if name.lower() not in TABLE_FUNCTIONS:
                 _refuse(f"the table function `{name}` is not allowed: a query reads tables of this store")
+            if name.lower() == "values":
+                _check_columns(node)
         elif not is_allowed(name):
             _refuse(f"the function `{name}` is not allowed")
         if name.lower() in _IN:
@@ -200,6 +210,18 @@ def _common_names(tree: Node) -> frozenset[str]:
     return frozenset(names)
 
 
+def _check_columns(values: Node) -> None:
+    """Refuse columns of `values` that hold more than names and types, or that could: what is no literal may become a text."""
+    first = ((values.get("arguments") or {}).get("children") or [{}])[0]
+    literal = first.get("value") if first.get("type") == "Literal" else None
+    if isinstance(literal, dict):
+        if literal.get("field_type") != "String" or _COLUMNS.fullmatch(str(literal.get("value"))):
+            return
+    elif first.get("type") == "Function" and first.get("name") in ("tuple", "array"):
+        return
+    _refuse("values() takes its columns as a text of names and types, such as 'name String, n UInt64'")
+
+
 def _check_output(node: Node) -> None:
     """Refuse what would send the answer elsewhere than to whoever asked."""
     if node.get("out_file") is not None or node.get("is_outfile_append") or node.get("is_outfile_truncate"):
@@ -213,6 +235,8 @@ def _taken_settings(statement: Node) -> dict[str, int]:
     taken: dict[str, int] = {}
     for node in _with_settings(statement):
         settings = node.pop("settings")
+        if not settings.keys() <= KEYS["SetQuery"] | IGNORED:
+            _refuse("SETTINGS take numbers only: no DEFAULT, no parameter")
         for change in settings.get("changes") or []:
             name, value = str(change.get("name")), _integer(change)
             if name not in SETTINGS:

@@ -14,6 +14,7 @@ Node = dict[str, Any]
 
 _PARSE: Final = "SELECT parseQueryToJSON({q:String})"
 _FORMAT: Final = "SELECT formatQueryFromJSON({q:String})"
+_MESSAGE_MAX: Final = 1_000
 #: What the parser says of statements that it knows and gives no tree of, and of more than one.
 _NO_TREE: Final = ("does not support JSON serialization", "not supported by parseQueryToJSON")
 _MORE_THAN_ONE: Final = "Multi-statements are not allowed"
@@ -57,14 +58,18 @@ def parse(engine: Engine, sql: str) -> Node:
 
 
 def text_of(engine: Engine, tree: Node) -> str:
-    """The statement of a tree, as ClickHouse writes it: no comments, one line."""
-    return engine.text(_FORMAT, json.dumps(tree))
+    """The statement of a tree, as ClickHouse writes it: no comments, one line. Raises FailedQueryError."""
+    try:
+        return engine.text(_FORMAT, json.dumps(tree))
+    except FailedQueryError as fault:
+        raise FailedQueryError(_without_scope(str(fault))) from fault
 
 
 def _without_scope(message: str) -> str:
-    """The parser's words without those about the query that asked it."""
+    """The parser's words without those about the query that asked it, and not all of them: it tells of each parenthesis."""
     head, separator, tail = message.rpartition(": In scope SELECT ")
-    if not separator:
-        return message
     code = tail.rpartition(" (")[2] if tail.endswith(")") else ""
-    return f"{head} ({code}" if code else head
+    text = head if separator else message.removesuffix(f" ({code}")
+    if len(text) > _MESSAGE_MAX:
+        text = f"{text[:_MESSAGE_MAX]}..."
+    return f"{text} ({code}" if code else text

@@ -60,16 +60,19 @@ class Honest:
     async def _health(self, session: aiohttp.ClientSession, group: asyncio.TaskGroup) -> None:
         """Open loop: one that takes long holds up no other."""
         while True:
-            group.create_task(self._timed("healthz", session.get("/healthz"), _HEALTH_WITHIN_S))
+            group.create_task(self._timed("healthz", lambda: session.get("/healthz"), _HEALTH_WITHIN_S))
             await asyncio.sleep(HEALTH_EVERY_S)
 
     async def _jobs(self, session: aiohttp.ClientSession) -> None:
-        await self._timed("jobs", session.get("/api/v1/jobs?limit=20"), _ANSWER_WITHIN_S)
+        await self._timed("jobs", lambda: session.get("/api/v1/jobs?limit=20"), _ANSWER_WITHIN_S)
 
     async def _sql(self, session: aiohttp.ClientSession) -> None:
         body = {"sql": _SQL, "parameters": {"state": "running"}}
-        asked = session.post("/api/v1/query", json=body, headers=self._token)
-        await self._timed("sql", asked, _ANSWER_WITHIN_S)
+
+        def ask() -> aiohttp.client._RequestContextManager:
+            return session.post("/api/v1/query", json=body, headers=self._token)
+
+        await self._timed("sql", ask, _ANSWER_WITHIN_S)
 
     async def _asking(self, ask: Callable[[], Awaitable[None]]) -> None:
         """Closed loop: the next one a second after the last, or when that is answered."""
@@ -78,10 +81,12 @@ class Honest:
             await ask()
             await asyncio.sleep(max(began_s + ASK_EVERY_S - time.monotonic(), 0))
 
-    async def _timed(self, what: str, asked: aiohttp.client._RequestContextManager, within_s: float) -> None:
+    async def _timed(
+        self, what: str, ask: Callable[[], aiohttp.client._RequestContextManager], within_s: float
+    ) -> None:
         at_s, began_s, outcome = time.time(), time.monotonic(), UNANSWERED
         try:
-            async with asyncio.timeout(within_s), asked as answer:
+            async with asyncio.timeout(within_s), ask() as answer:
                 await answer.read()
                 outcome = str(answer.status)
         except (OSError, aiohttp.ClientError) as fault:  # a timeout is an OSError, too

@@ -24,7 +24,7 @@ from streams.cli.producer import LogProducer
 from streams.config import KafkaSettings
 
 PER_S: Final = 5.0
-_POLL_S: Final = 0.05
+_POLL_S: Final = 0.1
 _READABLE: Final = """
 SELECT job_id FROM jobs WHERE job_id IN {jobs:Array(String)}
 AND job_id IN (SELECT job_id FROM job_usage_minutes WHERE job_id IN {jobs:Array(String)})

@@ -242,7 +242,7 @@ class QuerySettings(Group):
         default=30_000, ge=100, le=30_000, description="How long one may run; then it is ended."
     )
     memory_max_bytes: int = Field(
-        default=256 * MIB_BYTES,
+        default=128 * MIB_BYTES,
         ge=32 * MIB_BYTES,
         le=1024 * MIB_BYTES,
         description="Memory that one may take, beside some 150 MiB of its process.",

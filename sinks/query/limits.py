@@ -16,7 +16,7 @@ class QueryLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of one query; what exceeds one of them fails, and is not cut short."""
 
     time_ms: int = 30_000
-    memory_bytes: int = 256 * MIB_BYTES
+    memory_bytes: int = 128 * MIB_BYTES
     rows_read: int = 4_000_000_000
     result_rows: int = 1_000_000
     result_bytes: int = 64 * MIB_BYTES

@@ -97,7 +97,7 @@ def look(parser: Parser, let: Let) -> bool:
         raise UnsafeError(f"it is no statement: {let.text}: {fault}") from fault
     lines = raw.decode().split("\n")[:-1]
     # As when it runs, the driver has added the format, which must be the end of the statement.
-    if lines.pop().strip() != "Identifier Native":
+    if not lines or lines.pop().strip() != "Identifier Native":
         raise UnsafeError(f"its end is not the end of the statement: {let.text}")
     check_lines(lines, let.text)
     return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,12 @@ def parser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parser]:
         yield Parser(client)
     finally:
         client.close()
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a guard that is broken on purpose may let a file be written."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ _GUESS_EVERY_S: Final = 0.05
 #: No query lasts longer: ten seconds for a turn, thirty to run, some to end; but an answer that is read slowly may.
 _GIVES_UP_S: Final = 60.0
 #: Not now: all turns are taken, or the worker has stopped.
-BUSY: Final = frozenset({"429", "503", "ConnectionRefusedError"})
+BUSY: Final = frozenset({"429", "503", "nobody listens"})
 
 
 class Met:
@@ -51,7 +51,7 @@ async def again(name: str, met: Met, attack: Callable[[], Awaitable[str]], pause
         try:
             outcome = await attack()
         except OSError as fault:
-            outcome = type(fault).__name__
+            outcome = _word(fault)
         met.counts[name][outcome] += 1
         await asyncio.sleep(pause_s * random.uniform(0.5, 1.5))
 
@@ -133,7 +133,7 @@ async def _thrown(target: Target, number: int, bomb: Bomb, met: Met) -> str:
     except TimeoutError:
         outcome = f"given up after {_GIVES_UP_S:g} s"
     except OSError as fault:
-        outcome = type(fault).__name__
+        outcome = _word(fault)
     met.bomb(bomb.name, outcome, time.monotonic() - began_s)
     return outcome
 
@@ -160,6 +160,11 @@ async def _throw(target: Target, number: int, bomb: Bomb, met: Met) -> str:
             if bomb.reading is Reading.SLOWLY:
                 await asyncio.sleep(_SLOW_READ_EVERY_S)
         return status
+
+
+def _word(fault: OSError) -> str:
+    """A worker that listens refuses nobody, however full it is: one that has stopped does."""
+    return "nobody listens" if isinstance(fault, ConnectionRefusedError) else type(fault).__name__
 
 
 def status_of(answer: bytes) -> str:

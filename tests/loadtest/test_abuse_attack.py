@@ -182,3 +182,29 @@ def test_what_is_no_answer_has_no_status() -> None:
         "closed",
         "closed",
     ]
+
+
+def test_a_worker_that_has_stopped_is_told_from_one_that_is_full() -> None:
+    async def go() -> Met:
+        met = Met()
+        server = await asyncio.start_server(lambda *_: None, HOST, 0)
+        port = server.sockets[0].getsockname()[1]
+        server.close()
+        await server.wait_closed()
+        tasks = [
+            asyncio.ensure_future(abuse_attack.idle(Target(port, "", 0), 0, met)),
+            asyncio.ensure_future(abuse_attack.bomber(Target(port, "", 0), 0, 8, met)),
+        ]
+        async with asyncio.timeout(20):
+            while True:
+                await asyncio.sleep(0)
+                if len(met.counts) == len(tasks):
+                    break
+        for task in tasks:
+            task.cancel()
+        return met
+
+    met = asyncio.run(go())
+    assert set(met.counts["idle"]) == {"nobody listens"}
+    assert set(met.counts[f"bomb {BOMBS[0].name}"]) == {"nobody listens"}
+    assert met.longest_s == {}

@@ -7,7 +7,10 @@ import re
 from typing import Final
 
 # Blank, and yet letters or marks to Unicode; all other characters that do not show are not printable to Python.
-_BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
+_SELECTORS: Final = "".join(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
+_BLANK: Final = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0" + _SELECTORS
+)
 _IN_JSON: Final = re.compile(r"[^\x20-\x7e\n]")
 
 

@@ -239,7 +239,7 @@ class QuerySettings(Group):
         default=2, ge=1, le=16, description="Queries at a time; more wait, for ten seconds at most."
     )
     time_max_ms: int = Field(
-        default=30_000, ge=100, le=30_000, description="How long one may run; then it is ended."
+        default=30_000, ge=1_000, le=30_000, description="How long one may run; then it is ended."
     )
     memory_max_bytes: int = Field(
         default=128 * MIB_BYTES,

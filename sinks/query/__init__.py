@@ -1,6 +1,6 @@
 """SQL of users: judged by what it would run, and run in a process of its own that can do nothing else.
 
-`Querying` is the door. It must not be given SQL of ours, which the store runs itself.
+`pool.QueryPool` starts the processes, `process.QueryProcess` is one. It must not be imported by the core, nor open a store for writing.
 """
 
 from sinks.query.limits import QueryLimits

@@ -52,14 +52,14 @@ def main() -> None:
         shutil.rmtree(setup.scratch_dir, ignore_errors=True)
 
 
-def _serve(channel: socket.socket, setup: wire.Setup, confined: bool) -> None:
+def _serve(channel: socket.socket, setup: wire.Setup, left_open: list[str]) -> None:
     try:
         runner = _runner(setup)
     except QueriesOffError as off:
-        wire.send(channel, wire.Ready(off=str(off), confined=confined))
+        wire.send(channel, wire.Ready(off=str(off), left_open=left_open))
         return
     confine.bound_memory(setup.limits)
-    wire.send(channel, wire.Ready(confined=confined))
+    wire.send(channel, wire.Ready(left_open=left_open))
     while (frame := wire.receive(channel, 1)) is not None:
         data, files = frame
         request = msgspec.json.decode(data, type=wire.Request)
@@ -79,11 +79,12 @@ class _WithoutPandas(MetaPathFinder):
             raise ModuleNotFoundError(name=fullname)
 
 
-def _close_in(setup: wire.Setup) -> bool:
+def _close_in(setup: wire.Setup) -> list[str]:
     source = setup.source
     if isinstance(source, wire.StoreFiles):
-        confine.leave_network()
-        return confine.close_in([source.engine_dir], [setup.scratch_dir], [])
+        left_network = confine.leave_network()
+        left_open = confine.close_in([source.engine_dir], [setup.scratch_dir], [])
+        return left_open if left_network else [*left_open, "network"]
     certificates = [source.ca_cert] if source.ca_cert else []
     return confine.close_in(certificates, [setup.scratch_dir], [source.port])
 

@@ -86,22 +86,22 @@ def end_after(time_ms: int) -> None:
     signal.setitimer(signal.ITIMER_REAL, (time_ms + _GRACE_MS) / 1000 if time_ms else 0)
 
 
-def close_in(read: Iterable[str], write: Iterable[str], connect_ports: Iterable[int]) -> bool:
-    """Leave this process, for good, these files and TCP ports only; whether the kernel can do so (Landlock).
+def close_in(read: Iterable[str], write: Iterable[str], connect_ports: Iterable[int]) -> list[str]:
+    """Leave this process, for good, these files and TCP ports only (Landlock); what the kernel cannot take from it.
 
     It must be called before any thread is started: threads that exist stay free.
     """
     libc = _libc()
     version = libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, _VERSION_FLAG)
     if version < 1:
-        return False
+        return ["files", "tcp"]
     fs = _ALL_FS.get(version, _ALL_FS_LATEST)
     net = _ALL_NET if version >= 4 else 0
     attributes = struct.pack("=QQQ", fs, net, _ALL_SCOPES if version >= 6 else 0)
     size = 8 if version < 4 else 16 if version < 6 else 24
     rules = libc.syscall(_LANDLOCK_CREATE_RULESET, attributes, size, 0)
     if rules < 0:
-        return False
+        return ["files", "tcp"]
     try:
         ports = list(connect_ports)
         for path in (*_SYSTEM, *(_OF_THE_NETWORK if ports else ()), *_python(), *read):
@@ -112,7 +112,9 @@ def close_in(read: Iterable[str], write: Iterable[str], connect_ports: Iterable[
             rule = struct.pack("=QQ", _CONNECT, port)
             libc.syscall(_LANDLOCK_ADD_RULE, rules, _NET_PORT, rule, 0)
         libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        return bool(libc.syscall(_LANDLOCK_RESTRICT_SELF, rules, 0) == 0)
+        if libc.syscall(_LANDLOCK_RESTRICT_SELF, rules, 0) != 0:
+            return ["files", "tcp"]
+        return [] if net else ["tcp"]
     finally:
         os.close(rules)
 
@@ -128,7 +130,8 @@ def _python() -> Iterable[str]:
     """Where Python finds its own modules, those that are installed, and ours, which may stand in a checkout."""
     installed = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
     own = [str(Path(sys.base_prefix) / name) for name in ("lib", "lib64")]
-    return [*installed, *own, str(Path(__file__).resolve().parents[1])]
+    ours = Path(__file__).resolve().parents[2]
+    return [*installed, *own, str(ours / "schemas"), str(ours / "sinks")]
 
 
 def _allow(libc: ctypes.CDLL, rules: int, path: str, rights: int) -> None:

@@ -8,14 +8,16 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple, NoReturn
 
+from schemas.visible import visible
+from sinks.query import data_types
 from sinks.query.functions import TABLE_FUNCTIONS, is_allowed
 from sinks.query.grammar import EXPLAIN_KINDS, EXPLAIN_SETTINGS, IGNORED, KEYS, SETTINGS, STATEMENTS
 from sinks.query.refusal import RefusedQueryError
 from sinks.query.tree import Node
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-#: A column or an alias may have any name that no log or terminal could take for something else; tables have `_NAME`.
-_COLUMN: Final = re.compile(r"[^\x00-\x1f\x7f\\]{1,256}")
+#: A column or an alias may have any name that shows as it is, and is no path of Windows.
+_COLUMN: Final = re.compile(r"[^\\]{1,256}")
 _PARAMETER_TYPE: Final = re.compile(
     r"(?:Array\()?(?:String|Int64|UInt64|Float64|Bool|Date|DateTime|DateTime64\(3\)|Decimal(?:\(\d{1,2}, ?\d{1,2}\))?)\)?"
 )
@@ -29,6 +31,21 @@ _COLUMNS: Final = re.compile(
 )
 #: Functions whose second argument may name a table.
 _IN: Final = frozenset({"in", "notin", "nullin", "notnullin"})
+#: Functions that are told a type as a text, and which of their arguments it is.
+_TYPED: Final = {
+    "cast": 1,
+    "accuratecast": 1,
+    "accuratecastornull": 1,
+    "accuratecastordefault": 1,
+    "reinterpret": 1,
+    "dynamicelement": 1,
+    "variantelement": 1,
+    "defaultvalueoftypename": 0,
+    "jsonextract": -1,
+    "jsonextractcaseinsensitive": -1,
+    "jsonextractkeysandvalues": -1,
+    "jsonextractkeysandvaluescaseinsensitive": -1,
+}
 _DEPTH_MAX: Final = 2_000
 
 
@@ -83,7 +100,11 @@ class _Judge:
     def _check_names(self, node: Node) -> None:
         for key in ("alias", "name", "column", "window_name", "func_name"):
             name = node.get(key)
-            if name is not None and name != "" and (not isinstance(name, str) or not _COLUMN.fullmatch(name)):
+            if (
+                name is not None
+                and name != ""
+                and (not isinstance(name, str) or not _COLUMN.fullmatch(name) or visible(name) != name)
+            ):
                 _refuse(f"the name {str(name)[:80]!r} has characters that names may not have")
 
     def function(self, node: Node, parent: str) -> None:
@@ -97,6 +118,8 @@ class _Judge:
             _refuse(f"the function `{name}` is not allowed")
         if name.lower() in _IN:
             self._check_set(node)
+        if name.lower() in _TYPED:
+            _check_type(name, node)
 
     def _check_set(self, node: Node) -> None:
         arguments = (node.get("arguments") or {}).get("children") or []
@@ -208,6 +231,20 @@ def _common_names(tree: Node) -> frozenset[str]:
         if not _NAME.fullmatch(name):
             _refuse(f"`{name[:80]}` is no name for a subquery")
     return frozenset(names)
+
+
+def _check_type(name: str, node: Node) -> None:
+    """Refuse a type that holds a function, and one that is not there to be seen."""
+    arguments = (node.get("arguments") or {}).get("children") or []
+    at = _TYPED[name.lower()]
+    literal = arguments[at].get("value") if -len(arguments) <= at < len(arguments) else None
+    text = (
+        literal.get("value") if isinstance(literal, dict) and literal.get("field_type") == "String" else None
+    )
+    if not isinstance(text, str) or not data_types.is_allowed(text):
+        _refuse(
+            f"the function `{name}` takes a type of values as a text, such as 'Decimal(9, 2)'; {str(text)[:80]!r} is none"
+        )
 
 
 def _check_columns(values: Node) -> None:

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from sinks.errors import QueryFailed
 from sinks.query.limits import QueryLimits
@@ -20,6 +20,15 @@ logger = logging.getLogger(__name__)
 IDLE_S: Final = 300.0
 #: A process takes so many queries; what an engine leaks ends with it.
 QUERIES_MAX: Final = 200
+
+
+class _Idle(NamedTuple):
+    """A process that waits for its next query."""
+
+    process: QueryProcess
+    queries: int
+    since_s: float
+    owner: str
 
 
 class QueryPool:
@@ -38,17 +47,20 @@ class QueryPool:
         self._start = start
         self._now_s = now_s
         self._lock = threading.Lock()
-        self._idle: list[tuple[QueryProcess, int, float]] = []
+        self._idle: list[_Idle] = []
         self._runs: set[Run] = set()
         self._closed = False
-        self._said_unconfined = False
+        self._said_open = False
 
-    def begin(self) -> "Run":
-        """A run of one query, which may be cancelled from the moment it is there."""
+    def begin(self, owner: str = "") -> "Run":
+        """A run of one query, which may be cancelled from the moment it is there.
+
+        A process serves one `owner` only: whoever took it over could see and forge the answers of the next.
+        """
         with self._lock:
             if self._closed:
                 raise QueryFailed("the worker is stopping")
-            run = Run(self)
+            run = Run(self, owner)
             self._runs.add(run)
             return run
 
@@ -57,8 +69,8 @@ class QueryPool:
         run = self.begin()
         process, queries = None, 0
         try:
-            process, queries = self._take()
-            self._say_if_unconfined(process.wait_ready())
+            process, queries = self._take(run.owner)
+            self._say_what_is_open(process.wait_ready())
         finally:
             self._give_back(run, process, queries)
 
@@ -70,25 +82,33 @@ class QueryPool:
             runs = list(self._runs)
         for run in runs:
             run.cancel()
-        for process, _, _ in idle:
-            process.close()
+        for each in idle:
+            each.process.close()
 
     def end_idle(self) -> None:
         """End processes that nobody has asked for a while."""
         oldest_s = self._now_s() - IDLE_S
         with self._lock:
-            old = [each for each in self._idle if each[2] < oldest_s]
-            self._idle = [each for each in self._idle if each[2] >= oldest_s]
-        for process, _, _ in old:
-            process.close()
+            old = [each for each in self._idle if each.since_s < oldest_s]
+            self._idle = [each for each in self._idle if each.since_s >= oldest_s]
+        for each in old:
+            each.process.close()
 
-    def _take(self) -> tuple[QueryProcess, int]:
+    def _take(self, owner: str) -> tuple[QueryProcess, int]:
         with self._lock:
-            while self._idle:
-                process, queries, _ = self._idle.pop()
-                if process.reusable:
-                    return process, queries
-                process.close()
+            mine = [each for each in self._idle if each.owner == owner and each.process.reusable]
+            gone = [each for each in self._idle if not each.process.reusable]
+            # Of others one makes room for a new one, so that they do not become more and more.
+            others = [each for each in self._idle if each not in mine and each not in gone]
+            leaving = gone + ([] if mine else others[:1])
+            self._idle = [each for each in self._idle if each not in leaving]
+            found = mine[-1] if mine else None
+            if found is not None:
+                self._idle.remove(found)
+        for each in leaving:
+            each.process.close()
+        if found is not None:
+            return found.process, found.queries
         return self._start(self._source, self.limits), 0
 
     def _give_back(self, run: "Run", process: QueryProcess | None, queries: int) -> None:
@@ -96,23 +116,25 @@ class QueryPool:
             self._runs.discard(run)
             keep = process is not None and process.reusable and queries < QUERIES_MAX and not self._closed
             if keep and process is not None:
-                self._idle.append((process, queries, self._now_s()))
+                self._idle.append(_Idle(process, queries, self._now_s(), run.owner))
         if process is not None and not keep:
             process.close()
 
-    def _say_if_unconfined(self, confined: bool) -> None:
-        if not confined and not self._said_unconfined:
-            self._said_unconfined = True
+    def _say_what_is_open(self, left_open: list[str]) -> None:
+        if left_open and not self._said_open:
+            self._said_open = True
             logger.warning(
-                "this kernel has no Landlock: processes that run users' SQL can be held to the store's files by the "
-                "statement's check and file modes only"
+                "this kernel does not confine the processes that run users' SQL in full (Landlock, namespaces): open are %s; "
+                "the check of the statement, the read-only session and file modes hold",
+                ", ".join(left_open),
             )
 
 
 class Run:
     """One query."""
 
-    def __init__(self, pool: QueryPool) -> None:
+    def __init__(self, pool: QueryPool, owner: str) -> None:
+        self.owner = owner
         self._pool = pool
         self._lock = threading.Lock()
         self._process: QueryProcess | None = None
@@ -122,12 +144,12 @@ class Run:
         """Run it; blocks. Raises QueryRefused, QueryFailed (also when cancelled) or QueriesOff."""
         process, queries = None, 0
         try:
-            process, queries = self._pool._take()
+            process, queries = self._pool._take(self.owner)
             with self._lock:
                 if self._cancelled:
                     raise QueryFailed("the query was cancelled")
                 self._process = process
-            self._pool._say_if_unconfined(process.wait_ready())
+            self._pool._say_what_is_open(process.wait_ready())
             return process.ask(sql, parameters, form)
         finally:
             with self._lock:

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -23,6 +24,7 @@ from sinks.query.wire import Form, Parameter, ServerAddress, StoreFiles
 
 _START: Final = "import sys; sys.path[:] = sys.argv[1:]; from sinks.query.child import main; main()"
 _START_WITHIN_S: Final = 30.0
+_GRACE_S: Final = 4.0
 _ROOT: Final = str(Path(__file__).resolve().parents[2])
 #: No variable of the worker's is passed on: secrets may be among them. Times of day are UTC.  The last three keep libraries
 #: from starting threads when they are loaded, which would stay free of what confines the process.
@@ -42,10 +44,15 @@ class Spawned(NamedTuple):
     channel: socket.socket
     scratch_dir: str
 
+    def kill(self) -> None:
+        """End it, and whatever it may have started."""
+        if self.process.poll() is None:
+            with suppress(OSError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+
     def end(self) -> int:
         """End it and remove what it kept on the disk; how it ended."""
-        with suppress(OSError):
-            self.process.kill()
+        self.kill()
         code = self.process.wait()
         self.channel.close()
         shutil.rmtree(self.scratch_dir, ignore_errors=True)
@@ -96,8 +103,6 @@ class QueryProcess:
         self._process, self._channel, scratch_dir = self._spawned
         self._ready: wire.Ready | None = None
         self._killed = False
-        # It keeps its limits itself; a process that does not is not waited for.
-        self._channel.settimeout(_START_WITHIN_S + 2 * limits.time_ms / 1000)
         # A process that has ended by now is found out when its answer does not come.
         with suppress(OSError):
             wire.send(self._channel, wire.Setup(source, limits, scratch_dir))
@@ -107,10 +112,15 @@ class QueryProcess:
         """Its number."""
         return self._process.pid
 
-    def wait_ready(self) -> bool:
-        """Wait until it can be asked; whether the kernel confines it. Raises QueriesOff with the reason."""
+    def wait_ready(self) -> list[str]:
+        """Wait until it can be asked; what the kernel could not take from it. Raises QueriesOff with the reason."""
         if self._ready is None:
-            found = self._receive()
+            late = threading.Timer(_START_WITHIN_S, self._end_group)
+            late.start()
+            try:
+                found = self._receive()
+            finally:
+                late.cancel()
             if found is None:
                 self.close()
                 raise QueriesOff(
@@ -119,12 +129,15 @@ class QueryProcess:
             self._ready = msgspec.json.decode(found, type=wire.Ready)
         if self._ready.off:
             raise QueriesOff(self._ready.off)
-        return self._ready.confined
+        return self._ready.left_open
 
     def ask(self, sql: str, parameters: dict[str, Parameter], form: Form) -> Answered:
         """Run one query; raises QueryRefused, QueryFailed or QueriesOff. Afterwards see `reusable`."""
         self.wait_ready()
         file = _nameless_file()
+        # The process keeps its limits itself; one that does not is ended here, whatever it says meanwhile.
+        deadline = threading.Timer(self.limits.time_ms / 1000 + _GRACE_S, self._end_group)
+        deadline.start()
         try:
             reply = self._replied(wire.Request(sql, parameters, form), file)
             if reply.outcome == "refused":
@@ -137,6 +150,8 @@ class QueryProcess:
         except BaseException:
             os.close(file)
             raise
+        finally:
+            deadline.cancel()
 
     @property
     def reusable(self) -> bool:
@@ -146,13 +161,15 @@ class QueryProcess:
     def kill(self) -> None:
         """End it at once."""
         self._killed = True
-        with suppress(OSError):
-            self._process.kill()
+        self._end_group()
 
     def close(self) -> None:
         """End it and remove what it kept on the disk."""
         self._killed = True
         self._spawned.end()
+
+    def _end_group(self) -> None:
+        self._spawned.kill()
 
     def _replied(self, request: wire.Request, file: int) -> wire.Reply:
         try:
@@ -171,8 +188,7 @@ class QueryProcess:
         try:
             found = wire.receive(self._channel)
         except OSError:  # among them a channel that ends within a frame, and a process that says nothing
-            with suppress(OSError):
-                self._process.kill()
+            self._end_group()
             return None
         return None if found is None else found[0]
 

@@ -1,6 +1,6 @@
 """Why a query was not answered, as exceptions inside the query process.
 
-It must not carry a path of the store: `scrubbed` takes them out of what the engine says.
+It must not carry a path of the store: `session.failing` takes them out of what the engine says.
 """
 
 

@@ -63,9 +63,8 @@ class ServerRunner:
             client.close()
 
     def _set(self, client: Client, settings: dict[str, str]) -> None:
-        limits = settings or self._limits.settings()
         # Whoever leaves takes the query along.
-        for name, value in {**limits, "cancel_http_readonly_queries_on_client_close": "1"}.items():
+        for name, value in {**settings, "cancel_http_readonly_queries_on_client_close": "1"}.items():
             client.set_client_setting(name, value)
         if self._read_only != _OPEN_TO_SETTINGS:
             client.set_client_setting("readonly", "1")

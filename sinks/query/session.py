@@ -79,7 +79,11 @@ class Parser:
                 kind = "view" if asked.prefix.startswith("SHOW") else "table or view"
                 raise RefusedQueryError(f"`{asked.name}` is no {kind} of this store; SHOW TABLES lists them")
             return Prepared(
-                f"{asked.prefix} `{database}`.`{asked.name}`", False, {}, {}, frozenset({asked.name})
+                f"{asked.prefix} `{database}`.`{asked.name}`",
+                False,
+                {},
+                limits.settings(),
+                frozenset({asked.name}),
             )
         tree = trees.parse(self, asked.query if asked is not None else sql)
         judged = judge(tree, tables.keys(), database)
@@ -118,10 +122,20 @@ class EmbeddedTables:
     @contextmanager
     def opened(self, names: frozenset[str], settings: Mapping[str, str]) -> Iterator[Client]:
         """A session in which the tables are open as they are now."""
-        opened = needed(names, self._tables)
-        with failing():
-            for each in opened:
-                self._opener.command(each.create)
+        opened: list[Stored] = []
+        try:
+            with failing():
+                for each in needed(names, self._tables):
+                    self._opener.command(each.create)
+                    opened.append(each)
+            with self._session(settings) as client:
+                yield client
+        finally:
+            for each in reversed(opened):
+                self._opener.command(f"DETACH TABLE `{self._files.database}`.`{each.name}`")
+
+    @contextmanager
+    def _session(self, settings: Mapping[str, str]) -> Iterator[Client]:
         client = self._new_client()
         try:
             client.database = self._files.database
@@ -132,8 +146,6 @@ class EmbeddedTables:
             yield client
         finally:
             client.close()
-            for each in reversed(opened):
-                self._opener.command(f"DETACH TABLE `{self._files.database}`.`{each.name}`")
 
 
 def local_client(scratch_dir: str, store_dir: str = "") -> Client:

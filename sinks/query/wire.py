@@ -53,7 +53,7 @@ class Ready(msgspec.Struct, frozen=True):
     """The process can take a query; or queries are off, and why."""
 
     off: str = ""
-    confined: bool = False  # whether the kernel holds it to its files and ports
+    left_open: list[str] = []  # what the kernel could not take from it: "files", "tcp", "network"
 
 
 class Request(msgspec.Struct, frozen=True):

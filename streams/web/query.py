@@ -20,6 +20,8 @@ from streams.web.errors import ApiError
 from streams.web.query_service import QueryService
 
 _JSON_TYPE: Final = "application/json"
+#: However large an answer is and however slowly it is read.
+SEND_WITHIN_S: Final = 60.0
 _PIECE_BYTES: Final = 2**18
 #: Of the whole body: a text in JSON may take six characters for one, and has parameters beside it.
 _BODY_MAX_BYTES: Final = 2**18
@@ -30,7 +32,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     parameters: dict[str, Parameter] = {}
 
 
-async def query(request: web.Request, service: QueryService) -> web.StreamResponse:
+async def query(request: web.Request, service: QueryService, asker: str) -> web.StreamResponse:
     """Answer one question; it is cancelled when the client leaves."""
     if request.content_type != _JSON_TYPE:
         # Another site's page could send the other types without asking first.
@@ -38,11 +40,18 @@ async def query(request: web.Request, service: QueryService) -> web.StreamRespon
     body = _parsed(await request.read())
     as_arrow = MEDIA_TYPE in request.headers.get("Accept", "")
     form: Form = "arrow" if as_arrow else "json"
-    async with service.answered(body.sql, body.parameters, form) as answer:
+    async with service.answered(body.sql, body.parameters, form, asker) as answer:
         response = web.StreamResponse(headers={"Content-Type": MEDIA_TYPE if as_arrow else _JSON_TYPE})
         response.content_length = answer.size_bytes
         await response.prepare(request)
-        await _send(answer, response)
+        try:
+            async with asyncio.timeout(SEND_WITHIN_S):
+                await _send(answer, response)
+        except TimeoutError:
+            # Others wait for the turn that a slow reader keeps.
+            response.force_close()
+            if request.transport is not None:
+                request.transport.abort()
     return response
 
 

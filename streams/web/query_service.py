@@ -11,8 +11,8 @@ import os
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
-from typing import Final
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import Final, NamedTuple
 
 from sinks.clickhouse import ClickHouseStore
 from sinks.errors import QueriesOff, SinkError
@@ -30,9 +30,16 @@ logger = logging.getLogger(__name__)
 TURN_WITHIN_S: Final = 10.0
 _LOOK_EVERY_S: Final = 0.5
 WAITING_MAX: Final = 32
+WAITING_OF_ONE_MAX: Final = 16
 #: What becomes of a query, for the metrics.
 OUTCOMES: Final = ("answered", "refused", "failed", "cancelled", "busy", "off")
 _OUTCOME_OF: Final = {"query_refused": "refused", "queries_off": "off", "starting": "off"}
+
+
+class _Query(NamedTuple):
+    sql: str
+    parameters: dict[str, Parameter]
+    form: Form
 
 
 class QueryService:
@@ -43,22 +50,26 @@ class QueryService:
         self._settings = settings
         self._limits = QueryLimits(time_ms=settings.time_max_ms, memory_bytes=settings.memory_max_bytes)
         self._turns = asyncio.Semaphore(settings.concurrent)
-        self._waiting = 0
+        self._askers: Counter[str] = Counter()  # queries that wait or run
+        self._own_turns: dict[str, asyncio.Semaphore] = {}
         self.running = 0
         self.outcomes: Counter[str] = Counter()
         self._threads = ThreadPoolExecutor(settings.concurrent, thread_name_prefix="query")
         self._pool: QueryPool | None = None
-        self._timers: set[asyncio.TimerHandle] = set()
+        self._timer: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
     async def answered(
-        self, sql: str, parameters: Mapping[str, Parameter], form: Form
+        self, sql: str, parameters: Mapping[str, Parameter], form: Form, asker: str = ""
     ) -> AsyncIterator[Answered]:
-        """The answer, while it is being sent: until then its turn is taken, so that few answers exist at a time."""
-        async with self._turn():
+        """The answer, while it is being sent: until then its turn is taken, so that few answers exist at a time.
+
+        `asker` names who asks: where two or more run at a time, one asker has all of them but one at most.
+        """
+        async with self._turn(asker):
             with self._counted():
                 pool = self._pool_now()
-                answer = await self._run(pool, sql, dict(parameters), form)
+                answer = await self._run(pool, asker, _Query(sql, dict(parameters), form))
             try:
                 yield answer
             finally:
@@ -80,30 +91,41 @@ class QueryService:
 
     async def close(self) -> None:
         """End everything, at once."""
-        for timer in self._timers:
-            timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._pool is not None:
             await asyncio.to_thread(self._pool.close)
         await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
 
     @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        if self._waiting >= WAITING_MAX:
+    async def _turn(self, asker: str) -> AsyncIterator[None]:
+        waiting = self._askers[asker]
+        if self._askers.total() >= WAITING_MAX + self._settings.concurrent or waiting >= WAITING_OF_ONE_MAX:
             self.outcomes["busy"] += 1
-            raise ApiError(503, f"{WAITING_MAX} queries wait already; ask again later", "busy")
-        self._waiting += 1
+            raise ApiError(503, "too many queries wait already; ask again later", "busy")
+        self._askers[asker] += 1
         try:
-            await asyncio.wait_for(self._turns.acquire(), TURN_WITHIN_S)
-        except TimeoutError:
-            self.outcomes["busy"] += 1
-            message = f"no query ended within {TURN_WITHIN_S:g} s (query.concurrent); ask again later"
-            raise ApiError(503, message, "busy") from None
+            async with self._turn_of(asker):
+                yield
         finally:
-            self._waiting -= 1
-        try:
+            self._askers[asker] -= 1
+            if not self._askers[asker]:
+                del self._askers[asker]
+                self._own_turns.pop(asker, None)
+
+    @asynccontextmanager
+    async def _turn_of(self, asker: str) -> AsyncIterator[None]:
+        own = self._own_turns.setdefault(asker, asyncio.Semaphore(max(1, self._settings.concurrent - 1)))
+        async with AsyncExitStack() as taken:
+            try:
+                async with asyncio.timeout(TURN_WITHIN_S):
+                    for turns in (own, self._turns):
+                        await taken.enter_async_context(turns)
+            except TimeoutError:
+                self.outcomes["busy"] += 1
+                message = f"no query ended within {TURN_WITHIN_S:g} s (query.concurrent); ask again later"
+                raise ApiError(503, message, "busy") from None
             yield
-        finally:
-            self._turns.release()
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
@@ -135,31 +157,24 @@ class QueryService:
                 raise of_store(off) from off
         return self._pool
 
-    async def _run(self, pool: QueryPool, sql: str, parameters: dict[str, Parameter], form: Form) -> Answered:
-        run = pool.begin()
-        future = self._threads.submit(run.answer, sql, parameters, form)
+    async def _run(self, pool: QueryPool, asker: str, query: _Query) -> Answered:
         try:
-            return await asyncio.wrap_future(future)
-        except asyncio.CancelledError:
-            run.cancel()
-            future.add_done_callback(_closed)
-            raise
+            run = pool.begin(asker)
+            future = self._threads.submit(run.answer, *query)
+            try:
+                return await asyncio.wrap_future(future)
+            except asyncio.CancelledError:
+                run.cancel()
+                future.add_done_callback(_closed)
+                raise
         except SinkError as fault:
             raise of_store(fault) from fault
 
     def _end_idle_later(self, pool: QueryPool) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         loop = asyncio.get_running_loop()
-
-        def end() -> None:
-            self._timers.discard(timer)
-            self._threads.submit(pool.end_idle)
-
-        timer = loop.call_later(IDLE_S + 1, end)
-        self._timers.add(timer)
-        if len(self._timers) > 1:  # the newest one is late enough for all
-            for older in self._timers - {timer}:
-                older.cancel()
-            self._timers = {timer}
+        self._timer = loop.call_later(IDLE_S + 1, lambda: self._threads.submit(pool.end_idle))
 
 
 def _closed(future: Future[Answered]) -> None:

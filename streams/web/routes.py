@@ -204,7 +204,8 @@ class Routes:
         return response
 
     async def _query(self, request: web.Request) -> web.StreamResponse:
-        return await query(request, self._parts.queries)
+        caller = request[CALLER]
+        return await query(request, self._parts.queries, f"{caller.token} {caller.address}")
 
     # -- the page ------------------------------------------------------------------------------------------
 

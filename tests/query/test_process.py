@@ -98,8 +98,8 @@ class Fake:
         self.closed = False
         Fake.made.append(self)
 
-    def wait_ready(self) -> bool:
-        return True
+    def wait_ready(self) -> list[str]:
+        return []
 
     def ask(self, sql: str, parameters: object, form: Form) -> Answered:
         self.reusable = sql != "spent"
@@ -129,6 +129,49 @@ def test_an_idle_process_is_used_again_then_ended() -> None:
     now_s[0] = IDLE_S + 1
     pool.end_idle()
     assert Fake.made[0].closed
+
+
+def test_a_process_of_another_owner_makes_room() -> None:
+    pool = pool_of([0.0])
+    pool.begin("a").answer("SELECT 1", {}, "json")
+    pool.begin("b").answer("SELECT 1", {}, "json")
+    assert [each.closed for each in Fake.made] == [True, False]
+    pool.begin("b").answer("SELECT 1", {}, "json")
+    assert len(Fake.made) == 2
+
+
+def test_what_the_kernel_left_open_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    pool = pool_of([0.0])
+    for _ in range(2):
+        pool._say_what_is_open(["tcp", "network"])
+    assert caplog.text.count("open are tcp, network") == 1
+
+
+def test_a_table_that_could_not_be_opened_leaves_nothing_open(
+    source: StoreFiles, process: QueryProcess
+) -> None:
+    """A view over two tables, of which the second one's definition is broken for a moment."""
+    sql = "SELECT count() FROM job_costs"
+    path = Path(source.engine_dir) / "metadata" / source.database / "jobs.sql"
+    whole = path.read_text()
+    path.write_text(whole.replace("ReplacingMergeTree", "NoSuchEngine"))
+    for _ in range(2):
+        with pytest.raises(QueryFailed, match="NoSuchEngine"):
+            process.ask(sql, {}, "json")
+    path.write_text(whole)
+    assert rows(process.ask(sql, {}, "json")) == [[0]]
+
+
+def test_a_process_that_says_nothing_is_ended(source: StoreFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sinks.query.process._GRACE_S", -0.4)
+    process = QueryProcess(source, QueryLimits(time_ms=500))
+    try:
+        process.wait_ready()
+        os.kill(process.pid, signal.SIGSTOP)  # its own timer stands still too
+        with pytest.raises(QueryFailed, match="ended its process"):
+            process.ask("SELECT 1", {}, "json")
+    finally:
+        process.close()
 
 
 def test_a_spent_process_is_replaced() -> None:

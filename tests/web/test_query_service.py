@@ -13,9 +13,9 @@ import pytest
 
 from sinks.clickhouse import ClickHouseStore
 from streams.config import QuerySettings
-from streams.web import query_service
+from streams.web import query, query_service
 from tests.store_process import StoreProcess
-from tests.web.serving import LOCAL_TOKEN, Client, run, served, serving
+from tests.web.serving import LOCAL_TOKEN, TOKEN, Client, run, served, serving
 
 ENDLESS = {"sql": "SELECT sum(sipHash64(number)) FROM numbers(3900000000)"}
 BEARER = {"Authorization": f"Bearer {LOCAL_TOKEN}"}
@@ -68,16 +68,56 @@ def test_queries_end_with_the_server(store: ClickHouseStore) -> None:
     async def go() -> set[int]:
         before = processes()
         async with serving(store) as client:
-            tasks = [(await busy_of(client, processes()))[0] for _ in range(2)]
-            pids = processes() - before
-            assert len(pids) == 2
-        for task in tasks:
-            with pytest.raises((aiohttp.ClientError, AssertionError)):
-                await task
+            task, pids = await busy_of(client, before)
+        with pytest.raises((aiohttp.ClientError, AssertionError)):
+            await task
         return pids
 
     pids = run(go())
     assert not processes() & pids
+
+
+def test_one_asker_leaves_a_turn_to_others(store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query_service, "TURN_WITHIN_S", 0.05)
+
+    async def work(client: Client) -> None:
+        task, _ = await busy_of(client, processes())
+        assert (await client.ask(ONE, 503))["error"]["code"] == "busy"
+        monkeypatch.setattr(query_service, "TURN_WITHIN_S", 10.0)
+        other = {"Authorization": f"Bearer {TOKEN}"}
+        assert (await client.ask(ONE, headers=other))["rows"] == [[1]], "with another token"
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+    served(store, work, query_token=TOKEN)
+
+
+def test_who_reads_too_slowly_loses_the_turn(store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query, "SEND_WITHIN_S", 0.2)
+    large = {"sql": "SELECT repeat('x', 1000) FROM numbers(50000)"}
+
+    async def work(client: Client) -> None:
+        url = f"{client.server.url}/api/v1/query"
+        async with client.session.post(url, json=large, headers=BEARER, read_bufsize=1024) as answer:
+            assert answer.status == 200
+            assert (await client.ask(ONE))["rows"] == [[1]], "its turn is free"
+            with pytest.raises(aiohttp.ClientError):
+                await answer.read()
+
+    served(store, work, query=QuerySettings(concurrent=1))
+
+
+def test_a_process_serves_one_asker_only(store: ClickHouseStore) -> None:
+    async def work(client: Client) -> None:
+        before = processes()
+        await client.ask(ONE)
+        first = processes() - before
+        await client.ask(ONE, headers={"Authorization": f"Bearer {TOKEN}"})
+        assert not processes() & first
+        assert len(processes() - before) == 1
+
+    served(store, work, query_token=TOKEN)
 
 
 def test_who_waits_too_long_for_a_turn_is_told_to_come_back(
@@ -97,8 +137,11 @@ def test_who_waits_too_long_for_a_turn_is_told_to_come_back(
     served(store, work, query=QuerySettings(concurrent=1))
 
 
-def test_only_so_many_wait(store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_service, "WAITING_MAX", 0)
+@pytest.mark.parametrize(("limit", "value"), [("WAITING_MAX", -2), ("WAITING_OF_ONE_MAX", 0)])
+def test_only_so_many_wait(
+    store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
+    monkeypatch.setattr(query_service, limit, value)
 
     async def work(client: Client) -> None:
         assert (await client.ask(ONE, 503))["error"]["code"] == "busy"

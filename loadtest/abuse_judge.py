@@ -50,6 +50,15 @@ def live(probes: Sequence[Probe]) -> Spread:
     return spread_of(len(probes), [math.inf if each.ms is None else each.ms for each in probes])
 
 
+def worst_ms(probes: Sequence[Probe], begin_s: float, every_s: float = 5.0) -> list[float]:
+    """Return the longest time of each few seconds of a phase, in turn: the onset of an attack differs from the rest."""
+    found: dict[int, float] = {}
+    for each in probes:
+        turn = int((each.at_s - begin_s) // every_s)
+        found[turn] = max(found.get(turn, 0.0), math.inf if each.ms is None else each.ms)
+    return [round(found[turn], 1) for turn in sorted(found)]
+
+
 def answers(seen: Sequence[Seen], what: str) -> Spread:
     """Return the spread of one kind of honest question."""
     asked = [each for each in seen if each.what == what and not _is_fresh(each)]

@@ -204,6 +204,7 @@ class Attack:
         query_cpu_s = _used([look.queries_cpu_s for look in looks])
         return {
             "live": abuse_judge.live(probes),
+            "live_worst_ms": abuse_judge.worst_ms(probes, phase.begin_s),
             **{what: abuse_judge.answers(of_phase, what) for what in QUESTIONS},
             "rss_mib": most(looks, lambda look: look.rss_mib),
             "files": most(looks, lambda look: look.files),

@@ -58,6 +58,11 @@ def test_a_job_that_was_never_readable_counts_as_endless() -> None:
     assert lost == (100, 98, 100.0, math.inf, math.inf)
 
 
+def test_the_worst_of_each_few_seconds_is_kept_in_turn() -> None:
+    probes = [Probe(10.0, 900.0), Probe(14.9, 300.0), Probe(15.0, 40.0), Probe(21.0, None)]
+    assert abuse_judge.worst_ms(probes, 10.0) == [900.0, 40.0, math.inf]
+
+
 def test_only_right_answers_have_times_and_all_that_were_asked_count() -> None:
     seen = [
         Seen("sql", 1.0, 10.0, "200"),

@@ -33,6 +33,8 @@ class ApiError(Exception):
         self.status = status
         self.code = code or _CODES.get(status, "error")
         self.message = message
+        #: How long whoever asked waits for this answer.
+        self.delay_s = 0.0
         self.retry_after_s = 1 if retry_after_s is None and status == 503 else retry_after_s
 
 

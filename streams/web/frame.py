@@ -5,6 +5,7 @@ It must not log a query string, a header or a body: a secret may be in any of th
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import secrets
@@ -73,6 +74,8 @@ async def _answered(
             raise ApiError(415, "send the body as it is, without a Content-Encoding")
         return await handler(request)
     except ApiError as fault:
+        if fault.delay_s:
+            await asyncio.sleep(fault.delay_s)
         return answer(fault)
     except SinkError as fault:
         return answer(of_store(fault))

@@ -33,6 +33,7 @@ from streams.web.stream import Broadcaster
 T = TypeVar("T")
 
 _LIMIT_MAX: Final = 1_000
+_SESSION_S: Final = 7 * 86_400
 _TOP_JOBS: Final = 100
 _TOP_ALERTS: Final = 50
 # A scrape that takes longer is given up by Prometheus (10 s), and by then says nothing of this worker either.
@@ -214,7 +215,9 @@ class Routes:
             session = self._parts.guard.session(request.query["token"], request.remote or "")
             leave = web.HTTPSeeOther("/")  # so that the token stays in no address bar, history or log
             if session:
-                leave.set_cookie(COOKIE, session, httponly=True, samesite="Strict", path="/")
+                leave.set_cookie(
+                    COOKIE, session, httponly=True, samesite="Strict", path="/", max_age=_SESSION_S
+                )
             raise leave
         return self._asset("index.html", request)
 

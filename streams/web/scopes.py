@@ -71,10 +71,14 @@ class Tokens:
         return Caller(address, found[0].name, found[0].scopes) if found else None
 
     def of_session(self, given: str, address: str) -> Caller | None:
-        """Return whose session of the page it is; None if it is none of ours."""
+        """Return whose session of the page it is; None if it is none of ours.
+
+        It may read and nothing else, whatever its token may: a browser shows its cookies to every port of a host, and so to
+        servers of other users of this machine.
+        """
         digest = self._digest(given)
         found = [each for each in self._known if hmac.compare_digest(digest, each.session)]
-        return Caller(address, found[0].name, found[0].scopes) if found else None
+        return Caller(address, found[0].name, found[0].scopes & {Scope.READ}) if found else None
 
     def _digest(self, text: str) -> bytes:
         return hmac.digest(self._key, text.encode("utf-8", "surrogateescape"), "sha256")

@@ -17,6 +17,8 @@ from streams.web.guesses import Guesses
 from streams.web.scopes import OPEN_ON_LOOPBACK, Caller, Scope, Tokens, session_of
 
 COOKIE: Final = "trainfare_session"
+#: Whoever guesses on waits so long for each answer; an address has so many connections and no more.
+GUESS_DELAY_S: Final = 1.0
 _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -142,9 +144,11 @@ class Guard:
 
 
 def _too_many_guesses(wait_s: int) -> ApiError:
-    return ApiError(
+    fault = ApiError(
         429, "too many wrong tokens from this address; a right one is taken at once", retry_after_s=wait_s
     )
+    fault.delay_s = GUESS_DELAY_S
+    return fault
 
 
 def _bare(host: str) -> str:

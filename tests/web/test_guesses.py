@@ -6,7 +6,11 @@ import logging
 
 import pytest
 
+from streams.config_live import WebSettings
+from streams.web.errors import ApiError
 from streams.web.guesses import Guesses
+from streams.web.scopes import Scope
+from streams.web.security import GUESS_DELAY_S, Guard
 
 
 def waits(guesses: Guesses, address: str, *at_ms: int) -> list[int]:
@@ -57,3 +61,13 @@ def test_a_line_every_ten_seconds_at_most(caplog: pytest.LogCaptureFixture) -> N
         "a wrong token from 192.0.2.7, its number 1",
         "a wrong token from 192.0.2.8, its number 1; 99 more since the last such line",
     ]
+
+
+def test_whoever_guesses_on_waits_for_each_answer() -> None:
+    guard = Guard(WebSettings.model_validate({"token": "the-right-token-of-16"}), None, lambda: 0)
+    delays_s = []
+    for _ in range(FREE + 2):
+        with pytest.raises(ApiError) as fault:
+            guard.caller(Scope.READ, "10.0.0.1", {"Authorization": "Bearer wrong"}, dict)
+        delays_s.append(fault.value.delay_s)
+    assert delays_s == [0.0] * FREE + [GUESS_DELAY_S] * 2

@@ -145,7 +145,7 @@ def test_any_token_that_is_set_closes_the_rest() -> None:
 
 
 @pytest.mark.parametrize("shown", Scope)
-def test_the_pages_session_has_the_scopes_of_its_token(shown: Scope) -> None:
+def test_the_pages_session_may_read_if_its_token_may_and_nothing_else(shown: Scope) -> None:
     async def work(client: Client) -> None:
         page = f"{client.server.url}/?token={ONE_EACH[f'{shown}_token']}"
         async with client.session.get(page, allow_redirects=False) as answer:
@@ -153,9 +153,22 @@ def test_the_pages_session_has_the_scopes_of_its_token(shown: Scope) -> None:
         async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as bare:
             for scope in PATHS:
                 status, _ = await asked(Client(client.server, bare), scope, {"Cookie": cookie})
-                assert status == (PATHS[scope][2] if shown is scope else 403)
+                assert status == (PATHS[scope][2] if shown is scope is Scope.READ else 403)
 
     served(None, work, **ONE_EACH)
+
+
+def test_the_pages_session_of_a_token_of_all_scopes_may_only_read() -> None:
+    async def work(client: Client) -> None:
+        async with client.session.get(f"{client.server.url}/?token={TOKEN}", allow_redirects=False) as answer:
+            cookie = answer.headers["Set-Cookie"].partition(";")[0]
+            assert "Max-Age=604800" in answer.headers["Set-Cookie"]
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as bare:
+            for scope in PATHS:
+                status, _ = await asked(Client(client.server, bare), scope, {"Cookie": cookie})
+                assert status == (PATHS[scope][2] if scope is Scope.READ else 403)
+
+    served(None, work, token=TOKEN)
 
 
 def test_digests_alone_are_in_memory() -> None:

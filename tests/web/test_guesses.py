@@ -8,7 +8,7 @@ import pytest
 
 from streams.config_live import WebSettings
 from streams.web.errors import ApiError
-from streams.web.guesses import Guesses
+from streams.web.guesses import FREE, Guesses
 from streams.web.scopes import Scope
 from streams.web.security import GUESS_DELAY_S, Guard
 

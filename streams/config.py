@@ -141,7 +141,7 @@ class ClickHouseSettings(Group):
     )
     data_dir: Path | None = Field(
         default=None,
-        description="A directory for the embedded ClickHouse (`--data`); one process at a time may use it.",
+        description="A directory for the embedded ClickHouse (`--data`); one worker or replay at a time, `trainfare sql` beside it.",
     )
     cluster: str | None = Field(
         default=None,
@@ -236,7 +236,7 @@ class QuerySettings(Group):
 
     enabled: bool = Field(default=True, description="Whether `/api/v1/query` runs SQL at all.")
     concurrent: int = Field(
-        default=2, ge=1, le=16, description="Queries at a time; more wait, for ten seconds at most."
+        default=2, ge=1, le=16, description="Queries at a time, one fewer for one token and address; more wait, for ten seconds at most."
     )
     time_max_ms: int = Field(
         default=30_000, ge=1_000, le=30_000, description="How long one may run; then it is ended."
@@ -245,7 +245,7 @@ class QuerySettings(Group):
         default=128 * MIB_BYTES,
         ge=32 * MIB_BYTES,
         le=1024 * MIB_BYTES,
-        description="Memory that one may take, beside some 150 MiB of its process.",
+        description="Memory that one may take; its process takes up to 512 MiB more.",
     )
 
 

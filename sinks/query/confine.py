@@ -21,7 +21,7 @@ from sinks.query.limits import MIB_BYTES, QueryLimits
 _OWN_DATA_BYTES: Final = 384 * MIB_BYTES
 _ANSWER_FILE_BYTES: Final = 8 * MIB_BYTES
 _GRACE_MS: Final = 2_000
-_NICE: Final = 10
+_NICE: Final = 19
 
 _LANDLOCK_CREATE_RULESET: Final = 444
 _LANDLOCK_ADD_RULE: Final = 445

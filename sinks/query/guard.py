@@ -5,14 +5,15 @@ only guard: the process that runs the statement can open nothing but the store's
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple, NoReturn
 
 from schemas.visible import visible
 from sinks.query import data_types
 from sinks.query.functions import TABLE_FUNCTIONS, is_allowed
-from sinks.query.grammar import EXPLAIN_KINDS, EXPLAIN_SETTINGS, IGNORED, KEYS, SETTINGS, STATEMENTS
+from sinks.query.grammar import EXPLAIN_KINDS, EXPLAIN_SETTINGS, IGNORED, KEYS, STATEMENTS
 from sinks.query.refusal import RefusedQueryError
+from sinks.query.settings import integer, taken
 from sinks.query.tree import Node
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -68,7 +69,7 @@ def judge(tree: Node, tables: Collection[str], database: str) -> Judged:
         _refuse("only reading is allowed: SELECT, WITH, EXPLAIN, DESCRIBE, SHOW TABLES, SHOW COLUMNS")
     _check_output(tree)
     explained = tree.get("query") if kind == "ExplainQuery" else None
-    settings = _taken_settings(explained if isinstance(explained, dict) else tree)
+    settings = taken(explained if isinstance(explained, dict) else tree)
     judge_ = _Judge(frozenset(tables), database, _common_names(tree))
     for node, parent in _nodes(tree):
         judge_.check(node, parent)
@@ -176,7 +177,7 @@ class _Judge:
         if parent != "ExplainQuery":
             _refuse("SETTINGS are allowed at the end of the query only")
         for change in node.get("changes") or []:
-            if change.get("name") not in EXPLAIN_SETTINGS or _integer(change) not in (0, 1):
+            if change.get("name") not in EXPLAIN_SETTINGS or integer(change) not in (0, 1):
                 _refuse(f"the setting `{change.get('name')}` of EXPLAIN is not allowed")
 
     def show_tables(self, node: Node, _: str) -> None:
@@ -265,42 +266,6 @@ def _check_output(node: Node) -> None:
         _refuse("INTO OUTFILE is not allowed: reading and writing files is not")
     if node.get("format_ast") is not None:
         _refuse("leave FORMAT out of the query; the form of the answer is chosen outside of it")
-
-
-def _taken_settings(statement: Node) -> dict[str, int]:
-    """Take the settings of a statement out of its tree."""
-    taken: dict[str, int] = {}
-    for node in _with_settings(statement):
-        settings = node.pop("settings")
-        if not settings.keys() <= KEYS["SetQuery"] | IGNORED:
-            _refuse("SETTINGS take numbers only: no DEFAULT, no parameter")
-        for change in settings.get("changes") or []:
-            name, value = str(change.get("name")), _integer(change)
-            if name not in SETTINGS:
-                _refuse(
-                    f"the setting `{name[:80]}` is not allowed; allowed are {', '.join(sorted(SETTINGS))}"
-                )
-            if value is None or value < 0:
-                _refuse(f"the setting `{name}` takes a whole number")
-            taken[name] = value
-    return taken
-
-
-def _with_settings(statement: Node) -> list[Node]:
-    """The nodes whose SETTINGS are those of the statement: itself, or the last SELECT of its union."""
-    found = [statement] if isinstance(statement.get("settings"), dict) else []
-    selects = (statement.get("list_of_selects") or {}).get("children") or []
-    if selects and isinstance(selects[-1], dict) and isinstance(selects[-1].get("settings"), dict):
-        found.append(selects[-1])
-    return found
-
-
-def _integer(change: Mapping[str, object]) -> int | None:
-    value = change.get("value")
-    number = value.get("value") if isinstance(value, Mapping) else None
-    if isinstance(number, str) and re.fullmatch(r"\d{1,20}", number):
-        return int(number)
-    return int(number) if isinstance(number, int) else None
 
 
 def _refuse(message: str) -> NoReturn:

@@ -75,7 +75,9 @@ def spawn() -> Spawned:
                 stderr=subprocess.DEVNULL,
                 env={**ENVIRONMENT, "TMPDIR": scratch_dir},
                 cwd=scratch_dir,
-                start_new_session=True,
+                # A group, so that all of it can be ended, and no session: a session has a share of the processor of its own, in
+                # which a low priority counts for nothing.
+                process_group=0,
             )
     except BaseException:
         ours.close()

@@ -16,6 +16,7 @@ from streams.web.status import Check, WorkerStatus
 
 _WITHIN_S: Final = 2.0
 _TTL_MS: Final = 2_000
+RECENT_MS: Final = 200
 _NAME: Final = "clickhouse"
 #: What anybody may know of a check that does not hold; its detail has addresses and names in it.
 PUBLIC_REASONS: Final[Mapping[str, str]] = {
@@ -45,15 +46,24 @@ class Health:
         self._asker = asker
         self._worker = worker
         self._store_name = store_name
+        self._now_ms = now_ms
+        self._seen: tuple[WorkerStatus, int] | None = None
         self._cache = Cache(now_ms, _TTL_MS, ttl_per_cost=0)
 
     async def status(self) -> WorkerStatus:
         """The worker, now."""
         return self._worker()
 
+    async def recent(self) -> WorkerStatus:
+        """The worker as it was a moment ago at most: anybody may ask for its health, and often."""
+        now_ms = self._now_ms()
+        if self._seen is None or now_ms - self._seen[1] >= RECENT_MS:
+            self._seen = (self._worker(), now_ms)
+        return self._seen[0]
+
     async def checks(self) -> tuple[Check, ...]:
         """All that must hold."""
-        own = self._worker().checks
+        own = (await self.recent()).checks
         name = self._store_name()
         if name is None:  # it is not open yet: the worker's own checks say why
             return own

@@ -123,7 +123,7 @@ class Routes:
     # -- health and metrics --------------------------------------------------------------------------------
 
     async def _healthz(self, _: web.Request) -> web.Response:
-        stuck = (await self._parts.health.status()).stuck
+        stuck = (await self._parts.health.recent()).stuck
         return _json({"status": "stuck", "detail": stuck}, status=503) if stuck else _json({"status": "ok"})
 
     async def _readyz(self, request: web.Request) -> web.Response:

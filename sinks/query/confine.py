@@ -59,6 +59,9 @@ def lower_priority() -> None:
     with suppress(OSError):
         os.nice(_NICE)
     with suppress(OSError):
+        # Linux gives each session a share of the processor, whatever the priorities within: this is that share's priority.
+        Path("/proc/self/autogroup").write_text(str(_NICE), encoding="ascii")
+    with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 

@@ -75,9 +75,8 @@ def spawn() -> Spawned:
                 stderr=subprocess.DEVNULL,
                 env={**ENVIRONMENT, "TMPDIR": scratch_dir},
                 cwd=scratch_dir,
-                # A group, so that all of it can be ended, and no session: a session has a share of the processor of its own, in
-                # which a low priority counts for nothing.
-                process_group=0,
+                # Its group can be ended as one, and its share of the processor is its own: see `confine.lower_priority`.
+                start_new_session=True,
             )
     except BaseException:
         ours.close()
@@ -135,6 +134,8 @@ class QueryProcess:
 
     def ask(self, sql: str, parameters: dict[str, Parameter], form: Form) -> Answered:
         """Run one query; raises QueryRefused, QueryFailed or QueriesOff. Afterwards see `reusable`."""
+        if any("\ud800" <= each <= "\udfff" for each in sql):
+            raise QueryRefused("the query is no text: it has half of a surrogate pair")
         self.wait_ready()
         file = _nameless_file()
         # The process keeps its limits itself; one that does not is ended here, whatever it says meanwhile.

@@ -24,7 +24,7 @@ from sinks.query.refusal import FailedQueryError, RefusedQueryError
 from sinks.query.wire import Parameter, StoreFiles
 
 _TEXT_LIMITS: Final = {
-    "max_query_size": "262144",
+    "max_query_size": "4194304",
     "max_parser_depth": "300",
     "max_parser_backtracks": "100000",
 }
@@ -88,6 +88,8 @@ class Parser:
         tree = trees.parse(self, asked.query if asked is not None else sql)
         judged = judge(tree, tables.keys(), database)
         text = trees.text_of(self, judged.tree)
+        # What will run is judged too, in case that its text reads as another statement than its tree.
+        judge(trees.parse(self, text), tables.keys(), database)
         names = frozenset(tables) if judged.tree.get("type") == "ShowTablesQuery" else judged.tables
         return Prepared(
             f"{asked.prefix} ({text})" if asked is not None else text,

@@ -9,7 +9,7 @@ import pytest
 
 from sinks.query import grammar, tree
 from sinks.query.functions import COMBINATORS, TABLE_FUNCTIONS, is_allowed, listed
-from sinks.query.session import Parser, local_client
+from sinks.query.session import Parser
 from tests.query.honest import all_queries
 
 #: Of these the engine has functions whose work is to reach files, tables, dictionaries, other hosts, programs or the clock.
@@ -32,15 +32,6 @@ DANGEROUS = _IN_WORDS.split()
 
 #: Functions to the parser, resolved before any function is looked up.
 OF_THE_ANALYZER = {"exists", "grouping", "lambda", "untuple"}
-
-
-@pytest.fixture(scope="module")
-def parser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parser]:
-    client = local_client(str(tmp_path_factory.mktemp("engine")))
-    try:
-        yield Parser(client)
-    finally:
-        client.close()
 
 
 def names_of(parser: Parser, table: str) -> set[str]:

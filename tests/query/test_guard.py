@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from sinks.query import tree
 from sinks.query.guard import Judged, judge
 from sinks.query.refusal import FailedQueryError, RefusedQueryError
-from sinks.query.session import Parser, local_client
+from sinks.query.session import Parser
 
 TABLES = ("jobs", "attempts")
-
-
-@pytest.fixture(scope="module")
-def parser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parser]:
-    client = local_client(str(tmp_path_factory.mktemp("engine")))
-    try:
-        yield Parser(client)
-    finally:
-        client.close()
 
 
 def judged(parser: Parser, sql: str) -> Judged:

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sinks.query import functions, grammar, guard
-from sinks.query.session import Parser, local_client
+from sinks.query.session import Parser
 from tests.query import fuzz
 from tests.query.honest import all_queries
 from tests.query.hostile import all_attacks
 
 SEED = int(os.environ.get("TRAINFARE_FUZZ_SEED", "17"))
-
-
-@pytest.fixture(scope="module")
-def parser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parser]:
-    client = local_client(str(tmp_path_factory.mktemp("engine")))
-    try:
-        yield Parser(client)
-    finally:
-        client.close()
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +84,7 @@ def test_a_guard_that_forgets_files_of_output_is_caught(
 def test_a_guard_that_forgets_settings_is_caught(
     parser: Parser, corpus: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guard, "_taken_settings", lambda _: {})
+    monkeypatch.setattr(guard, "taken", lambda _: {})
     monkeypatch.setitem(guard._CHECKS, "SetQuery", lambda *_: None)
     also_allowed(monkeypatch, "settings")
     with pytest.raises(fuzz.UnsafeError, match="Set in SelectQuery"):

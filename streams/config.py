@@ -236,7 +236,10 @@ class QuerySettings(Group):
 
     enabled: bool = Field(default=True, description="Whether `/api/v1/query` runs SQL at all.")
     concurrent: int = Field(
-        default=2, ge=1, le=16, description="Queries at a time, one fewer for one token and address; more wait, for ten seconds at most."
+        default=2,
+        ge=1,
+        le=16,
+        description="Queries at a time, one fewer for one token and address; more wait, for ten seconds at most.",
     )
     time_max_ms: int = Field(
         default=30_000, ge=1_000, le=30_000, description="How long one may run; then it is ended."

@@ -90,7 +90,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     @property
     def generation(self) -> int:
         """The generation that we are in; -1: none."""
-        return int(self._ensure_consumer()._coordinator.generation)
+        coordinator = self._ensure_consumer()._coordinator
+        # A consumer that is stopping has given its coordinator up, and is still asked: it is a member of nothing.
+        return NO_GENERATION if coordinator is None else int(coordinator.generation)
 
     def is_member(self) -> bool:
         """Whether the group may still count on us: a worker that was frozen past its session must write nothing."""

@@ -152,7 +152,9 @@ def test_a_worker_audits_itself_and_its_log_is_recounted(tmp_path: Path) -> None
         assert shown["worker"]["ok"]
         where = endpoint.read(tmp_path / "data")
         assert where is not None
-        asked = trainfare("audit", "--url", where.url)
+        assert "asks for its token" in trainfare("audit", "--url", where.url).one_line()
+        token = (tmp_path / "data" / "token").read_text().strip()
+        asked = trainfare("audit", "--url", where.url, env={"TRAINFARE_WEB_TOKEN": token})
         assert asked.code == 0, asked
         assert "\nWorker, " in asked.out
         assert asked.out.endswith("\nbalanced\n")

@@ -33,7 +33,11 @@ ILL = WorkerStatus(
 def config(tmp_path: Path, target: str) -> Path:
     """Ours, with one target, the same way to show a token, and times of a test: nothing waits."""
     (tmp_path / "token").write_text(TOKEN)
-    text = (FOLDER / "prometheus.yml").read_text().replace("/run/secrets/web_metrics_token", str(tmp_path / "token"))
+    text = (
+        (FOLDER / "prometheus.yml")
+        .read_text()
+        .replace("/run/secrets/web_metrics_token", str(tmp_path / "token"))
+    )
     ours = yaml.safe_load(text)
     ours["global"] = {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "250ms"}
     (job,) = ours["scrape_configs"]

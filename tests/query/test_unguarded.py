@@ -76,7 +76,7 @@ def process(store_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[QueryP
     monkeypatch.setattr(processes, "_START", unguarded.START)
     process = QueryProcess(StoreFiles(str(store_dir), "trainfare"), QueryLimits(time_ms=10_000))
     try:
-        if not process.wait_ready():
+        if "files" in process.wait_ready():
             pytest.skip("this kernel has no Landlock: nothing but the guard keeps a query from files")
         yield process
     finally:

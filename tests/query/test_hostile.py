@@ -200,8 +200,9 @@ def blown(sql: str, asked: Asked) -> None:
     asked.honest()
 
 
+# The attacks come before the store: they ask an engine of their own, and a process has one at a time.
 def test_over_http_they_are_refused_as_well(
-    store: ClickHouseStore, attacks: list[Attack], tmp_path: Path
+    attacks: list[Attack], store: ClickHouseStore, tmp_path: Path
 ) -> None:
     canary = Canary.made(tmp_path / "canary", secrets.token_hex(8), [])
     before = canary.seen()

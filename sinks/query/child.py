@@ -14,7 +14,7 @@ from typing import BinaryIO, Final, Protocol
 import msgspec
 
 from sinks.query import confine, wire
-from sinks.query.limits import QueryLimits
+from sinks.query.limits import MIB_BYTES, QueryLimits
 from sinks.query.refusal import FailedQueryError, QueriesOffError, RefusedQueryError
 
 _CHANNEL: Final = 0
@@ -127,6 +127,6 @@ def _reply(runner: Runner, request: wire.Request, out: BinaryIO, limits: QueryLi
 def too_much_memory(limits: QueryLimits) -> str:
     """How a query that needs more memory than it may have is told."""
     return (
-        f"the query needs more than {limits.memory_bytes // 2**20} MiB of memory (query.memory_max_bytes); "
+        f"the query needs more than {limits.memory_bytes // MIB_BYTES} MiB of memory (query.memory_max_bytes); "
         "read fewer rows or columns, or group by less"
     )

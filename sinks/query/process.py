@@ -116,7 +116,7 @@ class QueryProcess:
     def wait_ready(self) -> list[str]:
         """Wait until it can be asked; what the kernel could not take from it. Raises QueriesOff with the reason."""
         if self._ready is None:
-            late = threading.Timer(_START_WITHIN_S, self._end_group)
+            late = threading.Timer(_START_WITHIN_S, self._spawned.kill)
             late.start()
             try:
                 found = self._receive()
@@ -139,7 +139,7 @@ class QueryProcess:
         self.wait_ready()
         file = _nameless_file()
         # The process keeps its limits itself; one that does not is ended here, whatever it says meanwhile.
-        deadline = threading.Timer(self.limits.time_ms / 1000 + _GRACE_S, self._end_group)
+        deadline = threading.Timer(self.limits.time_ms / 1000 + _GRACE_S, self._spawned.kill)
         deadline.start()
         try:
             reply = self._replied(wire.Request(sql, parameters, form), file)
@@ -164,15 +164,12 @@ class QueryProcess:
     def kill(self) -> None:
         """End it at once."""
         self._killed = True
-        self._end_group()
+        self._spawned.kill()
 
     def close(self) -> None:
         """End it and remove what it kept on the disk."""
         self._killed = True
         self._spawned.end()
-
-    def _end_group(self) -> None:
-        self._spawned.kill()
 
     def _replied(self, request: wire.Request, file: int) -> wire.Reply:
         try:
@@ -191,7 +188,7 @@ class QueryProcess:
         try:
             found = wire.receive(self._channel)
         except OSError:  # among them a channel that ends within a frame, and a process that says nothing
-            self._end_group()
+            self._spawned.kill()
             return None
         return None if found is None else found[0]
 

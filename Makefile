@@ -18,12 +18,14 @@ TEST_ARGS ?=
 TEST_WORKERS ?= 3
 # Each begins with a run of whole files, so that what the tests of a file share is made once, and takes over from the others.
 SHARED := -n $(TEST_WORKERS) --dist worksteal
-# Examples of each property: few enough here for a suite that is run often; `make test-long` tries ten times as many.
-export TRAINFARE_EXAMPLES ?= 50
+# Examples of each property: few enough here for a suite that is run often; `make test-long` tries many more.
+export TRAINFARE_EXAMPLES ?= 30
 LONG_EXAMPLES ?= 500
-# Seeds of the simulator; python -m tests.simulator --seeds A:B runs any.
-export TRAINFARE_SEEDS ?= 2000
+# Seeds of the simulator, a tenth of a second each; python -m tests.simulator --seeds A:B runs any.
+export TRAINFARE_SEEDS ?= 500
 LONG_SEEDS ?= 50000
+# What Python compiles is kept, also where the shell says otherwise: each process would compile 700 files anew.
+export PYTHONDONTWRITEBYTECODE :=
 DEMO_ARGS ?=
 PEERS_ARGS ?=
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

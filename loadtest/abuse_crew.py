@@ -23,7 +23,7 @@ from loadtest.abuse_honest import Honest
 from loadtest.abuse_wire import Target
 from loadtest.latency_world import ROOT, WorldError
 
-_NICE: Final = 10
+_NICE: Final = 19
 _END_WITHIN_S: Final = 20.0
 
 

@@ -111,10 +111,3 @@ def _shown(name: str, value: object) -> object:
     if name in _OF_SEVERAL_LINES:
         return "\n".join(f"    {each}" for each in visible(str(value), lines=True).split("\n"))
     return visible(value if isinstance(value, str) else repr(value))
-
-
-def silence_logging() -> None:
-    """Show no lines at all: a short command says itself, in one line, what went wrong."""
-    root = logging.getLogger()
-    root.handlers = [logging.NullHandler()]
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

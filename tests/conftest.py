@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.query import priority
+
 REQUIRE_KAFKA = "TRAINFARE_REQUIRE_KAFKA"
 _LOOPBACK = ("127.", "::1", "localhost", "0.0.0.0")
 
@@ -44,6 +46,13 @@ def _no_way_out(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     if tried:
         pytest.fail(f"the test connected beyond this machine: {tried[0]}")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _queries_keep_their_priority() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        priority.keep(patch)
+        yield
 
 
 @pytest.fixture(autouse=True)

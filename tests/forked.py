@@ -1,7 +1,7 @@
 """Processes that begin with everything loaded: one that has imported the product forks itself for each command.
 
 Must not run anything in the process of the tests: a fork has its own environment, directory, streams and exit, by itself
-or by a signal.  What a real start costs, and that it works, is for the tests that make one.
+or by a signal.  What a real start and a real end cost, and that they work, is for the tests that make one.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import gc
 import importlib
+import inspect
 import json
 import os
 import select
@@ -18,14 +19,18 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.query import priority
+
 ROOT = Path(__file__).parents[1]
 _WIDTH = 12
-# Not chDB: it begins threads as it is loaded, and a fork has none of them.
-LOADED = ("streams.cli.main", "streams.embedded.replay")
+# With what the product loads only when it needs it. Not chDB: it begins threads as it is loaded, and a fork has none of them.
+LOADED = ("streams.cli.main", "streams.embedded.replay", "streams.transport.meter_app", "pandas")
 
 
 class Forker:
@@ -103,6 +108,12 @@ def _serve() -> None:
     answers = os.dup(1)
     for name in LOADED:
         importlib.import_module(name)
+    importlib.import_module("streams.cli.main").build()  # every verb
+    priority.keep(pytest.MonkeyPatch())
+    importlib.import_module("streams.kernels.warm").compile_all()
+    inspect.getmodule(
+        inspect.currentframe()
+    )  # Faust asks once in each process, and all modules are looked through
     gc.freeze()
     for line in iter(sys.stdin.readline, ""):
         job: dict[str, Any] = json.loads(line)
@@ -111,10 +122,33 @@ def _serve() -> None:
             os.close(answers)
             _become(job["env"], job["cwd"], job["streams"])
             module, _, function = job["function"].partition(":")
-            getattr(importlib.import_module(module), function)(job["words"])
-            sys.exit(0)  # as a process ends: with all that is registered for it
+            _end(_code_of(getattr(importlib.import_module(module), function), job["words"]))
         os.write(answers, f"{pid:{_WIDTH}}".encode())
         os.write(answers, f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):{_WIDTH}}".encode())
+
+
+def _code_of(function: Callable[[Sequence[str]], object], words: Sequence[str]) -> int:
+    """The exit code that the interpreter would make of a call."""
+    try:
+        function(words)
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)  # noqa: T201 - as the interpreter does
+            return 1
+        return end.code or 0
+    except BaseException:  # noqa: BLE001 - as the interpreter does
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
+def _end(code: int) -> None:
+    """As a process ends, with all that is registered for it; but to free each object that is loaded would copy it first."""
+    threading._shutdown()  # type: ignore[attr-defined]  # the interpreter's own, as is the next
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _become(env: Mapping[str, str], cwd: str, streams: Sequence[str]) -> None:

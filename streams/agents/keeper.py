@@ -218,9 +218,12 @@ class Keeper:
             self.fail(fault)
 
     async def _sweep(self) -> None:
-        for held in list(self.held.values()):
-            if held.sweep_due_ms is not None and self._options.now_ms() >= held.sweep_due_ms:
+        """Sweep one shard that is due: all in one tick would keep the next checkpoint waiting for seconds."""
+        now_ms = self._options.now_ms()
+        for held in self.held.values():
+            if held.sweep_due_ms is not None and now_ms >= held.sweep_due_ms:
                 self.totals.rows_swept += await sweep(self._store, self._recall, held)
+                return
 
     async def checkpoint(self, *, open_attempts: bool) -> bool:
         """One checkpoint of all shards that need it; False if it is not stored (yet)."""

@@ -165,16 +165,9 @@ class Meter:
         app.before_reading = self.reader.start
 
         async def checkpoints() -> None:
-            pace = self._pace
-            pace.start(options.now_ms())
+            self._pace.start(options.now_ms())
             while not app.should_stop:
-                urgent = await keeper.feeding.rest(pace.plan(options.now_ms()) / 1000)
-                read, behind = (options.now_ms(), keeper.feeding.fed_bytes), keeper.feeding.is_behind()
-                due = urgent or not pace.can_wait(*read, behind=behind)
-                if due:
-                    pace.begins(*read, behind=behind)
-                keeper.feeding.awaits_end = pace.is_slow
-                if due and not app.rebalancing and not app.should_stop:
+                if await self._checkpoint_is_due(options) and not app.rebalancing and not app.should_stop:
                     await keeper.tick()
 
         async def ticks() -> None:
@@ -201,6 +194,19 @@ class Meter:
                 await keeper.hand_over()
 
         app.wire(Hooks(keeper.take, background, assigned, complete, leaving))
+
+    async def _checkpoint_is_due(self, options: KeeperOptions) -> bool:
+        """Rest until the next checkpoint's time; False if it can wait."""
+        pace, feeding = self._pace, self.keeper.feeding
+        urgent = await feeding.rest(pace.plan(options.now_ms()) / 1000)
+        if not urgent and (late_ms := pace.late_ms(options.now_ms(), feeding.fed_bytes)):
+            urgent = await feeding.rest(late_ms / 1000)
+        read, behind = (options.now_ms(), feeding.fed_bytes), feeding.is_behind()
+        due = urgent or not pace.can_wait(*read, behind=behind)
+        if due:
+            pace.begins(*read, behind=behind)
+        feeding.awaits_end = pace.is_slow
+        return due
 
     @contextlib.contextmanager
     def _no_escape(self) -> Iterator[None]:

@@ -28,6 +28,7 @@ class Pace:
         self._began_ms = now_ms
         self.every_ms = interval_ms
         self.due_ms = now_ms
+        self._read_per_s = 0  # between the last two checkpoints
 
     def start(self, now_ms: int) -> None:
         """Reading begins now, which may be long after a worker was started."""
@@ -37,6 +38,17 @@ class Pace:
         """Until the next one; half an interval at least, for others, where storing takes long."""
         self.due_ms = max(self.due_ms + self.every_ms, now_ms + self.every_ms // 2)
         return self.due_ms - now_ms
+
+    def late_ms(self, now_ms: int, fed_bytes: int) -> int:
+        """How long to wait for an answer of the broker that is late; 0 if none is.
+
+        Answers are asked for so that they come shortly before a checkpoint.  One that misses it waits for the next, a
+        whole interval; it shows as less than half of what was read before.
+        """
+        is_late = (
+            self._read_per_s >= BUSY_BYTES_PER_S and self._per_s(now_ms, fed_bytes) * 2 < self._read_per_s
+        )
+        return self.every_ms // 4 if is_late and not self.is_slow else 0
 
     def can_wait(self, now_ms: int, fed_bytes: int, *, behind: bool) -> bool:
         """Whether a log that was waiting began to come since the last checkpoint: then this one is not due yet.
@@ -51,10 +63,11 @@ class Pace:
 
     def begins(self, now_ms: int, fed_bytes: int, *, behind: bool = False) -> None:
         """A checkpoint of what was read since the last one, at its time or, for something urgent, before it."""
+        self._read_per_s = self._per_s(now_ms, fed_bytes)
         if self._is_flood(now_ms, fed_bytes, behind=behind):
             self.every_ms = self._flood_ms
         else:
-            busy = self._per_s(now_ms, fed_bytes) >= BUSY_BYTES_PER_S
+            busy = self._read_per_s >= BUSY_BYTES_PER_S
             self.every_ms = self._busy_ms if busy else self._usual_ms
         self._began_ms = now_ms
         self.due_ms = min(self.due_ms, now_ms)

@@ -5,67 +5,52 @@ It must not do work itself, nor import what only one verb needs: `trainfare --he
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
 
-from streams.cli import (
-    audit,
-    dead_letters,
-    dead_letters_replay,
-    demo,
-    explain,
-    jobs,
-    prices,
-    publish,
-    query,
-    replay,
-    setup,
-    top,
-    worker,
-)
 from streams.cli.faults import DEBUG_VARIABLE, WRONG_USE, guarded
-from streams.log import silence_logging
 
-Command = Callable[..., None]
-
-COMMANDS: tuple[tuple[str, Command, str], ...] = (
-    ("demo", demo.demo, "trainfare demo --seconds 90"),
-    ("replay", replay.replay, "trainfare replay examples/helios-500.jsonl.gz --data ./meter"),
-    ("worker", worker.worker, "TRAINFARE_KAFKA_BOOTSTRAP_SERVERS=kafka:9092 trainfare worker"),
+#: Each with the module of streams.cli and the function in it that does the work, and an example.
+COMMANDS: tuple[tuple[str, str, str], ...] = (
+    ("demo", "demo:demo", "trainfare demo --seconds 90"),
+    ("replay", "replay:replay", "trainfare replay examples/helios-500.jsonl.gz --data ./meter"),
+    ("worker", "worker:worker", "TRAINFARE_KAFKA_BOOTSTRAP_SERVERS=kafka:9092 trainfare worker"),
     (
         "sql",
-        query.sql,
+        "query:sql",
         'trainfare sql "SELECT team, sum(cost_usd) FROM job_costs GROUP BY team" --data ./meter',
     ),
-    ("top", top.top, "trainfare top --data ./meter"),
-    ("jobs", jobs.jobs, "trainfare jobs --data ./meter --state running --limit 10"),
-    ("job", jobs.job, "trainfare job train-7b --data ./meter"),
-    ("explain", explain.explain, "trainfare explain train-7b --data ./meter --format csv"),
-    ("publish", publish.publish, "trainfare publish events.jsonl.gz"),
-    ("audit", audit.audit, "trainfare audit --data ./meter"),
+    ("top", "top:top", "trainfare top --data ./meter"),
+    ("jobs", "jobs:jobs", "trainfare jobs --data ./meter --state running --limit 10"),
+    ("job", "jobs:job", "trainfare job train-7b --data ./meter"),
+    ("explain", "explain:explain", "trainfare explain train-7b --data ./meter --format csv"),
+    ("publish", "publish:publish", "trainfare publish events.jsonl.gz"),
+    ("audit", "audit:audit", "trainfare audit --data ./meter"),
 )
-GROUPS: tuple[tuple[str, str, tuple[tuple[str, Command, str], ...]], ...] = (
-    ("prices", "What things cost.", (("load", prices.load, "trainfare prices load prices.csv"),)),
+GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
+    ("prices", "What things cost.", (("load", "prices:load", "trainfare prices load prices.csv"),)),
     (
         "dead-letters",
         "Refused records: why, and back into the log after a fix.",
         (
-            ("list", dead_letters.list_, "trainfare dead-letters list --topic gpu --since 2h"),
-            ("show", dead_letters.show, "trainfare dead-letters show gpu/3/41907"),
+            ("list", "dead_letters:list_", "trainfare dead-letters list --topic gpu --since 2h"),
+            ("show", "dead_letters:show", "trainfare dead-letters show gpu/3/41907"),
             (
                 "replay",
-                dead_letters_replay.replay,
+                "dead_letters_replay:replay",
                 "trainfare dead-letters replay --reason too_late --dry-run",
             ),
         ),
     ),
-    ("config", "The settings.", (("check", setup.check, "trainfare config check --format json"),)),
-    ("topics", "The topics on Kafka.", (("create", setup.create, "trainfare topics create"),)),
+    ("config", "The settings.", (("check", "setup:check", "trainfare config check --format json"),)),
+    ("topics", "The topics on Kafka.", (("create", "setup:create", "trainfare topics create"),)),
 )
 
 
@@ -79,19 +64,29 @@ def _typer(help_text: str) -> typer.Typer:
     )
 
 
-def build() -> typer.Typer:
-    """Return the command with all its verbs."""
+def build(words: Sequence[str] = ()) -> typer.Typer:
+    """Return the command with all its verbs; of those that `words` begin with, only that one: loading takes time."""
     app = _typer("The taxi meter for ML training: what every job costs, exactly, in seconds.")
     app.callback(invoke_without_command=True)(_root)
+    named = words[0] if words else ""
+    is_known = named in {name for name, *_ in (*COMMANDS, *GROUPS)}
     for name, command, example in COMMANDS:
-        app.command(name, epilog=f"Example: {example}")(command)
+        if name == named or not is_known:
+            app.command(name, epilog=f"Example: {example}")(_loaded(command))
     for group, help_text, verbs in GROUPS:
-        inner = _typer(help_text)
-        inner.callback(invoke_without_command=True)(_group)
-        for name, command, example in verbs:
-            inner.command(name, epilog=f"Example: {example}")(command)
-        app.add_typer(inner, name=group)
+        if group == named or not is_known:
+            inner = _typer(help_text)
+            inner.callback(invoke_without_command=True)(_group)
+            for name, command, example in verbs:
+                inner.command(name, epilog=f"Example: {example}")(_loaded(command))
+            app.add_typer(inner, name=group)
     return app
+
+
+def _loaded(command: str) -> Callable[..., None]:
+    module, _, function = command.partition(":")
+    found: Callable[..., None] = getattr(import_module(f"streams.cli.{module}"), function)
+    return found
 
 
 def _version(wanted: bool) -> None:
@@ -123,11 +118,11 @@ def _group(context: typer.Context) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave the process with its exit code."""
     os.umask(0o077)  # the engine's files too: what a copy of the directory takes along is for this user alone
-    app = build()
-    if os.environ.get(DEBUG_VARIABLE) != "1":
-        silence_logging()  # worker and replay set up their own
     given = list(sys.argv[1:] if arguments is None else arguments)
-    sys.exit(guarded(lambda: app(given, prog_name="trainfare", standalone_mode=False)))
+    if os.environ.get(DEBUG_VARIABLE) != "1":
+        # A short command says itself, in one line, what went wrong; worker and replay set up logs of their own.
+        logging.getLogger().handlers = [logging.NullHandler()]
+    sys.exit(guarded(lambda: build(given)(given, prog_name="trainfare", standalone_mode=False)))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ from enum import Enum, StrEnum, auto
 from operator import itemgetter
 from typing import Final, Protocol
 
+from streams.web.arrivals import ArrivalRate
+
 
 class Phase(Enum):
     """What a connection waits for."""
@@ -28,6 +30,7 @@ class Refused(StrEnum):
 
     ALL = "all"  # web.max_connections, and none of them waits for its client
     ADDRESS = "address"  # web.max_connections_per_address, likewise
+    RATE = "rate"  # too many of one address in a short time, while over half of all connections are taken
 
 
 class Dropped(StrEnum):
@@ -165,6 +168,7 @@ class Crowd:
         self._most_per_address = most_per_address
         self._patience = patience
         self._by_address: dict[str, dict[Connection, None]] = {}  # sets that keep their order
+        self._arrivals = ArrivalRate()
         self.connections = 0
         self.refused: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
@@ -173,8 +177,11 @@ class Crowd:
         """Take a connection, or say why not.
 
         Where there is no room, the one that has kept the server waiting longest makes it: of the same address where
-        that has too many, else of the address that has most, so that a flood evicts itself and nobody else.
+        that has too many, else of the address that has most, so that a flood evicts itself and nobody else.  To evict
+        costs the meter more than to refuse, so the rate at which one address may come is bounded in a crowd.
         """
+        if self.is_crowded and not self._arrivals.allow(address, now_ms):
+            return self._refuse(Refused.RATE)
         of_address = self._by_address.get(address, {})
         if len(of_address) >= self._most_per_address:
             if not self._evict(of_address):
@@ -187,6 +194,11 @@ class Crowd:
         self._by_address.setdefault(address, {})[connection] = None
         self.connections += 1
         return connection
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether over half of all connections are taken."""
+        return self.connections * 2 > self._most
 
     def _refuse(self, why: Refused) -> Refused:
         self.refused[why] += 1
@@ -204,7 +216,8 @@ class Crowd:
 
     def sweep(self, now_ms: int) -> None:
         """Cut whoever has kept the server waiting too long."""
-        crowded = self.connections * 2 > self._most
+        crowded = self.is_crowded
+        self._arrivals.forget(now_ms)
         for connection in list(self):
             connection.look(now_ms, self._patience)
             why = connection.overdue(now_ms, self._patience, crowded=crowded)

@@ -1,4 +1,7 @@
-"""200 labelled traces through `trainfare replay`: stored alerts and burn rates against the plain judge's."""
+"""Labelled traces through `trainfare replay`: stored alerts and burn rates against the plain judge's.
+
+There are 200; `make test` takes every other one.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +44,8 @@ class Replayed:
     burn_rates: list[Row]
 
 
-def traces_of(file: str) -> list[Trace]:
-    """Traces that begin within an hour; their jobs and prices concern no other trace."""
+def traces_of(file: str, each: int) -> list[Trace]:
+    """One of so many traces, which begin within an hour; their jobs and prices concern no other trace."""
     seeds, hours = FILES[file]
     rng = random.Random(file)
     return [
@@ -53,7 +56,7 @@ def traces_of(file: str) -> list[Trace]:
             prices_ms=BASE_MS,
             hours_at_most=hours,
         )
-        for seed in seeds
+        for seed in seeds[::each]
     ]
 
 
@@ -80,7 +83,16 @@ def known_of(traces: list[Trace], told: list[Told]) -> dict[str, Knowledge]:
 
 @pytest.mark.parametrize("file", FILES)
 def test_stored_alerts_and_burn_rates_are_the_judges(file: str, tmp_path: Path) -> None:
-    traces = traces_of(file)
+    _check(traces_of(file, 2), tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("file", FILES)
+def test_those_of_all_traces_are_the_judges(file: str, tmp_path: Path) -> None:
+    _check(traces_of(file, 1), tmp_path)
+
+
+def _check(traces: list[Trace], tmp_path: Path) -> None:
     lines = merged(traces)
     stored = replay(lines, tmp_path)
     told = in_log_time(lines)

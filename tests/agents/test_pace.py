@@ -114,3 +114,34 @@ def test_the_shortest_interval_has_a_pace() -> None:
     pace.begins(1, BUSY_BYTES_PER_S)
 
     assert pace.left_ms(1) == (0, 1)
+
+
+def test_a_checkpoint_waits_a_quarter_of_an_interval_for_an_answer_that_is_late() -> None:
+    pace = Pace(EVERY_MS, 0)
+    pace.plan(0)
+    pace.begins(1_200, BUSY_BYTES_PER_S * 4)
+    pace.plan(1_200)
+    every_ms = pace.every_ms
+
+    assert pace.late_ms(2_200, BUSY_BYTES_PER_S) == every_ms // 4
+    assert pace.late_ms(2_200, BUSY_BYTES_PER_S * 2) == 0, "half of what came before is no sign"
+
+    pace.begins(2_450, BUSY_BYTES_PER_S * 4)  # it waited
+    assert pace.plan(2_500) == pace.due_ms - 2_500
+    assert pace.due_ms == 3_200, "on the grid"
+
+
+def test_where_little_is_read_nothing_is_late() -> None:
+    pace = Pace(EVERY_MS, 0)
+    pace.plan(0)
+    pace.begins(1_200, BUSY_BYTES_PER_S - 1)
+
+    assert pace.late_ms(2_400, 0) == 0
+
+
+def test_far_behind_the_end_of_a_log_nothing_is_late() -> None:
+    pace = Pace(EVERY_MS, 0)
+    pace.plan(0)
+    pace.begins(1_200, FLOOD_BYTES_PER_S * 2, behind=True)
+
+    assert pace.late_ms(3_200, 0) == 0

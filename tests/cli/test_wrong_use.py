@@ -145,6 +145,29 @@ def test_no_verb_loads_what_only_its_work_needs() -> None:
     assert done.stdout.split() == []
 
 
+def test_a_verb_loads_itself_alone() -> None:
+    probe = (
+        "import sys; from streams.cli.main import build; build(['sql']);"
+        "print(*sorted({'streams.cli.worker', 'streams.cli.top', 'structlog', 'streams.cli.query'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["streams.cli.query"]
+
+
+def test_silence_for_short_commands() -> None:
+    """A retry that a library reports must not stand between a person and the one line of the fault."""
+    probe = (
+        "import logging; from streams.cli.main import main\n"
+        "try: main(['--version'])\n"
+        "except SystemExit: pass\n"
+        "import sinks.clickhouse.connection as c; from stamina.instrumentation import get_on_retry_hooks\n"
+        "assert not any('structlog' in repr(hook) for hook in get_on_retry_hooks())\n"
+        "logging.getLogger('clickhouse_connect').error('Unexpected Http Driver Exception')"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
 def test_version() -> None:
     done = trainfare("--version")
     assert done.code == 0

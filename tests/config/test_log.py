@@ -15,7 +15,7 @@ import structlog
 from schemas.visible import visible
 from streams.clock import ManualClock
 from streams.config import LogSettings
-from streams.log import FLOOD_WINDOW_MS, configure_logging, silence_logging
+from streams.log import FLOOD_WINDOW_MS, configure_logging
 
 
 class Terminal(io.StringIO):
@@ -112,14 +112,6 @@ def test_json_lines_are_exact() -> None:
     structlog.get_logger("ours").warning(HOSTILE)
     assert json.loads(out.getvalue())["event"] == HOSTILE
     assert out.getvalue().isascii()
-
-
-def test_silence_for_short_commands(capfd: pytest.CaptureFixture[str]) -> None:
-    """A retry that a library reports must not stand between a person and the one line of the fault."""
-    silence_logging()
-    structlog.get_logger("stamina").warning("retry", args=())
-    logging.getLogger("clickhouse_connect").error("Unexpected Http Driver Exception")
-    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(("level", "shown"), [("info", 0), ("debug", 2)])

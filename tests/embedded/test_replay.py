@@ -16,7 +16,7 @@ from tests.embedded.replay_process import killed, refused, replay
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_log(tmp_path_factory.mktemp("log") / "log.jsonl", jobs=60, minutes=20)
+    return write_log(tmp_path_factory.mktemp("log") / "log.jsonl", jobs=20, minutes=20)
 
 
 @pytest.fixture(scope="module")
@@ -25,11 +25,23 @@ def whole(log: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]
     return replay([log], tmp_path_factory.mktemp("whole") / "data")
 
 
+@pytest.fixture(scope="module")
+def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Long enough to be killed in several times."""
+    return write_log(tmp_path_factory.mktemp("long") / "log.jsonl", jobs=60, minutes=20)
+
+
+@pytest.fixture(scope="module")
+def long_whole(long_log: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What an uninterrupted replay of the long log stores."""
+    return replay([long_log], tmp_path_factory.mktemp("whole") / "data")
+
+
 def test_every_line_is_in_the_books(log: Path, whole: dict[str, Any]) -> None:
     lines = len(log.read_text().splitlines())
     assert whole["balanced"]
     assert whole["result"]["records_in"] == whole["result"]["applied"] == lines
-    assert whole["result"]["jobs"] == 60
+    assert whole["result"]["jobs"] == 20
     assert len(whole["tables"]["prices"]) == 3
 
 
@@ -43,13 +55,13 @@ def test_neither_the_number_of_shards_nor_the_way_of_reading_changes_anything(
 
 @pytest.mark.parametrize("after_lines", [[1_000], [3_000, 5_000, 7_000]])
 def test_a_killed_replay_resumes_to_the_same_rows(
-    log: Path, whole: dict[str, Any], tmp_path: Path, after_lines: list[int]
+    long_log: Path, long_whole: dict[str, Any], tmp_path: Path, after_lines: list[int]
 ) -> None:
     for count in after_lines:
-        killed([log], tmp_path / "data", count)
-    resumed = replay([log], tmp_path / "data")
-    assert resumed["tables"] == whole["tables"]
-    assert _books(resumed) == _books(whole)
+        killed([long_log], tmp_path / "data", count)
+    resumed = replay([long_log], tmp_path / "data")
+    assert resumed["tables"] == long_whole["tables"]
+    assert _books(resumed) == _books(long_whole)
 
 
 def test_the_same_files_again_change_nothing(log: Path, whole: dict[str, Any], tmp_path: Path) -> None:
@@ -71,7 +83,7 @@ def test_a_run_with_another_clock_that_is_killed_leaves_the_first_command_someth
     log: Path, whole: dict[str, Any], tmp_path: Path
 ) -> None:
     replay([log], tmp_path / "data")
-    killed([log], tmp_path / "data", 3_000, as_of=1_704_000_600_000)
+    killed([log], tmp_path / "data", 2_000, as_of=1_704_000_600_000)
     assert replay([log], tmp_path / "data")["tables"] == whole["tables"]
 
 
@@ -107,7 +119,7 @@ def test_appended_files_go_on_where_the_log_ended(log: Path, tmp_path: Path) -> 
 
 
 def test_an_append_that_was_killed_resumes(log: Path, tmp_path: Path) -> None:
-    more = write_log(tmp_path / "more.jsonl", jobs=60, minutes=10, seed=2, prices=False)
+    more = write_log(tmp_path / "more.jsonl", jobs=20, minutes=20, seed=2, prices=False)
     together = replay([log, more], tmp_path / "together")
     replay([log], tmp_path / "data")
     killed([more], tmp_path / "data", 2_000, append=True)

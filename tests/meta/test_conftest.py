@@ -47,7 +47,8 @@ def suite(tmp_path: Path) -> Path:
 
 def outcome(suite: Path, *words: str, **env: str) -> str:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words]
-    done = subprocess.run(command, cwd=suite, env={**os.environ, **env}, capture_output=True, text=True)
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **env}  # our conftest has helpers in packages of ours
+    done = subprocess.run(command, cwd=suite, env=env, capture_output=True, text=True)
     return done.stdout.splitlines()[-1]
 
 

@@ -14,6 +14,8 @@ from tests.query.honest import all_queries
 from tests.query.hostile import all_attacks
 
 SEED = int(os.environ.get("TRAINFARE_FUZZ_SEED", "17"))
+#: Of `make test`; a broken guard must be caught within as many.
+FEW = 2_000
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +45,7 @@ def fuzzed(parser: Parser, corpus: list[str], count: int, seed: int) -> int:
 
 
 def test_what_gets_through_is_one_reading_statement(parser: Parser, corpus: list[str]) -> None:
-    assert fuzzed(parser, corpus, 5_000, SEED) > 500
+    assert fuzzed(parser, corpus, FEW, SEED) > 200
 
 
 @pytest.mark.long
@@ -64,7 +66,7 @@ def test_a_guard_that_lets_a_file_through_is_caught(
 ) -> None:
     monkeypatch.setattr(guard, "TABLE_FUNCTIONS", functions.TABLE_FUNCTIONS | {"file"})
     with pytest.raises(fuzz.UnsafeError, match="the function file in"):
-        fuzzed(parser, corpus, 5_000, SEED)
+        fuzzed(parser, corpus, FEW, SEED)
 
 
 def also_allowed(monkeypatch: pytest.MonkeyPatch, *keys: str) -> None:
@@ -78,7 +80,7 @@ def test_a_guard_that_forgets_files_of_output_is_caught(
     monkeypatch.setattr(guard, "_check_output", lambda _: None)
     also_allowed(monkeypatch, "out_file", "format_ast", "is_outfile_append", "is_outfile_truncate")
     with pytest.raises(fuzz.UnsafeError, match=r"of the statement itself|not the end"):
-        fuzzed(parser, corpus, 5_000, SEED)
+        fuzzed(parser, corpus, FEW, SEED)
 
 
 def test_a_guard_that_forgets_settings_is_caught(
@@ -88,4 +90,4 @@ def test_a_guard_that_forgets_settings_is_caught(
     monkeypatch.setitem(guard._CHECKS, "SetQuery", lambda *_: None)
     also_allowed(monkeypatch, "settings")
     with pytest.raises(fuzz.UnsafeError, match="Set in SelectQuery"):
-        fuzzed(parser, corpus, 5_000, SEED)
+        fuzzed(parser, corpus, FEW, SEED)

@@ -13,9 +13,11 @@ import pytest
 
 from sinks.errors import QueriesOff, QueryFailed
 from sinks.query import QueryLimits, QueryProcess, StoreFiles
+from sinks.query import process as processes
 from sinks.query.pool import IDLE_S, QueryPool
 from sinks.query.process import Answered
 from sinks.query.wire import Form
+from tests.query import priority
 
 NOWHERE = StoreFiles("/nowhere", "trainfare")
 
@@ -51,6 +53,17 @@ def process(source: StoreFiles, scratch: Path) -> Iterator[QueryProcess]:
     yield made
     made.close()
     assert not list(scratch.iterdir()), "it leaves nothing behind"
+
+
+def test_it_gives_way_to_everything_else(source: StoreFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of all other tests do not."""
+    monkeypatch.setattr(processes, "_START", priority.LOWERED)
+    made = QueryProcess(source, QueryLimits())
+    try:
+        made.wait_ready()
+        assert os.getpriority(os.PRIO_PROCESS, made.pid) == 19
+    finally:
+        made.close()
 
 
 def test_what_the_engine_does_not_interrupt_the_kernel_ends(process: QueryProcess) -> None:

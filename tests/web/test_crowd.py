@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from streams.web.arrivals import BURST, PER_S, ArrivalRate
 from streams.web.crowd import Connection, Crowd, Dropped, Patience, Phase, Refused
 
 PATIENCE = Patience()
@@ -252,3 +253,34 @@ def test_all_are_cut_at_the_end() -> None:
     of.cut_all()
     assert all(is_cut(each) for each in both)
     assert of.connections == 0
+
+
+# -- the rate at which one address comes ---------------------------------------------------------------------
+
+
+def test_in_a_crowd_an_address_that_comes_too_often_is_refused_and_others_are_not() -> None:
+    of = crowd(most=64, most_per_address=64)
+    came = [of.admit("a", Line(), 0) for _ in range(33 + BURST + 5)]
+    assert came.count(Refused.RATE) == 5
+    assert came[-5:] == [Refused.RATE] * 5
+    admitted(of, "b")
+    assert of.admit("a", Line(), 1_000 // PER_S - 1) is Refused.RATE
+    admitted(of, "a", 1_000 // PER_S)
+
+
+def test_without_a_crowd_nobody_is_counted() -> None:
+    of = crowd(most=64, most_per_address=64)
+    for _ in range(20 * BURST):
+        of.leave(admitted(of, "a"))
+    assert not of.refused
+
+
+def test_addresses_are_forgotten_when_their_bucket_is_full_again() -> None:
+    rate = ArrivalRate(burst=2, per_s=1)
+    assert [rate.allow("a", 0), rate.allow("a", 0), rate.allow("a", 0)] == [True, True, False]
+    assert rate.allow("b", 1_500)
+    rate.forget(2_000)
+    assert len(rate) == 1
+    rate.forget(2_500)
+    assert len(rate) == 0
+    assert [rate.allow("a", 9_000), rate.allow("a", 9_000), rate.allow("a", 9_000)] == [True, True, False]

@@ -60,35 +60,37 @@ def test_what_json_has_no_number_for(store: ClickHouseStore) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "code", "said"),
-    [
-        ({"sql": "DROP TABLE jobs"}, 400, "query_refused", "only reading is allowed"),
-        (
-            {"sql": "SELECT * FROM file('/etc/passwd')"},
-            400,
-            "query_refused",
-            "the table function `file` is not allowed",
-        ),
-        ({"sql": "SELECT 1; SELECT 2"}, 400, "query_refused", "one statement at a time"),
-        ({"sql": "SELECT nothing FROM job_costs"}, 400, "query_failed", "UNKNOWN_IDENTIFIER"),
-        ({"sql": "SELECT {x:Int64}"}, 400, "query_failed", "the parameter x has no value"),
-        ({"sql": "SELECT {x:UInt8}"}, 400, "query_refused", "{x:UInt8}"),
-        ({"sql": "SELECT 1", "parameters": {"x": 1}}, 400, "query_refused", "no parameter {x:Type}"),
-        ({"query": "SELECT 1"}, 400, "bad_request", "sql"),
-        ({"sql": "SELECT 1", "parameters": {"x": {}}}, 400, "bad_request", "parameters"),
-        ([], 400, "bad_request", "expected"),
-        ({"sql": "SELECT " + "1" * 2**20}, 413, "too_large", "1048576 bytes"),
-        ({"sql": "SELECT 1" + " " * 2**14}, 413, "query_too_large", "16384 bytes"),
-    ],
-)
-def test_refusals_in_one_line(
-    store: ClickHouseStore, body: object, status: int, code: str, said: str
-) -> None:
-    error = asked(store, body, status)["error"]
-    assert error["code"] == code
-    assert said in error["message"]
-    assert "\n" not in error["message"]
+#: A body, and the status, the code and the words of its refusal.
+REFUSED: list[tuple[object, int, str, str]] = [
+    ({"sql": "DROP TABLE jobs"}, 400, "query_refused", "only reading is allowed"),
+    (
+        {"sql": "SELECT * FROM file('/etc/passwd')"},
+        400,
+        "query_refused",
+        "the table function `file` is not allowed",
+    ),
+    ({"sql": "SELECT 1; SELECT 2"}, 400, "query_refused", "one statement at a time"),
+    ({"sql": "SELECT nothing FROM job_costs"}, 400, "query_failed", "UNKNOWN_IDENTIFIER"),
+    ({"sql": "SELECT {x:Int64}"}, 400, "query_failed", "the parameter x has no value"),
+    ({"sql": "SELECT {x:UInt8}"}, 400, "query_refused", "{x:UInt8}"),
+    ({"sql": "SELECT 1", "parameters": {"x": 1}}, 400, "query_refused", "no parameter {x:Type}"),
+    ({"query": "SELECT 1"}, 400, "bad_request", "sql"),
+    ({"sql": "SELECT 1", "parameters": {"x": {}}}, 400, "bad_request", "parameters"),
+    ([], 400, "bad_request", "expected"),
+    ({"sql": "SELECT " + "1" * 2**20}, 413, "too_large", "1048576 bytes"),
+    ({"sql": "SELECT 1" + " " * 2**14}, 413, "query_too_large", "16384 bytes"),
+]
+
+
+def test_refusals_in_one_line(store: ClickHouseStore) -> None:
+    async def work(client: Client) -> None:
+        for body, status, code, said in REFUSED:
+            error = (await client.ask(body, status))["error"]
+            assert error["code"] == code, body
+            assert said in error["message"], body
+            assert "\n" not in error["message"], body
+
+    served(store, work)
 
 
 def test_other_content_types_are_refused(store: ClickHouseStore) -> None:

@@ -1,0 +1,41 @@
+"""How fast one address may open connections: a token bucket for each address.
+
+It must not read a clock, nor grow with the number of addresses beyond what the last seconds brought.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: A browser opens six connections to a page, and each command one or two.
+BURST: Final = 32
+PER_S: Final = 8
+
+
+class ArrivalRate:
+    """The token buckets of all addresses; an address that is not known has a full one."""
+
+    def __init__(self, burst: int = BURST, per_s: int = PER_S) -> None:
+        self._full = burst * 1_000
+        self._per_s = per_s
+        self._buckets: dict[str, tuple[int, int]] = {}  # tokens in thousandths, and when they were counted
+
+    def allow(self, address: str, now_ms: int) -> bool:
+        """Take a token of this address; False where none is left."""
+        tokens = self._tokens(address, now_ms)
+        allowed = tokens >= 1_000
+        self._buckets[address] = (tokens - 1_000 if allowed else tokens, now_ms)
+        return allowed
+
+    def forget(self, now_ms: int) -> None:
+        """Drop the addresses whose bucket is full again."""
+        full = [address for address in self._buckets if self._tokens(address, now_ms) >= self._full]
+        for address in full:
+            del self._buckets[address]
+
+    def _tokens(self, address: str, now_ms: int) -> int:
+        tokens, at_ms = self._buckets.get(address, (self._full, now_ms))
+        return min(tokens + (now_ms - at_ms) * self._per_s, self._full)
+
+    def __len__(self) -> int:
+        return len(self._buckets)

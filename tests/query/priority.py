@@ -1,0 +1,25 @@
+"""Query processes of the tests keep their priority: beside other tests that fill every core, one that gives way never ends.
+
+It must not be used where that they give way is what is tested.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from sinks.query import process
+
+#: What starts a query process of the product.
+LOWERED: Final = process._START
+_KEPT: Final = LOWERED.replace(
+    "from sinks.query.child",
+    "from sinks.query import confine; confine.lower_priority = lambda: None; from sinks.query.child",
+)
+
+
+def keep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start those of this process without a word about priority."""
+    assert _KEPT != LOWERED
+    monkeypatch.setattr(process, "_START", _KEPT)

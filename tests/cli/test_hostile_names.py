@@ -32,7 +32,8 @@ T0 = 1_780_308_000_000
 #: Sets the clipboard of many terminals; clears the screen; forges a line; turns the line round.
 HOSTILE = "j\x1b]52;c;aGk=\x07\x1b[2J\r\nforged\u202e\u2066\x9b2J\u200b\u2028"
 SHOWN = visible(HOSTILE)
-_STYLE = re.compile(r"\x1b\[[0-9;]*m")  # colours, of our own making
+# Of our own making: colours, and what a line of progress (of a command that takes two seconds) is drawn and taken away with.
+_STYLE = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?25[lh]|\r?\x1b\[1A|\r?\x1b\[2K")
 
 
 def event(topic: str, number: int, **value: object) -> str:
@@ -74,7 +75,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def harmless(text: str) -> bool:
-    """Whether nothing but colours steers, and all else shows."""
+    """Whether nothing but colours and lines of progress steers, and all else shows."""
     plain = _STYLE.sub("", text)
     assert visible(plain, lines=True) == plain
     return True

@@ -20,6 +20,7 @@ from sinks.port import Store
 from streams.agents.courier import Courier
 from streams.agents.courier_options import DAY_MS, CourierOptions
 from streams.agents.deadletters import DeadLetterProducer
+from streams.agents.log_time import LogTime
 from streams.agents.memory import give_back
 from streams.agents.meter import CourierOf, Meter
 from streams.agents.options import KeeperOptions
@@ -130,7 +131,7 @@ class Worker:
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings = settings
-        self._clock = clock
+        self._clock = LogTime(clock)
         self._stop = asyncio.Event()
         self._startup = Startup(self._stop)
         self._store: ClickHouseStore | None = None
@@ -186,13 +187,11 @@ class Worker:
         await asyncio.to_thread(claim, store.meta, kafka, found)
         options = KeeperOptions(
             topic_prefix=kafka.topic_prefix,
-            as_of_ms=(lambda: self._clock.now_ms())
-            if meter.as_of_ms is None
-            else (lambda: meter.as_of_ms or 0),
+            as_of_ms=self._clock.paid_ms if meter.as_of_ms is None else (lambda: meter.as_of_ms or 0),
             now_ms=self._clock.monotonic_ms,
             checkpoint_interval_ms=meter.checkpoint_interval_ms,
             backlog_max_bytes=meter.backlog_max_bytes,
-            clock_ms=self._clock.now_ms,
+            log_time=self._clock,
             look_between_ticks=True,
             alerts_at_once=True,
         )

@@ -47,8 +47,8 @@ class Ends:
         except ConsumerNotStarted:
             told = None
         if told is None or asked is None:
-            return asked if told is None else told[0]
-        return told[0] if told[1] >= sight.asked_ms else max(told[0], asked)
+            return asked if told is None else told.readable
+        return told.readable if told.answered_ms >= sight.asked_ms else max(told.readable, asked)
 
     def unread(self, reader: WatchedReader | None) -> dict[str, int]:
         """Records of each reference topic that are not read yet; none of a topic whose end is not known."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -16,6 +16,7 @@ from faust.types import TP
 
 from streams.agents.held import Held
 from streams.agents.intake import Intake
+from streams.agents.log_time import OFF_MS
 from streams.agents.options import KeeperOptions
 from streams.agents.ports import HorizonSource, LogConsumer
 from streams.agents.recall import Recall
@@ -61,6 +62,8 @@ class Feeding:
         self.awaits_end = False
         #: How often records were read again because they were lost on the way.
         self.refetches = 0
+        #: How often a shard was found to have judged ticks that the log had not reached.
+        self.rewinds = 0
         self.intake = Intake()
 
     async def take(self, held: Held, *batches: LogBatch) -> None:
@@ -70,6 +73,8 @@ class Feeding:
                 if await self._feed(held, batch) is False:
                     await self.fill_holes()
             return
+        for batch in batches:
+            self._horizons.came(batch)
         latest_ms = self._horizons.latest_ms()
         behind_holes = [batch for batch in batches if not held.offer(batch, latest_ms)]
         for batch in behind_holes:
@@ -79,11 +84,23 @@ class Feeding:
         if len(behind_holes) < len(batches):
             await self.advance(held)
 
+    def began(self, held: Held) -> None:
+        """A shard was restored."""
+        if self._horizons is not None and held.align.tick_ms is not None:
+            self._horizons.knows(held.align.tick_ms - TICK_MS)
+
+    def came_elsewhere(self, *logs: Sequence[tuple[int, *tuple[object, ...]]]) -> None:
+        """Records that are no shard's say what time it is, too: each begins with its log time."""
+        log_ms = [each[0] for log in logs for each in log]
+        if self._horizons is not None and log_ms:
+            self._horizons.saw(max(log_ms))
+
     async def advance(self, held: Held) -> None:
         """Fold and judge as far as the log is known."""
         if self._horizons is None:
             return
         async with held.one_feeds:
+            self._rewind(held, self._horizons.live_ms())
             horizon = partial(_horizon, self._horizons, held.number)
             for step in held.align.steps(horizon):
                 if self._held.get(held.number) is not held or held.gone:
@@ -111,6 +128,16 @@ class Feeding:
                     self.urgent.set()
             if self._has_caught_up(self._horizons):
                 self.urgent.set()
+
+    def _rewind(self, held: Held, live_ms: int | None) -> None:
+        """What a wrong clock judged before its time must not keep the shard silent until that time comes."""
+        tick_ms = held.align.tick_ms
+        if live_ms is None or tick_ms is None or tick_ms - TICK_MS <= live_ms + OFF_MS:
+            return
+        ahead_s = (tick_ms - live_ms) // 1000
+        logger.warning("shard %d had judged %d s ahead of the log; it goes back", held.number, ahead_s)
+        self.rewinds += 1
+        held.rewind(-(-live_ms // TICK_MS) * TICK_MS)
 
     @property
     def fed_bytes(self) -> int:

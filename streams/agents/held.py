@@ -118,6 +118,11 @@ class Held:
         if tick_ms is not None and now_ms < tick_ms == self.shard.tick_ms and not self.align.waits:
             self.shard.look(now_ms, self.view)
 
+    def rewind(self, tick_ms: int) -> None:
+        """Judge from this tick on, an earlier one, with what was known then."""
+        self.align.tick_ms, self.view = tick_ms, self.view.again()
+        self.shard.rewind(tick_ms)
+
     def waiting_records(self, topic: str) -> int:
         """Records of the topic that came and are not folded."""
         return self.align.waiting(topic) + self.in_hand[topic]

@@ -51,9 +51,7 @@ class Keeper:
         horizons: HorizonSource | None = None,
         reference: ReferenceLog | None = None,
     ) -> None:
-        self._store = store
-        self._consumer = consumer
-        self._options = options
+        self._store, self._consumer, self._options = store, consumer, options
         self.checkpointer = Checkpointer(store, consumer, options, dead_letters)
         self._recall = Recall(store, self.checkpointer, lambda: self.fault is not None)
         load = partial(restore, store, factory, self._recall.put)
@@ -95,7 +93,7 @@ class Keeper:
                 self.checkpointer.teller.release([number])
         self._wanted, self._generation = numbers, generation
         for held in self.held.values():
-            held.versions.enter(generation, self._options.clock_ms())
+            held.versions.enter(generation, self._options.log_time.now_ms())
             self.feeding.intake.reset(held)
             held.read_again()
 
@@ -105,13 +103,14 @@ class Keeper:
             while missing := self._wanted - set(self.held):
                 number = min(missing)
                 generation, began_ms = self._generation, self._options.now_ms()
-                attempts = Attempts(number, generation, self.book, self._options.clock_ms())
+                attempts = Attempts(number, generation, self.book, self._options.log_time.now_ms())
                 restored = await self._claim(attempts, self._is_generation)
                 async with self._one_book:
                     if restored is None or generation != self._generation:
                         return  # Another rebalance came, and calls again.
                     held = self.held[number] = restored.held
                     held.view = self.reference.view()
+                    self.feeding.began(held)
                     held.sweep_due_ms = self._options.now_ms() + self._options.sweep_after_ms
                     self.checkpointer.teller.resume([number])
                     await self._price(held)
@@ -169,6 +168,7 @@ class Keeper:
         for extra in reference_rows(news):
             self.checkpointer.add(extra)
         # Ticks look at this log, whatever the shards' own books wait for.
+        self.feeding.came_elsewhere(news.price_log, news.control_log)
         self.reference.extend(news.price_log, news.control_log, news.book, news.controls)
         return asyncio.ensure_future(self._take_news(news))
 

@@ -109,12 +109,13 @@ class Meter:
             checkpoint_in_ms=lambda: self._pace.left_ms(options.now_ms()),
             raw_batches=kafka.raw_batches,
             base=self._base,
+            log_now_ms=options.log_time.now_ms,
             too_far_ahead=lambda: self.keeper.feeding.too_far_ahead(),
             ends_with=self._ends_with,
         )
         self.app: MeterApp = new_meter_app(kafka, fetch)
         horizons = origin.horizons or KafkaHorizons(
-            lambda: self.app.meter_consumer, kafka.topic_prefix, options.clock_ms
+            lambda: self.app.meter_consumer, kafka.topic_prefix, options.log_time
         )
         reference = ReferenceLog(origin.book, origin.controls)
         self.keeper = Keeper(

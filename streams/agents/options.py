@@ -6,7 +6,10 @@ It must not read the environment; durations end in their unit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from streams.agents.log_time import LogTime
+from streams.clock import ManualClock
 
 
 @dataclass(frozen=True)
@@ -16,9 +19,8 @@ class KeeperOptions:
     topic_prefix: str
     as_of_ms: Callable[[], int]
     now_ms: Callable[[], int]  # monotonic, for patience only
-    clock_ms: Callable[[], int] = lambda: (
-        0
-    )  # the brokers' clock, as well as we know it; for the horizon of Kafka
+    #: The brokers' time; for the horizon of Kafka.
+    log_time: LogTime = field(default_factory=lambda: LogTime(ManualClock()))
     checkpoint_interval_ms: int = 1_200
     # So much of a log that was waiting (no busy second: three of 100,000 GPUs) is stored as soon as its end is read;
     # None: with the next checkpoint.

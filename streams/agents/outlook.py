@@ -31,7 +31,7 @@ _ANSWER_WITHIN_S: Final = 4.0
 class Sight:
     """What was seen at the last look."""
 
-    asked_ms: int = 0  # ms since 1970 UTC, before the ends were asked for
+    asked_ms: int = 0  # by the monotonic clock, before the ends were asked for
     ends: Mapping[TP, int] = field(
         default_factory=dict
     )  # the last ones known, of the topics as Kafka names them
@@ -68,7 +68,7 @@ class Outlook:
 
     async def look(self, shards: Iterable[int]) -> Sight:
         """Look once."""
-        asked_ms = self._clock.now_ms()
+        asked_ms = self._clock.monotonic_ms()
         asking = asyncio.get_running_loop().run_in_executor(self._threads, self._ends, tuple(shards))
         store = await self._store_is_there()
         ends, all_answered = await asking

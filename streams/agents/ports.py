@@ -101,6 +101,10 @@ class Shard(Protocol):
         """Note the burn rates of jobs that changed since the last tick, as of an instant after it."""
         ...
 
+    def rewind(self, tick_ms: int) -> None:
+        """Take this for the next tick, an earlier one: those that were judged beyond it had not come."""
+        ...
+
     @property
     def rows_waiting(self) -> int:
         """How many burn rates wait for the next checkpoint."""
@@ -205,6 +209,22 @@ class HorizonSource(Protocol):
 
     def latest_ms(self) -> int:
         """No record was appended after this instant, whatever its log time says."""
+        ...
+
+    def live_ms(self) -> int | None:
+        """What time it is by the log, if that is known for sure."""
+        ...
+
+    def knows(self, log_ms: int) -> None:
+        """The log has come at least as far as this, by what an earlier owner stored."""
+        ...
+
+    def saw(self, log_ms: int) -> None:
+        """A record of this log time is there."""
+        ...
+
+    def came(self, batch: LogBatch) -> None:
+        """A batch came, of whatever shard."""
         ...
 
     def quiet_until_ms(self, topic: str, number: int, next_offset: int) -> int:

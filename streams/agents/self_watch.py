@@ -18,10 +18,11 @@ from streams.agents.canary import SHARD, SUBJECT, Canary
 from streams.agents.canary_counts import CanaryCounts
 from streams.agents.canary_io import CanarySender
 from streams.agents.canary_plan import CanaryOptions
+from streams.agents.clock_alerts import ClockAlerts
+from streams.agents.log_time import LogTime
 from streams.agents.meter import Meter
 from streams.agents.self_alerts import SelfAlerts
 from streams.alerts.of_meter import CANARY_LATE, CANARY_WRONG, Finding
-from streams.clock import Clock
 from streams.config import KafkaSettings
 from streams.config_live import CanarySettings
 
@@ -39,7 +40,7 @@ class SelfWatch:
         store: Store,
         kafka: KafkaSettings,
         settings: CanarySettings,
-        clock: Clock,
+        clock: LogTime,
         verdict: Callable[[], Verdict | None] = lambda: None,
     ) -> None:
         keeper = meter.keeper
@@ -53,6 +54,7 @@ class SelfWatch:
         self._clock = clock
         self._alerts = SelfAlerts(store, lambda: keeper.held, is_member, keeper.checkpointer.teller)
         self._books = BooksAlerts(verdict, lambda: keeper.held, self._alerts, clock)
+        self._of_clock = ClockAlerts(clock, lambda: keeper.held, self._alerts)
         self._canary: Canary | None = None
         if settings.enabled:
             self._canary = Canary(
@@ -83,6 +85,7 @@ class SelfWatch:
         while True:
             try:
                 self._books.turn()
+                self._of_clock.turn()
                 if self._canary is None:
                     self._end_canary_alerts()
             except Exception:

@@ -17,14 +17,15 @@ from streams.agents.counts import Counts, letters
 from streams.agents.ends import Ends, WatchedReader, price_age_ms
 from streams.agents.held import Held
 from streams.agents.intake import Intake
+from streams.agents.log_time import LogTime, in_words
 from streams.agents.outlook import Sight
 from streams.agents.progress import Progress, Standing, Watched
 from streams.agents.proofs import balanced, canary_of
 from streams.agents.room import Room
 from streams.agents.stall import Limits, Restart, readiness
-from streams.clock import Clock
 from streams.config import KafkaSettings
 from streams.topics import SHARD_TOPICS
+from streams.transport.answers import LogEnd
 from streams.web.status import Check, SeenCanary, SeenVerdict, WorkerStatus
 
 _LIMITS: Final = Limits()
@@ -35,6 +36,7 @@ class Refetching(Protocol):
     """Whoever feeds the shards, as far as it is looked at."""
 
     refetches: int
+    rewinds: int
     intake: Intake
 
 
@@ -67,8 +69,8 @@ class WatchedConsumer(Protocol):
         """The partitions that are ours."""
         ...
 
-    def log_end(self, tp: TP) -> tuple[int, int] | None:
-        """(end of a partition, instant in ms) as of the last answer to a fetch; None before the first."""
+    def log_end(self, tp: TP) -> LogEnd | None:
+        """The end of a partition as of the last answer to a fetch; None before the first."""
         ...
 
 
@@ -80,7 +82,7 @@ class Watch:
         keeper: WatchedKeeper,
         consumer: Callable[[], WatchedConsumer | None],
         kafka: KafkaSettings,
-        clock: Clock,
+        clock: LogTime,
         pending: Callable[[], int | None] = lambda: None,
         *,
         reader: WatchedReader | None = None,
@@ -140,6 +142,9 @@ class Watch:
             commits_refused=totals.commits_refused,
             rebalances=totals.rebalances,
             refetches=keeper.feeding.refetches,
+            clock_ahead_ms=self._clock.ahead_ms,
+            clock_faults=self._clock.faults,
+            shards_rewound=keeper.feeding.rewinds,
             restore_ms=totals.restore_ms,
             backlog_bytes=keeper.backlog_bytes,
             backlog_max_bytes=keeper.room.max_bytes,
@@ -190,7 +195,14 @@ class Watch:
             shards = Check("shards", False, f"{restoring} of {assigned} shards are being restored")
         else:
             shards = Check("shards", True, f"{len(self._keeper.held)} shards held")
-        return reached, joined, shards
+        return reached, joined, shards, self._clock_check()
+
+    def _clock_check(self) -> Check:
+        clock = self._clock
+        if not clock.is_off:
+            return Check("clock", True, "within a minute of Kafka's log")
+        words = f"the clock of this machine is {in_words(clock.ahead_ms)}; ticks follow the log"
+        return Check("clock", False, f"{words}; set the clock right (NTP), of this machine or of the brokers")
 
     def _reason(self, restoring: int, assigned: int) -> str:
         """What is known to hold shards up, the worker itself apart; '' if nothing is."""

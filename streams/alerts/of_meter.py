@@ -19,7 +19,8 @@ METER: Final = "meter"
 CANARY_WRONG: Final = "canary_wrong"
 CANARY_LATE: Final = "canary_late"
 BOOKS_UNBALANCED: Final = "books_unbalanced"
-METER_RULES: Final = (CANARY_WRONG, CANARY_LATE, BOOKS_UNBALANCED)
+CLOCK_WRONG: Final = "clock_wrong"
+METER_RULES: Final = (CANARY_WRONG, CANARY_LATE, BOOKS_UNBALANCED, CLOCK_WRONG)
 
 #: The same rule and subject within so long of clearing, the end included, is the same episode.
 SAME_EPISODE_MS: Final = 600_000
@@ -28,6 +29,10 @@ CANARY_EVIDENCE: Final = (
     "SELECT time, job_id, shard, outcome, expected_usd, found_usd, delay_ms, detail"
     " FROM canary FINAL ORDER BY time DESC LIMIT 15"
 )
+
+
+#: A clock that the worker's has nothing to do with, where ClickHouse runs on another machine.
+CLOCK_EVIDENCE: Final = "SELECT now64(3) AS clickhouse_time"
 
 
 def books_evidence(shard: int) -> str:

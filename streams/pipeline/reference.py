@@ -110,6 +110,10 @@ class View:
         self._book: PriceBook = log.first[0]
         self._controls: Standing = log.first[1]
 
+    def again(self) -> View:
+        """Another look, from the beginning."""
+        return self._log.view()
+
     @property
     def place(self) -> tuple[int, int]:
         """So many prices and changes are behind it."""

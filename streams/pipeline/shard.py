@@ -32,6 +32,7 @@ from streams.pipeline.price_news import PriceNews
 from streams.pipeline.raw import RawRecords, first_from
 from streams.pipeline.reference import View
 from streams.pipeline.refused import Refused
+from streams.pipeline.rewind import rewind
 from streams.pipeline.roll import Roll
 from streams.pipeline.sampled import Columns, SampleColumns, sampled_bytes
 from streams.pipeline.settings import ShardSettings
@@ -58,9 +59,7 @@ class Shard:
     """The state of one partition number of `jobs`, `gpu`, `network`, `storage` and `nodes`."""
 
     def __init__(self, number: int, settings: ShardSettings, book: PriceBook) -> None:
-        self.number = number
-        self.settings = settings
-        self.book = book
+        self.number, self.settings, self.book = number, settings, book
         self.next: dict[str, int] = {}
         self.newest_ms: dict[str, int] = {}
         self.forgotten_ms: dict[str, int] = {}  # by topic: of what is earlier not all is known any more
@@ -86,8 +85,7 @@ class Shard:
         self.changes = Changes()
         self.version = self.snapshot_version = 0  # of the last rows given out, of the last snapshot
         self.saved_next: dict[str, int] = {}
-        self.roll = Roll()
-        self.compressor = new_compressor()
+        self.roll, self.compressor = Roll(), new_compressor()
         self.watch = Watch()
         self.minute_prices = MinutePrices(book)
         self.tick_ms: int | None = None  # the next tick to judge; None before the first record
@@ -175,6 +173,10 @@ class Shard:
         self.settle()
         self.watch.judge(self, ticks.first_ms, ticks.last_ms, view)
         self.tick_ms = ticks.last_ms + TICK_MS
+
+    def rewind(self, tick_ms: int) -> None:
+        """Take this for the next tick: those that were judged beyond it had not come."""
+        rewind(self, tick_ms)
 
     def look(self, now_ms: int, view: View) -> None:
         """Note the burn rates of jobs that changed since the last tick, as of an instant between it and the next.

@@ -20,6 +20,7 @@ from faust.types.tuples import ConsumerMessage
 from streams.errors import TrainfareError
 from streams.pipeline.batch import LogBatch, LogRecord
 from streams.transport import raw_seam
+from streams.transport.answers import Answers, LogEnd
 from streams.transport.membership import NO_GENERATION, Membership
 from streams.transport.messages import NoReadOffsets, messages_of
 from streams.transport.options import FetchOptions
@@ -38,6 +39,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     _options: FetchOptions
     _fetched_to: dict[TP, int]
     membership: Membership
+    _answers: Answers
     _behind: dict[TP, tuple[int, int, float]]  # position and what was handed over of it, since when
 
     def __post_init__(self) -> None:
@@ -49,6 +51,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             conf.broker_session_timeout, conf.consumer_group_instance_id, self._displaced
         )
         self._behind = {}
+        self._answers = Answers()
 
     async def on_start(self) -> None:
         """Start the consumer, and from then on listen to what the group says of us."""
@@ -56,7 +59,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         consumer = self._ensure_consumer()
         self.membership.watch(consumer._coordinator)
         if self._options.fetch_min_bytes > 1:
-            Patience(self._options.checkpoint_in_ms).watch(consumer._fetcher)
+            Patience(self._options.checkpoint_in_ms, self._options.log_now_ms).watch(consumer._fetcher)
+        self._answers.watch(consumer._fetcher)
 
     def _displaced(self, fault: TrainfareError) -> None:
         self.app.loop.call_soon_threadsafe(self._options.ends_with, fault)
@@ -138,8 +142,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         topic = tp.topic.removeprefix(self._options.topic_prefix)
         return LogBatch(topic, tp.partition, start + base, end + base, records if raw is None else raw)
 
-    def log_end(self, tp: TP) -> tuple[int, int] | None:
-        """(end of the partition, instant in ms) as of the last answer to a fetch; any thread may ask."""
+    def log_end(self, tp: TP) -> LogEnd | None:
+        """The end of the partition as of the last answer to a fetch; any thread may ask."""
         subscription = self._ensure_consumer()._subscription.subscription
         assignment = None if subscription is None else subscription.assignment
         state = None if assignment is None else assignment.state_value(tp)
@@ -148,8 +152,10 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             return None
         # First the instant, which the other thread sets last: an answer that comes in between is then told with the
         # instant of the one before, never an old end with a new instant.
-        answered_ms = int(state.timestamp)
-        end = readable_end(state)
+        answered_ms = self._answers.at_ms(tp)
+        if answered_ms is None:
+            return None
+        end, high_watermark = readable_end(state), int(state.highwater)
         position = int(state.position)
         if fetched_to < end <= position:
             # Markers alone, which give no batch; or a batch that the other thread has this moment.
@@ -157,9 +163,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             if seen[:2] != (position, fetched_to):
                 del self._behind[tp]
             elif time.monotonic() - seen[2] > _HANDED_OVER_S:
-                return fetched_to, answered_ms
+                return LogEnd(fetched_to, max(high_watermark, fetched_to), answered_ms)
             return None
-        return end, answered_ms
+        return LogEnd(end, high_watermark, answered_ms)
 
     async def commit_next(self, offsets: Mapping[TP, int], timeout_s: float) -> bool:
         """Commit what is still ours; refused is False, never an exception."""
@@ -271,10 +277,10 @@ class Consumer(driver.Consumer):
             await asyncio.sleep(_CONFIRM_POLL_S)
         return True
 
-    def log_end(self, tp: TP) -> tuple[int, int] | None:
-        """(end of the partition in the log, instant in ms) as of the last answer to a fetch."""
-        end = self._thread.log_end(tp)
-        return None if end is None else (end[0] + self._thread._options.base.get(tp, 0), end[1])
+    def log_end(self, tp: TP) -> LogEnd | None:
+        """The end of the partition in the log as of the last answer to a fetch."""
+        end, base = self._thread.log_end(tp), self._thread._options.base.get(tp, 0)
+        return end and LogEnd(end.readable + base, end.high_watermark + base, end.answered_ms)
 
 
 class Transport(driver.Transport):

@@ -5,6 +5,7 @@ Plain values; it must not read settings files or the environment.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -27,6 +28,8 @@ class FetchOptions:
     fetch_max_bytes: int = 8 * 2**20
     # (Until the next checkpoint, from one to the next) in ms; None: what is fetched waits for none.  Any thread asks.
     checkpoint_in_ms: Callable[[], tuple[int, int] | None] = lambda: None
+    # Log time: before a tick of it the brokers are to answer.  Any thread asks.
+    log_now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     isolation_level: str = "read_committed"
     # Whether a fetch comes as RawRecords; else as aiokafka's own records, one object each.
     raw_batches: bool = True

@@ -67,7 +67,7 @@ class Patience:
     def __init__(
         self,
         checkpoint_in_ms: Callable[[], tuple[int, int] | None] = lambda: None,
-        now_ms: Callable[[], float] = lambda: time.time() * 1000,
+        now_ms: Callable[[], float] = lambda: time.time_ns() // 1_000_000,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._checkpoint_in_ms = checkpoint_in_ms

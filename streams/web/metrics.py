@@ -150,6 +150,21 @@ def _read(status: WorkerStatus) -> Iterable[Metric]:
         "By which the newest event metered is behind the clock.",
         status.watermark_age_ms,
     )
+    yield _gauge(
+        "trainfare_clock_ahead_seconds",
+        "By which this machine's clock is ahead of Kafka's log; below 0: behind.",
+        status.clock_ahead_ms / 1000,
+    )
+    yield _counter(
+        "trainfare_clock_faults",
+        "Times that the clock came to differ from Kafka's log by over a minute.",
+        status.clock_faults,
+    )
+    yield _counter(
+        "trainfare_rewound_shards",
+        "Shards that had judged ticks ahead of the log, and went back.",
+        status.shards_rewound,
+    )
     yield _gauges(
         "trainfare_reference_lag_records",
         "Prices and controls in the log, not read yet.",

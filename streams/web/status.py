@@ -114,6 +114,9 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
         None  # by which the newest event metered is behind the clock; None: no event yet
     )
     courier_pending: int | None = None  # messages that are still to be delivered; None: nothing is sent
+    clock_ahead_ms: int = 0  # of Kafka's log; below 0: behind it
+    clock_faults: int = 0  # how often it came to be more than a minute off
+    shards_rewound: int = 0  # found to have judged ticks ahead of the log
     stuck: str = ""  # why only a restart helps; empty: it does not need one
     lag_records: Mapping[str, int] = _NONE  # by topic, of all shards: in the log and not folded
     lag_ms: Mapping[str, int] = _NONE  # by topic: age of the oldest of them, of the shard where it is highest

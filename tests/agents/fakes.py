@@ -80,6 +80,9 @@ class CountingShard:
         self.judged.append(ticks)
         self.tick_ms = ticks.last_ms + TICK_MS
 
+    def rewind(self, tick_ms: int) -> None:
+        self.tick_ms = tick_ms
+
     def look(self, now_ms: int, view: View) -> None:
         self.looks.append(now_ms)
 

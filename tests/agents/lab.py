@@ -15,8 +15,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sinks.port import Store
 from streams.agents.deadletters import DeadLetterSink
+from streams.agents.log_time import LogTime
 from streams.agents.meter import LogOrigin, Meter
 from streams.agents.options import KeeperOptions
+from streams.clock import SystemClock
 from streams.config import KafkaSettings
 from streams.embedded.broker import EmbeddedBroker
 from streams.pipeline.settings import ShardSettings
@@ -66,6 +68,7 @@ class Lab:
             topic_prefix=self.kafka.topic_prefix,
             as_of_ms=lambda: 0,
             now_ms=lambda: time.monotonic_ns() // 1_000_000,
+            log_time=LogTime(SystemClock()),
             **{"checkpoint_interval_ms": self.checkpoint_interval_ms, **options},  # type: ignore[arg-type]  # as given
         )
         meter = Meter(

@@ -13,6 +13,7 @@ from faust.types import TP
 from streams.agents.checkpointer import Totals
 from streams.agents.held import Held, Takeover
 from streams.agents.intake import Intake
+from streams.agents.log_time import LogTime
 from streams.agents.outlook import Sight
 from streams.agents.room import Room
 from streams.agents.stall import Limits
@@ -22,6 +23,7 @@ from streams.clock import ManualClock
 from streams.config import KafkaSettings
 from streams.pipeline.books import Books
 from streams.pricing.book import PriceBook
+from streams.transport.answers import LogEnd
 from streams.web.status import WorkerStatus
 from tests.agents.fakes import CountingShard, State
 
@@ -33,7 +35,7 @@ class Feeding:
     """Whoever reads again what was lost."""
 
     def __init__(self) -> None:
-        self.refetches = 0
+        self.refetches = self.rewinds = 0
         self.intake = Intake()
 
 
@@ -65,7 +67,7 @@ class Consumer:
         self.member = True
         self.numbers: set[int] = set()
         self.started = True
-        self.ends: dict[tuple[str, int], tuple[int, int]] = {}
+        self.ends: dict[tuple[str, int], LogEnd] = {}
 
     def is_member(self) -> bool:
         if not self.started:
@@ -75,7 +77,7 @@ class Consumer:
     def assignment(self) -> set[TP]:
         return {TP(topic, number) for number in self.numbers for topic in ("jobs", "gpu")}
 
-    def log_end(self, tp: TP) -> tuple[int, int] | None:
+    def log_end(self, tp: TP) -> LogEnd | None:
         if not self.started:
             raise ConsumerNotStarted("not yet")
         return self.ends.get((tp.topic, tp.partition))
@@ -94,13 +96,14 @@ class Reader:
 class Scene:
     def __init__(self) -> None:
         self.keeper, self.consumer, self.clock = Keeper(), Consumer(), ManualClock(NOW_MS)
+        self.log_time = LogTime(self.clock)
         self.sight = Sight()
         self.reader = Reader()
         self.watch = Watch(
             self.keeper,
             lambda: self.consumer,
             KAFKA,
-            self.clock,
+            self.log_time,
             reader=self.reader,
             sight=lambda: self.sight,
             limits=Limits(not_ready_ms=60_000, restart_ms=300_000),

@@ -15,13 +15,16 @@ from streams.agents.checkpointer import Checkpointer
 from streams.agents.feeding import Feeding
 from streams.agents.held import Held, Takeover
 from streams.agents.horizons import FedHorizons, KafkaHorizons, Mark
+from streams.agents.log_time import LogTime
 from streams.agents.options import KeeperOptions
 from streams.agents.ports import LogConsumer
 from streams.agents.recall import Recall
 from streams.agents.versions import VersionClock
+from streams.clock import ManualClock
 from streams.pipeline.align import Ticks
 from streams.pipeline.batch import LogBatch, LogRecord
 from streams.pricing.book import PriceBook
+from streams.transport.answers import LogEnd
 from tests.agents.fakes import CountingShard, State
 
 FAR = 1_000_000_000
@@ -139,15 +142,18 @@ def test_a_record_that_a_wrong_clock_dates_to_tomorrow_waits_half_a_minute() -> 
     class Ends:
         end_ms = 5_100
 
-        def log_end(self, tp: TP) -> tuple[int, int]:
-            return 2 if tp.topic == "x.jobs" else 0, self.end_ms
+        def log_end(self, tp: TP) -> LogEnd:
+            end = 2 if tp.topic == "x.jobs" else 0
+            return LogEnd(end, end, self.end_ms)
 
     async def work(lab: Lab) -> None:
-        ends, tomorrow_ms = Ends(), 86_400_000
-        lab.feeding._horizons = KafkaHorizons(lambda: ends, "x.", lambda: ends.end_ms)
+        ends, tomorrow_ms, clock = Ends(), 86_400_000, ManualClock()
+        clock.advance(ends.end_ms)
+        lab.feeding._horizons = KafkaHorizons(lambda: ends, "x.", LogTime(clock))
         await lab.take("jobs", 0, 5_000, tomorrow_ms)
         assert lab.folded == 1
         ends.end_ms = 40_100
+        clock.advance(35_000)
         await lab.feeding.advance_all()
         assert lab.folded == 2
         assert lab.shard.judged[-1].last_ms == 40_000

@@ -3,19 +3,25 @@
 from faust.types import TP
 
 from streams.agents.horizons import FedHorizons, KafkaHorizons, Mark
+from streams.agents.log_time import LogTime
+from streams.clock import ManualClock
+from streams.transport.answers import LogEnd
 
 
 class Ends:
     def __init__(self, **ends: tuple[int, int]) -> None:
-        self.ends = ends
+        self.ends = {topic: LogEnd(end, end, answered_ms) for topic, (end, answered_ms) in ends.items()}
 
-    def log_end(self, tp: TP) -> tuple[int, int] | None:
+    def log_end(self, tp: TP) -> LogEnd | None:
         assert tp.topic.startswith("x.")
         return self.ends.get(tp.topic.removeprefix("x."))
 
 
 def kafka(now_ms: int, **ends: tuple[int, int]) -> KafkaHorizons:
-    return KafkaHorizons(lambda: Ends(**ends), "x.", lambda: now_ms)
+    clock = ManualClock()
+    log_time = LogTime(clock)
+    clock.advance(now_ms)
+    return KafkaHorizons(lambda: Ends(**ends), "x.", log_time)
 
 
 def test_a_partition_read_to_its_end_is_quiet_up_to_the_last_answer() -> None:

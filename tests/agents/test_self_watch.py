@@ -11,6 +11,7 @@ import pytest
 from sinks.memory import MemoryStore
 from sinks.port import Store
 from streams.agents import self_watch
+from streams.agents.log_time import LogTime
 from streams.agents.meter import Meter
 from streams.agents.self_watch import SelfWatch
 from streams.clock import ManualClock
@@ -45,7 +46,9 @@ def test_where_the_canary_was_switched_off_its_page_is_over(monkeypatch: pytest.
         await Life(store, clock).hear(True)
         clock.advance(60_000)
         second = Life(store, clock, generation=2)
-        watch = SelfWatch(meter_of(second), cast("Store", store), KafkaSettings(), CanarySettings(), clock)
+        watch = SelfWatch(
+            meter_of(second), cast("Store", store), KafkaSettings(), CanarySettings(), LogTime(clock)
+        )
         await watched(watch, lambda: stored(store)[0]["status"] == "resolved")
         await second.office.work()
         assert second.told == [("canary_wrong", "resolved")]
@@ -69,7 +72,7 @@ def test_a_fault_in_what_watches_ends_neither_it_nor_the_worker(monkeypatch: pyt
             cast("Store", MemoryStore()),
             KafkaSettings(),
             CanarySettings(),
-            life.clock,
+            LogTime(life.clock),
             verdict,
         )
         await watched(watch, lambda: len(asked) >= 3)

@@ -62,7 +62,7 @@ def test_before_the_consumer_starts_the_group_is_being_joined() -> None:
     scene = Scene()
     scene.consumer.started = False
     assert scene.failing() == {"group": "joining consumer group g at Kafka at kafka-1:9092"}
-    none = Watch(scene.keeper, lambda: None, KAFKA, scene.clock)
+    none = Watch(scene.keeper, lambda: None, KAFKA, scene.log_time)
     assert [check.name for check in none.look().checks if not check.ok] == ["group"]
 
 
@@ -108,7 +108,7 @@ def test_totals_are_passed_on() -> None:
     scene.keeper.feeding.intake.of("gpu", 3).not_mine = 6
     scene.keeper.feeding.refetches = 2
     assert (scene.look().records_not_mine, scene.look().refetches) == (6, 2)
-    telling = Watch(scene.keeper, lambda: None, KAFKA, scene.clock, lambda: 4)
+    telling = Watch(scene.keeper, lambda: None, KAFKA, scene.log_time, lambda: 4)
     assert telling.look().courier_pending == 4
 
 
@@ -141,7 +141,7 @@ def test_the_last_audit_and_the_canary_are_passed_on() -> None:
         NOW_MS - 7_000, (Finding("records", True), Finding("ledger", True), Finding("records", False))
     )
     watch = Watch(
-        scene.keeper, lambda: None, KAFKA, scene.clock, audit=lambda: verdict, canary=lambda: Seen()
+        scene.keeper, lambda: None, KAFKA, scene.log_time, audit=lambda: verdict, canary=lambda: Seen()
     )
     status = watch.look()
     assert (status.books_balanced, status.audit_age_ms) == ({"records": False, "ledger": True}, 7_000)

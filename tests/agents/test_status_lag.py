@@ -8,6 +8,7 @@ from faust.types import TP
 
 from streams.agents.held import Held
 from streams.agents.outlook import Sight
+from streams.transport.answers import LogEnd
 from tests.agents.scene import NOW_MS, Scene
 
 GPU_0 = TP("trainfare.gpu", 0)
@@ -16,7 +17,7 @@ GPU_0 = TP("trainfare.gpu", 0)
 def seen(scene: Scene, **ends: int) -> Sight:
     """What our own client says of shard 0, asked now."""
     places = {TP(f"trainfare.{topic}", 0): end for topic, end in ends.items()}
-    return Sight(scene.clock.now_ms(), places)
+    return Sight(scene.clock.monotonic_ms(), places)
 
 
 def folded(held: Held, topic: str, offset: int) -> None:
@@ -26,7 +27,7 @@ def folded(held: Held, topic: str, offset: int) -> None:
 def test_lag_is_known_while_the_consumer_stands_still() -> None:
     scene = Scene()
     folded(scene.keeper.hold(0), "gpu", 100)
-    scene.consumer.ends[GPU_0] = (100, NOW_MS)
+    scene.consumer.ends[GPU_0] = LogEnd(100, 100, 1)
     assert scene.look().lag_records["gpu"] == 0
     scene.clock.advance(1_000)
     scene.sight = seen(scene, gpu=140)
@@ -40,7 +41,7 @@ def test_an_answer_to_the_consumer_that_is_newer_is_believed() -> None:
     scene = Scene()
     folded(scene.keeper.hold(0), "gpu", 100)
     scene.sight = seen(scene, gpu=101)
-    scene.consumer.ends[GPU_0] = (100, NOW_MS)
+    scene.consumer.ends[GPU_0] = LogEnd(100, 100, 1)
     assert scene.look().lag_records["gpu"] == 0
 
 

@@ -104,7 +104,7 @@ class Lab:
         self.clock_ms = T0
         self.ends: dict[tuple[str, int], int] = {}
         self.committed: dict[tuple[str, int], int] = {}
-        options = KeeperOptions("t.", lambda: self.clock_ms, lambda: self.clock_ms, lambda: self.clock_ms)
+        options = KeeperOptions("t.", lambda: self.clock_ms, lambda: self.clock_ms)
         events = [price(asked) for asked in PRICES_ASKED]
         reference = ReferenceLog(PriceBook.empty().with_events(events))
         store.insert(PRICES, price_table(events, 1), "prices")

@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 
 from sinks.errors import StoreUnreachable
 from streams.agents import outlook as outlooks
+from streams.agents.log_time import LogTime
 from streams.agents.meter import Meter
 from streams.agents.outlook import Outlook
 from streams.agents.stall import Limits
@@ -44,7 +45,7 @@ def watched(lab: Lab, meter: Meter) -> tuple[Watch, Outlook]:
         meter.keeper,
         lambda: meter.app.meter_consumer if meter.app.started else None,
         lab.kafka,
-        clock,
+        LogTime(clock),
         reader=meter.reader,
         sight=lambda: outlook.sight,
         limits=LIMITS,

@@ -15,9 +15,11 @@ from faust.types import TP
 
 from streams.pipeline.batch import LogBatch
 from streams.topics import SHARD_TOPICS, full_name
+from streams.transport.answers import LogEnd
 from tests.simulator.group import Group
 from tests.simulator.log import Log, Part
 from tests.simulator.process import Process
+from tests.simulator.world import US
 
 PREFIX = "t."
 
@@ -47,7 +49,6 @@ class FakeConsumer:
     generation: int = -1
     heard_us: int = -(10**12)  # of the last heartbeat that was answered
     flows: bool = False
-    clock_ms: Callable[[], int] = lambda: 0
     prices_ms: Callable[[], int] = lambda: 0  # up to when prices and controls were read
     positions: dict[TP, int] = field(default_factory=dict)
     answered_ms: dict[TP, int] = field(default_factory=dict)
@@ -95,11 +96,11 @@ class FakeConsumer:
         if not self.process.runs:
             await asyncio.sleep(0)  # a frozen process goes on after this, a dead one never
 
-    def log_end(self, tp: TP) -> tuple[int, int] | None:
-        """(end of the partition, instant) as of the last answer."""
+    def log_end(self, tp: TP) -> LogEnd | None:
+        """The end of the partition as of the last answer."""
         if tp not in self.positions or tp not in self.answered_ms:
             return None
-        return self.ends[tp], self.answered_ms[tp]
+        return LogEnd(self.ends[tp], self.ends[tp], self.answered_ms[tp])
 
     # -- what the worker does ------------------------------------------------------------------------------
 
@@ -143,7 +144,7 @@ class FakeConsumer:
             start = self.positions[tp] = max(0, start - world.rng.randrange(1, 6))
             world.fault(self.process.name, "reads again", part, start)
         self.ends[tp] = log_end = self.log.end(part, now_ms)
-        self.answered_ms[tp] = self.clock_ms()
+        self.answered_ms[tp] = world.now_us // US
         if start == log_end:
             return
         # Nothing is read that is later than the prices that were: ticks would wait for these, but for records that wait.

@@ -17,6 +17,7 @@ from streams.agents import sweep as sweeping
 from streams.agents.checkpointer import Checkpointer
 from streams.agents.held import Taken
 from streams.agents.keeper import Keeper
+from streams.agents.log_time import LogTime
 from streams.agents.versions import VersionClock
 from streams.pipeline.align import Alignment
 from streams.pipeline.batch import LogBatch
@@ -112,6 +113,12 @@ def snapshot_before_rows(patch: Patch) -> None:
         kept.release()
 
     patch.setattr(Checkpointer, "_put", reversed_order)
+
+
+def ticks_by_the_wall_clock(patch: Patch) -> None:
+    """A worker judges by the clock of its machine, whatever the log says."""
+    patch.setattr(LogTime, "now_ms", lambda self: self._clock.now_ms())
+    patch.setattr(LogTime, "at_ms", lambda self, at_ms: self._clock.now_ms() - self.monotonic_ms() + at_ms)
 
 
 def commit_before_snapshot(patch: Patch) -> None:

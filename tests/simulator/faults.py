@@ -19,6 +19,7 @@ from schemas.tables import (
     NODE_MINUTES,
     SNAPSHOTS,
 )  # fmt: skip
+from tests.simulator.clocks import FAULTS as CLOCK_FAULTS
 from tests.simulator.consumer import Fetching
 from tests.simulator.script import Script
 from tests.simulator.wire import Odds
@@ -84,6 +85,7 @@ class Allowed:
     stale: bool = True
     pressure: bool = True  # reading pauses because too much waits
     late: float | None = None  # the share of requests that arrive long after; None: drawn
+    clocks: bool = True  # whether clocks go wrong
     static: bool | None = None  # whether members are static; None: drawn
 
 
@@ -130,6 +132,9 @@ def draw_plan(rng: random.Random, script: Script, allowed: Allowed) -> Plan:
     faults = [_fault(rng, span_ms, workers, allowed) for _ in range(rng.choice(allowed.counts))]
     if script.gap is not None:
         faults += _nobody_runs(rng, script.gap, workers)
+    # Last, so that all else of a seed is as it was without them.
+    if allowed.clocks and rng.random() < 0.3:
+        faults += [_clock_fault(rng, span_ms, workers) for _ in range(rng.choice((1, 1, 2, 3)))]
     return replace(plan, faults=faults)
 
 
@@ -148,6 +153,11 @@ def _fault(rng: random.Random, span_ms: int, workers: int, allowed: Allowed) -> 
     else:
         fault.lasts_ms = rng.choice((100, 2_000, 15_000, 60_000))
     return fault
+
+
+def _clock_fault(rng: random.Random, span_ms: int, workers: int) -> Fault:
+    at_ms, lasts_ms = EPOCH_MS + rng.randrange(span_ms), rng.choice((20_000, 20_000, 120_000))
+    return Fault(rng.choice(tuple(CLOCK_FAULTS)), at_ms, rng.randrange(workers), lasts_ms=lasts_ms)
 
 
 def _nobody_runs(rng: random.Random, gap: tuple[int, int], workers: int) -> list[Fault]:

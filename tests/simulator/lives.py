@@ -5,10 +5,11 @@ It must not look at tables: whether all was right in the end is for `run` to say
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from schemas.tables import SNAPSHOTS
 from sinks.port import Condition
+from tests.simulator.clocks import WallClock
 from tests.simulator.consumer import FakeConsumer
 from tests.simulator.faults import Fault, Plan
 from tests.simulator.group import Group
@@ -29,6 +30,7 @@ class Slot:
     number: int
     worker: Worker | None = None
     lives: int = 0
+    clock: WallClock = field(default_factory=WallClock)  # of its machine
     last: bool = False  # begun when all is calm
 
 
@@ -65,13 +67,12 @@ class Lives:
             self._at_point(slot, what, when)
 
         def clock_ms() -> int:
-            return world.now_ms + skew_ms
+            return slot.clock.shows(world.now_ms) + skew_ms
 
-        def as_of_ms() -> int:
-            return clock_ms() if self.final_ms is None else self.final_ms
+        def as_of_ms(clock_ms: int) -> int:
+            return clock_ms if self.final_ms is None else self.final_ms
 
         consumer = FakeConsumer(process, self.group, self.log, member, plan.fetching, point)
-        consumer.clock_ms = clock_ms
         slot.worker = Worker(
             process, self.group, consumer,
             FakeReader(process, self.log, plan.read_every_ms, self.script.settings.newest_allowed_ms),
@@ -118,6 +119,10 @@ class Lives:
 
     def _hit(self, kind: str, slot: Slot, lasts_ms: int) -> None:
         worker = slot.worker
+        if kind.startswith("clock"):
+            self.world.fault("slot", slot.number, kind, "for", lasts_ms, "ms")
+            slot.clock.begin(kind, self.world.now_ms)
+            self.world.after(lasts_ms, slot.clock.mend)
         if worker is None or worker.process.dead:
             return
         process, world = worker.process, self.world

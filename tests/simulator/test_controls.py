@@ -37,6 +37,7 @@ BROKEN: dict[str, tuple[Break, Allowed, range]] = {
     "versions without owner": (controls.versions_without_owner, LATE, range(100, 120)),
     "no read-back": (controls.no_read_back, Allowed(), range(60)),
     "snapshot before the rows": (controls.snapshot_before_rows, Allowed(), range(60)),
+    "ticks by the wall clock": (controls.ticks_by_the_wall_clock, Allowed(), range(20)),
     "commit before the snapshot, start at the committed offset": (stepping_over_and_commit_first, COMMITTED, range(60)),
 }  # fmt: skip
 #: What each of these would break alone is held by another line of defence.

@@ -74,7 +74,7 @@ def test_what_is_said_to_be_refused_is_refused() -> None:
 KINDS = (
     "kill", "freeze", "mute", "stop", "one more worker", "lost: shard", "refused", "stored in part", "gives up",
     "acknowledgement lost", "not answered", "does not see", "reads again", "loses on the way",
-    "at before snapshots", "at after snapshots", "at before job_minutes", "at after job_minutes",
+    "clock ahead", "clock decades ahead", "clock back", "clock drifts", "clock stands", "at before snapshots", "at after snapshots", "at before job_minutes", "at after job_minutes",
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from sinks.port import Store
 from streams.agents.horizons import KafkaHorizons
 from streams.agents.keeper import Keeper
+from streams.agents.log_time import LogTime
 from streams.agents.options import KeeperOptions
 from streams.pipeline.settings import ShardSettings
 from streams.pipeline.shard import Shard
@@ -21,6 +22,7 @@ from tests.simulator.consumer import PREFIX, FakeConsumer, partitions_of
 from tests.simulator.group import Group, Joined
 from tests.simulator.process import Process
 from tests.simulator.reader import FakeReader
+from tests.simulator.world import US, World
 
 _BEAT_MS = 2_500
 
@@ -40,19 +42,47 @@ class Pace:
     caught_up_bytes: int | None = None
 
 
+@dataclass
+class Clocks:
+    """Of one worker's machine: the wall clock may be wrong, the other one counts."""
+
+    wall_ms: Callable[[], int]
+    world: World
+
+    def now_ms(self) -> int:
+        return self.wall_ms()
+
+    def monotonic_ms(self) -> int:
+        return self.world.now_us // US
+
+
 class Until:
     """No tick after this instant is judged, so that all runs of a log judge the same ones."""
 
-    def __init__(self, clock: KafkaHorizons, read_until_ms: Callable[[], int], last_ms: int) -> None:
+    def __init__(
+        self,
+        world: World,
+        clock: KafkaHorizons,
+        read_until_ms: Callable[[], int],
+        last_ms: int,
+        judges: Callable[[], bool],
+    ) -> None:
+        self._judges = judges
+        self._world = world
         self._clock = clock
+        self.live_ms, self.knows, self.came, self.saw = clock.live_ms, clock.knows, clock.came, clock.saw
         self._read_until_ms = read_until_ms
         self._last_ms = last_ms
 
     def clock_ms(self) -> int:
+        if self._judges():
+            self._world.note_ahead(self._clock.clock_ms())
         return min(self._clock.clock_ms(), self._last_ms)
 
     def latest_ms(self) -> int:
-        return self._clock.latest_ms()
+        latest_ms = self._clock.latest_ms()
+        self._world.doubted |= latest_ms < self._world.now_ms
+        return latest_ms
 
     def quiet_until_ms(self, topic: str, number: int, next_offset: int) -> int:
         quiet_ms = self._clock.quiet_until_ms(topic, number, next_offset)
@@ -74,7 +104,7 @@ class Worker:
     member: str
     static: bool
     clock_ms: Callable[[], int]
-    as_of_ms: Callable[[], int]
+    as_of_ms: Callable[[int], int]
     last_tick_ms: int
     muted_until_us: int = 0  # its heartbeats do not reach the group
     rebalancing: bool = True
@@ -88,11 +118,12 @@ class Worker:
 
     def __post_init__(self) -> None:
         process = self.process
+        log_time = LogTime(Clocks(self.clock_ms, process.world))
         options = KeeperOptions(
             PREFIX,
-            self.as_of_ms,
-            lambda: process.world.now_us // 1000,
-            self.clock_ms,
+            lambda: self.as_of_ms(log_time.paid_ms()),
+            lambda: process.world.now_us // US,
+            log_time,
             checkpoint_interval_ms=self.pace.checkpoint_ms,
             open_attempts_interval_ms=self.pace.open_attempts_ms,
             tick_poll_ms=self.pace.tick_poll_ms,
@@ -105,7 +136,11 @@ class Worker:
             caught_up_bytes=self.pace.caught_up_bytes,
         )
         horizons = Until(
-            KafkaHorizons(lambda: self.consumer, PREFIX, self.clock_ms), self._prices_ms, self.last_tick_ms
+            process.world,
+            KafkaHorizons(lambda: self.consumer, PREFIX, log_time),
+            self._prices_ms,
+            self.last_tick_ms,
+            lambda: any(held.align.tick_ms is not None for held in self.keeper.held.values()),
         )
         settings = self.settings
         self.keeper = Keeper(

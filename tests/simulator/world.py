@@ -30,6 +30,8 @@ class World:
         self.now_us = 0
         self.running: object = None  # the process whose event loop is the running one
         self.faults: list[str] = []
+        self.doubted = False  # whether a worker may have taken an append time for a wrong broker's
+        self.ahead_ms = 0  # by which any worker took it to be later than it is
         self.tell: Callable[[str], object] | None = (
             None  # is told all that is noted, if anybody wants to read it
         )
@@ -77,6 +79,10 @@ class World:
         self._hash.update(f"{self.now_us} {words}\n".encode())
         if self.tell is not None:
             self.tell(f"{self.now_us / 1e6:9.3f} s  {' '.join(map(str, words))}")
+
+    def note_ahead(self, believed_ms: int) -> None:
+        """A worker takes it to be this late, and may judge ticks up to then."""
+        self.ahead_ms = max(self.ahead_ms, believed_ms - self.now_ms)
 
     def fault(self, *words: object) -> None:
         """A fault was injected."""

@@ -15,7 +15,7 @@ ANSWERS = [(10, 1_000), (12, 6_000)]
 
 
 class State:
-    """As aiokafka's, which takes an answer in after so many looks at it."""
+    """As aiokafka's, which takes an answer in after so many looks at it; when it came is noted last."""
 
     def __init__(self, looks: int) -> None:
         self._looks = looks
@@ -23,9 +23,13 @@ class State:
         self.position = 10
 
     def __getattr__(self, name: str) -> int:
-        end, answered_ms = ANSWERS[self._looks <= 0]
+        end, _ = ANSWERS[self._looks <= 0]
         self._looks -= 1
-        return answered_ms if name == "timestamp" else end
+        return end
+
+    def at_ms(self, _: object) -> int:
+        self._looks -= 1
+        return ANSWERS[self._looks < -1][1]
 
 
 @pytest.mark.parametrize("looks", range(10))
@@ -38,5 +42,6 @@ def test_an_answer_that_comes_while_the_end_is_read(looks: int) -> None:
     )
     thread._fetched_to = {PLACE: 10}
     thread._behind = {}
-    end, answered_ms = thread.log_end(PLACE)
+    thread._answers = state
+    end, _, answered_ms = thread.log_end(PLACE)
     assert end == 12 or answered_ms == ANSWERS[0][1]  # never the old end as of the new instant

@@ -19,6 +19,7 @@ from pydantic import SecretStr
 from sinks.clickhouse import ClickHouseStore
 from sinks.webhooks.receiver import Received, Receiver
 from streams.agents.horizons import FedHorizons
+from streams.agents.log_time import LogTime
 from streams.agents.meter import LogOrigin, Meter
 from streams.agents.options import KeeperOptions
 from streams.agents.startup import stopped_by_signals
@@ -180,7 +181,7 @@ class _Demo:
             meter.keeper,
             lambda: meter.app.meter_consumer if meter.app.started else None,
             kafka,
-            self._clock,
+            LogTime(self._clock),
         )
         log = FleetLog(broker, kafka.topic_prefix, _PARTITIONS, meter, horizons)
         await meter.run(lambda: self._play(meter, log, webhook, url))

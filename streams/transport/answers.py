@@ -1,0 +1,57 @@
+"""When the brokers last answered a fetch, by the monotonic clock; aiokafka notes it by the wall clock, which may jump.
+
+It must not look at records. The names of aiokafka that it touches are in `pins`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from aiokafka import TopicPartition
+
+
+class LogEnd(NamedTuple):
+    """The end of a partition as of an answer."""
+
+    readable: int  #: up to here committed records may be read
+    high_watermark: int  #: up to here there are records: behind `readable` they wait for an open transaction
+    answered_ms: int  #: instant of the monotonic clock
+
+
+class Answers:
+    """Of one consumer; any thread may ask."""
+
+    def __init__(self, monotonic_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000) -> None:
+        self._monotonic_ms = monotonic_ms
+        self._at_ms: dict[Any, int] = {}
+
+    def watch(self, fetcher: Any) -> None:
+        """Note all answers from now on."""
+        send: Callable[[Any, Any, Any], Awaitable[bool]] = fetcher._proc_fetch_request
+
+        async def noted(assignment: Any, broker: Any, request: Any) -> bool:
+            before = {tp: _noted(assignment, tp) for tp in _asked_for(request)}
+            brought = await send(assignment, broker, request)
+            now_ms = self._monotonic_ms()
+            for tp, stamp in before.items():
+                # Each answer has an int of its own, also where the wall clock stands still.
+                if _noted(assignment, tp) is not stamp:
+                    self._at_ms[tp] = now_ms
+            return brought
+
+        fetcher._proc_fetch_request = noted
+
+    def at_ms(self, tp: Any) -> int | None:
+        """When the partition was last answered for; None: never."""
+        return self._at_ms.get(tp)
+
+
+def _noted(assignment: Any, tp: TopicPartition) -> object:
+    state = assignment.state_value(tp)
+    return None if state is None else state.timestamp
+
+
+def _asked_for(request: Any) -> list[TopicPartition]:
+    return [TopicPartition(topic, each[0]) for topic, partitions in request.topics for each in partitions]

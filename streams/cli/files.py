@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from streams.embedded.frames import check_whole
 from streams.embedded.packed import LINE_MAX_BYTES, UNPACK_ERRORS, bounded_lines, open_packed
-from streams.errors import WrongUseError
+from streams.errors import TrainfareError, WrongUseError
 
 WHOLE_MAX_BYTES: Final = 64 * 2**20
 """Of a file that is read at once, unpacked."""
@@ -53,11 +54,21 @@ def _too_long(path: Path, line: int) -> WrongUseError:
 
 
 def must_exist(paths: list[Path]) -> None:
-    """Refuse the first name that is no file, before anything is begun."""
+    """Refuse the first name that is no file, or a file that is cut short, before anything is begun.
+
+    Raises:
+        WrongUseError: there is no such file.
+        TrainfareError: it is compressed and cannot be unpacked to its end.
+    """
     for path in paths:
         if not path.is_file():
             what = "is a directory" if path.is_dir() else "no such file"
             raise WrongUseError(f"{path}: {what}; name a file of events (JSONL, optionally .gz or .zst)")
+    for path in paths:
+        try:
+            check_whole(path)
+        except UNPACK_ERRORS as fault:
+            raise TrainfareError(f"{path} cannot be read to its end: {_reason(fault)}") from None
 
 
 def _reason(fault: Exception) -> str:

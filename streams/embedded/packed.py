@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import gzip
 import io
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
 import zstandard
+
+from streams.embedded.frames import check_zstd
 
 LINE_MAX_BYTES: Final = 2**20
 #: So much is kept of a line that is longer.
@@ -20,7 +23,7 @@ HEAD_BYTES: Final = 1_024
 _WINDOW_BYTES: Final = 2**23
 _BUFFER_BYTES: Final = 2**16
 #: What reading such a file may raise, beside OSError.
-UNPACK_ERRORS: Final = (OSError, EOFError, zstandard.ZstdError)
+UNPACK_ERRORS: Final = (OSError, EOFError, zlib.error, zstandard.ZstdError)
 
 
 class NumberedLine(NamedTuple):
@@ -37,7 +40,13 @@ def open_packed(path: Path) -> IO[bytes]:
         return io.BufferedReader(gzip.open(path, "rb"), _BUFFER_BYTES)
     if path.suffix == ".zst":
         unpacker = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES)
-        reader = unpacker.stream_reader(path.open("rb"), read_across_frames=True, closefd=True)
+        file = path.open("rb")
+        try:
+            check_zstd(path, file)  # the library takes the end of a file for the end of a frame
+        except BaseException:
+            file.close()
+            raise
+        reader = unpacker.stream_reader(file, read_across_frames=True, closefd=True)
         return io.BufferedReader(reader, _BUFFER_BYTES)
     return path.open("rb")
 

@@ -3,7 +3,7 @@
 It must not know what is in a blob, nor decide when one is due.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -107,17 +107,21 @@ class Snapshots:
 
     def load(self, shard: int) -> Chain:
         """The newest chain that is complete and whole; broken ones are passed over."""
+        found = [(version, blob) for version, blob in self.load_unknown(shard, ()) if blob is not None]
+        return Chain(found[-1][0] if found else 0, [blob for _, blob in found])
+
+    def load_unknown(self, shard: int, known: Container[int]) -> list[tuple[int, bytes | None]]:
+        """The newest chain that is complete and whole, oldest first: (version, blob), None for versions in `known`."""
         heads = self._heads(shard)
         blobs: dict[int, bytes | None] = {}
         for newest in sorted(heads, reverse=True):
             chain = _chain(heads, newest)
-            wanted = [version for version in chain if version not in blobs]
+            wanted = [version for version in chain if version not in blobs and version not in known]
             for first in range(0, len(wanted), _VERSIONS):
                 blobs |= self._blobs(shard, wanted[first : first + _VERSIONS], heads)
-            found = [blob for version in chain if (blob := blobs[version]) is not None]
-            if chain and len(found) == len(chain):
-                return Chain(newest, found)
-        return Chain(0, [])
+            if chain and all(version in known or blobs[version] is not None for version in chain):
+                return [(version, None if version in known else blobs[version]) for version in chain]
+        return []
 
     def prune(self, shard: int, keep: int) -> None:
         """Forget what is older than the `keep` newest roots of chains that are complete."""

@@ -21,6 +21,12 @@ from streams.errors import TrainfareError
 if TYPE_CHECKING:
     from streams.explain.intervals import Interval
 
+_WHY = {
+    "too_large": "the stored state of the job's shard is too large to be read for one question",
+    "no_state": "no snapshot has the state of this job, nor the archive",
+    "differs": "rows and state did not agree; ask again after the next checkpoint",
+}
+
 
 def explain(
     job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.")],
@@ -48,6 +54,8 @@ def explain(
         write(_grid(intervals), form)
         many = "interval" if len(intervals) == 1 else "intervals"
         sys.stdout.write(f"total {plain(total)} USD in {len(intervals)} {many}\n")
+        if found.fallback:
+            sys.stdout.write(f"by the minute: {_WHY[found.fallback]}\n")
     if total != booked:
         raise TrainfareError(
             f"job {job_id}: its intervals sum to {plain(total)} USD, but job_costs says {plain(booked)}; "

@@ -13,7 +13,7 @@ from typing import Final
 from schemas.reserved import CANARY_JOB_PREFIX
 from sinks.clickhouse import ClickHouseStore
 from streams.explain.intervals import Interval, exact, merged, total_usd
-from streams.explain.spans import stored_job
+from streams.explain.stored import StoredJobs
 from streams.pipeline.blobs import JobBlob
 
 _BOOKED: Final = "SELECT cost_usd FROM job_costs WHERE job_id = {job:String}"
@@ -41,22 +41,33 @@ _TRIES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Every interval of one job's cost; `booked_usd` is what `job_costs` says, asked apart."""
+    """Every interval of one job's cost; `booked_usd` is what `job_costs` says, asked apart.
+
+    `fallback` says why the intervals are minutes though nobody asked for minutes: `too_large` (the shard's stored
+    state), `no_state` (neither snapshots nor archive have the job), `differs` (rows and state do not agree); else "".
+    """
 
     job_id: str
     intervals: Sequence[Interval]
     total_usd: Decimal
     booked_usd: Decimal
+    fallback: str = ""
 
 
 def explained(
-    store: ClickHouseStore, job_id: str, *, by_minute: bool = False, state_max_bytes: int | None = None
+    store: ClickHouseStore,
+    job_id: str,
+    *,
+    by_minute: bool = False,
+    state_max_bytes: int | None = None,
+    stored: StoredJobs | None = None,
 ) -> Explanation | None:
     """Explain one job; None if the store does not know it.
 
     Intervals are exact to the millisecond unless `by_minute`, or the shard's stored state weighs more than
-    `state_max_bytes`, or rows and state do not agree: then they are the ledger's minutes.
+    `state_max_bytes`, or rows and state do not agree: then they are the ledger's minutes, and `stored` counts it.
     """
+    stored = StoredJobs() if stored is None else stored
     is_canary = job_id.startswith(CANARY_JOB_PREFIX)
     for left in range(_TRIES - 1, -1, -1):
         booked = _records(store, _BOOKED_CANARY if is_canary else _BOOKED, job=job_id)
@@ -64,28 +75,42 @@ def explained(
             return None
         booked_usd = Decimal(str(booked[0]["cost_usd"]))
         rows = _records(store, _ROWS, job=job_id)
-        state = None if by_minute else state_of(store, job_id, state_max_bytes)
+        state, fallback = (None, "") if by_minute else _state(store, job_id, state_max_bytes, stored)
         found = None if state is None else exact(state, rows)
-        if found is None and state is not None and left:
-            continue
+        if found is None and state is not None:
+            if left:
+                continue
+            fallback = "differs"
         intervals = merged(rows, by_minute=by_minute) if found is None else found
         total = total_usd(intervals)
         if total == booked_usd or not left:
-            return Explanation(job_id, intervals, total, booked_usd)
+            if fallback:
+                stored.fell_back(fallback)
+            return Explanation(job_id, intervals, total, booked_usd, fallback)
     raise AssertionError("the last try returns")
 
 
-def state_of(store: ClickHouseStore, job_id: str, state_max_bytes: int | None = None) -> JobBlob | None:
+def state_of(
+    store: ClickHouseStore, job_id: str, state_max_bytes: int | None = None, stored: StoredJobs | None = None
+) -> JobBlob | None:
     """The job's state as its shard last stored it; None if there is none, or if reading it would weigh too much."""
+    return _state(store, job_id, state_max_bytes, StoredJobs() if stored is None else stored)[0]
+
+
+def _state(
+    store: ClickHouseStore, job_id: str, state_max_bytes: int | None, stored: StoredJobs
+) -> tuple[JobBlob | None, str]:
+    """The state, or None and why."""
     found = _records(store, _SHARD, job=job_id)
     if not found:
-        return None
+        return None, "no_state"
     shard = int(str(found[0]["shard"]))
     if state_max_bytes is not None:
         size_bytes = store.query(_STATE_BYTES, {"shard": shard})["size_bytes"].to_pylist()[0]
         if int(size_bytes) > state_max_bytes:
-            return None
-    return stored_job(store, shard, job_id)
+            return None, "too_large"
+    state = stored.job(store, shard, job_id)
+    return state, "no_state" if state is None else ""
 
 
 def _records(store: ClickHouseStore, sql: str, **parameters: object) -> list[dict[str, object]]:

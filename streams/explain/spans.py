@@ -11,15 +11,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
 
-import msgspec
-import zstandard
-
-from sinks.clickhouse import ClickHouseStore
-from streams.pipeline import snapshot
-from streams.pipeline.blobs import JobBlob, dump_job, load_job
-from streams.pipeline.ids import job_hash
-from streams.pipeline.job import Job
-from streams.pipeline.parts import JobPart, apply_part
+from streams.pipeline.blobs import JobBlob
 from streams.timeline.lines import Interval
 
 MINUTE_MS = 60_000
@@ -46,63 +38,6 @@ class Share(NamedTuple):
     quantity: int
     cost_nano: int
     lost_cost_nano: int
-
-
-class _Glance(msgspec.Struct):
-    """Of a snapshot, what leads to one job: the other jobs stay as they are, undecoded."""
-
-    format: int
-    jobs: list[msgspec.Raw]
-    archived: dict[int, int]
-    newly_archived: dict[int, int]
-    gone: list[str]
-    parts: list[msgspec.Raw] = []
-
-
-class _Named(msgspec.Struct, array_like=True):
-    """Of a job's state, or of what changed in it, whose it is."""
-
-    id: str
-
-
-def stored_job(store: ClickHouseStore, shard: int, job_id: str) -> JobBlob | None:
-    """The job's state in the newest snapshot of its shard, or in the archive where the snapshot says it is."""
-    found: Job | None = None
-    archived: int | None = None
-    wanted = job_hash(job_id)
-    for data in store.snapshots.load(shard).blobs:
-        blob = _glance(data)
-        archived = blob.newly_archived.get(wanted, blob.archived.get(wanted, archived))
-        if job_id in blob.gone:
-            found = None
-        for whole in blob.jobs:
-            if _named(whole) == job_id:
-                found = load_job(msgspec.msgpack.decode(whole, type=JobBlob))
-        for part in blob.parts:
-            if found is not None and _named(part) == job_id:
-                apply_part(found, msgspec.msgpack.decode(part, type=JobPart))
-    if found is not None:
-        return dump_job(found)
-    if archived is not None:
-        fetched = store.archive.fetch(shard, {job_id: archived})
-        return snapshot.unpack_job(fetched[job_id]).job if job_id in fetched else None
-    return None
-
-
-def _glance(data: bytes) -> _Glance:
-    raw = zstandard.decompress(data)
-    snapshot.check_format(msgspec.msgpack.decode(raw, type=_Format).format)
-    return msgspec.msgpack.decode(raw, type=_Glance)
-
-
-def _named(job: msgspec.Raw) -> str:
-    return msgspec.msgpack.decode(job, type=_Named).id
-
-
-class _Format(msgspec.Struct):
-    """Of a snapshot of any form, the number of its form."""
-
-    format: int
 
 
 def shares(job: JobBlob, rows: Mapping[Key, Mapping[int, Row]]) -> list[Share] | None:

@@ -44,6 +44,7 @@ class ExplanationObject(msgspec.Struct):
     total_usd: str
     booked_usd: str
     intervals: list[IntervalObject]
+    fallback: str = ""
 
 
 def encode(explanation: Explanation) -> bytes:
@@ -69,7 +70,7 @@ def encode(explanation: Explanation) -> bytes:
         for each in explanation.intervals
     ]
     total, booked = f"{explanation.total_usd:f}", f"{explanation.booked_usd:f}"
-    wire = ExplanationObject(explanation.job_id, total, booked, intervals)
+    wire = ExplanationObject(explanation.job_id, total, booked, intervals, explanation.fallback)
     return msgspec.json.encode(wire)
 
 
@@ -96,7 +97,8 @@ def decode(data: bytes) -> Explanation:
         )
         for each in wire.intervals
     ]
-    return Explanation(wire.job_id, intervals, Decimal(wire.total_usd), Decimal(wire.booked_usd))
+    total, booked = Decimal(wire.total_usd), Decimal(wire.booked_usd)
+    return Explanation(wire.job_id, intervals, total, booked, wire.fallback)
 
 
 def _ms(at: datetime) -> int:

@@ -6,13 +6,13 @@ Bytes are handed in, the oldest first; nothing is fetched here, and rows of late
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from streams.pipeline import snapshot
-from streams.pipeline.blobs import DIRTY, OPEN, SAMPLED, NodeBlob, load_job, load_node
-from streams.pipeline.parts import apply_paid, apply_part
+from streams.pipeline.blobs import NodeBlob, load_node
+from streams.pipeline.chain_jobs import apply_jobs
 from streams.pipeline.restore import drop_counts
 from streams.pipeline.snapshot import StoredBlob
 from streams.pricing.book import PriceBook
@@ -52,7 +52,7 @@ def _load(shard: Shard, blobs: Sequence[bytes]) -> None:
         if blob.shard != shard.number:
             raise ValueError(f"a snapshot of shard {blob.shard} was handed to shard {shard.number}")
         _apply_facts(shard, blob)
-        _apply_jobs(shard, blob, awaited, place, last)
+        apply_jobs(shard, blob, awaited, place, last)
         shard.archived.update(blob.archived)
         shard.archived.update(blob.newly_archived)
         nodes.update((node.name, node) for node in blob.nodes)
@@ -89,68 +89,3 @@ def _apply_facts(shard: Shard, blob: StoredBlob) -> None:
         shard.book = PriceBook.empty().with_events(blob.prices)
     if blob.watch is not None:
         shard.watch.load(blob.watch)
-
-
-def _apply_jobs(
-    shard: Shard, blob: StoredBlob, awaited: set[str], place: int, last: Mapping[str, int]
-) -> None:
-    """The jobs of the snapshot at a place in the chain; `last`: where each is whole for the last time."""
-    for job_id in blob.gone:
-        shard.jobs.pop(job_id, None)
-        awaited.discard(job_id)
-        _flag(shard, job_id, 0)
-    for raw in blob.jobs:
-        job_id = snapshot.job_id_of(raw)
-        if last[job_id] == place:
-            whole = snapshot.whole_job(raw)
-            shard.jobs[job_id] = load_job(whole)
-            awaited.discard(job_id)
-            if blob.format > 1:
-                _flag(shard, job_id, whole.flags)
-    _apply_parts(shard, blob, awaited, place, last)
-    if blob.format == 1:
-        shard.dirty_jobs, shard.open_jobs = set(blob.dirty_jobs), set(blob.open_jobs)
-        shard.sampled_jobs = set()
-    for job_id, seen_ms in blob.sampled.items():
-        if last.get(job_id, -1) > place:
-            continue
-        known = shard.jobs.get(job_id)
-        if known is None:
-            awaited.add(job_id)
-            continue
-        shard.sampled_jobs.add(job_id)
-        known.first_ms, known.last_ms = min(known.first_ms, seen_ms[0]), max(known.last_ms, seen_ms[1])
-
-
-def _apply_parts(
-    shard: Shard, blob: StoredBlob, awaited: set[str], place: int, last: Mapping[str, int]
-) -> None:
-    """What changed of jobs that are known."""
-    for raw in blob.parts:
-        job_id = snapshot.job_id_of(raw)
-        if last.get(job_id, -1) > place:
-            continue
-        known = shard.jobs.get(job_id)
-        if known is None:
-            awaited.add(job_id)
-        else:
-            part = snapshot.job_part(raw)
-            apply_part(known, part)
-            _flag(shard, job_id, part.flags)
-    for paid in blob.paid:
-        if last.get(paid.id, -1) > place:
-            continue
-        known = shard.jobs.get(paid.id)
-        if known is None:
-            awaited.add(paid.id)
-        else:
-            apply_paid(known, paid)
-            _flag(shard, paid.id, paid.flags)
-
-
-def _flag(shard: Shard, job_id: str, flags: int) -> None:
-    for flag, jobs in ((OPEN, shard.open_jobs), (DIRTY, shard.dirty_jobs), (SAMPLED, shard.sampled_jobs)):
-        if flags & flag:
-            jobs.add(job_id)
-        else:
-            jobs.discard(job_id)

@@ -207,14 +207,14 @@ def flags_of(shard: Shard, job_id: str) -> int:
 def unpack(data: bytes) -> StoredBlob:
     """The snapshot in `data`; raises UnknownFormatError if it is of another form than ours."""
     raw = zstandard.decompress(data)
-    check_format(msgspec.msgpack.decode(raw, type=_Format).format)
+    check_format(msgspec.msgpack.decode(raw, type=Format).format)
     return msgspec.msgpack.decode(raw, type=StoredBlob)
 
 
 def whole_jobs(data: bytes) -> list[str]:
     """The jobs that the snapshot in `data` has whole."""
     raw = zstandard.decompress(data)
-    check_format(msgspec.msgpack.decode(raw, type=_Format).format)
+    check_format(msgspec.msgpack.decode(raw, type=Format).format)
     return [each.id for each in msgspec.msgpack.decode(raw, type=_Whole).jobs]
 
 
@@ -270,7 +270,7 @@ def seen_part(arrays: list[bytes]) -> SeenPart:
     )
 
 
-class _Format(msgspec.Struct):
+class Format(msgspec.Struct):
     """Of a snapshot of any form, the number of its form."""
 
     format: int

@@ -11,6 +11,7 @@ from typing import Any, Final
 from sinks.clickhouse import ClickHouseStore
 from streams.explain.job import Explanation, explained, state_of
 from streams.explain.phases import phases
+from streams.explain.stored import StoredJobs
 from streams.web import queries
 from streams.web.asking import Asker
 from streams.web.figures import Figures
@@ -25,6 +26,8 @@ class Details:
     def __init__(self, asker: Asker, figures: Figures) -> None:
         self._asker = asker
         self._figures = figures
+        #: What was read of shards' states; `fallbacks` are counted for /metrics.
+        self.stored = StoredJobs()
 
     async def job(self, job_id: str) -> dict[str, Any] | None:
         """All of one job; None if the store does not know it."""
@@ -59,7 +62,7 @@ class Details:
         as_of_ms = await self._figures.as_of_ms()
 
         def work(store: ClickHouseStore) -> list[dict[str, Any]] | None:
-            state = state_of(store, job_id, STATE_MAX_BYTES)
+            state = state_of(store, job_id, STATE_MAX_BYTES, self.stored)
             return None if state is None else [each._asdict() for each in phases(state, as_of_ms)]
 
         found = await self._asker.run(work)
@@ -69,6 +72,8 @@ class Details:
         """Every interval of the job's cost; None if the store does not know it."""
 
         def work(store: ClickHouseStore) -> Explanation | None:
-            return explained(store, job_id, by_minute=by_minute, state_max_bytes=STATE_MAX_BYTES)
+            return explained(
+                store, job_id, by_minute=by_minute, state_max_bytes=STATE_MAX_BYTES, stored=self.stored
+            )
 
         return await self._asker.run(work)

@@ -11,6 +11,7 @@ from typing import Self
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from streams.explain.stored import FALLBACKS
 from streams.web.crowd import Dropped, Refused
 from streams.web.entrance import Entrance
 from streams.web.guesses import Guesses
@@ -29,9 +30,12 @@ class EdgeFacts:
     tokens_refused: int = 0
     queries: Mapping[str, int] = field(default_factory=dict)
     queries_running: int = 0
+    explain_fallbacks: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, entrance: Entrance, guesses: Guesses, queries: QueryService) -> Self:
+    def of(
+        cls, entrance: Entrance, guesses: Guesses, queries: QueryService, explain_fallbacks: Mapping[str, int]
+    ) -> Self:
         """Look at a server."""
         crowd = entrance.crowd
         return cls(
@@ -42,6 +46,7 @@ class EdgeFacts:
             guesses.count,
             dict(queries.outcomes),
             queries.running,
+            dict(explain_fallbacks),
         )
 
 
@@ -77,6 +82,11 @@ def collect(facts: EdgeFacts) -> Iterable[Metric]:
     )
     yield GaugeMetricFamily(
         "trainfare_web_queries_running", "SQL of users that runs now.", value=facts.queries_running
+    )
+    yield _by_reason(
+        "trainfare_explain_fallbacks",
+        "Explanations told by the minute though asked to the millisecond, by why.",
+        dict.fromkeys(FALLBACKS, 0) | dict(facts.explain_fallbacks),
     )
 
 

@@ -65,6 +65,7 @@ class WebServer:
         self._askers = [Asker(store, "web"), Asker(store, "health", 1)]
         self.queries = QueryService(store, query or QuerySettings())
         figures = Figures(self._askers[0], now_ms)
+        details = Details(self._askers[0], figures)
         guard = Guard(settings, local_token, now_ms)
         files = descriptors.limit()
         connections_max = descriptors.connections_within(files, settings.max_connections)
@@ -84,7 +85,7 @@ class WebServer:
         routes = Routes(
             Parts(
                 figures=figures,
-                details=Details(self._askers[0], figures),
+                details=details,
                 health=Health(self._askers[1], worker, lambda: _name_of(store()), now_ms),
                 broadcaster=self.broadcaster,
                 queries=self.queries,
@@ -93,7 +94,9 @@ class WebServer:
                 version=_version(),
                 audit=audit,
                 speed=speed,
-                edge=lambda: EdgeFacts.of(self._entrance, guard.guesses, self.queries),
+                edge=lambda: EdgeFacts.of(
+                    self._entrance, guard.guesses, self.queries, details.stored.fallbacks
+                ),
             )
         )
         scopes: dict[str, Scope | None] = {}

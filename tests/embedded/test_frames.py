@@ -17,9 +17,9 @@ from tests.cli.command import trainfare
 LINES = [b'{"topic":"jobs","value":{"n":%d}}\n' % number for number in range(500)]
 
 
-def frame(lines: list[bytes], **options: bool) -> bytes:
+def frame(lines: list[bytes], *, write_checksum: bool = False) -> bytes:
     """A frame of several blocks: flushed after every hundredth line."""
-    packer = zstandard.ZstdCompressor(**options).compressobj()
+    packer = zstandard.ZstdCompressor(write_checksum=write_checksum).compressobj()
     parts = []
     for number, line in enumerate(lines, 1):
         parts.append(packer.compress(line))

@@ -67,6 +67,7 @@ EDGE = EdgeFacts(
     tokens_refused=31,
     queries={"answered": 32, "refused": 33},
     queries_running=34,
+    explain_fallbacks={"too_large": 35},
 )
 FACTS = StoreFacts(2, 12.5, {"page": 1}, {"delivered": 5, "retrying": 2})
 
@@ -161,6 +162,8 @@ def test_every_number_is_there() -> None:
         ("trainfare_web_queries_total", "refused"): 33,
         **{("trainfare_web_queries_total", name): 0 for name in ("failed", "cancelled", "busy", "off")},
         ("trainfare_web_queries_running",): 34,
+        ("trainfare_explain_fallbacks_total", "too_large"): 35,
+        **{("trainfare_explain_fallbacks_total", name): 0 for name in ("no_state", "differs")},
         ("trainfare_store_up",): 1,
         ("trainfare_jobs_live",): 2,
         ("trainfare_burn_usd_per_hour",): 12.5,

@@ -1,0 +1,147 @@
+"""One job's state out of its shard's newest snapshots, with what was unpacked for earlier questions kept.
+
+It must not hold more than its limit, whoever asks for whatever.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import msgspec
+
+from sinks.archive import Archive
+from sinks.snapshots import Snapshots
+from streams.pipeline import snapshot
+from streams.pipeline.blobs import JobBlob, dump_job
+from streams.pipeline.chain_jobs import JobsOfChain, KnownJobs, apply_jobs, unpack_jobs
+from streams.pipeline.ids import job_hash
+from streams.pipeline.parts import PaidPart
+
+#: Of snapshots, unpacked, that are kept between two questions.
+KEPT_MAX_BYTES: Final = 64 * 2**20
+#: Why an explanation is told by the minute though it was asked to the millisecond.
+FALLBACKS: Final = ("too_large", "no_state", "differs")
+
+
+class States(Protocol):
+    """Of a store, what holds the states of jobs."""
+
+    @property
+    def snapshots(self) -> Snapshots:
+        """Of shards."""
+        ...
+
+    @property
+    def archive(self) -> Archive:
+        """Finished jobs."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Unpacked:
+    """A snapshot by job."""
+
+    blob: JobsOfChain
+    jobs: dict[str, msgspec.Raw]
+    parts: dict[str, msgspec.Raw]
+    paid: dict[str, PaidPart]
+    gone: frozenset[str]
+    size_bytes: int
+
+    def of(self, job_id: str) -> JobsOfChain:
+        """The same snapshot with nothing but one job in it, which does not keep the rest in memory."""
+        whole, part, paid = self.jobs.get(job_id), self.parts.get(job_id), self.paid.get(job_id)
+        sampled, wanted = self.blob.sampled.get(job_id), job_hash(job_id)
+        return JobsOfChain(
+            format=self.blob.format,
+            jobs=[] if whole is None else [whole.copy()],
+            dirty_jobs=[],
+            open_jobs=[],
+            gone=[job_id] if job_id in self.gone else [],
+            archived=_only(self.blob.archived, wanted),
+            newly_archived=_only(self.blob.newly_archived, wanted),
+            sampled={} if sampled is None else {job_id: sampled},
+            parts=[] if part is None else [part.copy()],
+            paid=[] if paid is None else [paid],
+        )
+
+
+@dataclass
+class StoredJobs:
+    """Reads jobs from snapshots; to be shared by threads.
+
+    `fallbacks` counts explanations that had to be told by the minute, by reason.
+    """
+
+    kept_max_bytes: int = KEPT_MAX_BYTES
+    fallbacks: dict[str, int] = field(default_factory=dict)
+    _kept: OrderedDict[tuple[int, int], _Unpacked] = field(default_factory=OrderedDict)
+    _kept_bytes: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def job(self, store: States, shard: int, job_id: str) -> JobBlob | None:
+        """The job in the newest snapshots of its shard, or in the archive where they say it is; else None.
+
+        Raises:
+            SinkError: the store does not answer.
+            UnknownFormatError: another version of the program wrote the snapshots.
+        """
+        blobs = [each.of(job_id) for each in self._chain(store, shard)]
+        last = {job_id: max((place for place, blob in enumerate(blobs) if blob.jobs), default=-1)}
+        known, awaited = KnownJobs(), set[str]()
+        archived: int | None = None
+        wanted = job_hash(job_id)
+        for place, blob in enumerate(blobs):
+            apply_jobs(known, blob, awaited, place, last)
+            archived = blob.newly_archived.get(wanted, blob.archived.get(wanted, archived))
+        found = known.jobs.get(job_id)
+        if found is not None:
+            return None if job_id in awaited else dump_job(found)
+        if archived is None:
+            return None
+        fetched = store.archive.fetch(shard, {job_id: archived})
+        return snapshot.unpack_job(fetched[job_id]).job if job_id in fetched else None
+
+    def fell_back(self, reason: str) -> None:
+        """Count an explanation that is told by the minute."""
+        with self._lock:
+            self.fallbacks[reason] = self.fallbacks.get(reason, 0) + 1
+
+    def _chain(self, store: States, shard: int) -> Iterator[_Unpacked]:
+        """The newest chain, oldest first; a version is written once, so what was unpacked stays right."""
+        with self._lock:
+            kept = {version: each for (number, version), each in self._kept.items() if number == shard}
+        for version, data in store.snapshots.load_unknown(shard, kept.keys()):
+            each = kept[version] if data is None else _unpacked(data)
+            self._keep((shard, version), each)
+            yield each
+
+    def _keep(self, key: tuple[int, int], each: _Unpacked) -> None:
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = each
+                self._kept_bytes += each.size_bytes
+            self._kept.move_to_end(key)
+            while self._kept_bytes > self.kept_max_bytes:
+                _, oldest = self._kept.popitem(last=False)
+                self._kept_bytes -= oldest.size_bytes
+
+
+def _only(versions: dict[int, int], wanted: int) -> dict[int, int]:
+    return {wanted: versions[wanted]} if wanted in versions else {}
+
+
+def _unpacked(data: bytes) -> _Unpacked:
+    blob, size_bytes = unpack_jobs(data)
+    return _Unpacked(
+        blob,
+        jobs={snapshot.job_id_of(raw): raw for raw in blob.jobs},
+        parts={snapshot.job_id_of(raw): raw for raw in blob.parts},
+        paid={each.id: each for each in blob.paid},
+        gone=frozenset(blob.gone),
+        size_bytes=size_bytes,
+    )

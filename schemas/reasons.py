@@ -25,3 +25,4 @@ class Reason(StrEnum):
     future = "future"
     too_late = "too_late"
     bad_envelope = "bad_envelope"  # CloudEvents
+    wrong_partition = "wrong_partition"  # not that of its key

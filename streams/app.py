@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -198,7 +199,7 @@ class Worker:
         dead_letters = DeadLetterProducer(
             librdkafka_config(kafka), full_name(DEAD_LETTER_TOPIC, kafka.topic_prefix)
         )
-        shard = shard_settings(meter)
+        shard = replace(shard_settings(meter), partitions=kafka.partitions)
         factory = await asyncio.to_thread(engine, shard)
         courier = courier_of(self._settings.alerts, store, self._clock)
         worker = Meter(kafka, shard, options, store, factory, dead_letters=dead_letters, courier=courier)

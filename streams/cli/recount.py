@@ -85,7 +85,8 @@ def recount(
 
 
 def _of_kafka(ask: tables.Ask, settings: Settings, span: Span, advance: Advance) -> Compared:
-    compared, shard = Compared(), shard_settings(settings.meter)
+    compared = Compared()
+    shard = replace(shard_settings(settings.meter), partitions=settings.kafka.partitions)
     relog = Relog(settings.kafka)
     try:
         book = relog.book(shard.newest_allowed_ms)

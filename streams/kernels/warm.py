@@ -19,6 +19,7 @@ from streams.kernels.idset import add_ids, insert_ids
 from streams.kernels.judge import find_jobs, judge_jobs
 from streams.kernels.metered import minute_pieces
 from streams.kernels.minutes import diff_minutes
+from streams.kernels.murmur import murmur2
 from streams.kernels.old_rows import pack_rows, unpack_rows
 from streams.kernels.rings import (
     chain_rows,
@@ -110,7 +111,8 @@ def _warm_ticks() -> None:
 
 
 def _warm_framing() -> None:
-    """A fetch of no batch."""
+    """A fetch of no batch, and a key."""
+    murmur2(np.frombuffer(b"key", np.uint8))
     data, batches, places = np.zeros(1, np.uint8), np.zeros(0, BATCH), np.zeros(0, np.int64)
     data.flags.writeable = False
     count_batches(data)

@@ -21,6 +21,7 @@ from streams.kernels.store import DIRTY_ROWS, Samples
 from streams.pipeline.attempt import Attempt, Winner, winning_fields
 from streams.pipeline.fold import JobBook, Outcome
 from streams.pipeline.fold import fold_samples as fold_events
+from streams.pipeline.place import Place
 from streams.pipeline.raw import RawRecords
 from streams.pipeline.settings import ShardSettings
 from streams.pipeline.untold import MOST_WAITING, Untold
@@ -70,8 +71,9 @@ class Folded(NamedTuple):
 class SampleColumns:
     """Reads and folds the GPU records of one shard; `tell` is due before anybody looks at its jobs."""
 
-    def __init__(self, shapes: Shapes | None = None) -> None:
-        self._shapes = Shapes() if shapes is None else shapes
+    def __init__(self, place: Place, shapes: Shapes | None = None) -> None:
+        self._place = place
+        self._shapes = Shapes(is_ours=place.is_of) if shapes is None else shapes
         self._owners: list[Seen] = []
         self._number: dict[Seen, int] = {}  # their places
         self._owner = np.zeros(0, np.int32)  # by shape, the place of its owner
@@ -89,7 +91,8 @@ class SampleColumns:
         events: dict[int, Event | Invalid] = {}
         for index in np.flatnonzero(parsed.shape < 0).tolist():
             record = records[index]
-            events[index] = decode("gpu", record.value, record.headers, int(allowed_ms[index]))
+            event = decode("gpu", record.value, record.headers, int(allowed_ms[index]))
+            events[index] = self._place.judged(event)
         return Columns(records, parsed, events)
 
     def job_ids(self, columns: Columns) -> set[str]:

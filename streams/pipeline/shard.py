@@ -28,6 +28,7 @@ from streams.pipeline.fold_records import fold_records
 from streams.pipeline.ids import job_hash
 from streams.pipeline.metered import MinutePrices
 from streams.pipeline.node import NodeState
+from streams.pipeline.place import Place
 from streams.pipeline.price_news import PriceNews
 from streams.pipeline.raw import RawRecords, first_from
 from streams.pipeline.reference import View
@@ -67,7 +68,8 @@ class Shard:
         self.jobs = JobBook()
         self.nodes: dict[str, NodeState] = {}
         self.coverage = Coverage(settings.late_horizon_ms // 1000)
-        self.samples = SampleColumns()
+        self.place = Place(number, settings.partitions, self.jobs)
+        self.samples = SampleColumns(self.place)
         # One table per topic: nothing orders the topics, so their log times must not meet.
         self.seen = {topic: SeenIds(settings.dedupe_horizon_ms) for topic in ("network", "storage")}
         self.archived: dict[int, int] = {}  # hash of a job's id -> version of its state in the archive
@@ -82,11 +84,10 @@ class Shard:
         self.dirty_jobs: set[str] = set()
         self.open_jobs: set[str] = set()
         self.sampled_jobs: set[str] = set()  # open ones; samples alone were seen since they were derived
-        self.changes = Changes()
         self.version = self.snapshot_version = 0  # of the last rows given out, of the last snapshot
         self.saved_next: dict[str, int] = {}
         self.roll, self.compressor = Roll(), new_compressor()
-        self.watch = Watch()
+        self.changes, self.watch = Changes(), Watch()
         self.minute_prices = MinutePrices(book)
         self.tick_ms: int | None = None  # the next tick to judge; None before the first record
         self._decoded: Decoded | None = None
@@ -141,8 +142,8 @@ class Shard:
             columns = self.samples.read(records, self.settings)
             self._decoded = Decoded(batch, expected, first, records, [], columns)
             return self._decoded
-        allowed = self.settings.newest_allowed_ms
-        events = [decode(batch.topic, r.value, r.headers, allowed(r.timestamp)) for r in records]
+        allowed, judged = self.settings.newest_allowed_ms, self.place.judged
+        events = [judged(decode(batch.topic, r.value, r.headers, allowed(r.timestamp))) for r in records]
         self._decoded = Decoded(batch, expected, first, records, events)
         return self._decoded
 

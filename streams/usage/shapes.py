@@ -5,6 +5,7 @@ Must not believe a hash, nor decide what is valid: a shape is learnt from a reco
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -74,7 +75,14 @@ class Shapes:
     no longer in use: it may be larger by what one batch brings.
     """
 
-    def __init__(self, most: int = MOST_SHAPES, most_text_bytes: int = MOST_TEXT_BYTES) -> None:
+    def __init__(
+        self,
+        most: int = MOST_SHAPES,
+        most_text_bytes: int = MOST_TEXT_BYTES,
+        is_ours: Callable[[str, str], bool] = lambda _job_id, _node: True,
+    ) -> None:
+        """`is_ours`: whether samples of a (job, node) belong here; asked once for each shape."""
+        self._is_ours = is_ours
         self.generation = 0
         self._most = most
         self._most_text_bytes = most_text_bytes
@@ -169,12 +177,15 @@ class Shapes:
         """Have the first record of each new skeleton judged."""
         table, known = self._table, len(self._shapes)
         first = table.first_record[known : table.used[ENTRIES]]
-        shapes = [_shape_of(batch, i) for i in first.tolist()]
+        shapes = [self._ours(_shape_of(batch, i)) for i in first.tolist()]
         refused = [known + place for place, shape in enumerate(shapes) if shape is None]
         if refused:
             table.is_refused[refused] = 1
             drop_refused(out, table)
         self._shapes += shapes
+
+    def _ours(self, shape: Shape | None) -> Shape | None:
+        return shape if shape is not None and self._is_ours(shape.job_id, shape.node) else None
 
 
 def _shape_of(batch: Batch, i: int) -> Shape | None:

@@ -114,7 +114,7 @@ def test_bytes_and_records_come_to_the_same(
     ]
     edges = sorted({0, len(log), *(cut for cut in cuts if cut < len(log))})
     twins = [Shard(0, ShardSettings(dead_letters_per_minute=2), PriceBook.empty()) for _ in range(2)]
-    twins[1].samples = SampleColumns(Shapes(most_shapes))
+    twins[1].samples = SampleColumns(twins[1].place, Shapes(most_shapes))
     ways: list[Callable[[list[LogRecord]], Sequence[Record]]] = [list, raw]
     for shard, as_fetched in zip(twins, ways, strict=True):
         if started:

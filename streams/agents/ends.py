@@ -37,7 +37,10 @@ class Ends:
         self._prefix = topic_prefix
 
     def of(self, topic: str, number: int, _offset: int) -> int | None:
-        """The consumer's own end knows markers that are no records; but it is old where the consumer stands still."""
+        """The high watermark: what an open transaction holds is behind, too.
+
+        The consumer's own end knows markers that are no records; but it is old where the consumer stands still.
+        """
         tp = TP(full_name(topic, self._prefix), number)
         sight = self._sight()
         asked = sight.ends.get(tp)
@@ -47,8 +50,9 @@ class Ends:
         except ConsumerNotStarted:
             told = None
         if told is None or asked is None:
-            return asked if told is None else told.readable
-        return told.readable if told.answered_ms >= sight.asked_ms else max(told.readable, asked)
+            return asked if told is None else told.high_watermark
+        high_watermark = told.high_watermark
+        return high_watermark if told.answered_ms >= sight.asked_ms else max(high_watermark, asked)
 
     def unread(self, reader: WatchedReader | None) -> dict[str, int]:
         """Records of each reference topic that are not read yet; none of a topic whose end is not known."""

@@ -23,6 +23,7 @@ from streams.agents.progress import Progress, Standing, Watched
 from streams.agents.proofs import balanced, canary_of
 from streams.agents.room import Room
 from streams.agents.stall import Limits, Restart, readiness
+from streams.agents.transactions import Transactions
 from streams.config import KafkaSettings
 from streams.topics import SHARD_TOPICS
 from streams.transport.answers import LogEnd
@@ -105,6 +106,7 @@ class Watch:
         self._clock = clock
         self._ends = Ends(consumer, sight, kafka.topic_prefix)
         self._counts = Counts()
+        self._transactions = Transactions(consumer, kafka.topic_prefix, limits.not_ready_ms)
         self._watched = Watched()
         self._progress = Progress()
         self._restart = Restart(limits)
@@ -121,11 +123,13 @@ class Watch:
         member, assigned = self._membership()
         restoring = len(assigned - set(keeper.held))
         standings = self._progress.look(keeper.held.values(), self._ends.of, watched_ms, clock_ms)
+        held_up = self._transactions
+        held_up.look(keeper.held, watched_ms)
         reason = self._reason(restoring, len(assigned))
         moves = readiness(standings, self._limits, clock_ms, reason)
         verdict = self._audit()
         return WorkerStatus(
-            checks=(*self._checks(member, restoring, len(assigned)), moves),
+            checks=(*self._checks(member, restoring, len(assigned)), held_up.check(), moves),
             stuck=self._restart.needed(standings, watched_ms, clock_ms, member=member, reason=reason),
             records={name: counts[name] for name in ("applied", "duplicate", "too_late", "dead_lettered")},
             records_trimmed=counts["trimmed"],
@@ -156,7 +160,12 @@ class Watch:
             watermark_age_ms=self._watermark_age_ms(),
             courier_pending=self._pending(),
             lag_records={topic: sum(each.records[topic] for each in standings) for topic in _TOPICS},
-            lag_ms={topic: max((each.age_ms[topic] for each in standings), default=0) for topic in _TOPICS},
+            lag_ms={
+                topic: max([waits_ms, *(each.age_ms[topic] for each in standings)])
+                for topic, waits_ms in held_up.age_ms().items()
+            },
+            transaction_records=held_up.records(),
+            transaction_ms=held_up.age_ms(),
             shard_lag_records_max=max((each.behind for each in standings), default=0),
             no_progress_ms=_longest(standings),
             reference_lag_records=self._ends.unread(self._reader),
@@ -215,7 +224,9 @@ class Watch:
             return (
                 f"reading pauses: {self._keeper.backlog_bytes} of {room.max_bytes} bytes wait for ClickHouse"
             )
-        return f"{restoring} of {assigned} shards are being restored" if restoring else ""
+        return (
+            f"{restoring} of {assigned} shards are being restored" if restoring else self._transactions.reason
+        )
 
     def _checkpoint_age_ms(self) -> int | None:
         now_ms, totals = self._clock.monotonic_ms(), self._keeper.totals

@@ -163,7 +163,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             if seen[:2] != (position, fetched_to):
                 del self._behind[tp]
             elif time.monotonic() - seen[2] > _HANDED_OVER_S:
-                return LogEnd(fetched_to, max(high_watermark, fetched_to), answered_ms)
+                read_all = position >= high_watermark
+                return LogEnd(fetched_to, fetched_to if read_all else high_watermark, answered_ms)
             return None
         return LogEnd(end, high_watermark, answered_ms)
 

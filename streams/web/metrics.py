@@ -20,7 +20,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from schemas.reasons import Reason
-from streams.web import edge_metrics
+from streams.web import edge_metrics, lag_metrics
 from streams.web.edge_metrics import EdgeFacts
 from streams.web.status import WorkerStatus
 
@@ -100,6 +100,7 @@ def _worker(status: WorkerStatus) -> Iterable[Metric]:
 
 def _read(status: WorkerStatus) -> Iterable[Metric]:
     """What came in, and what is still to be read."""
+    yield from lag_metrics.collect(status)
     by_outcome = dict.fromkeys(OUTCOMES, 0) | dict(status.records)
     yield _counters(
         "trainfare_records", "Kafka records metered, by what became of them.", "outcome", by_outcome
@@ -129,41 +130,10 @@ def _read(status: WorkerStatus) -> Iterable[Metric]:
     yield _counter(
         "trainfare_refetches", "Times that records were read again, lost on the way.", status.refetches
     )
-    yield _gauges(
-        "trainfare_lag_records", "Records in the log, not metered yet.", "topic", status.lag_records
-    )
-    yield _gauges(
-        "trainfare_lag_seconds", "Age of the oldest record not metered yet.", "topic", _seconds(status.lag_ms)
-    )
-    yield _gauge(
-        "trainfare_shard_lag_records_max",
-        "Records not metered yet of the shard that is farthest behind.",
-        status.shard_lag_records_max,
-    )
-    yield _gauge(
-        "trainfare_no_progress_seconds",
-        "For how long a shard that is behind has metered nothing, the longest.",
-        status.no_progress_ms / 1000,
-    )
     yield from _age(
         "trainfare_watermark_age_seconds",
         "By which the newest event metered is behind the clock.",
         status.watermark_age_ms,
-    )
-    yield _gauge(
-        "trainfare_clock_ahead_seconds",
-        "By which this machine's clock is ahead of Kafka's log; below 0: behind.",
-        status.clock_ahead_ms / 1000,
-    )
-    yield _counter(
-        "trainfare_clock_faults",
-        "Times that the clock came to differ from Kafka's log by over a minute.",
-        status.clock_faults,
-    )
-    yield _counter(
-        "trainfare_rewound_shards",
-        "Shards that had judged ticks ahead of the log, and went back.",
-        status.shards_rewound,
     )
     yield _gauges(
         "trainfare_reference_lag_records",

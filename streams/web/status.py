@@ -114,6 +114,8 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
         None  # by which the newest event metered is behind the clock; None: no event yet
     )
     courier_pending: int | None = None  # messages that are still to be delivered; None: nothing is sent
+    transaction_records: Mapping[str, int] = _NONE  # by topic: of them, those that an open transaction holds
+    transaction_ms: Mapping[str, int] = _NONE  # by topic: for how long the oldest of those have waited
     clock_ahead_ms: int = 0  # of Kafka's log; below 0: behind it
     clock_faults: int = 0  # how often it came to be more than a minute off
     shards_rewound: int = 0  # found to have judged ticks ahead of the log

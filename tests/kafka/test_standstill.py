@@ -124,6 +124,43 @@ def test_a_transaction_that_leaves_its_marker_at_the_end_is_no_lag(tmp_path: Pat
     run(meter, work)
 
 
+def test_what_waits_behind_an_open_transaction_is_lag_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = make_lab(shared_broker().bootstrap_servers, None)
+    meter = lab.meter(file_store(tmp_path))
+    watch, outlook = watched(lab, meter)
+    hangs = Producer(
+        {"bootstrap.servers": lab.kafka.bootstrap_servers, "transactional.id": f"{lab.kafka.group_id}x"}
+    )
+    hangs.init_transactions(20)
+
+    async def work() -> None:
+        lab.produce("gpu", 0, [b"1"])
+        await until(lambda: folded(meter, "gpu", 0) == 1)
+        hangs.begin_transaction()
+        hangs.produce(f"{lab.kafka.topic_prefix}gpu", value=b"1", partition=0)
+        hangs.flush(10)
+        lab.produce("gpu", 0, [b"1"] * 4)  # these are committed, and wait
+        await until(lambda: watch.look().lag_records["gpu"] == 5)
+        sight = await outlook.look([0])
+        assert max(sight.ends.values()) == 6
+        monkeypatch.setattr(watch._transactions, "_not_ready_ms", 100)
+
+        def named() -> bool:
+            failing = {check.name: check.detail for check in watch.look().checks if not check.ok}
+            return "5 records of" in failing.get("transactions", "")
+
+        await until(named)
+        assert watch.look().transaction_records["gpu"] == 5
+        hangs.commit_transaction(20)
+        await until(lambda: folded(meter, "gpu", 0) >= 6)
+        await until(lambda: watch.look().lag_records["gpu"] == 0)
+        assert not named()
+
+    run(meter, work)
+
+
 def test_a_kafka_and_a_store_that_are_away_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outlooks, "_ANSWER_WITHIN_S", 1.0)
     lab = make_lab(shared_broker().bootstrap_servers, None)

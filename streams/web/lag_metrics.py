@@ -1,0 +1,66 @@
+"""The metrics of what is still to be read, and of the clock that says how old it is.
+
+It must not keep state: every figure is of one look at the worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from streams.web.status import WorkerStatus
+
+
+def collect(status: WorkerStatus) -> Iterable[Metric]:
+    """All of them."""
+    yield _by_topic("trainfare_lag_records", "Records in the log, not metered yet.", status.lag_records)
+    yield _by_topic(
+        "trainfare_lag_seconds", "Age of the oldest record not metered yet.", _seconds(status.lag_ms)
+    )
+    yield _by_topic(
+        "trainfare_transaction_records",
+        "Of them, records that an open transaction holds.",
+        status.transaction_records,
+    )
+    yield _by_topic(
+        "trainfare_transaction_seconds",
+        "For how long the oldest of those have waited.",
+        _seconds(status.transaction_ms),
+    )
+    yield GaugeMetricFamily(
+        "trainfare_shard_lag_records_max",
+        "Records not metered yet of the shard that is farthest behind.",
+        value=status.shard_lag_records_max,
+    )
+    yield GaugeMetricFamily(
+        "trainfare_no_progress_seconds",
+        "For how long a shard that is behind has metered nothing, the longest.",
+        value=status.no_progress_ms / 1000,
+    )
+    yield GaugeMetricFamily(
+        "trainfare_clock_ahead_seconds",
+        "By which this machine's clock is ahead of Kafka's log; below 0: behind.",
+        value=status.clock_ahead_ms / 1000,
+    )
+    yield CounterMetricFamily(
+        "trainfare_clock_faults",
+        "Times that the clock came to differ from Kafka's log by over a minute.",
+        value=status.clock_faults,
+    )
+    yield CounterMetricFamily(
+        "trainfare_rewound_shards",
+        "Shards that had judged ticks ahead of the log, and went back.",
+        value=status.shards_rewound,
+    )
+
+
+def _by_topic(name: str, documentation: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(name, documentation, labels=["topic"])
+    for topic, value in sorted(values.items()):
+        family.add_metric([topic], float(value))
+    return family
+
+
+def _seconds(values_ms: Mapping[str, int]) -> dict[str, float]:
+    return {topic: value_ms / 1000 for topic, value_ms in values_ms.items()}

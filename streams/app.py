@@ -18,6 +18,7 @@ from sinks.clickhouse import ClickHouseStore, Embedded, Server, Target
 from sinks.errors import SinkBusy
 from sinks.meta import Meta
 from sinks.port import Store
+from streams.agents.beside import beside
 from streams.agents.courier import Courier
 from streams.agents.courier_options import DAY_MS, CourierOptions
 from streams.agents.deadletters import DeadLetterProducer
@@ -226,23 +227,22 @@ class Worker:
             canary=self_watch.canary,
             canary_enabled=self._settings.canary.enabled,
         )
-        beside = [
-            asyncio.create_task(outlook.run(lambda: worker.keeper.held)),
-            asyncio.create_task(self._look_often(self._watch)),
-            asyncio.create_task(self._audit.run()),
-            asyncio.create_task(_give_memory_back()),
-        ]
-        watching = asyncio.create_task(self_watch.run())
 
         async def stopped() -> None:
-            await self._stop.wait()
-            watching.cancel()  # a meter that stops is not late
+            # A meter that stops is not late.
+            await beside(self._stop.wait(), {"the watch over the meter": self_watch.run()})
 
         try:
-            await worker.run(stopped)
+            await beside(
+                worker.run(stopped),
+                {
+                    "the look at Kafka and ClickHouse": outlook.run(lambda: worker.keeper.held),
+                    "the look at the worker's progress": self._look_often(self._watch),
+                    "the audit": self._audit.run(),
+                    "the giving back of memory": _give_memory_back(),
+                },
+            )
         finally:
-            for task in (*beside, watching):
-                task.cancel()
             await outlook.close()
 
     async def _all_or_none(self, *tasks: asyncio.Task[Any]) -> None:

@@ -66,6 +66,7 @@ class Courier:
         self._flying: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._stopping = False
+        self._fault: BaseException | None = None  # of an attempt
 
     @property
     def waiting(self) -> int:
@@ -114,6 +115,8 @@ class Courier:
                 await self._pause()
                 if writer.done():
                     writer.result()
+                if self._fault is not None:
+                    raise self._fault
         finally:
             writer.cancel()
             await asyncio.gather(writer, return_exceptions=True)
@@ -155,7 +158,7 @@ class Courier:
         for parcel in self._outbox.take(self._clock.monotonic_ms()):
             task = asyncio.create_task(self._attempt(parcel), name=f"webhook {parcel.webhook_id}")
             self._flying.add(task)
-            task.add_done_callback(self._flying.discard)
+            task.add_done_callback(self._flown)
 
     async def landed(self) -> None:
         """Return when the attempts under way have ended and their rows are stored; may raise SinkBusy."""
@@ -200,6 +203,12 @@ class Courier:
             answer = Answer("retry", 0, f"could not be sent ({type(fault).__name__})")
         self._land(parcel, answer)
         self._wake.set()
+
+    def _flown(self, task: asyncio.Task[None]) -> None:
+        self._flying.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._fault = task.exception()  # its message would never be done with: `run` ends with it
+            self._wake.set()
 
     async def _send(self, parcel: Parcel) -> Answer:
         kind, url = parcel.address

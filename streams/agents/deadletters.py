@@ -6,7 +6,8 @@ At least once, before the offset they came from is passed; it must not decide wh
 from __future__ import annotations
 
 import base64
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, Final, Protocol
 
 import orjson
 import pyarrow as pa
@@ -15,6 +16,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from schemas.tables import DEAD_LETTERS
 from sinks.errors import SinkBusy
 from sinks.port import Condition, Rows
+
+#: A wait is as long as a message lives, so what holds the room has come back after the first, if nobody else fills it.
+_WAITS_FOR_ROOM: Final = 3
 
 
 class DeadLetterSink(Protocol):
@@ -31,7 +35,6 @@ class DeadLetterProducer:
     def __init__(self, config: dict[str, Any], topic: str, timeout_s: float = 5.0) -> None:
         self._topic = topic
         self._timeout_s = timeout_s
-        self._refused: list[KafkaError] = []
         self._producer = Producer(
             {
                 **config,
@@ -42,26 +45,39 @@ class DeadLetterProducer:
         )
 
     def send(self, rows: pa.Table) -> None:
-        """Return once the broker has acknowledged every row."""
-        self._refused.clear()
+        """Return once the broker has acknowledged every row; raises SinkBusy, and all of them are to be sent again."""
+        refused: list[KafkaError] = []  # of this call alone: messages of one that failed may still come back
+
+        def delivered(error: KafkaError | None, _message: Message) -> None:
+            if error is not None:
+                refused.append(error)
+
         times_ms = rows["time"].cast(pa.int64()).to_pylist()
         for row, time_ms in zip(rows.to_pylist(), times_ms, strict=True):
             key, value = message_of(row, time_ms)
             try:
-                self._producer.produce(self._topic, value=value, key=key, on_delivery=self._delivered)
+                self._produce(value, key, delivered)
+            except KafkaException as error:
+                refused.append(error.args[0])
+        waiting = self._producer.flush(self._timeout_s + 1)
+        if waiting or refused:
+            raise self._busy(refused[0].str() if refused else f"{waiting} not acknowledged")
+
+    def _produce(
+        self, value: bytes, key: bytes, delivered: Callable[[KafkaError | None, Message], None]
+    ) -> None:
+        """Hand over one message; while the producer has no room, wait for what it holds, but not for ever."""
+        for _ in range(_WAITS_FOR_ROOM):
+            try:
+                self._producer.produce(self._topic, value=value, key=key, on_delivery=delivered)
             except BufferError:
                 self._producer.flush(self._timeout_s)
-                self._producer.produce(self._topic, value=value, key=key, on_delivery=self._delivered)
-            except KafkaException as error:
-                self._refused.append(error.args[0])
-        waiting = self._producer.flush(self._timeout_s + 1)
-        if waiting or self._refused:
-            reason = self._refused[0].str() if self._refused else f"{waiting} not acknowledged"
-            raise SinkBusy(f"dead letters could not be published to topic {self._topic}: {reason}")
+            else:
+                return
+        raise self._busy("the producer has no room for more, as the broker takes none")
 
-    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
-            self._refused.append(error)
+    def _busy(self, reason: str) -> SinkBusy:
+        return SinkBusy(f"dead letters could not be published to topic {self._topic}: {reason}")
 
 
 def not_in_store(store: Rows, rows: pa.Table) -> pa.Table:

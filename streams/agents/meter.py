@@ -16,6 +16,7 @@ from faust.types import TP
 
 from schemas.events import ControlEvent
 from sinks.port import Store
+from streams.agents.beside import beside
 from streams.agents.courier import Courier
 from streams.agents.deadletters import DeadLetterSink
 from streams.agents.horizons import FedHorizons, KafkaHorizons
@@ -101,6 +102,7 @@ class Meter:
         self._origin = origin = LogOrigin() if origin is None else origin
         # Shared with the consumer's thread; an entry is made before the partition is first sought, and stays.
         self._base: dict[TP, int] = {}
+        self._taking: set[asyncio.Task[None]] = set()  # news; the loop alone would not hold them
         fetch = FetchOptions(
             topic_prefix=kafka.topic_prefix,
             start_offsets=self._start_offsets,
@@ -142,10 +144,19 @@ class Meter:
         self._wire(options)
 
     def _news(self, news: News) -> None:
-        self.keeper.news(news)
-        self._addresses.look()
-        if self._origin.horizons is not None:
-            self._origin.horizons.reference_next = news.positions
+        """Called by the loop, which would only log a fault."""
+        with self._no_escape():
+            taking = self.keeper.news(news)
+            self._taking.add(taking)
+            taking.add_done_callback(self._taken)
+            self._addresses.look()
+            if self._origin.horizons is not None:
+                self._origin.horizons.reference_next = news.positions
+
+    def _taken(self, taking: asyncio.Task[None]) -> None:
+        self._taking.discard(taking)
+        if not taking.cancelled() and (fault := taking.exception()) is not None:
+            self.keeper.fail(fault)
 
     def _ends_with(self, fault: Exception) -> bool:
         """End in words where there are some."""
@@ -219,28 +230,27 @@ class Meter:
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
         """Start, do `work` beside, stop; raises what went wrong, in words where there are some."""
+        courier = self.courier
+        try:
+            await beside(self._run(work), {} if courier is None else {"the courier of alerts": courier.run()})
+        finally:
+            if courier is not None:
+                await courier.stop()  # after the last checkpoint, which may bring alerts
+
+    async def _run(self, work: Callable[[], Awaitable[None]]) -> None:
         starting = asyncio.ensure_future(self.app.start())
         working = asyncio.ensure_future(work())
         failed = asyncio.ensure_future(self.keeper.failed.wait())
-        telling = asyncio.ensure_future(self._tell())
         try:
             await self._watch(starting, working, failed)
         finally:
             await self._stop(starting, failed)
-            if self.courier is not None:
-                await self.courier.stop()  # after the last checkpoint, which may bring alerts
-            telling.cancel()
             if not working.done():
                 working.cancel()
-            await asyncio.gather(working, failed, telling, return_exceptions=True)
+            await asyncio.gather(working, failed, return_exceptions=True)
         if self.keeper.fault is not None:
             raise explained(self.keeper.fault, self._kafka)
         working.result()
-
-    async def _tell(self) -> None:
-        if self.courier is not None:
-            with self._no_escape():
-                await self.courier.run()
 
     async def _watch(self, starting: asyncio.Future[None], *others: asyncio.Future[Any]) -> None:
         """Return when the work is done or anything has failed."""

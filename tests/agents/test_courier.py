@@ -13,7 +13,7 @@ from streams.agents.courier import Courier
 from streams.agents.courier_options import CourierOptions
 from streams.alerts.notice import Address, webhook_id
 from streams.clock import ManualClock
-from tests.agents.post import BUSY, HOOK, NOW_MS, OK, SECRET, Office, an_alert, resolved, run
+from tests.agents.post import BUSY, HOOK, NOW_MS, OK, SECRET, SHARD, Office, an_alert, resolved, run
 
 GONE = Answer("failed", 410, "answered 410: the receiver does not accept the message")
 
@@ -276,3 +276,15 @@ def test_a_store_that_is_of_no_use_ends_the_run() -> None:
 def test_options_and_clock_have_sane_defaults() -> None:
     courier = Courier(MemoryStore(), lambda _: [], CourierOptions(), ManualClock())
     assert courier.waiting == 0
+
+
+def test_an_attempt_that_cannot_be_taken_note_of_ends_the_courier(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def go() -> None:
+        office = Office()
+        monkeypatch.setattr(office.courier, "_land", lambda *_: 1 // 0)
+        office.keep(an_alert())
+        office.courier.offer([an_alert()], SHARD)
+        with pytest.raises(ZeroDivisionError):
+            await asyncio.wait_for(office.courier.run(), 20)
+
+    run(go())

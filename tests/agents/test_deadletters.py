@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from sinks.errors import SinkBusy
+from streams.agents import deadletters
 from streams.agents.deadletters import DeadLetterProducer
 from streams.pipeline.tables import DeadLetter, dead_letter_table
 from streams.transport.security import librdkafka_config
@@ -47,3 +49,67 @@ def test_a_broker_that_is_away_is_asked_again_later() -> None:
     producer = DeadLetterProducer({"bootstrap.servers": "127.0.0.1:9", "log_level": 0}, "t", timeout_s=0.3)
     with pytest.raises(SinkBusy, match="could not be published to topic t"):
         producer.send(LETTERS)
+
+
+class Broker:
+    """A producer's buffer of so many messages; `flush` lets the broker take them, but for the first `deaf` times."""
+
+    def __init__(self, room: int, deaf: int = 0) -> None:
+        self._room = room
+        self._deaf = deaf
+        self._held: list[tuple[bytes, Callable[[object, object], None]]] = []
+        self.flushes = 0
+        self.taken: list[bytes] = []
+
+    def produce(
+        self, topic: str, *, value: bytes, key: bytes, on_delivery: Callable[[object, object], None]
+    ) -> None:
+        if len(self._held) >= self._room:
+            raise BufferError("Local: Queue full")
+        self._held.append((key, on_delivery))
+
+    def flush(self, timeout_s: float) -> int:
+        self.flushes += 1
+        if self.flushes > self._deaf:
+            for key, delivered in self._held:
+                self.taken.append(key)
+                delivered(None, None)
+            self._held.clear()
+        return len(self._held)
+
+
+def producer_on(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> DeadLetterProducer:
+    monkeypatch.setattr(deadletters, "Producer", lambda _config: broker)
+    return DeadLetterProducer({}, "t")
+
+
+def test_a_buffer_that_is_full_a_second_time_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker(room=1, deaf=1)
+    producer_on(broker, monkeypatch).send(LETTERS)
+    assert broker.taken == [b"gpu/3/7", b"gpu/3/9"]
+
+
+def test_a_buffer_that_stays_full_is_tried_again_with_the_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker(room=1, deaf=4)
+    producer = producer_on(broker, monkeypatch)
+    with pytest.raises(SinkBusy, match="no room for more"):
+        producer.send(LETTERS)
+    assert broker.flushes <= 4  # bounded, whatever the broker does
+    producer.send(LETTERS)
+    assert set(broker.taken) == {b"gpu/3/7", b"gpu/3/9"}
+
+
+def test_what_an_earlier_call_lost_does_not_fail_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = Broker(room=9)
+    producer = producer_on(broker, monkeypatch)
+    producer.send(LETTERS)
+    late: list[Callable[[object, object], None]] = []
+    monkeypatch.setattr(
+        broker, "flush", lambda _timeout_s: late.extend(each for _, each in broker._held) or 2
+    )
+    with pytest.raises(SinkBusy, match="2 not acknowledged"):
+        producer.send(LETTERS)
+    monkeypatch.undo()
+    broker._held.clear()
+    late[0](KafkaError(KafkaError._MSG_TIMED_OUT), None)
+    producer.send(LETTERS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pyarrow as pa
@@ -14,6 +15,7 @@ from schemas.tables import DEAD_LETTERS
 from sinks.errors import SinkBusy
 from sinks.memory import MemoryStore
 from sinks.port import Store
+from streams.agents.courier import Courier
 from streams.agents.keeper import Keeper
 from streams.agents.meter import Meter
 from streams.agents.versions import Version
@@ -230,6 +232,41 @@ def test_a_fault_in_the_fold_stops_the_meter_and_stores_no_half_changed_state(
         run(lab.meter(store), work)
     assert store.snapshots.load(0).blobs == []
     assert lab.committed("gpu", 0) < 0
+
+
+def test_a_courier_that_dies_ends_the_meter_with_its_reason_after_a_last_checkpoint(lab: Lab) -> None:
+    lab.produce("gpu", 0, numbers(0, 10))
+    store = MemoryStore()
+    meter = lab.meter(store, checkpoint_interval_ms=3_600_000)
+
+    class Dying:
+        stopped = False
+
+        async def run(self) -> None:
+            await until(lambda: folded(meter, "gpu", 0) == 10)
+            raise ValueError("an odd message")
+
+        async def stop(self) -> None:
+            assert store.snapshots.load(0).blobs  # after the last checkpoint, which may bring alerts
+            self.stopped = True
+
+    courier = Dying()
+    meter.courier = cast("Courier", courier)
+    ended = r"the courier of alerts ended, so the worker stops: ValueError: an odd message"
+    with pytest.raises(TrainfareError, match=ended):
+        run(meter, asyncio.Event().wait)  # type: ignore[arg-type]  # whatever it returns
+    assert courier.stopped
+    assert stored(store, 0).sum == {"gpu": sum(range(10))}
+
+
+def test_news_that_cannot_be_taken_end_the_meter(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fails(self: Keeper, news: object) -> None:
+        raise LookupError("no such price")
+
+    monkeypatch.setattr(Keeper, "_take_news", fails)
+    lab.produce("prices", 0, [b"no price"])
+    with pytest.raises(LookupError, match="no such price"):
+        run(lab.meter(MemoryStore()), asyncio.Event().wait)  # type: ignore[arg-type]  # whatever it returns
 
 
 def test_the_next_life_of_a_worker_has_higher_versions(lab: Lab, tmp_path: Path) -> None:

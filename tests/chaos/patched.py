@@ -1,11 +1,12 @@
 """A worker with a guard taken out or a fault put in: `python -m tests.chaos.patched NAME[,NAME...] worker`.
 
-Taken out: `guard_off`, `start_committed`, `step_over_holes`. Put in: `lose_batches`, `lose_commits`, `stale_snapshots`.
+Taken out: `guard_off`, `start_committed`, `step_over_holes`. Put in: `lose_batches`, `lose_commits`, `stale_snapshots`, `audit_dies`.
 It must not be used outside tests; none of this is a switch of the product.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import random
 import sys
@@ -17,6 +18,7 @@ from faust.types import TP
 
 from sinks.snapshots import Chain, Snapshots
 from streams.agents.keeper import Keeper
+from streams.audit.live import LiveAudit
 from streams.pipeline.align import Alignment
 from streams.pipeline.batch import LogBatch
 from streams.pipeline.shard import Shard
@@ -125,9 +127,28 @@ def stale_snapshots() -> None:
     _set(Snapshots, "_heads", heads)
 
 
+def audit_dies() -> None:
+    """A task that nobody's work waits for ends with a fault, once there is something to audit."""
+
+    async def run(self: LiveAudit) -> None:
+        while not self._keeper.held:  # noqa: ASYNC110 - a keeper announces nothing
+            await asyncio.sleep(0.05)
+        raise LookupError("no such row")
+
+    _set(LiveAudit, "run", run)
+
+
 PATCHES: Final[dict[str, Callable[[], None]]] = {
     each.__name__: each
-    for each in (guard_off, step_over_holes, start_committed, lose_batches, lose_commits, stale_snapshots)
+    for each in (
+        guard_off,
+        step_over_holes,
+        start_committed,
+        lose_batches,
+        lose_commits,
+        stale_snapshots,
+        audit_dies,
+    )
 }
 
 

@@ -191,3 +191,14 @@ def test_of_two_workers_of_one_name_the_first_ends_in_words_and_the_second_goes_
     until(lambda: offsets.behind() == 0)
     offsets.close()
     assert second.terminate() == 0
+
+
+def test_a_task_beside_the_meter_that_dies_ends_it_in_order_and_in_words(world: World) -> None:
+    events = list(Fleet(seed=3, jobs=2, seconds=60).events())
+    world.feed(events)
+    world.workers.module = ("tests.chaos.patched", "audit_dies")
+    worker = world.workers.start()
+    ended_in_words(worker, "the audit ended, so the worker stops: LookupError: no such row")
+    assert worker.process.returncode == 1
+    group = world.admin.describe_consumer_groups([world.kafka.group_id])[world.kafka.group_id].result(10)
+    assert group.members == []  # it has left, so its shards move at once

@@ -111,5 +111,11 @@ def test_what_an_earlier_call_lost_does_not_fail_the_next_one(monkeypatch: pytes
         producer.send(LETTERS)
     monkeypatch.undo()
     broker._held.clear()
-    late[0](KafkaError(KafkaError._MSG_TIMED_OUT), None)
+    flush = broker.flush
+
+    def flush_late(timeout_s: float) -> int:
+        late[0](KafkaError(KafkaError._MSG_TIMED_OUT), None)
+        return flush(timeout_s)
+
+    monkeypatch.setattr(broker, "flush", flush_late)
     producer.send(LETTERS)

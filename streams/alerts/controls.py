@@ -6,8 +6,10 @@ cannot be understood silences nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from itertools import chain
 from typing import Final, NamedTuple
 
 from schemas.checks import STORED_USD_LIMIT
@@ -16,6 +18,7 @@ from schemas.refusal import shown
 from schemas.units import usd_to_nano
 from schemas.withheld import field_name
 from streams.alerts.dimensions import MATCHED, Dimensions
+from streams.alerts.matching import Matching
 from streams.alerts.notice import Address
 from streams.alerts.planned import FOR_EVER_MS, FROM_EVER_MS, Planned, spans
 
@@ -57,8 +60,8 @@ class Controls:
         faults: Iterable[ControlFault],
     ) -> None:
         self._addresses = dict(addresses)
-        self._silences = tuple(silences)
-        self._planned = tuple(sorted(planned, key=lambda each: each.name))
+        self._silences = Matching(((each.match, each) for each in silences), _Covered)
+        self._planned = Matching(((each.match, each) for each in planned), tuple)
         self.faults = tuple(faults)
 
     @classmethod
@@ -89,30 +92,34 @@ class Controls:
 
     def planned_for(self, dimensions: Dimensions) -> tuple[tuple[int, int, int], ...]:
         """Disjoint (from_ms, until_ms, nano-dollars per hour) in order; the smallest name wins where some overlap."""
-        return spans([each for each in self._planned if _fits(each.match, dimensions)])
+        return spans(list(chain.from_iterable(self._planned.of(dimensions._asdict()))))
 
     def silenced(self, dimensions: Dimensions, rule: str, severity: str, at_ms: int) -> bool:
         """Whether a silence covers this alert at that instant."""
-        return any(
-            silence.from_ms <= at_ms < silence.until_ms and _fits(silence.match, dimensions, rule, severity)
-            for silence in self._silences
-        )
+        facts = {**dimensions._asdict(), "rule": rule, "severity": severity}
+        return any(covered.at(at_ms) for covered in self._silences.of(facts))
+
+
+class _Covered:
+    """When any of these silences holds."""
+
+    def __init__(self, silences: Sequence[Silence]) -> None:
+        self._from_ms: list[int] = []
+        self._until_ms: list[int] = []  # of disjoint intervals, in order
+        for silence in sorted(silences, key=lambda each: each.from_ms):
+            if self._until_ms and silence.from_ms <= self._until_ms[-1]:
+                self._until_ms[-1] = max(self._until_ms[-1], silence.until_ms)
+            else:
+                self._from_ms.append(silence.from_ms)
+                self._until_ms.append(silence.until_ms)
+
+    def at(self, at_ms: int) -> bool:
+        """Whether one holds at that instant."""
+        place = bisect_right(self._from_ms, at_ms) - 1
+        return place >= 0 and at_ms < self._until_ms[place]
 
 
 NO_CONTROLS: Final = Controls({}, (), (), ())
-
-
-def _fits(match: Mapping[str, str], dimensions: Dimensions, rule: str = "", severity: str = "") -> bool:
-    for field, wanted in match.items():
-        if field == "rule":
-            value = rule
-        elif field == "severity":
-            value = severity
-        else:
-            value = getattr(dimensions, field)
-        if value != wanted:
-            return False
-    return True
 
 
 def _match(value: Mapping[str, object], known: tuple[str, ...]) -> Mapping[str, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 FROM_EVER_MS: Final = 0
@@ -26,12 +27,18 @@ class Planned(NamedTuple):
 def spans(planned: Sequence[Planned]) -> tuple[tuple[int, int, int], ...]:
     """(from_ms, until_ms, nano-dollars per hour), in order and disjoint; neighbours of one rate are one span."""
     cuts = sorted({instant for each in planned for instant in (each.from_ms, each.until_ms)})
-    by_name = sorted(planned, key=lambda each: each.name)
+    to_come = sorted(planned, key=lambda each: each.from_ms, reverse=True)
+    begun: list[tuple[str, int, int]] = []  # a heap of (name, until_ms, rate): the one on top stands
     found: list[tuple[int, int, int]] = []
     for from_ms, until_ms in itertools.pairwise(cuts):
-        rate = next((p.nano_per_hour for p in by_name if p.from_ms <= from_ms < p.until_ms), None)
-        if rate is None:
+        while to_come and to_come[-1].from_ms <= from_ms:
+            each = to_come.pop()
+            heappush(begun, (each.name, each.until_ms, each.nano_per_hour))
+        while begun and begun[0][1] <= from_ms:
+            heappop(begun)
+        if not begun:
             continue
+        rate = begun[0][2]
         if found and found[-1][1:] == (from_ms, rate):
             found[-1] = (found[-1][0], until_ms, rate)
         else:

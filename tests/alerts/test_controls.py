@@ -132,6 +132,63 @@ def test_of_one_name_the_last_record_stands() -> None:
     assert silenced(silence("s", team="cv"), silence("s", team="nlp"), planned("s"))
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.dictionaries(
+                st.sampled_from(["team", "owner", "rule", "severity"]),
+                st.sampled_from(["a", "b"]),
+                max_size=3,
+            ),
+            st.integers(0, 8),
+            st.integers(1, 4),
+        ),
+        max_size=12,
+    ),
+    st.tuples(*[st.sampled_from("ab")] * 4),
+    st.integers(0, 12),
+)
+def test_a_silence_covers_what_a_look_at_each_of_them_finds(
+    given_silences: list[tuple[dict[str, str], int, int]], facts: tuple[str, ...], at_ms: int
+) -> None:
+    team, owner, rule, severity = facts
+    is_so = {"team": team, "owner": owner, "rule": rule, "severity": severity}
+    controls = Controls.from_events(
+        silence(str(number), match=match, from_ms=from_ms, until_ms=from_ms + long_ms)
+        for number, (match, from_ms, long_ms) in enumerate(given_silences)
+    )
+    found = controls.silenced(Dimensions("j", team=team, owner=owner), rule, severity, at_ms)
+    assert found == any(
+        match.items() <= is_so.items() and from_ms <= at_ms < from_ms + long_ms
+        for match, from_ms, long_ms in given_silences
+    )
+
+
+def test_an_alert_looks_at_no_silence_of_another() -> None:
+    class Counting(str):
+        __slots__ = ()
+        compared = 0
+
+        def __eq__(self, other: object) -> bool:
+            Counting.compared += 1
+            return str.__eq__(self, other)
+
+        def __ne__(self, other: object) -> bool:
+            return not self == other
+
+        __hash__ = str.__hash__
+
+    many = [silence(f"s{n}", owner=Counting(f"owner-{n}"), rule="burn_fast") for n in range(2_000)]
+    nightly = [
+        silence(f"n{n}", team="nlp", from_ms=100 * n + 60, until_ms=100 * n + 70) for n in range(2_000)
+    ]
+    controls = Controls.from_events([*many, *nightly])
+    Counting.compared = 0
+    asked = [controls.silenced(JOB, "burn_fast", "page", at_ms) for at_ms in (50, 65, 199_965, 199_975)]
+    assert asked == [False, True, True, False]
+    assert Counting.compared <= len(asked)  # by owner and rule it is one probe, whatever stands
+
+
 def test_planned_rates_are_spans_and_the_smallest_name_wins() -> None:
     controls = Controls.from_events(
         [

@@ -1,0 +1,42 @@
+"""Controls found by what they ask for, without a look at those that ask for something else.
+
+It must not know what a control does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+G = TypeVar("G")
+
+
+class Matching(Generic[T, G]):
+    """Controls by their match fields; those that ask for the same are gathered into one.
+
+    A look costs a probe for each set of fields that any control asks for, however many controls there are.
+    """
+
+    def __init__(
+        self, controls: Iterable[tuple[Mapping[str, str], T]], gather: Callable[[list[T]], G]
+    ) -> None:
+        self._gather = gather
+        self._by_fields: dict[tuple[str, ...], dict[tuple[str, ...], list[T]]] = {}
+        self._gathered: dict[tuple[tuple[str, ...], tuple[str, ...]], G] = {}  # of what was asked for
+        for match, control in controls:
+            fields = tuple(sorted(match))
+            values = tuple([match[field] for field in fields])
+            self._by_fields.setdefault(fields, {}).setdefault(values, []).append(control)
+
+    def of(self, facts: Mapping[str, str]) -> Iterator[G]:
+        """What asks for nothing that is not so; `facts` has every field that may be asked for."""
+        for fields, by_values in self._by_fields.items():
+            values = tuple([facts[field] for field in fields])
+            controls = by_values.get(values)
+            if controls is None:
+                continue
+            place = fields, values
+            if place not in self._gathered:
+                self._gathered[place] = self._gather(controls)
+            yield self._gathered[place]

@@ -45,8 +45,9 @@ def line(job: str, clock: str, component: str, usd: str, **more: Any) -> dict[st
     } | more
 
 
+LOST = {"lost_cost_usd": Decimal(6), "lost_quantity": 2 * GPU_HOUR}
 LINES = [
-    line("a/1", "10:00", "gpu", "6", node="n1", quantity=2 * GPU_HOUR, lost_cost_usd=Decimal(6), version=2),
+    line("a/1", "10:00", "gpu", "6", node="n1", quantity=2 * GPU_HOUR, **LOST, version=2),
     line("a/1", "10:30", "overhead", "1", lost_cost_usd=Decimal(1)),
     line("a/2", "12:00", "gpu", "4", node="n1", quantity=GPU_HOUR),
     line("a/2", "12:00", "network", "0.5", unit="bytes"),
@@ -76,16 +77,19 @@ ATTEMPT_ROWS: list[dict[str, Any]] = [
         "cluster": "c1",
         "region": "r1",
         "purchase": "spot",
+        "started": instant("2026-03-01 10:00"),
+        "ended": instant("2026-03-01 11:00"),
         "wall_clock_ms": HOUR_MS,
     },
     {"job_id": "a", "attempt": 2, "cluster": "c2", "region": "r1", "purchase": "on_demand"}
-    | {"wall_clock_ms": 2 * HOUR_MS + 1},
+    | {"started": instant("2026-03-01 12:00"), "wall_clock_ms": 2 * HOUR_MS + 1},
     {
         "job_id": "b",
         "attempt": 1,
         "cluster": "c1",
         "region": "r2",
         "purchase": "spot",
+        "started": instant("2026-03-01 10:00"),
         "wall_clock_ms": HOUR_MS,
     },
     {"job_id": "c", "attempt": 1},

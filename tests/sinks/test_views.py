@@ -141,6 +141,7 @@ def test_m1_by_job_and_by_cluster(meter: ClickHouseStore) -> None:
         "wall_clock_h": 1.0,
         "usd_per_hour": 22.0,
         "infra_usd_per_hour": 22.0,
+        "untimed_cost_usd": Decimal(0),
     }
     # Cluster c1: a/1 (7.00, 1 h) and b/1 (22.00, 1 h).
     by_cluster = at(meter, "m1_cost_per_wall_clock_hour", "cluster", "c1")
@@ -183,15 +184,15 @@ def test_m6_and_m7(meter: ClickHouseStore) -> None:
 
 
 def test_m8(meter: ClickHouseStore) -> None:
-    # Job a: 12.00 over 1.5 productive GPU-hours; tensor 0.75 h; goodput 1.5 h x (1 - 7/12) = 0.625 h.
+    # Job a: 12.00 over 1.5 productive GPU-hours; tensor 0.75 h; 2 of 3 GPU-hours lost: goodput 1.5 h x 1/3 = 0.5 h.
     assert at(meter, "m8_utilization_adjusted_cost", "job", "a") == {
         "cost_usd": Decimal(12),
         "productive_gpu_h": 1.5,
         "usd_per_productive_gpu_hour": 8.0,
         "tensor_gpu_h": 0.75,
         "usd_per_tensor_gpu_hour": 16.0,
-        "goodput_gpu_h": pytest.approx(0.625),
-        "usd_per_goodput_gpu_hour": pytest.approx(19.2),
+        "goodput_gpu_h": pytest.approx(0.5),
+        "usd_per_goodput_gpu_hour": pytest.approx(24),
     }
 
 
@@ -206,18 +207,21 @@ def test_m9(meter: ClickHouseStore) -> None:
     # A job with attempts in two clusters is a job of both.
     assert at(meter, "m9_cost_per_experiment", "cluster", "c1")["jobs"] == 2
     assert at(meter, "m9_cost_per_experiment", "cluster", "c2")["jobs"] == 1
+    # Job c waits: it never ran, and cost nothing.
+    assert at(meter, "m9_cost_per_experiment", "experiment", "e2")["jobs"] == 0
 
 
 def test_m10(meter: ClickHouseStore) -> None:
-    # Team red: 10 h has 6 + 1 + 12 + 2 = 21, 12 h has 5; 15 h has no paid time. Mean 13, deviation 8.
+    # Team red: 10 h has 6 + 1 + 12 + 2 = 21 in three paid minutes, 420 an hour; 12 h has 5 in one, 300 an hour; 15 h has
+    # no paid time. Mean 26 in 4 minutes = 390; deviation: sqrt((3 x 30^2 + 1 x 90^2) / 4) = sqrt(2700).
     assert at(meter, "m10_cost_variance", "team", "red") == {
         "hours": 2,
-        "mean_usd_per_hour": 13.0,
-        "stddev_usd_per_hour": 8.0,
-        "variation": pytest.approx(8 / 13),
+        "mean_usd_per_hour": pytest.approx(390),
+        "stddev_usd_per_hour": pytest.approx(2700**0.5),
+        "variation": pytest.approx(2700**0.5 / 390),
     }
     # Job b: only 10 h, with 14.
-    assert at(meter, "m10_cost_variance", "job", "b")["stddev_usd_per_hour"] == 0
+    assert at(meter, "m10_cost_variance", "job", "b")["stddev_usd_per_hour"] == pytest.approx(0)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from schemas.invalid import Invalid
 from schemas.limits import check_names
 from schemas.reasons import Reason
 from schemas.refusal import RefusedError, explain_mismatch, explain_unparsable, shown
+from schemas.unread import Unread
 from schemas.validate_controls import DELETION, control_event
 from schemas.validate_gpu import gpu_event
 from schemas.validate_jobs import job_event, node_event
@@ -55,6 +56,12 @@ _BACKSLASH: Final = ord("\\")  # a number is looked for in a tenth of the time t
 _PARSE_ERRORS: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
+_UNREAD: Final = (
+    "record: got a batch of over 64 MiB, or a million records, when decompressed, expected batches as producers make them; "
+    "none of its records was read"
+)
+
+
 def decode(
     topic: str,
     value: bytes | None,
@@ -69,6 +76,8 @@ def decode(
     if known is None and topic != CONTROLS:
         expected = ", ".join((*_TOPICS, CONTROLS))
         return Invalid(Reason.unknown_topic, f"topic: got {shown(topic)}, expected one of {expected}")
+    if isinstance(value, Unread):
+        return Invalid(Reason.unread_batch, _UNREAD)
     if value is None:
         if topic == CONTROLS:
             return DELETION

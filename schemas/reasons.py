@@ -25,4 +25,5 @@ class Reason(StrEnum):
     future = "future"
     too_late = "too_late"
     bad_envelope = "bad_envelope"  # CloudEvents
+    unread_batch = "unread_batch"  # too large when decompressed
     wrong_partition = "wrong_partition"  # not that of its key

@@ -40,6 +40,10 @@ ADVICE: Final[dict[str, str]] = {
     Reason.future: (
         "a clock was wrong by more than 5 min: mend it; replay when the event's time has come, if that time is right"
     ),
+    Reason.unread_batch: (
+        "one compressed batch held more than 64 MiB or a million records, as an attack does; none was read. Find its producer by the "
+        "offset; events that were meant must be published again, in smaller batches"
+    ),
     Reason.wrong_partition: (
         "the producer puts keys elsewhere than Kafka's default partitioner, or takes another key: set its partitioner to murmur2 "
         "(docs/reference.md, Keys and partitioners); then replay, which puts each record where it belongs"

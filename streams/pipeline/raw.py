@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from typing import overload
+from typing import Final, overload
 
+from schemas.unread import Unread
 from streams.kernels.arrays import I32, I64, U8
 from streams.pipeline.batch import Headers, LogRecord, Record
+
+#: The size of a value that stands for a batch which was not read.
+UNREAD: Final = -2
 
 
 class RawRecords(Sequence[Record]):
     """Records in offset order; looks like a list of LogRecord to who wants one.
 
     `data`: all bytes; [n]: `offsets`, `log_ms` (log time), `value_at` (index into `data`), `value_size` (bytes; -1: a
-    tombstone), `headers_at` (index of the record's header count in `data`; -1: it has none).
+    tombstone, UNREAD: it stands for a batch), `headers_at` (index of the record's header count in `data`; -1: it has none).
     `read_headers(data, at)`: the headers of a record that has some.
     """
 
@@ -82,6 +86,8 @@ class RawRecords(Sequence[Record]):
     def value(self, index: int) -> bytes | None:
         """The event's bytes; None is a tombstone."""
         at, size = int(self.value_at[index]), int(self.value_size[index])
+        if size == UNREAD:
+            return Unread()
         return None if size < 0 else self.data[at : at + size].tobytes()
 
     @property

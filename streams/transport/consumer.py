@@ -21,6 +21,7 @@ from streams.errors import TrainfareError
 from streams.pipeline.batch import LogBatch, LogRecord
 from streams.transport import raw_seam
 from streams.transport.answers import Answers, LogEnd
+from streams.transport.decoded import Decoded
 from streams.transport.membership import NO_GENERATION, Membership
 from streams.transport.messages import NoReadOffsets, messages_of
 from streams.transport.options import FetchOptions
@@ -40,6 +41,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     _fetched_to: dict[TP, int]
     membership: Membership
     _answers: Answers
+    _decoded: Decoded
     _behind: dict[TP, tuple[int, int, float]]  # position and what was handed over of it, since when
 
     def __post_init__(self) -> None:
@@ -51,7 +53,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             conf.broker_session_timeout, conf.consumer_group_instance_id, self._displaced
         )
         self._behind = {}
-        self._answers = Answers()
+        self._answers, self._decoded = Answers(), Decoded(self._options.decoded_max_bytes)
 
     async def on_start(self) -> None:
         """Start the consumer, and from then on listen to what the group says of us."""
@@ -61,6 +63,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         if self._options.fetch_min_bytes > 1:
             Patience(self._options.checkpoint_in_ms, self._options.log_now_ms).watch(consumer._fetcher)
         self._answers.watch(consumer._fetcher)
+        self._decoded.watch(consumer._fetcher)
 
     def _displaced(self, fault: TrainfareError) -> None:
         self.app.loop.call_soon_threadsafe(self._options.ends_with, fault)
@@ -74,7 +77,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         consumer._fetch_max_bytes = self._options.fetch_max_bytes
         if self._options.raw_batches:
             raw_seam.install()
-            consumer._value_deserializer = raw_seam.AS_RAW
+            consumer._value_deserializer = raw_seam.AsRaw(self._decoded)
         # How often to see whether to fetch although nothing happened that calls for it; a fifth of a second by default.
         consumer._consumer_timeout = _IDLE_POLL_S
         return consumer

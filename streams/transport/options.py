@@ -26,6 +26,8 @@ class FetchOptions:
     # Of all partitions together: a tenth of a second's work.  What is on its way is held three times over, and one fetch
     # more is held as it is after decompression.
     fetch_max_bytes: int = 8 * 2**20
+    # What was decompressed and not folded yet; beyond it fetches are slow, and small.
+    decoded_max_bytes: int = 256 * 2**20
     # (Until the next checkpoint, from one to the next) in ms; None: what is fetched waits for none.  Any thread asks.
     checkpoint_in_ms: Callable[[], tuple[int, int] | None] = lambda: None
     # Log time: before a tick of it the brokers are to answer.  Any thread asks.

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 import google_crc32c
 import numpy as np
-from aiokafka.codec import gzip_decode, lz4_decode, snappy_decode, zstd_decode
-from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
+from aiokafka.errors import CorruptRecordException
 from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.util import calc_crc32c
@@ -32,14 +31,15 @@ from streams.kernels.framing import (
     read_batches,
 )
 from streams.pipeline.batch import Headers
-from streams.pipeline.raw import RawRecords
+from streams.pipeline.raw import UNREAD, RawRecords
+from streams.transport import codecs
+from streams.transport.decoded import Decoded
 
-_DECODERS: Final[dict[int, Callable[[bytes], bytes]]] = {
-    1: gzip_decode,
-    2: snappy_decode,
-    3: lz4_decode,
-    4: zstd_decode,
-}
+#: A compressed batch of more records is none that a producer makes, and costs as much as its bytes would not say.
+MOST_RECORDS: Final = 1_000_000
+#: So much is decompressed of one fetch at once; what is behind it is fetched again.
+_SLICE_BYTES: Final = 16 * 2**20
+_SLICE_RECORDS: Final = 100_000
 _MARKER_SIZE: Final = 4  # a version and a type
 #: A transaction of a producer that was aborted, and its first offset in this partition.
 Aborted = tuple[int, int]
@@ -62,8 +62,12 @@ def read_fetch(
     *,
     check_crcs: bool,
     read_committed: bool,
+    decoded: Decoded | None = None,
 ) -> Fetched | None:
     """Index what a broker answered for one partition, asked from offset `wanted` on; None: it holds an older format.
+
+    Of compressed batches perhaps not all: `next_offset` is behind those that are there.  One that is too large to be
+    read has one record, of an Unread value, at its first offset.
 
     Raises CorruptRecordException, UnsupportedCodecError.
     """
@@ -82,9 +86,12 @@ def read_fetch(
     batches["skipped"] = batches["attributes"] & CONTROL != 0
     if read_committed and aborted:
         _skip_aborted(fetched, batches, aborted)
+    batches["skipped"] |= batches["base_offset"] + batches["last_delta"] < wanted
+    unread = np.zeros(0, BATCH)
     if (batches["attributes"] & CODEC).any():
-        data = _decompressed(data, batches)
-    return Fetched(_framed(data, batches, wanted), _next_offset(batches, wanted))
+        data, batches, unread = _decompressed(data, batches, decoded)
+    records = _framed(data, batches, wanted)
+    return Fetched(_with_unread(records, unread, wanted), _next_offset(batches, wanted))
 
 
 def _check(data: U8, batches: Records) -> None:
@@ -116,31 +123,65 @@ def _is_abort(control: bytes) -> bool:
     return bool(ControlRecord.parse(record.key) == ABORT_MARKER)
 
 
-def _decompressed(data: U8, batches: Records) -> U8:
-    """The records of all batches behind each other, which are told where they stand."""
+def _decompressed(data: U8, batches: Records, decoded: Decoded | None) -> tuple[U8, Records, Records]:
+    """The records behind each other, the batches that are told where they stand, and those that are too large.
+
+    As many batches as a slice holds, one at least.
+    """
+    most_bytes, most_records = _SLICE_BYTES, _SLICE_RECORDS
+    if decoded is not None and decoded.is_full:
+        most_bytes = most_records = 1
     pieces: list[bytes] = []
-    end = 0
-    for batch in batches:
+    unread: list[int] = []
+    read = end = records = 0
+    for read, batch in enumerate(batches, 1):
         if batch["skipped"]:
             continue
-        piece = data[batch["records_at"] : batch["records_end"]].tobytes()
-        codec = int(batch["attributes"] & CODEC)
-        if codec:
-            piece = _decode(codec, piece)
+        piece = _piece(data, batch)
+        if piece is None:
+            unread.append(read - 1)
+            batch["skipped"] = 1
+            continue
         pieces.append(piece)
         batch["records_at"], end = end, end + len(piece)
         batch["records_end"] = end
-    return np.frombuffer(b"".join(pieces), np.uint8)
+        records += int(batch["count"])
+        if end >= most_bytes or records >= most_records:
+            break
+    found = np.frombuffer(b"".join(pieces), np.uint8)
+    if decoded is not None:
+        decoded.add(found)
+    return found, batches[:read], batches[unread]
 
 
-def _decode(codec: int, piece: bytes) -> bytes:
-    decoder = _DECODERS.get(codec)
-    if decoder is None:
-        raise UnsupportedCodecError(f"Unknown compression codec {codec:#04x}")
+def _piece(data: U8, batch: Any) -> bytes | None:
+    """The batch's records; None if they are too many, or too much."""
+    codec = int(batch["attributes"] & CODEC)
+    if codec and batch["count"] > MOST_RECORDS:
+        return None
+    piece = data[batch["records_at"] : batch["records_end"]].tobytes()
     try:
-        return decoder(piece)
-    except Exception as fault:  # each library has errors of its own
-        raise CorruptRecordException(f"a batch cannot be decompressed: {fault}") from fault
+        return codecs.decode(codec, piece) if codec else piece
+    except codecs.TooLargeError:
+        return None
+
+
+def _with_unread(records: RawRecords, unread: Records, wanted: int) -> RawRecords:
+    """One record for each batch that was not read, of the time at which it was appended."""
+    unread = unread[unread["base_offset"] + unread["last_delta"] >= wanted]
+    if not len(unread):
+        return records
+    offsets = np.maximum(unread["base_offset"], wanted)
+    at = np.searchsorted(records.offsets, offsets)
+    return RawRecords(
+        records.data,
+        np.insert(records.offsets, at, offsets),
+        np.insert(records.log_ms, at, unread["max_ms"]),
+        np.insert(records.value_at, at, 0),
+        np.insert(records.value_size, at, UNREAD),
+        np.insert(records.headers_at, at, -1),
+        read_headers,
+    )
 
 
 def _framed(data: U8, batches: Records, wanted: int) -> RawRecords:

@@ -15,20 +15,25 @@ from aiokafka.errors import CorruptRecordException
 
 from streams.pipeline.raw import RawRecords
 from streams.transport import frames
+from streams.transport.decoded import Decoded
 from streams.transport.raw_batches import Aborted, Fetched, read_fetch
 
 logger = logging.getLogger(__name__)
 
 
-class _AsRaw:
+class AsRaw:
     """Stands where a consumer has what makes values of bytes; aiokafka hands it on to what reads a fetch."""
 
+    def __init__(self, decoded: Decoded | None = None) -> None:
+        self.decoded = decoded
+
     def __call__(self, value: bytes | None) -> bytes | None:
+        """As it is."""
         return value
 
 
-#: A consumer whose `_value_deserializer` this is gets RawRecords.
-AS_RAW: Final = _AsRaw()
+#: A consumer whose `_value_deserializer` is such a one gets RawRecords.
+AS_RAW: Final = AsRaw()
 
 #: Of both formats: after the offset the size of what follows it.
 _SIZE_AT: Final = 8
@@ -76,6 +81,7 @@ class RawPartitionRecords:
         fetch_offset: int,
         check_crcs: bool,
         isolation_level: int,
+        decoded: Decoded | None = None,
     ) -> None:
         self.next_fetch_offset = fetch_offset
         self._tp = tp
@@ -84,7 +90,12 @@ class RawPartitionRecords:
         found: Fetched | Exception | None
         try:
             found = read_fetch(
-                fetched, fetch_offset, aborted, check_crcs=check_crcs, read_committed=committed
+                fetched,
+                fetch_offset,
+                aborted,
+                check_crcs=check_crcs,
+                read_committed=committed,
+                decoded=decoded,
             )
         except Exception as fault:  # noqa: BLE001 - here it would end aiokafka's task that fetches
             found = fault
@@ -137,8 +148,16 @@ def _partition_records(
     isolation_level: int,
 ) -> Any:
     """In place of the class; the fetcher calls it in this order."""
-    if value_deserializer is AS_RAW:
-        return RawPartitionRecords(tp, records.fetched, aborted, fetch_offset, check_crcs, isolation_level)
+    if isinstance(value_deserializer, AsRaw):
+        return RawPartitionRecords(
+            tp,
+            records.fetched,
+            aborted,
+            fetch_offset,
+            check_crcs,
+            isolation_level,
+            value_deserializer.decoded,
+        )
     return _own_records(
         tp,
         records.own,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import struct
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,9 +15,13 @@ from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
+from schemas.decode import decode
+from schemas.invalid import Invalid
+from schemas.unread import Unread
 from streams.pipeline.batch import LogRecord
 from streams.pipeline.raw import RawRecords
-from streams.transport import raw_batches, raw_seam
+from streams.transport import codecs, raw_batches, raw_seam
+from streams.transport.decoded import Decoded
 from tests.transport.batches import CODECS, TRANSACTIONAL, Written, batch, checked, marker
 
 TP = TopicPartition("t.gpu", 0)
@@ -185,6 +191,66 @@ def test_an_older_format_is_read_by_aiokafka_a_record_at_a_time(magic: int) -> N
     assert [(each.offset, each.value) for each in found] == [(1, b"1"), (2, b"2")]
     assert source.next_fetch_offset == 3
     assert raw_seam.only_raw(found) is None
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_batch_that_is_too_large_is_one_record_that_is_refused(
+    codec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(codecs, "decode", partial(codecs.decode, most_bytes=10_000))
+    bomb = batch(2, [Written(at, 1_000, bytes(8_000)) for at in range(3)], codec=codec, appended_ms=5_000)
+    fetched = bytes(batch(0, PAIR, codec=codec) + bomb + batch(5, PAIR, codec=codec))
+    for wanted, offsets in ((0, [0, 1, 2, 5, 6]), (3, [3, 5, 6]), (5, [5, 6])):
+        found, next_offset = read(fetched, wanted)
+        assert ([record.offset for record in found], next_offset) == (offsets, 7)
+        standing = [record for record in found if isinstance(record.value, Unread)]
+        assert len(standing) == (wanted < 5)
+        for stands in standing:
+            assert (stands.value, stands.timestamp) == (b"", 5_000)
+            refused = decode("gpu", stands.value, stands.headers, 2**50)
+            assert isinstance(refused, Invalid)
+            assert refused.reason == "unread_batch"
+
+
+def test_a_batch_that_counts_more_records_than_anybody_sends_is_not_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(raw_batches, "MOST_RECORDS", 1)
+    found, next_offset = read(bytes(batch(0, PAIR, codec="zstd")), 0)
+    assert ([type(record.value) for record in found], next_offset) == ([Unread], 2)
+
+
+@pytest.mark.parametrize("bound", ["_SLICE_BYTES", "_SLICE_RECORDS"])
+def test_a_fetch_is_decompressed_slice_by_slice(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(raw_batches, bound, 3)
+    fetched = bytes(b"".join(batch(2 * at, PAIR, codec="lz4") for at in range(5)))
+    offsets, wanted = [], 0
+    while wanted < 10:
+        found, next_offset = read(fetched, wanted)
+        assert next_offset > wanted
+        offsets += [record.offset for record in found]
+        wanted = next_offset
+    assert offsets == list(range(10))
+
+
+def test_what_was_decompressed_counts_until_nobody_holds_it() -> None:
+    decoded = Decoded(100)
+    asked = raw_seam.AsRaw(decoded)
+    fetched = bytes(b"".join(batch(2 * at, PAIR, codec="zstd") for at in range(5)))
+    first = list(records_of(asked, fetched, 0))
+    assert len(first[0]) == 10
+    size_bytes = decoded.bytes
+    assert size_bytes > 0
+    part = first[0][3:5]
+    first.clear()
+    gc.collect()
+    assert decoded.bytes == size_bytes, "a part of it holds all of it"
+    decoded._limit_bytes = 1
+    source = records_of(asked, fetched, 0)
+    assert (len(next(source)), source.next_fetch_offset) == (2, 2), "while it is full a batch at a time"
+    del part, source
+    gc.collect()
+    assert (decoded.bytes, decoded.is_full) == (0, False)
 
 
 def test_the_name_of_a_header_that_is_no_text_stops_nobody() -> None:

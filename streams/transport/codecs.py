@@ -1,0 +1,111 @@
+"""What a batch's records are behind its compression, in as much memory as a batch may have and no more.
+
+41 kB can stand for 950 MB: nothing here makes room for what the data claim, nor for all that they hold.  The codecs are
+aiokafka's (cramjam), zlib and zstandard.  It must not know where the bytes come from.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import zstandard
+from aiokafka import codec as of_aiokafka
+from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
+
+#: As large may the records of one batch be: brokers take batches of 1 MiB by default, compressed.
+MOST_BYTES: Final = 64 * 2**20
+_SLICE_BYTES: Final = 2**20
+#: No byte of LZ4 stands for more.
+_LZ4_RATIO: Final = 255
+_XERIAL_HEADER: Final = 16
+#: A frame of zstd may ask for so much to look back at, as in its own library.
+_WINDOW_BYTES: Final = 2**27
+_GZIP: Final = 31  # zlib's word for its format
+
+_cramjam: Final[Any] = of_aiokafka.cramjam
+
+
+class TooLargeError(Exception):
+    """More than a batch may hold."""
+
+
+def decode(codec: int, piece: bytes, most_bytes: int = MOST_BYTES) -> bytes:
+    """The records. Raises TooLargeError, UnsupportedCodecError, CorruptRecordException."""
+    decoder = _DECODERS.get(codec)
+    if decoder is None:
+        raise UnsupportedCodecError(f"Unknown compression codec {codec:#04x}")
+    try:
+        return decoder(piece, most_bytes)
+    except TooLargeError:
+        raise
+    except Exception as fault:  # each library has errors of its own
+        raise CorruptRecordException(f"a batch cannot be decompressed: {fault}") from fault
+
+
+def _gzip(piece: bytes, most_bytes: int) -> bytes:
+    found: list[bytes] = []
+    left, room = piece, most_bytes
+    while left:
+        member = zlib.decompressobj(_GZIP)
+        found.append(member.decompress(left, room + 1))
+        room -= len(found[-1])
+        if room < 0:
+            raise TooLargeError
+        if not member.eof:
+            raise EOFError("its end is missing")
+        left = member.unused_data
+    return b"".join(found)
+
+
+def _snappy(piece: bytes, most_bytes: int) -> bytes:
+    if not of_aiokafka._detect_xerial_stream(piece):
+        return _snappy_block(piece, most_bytes)
+    found: list[bytes] = []
+    at, room = _XERIAL_HEADER, most_bytes
+    while at < len(piece):
+        (size,) = struct.unpack_from("!i", piece, at)
+        found.append(_snappy_block(piece[at + 4 : at + 4 + size], room))
+        room -= len(found[-1])
+        at += 4 + max(size, 0)
+    return b"".join(found)
+
+
+def _snappy_block(block: bytes, most_bytes: int) -> bytes:
+    if _cramjam.snappy.decompress_raw_len(block) > most_bytes:
+        raise TooLargeError
+    return bytes(_cramjam.snappy.decompress_raw(block))
+
+
+def _lz4(piece: bytes, most_bytes: int) -> bytes:
+    if len(piece) * _LZ4_RATIO <= most_bytes:
+        return bytes(_cramjam.lz4.decompress(piece))
+    room = np.empty(most_bytes + 1, np.uint8)  # of which only what is written to is ever there
+    try:
+        size = _cramjam.lz4.decompress_into(piece, room)
+    except _cramjam.DecompressionError as fault:
+        if "whole buffer" in str(fault):
+            raise TooLargeError from None
+        raise
+    if size > most_bytes:
+        raise TooLargeError
+    return room[:size].tobytes()
+
+
+def _zstd(piece: bytes, most_bytes: int) -> bytes:
+    found: list[bytes] = []
+    room = most_bytes
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES)
+    with decompressor.stream_reader(piece, read_across_frames=True) as reader:
+        while part := reader.read(_SLICE_BYTES):
+            found.append(part)
+            room -= len(part)
+            if room < 0:
+                raise TooLargeError
+    return b"".join(found)
+
+
+_DECODERS: Final[dict[int, Callable[[bytes, int], bytes]]] = {1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}

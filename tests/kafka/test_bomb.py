@@ -1,0 +1,92 @@
+"""A compression bomb on a real Kafka: a dead letter, and what is around it is metered as if it were not there."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from schemas.tables import DEAD_LETTERS, JOBS
+from sinks.memory import MemoryStore
+from streams.agents.log_time import LogTime
+from streams.agents.meter import Meter
+from streams.agents.options import KeeperOptions
+from streams.app import engine
+from streams.clock import SystemClock
+from streams.config import KafkaSettings
+from streams.pipeline.settings import ShardSettings
+from streams.topics import full_name
+from streams.transport.admin import connect, create_topics
+from tests.agents.lab import until
+from tests.kafka.broker import shared_broker
+
+pytestmark = pytest.mark.kafka
+
+MIB = 2**20
+BOMB_RECORDS = 200  # of a megabyte each
+
+
+def event(number: int) -> bytes:
+    now_ms = time.time_ns() // 1_000_000
+    return (
+        b'{"source": "t", "id": "%d", "time_ms": %d, "job_id": "a%d", "type": "started", "gpu_count": 1}'
+        % (number, now_ms, number)
+    )
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_a_bomb_is_a_dead_letter_and_what_is_around_it_is_metered(codec: str, tmp_path: Path) -> None:
+    broker = shared_broker()
+    prefix = f"bomb{time.time_ns()}."
+    kafka = KafkaSettings(
+        bootstrap_servers=broker.bootstrap_servers, topic_prefix=prefix, group_id=f"{prefix}g", partitions=1
+    )
+    create_topics(kafka, connect(kafka))
+    honest = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    armed = Producer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "compression.type": codec,
+            "linger.ms": 20_000,
+            "message.max.bytes": 1_000_000_000,
+            "batch.size": 1_000_000_000,
+            "queue.buffering.max.kbytes": 2_000_000,
+        }
+    )
+    topic = full_name("jobs", prefix)
+    honest.produce(topic, event(1), "a1")
+    assert honest.flush(10) == 0
+    for _ in range(BOMB_RECORDS):
+        armed.produce(topic, bytes(MIB - 100), "bomb")
+    assert armed.flush(60) == 0
+    honest.produce(topic, event(2), "a2")
+    assert honest.flush(10) == 0
+
+    store = MemoryStore()
+    options = KeeperOptions(
+        topic_prefix=prefix,
+        as_of_ms=lambda: time.time_ns() // 1_000_000,
+        now_ms=lambda: time.monotonic_ns() // 1_000_000,
+        log_time=LogTime(SystemClock()),
+        checkpoint_interval_ms=200,
+    )
+    shard = ShardSettings()
+    meter = Meter(kafka, shard, options, store, engine(shard))
+    before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    def stored() -> set[str]:
+        return {row["job_id"] for row in store.select(JOBS).to_pylist()}
+
+    async def work() -> None:
+        await until(lambda: stored() == {"a1", "a2"})
+
+    asyncio.run(asyncio.wait_for(meter.run(work), 60))
+    letters = store.select(DEAD_LETTERS).to_pylist()
+    assert {row["reason"] for row in letters} == {"unread_batch"}
+    assert letters[0]["offset"] == 1
+    grown_mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib) / 1024
+    assert grown_mib < BOMB_RECORDS

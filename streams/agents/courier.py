@@ -23,7 +23,8 @@ from streams.agents.courier_intake import Intake
 from streams.agents.courier_ledger import DeliveryLedger
 from streams.agents.courier_log import DeliveryLog
 from streams.agents.courier_options import CourierOptions
-from streams.agents.courier_queue import Outbox, Parcel
+from streams.agents.courier_parcel import Parcel
+from streams.agents.courier_queue import Outbox
 from streams.agents.courier_receivers import UNSUPPORTED, Receivers
 from streams.agents.courier_records import History, Recent, Records
 from streams.alerts.notice import Address, Alert, webhook_id

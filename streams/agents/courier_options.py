@@ -21,8 +21,8 @@ class CourierOptions:
     allow_hosts: str = ""
     max_attempts: int = 8
     timeout_ms: int = 15_000
-    # Attempts under way at once; a receiver that hangs may hold only a few of them.
-    flying_at_most: int = 32
+    # Attempts under way at once, a socket each; a receiver that hangs may hold only a few of them.
+    flying_at_most: int = 64
     flying_per_receiver: int = 4
     # Messages in memory, about 3 KiB each. What does not fit is read from the tables again when there is room.
     waiting_at_most: int = 10_000

@@ -6,47 +6,20 @@ It must not send anything, wait, or read a clock: every instant is handed in (mo
 from __future__ import annotations
 
 import heapq
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
-from typing import TypeAlias
 
-from streams.alerts.notice import Address, Alert, webhook_id
-
-Chain: TypeAlias = tuple[str, str]  # alert_id, receiver
-
-
-@dataclass(eq=False)
-class Parcel:
-    """One message for one receiver; `receiver` is how the address may be shown."""
-
-    alert: Alert
-    shard: int
-    receiver: str
-    address: Address = field(repr=False)
-    attempt: int = 1  # the number of the next one, from 1
-
-    @property
-    def webhook_id(self) -> str:
-        """The id of its message."""
-        return webhook_id(self.alert.alert_id, self.alert.status, self.alert.changed_ms)
-
-    @property
-    def chain(self) -> Chain:
-        """What it must keep in order with."""
-        return self.alert.alert_id, self.receiver
+from streams.agents.courier_parcel import Chain, Parcel
+from streams.agents.courier_slots import Slots
 
 
 class Outbox:
     """Per chain only the first parcel is ever due; the rest follow when it is finished."""
 
     def __init__(self, flying_at_most: int, flying_per_receiver: int) -> None:
-        self._flying_at_most = flying_at_most
-        self._flying_per_receiver = flying_per_receiver
+        self._slots = Slots(flying_at_most, flying_per_receiver)
         self._chains: dict[Chain, deque[Parcel]] = {}
         self._due: list[tuple[int, int, Parcel]] = []
-        self._held_up: dict[str, deque[Parcel]] = {}  # due, but their receiver is busy
-        self._flying: Counter[str] = Counter()
         self._size = 0
         self._entries = 0
 
@@ -56,7 +29,7 @@ class Outbox:
     @property
     def flying(self) -> int:
         """Attempts under way."""
-        return self._flying.total()
+        return self._slots.flying
 
     def put(self, parcel: Parcel, due_ms: int) -> bool:
         """Take a parcel; False if its message waits for that receiver already."""
@@ -71,21 +44,15 @@ class Outbox:
 
     def take(self, now_ms: int) -> list[Parcel]:
         """The parcels to attempt now; each must come back by `finish` or `again`."""
-        taken: list[Parcel] = []
-        while self._due and self._due[0][0] <= now_ms and self.flying < self._flying_at_most:
+        while self._due and self._due[0][0] <= now_ms:
             parcel = heapq.heappop(self._due)[2]
-            if not self._is_first(parcel):
-                continue  # dropped since
-            if self._flying[parcel.receiver] >= self._flying_per_receiver:
-                self._held_up.setdefault(parcel.receiver, deque()).append(parcel)
-                continue
-            self._flying[parcel.receiver] += 1
-            taken.append(parcel)
-        return taken
+            if self._is_first(parcel):  # not dropped since
+                self._slots.add(parcel)
+        return self._slots.take(now_ms)
 
     def finish(self, parcel: Parcel, now_ms: int) -> None:
         """Its message is done with; the next one of the chain is due."""
-        self._landed(parcel, now_ms)
+        self._slots.land(parcel, now_ms)
         chain = self._chains.get(parcel.chain)
         if chain is None or chain[0] is not parcel:
             return  # dropped since
@@ -98,16 +65,14 @@ class Outbox:
 
     def again(self, parcel: Parcel, now_ms: int, due_ms: int) -> None:
         """Attempt it once more, not before `due_ms`."""
-        self._landed(parcel, now_ms)
+        self._slots.land(parcel, now_ms)
         if self._is_first(parcel):
             parcel.attempt += 1
             self._push(parcel, due_ms)
 
     def next_due_ms(self) -> int | None:
         """When to look again; None: not before something lands or comes."""
-        if not self._due or self.flying >= self._flying_at_most:
-            return None
-        return self._due[0][0]
+        return self._due[0][0] if self._due else None
 
     def drop(self, shards: Collection[int]) -> int:
         """Forget the parcels of these shards; attempts under way land as if nothing were. Returns how many."""
@@ -121,11 +86,7 @@ class Outbox:
             if (left := deque(parcel for parcel in parcels if kept(parcel)))
         }
         self._size = sum(map(len, self._chains.values()))
-        self._held_up = {
-            receiver: left
-            for receiver, parcels in self._held_up.items()
-            if (left := deque(parcel for parcel in parcels if kept(parcel)))
-        }
+        self._slots.keep(kept)
         self._due = [entry for entry in self._due if kept(entry[2])]
         heapq.heapify(self._due)
         return before - self._size
@@ -133,16 +94,6 @@ class Outbox:
     def _push(self, parcel: Parcel, due_ms: int) -> None:
         self._entries += 1  # of equal instants the earlier entry first
         heapq.heappush(self._due, (due_ms, self._entries, parcel))
-
-    def _landed(self, parcel: Parcel, now_ms: int) -> None:
-        self._flying[parcel.receiver] -= 1
-        if not self._flying[parcel.receiver]:
-            del self._flying[parcel.receiver]
-        held_up = self._held_up.get(parcel.receiver)
-        if held_up:
-            self._push(held_up.popleft(), now_ms)
-            if not held_up:
-                del self._held_up[parcel.receiver]
 
     def _is_first(self, parcel: Parcel) -> bool:
         chain = self._chains.get(parcel.chain)

@@ -7,7 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.agents.courier_queue import Outbox, Parcel
+from streams.agents.courier_parcel import Parcel
+from streams.agents.courier_queue import Outbox
 from streams.alerts.notice import Address
 from tests.agents.post import NOW_MS, an_alert
 

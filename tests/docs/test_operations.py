@@ -156,6 +156,8 @@ def test_the_bounds_are_those_of_the_courier() -> None:
     said = re.sub(r"\s+", " ", PAGE)
     assert f"At most {options.flying_per_receiver} attempts are under way at one receiver" in said
     assert f", {options.flying_at_most} in all." in said
+    assert f"all such receivers together {options.flying_at_most // 8};" in said
+    assert f"what is no page that fires has {options.flying_at_most * 3 // 8}." in said
 
 
 @pytest.fixture(scope="module")

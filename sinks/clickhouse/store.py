@@ -3,6 +3,7 @@
 It must not know what the rows mean, nor when they are due.
 """
 
+import logging
 import threading
 from collections.abc import Mapping, Sequence
 
@@ -14,6 +15,7 @@ from sinks.archive import Archive
 from sinks.clickhouse import arrow_file, infile, select
 from sinks.clickhouse.answer import ask
 from sinks.clickhouse.connection import Connection
+from sinks.clickhouse.damage import LostPart, lost_parts
 from sinks.clickhouse.insert import SETTINGS, Piece, pieces
 from sinks.clickhouse.migrate import create_database, migrate, shipped
 from sinks.clickhouse.tuning import tune
@@ -24,6 +26,8 @@ from sinks.port import Condition
 from sinks.readback import Readback
 from sinks.snapshots import Snapshots
 from sinks.target import Embedded, Target
+
+logger = logging.getLogger(__name__)
 
 # Every database has this one, so a first client can be made before ours exists.
 _SYSTEM = "system"
@@ -45,6 +49,8 @@ class ClickHouseStore:
         self.archive = Archive(self)
         self.readback = Readback(self)
         self.meta = Meta(self, str(target))
+        #: What the engine had set aside when the store was opened: rows that are missing from the tables.
+        self.lost_parts: list[LostPart] = []
         try:
             self._prepare()
         except BaseException:
@@ -114,5 +120,12 @@ class ClickHouseStore:
         finally:
             first.close()
         migrate(self._connection, shipped())
+        self.lost_parts = lost_parts(self._connection)
+        for part in self.lost_parts:
+            logger.error(
+                "%s: %s was set aside, its rows are missing; see docs/operations.md#a-part-was-set-aside",
+                self.target,
+                part,
+            )
         if isinstance(self.target, Embedded):
             tune(self._connection)

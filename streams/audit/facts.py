@@ -66,6 +66,14 @@ class Twins(NamedTuple):
     examples: tuple[str, ...]
 
 
+class LostPart(NamedTuple):
+    """A part of a table that the engine set aside: its rows are in no answer any more."""
+
+    table: str
+    name: str
+    reason: str
+
+
 class Totals(NamedTuple):
     """What all jobs cost, by `job_costs` and by the rows of the ledger; decimal strings."""
 

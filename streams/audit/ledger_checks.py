@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from streams.audit.facts import Costs, Known, MinuteSum, NodeMinute, Totals, Twins
-from streams.audit.verdict import COSTS, NODES, RECOUNT, TOTALS, WINDOWS, WRITERS, Finding, told
+from streams.audit.facts import Costs, Known, LostPart, MinuteSum, NodeMinute, Totals, Twins
+from streams.audit.verdict import COSTS, NODES, PARTS, RECOUNT, TOTALS, WINDOWS, WRITERS, Finding, told
 
 #: A row's cost is rounded to a nano-dollar once, so it is at most half of one off the curve that windows integrate.
 _NANO_PER_ROW: Final = 0.5
@@ -138,3 +138,20 @@ def minute_name(minute: int) -> str:
 
 def _usd(nano: float) -> str:
     return f"${nano / 1e9:.9f}"
+
+
+def parts(rows: Sequence[LostPart]) -> list[Finding]:
+    """No part of a table was set aside: the engine does so with a part that it cannot read, and answers without its rows."""
+    faults = [
+        Finding(
+            PARTS,
+            f"`{row.table}`",
+            "all parts",
+            f"{row.name} set aside",
+            ok=False,
+            detail=f"part {row.name} of `{row.table}` was set aside ({row.reason or 'detached by hand'}): its rows are "
+            "missing from every figure; restore the store from a backup, or meter the log again into an empty one",
+        )
+        for row in rows
+    ]
+    return told(PARTS, faults, "all tables", "no part of a table was set aside")

@@ -135,8 +135,9 @@ class LiveAudit:
         return [
             *stored,
             *count_checks.letters(tables.letters(self._ask, numbers)),
-            # All nodes are looked at together, by one worker.
+            # All nodes are looked at together, by one worker; so are the parts of the tables.
             *(ledger_checks.nodes(*tables.nodes(self._ask)) if 0 in numbers else ()),
+            *(ledger_checks.parts(tables.parts(self._ask)) if 0 in numbers else ()),
         ]
 
     async def _ledger(self, held: Sequence[Held]) -> list[Finding]:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from schemas.tables import KEYS
+from sinks.clickhouse.damage import SET_ASIDE
 from streams.audit import count_checks, ledger_checks, snapshot_checks, sql
-from streams.audit.facts import Costs, Letters, MinuteSum, NodeMinute, SnapshotHead, Totals, Twins
+from streams.audit.facts import Costs, Letters, LostPart, MinuteSum, NodeMinute, SnapshotHead, Totals, Twins
 from streams.audit.recount import VALUES, Key, Row, Span, Stored
 from streams.audit.verdict import Book, Finding
 
@@ -76,6 +77,11 @@ def twins(ask: Ask, shards: Sequence[int] = (), since: int = 0) -> list[Twins]:
     return found
 
 
+def parts(ask: Ask) -> list[LostPart]:
+    """What the engine has set aside of our tables."""
+    return [LostPart(row["table"], row["name"], row["reason"] or "") for row in ask(SET_ASIDE, {})]
+
+
 def totals(ask: Ask) -> Totals:
     """Both sums of all that jobs cost."""
     row = ask(sql.TOTALS, {})[0]
@@ -126,6 +132,7 @@ def stored_findings(ask: Ask) -> tuple[list[Book], list[Finding]]:
         *ledger_checks.nodes(*nodes(ask)),
         *ledger_checks.writers(twins(ask)),
         *snapshot_checks.snapshots(snapshots(ask), ()),
+        *ledger_checks.parts(parts(ask)),
     ]
 
 

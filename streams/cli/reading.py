@@ -6,6 +6,7 @@ asks: every verb imports this, and `--help` and a wrong option are answered with
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -98,6 +99,8 @@ def reader(settings: Settings) -> Iterator[Reader]:
         yield Reader(RemoteReader(url, token_of(target.data_dir, settings.web.token)))
         return
     try:
+        for part in store.lost_parts:
+            sys.stderr.write(f"trainfare: {part} was set aside: its rows are missing from what follows\n")
         yield Reader(_Opened(store))
     finally:
         store.close()

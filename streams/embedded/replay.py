@@ -29,7 +29,7 @@ from streams.embedded.lines import LineReader, Sendable
 from streams.embedded.prices import stored_book
 from streams.embedded.result import ReplayResult, result_of
 from streams.embedded.segments import Replayed, Segment
-from streams.errors import WrongUseError
+from streams.errors import TrainfareError, WrongUseError
 from streams.pipeline.books import Books
 from streams.pipeline.tables import DeadLetter
 from streams.pricing.book import PriceBook
@@ -77,6 +77,11 @@ def run_replay(
     clickhouse = settings.clickhouse.model_copy(update={"data_dir": data})
     store = ClickHouseStore(target_of(clickhouse, retry_for_s=_STORE_RETRY_S))
     try:
+        if store.lost_parts:
+            raise TrainfareError(
+                f"{data}: {store.lost_parts[0]} was set aside, its rows are missing, and what was metered "
+                "is not metered twice; replay the files into an empty directory"
+            )
         replayed = segments.load(store.meta, settings.kafka.partitions)
         segment = replayed.begin(digests, now_ms, append=append, where=data)
         if deliver and segment is not replayed.last:

@@ -140,6 +140,7 @@ def test_a_worker_audits_itself_and_its_log_is_recounted(tmp_path: Path) -> None
             "ledger_windows",
             "ledger_costs",
             "node_balance",
+            "parts",
             "one_writer",
             "snapshots",
         }

@@ -8,7 +8,7 @@ MAKEFLAGS += --no-print-directory
 
 # The newest Python from 3.11 on; name another with `make PYTHON=...`.
 PYTHON ?= $(shell for each in python3.13 python3.12 python3.11 python3.14 python3 python; do \
-	"$$each" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$each"; break; }; done)
+	"$$each" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null && { echo "$$each"; break; }; done)
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -43,7 +43,7 @@ help:  ## List the verbs.
 
 $(STAMP): requirements.lock pyproject.toml
 	@if [ -z "$(PYTHON)" ]; then \
-		echo "make: no Python 3.11 or newer found; install one, or name it: make PYTHON=/path/to/python3" >&2; exit 1; fi
+		echo "make: no Python from 3.11 to 3.14 found; install one, or name it: make PYTHON=/path/to/python3" >&2; exit 1; fi
 	@if [ ! -x $(BIN)/python ]; then echo "== making $(VENV) with $(PYTHON) ($$($(PYTHON) --version))"; \
 		$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "make: $(PYTHON) cannot make a virtual environment (Debian: apt-get install python3-venv)" >&2; exit 1; }; fi

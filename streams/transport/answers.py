@@ -1,6 +1,6 @@
 """When the brokers last answered a fetch, by the monotonic clock; aiokafka notes it by the wall clock, which may jump.
 
-It must not look at records. The names of aiokafka that it touches are in `pins`.
+It must not look at records. The names of aiokafka that it touches are in tests/transport/pins.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The Faust consumer that hands over one object per shard and fetch, and starts where it is told to.
 
 It must not interpret records, nor believe the group's committed offsets: these only report.
-Names private to Faust and aiokafka that are used here are listed in `pins`.
+Names private to Faust and aiokafka that are used here are listed in tests/transport/pins.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from faust.types.tuples import ConsumerMessage
 
 from streams.errors import TrainfareError
 from streams.pipeline.batch import LogBatch, LogRecord
-from streams.transport import raw_seam
+from streams.transport import frames, raw_seam
 from streams.transport.answers import Answers, LogEnd
 from streams.transport.decoded import Decoded
 from streams.transport.membership import NO_GENERATION, Membership
@@ -60,6 +60,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         await super().on_start()
         consumer = self._ensure_consumer()
         self.membership.watch(consumer._coordinator)
+        if self._options.raw_batches:
+            raw_seam.watch(consumer._fetcher)
         if self._options.fetch_min_bytes > 1:
             Patience(self._options.checkpoint_in_ms, self._options.log_now_ms).watch(consumer._fetcher)
         self._answers.watch(consumer._fetcher)
@@ -76,7 +78,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         consumer._fetch_min_bytes = self._options.fetch_min_bytes
         consumer._fetch_max_bytes = self._options.fetch_max_bytes
         if self._options.raw_batches:
-            raw_seam.install()
+            frames.watch(consumer._client)
             consumer._value_deserializer = raw_seam.AsRaw(self._decoded)
         # How often to see whether to fetch although nothing happened that calls for it; a fifth of a second by default.
         consumer._consumer_timeout = _IDLE_POLL_S

@@ -2,19 +2,20 @@
 
 asyncio's reader keeps what comes in a buffer that grows, gives a copy of it, and aiokafka copies each partition's part
 out of that: four times all bytes of a fetch, with the interpreter's lock held, while the agent wants it for the batches
-before.  Answers that are not large take asyncio's and aiokafka's way.  It must not look at what it receives.  The names
-that are replaced are listed in `pins`.
+before.  Answers that are not large take asyncio's and aiokafka's way.  It must not look at what it receives.
 """
 
 from __future__ import annotations
 
 import asyncio
 import io
-from types import SimpleNamespace
+from types import MethodType, SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
 from aiokafka import conn
+
+from streams.transport.rebound import rebound
 
 #: From here on an answer is large, and a part of one stays where it is: no name or text of the protocol is so long.
 LARGE_BYTES: Final = 64 * 2**10
@@ -22,7 +23,6 @@ LARGE_BYTES: Final = 64 * 2**10
 _SMALL_BYTES: Final = 16 * 2**10
 
 _own_protocol: Final[Any] = conn.AIOKafkaProtocol
-_own_reader_task: Final[Any] = conn.AIOKafkaConnection._create_reader_task
 _own_bytes_io: Final = io.BytesIO
 
 
@@ -135,14 +135,20 @@ def _protocol(closed: asyncio.Future[None], reader: asyncio.StreamReader, *, loo
     return FrameProtocol(closed, loop)
 
 
-def _create_reader_task(connection: Any) -> Any:
-    connection._reader = connection._protocol.frames
-    return _own_reader_task(connection)
+class Connection(conn.AIOKafkaConnection):  # type: ignore[misc]  # aiokafka has no types here
+    """aiokafka's, which reads what the protocol above received."""
+
+    connect = rebound(conn.AIOKafkaConnection.connect, AIOKafkaProtocol=_protocol)
+    _handle_frame = rebound(conn.AIOKafkaConnection._handle_frame, io=SimpleNamespace(BytesIO=_body))
+
+    def _create_reader_task(self) -> Any:
+        self._reader = self._protocol.frames
+        return super()._create_reader_task()
 
 
-def install() -> None:
-    """Receive large answers this way in all connections of this process that are made from now on."""
-    seam: Any = conn
-    seam.AIOKafkaProtocol = _protocol
-    seam.AIOKafkaConnection._create_reader_task = _create_reader_task
-    seam.io = SimpleNamespace(BytesIO=_body)
+_create_conn: Final = rebound(conn.create_conn, AIOKafkaConnection=Connection)
+
+
+def watch(client: Any) -> None:
+    """Receive large answers this way in all connections to brokers that this client makes from now on."""
+    client._get_conn = MethodType(rebound(type(client)._get_conn, create_conn=_create_conn), client)

@@ -1,6 +1,6 @@
 """Whether the group counts on us: by the answers to what we sent it, and by what it says of our name.
 
-It must not join or leave; it listens to aiokafka's coordinator, in the consumer thread. Its names are in `pins`.
+It must not join or leave; it listens to aiokafka's coordinator, in the consumer thread. Its names are in tests/transport/pins.py.
 """
 
 from __future__ import annotations

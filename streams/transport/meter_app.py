@@ -23,8 +23,8 @@ from streams.topics import SHARD_TOPICS, full_name
 from streams.transport.allocator import keep_freed_memory
 from streams.transport.consumer import Consumer, Transport
 from streams.transport.options import FetchOptions
-from streams.transport.pins import refuse_if_moved
 from streams.transport.security import faust_brokers, faust_credentials
+from streams.transport.versions import refuse_other_versions
 
 _BATCHES_BUFFERED = 32  # Faust counts messages, and a message of ours is a whole fetch of a shard
 _PARTITION_FETCH_BYTES = 2 * 2**20
@@ -129,7 +129,7 @@ class MeterApp(faust.App):
 
 def new_meter_app(kafka: KafkaSettings, options: FetchOptions) -> MeterApp:
     """Make an app for one group; it is not started and has no agent yet."""
-    refuse_if_moved()
+    refuse_other_versions()
     keep_freed_memory()
     app = MeterApp(
         kafka.group_id,

@@ -3,7 +3,7 @@
 Every answer costs about the same, full or empty, and what is read between two checkpoints waits for the next one.
 Of a log of which more is known to be there nothing is gathered.
 
-It must not look at records; it sets two fields of requests on their way, in the consumer thread. Its names are in `pins`.
+It must not look at records; it sets two fields of requests on their way, in the consumer thread. Its names are in tests/transport/pins.py.
 """
 
 from __future__ import annotations

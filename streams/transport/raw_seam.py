@@ -1,22 +1,23 @@
-"""Where aiokafka would make an object of each record of a fetch, and makes one of all for the consumers that ask.
+"""Where aiokafka would make an object of each record of a fetch, and makes one of all for the fetcher that is watched.
 
 It must not change what other consumers of this process get; nor what a fetch that failed leaves behind: the position stays, and
-aiokafka asks again.  The names that are replaced are listed in `pins`.
+aiokafka asks again.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from types import MethodType
 from typing import Any, Final
 
 from aiokafka.consumer import fetcher
 from aiokafka.errors import CorruptRecordException
 
 from streams.pipeline.raw import RawRecords
-from streams.transport import frames
 from streams.transport.decoded import Decoded
 from streams.transport.raw_batches import Aborted, Fetched, read_fetch
+from streams.transport.rebound import rebound
 
 logger = logging.getLogger(__name__)
 
@@ -170,12 +171,14 @@ def _partition_records(
     )
 
 
-def install() -> None:
-    """Put this between the fetcher and its records; once is enough, and consumers that do not ask are not touched."""
-    seam: Any = fetcher
-    seam.MemoryRecords = FetchedBytes
-    seam.PartitionRecords = _partition_records
-    frames.install()
+def watch(fetcher_of_one: Any) -> None:
+    """Put this between one fetcher and its records; must be done before the first fetch."""
+    fetch = rebound(
+        type(fetcher_of_one)._proc_fetch_request,
+        MemoryRecords=FetchedBytes,
+        PartitionRecords=_partition_records,
+    )
+    fetcher_of_one._proc_fetch_request = MethodType(fetch, fetcher_of_one)
 
 
 def only_raw(records: list[Any]) -> RawRecords | None:

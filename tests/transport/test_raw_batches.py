@@ -6,7 +6,7 @@ import gc
 import struct
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiokafka import TopicPartition
@@ -277,22 +277,14 @@ def test_the_fetcher_takes_it_as_its_own_and_moves_the_position(limit: int | Non
     assert not result.has_more()
 
 
-def test_a_consumer_that_did_not_ask_gets_what_aiokafka_gives() -> None:
-    raw_seam.install()
-    try:
-        found = fetcher.PartitionRecords(
-            TP,
-            fetcher.MemoryRecords(bytes(batch(0, PAIR))),
-            None,
-            0,
-            None,
-            lambda value: value + b"!",
-            True,
-            1,
-        )
-        assert [each.value for each in found] == [b"a!", b"!"]
-    finally:
-        fetcher.MemoryRecords, fetcher.PartitionRecords = raw_seam._own_bytes, raw_seam._own_records
+def test_only_the_fetcher_that_is_watched_reads_this_way() -> None:
+    own = fetcher.MemoryRecords, fetcher.PartitionRecords, fetcher.Fetcher._proc_fetch_request
+    watched, other = fetcher.Fetcher.__new__(fetcher.Fetcher), fetcher.Fetcher.__new__(fetcher.Fetcher)
+    raw_seam.watch(watched)
+    names = cast("Any", watched._proc_fetch_request).__func__.__globals__
+    assert names["MemoryRecords"] is raw_seam.FetchedBytes
+    assert cast("Any", other._proc_fetch_request).__func__ is own[2]
+    assert (fetcher.MemoryRecords, fetcher.PartitionRecords, fetcher.Fetcher._proc_fetch_request) == own
 
 
 def test_the_checksum_is_the_compiled_one_and_falls_back_to_aiokafka() -> None:

@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from streams.embedded.broker import EmbeddedBroker
 from streams.pipeline.raw import RawRecords
-from streams.transport import raw_seam
+from streams.transport import frames, raw_seam
 from tests.kafka.broker import shared_broker
 from tests.transport.batches import CODECS
 
@@ -66,7 +66,6 @@ async def read(
     bootstrap: str, topic: str, start: int, end: int, *, raw: bool, level: str, size: int
 ) -> list[Row]:
     """All rows from `start` to `end`; a fetch is `size` bytes at most, if a batch fits in it."""
-    raw_seam.install()
     consumer = AIOKafkaConsumer(
         bootstrap_servers=bootstrap,
         enable_auto_commit=False,
@@ -77,7 +76,10 @@ async def read(
     )
     if raw:
         consumer._value_deserializer = raw_seam.AS_RAW
+        frames.watch(consumer._client)
     await consumer.start()
+    if raw:
+        raw_seam.watch(consumer._fetcher)
     rows: list[Row] = []
     try:
         place = TopicPartition(topic, 0)
@@ -89,6 +91,11 @@ async def read(
             for given in (await consumer.getmany(place, timeout_ms=100)).values():
                 assert all(isinstance(each, RawRecords) == raw for each in given)
                 records = [record for each in given for record in (each if raw else [each])]
+                to_brokers = [
+                    each for (node, _), each in consumer._client._conns.items() if node != "bootstrap"
+                ]
+                assert to_brokers
+                assert all(isinstance(each, frames.Connection) == raw for each in to_brokers)
                 rows += [(each.offset, each.timestamp, each.value, tuple(each.headers)) for each in records]
     finally:
         await consumer.stop()

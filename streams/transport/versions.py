@@ -1,0 +1,39 @@
+"""The versions of Faust, mode and aiokafka whose private parts this package touches: a worker runs on no others.
+
+It must not look into what is installed: whether the names still stand is for the tests (tests/transport/pins.py).
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+from streams.errors import TrainfareError
+
+VERSIONS: Final = {"faust-streaming": "0.15.3", "mode-streaming": "0.7.1", "aiokafka": "0.14.0"}
+
+
+def refuse_other_versions() -> None:
+    """Stop before anything is read when the ground has shifted."""
+    faults = others()
+    if faults:
+        raise TrainfareError(
+            "the installed Faust or aiokafka is not the one this version was built on: "
+            + "; ".join(faults)
+            + ". Install the pinned versions ("
+            + ", ".join(f"{name}=={pinned}" for name, pinned in VERSIONS.items())
+            + ")."
+        )
+
+
+def others() -> list[str]:
+    """What is not the pinned version, in words."""
+    faults = []
+    for name, pinned in VERSIONS.items():
+        try:
+            found = version(name)
+        except PackageNotFoundError:
+            found = "nothing"
+        if found != pinned:
+            faults.append(f"{name} is {found}, expected {pinned}")
+    return faults

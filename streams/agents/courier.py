@@ -62,7 +62,9 @@ class Courier:
         self._receivers = Receivers(addresses, options)
         self._ledger = DeliveryLedger(store)
         self._log = DeliveryLog(self._ledger, self._recent, clock)
-        self._outbox = Outbox(options.flying_at_most, options.flying_per_receiver)
+        self._outbox = Outbox(
+            options.flying_at_most, options.flying_per_receiver, options.waiting_at_most // 4
+        )
         self._intake = Intake(Records(store), options, clock, self._outbox.__len__, self._place)
         self._flying: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
@@ -192,6 +194,9 @@ class Courier:
             # An earlier life's attempts count, and its backoff goes on.
             wait_ms = delay_ms(attempts, self._jitter_ratio())
             parcel = Parcel(alert, shard, name, address, attempts + 1)
+            if self._outbox.is_full(parcel):
+                self._intake.leave({shard})
+                continue
             self._outbox.put(parcel, self._clock.monotonic_ms() + wait_ms)
 
     # -- attempts ------------------------------------------------------------------------------------------
@@ -236,6 +241,7 @@ class Courier:
             self._outbox.again(parcel, now_ms, now_ms + wait_ms)
         else:
             self._outbox.finish(parcel, now_ms)
+        self._intake.leave(self._outbox.shed(parcel.host))
 
     async def _pause(self) -> None:
         """Wait for something to come or to be due."""

@@ -19,6 +19,7 @@ from streams.clock import Clock
 logger = logging.getLogger(__name__)
 
 _LOOK_AGAIN_MS: Final = 1_000
+_LEFT_MS: Final = 60_000
 
 
 class Intake:
@@ -43,6 +44,8 @@ class Intake:
         self._behind: set[int] = set()  # shards whose alerts are to be read from the tables
         self._reading = False
         self._behind_due_ms = 0
+        self._left: set[int] = set()  # shards with alerts whose receiver has enough to do
+        self._left_due_ms = 0
 
     @property
     def waiting(self) -> int:
@@ -52,11 +55,12 @@ class Intake:
     @property
     def behind(self) -> bool:
         """Whether the tables may owe more."""
-        return bool(self._behind) or self._reading
+        return bool(self._behind or self._left) or self._reading
 
     def due_ms(self) -> int | None:
         """When to look into the tables (monotonic); None: there is no need to."""
-        return self._behind_due_ms if self._behind else None
+        due_ms = [self._behind_due_ms] * bool(self._behind) + [self._left_due_ms] * bool(self._left)
+        return min(due_ms, default=None)
 
     def offer(self, alerts: Iterable[Alert], shard: int) -> None:
         """Take changes of status, which are stored, in their order."""
@@ -75,10 +79,17 @@ class Intake:
         self._behind.update(shards)
         self._behind_due_ms = 0
 
+    def leave(self, shards: Collection[int]) -> None:
+        """Leave alerts of these shards in the tables for a while: their receiver is ill and has enough to do."""
+        if not self._left:
+            self._left_due_ms = self._clock.monotonic_ms() + _LEFT_MS
+        self._left |= self._ours.intersection(shards)
+
     def release(self, shards: Collection[int]) -> None:
         """Take nothing more for these shards."""
         self._ours.difference_update(shards)
         self._behind.difference_update(shards)
+        self._left.difference_update(shards)
         self._offered = [stored for stored in self._offered if stored.shard not in shards]
 
     async def hand_on(self) -> None:
@@ -90,6 +101,8 @@ class Intake:
                 await self._hand_on(offered)
             finally:
                 self._taking = 0
+        if self._left and self._clock.monotonic_ms() >= self._left_due_ms:
+            self._behind, self._left = self._behind | self._left, set()
         if self._behind and self._clock.monotonic_ms() >= self._behind_due_ms:
             self._reading = True
             try:

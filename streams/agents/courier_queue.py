@@ -6,7 +6,7 @@ It must not send anything, wait, or read a clock: every instant is handed in (mo
 from __future__ import annotations
 
 import heapq
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection
 
 from streams.agents.courier_parcel import Chain, Parcel
@@ -16,8 +16,11 @@ from streams.agents.courier_slots import Slots
 class Outbox:
     """Per chain only the first parcel is ever due; the rest follow when it is finished."""
 
-    def __init__(self, flying_at_most: int, flying_per_receiver: int) -> None:
+    def __init__(self, flying_at_most: int, flying_per_receiver: int, ill_at_most: int = 2_500) -> None:
         self._slots = Slots(flying_at_most, flying_per_receiver)
+        self._ill_at_most = ill_at_most
+        self._ill: set[str] = set()  # hosts with messages, whose last attempt failed or was slow
+        self._size_of: Counter[str] = Counter()  # messages by host
         self._chains: dict[Chain, deque[Parcel]] = {}
         self._due: list[tuple[int, int, Parcel]] = []
         self._size = 0
@@ -38,6 +41,7 @@ class Outbox:
             return False
         chain.append(parcel)
         self._size += 1
+        self._size_of[parcel.host] += 1
         if len(chain) == 1:
             self._push(parcel, due_ms)
         return True
@@ -52,12 +56,13 @@ class Outbox:
 
     def finish(self, parcel: Parcel, now_ms: int) -> None:
         """Its message is done with; the next one of the chain is due."""
-        self._slots.land(parcel, now_ms)
+        self._landed(parcel, now_ms, is_ill=False)
         chain = self._chains.get(parcel.chain)
         if chain is None or chain[0] is not parcel:
             return  # dropped since
         chain.popleft()
         self._size -= 1
+        self._leave(parcel.host)
         if chain:
             self._push(chain[0], now_ms)
         else:
@@ -65,7 +70,7 @@ class Outbox:
 
     def again(self, parcel: Parcel, now_ms: int, due_ms: int) -> None:
         """Attempt it once more, not before `due_ms`."""
-        self._slots.land(parcel, now_ms)
+        self._landed(parcel, now_ms, is_ill=True)
         if self._is_first(parcel):
             parcel.attempt += 1
             self._push(parcel, due_ms)
@@ -73,6 +78,27 @@ class Outbox:
     def next_due_ms(self) -> int | None:
         """When to look again; None: not before something lands or comes."""
         return self._due[0][0] if self._due else None
+
+    def is_full(self, parcel: Parcel) -> bool:
+        """Whether as much waits for its receiver as may while that is ill; never for what waits already."""
+        if parcel.host not in self._ill or self._size_of[parcel.host] < self._share_of_ill():
+            return False
+        chain = self._chains.get(parcel.chain, ())
+        return all(other.webhook_id != parcel.webhook_id for other in chain)
+
+    def shed(self, host: str) -> set[int]:
+        """Forget the newest of what waits for a receiver that is ill, if it is more than may; returns their shards."""
+        share = self._share_of_ill()
+        if host not in self._ill or self._size_of[host] <= share:
+            return set()
+        excess, shed = self._size_of[host] - share // 2, set[Parcel]()  # half, so that it is seldom done
+        for parcels in reversed(self._chains.values()):
+            if len(shed) >= excess:
+                break
+            if parcels[0].host == host and not self._slots.flies(parcels[0]):
+                shed.update(parcels)
+        self._keep(lambda parcel: parcel not in shed)
+        return {parcel.shard for parcel in shed}
 
     def drop(self, shards: Collection[int]) -> int:
         """Forget the parcels of these shards; attempts under way land as if nothing were. Returns how many."""
@@ -86,6 +112,8 @@ class Outbox:
             if (left := deque(parcel for parcel in parcels if kept(parcel)))
         }
         self._size = sum(map(len, self._chains.values()))
+        self._size_of = Counter(parcel.host for parcels in self._chains.values() for parcel in parcels)
+        self._ill &= self._size_of.keys()
         self._slots.keep(kept)
         self._due = [entry for entry in self._due if kept(entry[2])]
         heapq.heapify(self._due)
@@ -94,6 +122,22 @@ class Outbox:
     def _push(self, parcel: Parcel, due_ms: int) -> None:
         self._entries += 1  # of equal instants the earlier entry first
         heapq.heappush(self._due, (due_ms, self._entries, parcel))
+
+    def _landed(self, parcel: Parcel, now_ms: int, *, is_ill: bool) -> None:
+        self._slots.land(parcel, now_ms)
+        if (is_ill or self._slots.is_slow(parcel.host)) and self._size_of[parcel.host]:
+            self._ill.add(parcel.host)
+        else:
+            self._ill.discard(parcel.host)
+
+    def _leave(self, host: str) -> None:
+        self._size_of[host] -= 1
+        if not self._size_of[host]:
+            del self._size_of[host]
+            self._ill.discard(host)
+
+    def _share_of_ill(self) -> int:
+        return max(self._ill_at_most // max(len(self._ill), 1), 1)
 
     def _is_first(self, parcel: Parcel) -> bool:
         chain = self._chains.get(parcel.chain)

@@ -45,6 +45,14 @@ class Slots:
         """Attempts under way."""
         return sum(self._counts)
 
+    def flies(self, parcel: Parcel) -> bool:
+        """Whether an attempt at it is under way."""
+        return parcel in self._flights.get(parcel.host, ())
+
+    def is_slow(self, host: str) -> bool:
+        """Whether the last attempt at it took long."""
+        return host in self._slow
+
     def add(self, parcel: Parcel) -> None:
         """Its instant has come."""
         self._due.setdefault(parcel.host, (deque(), deque()))[not parcel.is_page].append(parcel)

@@ -163,9 +163,9 @@ def test_what_there_is_no_room_for_waits_in_the_tables() -> None:
     async def go() -> None:
         office = Office({HOOK: [BUSY] * 4 + [OK]}, options={"waiting_at_most": 4})
         await office.offer(*(an_alert(f"job-{number:02}") for number in range(10)))
-        assert office.courier.waiting == 4
+        assert 0 < office.courier.waiting <= 4
         for _ in range(20):
-            await office.work(1_000)
+            await office.work(60_000)
         assert {name for name, _ in office.sender.told} == {f"job-{number:02}" for number in range(10)}
         assert office.courier.outcomes == {"retrying": 4, "delivered": 10}
 

@@ -145,7 +145,7 @@ class ClickHouseSettings(Group):
     )
     cluster: str | None = Field(
         default=None,
-        description="Name of a ClickHouse cluster: tables become replicated and distributed over it.",
+        description="Reserved for the name of a ClickHouse cluster; refused, as this version makes no replicated tables.",
     )
 
     @field_validator("url")

@@ -25,6 +25,7 @@ from streams.alerts.planned import FOR_EVER_MS, FROM_EVER_MS, Planned, spans
 _OWN_FIELDS: Final = frozenset({"from_ms", "until_ms", "comment", "usd_per_hour", "match"})
 _ALIASES: Final = {"job": "job_id"}
 _OF_ALERTS: Final = ("rule", "severity")
+_NO_BUDGETS: Final = "this version keeps budgets and judges none: nobody is told when it is used up"
 _KINDS: Final = ("webhook", "slack", "email")
 
 
@@ -82,6 +83,8 @@ class Controls:
                     match = _match(event.value, MATCHED)
                     rate = _rate(event.value)
                     planned.append(Planned(event.name, match, *_interval(event.value), rate))
+                elif event.kind == "budget":
+                    faults.append(ControlFault(event.kind, event.name, _NO_BUDGETS))
             except _MalformedError as fault:
                 faults.append(ControlFault(event.kind, event.name, str(fault)))
         return cls(addresses, silences, planned, faults)

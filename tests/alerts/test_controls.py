@@ -244,8 +244,10 @@ def test_a_number_is_rounded_half_to_even_as_everywhere() -> None:
     assert controls.planned_for(JOB) == ((0, FOR_EVER_MS, 0),)
 
 
-def test_budgets_and_deletions_mean_nothing_here() -> None:
-    assert Controls.from_events([control("budget", "b", usd=5), control("", "")]).faults == ()
+def test_a_deletion_means_nothing_and_a_budget_is_said_to_guard_nothing() -> None:
+    (fault,) = Controls.from_events([control("budget", "b", usd=5), control("", "")]).faults
+    assert fault[:2] == ("budget", "b")
+    assert "nobody is told" in fault.detail
     assert NO_CONTROLS.planned_for(JOB) == ()
 
 

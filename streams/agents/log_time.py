@@ -37,6 +37,10 @@ class _Window:
         self.most: int | None = None  # and at most this: a record that was not there before is no older
         self.leap: int | None = None  # the least of what lies too far ahead to be believed at once
 
+    @property
+    def is_empty(self) -> bool:
+        return self.least is None and self.leap is None
+
 
 class LogTime:
     """A `Clock` whose `now_ms` is log time.
@@ -120,7 +124,7 @@ class LogTime:
         """
         with self._lock:
             count_ms = self._count()
-            if count_ms - self._window.began_ms >= _WINDOW_MS:
+            if count_ms - self._window.began_ms >= _WINDOW_MS or self._window.is_empty:
                 self._turn(count_ms)
             offset, window = newest_ms - count_ms, self._window
             if self._leaps(newest_ms, count_ms):
@@ -139,6 +143,9 @@ class LogTime:
         monotonic_ms = self._clock.monotonic_ms()
         self._count_ms += min(max(monotonic_ms - self._seen_ms, 0), _STEP_MS)
         self._seen_ms = monotonic_ms
+        is_over = self._count_ms - self._window.began_ms >= _WINDOW_MS
+        if is_over and not self._is_live and self._window.leap is not None:
+            self._turn(self._count_ms)  # those records may have been the last ones of this log
         return self._count_ms
 
     def _now_ms(self, count_ms: int) -> int:

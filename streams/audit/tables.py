@@ -132,7 +132,6 @@ def stored_findings(ask: Ask) -> tuple[list[Book], list[Finding]]:
         *ledger_checks.nodes(*nodes(ask)),
         *ledger_checks.writers(twins(ask)),
         *snapshot_checks.snapshots(snapshots(ask), ()),
-        *ledger_checks.parts(parts(ask)),
     ]
 
 

@@ -81,14 +81,16 @@ def _asking(store: Reader) -> Any:
 
 def _audited(store: Reader) -> dict[str, Any]:
     """The checks of the tables, and those that the worker made of its memory where one is asked."""
-    from streams.audit import tables
+    from streams.audit import ledger_checks, tables
     from streams.audit.text import as_object
     from streams.audit.verdict import Verdict
 
     books, findings = tables.stored_findings(_asking(store))
+    lost = store.lost_parts()
     if not all(finding.ok for finding in findings):
         time.sleep(_AGAIN_S)
         books, findings = tables.stored_findings(_asking(store))
+    findings += [] if lost is None else ledger_checks.parts(lost)
     stored = as_object(Verdict(time.time_ns() // 1_000_000, tuple(findings), tuple(books)))
     worker = store.audited()
     return {**stored, "ok": stored["ok"] and (worker is None or worker["ok"]), "worker": worker}

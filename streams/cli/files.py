@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from streams.embedded.frames import check_whole
+from streams.embedded.frames import CutShortError, check_whole
 from streams.embedded.packed import LINE_MAX_BYTES, UNPACK_ERRORS, bounded_lines, open_packed
 from streams.errors import TrainfareError, WrongUseError
 
@@ -57,8 +57,8 @@ def must_exist(paths: list[Path]) -> None:
     """Refuse the first name that is no file, or a file that is cut short, before anything is begun.
 
     Raises:
-        WrongUseError: there is no such file.
-        TrainfareError: it is compressed and cannot be unpacked to its end.
+        WrongUseError: there is no such file, or it is not compressed as its name says.
+        TrainfareError: its compressed data end early.
     """
     for path in paths:
         if not path.is_file():
@@ -67,8 +67,10 @@ def must_exist(paths: list[Path]) -> None:
     for path in paths:
         try:
             check_whole(path)
-        except UNPACK_ERRORS as fault:
+        except CutShortError as fault:
             raise TrainfareError(f"{path} cannot be read to its end: {_reason(fault)}") from None
+        except UNPACK_ERRORS as fault:
+            raise WrongUseError(f"{path}: cannot be read: {_reason(fault)}; name a file of events") from None
 
 
 def _reason(fault: Exception) -> str:

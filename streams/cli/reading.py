@@ -17,6 +17,7 @@ from streams.errors import WrongUseError
 
 if TYPE_CHECKING:
     from sinks.clickhouse import Answer, ClickHouseStore, Target
+    from sinks.clickhouse.damage import LostPart
     from streams.explain.job import Explanation
 
 _PATIENCE_S = 3.0
@@ -36,6 +37,10 @@ class Source(Protocol):
 
     def audited(self) -> dict[str, Any] | None:
         """What a worker found when it audited itself last; None where none is asked."""
+        ...
+
+    def lost_parts(self) -> list[LostPart] | None:
+        """Parts of tables that the engine has set aside; None where a worker looks for them."""
         ...
 
 
@@ -62,6 +67,10 @@ class Reader:
         """What the worker that is asked found when it audited itself last; None where no worker is asked."""
         return self._source.audited()
 
+    def lost_parts(self) -> list[LostPart] | None:
+        """Parts of tables that the engine has set aside; None where a worker looks for them."""
+        return self._source.lost_parts()
+
 
 class _Opened:
     """A store that this process has open."""
@@ -79,6 +88,9 @@ class _Opened:
 
     def audited(self) -> None:
         return None
+
+    def lost_parts(self) -> list[LostPart]:
+        return self._store.lost_parts
 
 
 @contextmanager

@@ -101,6 +101,9 @@ class RemoteReader:
         found: dict[str, Any] = orjson.loads(data)
         return found
 
+    def lost_parts(self) -> None:
+        """Only who has the engine sees them: the worker's own audit tells."""
+
     def _request(
         self, method: str, path: str, headers: dict[str, str], body: bytes | None
     ) -> tuple[int, bytes]:

@@ -23,7 +23,9 @@ PUBLIC_REASONS: Final[Mapping[str, str]] = {
     "kafka": "Kafka does not answer, or is still waited for",
     "clickhouse": "the store does not answer, or is still waited for",
     "group": "the worker has not joined its group",
+    "clock": "the clock of the worker's machine is wrong",
     "shards": "shards are being loaded",
+    "transactions": "an open transaction holds records back",
     "progress": "a shard stands still",
 }
 

@@ -126,6 +126,27 @@ def test_a_restart_over_a_silent_log_goes_on_where_it_was_left() -> None:
     assert scene.error_ms == 0
 
 
+def test_the_last_records_of_a_log_are_believed_without_one_after_them() -> None:
+    """A machine that is five minutes behind starts as the log ends."""
+    scene = Scene()
+    scene.clocks.wrong_ms = -5 * 60_000
+    scene.log.knows(NOW_MS - HOUR_MS)
+    scene.log.saw(NOW_MS, NOW_MS, None)
+    assert scene.log.now_ms() == NOW_MS - HOUR_MS + OFF_MS
+    scene.idle(10)
+    assert scene.log.now_ms() == NOW_MS + 10_000
+
+
+def test_one_record_of_tomorrow_in_a_quiet_log_moves_nothing() -> None:
+    scene = Scene()
+    scene.live(5)
+    scene.idle(9)
+    tomorrow_ms = scene.clocks.true_ms + 24 * HOUR_MS
+    scene.log.saw(tomorrow_ms, tomorrow_ms, None)
+    scene.idle(60)
+    assert scene.error_ms == -20
+
+
 def test_one_broker_of_tomorrow_or_yesterday_moves_nothing() -> None:
     scene = Scene()
     scene.live(5)

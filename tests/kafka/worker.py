@@ -11,9 +11,11 @@ import sys
 import time
 from pathlib import Path
 
+from streams.agents.log_time import LogTime
 from streams.agents.meter import Meter
 from streams.agents.options import KeeperOptions
 from streams.agents.startup import stopped_by_signals
+from streams.clock import SystemClock
 from streams.config import KafkaSettings
 from streams.pipeline.settings import ShardSettings
 from tests.agents.fakes import counting_shards, file_store
@@ -26,6 +28,7 @@ def main() -> None:
         topic_prefix=kafka.topic_prefix,
         as_of_ms=lambda: 0,
         now_ms=lambda: time.monotonic_ns() // 1_000_000,
+        log_time=LogTime(SystemClock()),
         checkpoint_interval_ms=300,
     )
 

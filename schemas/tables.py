@@ -25,6 +25,7 @@ SNAPSHOTS: Final = "snapshots"
 META: Final = "meta"
 BOOKS: Final = "books"
 DEAD_LETTER_COUNTS: Final = "dead_letter_counts"
+LEDGER_SUMS: Final = "ledger_sums"
 CANARY: Final = "canary"
 
 SCHEMAS: Final[dict[str, pa.Schema]] = {
@@ -244,6 +245,14 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         stored=pa.int64(),  # as rows of `dead_letters`
         version=pa.uint64(),
     ),
+    LEDGER_SUMS: schema_of(
+        table_name=TEXT,
+        month=pa.uint32(),  # 202611: November 2026, UTC
+        quantity=pa.int64(),  # of all units, modulo 2**64
+        cost_nano=pa.int64(),
+        shard=pa.uint16(),
+        version=pa.uint64(),
+    ),
     CANARY: schema_of(
         time=MILLI,  # when the run was due
         job_id=TEXT,
@@ -286,6 +295,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     META: ("key",),
     BOOKS: ("topic", "partition"),
     DEAD_LETTER_COUNTS: ("topic", "partition", "reason"),
+    LEDGER_SUMS: ("shard", "table_name", "month"),
     CANARY: ("time", "job_id"),
 }
 

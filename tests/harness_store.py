@@ -23,6 +23,7 @@ from schemas.tables import (
     JOB_MINUTES,
     JOB_USAGE_MINUTES,
     JOBS,
+    LEDGER_SUMS,
     NODE_MINUTES,
 )
 from tests.stored_rows import Rows
@@ -40,6 +41,7 @@ TABLES = (
     BOOKS,
     DEAD_LETTER_COUNTS,
     DEAD_LETTER_REPLAYS,
+    LEDGER_SUMS,
 )
 
 

@@ -15,7 +15,7 @@ from sinks.archive import Archive
 from sinks.clickhouse import arrow_file, infile, select
 from sinks.clickhouse.answer import ask
 from sinks.clickhouse.connection import Connection
-from sinks.clickhouse.damage import LostPart, lost_parts
+from sinks.clickhouse.damage import LostPart, drop_part, lost_parts
 from sinks.clickhouse.insert import SETTINGS, Piece, pieces
 from sinks.clickhouse.migrate import create_database, migrate, shipped
 from sinks.clickhouse.tuning import tune
@@ -77,6 +77,11 @@ class ClickHouseStore:
         """Forget rows; they have vanished (without `wait`: will vanish), and leave the disk at the next merge."""
         sql, parameters = select.delete(table, where, wait=wait)
         self._connection.call(lambda client: client.command(sql, parameters=parameters))
+
+    def forget_part(self, part: LostPart) -> None:
+        """Delete the files of a part that was set aside."""
+        drop_part(self._connection, part)
+        self.lost_parts = lost_parts(self._connection)
 
     def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
         """Run SQL of our own that reads; DateTime columns come as uint32 seconds."""

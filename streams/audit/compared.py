@@ -20,6 +20,7 @@ class Compared:
     missing: int = 0
     extra: int = 0
     newer: int = 0  # written after the books that the log was read up to
+    put_back: int = 0  # rows that were wrong, and were written anew
     differences: list[str] = field(default_factory=list)
     unsettled: int = 0  # jobs and nodes that changed after they were last paid
     untold: list[str] = field(default_factory=list)  # jobs whose beginning the log has lost

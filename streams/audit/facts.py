@@ -47,6 +47,17 @@ class Known(NamedTuple):
     version: int
 
 
+class MonthSum(NamedTuple):
+    """A shard's rows of a month in one table of the ledger, added up; the newest of their versions."""
+
+    table: str
+    shard: int
+    month: int  # 202611
+    quantity: int  # of all units, modulo 2**64
+    cost_nano: int
+    version: int
+
+
 class Costs(NamedTuple):
     """Ledger rows, each computed again from its quantity and price."""
 
@@ -64,14 +75,6 @@ class Twins(NamedTuple):
     table: str
     keys: int
     examples: tuple[str, ...]
-
-
-class LostPart(NamedTuple):
-    """A part of a table that the engine set aside: its rows are in no answer any more."""
-
-    table: str
-    name: str
-    reason: str
 
 
 class Totals(NamedTuple):

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from streams.audit.facts import Costs, Known, LostPart, MinuteSum, NodeMinute, Totals, Twins
-from streams.audit.verdict import COSTS, NODES, PARTS, RECOUNT, TOTALS, WINDOWS, WRITERS, Finding, told
+from sinks.clickhouse.damage import LostPart
+from streams.audit.facts import Costs, Known, MinuteSum, MonthSum, NodeMinute, Totals, Twins
+from streams.audit.verdict import COSTS, NODES, PARTS, RECOUNT, SUMS, TOTALS, WINDOWS, WRITERS, Finding, told
 
 #: A row's cost is rounded to a nano-dollar once, so it is at most half of one off the curve that windows integrate.
 _NANO_PER_ROW: Final = 0.5
@@ -95,6 +96,44 @@ def totals(found: Totals) -> list[Finding]:
     return told(TOTALS, wrong, "all jobs", f"both sums are ${found.ledger_usd}")
 
 
+def sums(
+    booked: Sequence[MonthSum], stored: Sequence[MonthSum], versions: Mapping[int, int]
+) -> list[Finding]:
+    """A shard's rows of a month add up to what it booked; months with rows newer than its books are left to the next look.
+
+    `versions`: by shard, the version that its books and all its sums are of. A shard that an earlier version began has no sums.
+    """
+    kept = {each.shard for each in booked}
+    want = {each[:3]: each for each in booked}
+    have = {each[:3]: each for each in stored if each.shard in kept}
+    faults: list[Finding] = []
+    newer = 0
+    for key in sorted(want.keys() | have.keys()):
+        table, shard, month = key
+        mine = want.get(key, MonthSum(*key, 0, 0, 0))
+        found = have.get(key, MonthSum(*key, 0, 0, 0))
+        if found.version > versions.get(shard, 0):
+            newer += 1
+        elif (mine.quantity, mine.cost_nano) != (found.quantity, found.cost_nano):
+            faults.append(
+                Finding(
+                    SUMS,
+                    f"`{table}` shard {shard} month {month}",
+                    _usd(mine.cost_nano),
+                    _usd(found.cost_nano),
+                    ok=False,
+                    detail=f"shard {shard} booked {_usd(mine.cost_nano)} in month {month}, its rows in `{table}` add "
+                    f"up to {_usd(found.cost_nano)} (quantity {found.quantity - mine.quantity:+d}): rows are lost, or "
+                    "of an older copy of the store; `trainfare audit --recount FROM TO --repair` puts them back",
+                )
+            )
+    unkept = len({each.shard for each in stored} - kept)
+    said = f"{len(want) - newer} months of shards add up to what was booked"
+    said += f", {newer} are being written" if newer else ""
+    said += f"; {unkept} shards of an earlier version keep no sums" if unkept else ""
+    return told(SUMS, faults, "ledger", said)
+
+
 def nodes(rows: Sequence[NodeMinute], looked_at: int) -> list[Finding]:
     """What a node costs beyond its jobs is its free GPU-time at its price, to the rounding of the rows."""
     faults = [
@@ -150,7 +189,8 @@ def parts(rows: Sequence[LostPart]) -> list[Finding]:
             f"{row.name} set aside",
             ok=False,
             detail=f"part {row.name} of `{row.table}` was set aside ({row.reason or 'detached by hand'}): its rows are "
-            "missing from every figure; restore the store from a backup, or meter the log again into an empty one",
+            "missing from every figure; `trainfare audit --recount FROM TO --repair` puts rows of the ledger back; else "
+            "restore the store from a backup, or meter the log again into an empty one",
         )
         for row in rows
     ]

@@ -191,6 +191,18 @@ FROM
 ) AS of_version
 GROUP BY shard, version ORDER BY shard, version DESC"""
 
+SUMS: Final = """
+SELECT table_name, toInt64(shard) AS shard, toInt64(month) AS month, quantity, cost_nano, version FROM ledger_sums FINAL"""
+
+
+def summed(table: str) -> str:
+    """Each shard's rows of each month added up; quantities of all units, modulo 2**64."""
+    return f"""
+SELECT toInt64(shard) AS shard, toInt64(toYYYYMM(minute)) AS month, sum(r.quantity) AS quantity,
+       toInt64(sum({_NANO.format(column="r.cost_usd")})) AS cost_nano, max(r.version) AS version
+FROM {table} AS r FINAL GROUP BY shard, month"""
+
+
 # Any row says it: so the parts' own marks answer, and none is read.
 NEWEST_MINUTE: Final = f"""
 SELECT toInt64(toUnixTimestamp(max(minute))) AS second FROM node_minutes {_RAW}"""
@@ -209,6 +221,13 @@ def ledger(table: str, key: Sequence[str], values: Sequence[str]) -> str:
 SELECT {listed}, version AS version_ FROM {table} FINAL
 WHERE shard = {{shard:UInt64}}
     AND minute >= toDateTime({{since_s:Int64}}, 'UTC') AND minute < toDateTime({{until_s:Int64}}, 'UTC')"""
+
+
+def reach(table: str) -> str:
+    """The first and the last minute of a shard's rows, in seconds; 0 and 0 without any."""
+    return f"""
+SELECT toInt64(toUnixTimestamp(min(minute))) AS first_s, toInt64(toUnixTimestamp(max(minute))) AS last_s
+FROM {table} WHERE shard = {{shard:UInt64}} {_RAW}"""
 
 
 META: Final = "SELECT value FROM meta FINAL WHERE key = {key:String}"

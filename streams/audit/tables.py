@@ -9,9 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from schemas.tables import KEYS
-from sinks.clickhouse.damage import SET_ASIDE
+from sinks.clickhouse.damage import SET_ASIDE, LostPart
 from streams.audit import count_checks, ledger_checks, snapshot_checks, sql
-from streams.audit.facts import Costs, Letters, LostPart, MinuteSum, NodeMinute, SnapshotHead, Totals, Twins
+from streams.audit.facts import (
+    Costs,
+    Letters,
+    MinuteSum,
+    MonthSum,
+    NodeMinute,
+    SnapshotHead,
+    Totals,
+    Twins,
+)
 from streams.audit.recount import VALUES, Key, Row, Span, Stored
 from streams.audit.verdict import Book, Finding
 
@@ -88,6 +97,18 @@ def totals(ask: Ask) -> Totals:
     return Totals(row["job_costs_usd"], row["ledger_usd"])
 
 
+def sums(ask: Ask) -> tuple[list[MonthSum], list[MonthSum]]:
+    """What the meter booked by shard and month, and what the ledger's rows add up to now."""
+    names = ("shard", "month", "quantity", "cost_nano", "version")
+    booked = [MonthSum(row["table_name"], *(row[name] for name in names)) for row in ask(sql.SUMS, {})]
+    stored = [
+        MonthSum(table, *(row[name] for name in names))
+        for table in LEDGERS
+        for row in ask(sql.summed(table), {})
+    ]
+    return booked, stored
+
+
 def nodes(ask: Ask) -> tuple[list[NodeMinute], int]:
     """The last whole hour of nodes: minutes that do not balance, and how many were looked at."""
     newest_s = ask(sql.NEWEST_MINUTE, {})[0]["second"]
@@ -129,6 +150,7 @@ def stored_findings(ask: Ask) -> tuple[list[Book], list[Finding]]:
         *count_checks.letters(letters(ask)),
         *ledger_checks.costs(costs(ask)),
         *ledger_checks.totals(totals(ask)),
+        *ledger_checks.sums(*sums(ask), {number: stand.version for number, stand in stands(ask).items()}),
         *ledger_checks.nodes(*nodes(ask)),
         *ledger_checks.writers(twins(ask)),
         *snapshot_checks.snapshots(snapshots(ask), ()),
@@ -149,8 +171,11 @@ def ledger(ask: Ask, table: str, shard: int, span: Span, version: int) -> Stored
     rows: dict[Key, Row] = {}
     newer: set[Key] = set()
     statement = sql.ledger(table, KEYS[table], VALUES[table])
-    for since_s in range(-(-span.from_ms // 1000), -(-span.until_ms // 1000), _PIECE_S):
-        until_s = min(since_s + _PIECE_S, -(-span.until_ms // 1000))
+    reach = ask(sql.reach(table), {"shard": shard})[0]
+    begin_s = max(-(-span.from_ms // 1000), reach["first_s"])
+    end_s = min(-(-span.until_ms // 1000), reach["last_s"] + 1)
+    for since_s in range(begin_s, end_s, _PIECE_S):
+        until_s = min(since_s + _PIECE_S, end_s)
         for row in ask(statement, {"shard": shard, "since_s": since_s, "until_s": until_s}):
             key = tuple(row[f"{name}_"] for name in KEYS[table])
             if row["version_"] > version:

@@ -20,6 +20,7 @@ NODES: Final = "node_balance"
 WRITERS: Final = "one_writer"
 SNAPSHOTS: Final = "snapshots"
 PARTS: Final = "parts"
+SUMS: Final = "ledger_sums"
 
 RECOUNT: Final = "`trainfare audit --recount FROM TO` says which rows are wrong"
 #: Of one check so many faults are told, and the number of the others.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -23,7 +24,10 @@ from streams.cli.reading import Reader, reader, reader_at
 from streams.errors import WrongUseError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from streams.audit.compared import Compared
+    from streams.audit.recount import Span
 
 UNBALANCED: Final = 1
 #: Tables are read one after the other while a worker writes: what is wrong is looked at twice.
@@ -47,6 +51,10 @@ def audit(
             help="Read the log again and compare the ledger's minutes in [FROM, TO): ms since 1970 or ISO 8601, UTC.",
         ),
     ] = None,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="With --recount: write the rows that are wrong or missing anew."),
+    ] = False,
     form: FormatOption = Format.table,
 ) -> None:
     """Show whether the books balance and the ledger is right; exit 1 if not."""
@@ -55,6 +63,8 @@ def audit(
     settings = settings_for(data)
     if files and recount is None:
         raise WrongUseError("files are read by --recount only")
+    if repair and recount is None:
+        raise WrongUseError("--repair goes with --recount FROM TO, which says what is wrong")
     opened = reader(settings) if url is None else reader_at(url, settings)
     with opened as store:
         if recount is not None:
@@ -63,10 +73,13 @@ def audit(
 
             span = span_of(*recount)
             must_exist(files or [])
+            insert = _inserting(store) if repair else None
             with progress("recounting", None) as advance:
-                found = compared(_asking(store), settings, span, files or [], advance)
+                found = compared(_asking(store), settings, span, files or [], advance, insert)
             _show_recount(found, form)
             ok = found.ok
+            if repair and ok and not found.untold:
+                _forget_parts(store, span)
         else:
             shown = _audited(store)
             _show(shown, form)
@@ -77,6 +90,28 @@ def audit(
 
 def _asking(store: Reader) -> Any:
     return lambda sql, parameters: store.records(sql, **parameters)
+
+
+def _inserting(store: Reader) -> Callable[[str, pa.Table], None]:
+    opened = store.store
+    if opened is None:
+        raise WrongUseError("--repair writes to the store itself: stop the worker that has it open first")
+
+    def insert(table: str, rows: pa.Table) -> None:
+        opened.insert(table, rows, f"repair-{table}-{time.time_ns()}")
+
+    return insert
+
+
+def _forget_parts(store: Reader, span: Span) -> None:
+    """What was set aside of months that are whole again need not be kept."""
+    from streams.audit.repair import made_good
+
+    opened = store.store
+    assert opened is not None
+    for part in made_good(opened.lost_parts, span):
+        opened.forget_part(part)
+        sys.stderr.write(f"trainfare: {part} is dropped: all rows of its month are right\n")
 
 
 def _audited(store: Reader) -> dict[str, Any]:
@@ -144,6 +179,7 @@ def _show_recount(found: Compared, form: Format) -> None:
         "rows_missing": found.missing,
         "rows_extra": found.extra,
         "rows_newer": found.newer,
+        "rows_put_back": found.put_back,
         "unsettled": found.unsettled,
         "cannot_tell": len(found.untold),
     }

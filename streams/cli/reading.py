@@ -43,6 +43,11 @@ class Source(Protocol):
         """Parts of tables that the engine has set aside; None where a worker looks for them."""
         ...
 
+    @property
+    def store(self) -> ClickHouseStore | None:
+        """The store, if this process has it open."""
+        ...
+
 
 class Reader:
     """SQL with bound parameters, answered in Python values."""
@@ -71,12 +76,17 @@ class Reader:
         """Parts of tables that the engine has set aside; None where a worker looks for them."""
         return self._source.lost_parts()
 
+    @property
+    def store(self) -> ClickHouseStore | None:
+        """The store to write to, if this process has it open."""
+        return self._source.store
+
 
 class _Opened:
     """A store that this process has open."""
 
     def __init__(self, store: ClickHouseStore) -> None:
-        self._store = store
+        self.store = self._store = store
 
     def ask(self, sql: str, parameters: dict[str, object]) -> Answer:
         return self._store.ask(sql, parameters)

@@ -1,6 +1,6 @@
 """`trainfare audit --recount FROM TO`: the log read once more, and the ledger's rows compared with what it says.
 
-It must not write anything; the engine is the meter's own, in memory, one shard at a time where the log is Kafka's.
+It must not write anything but through `insert`, where a repair is asked for; the engine is the meter's own, in memory, one shard at a time where the log is Kafka's.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import pyarrow as pa
 
 from schemas.decode import decode
 from schemas.events import PriceEvent
 from streams.app import shard_settings
 from streams.audit import tables
 from streams.audit.compared import Compared
-from streams.audit.recount import LEDGERS, Recount, Span
+from streams.audit.recount import LEDGERS, Recount, Span, compare
 from streams.audit.relog import Relog
+from streams.audit.repair import rows_of
 from streams.config import Settings
 from streams.embedded.files import Line, digest, read_lines
 from streams.embedded.lines import LineReader, Sendable
@@ -33,6 +35,8 @@ from streams.topics import SHARD_TOPICS, Topic
 from streams.transport.reach import cluster_of, log_name
 
 Advance = Callable[[int], None]
+#: Puts rows into a table.
+Insert = Callable[[str, pa.Table], None]
 
 _REACH_S: Final = 5.0
 _AT_ONCE: Final = 2_000
@@ -64,12 +68,20 @@ def span_of(begin: str, end: str) -> Span:
 
 
 def recount(
-    ask: tables.Ask, settings: Settings, span: Span, files: Sequence[Path], advance: Advance
+    ask: tables.Ask,
+    settings: Settings,
+    span: Span,
+    files: Sequence[Path],
+    advance: Advance,
+    insert: Insert | None = None,
 ) -> Compared:
-    """Compare the rows of a span with the log that the store was made from."""
+    """Compare the rows of a span with the log that the store was made from.
+
+    `insert`: puts rows into a table; what is wrong is then written anew, and compared once more.
+    """
     log = tables.of_store(ask, LOG_KEY)
     if log == LOG_OF_FILES:
-        return _of_files(ask, settings, span, files, advance)
+        return _of_files(ask, settings, span, files, advance, insert)
     if files:
         raise WrongUseError(f"this store was made from {log or 'no log'}, not from files; leave them out")
     here = log_name(settings.kafka, cluster_of(settings.kafka, _REACH_S))
@@ -78,13 +90,15 @@ def recount(
             f"this store was made from {log or 'no log'}, but the settings name {here}; set kafka.bootstrap_servers "
             "and kafka.topic_prefix to the log it came from"
         )
-    return _of_kafka(ask, settings, span, advance)
+    return _of_kafka(ask, settings, span, advance, insert)
 
 
 # -- from Kafka --------------------------------------------------------------------------------------------
 
 
-def _of_kafka(ask: tables.Ask, settings: Settings, span: Span, advance: Advance) -> Compared:
+def _of_kafka(
+    ask: tables.Ask, settings: Settings, span: Span, advance: Advance, insert: Insert | None
+) -> Compared:
     compared = Compared()
     shard = replace(shard_settings(settings.meter), partitions=settings.kafka.partitions)
     relog = Relog(settings.kafka)
@@ -102,17 +116,30 @@ def _of_kafka(ask: tables.Ask, settings: Settings, span: Span, advance: Advance)
             # An event may be dated later than it was appended, by so much.
             before_ms = max((kept.first_log_ms for kept in lost.values()), default=0) + FUTURE_MS
             untold = tables.older(ask, number, min(before_ms, 2**53)) if lost else []
-            _compare(ask, compared, again, stand.version, untold)
+            _compare(ask, compared, again, stand.version, untold, insert)
     finally:
         relog.close()
     return compared
 
 
 def _compare(
-    ask: tables.Ask, compared: Compared, again: Recount, version: int, untold: Sequence[str] = ()
+    ask: tables.Ask,
+    compared: Compared,
+    again: Recount,
+    version: int,
+    untold: Sequence[str],
+    insert: Insert | None,
 ) -> None:
     number = again.shard.number
     stored = {table: tables.ledger(ask, table, number, again.span, version) for table in LEDGERS}
+    if insert is not None:
+        skip = again.unsettled | frozenset(untold)
+        for table in LEDGERS:
+            _, wrong = compare(table, again.rows[table], stored[table], skip)
+            if wrong:
+                insert(table, rows_of(table, wrong, number, version))
+                compared.put_back += len(wrong)
+                stored[table] = tables.ledger(ask, table, number, again.span, version)
     compared.take(again, stored, list(untold), DIFFERENCES_TOLD)
 
 
@@ -120,7 +147,12 @@ def _compare(
 
 
 def _of_files(
-    ask: tables.Ask, settings: Settings, span: Span, files: Sequence[Path], advance: Advance
+    ask: tables.Ask,
+    settings: Settings,
+    span: Span,
+    files: Sequence[Path],
+    advance: Advance,
+    insert: Insert | None,
 ) -> Compared:
     replayed = msgspec.json.decode(tables.of_store(ask, "replayed") or "", type=Replayed)
     parts = list(_parts(replayed, files))
@@ -141,7 +173,8 @@ def _of_files(
     for again in shards:
         again.finish(as_of_ms)
         number = again.shard.number
-        _compare(ask, compared, again, stands[number].version if number in stands else 2**63)
+        version = stands[number].version if number in stands else 2**63
+        _compare(ask, compared, again, version, (), insert if number in stands else None)
     return compared
 
 

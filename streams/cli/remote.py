@@ -101,6 +101,10 @@ class RemoteReader:
         found: dict[str, Any] = orjson.loads(data)
         return found
 
+    @property
+    def store(self) -> None:
+        """The worker has it."""
+
     def lost_parts(self) -> None:
         """Only who has the engine sees them: the worker's own audit tells."""
 

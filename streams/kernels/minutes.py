@@ -77,6 +77,7 @@ def _walk(
     minute: I32,
     quantity: I64,
     lost: I64,
+    before: I64,
 ) -> int:
     """Count the changed minutes, and write those for which the output arrays have room."""
     found = 0
@@ -125,6 +126,7 @@ def _walk(
                             minute[found] = m
                             quantity[found] = now
                             lost[found] = now_lost
+                            before[found] = was
                         found += 1
                     m += 1
             at_ms = until_ms
@@ -142,8 +144,8 @@ def diff_minutes(
     new_end: ArrayLike,
     new_rate: ArrayLike,
     new_lost: ArrayLike,
-) -> tuple[I32, I32, I64, I64]:
-    """(line, minute, quantity, lost) of each minute that differs between old and new, with the new values.
+) -> tuple[I32, I32, I64, I64, I64]:
+    """(line, minute, quantity, lost, quantity before) of each minute that differs between old and new.
 
     The intervals [start_ms, end_ms) of a line are disjoint and sorted; their rate is per ms. An interval that
     is empty, or whose rate is not positive, is nothing. A minute that is gone comes with zeros. Rows are
@@ -167,10 +169,11 @@ def _lists(
     return pointers, *columns
 
 
-def _rows(count: int) -> tuple[I32, I32, I64, I64]:
+def _rows(count: int) -> tuple[I32, I32, I64, I64, I64]:
     return (
         np.empty(count, np.int32),
         np.empty(count, np.int32),
+        np.empty(count, np.int64),
         np.empty(count, np.int64),
         np.empty(count, np.int64),
     )

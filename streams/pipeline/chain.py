@@ -82,6 +82,7 @@ def _apply_facts(shard: Shard, blob: StoredBlob) -> None:
     shard.newest_ms, shard.log_ms, shard.forgotten_ms = blob.newest_ms, blob.log_ms, blob.forgotten_ms
     shard.archive_due_ms = blob.archive_due_ms
     shard.books, shard.tallies, shard.paid_ms = blob.books, blob.tallies, blob.paid_ms
+    shard.sums.load(blob.sums)
     shard.refused.quota.load(blob.letter_minutes)
     shard.unswept_from = blob.unswept_from
     shard.tick_ms = blob.tick_ms

@@ -80,6 +80,7 @@ def take(shard: Shard, as_of_ms: int, version: int, *, open_attempts: bool) -> C
     # After the dead letters, which the rows count, and after those that came back: whoever sees these finds those.
     # Once no row is left over, so that the ledger is as of the same offsets.
     if not more and (open_attempts or (shard.books_owed and shard.next != shard.told)):
+        tables.update(shard.sums.take(shard.number, version))
         tables.update(book_tables(shard.tallies, shard.next, shard.paid_ms, shard.number, version))
         shard.told, shard.books_owed = dict(shard.next), False
     parent, root = shard.snapshot_version, shard.roll.root
@@ -147,6 +148,7 @@ def _derive_jobs(
             shard.open_jobs.discard(job_id)
     if rows.estimate:
         table, capped = rows.job_minutes(shard.number, version)
+        shard.sums.add(JOB_MINUTES, rows.sums)
         shard.books.capped_costs += capped
         if table.num_rows:
             tables[JOB_MINUTES] = table
@@ -196,6 +198,7 @@ def _derive_nodes(
         shard.changes.nodes.add(node.name)
     if rows.estimate:
         table, capped = rows.node_minutes(shard.number, version)
+        shard.sums.add(NODE_MINUTES, rows.sums)
         shard.books.capped_costs += capped
         if table.num_rows:
             tables[NODE_MINUTES] = table

@@ -23,6 +23,8 @@ from streams.timeline.nodes import NodeSegment, node_lines
 
 #: Nodes are priced for no team.
 _NOBODY: Final[Payer] = (None, None)
+#: The quantities of a row that is not there.
+_NOTHING: Final = (0, 0)
 
 
 def derive_job(
@@ -195,13 +197,15 @@ def _replace(
         changed.append(minute)
         for line, quantities in after.items():
             if before.get(line) != quantities:
-                rows.add_row(job_id, attempt, line, minute, *quantities)
+                rows.add_row(job_id, attempt, line, minute, *quantities, before.get(line, _NOTHING)[0])
         gone = [line for line in before if line not in after]
         if gone:
             standing = {line.row_key for line in after}
             for line in gone:
-                if line.row_key not in standing:
-                    rows.add_row(job_id, attempt, line, minute, 0, 0)
+                if line.row_key in standing:
+                    rows.take_back(job_id, attempt, line, minute, before[line][0])
+                else:
+                    rows.add_row(job_id, attempt, line, minute, 0, 0, before[line][0])
         if after:
             booked[minute] = after
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +18,22 @@ from schemas.columns import instants_of, money, seconds_of_minutes, table_of, ta
 from schemas.tables import JOB_MINUTES, NODE_MINUTES, SCHEMAS
 from streams.kernels.bill import bill_rows
 from streams.kernels.minutes import diff_minutes
+from streams.pipeline.sums import MonthSums, month_sums
 from streams.pipeline.traffic import MINUTE_MS
 from streams.pricing.kinds import PriceRef
 from streams.timeline.lines import Interval, Line, Lines
 
+#: What a line's rows are for: to be written and counted in the sums, to be written only, or to be counted only.
+_BOTH: Final = 0
+_WRITTEN: Final = 1
+_COUNTED: Final = 2
+
 
 class Priced(NamedTuple):
-    """Rows as arrays: int32 line and minute; int64 quantity, lost quantity, cost and lost cost in nano-dollars."""
+    """Rows as arrays: int32 line and minute; int64 quantity, lost quantity, cost and lost cost in nano-dollars.
+
+    `sums`: by month, what they add to the ledger's quantity and cost beyond the rows that they replace.
+    """
 
     line: NDArray[np.int32]
     minute: NDArray[np.int32]
@@ -33,6 +42,7 @@ class Priced(NamedTuple):
     cost_nano: NDArray[np.int64]
     lost_cost_nano: NDArray[np.int64]
     capped: int
+    sums: MonthSums
 
 
 class LedgerRows:
@@ -47,11 +57,14 @@ class LedgerRows:
         self._kinds: dict[tuple[str, PriceRef], int] = {}  # phases and prices are few
         self._old: list[Sequence[Interval]] = []
         self._new: list[Sequence[Interval]] = []
-        self._single: dict[tuple[str, int, Line], int] = {}
+        self._use = array("b")
+        self._single: dict[tuple[str, int, Line, int], int] = {}
         self._row_line = array("i")
         self._row_minute = array("i")
         self._row_quantity = array("q")
         self._row_lost = array("q")
+        self._row_before = array("q")
+        self.sums: MonthSums = {}  #: of the table that was made
         self.estimate = 0  #: about how many rows will come out
 
     def add_lines(self, owner_id: str, attempt: int, old: Lines, new: Lines) -> None:
@@ -64,16 +77,23 @@ class LedgerRows:
                 self._add(owner_id, attempt, line, before, after)
             if republished is not None:
                 # The same rows at other dollars: all of them anew (above), and none where there are none any more.
-                self._add(owner_id, attempt, line, old[republished], after)
+                self._add(owner_id, attempt, line, old[republished], after, _WRITTEN)
+                self._add_line(owner_id, attempt, republished, old[republished], (), _COUNTED)
         for line in replaced.values():
             self._add(owner_id, attempt, line, old[line], [])
 
     def _add(
-        self, owner_id: str, attempt: int, line: Line, before: list[Interval], after: list[Interval]
+        self,
+        owner_id: str,
+        attempt: int,
+        line: Line,
+        before: list[Interval],
+        after: list[Interval],
+        use: int = _BOTH,
     ) -> None:
         if before == after:
             return
-        self._add_line(owner_id, attempt, line, before, after)
+        self._add_line(owner_id, attempt, line, before, after, use)
         self.estimate += _changed_minutes(before, after)
 
     def prolong(
@@ -94,7 +114,13 @@ class LedgerRows:
         self.estimate += (until_ms - end_ms) // MINUTE_MS + 2
 
     def _add_line(
-        self, owner_id: str, attempt: int, line: Line, before: Sequence[Interval], after: Sequence[Interval]
+        self,
+        owner_id: str,
+        attempt: int,
+        line: Line,
+        before: Sequence[Interval],
+        after: Sequence[Interval],
+        use: int = _BOTH,
     ) -> int:
         self._owner_ids.append(owner_id)
         self._attempts.append(attempt)
@@ -103,37 +129,60 @@ class LedgerRows:
         self._kind.append(self._kinds.setdefault((phase, price), len(self._kinds)))
         self._old.append(before)
         self._new.append(after)
+        self._use.append(use)
         return len(self._nodes) - 1
 
-    def add_row(self, owner_id: str, attempt: int, line: Line, minute: int, quantity: int, lost: int) -> None:
-        """Write one row as it is."""
-        key = (owner_id, attempt, line)
+    def add_row(
+        self, owner_id: str, attempt: int, line: Line, minute: int, quantity: int, lost: int, before: int = 0
+    ) -> None:
+        """Write one row as it is; `before`: the quantity that it replaces."""
+        self._add_row((owner_id, attempt, line, _BOTH), minute, quantity, lost, before)
+
+    def take_back(self, owner_id: str, attempt: int, line: Line, minute: int, before: int) -> None:
+        """Count that a row is no more, as another of its key and at another price is written."""
+        self._add_row((owner_id, attempt, line, _COUNTED), minute, 0, 0, before)
+
+    def _add_row(
+        self, key: tuple[str, int, Line, int], minute: int, quantity: int, lost: int, before: int
+    ) -> None:
         index = self._single.get(key)
         if index is None:
-            index = self._single[key] = self._add_line(owner_id, attempt, line, (), ())
+            owner_id, attempt, line, use = key
+            index = self._single[key] = self._add_line(owner_id, attempt, line, (), (), use)
         self._row_line.append(index)
         self._row_minute.append(minute)
         self._row_quantity.append(quantity)
         self._row_lost.append(lost)
+        self._row_before.append(before)
         self.estimate += 1
 
     def priced(self) -> Priced:
         """All rows with their cost, derived from the whole quantity of each."""
         old, new = _flat(self._old), _flat(self._new)
-        line, minute, quantity, lost = diff_minutes(*old, *new)
+        line, minute, quantity, lost, before = diff_minutes(*old, *new)
         line = np.concatenate((line, np.array(self._row_line, np.int32)))
         minute = np.concatenate((minute, np.array(self._row_minute, np.int32)))
         quantity = np.concatenate((quantity, np.array(self._row_quantity, np.int64)))
         lost = np.concatenate((lost, np.array(self._row_lost, np.int64)))
+        before = np.concatenate((before, np.array(self._row_before, np.int64)))
         kind = np.array(self._kind, np.int32)
         usd_nano = np.array([price.usd_nano for _, price in self._kinds], np.int64)[kind]
         divisor = np.array([price.divisor for _, price in self._kinds], np.int64)[kind]
         cost_nano, lost_cost_nano, capped = bill_rows(line, quantity, lost, usd_nano, divisor)
-        return Priced(line, minute, quantity, lost, cost_nano, lost_cost_nano, int(capped))
+        before_nano, _, _ = bill_rows(line, before, np.zeros(len(line), np.int64), usd_nano, divisor)
+        use = np.array(self._use, np.int8)[line]
+        counted = use != _WRITTEN
+        more = np.where(counted, quantity - before, 0), np.where(counted, cost_nano - before_nano, 0)
+        sums = month_sums(minute, *more)
+        rows = (line, minute, quantity, lost, cost_nano, lost_cost_nano)
+        if (use == _COUNTED).any():
+            line, minute, quantity, lost, cost_nano, lost_cost_nano = (each[use != _COUNTED] for each in rows)
+        return Priced(line, minute, quantity, lost, cost_nano, lost_cost_nano, int(capped), sums)
 
     def job_minutes(self, shard: int, version: int) -> tuple[pa.Table, int]:
         """The rows as a `job_minutes` table, and how many costs were capped."""
         rows = self.priced()
+        self.sums = rows.sums
         size = len(rows.line)
         kind = np.array(self._kind, np.int32)[rows.line]
         columns = {
@@ -156,6 +205,7 @@ class LedgerRows:
     def node_minutes(self, shard: int, version: int) -> tuple[pa.Table, int]:
         """The rows as a `node_minutes` table (the owners are nodes), and how many costs were capped."""
         rows = self.priced()
+        self.sums = rows.sums
         size = len(rows.line)
         columns = {
             "minute": seconds_of_minutes(rows.minute),

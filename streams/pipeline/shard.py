@@ -38,6 +38,7 @@ from streams.pipeline.roll import Roll
 from streams.pipeline.sampled import Columns, SampleColumns, sampled_bytes
 from streams.pipeline.settings import ShardSettings
 from streams.pipeline.snapshot import new_compressor
+from streams.pipeline.sums import LedgerSums
 from streams.pipeline.watch import Watch
 from streams.pricing.book import PriceBook
 from streams.usage.coverage import Coverage
@@ -73,13 +74,12 @@ class Shard:
         # One table per topic: nothing orders the topics, so their log times must not meet.
         self.seen = {topic: SeenIds(settings.dedupe_horizon_ms) for topic in ("network", "storage")}
         self.archived: dict[int, int] = {}  # hash of a job's id -> version of its state in the archive
-        self.archive_due_ms = 0
         self.books = Books()
         self.tallies: dict[str, Tally] = {}  # by topic; `books` is their sum
+        self.sums, self.books_owed = LedgerSums(), False
         self.told: dict[str, int] = {}  # offsets that the stored books were of
-        self.books_owed = False
         self.paying: tuple[int, list[str]] = (0, [])  # in several checkpoints: up to when, what is left
-        self.paid_ms = 0  # up to when all that goes on is paid
+        self.archive_due_ms = self.paid_ms = 0  # paid: up to when all that goes on is
         self.refused = Refused(settings.dead_letters_per_minute)
         self.dirty_jobs: set[str] = set()
         self.open_jobs: set[str] = set()

@@ -78,6 +78,9 @@ class SnapshotBlob(msgspec.Struct):
     forgotten_ms: dict[str, int] = {}
     # The rest is absent in format 2.
     paid: list[PaidPart] = []  # of jobs that an earlier snapshot has, and of which nothing else changed
+    sums: dict[str, dict[int, tuple[int, int]]] | None = (
+        None  # of the ledger by table and month; None: not kept
+    )
 
 
 class StoredBlob(SnapshotBlob):
@@ -161,6 +164,7 @@ def take(shard: Shard) -> bytes:
         seen_older=[(topic, _ids(part)) for topic, part in also.seen],
         forgotten_ms=shard.forgotten_ms,
         paid=paid,
+        sums=shard.sums.dump(),
     )
     changes.clear(len(coverage))
     data = msgspec.msgpack.encode(blob)

@@ -41,13 +41,15 @@ def minutes_of(intervals: list[Interval]) -> dict[int, tuple[int, int]]:
     return rows
 
 
-def diff_minutes(old: list[list[Interval]], new: list[list[Interval]]) -> list[tuple[int, int, int, int]]:
-    """(line, minute, quantity, lost) of the minutes that differ."""
-    rows: list[tuple[int, int, int, int]] = []
+def diff_minutes(
+    old: list[list[Interval]], new: list[list[Interval]]
+) -> list[tuple[int, int, int, int, int]]:
+    """(line, minute, quantity, lost, quantity before) of the minutes that differ."""
+    rows: list[tuple[int, int, int, int, int]] = []
     for line, (before, after) in enumerate(zip(old, new, strict=True)):
         was, now = minutes_of(before), minutes_of(after)
         rows += [
-            (line, minute, *now.get(minute, (0, 0)))
+            (line, minute, *now.get(minute, (0, 0)), was.get(minute, (0, 0))[0])
             for minute in sorted(was.keys() | now.keys())
             if was.get(minute, (0, 0)) != now.get(minute, (0, 0))
         ]

@@ -64,7 +64,7 @@ def flat(lines: Lines) -> tuple[Any, ...]:
     return pointers, *columns[:3], columns[3].astype(np.uint8)
 
 
-def diff(old: Lines, new: Lines) -> list[tuple[int, int, int, int]]:
+def diff(old: Lines, new: Lines) -> list[tuple[int, int, int, int, int]]:
     """The kernel's rows as tuples."""
     return list(zip(*(column.tolist() for column in diff_minutes(*flat(old), *flat(new))), strict=True))
 
@@ -91,12 +91,12 @@ def test_a_grown_interval_costs_only_its_new_minutes() -> None:
     begin = time.perf_counter()
     rows = diff(old, new)
     assert time.perf_counter() - begin < 1
-    assert rows == [(k, year_ms // 60_000, 8000 * 60_000, 0) for k in range(200)]
+    assert rows == [(k, year_ms // 60_000, 8000 * 60_000, 0, 0) for k in range(200)]
 
 
 def test_a_rate_beyond_int64_saturates() -> None:
     """A minute never wraps around."""
-    assert diff([[]], [[(0, 60_000, 2**62, 1)]]) == [(0, 0, MAX_RATE * 60_000, MAX_RATE * 60_000)]
+    assert diff([[]], [[(0, 60_000, 2**62, 1)]]) == [(0, 0, MAX_RATE * 60_000, MAX_RATE * 60_000, 0)]
 
 
 def test_wrong_pointers_are_refused() -> None:

@@ -64,12 +64,12 @@ def test_the_lists_are_not_empty() -> None:
     assert all(issubclass(getattr(events, kind), msgspec.Struct) for kind in EVENTS)
 
 
-@pytest.mark.parametrize("setting", settings())
+@pytest.mark.parametrize("setting", list(settings()))
 def test_a_setting_is_read(setting: str) -> None:
     assert setting in READ_BY_SCOPE or setting.partition(".")[2] in read_names("streams", "sinks")
 
 
-@pytest.mark.parametrize("name", fields())
+@pytest.mark.parametrize("name", list(fields()))
 def test_a_field_of_an_event_is_read(name: str) -> None:
     is_read = name.partition(".")[2] in read_names("streams")
     assert is_read or name in KEPT_ONLY

@@ -6,10 +6,12 @@ It must not forgive anything.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
-from schemas.tables import DEAD_LETTERS
+from schemas.tables import DEAD_LETTERS, JOB_MINUTES, NODE_MINUTES
 from streams.pipeline.books import Books
+from streams.pipeline.shard import Shard
 from tests.oracle.compute import compute
 from tests.oracle.model import Counts, Tables
 from tests.property.compare import differences
@@ -17,6 +19,8 @@ from tests.simulator.log import Log
 from tests.simulator.script import Script
 from tests.simulator.store import Shelf
 from tests.stored_rows import tables_of
+
+_SUMMED = ("minute", "shard", "quantity", "cost_usd")
 
 
 def stored_tables(shelf: Shelf, log: Log, books: Iterable[Books]) -> Tables:
@@ -31,6 +35,30 @@ def stored_tables(shelf: Shelf, log: Log, books: Iterable[Books]) -> Tables:
     letters = select(DEAD_LETTERS, ("reason",))
     found.dead = sorted((positions[key], _kind(reason)) for key, reason in letters)
     found.counts = _counts(books)
+    return found
+
+
+def sums_differences(shelf: Shelf, shards: Iterable[Shard]) -> list[str]:
+    """Where the sums that shards keep are not those of their rows."""
+    want: dict[tuple[str, int, int], list[int]] = {}
+    for table in (JOB_MINUTES, NODE_MINUTES):
+        for _, batch, place in shelf.tables[table].values():
+            minute, shard, quantity, cost = (batch.column(name)[place] for name in _SUMMED)
+            day = datetime.fromtimestamp(minute, UTC)
+            sums = want.setdefault((table, shard, day.year * 100 + day.month), [0, 0])
+            sums[0] += quantity
+            sums[1] += cost
+    found = []
+    for shard in shards:
+        for table in (JOB_MINUTES, NODE_MINUTES):
+            got = {month: tuple(sums) for month, sums in shard.sums.of(table).items() if any(sums)}
+            rows = {
+                key[2]: tuple(sums)
+                for key, sums in want.items()
+                if key[:2] == (table, shard.number) and any(sums)
+            }
+            if got != rows:
+                found.append(f"sums of `{table}`, shard {shard.number}: booked {got}, rows {rows}")
     return found
 
 

@@ -10,10 +10,12 @@ import gc
 import logging
 import random
 from dataclasses import dataclass, field
+from typing import cast
 
 from streams.agents import recall
+from streams.pipeline.shard import Shard
 from tests.oracle.model import MINUTE_MS
-from tests.simulator.check import expected_tables, stored_tables, table_differences
+from tests.simulator.check import expected_tables, stored_tables, sums_differences, table_differences
 from tests.simulator.faults import Allowed, Fault, Plan, draw_plan
 from tests.simulator.group import Group
 from tests.simulator.lives import Lives, Slot
@@ -190,9 +192,11 @@ class Run(Lives):
         workers = [
             slot.worker for slot in self.slots if slot.worker is not None and not slot.worker.process.dead
         ]
-        books = [held.shard.books for worker in workers for held in worker.keeper.held.values()]
+        shards = [cast("Shard", held.shard) for worker in workers for held in worker.keeper.held.values()]
+        books = [shard.books for shard in shards]
         got = stored_tables(self.shelf, self.log, books)
         found = table_differences(got, expected_tables(self.script, self.log, self.as_of_ms))
+        found += sums_differences(self.shelf, shards)
         if self.world.ahead_ms > _AHEAD_AT_MOST_MS:
             found.append(f"a worker took it to be {self.world.ahead_ms} ms later than it is")
         world = self.world

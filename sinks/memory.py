@@ -7,6 +7,7 @@ import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from sinks.readback import Readback
 from sinks.snapshots import Snapshots
 
 Row = dict[str, Any]
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _OPS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "=": operator.eq,
     "!=": operator.ne,
@@ -83,7 +85,12 @@ class MemoryStore:
                 raise copy(fault.error)  # its traceback would keep what the caller held
 
     def select(
-        self, table: str, where: Sequence[Condition] = (), columns: Sequence[str] | None = None
+        self,
+        table: str,
+        where: Sequence[Condition] = (),
+        columns: Sequence[str] | None = None,
+        *,
+        limit: int | None = None,
     ) -> pa.Table:
         """Current rows, ordered by key."""
         whole = SCHEMAS[table]
@@ -93,6 +100,7 @@ class MemoryStore:
             stored = self._rows[table]
             rows = [stored[key] for key in sorted(stored)]
         found = [{name: row[name] for name in schema.names} for row in rows if _fits(row, where)]
+        found = found[:limit]
         return pa.Table.from_pylist(found, schema=schema)
 
     def newest_version(self, table: str, where: Sequence[Condition] = ()) -> int:
@@ -129,4 +137,8 @@ class MemoryStore:
 
 
 def _fits(row: Row, where: Sequence[Condition]) -> bool:
-    return all(_OPS[c.op](row[c.column], c.value) for c in where)
+    return all(_OPS[c.op](_comparable(row[c.column]), c.value) for c in where)
+
+
+def _comparable(value: Any) -> Any:
+    return (value - _EPOCH) // timedelta(milliseconds=1) if isinstance(value, datetime) else value

@@ -37,9 +37,17 @@ class Rows(Protocol):
         ...
 
     def select(
-        self, table: str, where: Sequence[Condition] = (), columns: Sequence[str] | None = None
+        self,
+        table: str,
+        where: Sequence[Condition] = (),
+        columns: Sequence[str] | None = None,
+        *,
+        limit: int | None = None,
     ) -> pa.Table:
-        """Current rows, ordered by key, in the types of `schemas.tables`."""
+        """Current rows, ordered by key, in the types of `schemas.tables`; of them the first `limit`.
+
+        Instants are compared with ms since 1970 UTC.
+        """
         ...
 
     def newest_version(self, table: str, where: Sequence[Condition] = ()) -> int:

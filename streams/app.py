@@ -219,7 +219,7 @@ class Worker:
             lambda: worker.app.meter_consumer if worker.app.started else None,
             kafka,
             self._clock,
-            lambda: None if worker.courier is None else worker.courier.waiting,
+            worker.courier,
             reader=worker.reader,
             sight=lambda: outlook.sight,
             limits=Limits(meter.stall_not_ready_ms, meter.stall_restart_ms),

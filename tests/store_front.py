@@ -16,10 +16,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 from uuid import uuid4
 
@@ -27,22 +26,10 @@ import chdb
 
 from sinks.clickhouse import lock
 from sinks.target import Embedded
+from tests.store_faults import STATUS, Fault, Faults
+from tests.store_requests import form_of, refusal
 from tests.store_users import USERS, grants_of
 
-Fault = Literal[
-    "unavailable",  # 503
-    "too_many",  # 429
-    "broken",  # 500 without a code of ClickHouse
-    "slow",
-    "reset_before",
-    "reset_after",
-    "unavailable_after",
-    "truncated",  # done, but the answer breaks off
-    "wrong",  # not done, and another server's page with status 200
-    "wrong_after",
-    "die",  # the process kills itself `delay_s` after the request came
-]
-_STATUS: Final[dict[Fault, int]] = {"unavailable": 503, "too_many": 429, "broken": 500, "wrong": 200}
 _PAGE: Final = b"<html><body>It works!</body></html>\n"
 
 # Parameters that a server takes for itself and does not pass to the engine as settings.
@@ -68,33 +55,6 @@ _FORMAT: Final = re.compile(r"\bFORMAT\s+(\w+)\s*;?\s*$", re.IGNORECASE)
 _CODE: Final = re.compile(r"Code: (\d+)")
 
 
-class Faults:
-    """Faults still to come, of inserts or of all requests."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._left: list[tuple[Fault, str, float]] = []
-        #: How often each fault came about.
-        self.fired: Counter[str] = Counter()
-
-    def add(self, kind: Fault, times: int, on: str, delay_s: float) -> None:
-        with self._lock:
-            self._left.extend([(kind, on, delay_s)] * times)
-
-    def clear(self) -> None:
-        with self._lock:
-            self._left.clear()
-
-    def take(self, *, insert: bool) -> tuple[Fault, float] | None:
-        with self._lock:
-            for fault in self._left:
-                if fault[1] == "all" or insert:
-                    self._left.remove(fault)
-                    self.fired[fault[0]] += 1
-                    return fault[0], fault[2]
-        return None
-
-
 class Front(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
@@ -103,6 +63,7 @@ class Front(ThreadingHTTPServer):
         super().__init__(address, Handler)
         self.engine = str(engine_dir)
         self.faults = Faults()
+        self.forms = 0  # requests that came as a form
         # One handle stays open, so that the engine does not stop and start between requests.
         self._keep = _connect(self.engine)
 
@@ -139,14 +100,26 @@ class Handler(BaseHTTPRequestHandler):
             self.server.faults.add(kind, times, parameters.get("on", "insert"), delay_s)  # type: ignore[arg-type]  # a test's own word
             self._reply(200, b"ok\n")
             return
+        if url.path == "/multipart":
+            self._reply(200, json.dumps(self.server.forms).encode())
+            return
+        form = form_of(self.headers.get("Content-Type", ""), body)
+        if form is not None:
+            self.server.forms += 1
+            parameters, body = parameters | form, b""
         head = parameters["query"].encode() + b"\n" if "query" in parameters else b""
         insert = _INSERT.match(head + body)
+        refused = refusal(self.path, parameters, b"" if insert else head + body)
+        if refused is not None:
+            headers = {"X-ClickHouse-Exception-Code": refused.code} if refused.code else {}
+            self._reply(refused.status, refused.text.encode(), headers)
+            return
         fault, delay_s = self.server.faults.take(insert=insert is not None) or (None, 0.0)
         if fault == "reset_before":
             self._reset()
             return
-        if fault in _STATUS:
-            self._reply(_STATUS[fault], _PAGE if fault == "wrong" else b"a fault on demand\n", {}, ours=False)
+        if fault in STATUS:
+            self._reply(STATUS[fault], _PAGE if fault == "wrong" else b"a fault on demand\n", {}, ours=False)
             return
         if fault == "die":
             threading.Timer(delay_s, os.kill, (os.getpid(), signal.SIGKILL)).start()

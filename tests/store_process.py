@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 from sinks.clickhouse import Server
-from tests.store_front import Fault
+from tests.store_faults import Fault
 
 ROOT = Path(__file__).parents[1]
 
@@ -70,6 +70,12 @@ class StoreProcess:
         """How often each fault came about since the process started."""
         with urlopen(f"{self.url}/fired", timeout=10) as answer:
             found: dict[str, int] = json.loads(answer.read())
+        return found
+
+    def forms(self) -> int:
+        """How many requests came as a form since the process started: those with long parameters."""
+        with urlopen(f"{self.url}/multipart", timeout=10) as answer:
+            found: int = json.loads(answer.read())
         return found
 
     def died(self, within_s: float) -> bool:

@@ -6,6 +6,8 @@ It must not put a value into the text of a statement, nor talk to a server.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+import pyarrow as pa
+
 from schemas.tables import KEYS, SCHEMAS, SNAPSHOTS
 from sinks.errors import SinkError
 from sinks.port import Condition, Value
@@ -20,13 +22,16 @@ class Statement(NamedTuple):
     parameters: dict[str, Value]
 
 
-def select(table: str, where: Sequence[Condition], columns: Sequence[str] | None) -> Statement:
+def select(
+    table: str, where: Sequence[Condition], columns: Sequence[str] | None, limit: int | None = None
+) -> Statement:
     """Current rows, ordered by key."""
     names = SCHEMAS[table].names if columns is None else columns
     condition, parameters = _where(table, where)
     listed = ", ".join(_known(table, name) for name in names)
     order = ", ".join(f"`{name}`" for name in KEYS[table])
-    return Statement(f"SELECT {listed} FROM {_current(table)}{condition} ORDER BY {order}", parameters)
+    first = "" if limit is None else f" LIMIT {limit:d}"
+    return Statement(f"SELECT {listed} FROM {_current(table)}{condition} ORDER BY {order}{first}", parameters)
 
 
 def newest_version(table: str, where: Sequence[Condition]) -> Statement:
@@ -52,10 +57,17 @@ def _current(table: str) -> str:
 def _where(table: str, where: Sequence[Condition]) -> tuple[str, dict[str, Value]]:
     parameters = {f"p{number}": condition.value for number, condition in enumerate(where)}
     parts = [
-        f"{_known(table, condition.column)} {_OPS[condition.op]} {{p{number}:{_type(condition.value)}}}"
+        f"{_known(table, condition.column)} {_OPS[condition.op]} {_bound(table, condition, number)}"
         for number, condition in enumerate(where)
     ]
     return (" WHERE " + " AND ".join(parts) if parts else ""), parameters
+
+
+def _bound(table: str, condition: Condition, number: int) -> str:
+    bound = f"{{p{number}:{_type(condition.value)}}}"
+    # An instant would be compared with seconds.
+    is_instant = pa.types.is_timestamp(SCHEMAS[table].field(condition.column).type)
+    return f"fromUnixTimestamp64Milli({bound}, 'UTC')" if is_instant else bound
 
 
 def _type(value: Value) -> str:

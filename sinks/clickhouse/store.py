@@ -63,10 +63,15 @@ class ClickHouseStore:
             self._insert(table, piece)
 
     def select(
-        self, table: str, where: Sequence[Condition] = (), columns: Sequence[str] | None = None
+        self,
+        table: str,
+        where: Sequence[Condition] = (),
+        columns: Sequence[str] | None = None,
+        *,
+        limit: int | None = None,
     ) -> pa.Table:
         """Current rows, ordered by key."""
-        return conform(table, self.query(*select.select(table, where, columns)), columns)
+        return conform(table, self.query(*select.select(table, where, columns, limit)), columns)
 
     def newest_version(self, table: str, where: Sequence[Condition] = ()) -> int:
         """The greatest version of the rows, 0 if none fits."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 from faust.types import TP
 
 from schemas.tables import ALERTS, BURN_RATES, DEAD_LETTERS, SCHEMAS
-from sinks.errors import SinkBusy
+from sinks.errors import SinkBusy, SinkError
 from sinks.port import Store
 from sinks.snapshots import Snapshot
 from streams.agents.deadletters import DeadLetterSink, not_in_store
@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 
 #: So many are worth a thread of their own.
 _MANY_ROWS: Final = 100_000
+_REFUSED_AGAIN_MS: Final = 1_000
 
 
 @dataclass
@@ -217,7 +218,18 @@ class Checkpointer:
 
     def _insert(self, table: str, rows: pa.Table, token: str) -> None:
         self.fence()
-        self._store.insert(table, rows, token)
+        try:
+            self._store.insert(table, rows, token)
+        except SinkBusy:
+            raise
+        except SinkError as fault:
+            if table != ALERTS:
+                raise
+            # The ledger does not end over it: what was metered waits, and whoever mends the table need not restart us.
+            message = (
+                f"the store refuses rows of `alerts`, and what was metered since waits for them: {fault}"
+            )
+            raise SinkBusy(message, _REFUSED_AGAIN_MS) from fault
 
     def fence(self) -> None:
         """Raise SinkBusy unless the group counts on us: whoever was frozen in the middle of it must not go on writing.

@@ -12,13 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from sinks.errors import SinkBusy
+from sinks.errors import SinkError
 from sinks.port import Rows
 from sinks.webhooks.guard import Guard
 from sinks.webhooks.retry import delay_ms, retry_after_ms
 from sinks.webhooks.sender import Answer, Sender
 from sinks.webhooks.signing import Signer
 from streams.agents.courier_body import slack_body, webhook_body
+from streams.agents.courier_faults import DeliveryFaults
 from streams.agents.courier_intake import Intake
 from streams.agents.courier_ledger import DeliveryLedger
 from streams.agents.courier_log import DeliveryLog
@@ -60,12 +61,13 @@ class Courier:
         self._signer = None if options.webhook_secret is None else Signer(options.webhook_secret)
         self._recent = Recent(_RECENT)
         self._receivers = Receivers(addresses, options)
-        self._ledger = DeliveryLedger(store)
+        self.faults = DeliveryFaults()
+        self._ledger = DeliveryLedger(store, self.faults)
         self._log = DeliveryLog(self._ledger, self._recent, clock)
         self._outbox = Outbox(
             options.flying_at_most, options.flying_per_receiver, options.waiting_at_most // 4
         )
-        self._intake = Intake(Records(store), options, clock, self._outbox.__len__, self._place)
+        self._intake = Intake(Records(store), options, clock, self._outbox.__len__, self._place, self.faults)
         self._flying: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._stopping = False
@@ -75,6 +77,11 @@ class Courier:
     def waiting(self) -> int:
         """Messages not done with, those under way included; for each receiver one."""
         return self._intake.waiting + len(self._outbox)
+
+    @property
+    def behind(self) -> bool:
+        """Whether the tables may owe more."""
+        return self._intake.behind
 
     @property
     def flying(self) -> int:
@@ -108,7 +115,7 @@ class Courier:
         self._outbox.drop(gone)
 
     async def run(self) -> None:
-        """Deliver until `stop`; raises SinkError if the store is of no use any more."""
+        """Deliver until `stop`, whatever the store does; raises what is a fault of ours."""
         writer = asyncio.create_task(self._ledger.run(), name="deliveries")
         writer.add_done_callback(lambda _: self._wake.set())
         try:
@@ -136,7 +143,7 @@ class Courier:
             await asyncio.gather(*late, return_exceptions=True)
         try:
             await asyncio.wait_for(self._ledger.flush(), patience_s)
-        except (SinkBusy, TimeoutError):
+        except (SinkError, TimeoutError):
             logger.warning(
                 "%d rows of deliveries not stored: their messages may be sent again", self.rows_waiting
             )
@@ -145,7 +152,7 @@ class Courier:
         """Wait, while `run` runs, until all is delivered or given up; returns how many messages are left."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                while self.waiting or self._intake.behind or self.rows_waiting:  # noqa: ASYNC110 - three owners
+                while self.waiting or self.behind or self.rows_waiting:  # noqa: ASYNC110 - three owners
                     await asyncio.sleep(_DRAIN_LOOK_S)
         except TimeoutError:
             pass
@@ -164,7 +171,7 @@ class Courier:
             task.add_done_callback(self._flown)
 
     async def landed(self) -> None:
-        """Return when the attempts under way have ended and their rows are stored; may raise SinkBusy."""
+        """Return when the attempts under way have ended and their rows are stored; may raise SinkError."""
         await asyncio.gather(*self._flying)
         await self._ledger.flush()
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from sinks.errors import SinkBusy
+from streams.agents.courier_faults import DeliveryFaults
 from streams.agents.courier_options import CourierOptions
-from streams.agents.courier_records import History, Records, Stored, pieces
+from streams.agents.courier_records import History, Place, Records, Stored
+from streams.agents.threads import Threads
 from streams.alerts.notice import Alert, webhook_id
 from streams.clock import Clock
 
@@ -32,17 +33,21 @@ class Intake:
         clock: Clock,
         queued: Callable[[], int],
         place: Callable[[Alert, int, History], None],
+        faults: DeliveryFaults,
     ) -> None:
         self._records = records
         self._options = options
         self._clock = clock
         self._queued = queued
-        self._place = place
+        self._place_alert = place
+        self._faults = faults
+        self._threads = Threads("deliveries-read")
         self._offered: list[Stored] = []
         self._taking: int = 0  # alerts that are looked up
         self._ours: set[int] = set()
         self._behind: set[int] = set()  # shards whose alerts are to be read from the tables
-        self._reading = False
+        self._reading: set[int] = set()  # of them, those that are being read
+        self._place: Place | None = None  # how far
         self._behind_due_ms = 0
         self._left: set[int] = set()  # shards with alerts whose receiver has enough to do
         self._left_due_ms = 0
@@ -55,11 +60,15 @@ class Intake:
     @property
     def behind(self) -> bool:
         """Whether the tables may owe more."""
-        return bool(self._behind or self._left) or self._reading
+        return self._owes or bool(self._left)
+
+    @property
+    def _owes(self) -> bool:
+        return bool(self._behind) or self._place is not None
 
     def due_ms(self) -> int | None:
         """When to look into the tables (monotonic); None: there is no need to."""
-        due_ms = [self._behind_due_ms] * bool(self._behind) + [self._left_due_ms] * bool(self._left)
+        due_ms = [self._behind_due_ms] * self._owes + [self._left_due_ms] * bool(self._left)
         return min(due_ms, default=None)
 
     def offer(self, alerts: Iterable[Alert], shard: int) -> None:
@@ -90,6 +99,7 @@ class Intake:
         self._ours.difference_update(shards)
         self._behind.difference_update(shards)
         self._left.difference_update(shards)
+        self._reading.difference_update(shards)
         self._offered = [stored for stored in self._offered if stored.shard not in shards]
 
     async def hand_on(self) -> None:
@@ -103,52 +113,71 @@ class Intake:
                 self._taking = 0
         if self._left and self._clock.monotonic_ms() >= self._left_due_ms:
             self._behind, self._left = self._behind | self._left, set()
-        if self._behind and self._clock.monotonic_ms() >= self._behind_due_ms:
-            self._reading = True
-            try:
-                await self._catch_up()
-            finally:
-                self._reading = False
+        if self._owes and self._clock.monotonic_ms() >= self._behind_due_ms:
+            await self._catch_up()
 
     async def _catch_up(self) -> None:
-        if self._room() * 2 < self._options.waiting_at_most:
-            self._look_again(set(), _LOOK_AGAIN_MS)
-            return
-        # Emptied before the tables are read: what is left there from now on is looked for again.
-        shards, self._behind = self._behind, set()
+        """Read pages of what is owed until one brought something, or what was offered meanwhile comes first."""
+        if self._place is None:
+            if self._room() * 2 < self._options.waiting_at_most:
+                self._rest(_LOOK_AGAIN_MS)
+                return
+            # Emptied before the tables are read: what is left there from now on is looked for again.
+            self._reading, self._behind, self._place = self._behind, set(), Place()
         horizon_ms = self._options.resolved_horizon_ms
         since_ms = None if horizon_ms is None else self._clock.now_ms() - horizon_ms
-        try:
-            ids = await asyncio.to_thread(self._records.current_ids, shards, since_ms)
-            for some in pieces(ids):
-                if self._room() <= 0:
-                    self._look_again(shards, _LOOK_AGAIN_MS)
-                    return
-                await self._hand_on(await asyncio.to_thread(self._records.alerts, some))
-        except SinkBusy as busy:
-            logger.warning("alerts left to deliver cannot be read yet, trying again: %s", busy)
-            self._look_again(shards, busy.retry_after_ms)
+        queued = self._queued()
+        while self._place is not None and self._reading:
+            if self._room() <= 0:
+                self._rest(_LOOK_AGAIN_MS)
+                return
+            if self._offered or self._queued() > queued:
+                return
+            try:
+                page, following = await self._threads.run(
+                    self._records.owed, frozenset(self._reading), since_ms, self._place
+                )
+            except Exception as fault:  # noqa: BLE001 - deliveries fail alone: metering goes on
+                self._rest(self._faults.failed("read_alerts", fault))
+                return
+            self._faults.worked("read_alerts")
+            try:
+                histories = await self._histories(page)
+            except Exception as fault:  # noqa: BLE001 - as above; without it all that was ever told would be told again
+                self._rest(self._faults.failed("read_deliveries", fault))
+                return
+            self._hand_over(page, histories)
+            self._place = following
+        self._place = None
 
-    def _look_again(self, shards: set[int], in_ms: int) -> None:
-        self._behind |= shards & self._ours
-        self._behind_due_ms = self._clock.monotonic_ms() + in_ms
+    def _rest(self, for_ms: int) -> None:
+        self._behind_due_ms = self._clock.monotonic_ms() + for_ms
 
     async def _hand_on(self, batch: Sequence[Stored]) -> None:
-        histories = await self._look_up({alert.alert_id for alert, _ in batch})
+        """What is offered; a store that does not say what an earlier life delivered holds nothing up."""
+        patience_s = self._options.look_up_timeout_ms / 1000
+        histories: dict[str, History] = {}
+        try:
+            histories = await asyncio.wait_for(self._histories(batch), patience_s)
+        except Exception as fault:  # noqa: BLE001 - deliveries fail alone
+            self._faults.failed("read_deliveries", fault)
+            logger.warning("deliveries cannot be read: messages may be sent again")
+        self._hand_over(batch, histories)
+
+    def _hand_over(self, batch: Sequence[Stored], histories: Mapping[str, History]) -> None:
         for alert, shard in batch:
             if shard in self._ours:  # it may have been released meanwhile
                 message = webhook_id(alert.alert_id, alert.status, alert.changed_ms)
-                self._place(alert, shard, histories.get(message, History()))
+                self._place_alert(alert, shard, histories.get(message, History()))
 
-    async def _look_up(self, alert_ids: Collection[str]) -> dict[str, History]:
-        """What was delivered already, by an earlier life too; a store that does not answer holds nothing up."""
-        patience_s = self._options.look_up_timeout_ms / 1000
-        try:
-            return await asyncio.wait_for(asyncio.to_thread(self._records.histories, alert_ids), patience_s)
-        except (SinkBusy, TimeoutError) as fault:
-            why = str(fault) or "no answer"
-            logger.warning("deliveries cannot be read (%s): messages may be sent again", why)
+    async def _histories(self, batch: Sequence[Stored]) -> dict[str, History]:
+        """What was delivered already, by an earlier life too."""
+        if not batch:
             return {}
+        alert_ids = {alert.alert_id for alert, _ in batch}
+        histories = await self._threads.run(self._records.histories, alert_ids)
+        self._faults.worked("read_deliveries")
+        return histories
 
     def _room(self) -> int:
         return self._options.waiting_at_most - self.waiting - self._queued()

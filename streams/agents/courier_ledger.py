@@ -15,8 +15,10 @@ import pyarrow as pa
 
 from schemas.columns import instants
 from schemas.tables import DELIVERIES, SCHEMAS
-from sinks.errors import SinkBusy
+from sinks.errors import SinkError
 from sinks.port import Rows
+from streams.agents.courier_faults import DeliveryFaults
+from streams.agents.threads import Threads
 
 logger = logging.getLogger(__name__)
 
@@ -40,8 +42,10 @@ class Delivery(NamedTuple):
 class DeliveryLedger:
     """Rows on their way to the store; a batch that could not be stored is tried again, the same, before any other."""
 
-    def __init__(self, store: Rows) -> None:
+    def __init__(self, store: Rows, faults: DeliveryFaults) -> None:
         self._store = store
+        self._faults = faults
+        self._threads = Threads("deliveries-write")
         self._rows: list[Delivery] = []
         self._flight: list[Delivery] = []
         self._news = asyncio.Event()
@@ -58,14 +62,15 @@ class DeliveryLedger:
         self._news.set()
 
     async def flush(self) -> None:
-        """Store all there is; raises SinkBusy if the store asks to come again later, and keeps the rows."""
+        """Store all there is; raises SinkError if the store does not take them, and keeps the rows."""
         async with self._lock:
             while self._flight or self._rows:
                 if not self._flight:
                     self._flight, self._rows = self._rows[:_AT_ONCE], self._rows[_AT_ONCE:]
                 table = delivery_table(self._flight)
-                await asyncio.to_thread(self._store.insert, DELIVERIES, table, _token(self._flight))
+                await self._threads.run(self._store.insert, DELIVERIES, table, _token(self._flight))
                 self._flight = []
+                self._faults.worked("store_deliveries")
             self._news.clear()
 
     async def run(self) -> None:
@@ -74,9 +79,10 @@ class DeliveryLedger:
             await self._news.wait()
             try:
                 await self.flush()
-            except SinkBusy as busy:
-                logger.warning("%d rows of deliveries not stored, trying again: %s", self.waiting, busy)
-                await asyncio.sleep(busy.retry_after_ms / 1000)
+            except SinkError as fault:
+                rest_ms = self._faults.failed("store_deliveries", fault)
+                logger.warning("%d rows of deliveries not stored", self.waiting)
+                await asyncio.sleep(rest_ms / 1000)
 
 
 def delivery_table(rows: Sequence[Delivery]) -> pa.Table:

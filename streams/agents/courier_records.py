@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from schemas.tables import ALERTS, DELIVERIES
 from sinks.port import Condition, Rows
-from streams.alerts.notice import FIRING, Alert
+from streams.alerts.notice import FIRING, RESOLVED, Alert
 
 # Outcomes after which a message is not sent again; the second ones speak of the message as a whole.
 FINAL: Final = frozenset(("delivered", "failed", "refused", "unsupported"))
 FINAL_FOR_ALL: Final = frozenset(("silenced", "no_receiver"))
-_AT_ONCE: Final = 500  # ids in one condition
+AT_ONCE: Final = 500  # rows of a page, and ids in one condition: a server refuses a parameter of over 128 KiB
 _INSTANTS: Final = ("started", "resolved", "held", "changed")
 
 
@@ -62,6 +62,13 @@ class Stored(NamedTuple):
     shard: int
 
 
+class Place(NamedTuple):
+    """How far what is owed was read: alerts of this status up to this id, those that fire first."""
+
+    status: str = FIRING
+    after: str = ""
+
+
 class Records:
     """Reads `alerts` and `deliveries`."""
 
@@ -78,26 +85,39 @@ class Records:
                 history.note(row["receiver"], row["attempt"], row["outcome"])
         return found
 
-    def current_ids(self, shards: Collection[int], resolved_since_ms: int | None) -> list[str]:
-        """The shards' alerts that fire, or resolved since then (None: at any time)."""
-        where = [Condition("shard", "in", sorted(shards))]
-        rows = _rows(self._store.select(ALERTS, where, ("alert_id", "status", "changed")))
-        return [
-            row["alert_id"]
-            for row in rows
-            if row["status"] == FIRING or resolved_since_ms is None or row["changed"] >= resolved_since_ms
-        ]
+    def owed(
+        self, shards: Collection[int], resolved_since_ms: int | None, place: Place
+    ) -> tuple[list[Stored], Place | None]:
+        """A page of the shards' alerts that fire, then of those that resolved since then (None: at any time).
 
-    def alerts(self, alert_ids: Sequence[str]) -> list[Stored]:
-        """The alerts as they are stored now."""
-        rows = _rows(self._store.select(ALERTS, [Condition("alert_id", "in", alert_ids)]))
-        return [Stored(_alert(row), row["shard"]) for row in rows]
+        Returns with it where the next one begins; None after the last.
+        """
+        where = [Condition("shard", "in", sorted(shards)), Condition("status", "=", place.status)]
+        if place.status == RESOLVED and resolved_since_ms is not None:
+            where.append(Condition("changed", ">=", resolved_since_ms))
+        found = self._page(where, place.after)
+        if len(found) == AT_ONCE:
+            return found, Place(place.status, found[-1].alert.alert_id)
+        return found, Place(RESOLVED) if place.status == FIRING else None
 
-    def of_subjects(self, kind: str, shard: int) -> list[Alert]:
-        """All alerts of a shard about subjects of this kind, in the order of their changes."""
+    def last_of_subjects(self, kind: str, shard: int) -> dict[tuple[str, str], Alert]:
+        """The last alert of a shard about each subject of this kind, by rule and subject."""
         where = [Condition("shard", "=", shard), Condition("subject_kind", "=", kind)]
-        found = [_alert(row) for row in _rows(self._store.select(ALERTS, where))]
-        return sorted(found, key=lambda alert: alert.changed_ms)
+        last: dict[tuple[str, str], Alert] = {}
+        after: str | None = ""
+        while after is not None:
+            page = self._page(where, after)
+            for alert, _ in page:
+                key = alert.rule, alert.subject_name
+                if key not in last or last[key].changed_ms <= alert.changed_ms:
+                    last[key] = alert
+            after = page[-1].alert.alert_id if len(page) == AT_ONCE else None
+        return last
+
+    def _page(self, where: Sequence[Condition], after: str) -> list[Stored]:
+        """The next alerts by id, as they are stored now."""
+        page = self._store.select(ALERTS, [*where, Condition("alert_id", ">", after)], limit=AT_ONCE)
+        return [Stored(_alert(row), row["shard"]) for row in _rows(page)]
 
 
 class Recent:
@@ -175,4 +195,4 @@ def _nano(usd: Decimal) -> int:
 
 def pieces(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     """The ids in as many parts as conditions need."""
-    return (ids[at : at + _AT_ONCE] for at in range(0, len(ids), _AT_ONCE))
+    return (ids[at : at + AT_ONCE] for at in range(0, len(ids), AT_ONCE))

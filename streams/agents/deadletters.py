@@ -19,6 +19,8 @@ from sinks.port import Condition, Rows
 
 #: A wait is as long as a message lives, so what holds the room has come back after the first, if nobody else fills it.
 _WAITS_FOR_ROOM: Final = 3
+#: A server refuses a parameter of over 128 KiB.
+_OFFSETS_AT_ONCE: Final = 5_000
 
 
 class DeadLetterSink(Protocol):
@@ -84,13 +86,17 @@ def not_in_store(store: Rows, rows: pa.Table) -> pa.Table:
     """Those of the dead letters (of one topic and partition) that the table does not hold yet."""
     if not rows.num_rows:
         return rows
-    where = [
-        Condition("topic", "=", rows["topic"][0].as_py()),
-        Condition("partition", "=", rows["partition"][0].as_py()),
-        Condition("offset", "in", rows["offset"].to_pylist()),
-    ]
-    stored = set(store.select(DEAD_LETTERS, where, ("offset",))["offset"].to_pylist())
-    return rows.filter(pa.array([offset not in stored for offset in rows["offset"].to_pylist()]))
+    topic, partition = rows["topic"][0].as_py(), rows["partition"][0].as_py()
+    offsets = rows["offset"].to_pylist()
+    stored = set[int]()
+    for begin in range(0, len(offsets), _OFFSETS_AT_ONCE):
+        where = [
+            Condition("topic", "=", topic),
+            Condition("partition", "=", partition),
+            Condition("offset", "in", offsets[begin : begin + _OFFSETS_AT_ONCE]),
+        ]
+        stored.update(store.select(DEAD_LETTERS, where, ("offset",))["offset"].to_pylist())
+    return rows.filter(pa.array([offset not in stored for offset in offsets]))
 
 
 def message_of(row: dict[str, Any], time_ms: int) -> tuple[bytes, bytes]:

@@ -20,6 +20,7 @@ from sinks.port import Rows
 from streams.agents.courier_records import Records
 from streams.agents.held import Held
 from streams.agents.ports import Teller
+from streams.agents.threads import Threads
 from streams.alerts.notice import Alert
 from streams.alerts.of_meter import METER, Finding, after
 from streams.alerts.rows import alerts_table
@@ -76,6 +77,7 @@ class SelfAlerts:
     ) -> None:
         self._store = store
         self._records = Records(store)
+        self._threads = Threads("alerts-of-meter")
         self._held = held
         self._is_member = is_member
         self._teller = teller
@@ -151,8 +153,7 @@ class SelfAlerts:
         if owner is None or (not desk.heard and not desk.changes):
             return True
         if desk.last is None:
-            found = await asyncio.to_thread(self._records.of_subjects, METER, shard)
-            desk.last = {(alert.rule, alert.subject_name): alert for alert in found}
+            desk.last = await self._threads.run(self._records.last_of_subjects, METER, shard)
         while desk.heard:
             heard = desk.heard.popleft()
             for each in [heard] if isinstance(heard, Finding) else _others(heard, desk.last):
@@ -164,7 +165,7 @@ class SelfAlerts:
             if not self._is_member():
                 return False  # others may own the shard by now, and speak for it
             change = desk.changes[0]
-            await asyncio.to_thread(self._insert(shard, owner, change))
+            await self._threads.run(self._insert(shard, owner, change))
             desk.changes.popleft()
             if not owner.gone:
                 logger.warning("%s %s: %s", change.alert.rule, change.alert.status, change.alert.summary)

@@ -14,6 +14,7 @@ from faust.types import TP
 from streams.agents.checkpointer import Totals
 from streams.agents.counted import STORED
 from streams.agents.counts import Counts, letters
+from streams.agents.courier_faults import DeliveryFaults
 from streams.agents.ends import Ends, WatchedReader, price_age_ms
 from streams.agents.held import Held
 from streams.agents.intake import Intake
@@ -39,6 +40,17 @@ class Refetching(Protocol):
     refetches: int
     rewinds: int
     intake: Intake
+
+
+class WatchedCourier(Protocol):
+    """The courier, as far as it is looked at."""
+
+    faults: DeliveryFaults
+
+    @property
+    def waiting(self) -> int:
+        """Messages not done with."""
+        ...
 
 
 class WatchedKeeper(Protocol):
@@ -84,7 +96,7 @@ class Watch:
         consumer: Callable[[], WatchedConsumer | None],
         kafka: KafkaSettings,
         clock: LogTime,
-        pending: Callable[[], int | None] = lambda: None,
+        courier: WatchedCourier | None = None,
         *,
         reader: WatchedReader | None = None,
         sight: Callable[[], Sight] = Sight,
@@ -100,7 +112,7 @@ class Watch:
         self._audit = audit
         self._canary = canary
         self._canary_enabled = canary_enabled
-        self._pending = pending
+        self._courier = courier
         self._consumer = consumer
         self._kafka = kafka
         self._clock = clock
@@ -158,7 +170,8 @@ class Watch:
             checkpoint_age_ms=self._checkpoint_age_ms(),
             snapshot_age_ms=self._snapshot_age_ms(),
             watermark_age_ms=self._watermark_age_ms(),
-            courier_pending=self._pending(),
+            courier_pending=None if self._courier is None else self._courier.waiting,
+            delivery_faults={} if self._courier is None else dict(self._courier.faults.counts),
             lag_records={topic: sum(each.records[topic] for each in standings) for topic in _TOPICS},
             lag_ms={
                 topic: max([waits_ms, *(each.age_ms[topic] for each in standings)])

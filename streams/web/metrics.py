@@ -28,6 +28,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 OUTCOMES: Final = ("applied", "duplicate", "too_late", "dead_lettered")
 REASONS: Final = tuple(str(reason) for reason in Reason)
 SEVERITIES: Final = ("page", "ticket")
+DELIVERY_CALLS: Final = ("read_alerts", "read_deliveries", "store_deliveries")
 _ALL: Final = "of the whole store, so the same from every worker."
 
 
@@ -91,6 +92,12 @@ def _worker(status: WorkerStatus) -> Iterable[Metric]:
     if status.courier_pending is not None:
         yield _gauge(
             "trainfare_deliveries_pending", "Messages still to be delivered.", status.courier_pending
+        )
+        yield _counters(
+            "trainfare_delivery_faults",
+            "Calls of the store that deliveries need and that failed; each is tried again.",
+            "call",
+            dict.fromkeys(DELIVERY_CALLS, 0) | dict(status.delivery_faults),
         )
     ready = GaugeMetricFamily("trainfare_ready", "Whether each check of /readyz holds.", labels=["check"])
     for check in status.checks:

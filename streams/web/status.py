@@ -114,6 +114,7 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
         None  # by which the newest event metered is behind the clock; None: no event yet
     )
     courier_pending: int | None = None  # messages that are still to be delivered; None: nothing is sent
+    delivery_faults: Mapping[str, int] = _NONE  # by what failed: calls of the store that deliveries need
     transaction_records: Mapping[str, int] = _NONE  # by topic: of them, those that an open transaction holds
     transaction_ms: Mapping[str, int] = _NONE  # by topic: for how long the oldest of those have waited
     clock_ahead_ms: int = 0  # of Kafka's log; below 0: behind it

@@ -75,10 +75,15 @@ class Watched(MemoryStore):
         self._before_select = before_select
 
     def select(
-        self, table: str, where: Sequence[Condition] = (), columns: Sequence[str] | None = None
+        self,
+        table: str,
+        where: Sequence[Condition] = (),
+        columns: Sequence[str] | None = None,
+        *,
+        limit: int | None = None,
     ) -> pa.Table:
         self._before_select(table, columns)
-        return super().select(table, where, columns)
+        return super().select(table, where, columns, limit=limit)
 
 
 class ScriptedSender(Sender):
@@ -131,6 +136,7 @@ class Office:
             sender=self.sender,
         )
         self._versions = 0
+        self.most_waiting = 0
 
     def keep(self, *alerts: Alert, shard: int = SHARD) -> None:
         """Store alerts without offering them."""
@@ -151,6 +157,7 @@ class Office:
         self.clock.advance(by_ms)
         while True:
             await self.courier.turn()
+            self.most_waiting = max(self.most_waiting, self.courier.waiting)
             if not self.courier.flying:
                 break
             await self.courier.landed()

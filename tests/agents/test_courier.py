@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from sinks.errors import SinkBusy, SinkError
+from sinks.errors import SinkBusy
 from sinks.memory import MemoryStore
 from sinks.webhooks.sender import Answer, Sender
 from streams.agents.courier import Courier
@@ -258,19 +258,6 @@ def test_an_odd_failure_of_one_message_is_tried_again(caplog: pytest.LogCaptureF
 
     run(go())
     assert "hunter2" not in caplog.text
-
-
-def test_a_store_that_is_of_no_use_ends_the_run() -> None:
-    async def go() -> None:
-        store = MemoryStore()
-        office = Office(store=store)
-        office.keep(an_alert())
-        store.fail(1, error=SinkError("the disk is full"), table="deliveries")
-        office.courier.offer([an_alert()], 3)
-        await asyncio.wait_for(office.courier.run(), 5)
-
-    with pytest.raises(SinkError, match="the disk is full"):
-        run(go())
 
 
 def test_options_and_clock_have_sane_defaults() -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import replace
 from typing import Any, cast
 
 import pyarrow as pa
+import pytest
 from faust.types import TP
 
 from schemas.tables import ALERTS, DEAD_LETTERS
-from sinks.errors import SinkBusy
+from sinks.errors import QueryFailed, SinkBusy, SinkError
 from sinks.memory import MemoryStore
 from streams.agents.held import Held
 from streams.agents.ports import Nobody
@@ -109,20 +111,29 @@ def test_alert_is_stored_and_told_while_a_flight_is_under_way() -> None:
     asyncio.run(go())
 
 
+#: A table that refuses rows ends no metering either: whoever mends it need not restart a worker.
+REFUSALS = (SinkBusy("not now"), QueryFailed("Not enough privileges"))
+
+
 class Refusing(MemoryStore):
     """Takes no alerts for a while."""
 
     refuses = True
 
+    def __init__(self, error: SinkError) -> None:
+        super().__init__()
+        self._error = error
+
     def insert(self, table: str, rows: pa.Table, token: str) -> None:
         if table == ALERTS and self.refuses:
-            raise SinkBusy("not now")
+            raise copy(self._error)
         super().insert(table, rows, token)
 
 
-def test_no_snapshot_is_stored_before_the_alerts_that_it_knows_of() -> None:
+@pytest.mark.parametrize("error", REFUSALS, ids=str)
+def test_no_snapshot_is_stored_before_the_alerts_that_it_knows_of(error: SinkError) -> None:
     async def go() -> None:
-        store = Refusing()
+        store = Refusing(error)
         office = await Office(store).open()
         await office.bench.feed(0, 0, 5)
         office.change(0, an_alert("a"))
@@ -139,9 +150,10 @@ def test_no_snapshot_is_stored_before_the_alerts_that_it_knows_of() -> None:
     asyncio.run(go())
 
 
-def test_alerts_alone_are_stored_by_the_next_checkpoint_where_they_were_refused() -> None:
+@pytest.mark.parametrize("error", REFUSALS, ids=str)
+def test_alerts_alone_are_stored_by_the_next_checkpoint_where_they_were_refused(error: SinkError) -> None:
     async def go() -> None:
-        store = Refusing()
+        store = Refusing(error)
         office = await Office(store).open()
         office.change(1, an_alert("a"))
         office.tell(1)
@@ -155,7 +167,7 @@ def test_alerts_alone_are_stored_by_the_next_checkpoint_where_they_were_refused(
 
 def test_alerts_of_a_shard_that_leaves_are_its_next_owners_to_tell() -> None:
     async def go() -> None:
-        store = Refusing()
+        store = Refusing(SinkBusy("not now"))
         office = await Office(store).open()
         for number in (0, 1):
             office.change(number, an_alert(f"of-{number}"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sinks.errors import SinkBusy
+from streams.agents.courier_faults import DeliveryFaults
 from streams.agents.held import Held
 from streams.agents.status import Watch
 from streams.web.status import Canary
@@ -100,6 +102,14 @@ def test_the_watermark_is_of_the_newest_event() -> None:
     assert scene.look().watermark_age_ms == 5_000
 
 
+class Telling:
+    waiting = 4
+
+    def __init__(self) -> None:
+        self.faults = DeliveryFaults()
+        self.faults.failed("read_alerts", SinkBusy("not now"))
+
+
 def test_totals_are_passed_on() -> None:
     scene = Scene()
     scene.keeper.totals.rows, scene.keeper.totals.refused = {"jobs": 3}, 2
@@ -108,8 +118,9 @@ def test_totals_are_passed_on() -> None:
     scene.keeper.feeding.intake.of("gpu", 3).not_mine = 6
     scene.keeper.feeding.refetches = 2
     assert (scene.look().records_not_mine, scene.look().refetches) == (6, 2)
-    telling = Watch(scene.keeper, lambda: None, KAFKA, scene.log_time, lambda: 4)
+    telling = Watch(scene.keeper, lambda: None, KAFKA, scene.log_time, Telling())
     assert telling.look().courier_pending == 4
+    assert telling.look().delivery_faults == {"read_alerts": 1}
 
 
 @dataclass(frozen=True)

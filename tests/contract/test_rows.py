@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from schemas.tables import (
+    ALERTS,
     ARCHIVE,
     ATTEMPTS,
     DEAD_LETTERS,
@@ -231,3 +232,20 @@ def test_a_closed_store_says_so(another: Store) -> None:
     with pytest.raises(SinkError, match="closed"):
         another.select(JOBS)
     another.close()
+
+
+def test_rows_come_in_pages_of_their_keys_and_instants_are_compared_in_ms(store: Store) -> None:
+    at = {
+        name: datetime.fromisoformat(f"2026-03-01T10:00:0{number}.500+00:00")
+        for number, name in enumerate("abc")
+    }
+    for name, changed in at.items():
+        store.insert(ALERTS, rows(ALERTS, {"alert_id": name, "changed": changed, "status": "firing"}), name)
+    first = store.select(ALERTS, (), ("alert_id",), limit=2)
+    assert first["alert_id"].to_pylist() == ["a", "b"]
+    following = store.select(ALERTS, [Condition("alert_id", ">", "b")], ("alert_id",), limit=2)
+    assert following["alert_id"].to_pylist() == ["c"]
+    b_ms = round(at["b"].timestamp() * 1000)
+    for since_ms, found in ((b_ms, ["b", "c"]), (b_ms + 1, ["c"])):
+        where = [Condition("changed", ">=", since_ms)]
+        assert store.select(ALERTS, where, ("alert_id",))["alert_id"].to_pylist() == found

@@ -77,7 +77,12 @@ class Shelf:
                 stored[key] = (version, batch, place)
 
     def select(
-        self, table: str, where: Sequence[Condition] = (), columns: Sequence[str] | None = None
+        self,
+        table: str,
+        where: Sequence[Condition] = (),
+        columns: Sequence[str] | None = None,
+        *,
+        limit: int | None = None,
     ) -> pa.Table:
         """Current rows, ordered by key."""
         self._check_open()
@@ -88,7 +93,7 @@ class Shelf:
         batches: list[pa.Table] = []
         places: list[int] = []
         size = 0
-        for key in sorted(key for key, place in stored.items() if _fits(place, where)):
+        for key in sorted(key for key, place in stored.items() if _fits(place, where))[:limit]:
             _, batch, place = stored[key]
             begin = begins.get(id(batch))
             if begin is None:

@@ -138,13 +138,18 @@ class Wire:
     # -- reading -------------------------------------------------------------------------------------------
 
     def select(
-        self, table: str, where: Sequence[Condition] = (), columns: Sequence[str] | None = None
+        self,
+        table: str,
+        where: Sequence[Condition] = (),
+        columns: Sequence[str] | None = None,
+        *,
+        limit: int | None = None,
     ) -> pa.Table:
         """Current rows."""
         self._read_fault(table)
         if table == SNAPSHOTS and columns is not None and "checksum" in columns:
             where = [*where, *self._unseen(where)]
-        return self._shelf.select(table, where, columns)
+        return self._shelf.select(table, where, columns, limit=limit)
 
     def newest_version(self, table: str, where: Sequence[Condition] = ()) -> int:
         """The greatest version of the rows."""

@@ -16,7 +16,7 @@ from sinks.errors import QueryFailed, SinkBusy, SinkError, StoreFull, StoreUnrea
 from sinks.memory import MemoryStore
 from tests.sinks.rows import rows
 from tests.sinks.stores import empty, opened
-from tests.store_front import Fault
+from tests.store_faults import Fault
 from tests.store_process import StoreProcess
 
 KINDS: list[Fault] = [

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.storage_faults.rig import PATIENCE_S, Rig, free_port, rig
-from tests.store_front import Fault
+from tests.store_faults import Fault
 from tests.store_process import StoreProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(400)]

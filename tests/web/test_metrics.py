@@ -31,6 +31,7 @@ STATUS = WorkerStatus(
     checkpoint_age_ms=1500,
     watermark_age_ms=250,
     courier_pending=6,
+    delivery_faults={"read_alerts": 3},
     lag_records={"gpu": 40, "jobs": 0},
     lag_ms={"gpu": 2500, "jobs": 0},
     shard_lag_records_max=30,
@@ -75,7 +76,7 @@ FACTS = StoreFacts(2, 12.5, {"page": 1}, {"delivered": 5, "retrying": 2})
 
 
 #: Each has few values, and none of a user's making: a series per job would be one for each of a million.
-LABELS = {"outcome", "table", "topic", "reason", "severity", "check", "version", "python"}
+LABELS = {"call", "outcome", "table", "topic", "reason", "severity", "check", "version", "python"}
 
 
 def families(page: bytes) -> dict[str, Metric]:
@@ -148,6 +149,9 @@ def test_every_number_is_there() -> None:
         ("trainfare_checkpoint_age_seconds",): 1.5,
         ("trainfare_watermark_age_seconds",): 0.25,
         ("trainfare_deliveries_pending",): 6,
+        ("trainfare_delivery_faults_total", "read_alerts"): 3,
+        ("trainfare_delivery_faults_total", "read_deliveries"): 0,
+        ("trainfare_delivery_faults_total", "store_deliveries"): 0,
         ("trainfare_ready", "kafka"): 1,
         ("trainfare_ready", "shards"): 0,
         ("trainfare_stream_listeners",): 3,

@@ -24,6 +24,8 @@ _STEP_MS: Final = TICK_MS
 _OUTAGE_MS: Final = 31 * 86_400_000
 #: So long is what the partitions say gathered before it may set log time back, or far ahead.
 _WINDOW_MS: Final = 10_000
+#: So far a machine's clock is sooner slow than a broker's fast, where no later record says which.
+_SLOW_MS: Final = 3_600_000
 #: Brokers' clocks differ by so much without one being wrong.
 _TOLERANCE_MS: Final = 1_000
 
@@ -143,9 +145,12 @@ class LogTime:
         monotonic_ms = self._clock.monotonic_ms()
         self._count_ms += min(max(monotonic_ms - self._seen_ms, 0), _STEP_MS)
         self._seen_ms = monotonic_ms
-        is_over = self._count_ms - self._window.began_ms >= _WINDOW_MS
-        if is_over and not self._is_live and self._window.leap is not None:
-            self._turn(self._count_ms)  # those records may have been the last ones of this log
+        leap, is_over = self._window.leap, self._count_ms - self._window.began_ms >= _WINDOW_MS
+        if leap is not None and is_over and not self._is_live:
+            # Those records may have been the last ones of this log.
+            slow_ms = leap + self._count_ms - self._clock.now_ms()
+            if slow_ms <= _SLOW_MS:
+                self._turn(self._count_ms)
         return self._count_ms
 
     def _now_ms(self, count_ms: int) -> int:

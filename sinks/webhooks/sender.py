@@ -13,6 +13,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 
 from sinks.webhooks.guard import Destination, Guard, Refused
+from sinks.webhooks.names import Names
 
 Verdict: TypeAlias = Literal["delivered", "retry", "failed", "refused"]
 
@@ -41,7 +42,7 @@ class Sender:
     def __init__(self, guard: Guard, *, timeout_ms: int, resolver: AbstractResolver | None = None) -> None:
         self._guard = guard
         self._timeout_ms = timeout_ms
-        self._resolver = resolver  # None: the system's
+        self._resolver = Names() if resolver is None else resolver
         self._tls = ssl.create_default_context()
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
@@ -59,7 +60,7 @@ class Sender:
 
     async def _post(self, to: Destination, body: bytes, headers: Mapping[str, str]) -> Answer:
         connector = aiohttp.TCPConnector(
-            resolver=self._resolver or aiohttp.ThreadedResolver(),
+            resolver=self._resolver,
             use_dns_cache=False,
             socket_factory=to.open_socket,
             happy_eyeballs_delay=None,  # one address after the other

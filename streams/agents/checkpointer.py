@@ -26,6 +26,7 @@ from streams.agents.held import Held, Taken
 from streams.agents.options import KeeperOptions
 from streams.agents.ports import LogConsumer, Nobody, Teller
 from streams.agents.prompt import Prompt
+from streams.agents.threads import Threads
 from streams.alerts.notice import Alert
 from streams.topics import full_name
 
@@ -79,6 +80,7 @@ class Checkpointer:
         self._extra_bytes = 0
         self._refused_ms: int | None = None  # since when the store refuses
         self._lock = asyncio.Lock()
+        self._threads = Threads("checkpoints")
         self._beside: ThreadPoolExecutor | None = None
         self._prompt = Prompt(self._insert, self._told)
         self.totals = Totals()
@@ -131,7 +133,7 @@ class Checkpointer:
                 return False
             try:
                 await self._prompt.flush()  # the snapshots of this flight know of them
-                await asyncio.to_thread(self._put, flight, extras)
+                await self._threads.run(self._put, flight, extras)
             except SinkBusy as busy:
                 self.totals.refused += 1
                 if self._out_of_patience():

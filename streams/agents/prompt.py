@@ -18,6 +18,7 @@ import pyarrow as pa
 from schemas.tables import ALERTS
 from sinks.errors import SinkBusy
 from streams.agents.held import Held
+from streams.agents.threads import Threads
 from streams.alerts.notice import Alert
 
 logger = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ class Prompt:
         self._came: list[_Batch] = []
         self._flight: list[_Batch] = []  # the same again until it is stored
         self._lock = asyncio.Lock()
+        self._threads = Threads("alerts-of-now")
         self._telling: asyncio.Task[None] | None = None
 
     @property
@@ -87,7 +89,7 @@ class Prompt:
                     self._flight, self._came = self._came, []
                 flight = [batch for batch in self._flight if not batch.held.gone]
                 if flight:
-                    await asyncio.to_thread(self._put, flight)
+                    await self._threads.run(self._put, flight)
                 self._flight = []
                 for batch in flight:
                     if not batch.held.gone:  # else it is its new owner's to tell of, who finds the rows

@@ -18,12 +18,14 @@ from sinks.port import Store
 from streams.agents.checkpointer import Checkpointer
 from streams.agents.held import Held
 from streams.agents.restore import archived, repriced
+from streams.agents.threads import Threads
 from streams.errors import TrainfareError
 from streams.pipeline.batch import LogBatch
 
 logger = logging.getLogger(__name__)
 
 _LANDING_S = 0.02
+_AT_ONCE = 4  # shards that wait for the store; each holds up only itself
 _T = TypeVar("_T")
 
 
@@ -34,12 +36,13 @@ class Recall:
         self._store = store
         self._checkpointer = checkpointer
         self._stopped = stopped
+        self._threads = Threads("recall", _AT_ONCE)
 
     async def patiently(self, call: Callable[[], _T], wanted: Callable[[], bool]) -> _T | None:
         """Ask again and again while the store is busy; None once the answer is no longer wanted."""
         while wanted() and not self._stopped():
             try:
-                return await asyncio.to_thread(call)
+                return await self._threads.run(call)
             except SinkBusy as busy:
                 logger.warning("waiting for the store: %s", busy)
                 await asyncio.sleep(busy.retry_after_ms / 1000)

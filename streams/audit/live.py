@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from sinks.clickhouse import Answer
 from sinks.errors import SinkError
 from streams.agents.held import Held
+from streams.agents.threads import Threads
 from streams.alerts.words import one_line
 from streams.audit import count_checks, ledger_checks, memory, snapshot_checks, tables
 from streams.audit.facts import Costs, Known, MinuteSum, Place, SnapshotHead, Twins
@@ -80,6 +81,7 @@ class LiveAudit:
         self._committed = committed
         self._is_member = is_member
         self._again_s = again_s
+        self._threads = Threads("audit")
         self._since: WeakKeyDictionary[Held, int] = WeakKeyDictionary()  # version up to which rows were right
         self._jobs_seen: WeakKeyDictionary[Held, int] = WeakKeyDictionary()
         self._turn = 0
@@ -123,7 +125,7 @@ class LiveAudit:
         findings = [*count_checks.books(books), *count_checks.intake(memory.flows(keeper))]
         numbers = [each.number for each in held]
         if numbers:
-            findings += await asyncio.to_thread(self._counted, numbers)
+            findings += await self._threads.run(self._counted, numbers)
             findings += await self._ledger(held)
             findings += await self._minutes(held)
             findings += await self._snapshots(held)
@@ -161,7 +163,7 @@ class LiveAudit:
                 found = tables.costs(self._ask, numbers, first)
             return found, tables.twins(self._ask, numbers, first)
 
-        costs, twins = await asyncio.to_thread(ask)
+        costs, twins = await self._threads.run(ask)
         findings = [*ledger_checks.costs(costs), *ledger_checks.writers(twins)]
         if all(finding.ok for finding in findings if finding.check in (COSTS, WRITERS)):
             self._since.update({each: now[each] for each in moved})
@@ -183,7 +185,7 @@ class LiveAudit:
             # One question for all: what was written since a shard was looked at bears a newer version.
             jobs = [job_id for look in looks for job_id in look.jobs]
             span = min(look.since for look in looks), max(look.until for look in looks)
-            stored = await asyncio.to_thread(tables.minutes, self._ask, jobs, *span)
+            stored = await self._threads.run(tables.minutes, self._ask, jobs, *span)
             for look in looks:
                 known.update(look.known)
         return ledger_checks.windows(known, stored)
@@ -212,7 +214,7 @@ class LiveAudit:
         await self._chain(held)
         # First what is committed: what the snapshots await only grows.
         asked = [(topic, number) for topic, number, _ in _awaited(held)]
-        committed = await asyncio.to_thread(self._committed, asked)
+        committed = await self._threads.run(self._committed, asked)
         places = [
             Place(f"{topic}/{number}", offset, self._log_end(topic, number), committed.get((topic, number)))
             for topic, number, offset in _awaited(held)
@@ -233,7 +235,7 @@ class LiveAudit:
         newest = (
             mine.shard.snapshot_version if await self._landed(mine) and isinstance(mine.shard, Shard) else 0
         )
-        heads = await asyncio.to_thread(tables.snapshots, self._ask, [mine.number])
+        heads = await self._threads.run(tables.snapshots, self._ask, [mine.number])
         self._heads = [head for head in heads if head.whole or head.version <= newest]
 
 

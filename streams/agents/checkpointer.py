@@ -82,7 +82,7 @@ class Checkpointer:
         self._lock = asyncio.Lock()
         self._threads = Threads("checkpoints")
         self._beside: ThreadPoolExecutor | None = None
-        self._prompt = Prompt(self._insert, self._told)
+        self._prompt = Prompt(self.insert, self._told)
         self.totals = Totals()
 
     @property
@@ -174,7 +174,7 @@ class Checkpointer:
                 news = not_in_store(self._store, extra.rows)
                 if news.num_rows:
                     self._dead_letters.send(news)
-            self._insert(extra.table, extra.rows, extra.token)
+            self.insert(extra.table, extra.rows, extra.token)
         # A version alone may return when an earlier life stored nothing that bears it; where it ends in the log may not.
         marks = ",".join(f"{t.held.number}.{t.checkpoint.version}.{sorted(t.next.items())}" for t in flight)
         mark = hashlib.blake2b(marks.encode(), digest_size=16).hexdigest()
@@ -187,7 +187,7 @@ class Checkpointer:
         try:
             for name, rows in merged.items():
                 if rows.num_rows:
-                    self._insert(name, rows, tokens[name])
+                    self.insert(name, rows, tokens[name])
         finally:
             if beside is not None:
                 wait([beside])
@@ -216,9 +216,10 @@ class Checkpointer:
         if self._beside is None:
             # One for good: a store keeps a connection for each thread.
             self._beside = ThreadPoolExecutor(1, "beside")
-        return self._beside.submit(self._insert, BURN_RATES, merged.pop(BURN_RATES), tokens[BURN_RATES])
+        return self._beside.submit(self.insert, BURN_RATES, merged.pop(BURN_RATES), tokens[BURN_RATES])
 
-    def _insert(self, table: str, rows: pa.Table, token: str) -> None:
+    def insert(self, table: str, rows: pa.Table, token: str) -> None:
+        """Store rows, as long as the group counts on us; it blocks."""
         self.fence()
         try:
             self._store.insert(table, rows, token)

@@ -65,8 +65,7 @@ class Recall:
 
     def put(self, table: str, rows: pa.Table, token: str) -> None:
         """Store rows, as long as the group counts on us; it blocks."""
-        self._checkpointer.fence()
-        self._store.insert(table, rows, token)
+        self._checkpointer.insert(table, rows, token)
 
     def under_way(self, held: Held) -> bool:
         """Whether a checkpoint of the shard is taken and not stored, with which jobs may have left memory."""

@@ -19,6 +19,7 @@ from sinks.memory import MemoryStore
 from streams.agents.held import Held
 from streams.agents.ports import Nobody
 from streams.alerts.notice import Alert
+from streams.alerts.rows import alerts_table
 from streams.pipeline.batch import LogBatch, LogRecord
 from streams.topics import SHARD_TOPICS
 from tests.agents.fakes import CountingShard
@@ -220,5 +221,17 @@ def test_a_fault_of_the_store_ends_the_meter() -> None:
         office.tell(0)
         await asyncio.wait_for(office.keeper.failed.wait(), 10)
         assert isinstance(office.keeper.fault, ValueError)
+
+    asyncio.run(go())
+
+
+def test_a_takeover_waits_for_alerts_that_are_refused_too() -> None:
+    """Rows newer than the snapshot are put right before a shard is fed: who puts them asks again, and ends nothing."""
+
+    async def go() -> None:
+        office = Office(Refusing(QueryFailed("Not enough privileges")))
+        rows = alerts_table([an_alert("a")], 0, 1)
+        with pytest.raises(SinkBusy, match="the store refuses rows of `alerts`"):
+            office.keeper._recall.put(ALERTS, rows, "put right")
 
     asyncio.run(go())

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from faust.exceptions import ConsumerNotStarted
 from faust.types import TP
 
+from streams import fallbacks
 from streams.agents.checkpointer import Totals
 from streams.agents.counted import STORED
 from streams.agents.counts import Counts, letters
@@ -158,6 +159,7 @@ class Watch:
             commits_refused=totals.commits_refused,
             rebalances=totals.rebalances,
             refetches=keeper.feeding.refetches,
+            fallbacks=dict(fallbacks.counts),
             clock_ahead_ms=self._clock.ahead_ms,
             clock_faults=self._clock.faults,
             shards_rewound=keeper.feeding.rewinds,

@@ -19,6 +19,9 @@ from llvmlite import ir  # type: ignore[import-untyped]  # it has no types
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
+from streams import fallbacks
+from streams.fallbacks import KERNELS
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 OPTIONS: dict[str, Any] = {
@@ -87,11 +90,13 @@ def helper(function: F) -> F:
 
 
 def _compiled(function: F, options: dict[str, Any]) -> F:
+    fallbacks.counts[KERNELS] += not _CACHED
     try:
         return cast("F", numba.njit(cache=_CACHED, **options)(function))
     except RuntimeError as fault:
         if "cannot cache" not in str(fault):
             raise
+        fallbacks.counts[KERNELS] += 1
         return cast("F", numba.njit(cache=False, **options)(function))
 
 

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from schemas.decode import decode
 from schemas.events import Event, GpuEvent
 from schemas.invalid import Invalid
+from streams import fallbacks
+from streams.fallbacks import GPU_DECODED
 from streams.kernels.arrays import BEGINNING_MS, I64
 from streams.kernels.spans import ABSENT, SPAN, sum_up
 from streams.kernels.store import DIRTY_ROWS, Samples
@@ -93,6 +95,7 @@ class SampleColumns:
             record = records[index]
             event = decode("gpu", record.value, record.headers, int(allowed_ms[index]))
             events[index] = self._place.judged(event)
+        fallbacks.counts[GPU_DECODED] += sum(isinstance(event, GpuEvent) for event in events.values())
         return Columns(records, parsed, events)
 
     def job_ids(self, columns: Columns) -> set[str]:

@@ -18,6 +18,8 @@ from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.util import calc_crc32c
 
+from streams import fallbacks
+from streams.fallbacks import CHECKSUM
 from streams.kernels.arrays import U8, Records
 from streams.kernels.framing import (
     BATCH,
@@ -44,7 +46,8 @@ _MARKER_SIZE: Final = 4  # a version and a type
 #: A transaction of a producer that was aborted, and its first offset in this partition.
 Aborted = tuple[int, int]
 # Without its compiled part google-crc32c is slower than aiokafka.
-_checksum: Callable[[Any], int] = google_crc32c.value if google_crc32c.implementation == "c" else calc_crc32c
+_IS_FAST: Final = google_crc32c.implementation == "c"
+_checksum: Callable[[Any], int] = google_crc32c.value if _IS_FAST else calc_crc32c
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,8 @@ def read_fetch(
 
 
 def _check(data: U8, batches: Records) -> None:
+    if not _IS_FAST:
+        fallbacks.counts[CHECKSUM] += 1
     places = zip(batches["at"].tolist(), batches["end"].tolist(), batches["checksum"].tolist(), strict=True)
     for at, end, checksum in places:
         if _checksum(data[at + BEFORE_CHECKSUM : end]) != checksum:

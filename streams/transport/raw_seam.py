@@ -14,6 +14,8 @@ from typing import Any, Final
 from aiokafka.consumer import fetcher
 from aiokafka.errors import CorruptRecordException
 
+from streams import fallbacks
+from streams.fallbacks import OLD_FORMAT
 from streams.pipeline.raw import RawRecords
 from streams.transport.decoded import Decoded
 from streams.transport.raw_batches import Aborted, Fetched, read_fetch
@@ -122,6 +124,7 @@ class RawPartitionRecords:
         self, fetched: bytes | memoryview, aborted: list[Aborted] | None, check_crcs: bool
     ) -> Iterator[Any]:
         logger.debug("%s holds an older format", self._tp)
+        fallbacks.counts[OLD_FORMAT] += 1
         own = _own_records(
             self._tp,
             FetchedBytes(fetched).own,

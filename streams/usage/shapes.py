@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from schemas.decode import decode
 from schemas.events import GpuEvent
+from streams import fallbacks
+from streams.fallbacks import GPU_SHAPE
 from streams.kernels.arrays import F64, I32, I64, U8, equal_lengths, exact
 from streams.kernels.gpu_json import Batch, Columns, drop_refused, parse_gpu
 from streams.kernels.gpu_keys import PLANES, UTIL
@@ -177,6 +179,7 @@ class Shapes:
         """Have the first record of each new skeleton judged."""
         table, known = self._table, len(self._shapes)
         first = table.first_record[known : table.used[ENTRIES]]
+        fallbacks.counts[GPU_SHAPE] += len(first)
         shapes = [self._ours(_shape_of(batch, i)) for i in first.tolist()]
         refused = [known + place for place, shape in enumerate(shapes) if shape is None]
         if refused:

@@ -1,4 +1,4 @@
-"""The metrics of what is still to be read, and of the clock that says how old it is.
+"""The metrics of what is still to be read, of the clock that says how old it is, and of what makes reading slow.
 
 It must not keep state: every figure is of one look at the worker.
 """
@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from streams.fallbacks import WHAT
 from streams.web.status import WorkerStatus
 
 
@@ -38,6 +39,12 @@ def collect(status: WorkerStatus) -> Iterable[Metric]:
         "For how long a shard that is behind has metered nothing, the longest.",
         value=status.no_progress_ms / 1000,
     )
+    slow = CounterMetricFamily(
+        "trainfare_fallbacks", "Slow ways that were taken instead of a fast one, by what.", labels=["what"]
+    )
+    for what, count in (dict.fromkeys(WHAT, 0) | dict(status.fallbacks)).items():
+        slow.add_metric([what], count)
+    yield slow
     yield GaugeMetricFamily(
         "trainfare_clock_ahead_seconds",
         "By which this machine's clock is ahead of Kafka's log; below 0: behind.",

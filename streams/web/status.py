@@ -117,6 +117,7 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     delivery_faults: Mapping[str, int] = _NONE  # by what failed: calls of the store that deliveries need
     transaction_records: Mapping[str, int] = _NONE  # by topic: of them, those that an open transaction holds
     transaction_ms: Mapping[str, int] = _NONE  # by topic: for how long the oldest of those have waited
+    fallbacks: Mapping[str, int] = _NONE  # by what: slow ways that were taken
     clock_ahead_ms: int = 0  # of Kafka's log; below 0: behind it
     clock_faults: int = 0  # how often it came to be more than a minute off
     shards_rewound: int = 0  # found to have judged ticks ahead of the log

@@ -18,6 +18,7 @@ from aiokafka.record.util import calc_crc32c
 from schemas.decode import decode
 from schemas.invalid import Invalid
 from schemas.unread import Unread
+from streams import fallbacks
 from streams.pipeline.batch import LogRecord
 from streams.pipeline.raw import RawRecords
 from streams.transport import codecs, raw_batches, raw_seam
@@ -186,11 +187,13 @@ def test_an_older_format_is_read_by_aiokafka_a_record_at_a_time(magic: int) -> N
     for i in range(3):
         builder.append(i, 1_000 + i, b"k", b"%d" % i)
     old = bytes(builder.build())
+    before = fallbacks.counts[fallbacks.OLD_FORMAT]
     source = records_of(raw_seam.AS_RAW, old, 1)
     found = list(source)
     assert [(each.offset, each.value) for each in found] == [(1, b"1"), (2, b"2")]
     assert source.next_fetch_offset == 3
     assert raw_seam.only_raw(found) is None
+    assert fallbacks.counts[fallbacks.OLD_FORMAT] == before + 1
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])

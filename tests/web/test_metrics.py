@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from schemas.reasons import Reason
 from sinks.clickhouse import ClickHouseStore
+from streams.fallbacks import WHAT
 from streams.web import metrics
 from streams.web.edge_metrics import EdgeFacts
 from streams.web.metrics import StoreFacts
@@ -46,6 +47,7 @@ STATUS = WorkerStatus(
     refetches=9,
     transaction_records={"gpu": 43},
     transaction_ms={"gpu": 84_500},
+    fallbacks={"gpu_decoded": 44},
     clock_ahead_ms=-7_200_500,
     clock_faults=41,
     shards_rewound=42,
@@ -76,7 +78,7 @@ FACTS = StoreFacts(2, 12.5, {"page": 1}, {"delivered": 5, "retrying": 2})
 
 
 #: Each has few values, and none of a user's making: a series per job would be one for each of a million.
-LABELS = {"call", "outcome", "table", "topic", "reason", "severity", "check", "version", "python"}
+LABELS = {"call", "what", "outcome", "table", "topic", "reason", "severity", "check", "version", "python"}
 
 
 def families(page: bytes) -> dict[str, Metric]:
@@ -106,6 +108,8 @@ def test_every_number_is_there() -> None:
         ("trainfare_trimmed_records_total",): 14,
         ("trainfare_transaction_records", "gpu"): 43,
         ("trainfare_transaction_seconds", "gpu"): 84.5,
+        **{("trainfare_fallbacks_total", what): 0 for what in WHAT},
+        ("trainfare_fallbacks_total", "gpu_decoded"): 44,
         ("trainfare_clock_ahead_seconds",): -7200.5,
         ("trainfare_clock_faults_total",): 41,
         ("trainfare_rewound_shards_total",): 42,

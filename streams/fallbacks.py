@@ -1,0 +1,25 @@
+"""How often a slow way was taken that gives the same figures, so that somebody sees it.
+
+It must not be asked by logic: it counts, for this process, from zero.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+#: GPU records with a field that the byte kernel does not know, escapes, or a GPU twice: decoded one by one.
+GPU_DECODED: Final = "gpu_decoded"
+#: GPU messages whose text never came before: learnt by decoding one.
+GPU_SHAPE: Final = "gpu_shape"
+#: Fetches whose checksums were taken without the processor's own instruction.
+CHECKSUM: Final = "checksum"
+#: Fetches in a format of Kafka's before 0.11, made into records one by one.
+OLD_FORMAT: Final = "old_format"
+#: Kernels that were compiled at this start, as there is no folder to keep them in.
+KERNELS: Final = "kernels_compiled"
+
+WHAT: Final = (GPU_DECODED, GPU_SHAPE, CHECKSUM, OLD_FORMAT, KERNELS)
+
+#: By what; each is added to by one thread.
+counts: Final[Counter[str]] = Counter()

@@ -72,9 +72,10 @@ class Archive:
         """All archived jobs of the shard, sorted."""
         return self._ids([Condition("shard", "=", shard)])
 
-    def overlapping(self, shard: int, from_ms: int) -> list[str]:
-        """Jobs with anything at or after the instant: those that a price effective then may touch."""
-        return self._ids([Condition("shard", "=", shard), Condition("last_ms", ">=", from_ms)])
+    def overlapping(self, shard: int, from_ms: int, until_ms: int) -> list[str]:
+        """Jobs with an event in [from, until)."""
+        inside = (Condition("last_ms", ">=", from_ms), Condition("first_ms", "<", until_ms))
+        return self._ids([Condition("shard", "=", shard), *inside])
 
     def _ids(self, where: Sequence[Condition]) -> list[str]:
         ids: list[str] = self._rows.select(ARCHIVE, where, ("job_id",))["job_id"].to_pylist()

@@ -18,6 +18,7 @@ from schemas.invalid import Invalid
 from schemas.tables import ARCHIVE, DEAD_LETTERS, JOB_MINUTES, NODE_MINUTES, SCHEMAS
 from streams.pipeline.batch import LogBatch, LogRecord, Record
 from streams.pipeline.books import Books
+from streams.pipeline.price_news import PriceNews
 from streams.pipeline.settings import FUTURE_MS, ShardSettings
 from streams.pipeline.shard import Shard
 from streams.pipeline.step import step
@@ -94,7 +95,7 @@ class Meter:
     def _step(
         self, shard: Shard, batches: Sequence[LogBatch], *, open_attempts: bool, as_of_ms: int = -1
     ) -> None:
-        self._adopt_repriced(shard, self.book.first_difference_ms(shard.book))
+        self._adopt_repriced(shard, shard.set_prices(self.book))
         taken = step(
             shard,
             batches,
@@ -111,16 +112,19 @@ class Meter:
                 Snapshot(checkpoint.version, checkpoint.parent, checkpoint.snapshot, checkpoint.root)
             )
 
-    def _adopt_repriced(self, shard: Shard, from_ms: int | None) -> None:
-        """Archived jobs that were paid at or after the instant from which prices differ."""
-        if from_ms is None:
+    def _adopt_repriced(self, shard: Shard, news: PriceNews | None) -> None:
+        """Archived jobs that were paid in a time in which prices may differ, if they do."""
+        if news is None or news.events_span is None:
             return
+        from_ms, until_ms = news.events_span
         touched = {
             str(row["job_id"])
             for (number, *_), row in self.store.tables[ARCHIVE].items()
-            if number == shard.number and int(str(row["last_ms"])) >= from_ms
+            if number == shard.number
+            and int(str(row["last_ms"])) >= from_ms
+            and int(str(row["first_ms"])) < until_ms
         }
-        shard.adopt(self.store.fetch(shard.number, shard.absent(touched)))
+        shard.adopt_repriced(self.store.fetch(shard.number, shard.absent(touched)), news)
 
     def checkpoint(self, as_of_ms: int) -> None:
         """All shards, with what goes on."""
@@ -143,7 +147,7 @@ class Meter:
             known = chain[-1].version if chain else 0
             for table in (JOB_MINUTES, NODE_MINUTES):
                 self._put_right(shard, table, known)
-            self._adopt_repriced(shard, shard.prices_changed_from_ms)
+            self._adopt_repriced(shard, shard.price_news)
             for (topic, partition), records in sorted(self.log.items()):
                 again = records[shard.next.get(topic, 0) :]
                 if partition == number and again:

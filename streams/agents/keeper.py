@@ -193,11 +193,11 @@ class Keeper:
         that the book is known, and a new owner would not look for them.
         """
         try:
-            from_ms = held.shard.set_prices(self.book)
-            if from_ms is None:
+            news = held.shard.set_prices(self.book)
+            if news is None:
                 return
             held.repricing = True
-            held.repricing = not await self._recall.for_prices(held, from_ms)
+            held.repricing = not await self._recall.for_prices(held, news)
         except Exception as fault:  # noqa: BLE001 - a task of the loop would only log it
             self.fail(fault)
 

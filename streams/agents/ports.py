@@ -15,6 +15,7 @@ from streams.alerts.notice import Alert
 from streams.pipeline.align import Ticks
 from streams.pipeline.batch import LogBatch
 from streams.pipeline.books import Books
+from streams.pipeline.price_news import PriceNews
 from streams.pipeline.reference import View
 from streams.pricing.book import PriceBook
 
@@ -85,8 +86,8 @@ class Shard(Protocol):
         ...
 
     @property
-    def prices_changed_from_ms(self) -> int | None:
-        """Since when the book at `restore` differs from that of the snapshot."""
+    def price_news(self) -> PriceNews | None:
+        """How the book at `restore` differs from that of the snapshot."""
         ...
 
     tick_ms: int | None
@@ -146,12 +147,16 @@ class Shard(Protocol):
         """Take archived jobs back into memory."""
         ...
 
+    def adopt_repriced(self, blobs: Mapping[str, bytes], news: PriceNews) -> None:
+        """Take back those of them that the news touch."""
+        ...
+
     def fold(self, batch: LogBatch) -> int | None:
         """Apply a batch, or return the offset to fetch again from."""
         ...
 
-    def set_prices(self, book: PriceBook) -> int | None:
-        """Take a newer book; since when prices differ, for archived jobs."""
+    def set_prices(self, book: PriceBook) -> PriceNews | None:
+        """Take a newer book; what is new in it, for archived jobs."""
         ...
 
     def checkpoint(self, as_of_ms: int, version: int, *, open_attempts: bool) -> Checkpoint:

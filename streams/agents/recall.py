@@ -21,6 +21,7 @@ from streams.agents.restore import archived, repriced
 from streams.agents.threads import Threads
 from streams.errors import TrainfareError
 from streams.pipeline.batch import LogBatch
+from streams.pipeline.price_news import PriceNews
 
 logger = logging.getLogger(__name__)
 
@@ -87,15 +88,15 @@ class Recall:
                 return False
         return not held.gone
 
-    async def for_prices(self, held: Held, from_ms: int) -> bool:
-        """Bring back the jobs that were paid at or after an instant; False if the shard was lost meanwhile."""
+    async def for_prices(self, held: Held, news: PriceNews) -> bool:
+        """Bring back the jobs whose prices are others now; False if the shard was lost meanwhile."""
         while self._checkpointer.carries(held) and not self._stopped():  # noqa: ASYNC110 - it lands with the next tick
             await asyncio.sleep(_LANDING_S)
-        fetch = partial(repriced, self._store, held.shard, held.number, from_ms)
+        fetch = partial(repriced, self._store, held.shard, held.number, news)
         blobs = await self.patiently(fetch, lambda: not held.gone)
         if blobs is None or held.gone:
             return False
-        held.shard.adopt(blobs)
+        held.shard.adopt_repriced(blobs, news)
         return True
 
 

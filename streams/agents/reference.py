@@ -204,8 +204,8 @@ class ReferenceReader:
                 read.controls[_key(message)] = event
                 control_log.append((read.log_ms[Topic.CONTROLS], _key(message), event))
         before = read.book
-        read.book = before.with_events(prices)
-        standing = {id(event) for event in read.book.events} if read.book is not before else set()
+        read.book = book = before.with_events(prices)
+        revised = [event for event in prices if book.stands(event)] if book is not before else []
         self.books.records_in += len(messages)
         self.books.dead_lettered += bad
         self.books.applied += len(messages) - bad
@@ -216,7 +216,7 @@ class ReferenceReader:
         return News(
             read.book,
             dict(read.controls),
-            [event for event in prices if id(event) in standing],
+            revised,
             refused,
             first,
             read.next.get(Topic.PRICES, 0),

@@ -16,6 +16,7 @@ from sinks.port import Store
 from streams.agents.held import Held, Takeover
 from streams.agents.ports import Shard, ShardFactory
 from streams.agents.versions import VersionClock, refuse_if_later
+from streams.pipeline.price_news import PriceNews
 from streams.pricing.book import PriceBook
 
 #: Tables whose rows are read back: the keys of the first two hold derived facts, and rows of the others may be of an
@@ -66,8 +67,8 @@ def restore(store: Store, factory: ShardFactory, put: Put, attempts: Attempts) -
         shard.unswept_from = chain.version
     takeover = Takeover(shard.unswept_from, attempts.given)
     put_right = _put_right(store, shard, put, attempts.number, shard.unswept_from, versions)
-    if shard.prices_changed_from_ms is not None:
-        shard.adopt(repriced(store, shard, number, shard.prices_changed_from_ms))
+    if shard.price_news is not None:
+        shard.adopt_repriced(repriced(store, shard, number, shard.price_news), shard.price_news)
     return Restored(Held(number, shard, versions, takeover), put_right)
 
 
@@ -96,6 +97,8 @@ def archived(store: Store, number: int, wanted: Mapping[str, int]) -> dict[str, 
     return store.archive.fetch(number, wanted) if wanted else {}
 
 
-def repriced(store: Store, shard: Shard, number: int, from_ms: int) -> dict[str, bytes]:
-    """The state of archived jobs that were paid at or after the instant from which prices differ."""
-    return archived(store, number, shard.absent(store.archive.overlapping(number, from_ms)))
+def repriced(store: Store, shard: Shard, number: int, news: PriceNews) -> dict[str, bytes]:
+    """The state of archived jobs that were paid in a time in which a price may be another one now."""
+    if (span := news.events_span) is None:
+        return {}
+    return archived(store, number, shard.absent(store.archive.overlapping(number, *span)))

@@ -69,6 +69,7 @@ class Attempt:
         "dirty_metered",
         "dirty_traffic",
         "events",
+        "fields_seen",
         "fresh_minutes",
         "fresh_traffic",
         "going_on",
@@ -87,6 +88,8 @@ class Attempt:
         self.sampled = False
         self.traffic = Traffic()
         self.winners: dict[int, Winner] = {}
+        # By its price fields, a winner: at least those of the metered minutes, which prices are asked for.
+        self.fields_seen: dict[tuple[str, ...], Winner] = {}
         self._newest_minute = self._winners_seen = 0  # of the winners, when it was last asked for
         self.dirty_traffic: list[tuple[int, int]] = []
         self.dirty_metered: set[int] = set()
@@ -177,6 +180,11 @@ class Attempt:
             standing = self.winners.get(minute)
             if standing is None or winner > standing:
                 self.winners[minute] = winner
+        self.fields_seen.setdefault(winner.fields, winner)
+
+    def note_fields(self, winners: Iterable[Winner]) -> None:
+        """Winners came in by another way than `note_winner`."""
+        self.fields_seen.update((winner.fields, winner) for winner in winners)
 
     def newest_winner(self) -> Winner | None:
         """The newest sample of all: that of the newest minute, as each wins all minutes in which it is the newest.
@@ -199,3 +207,4 @@ class Attempt:
         if len(self.traffic):
             self.dirty_traffic.append(self.traffic.all_minutes())
         self.dirty_metered.update(self.winners, self.booked_metered)
+        self.going_on = None

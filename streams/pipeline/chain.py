@@ -88,5 +88,6 @@ def _apply_facts(shard: Shard, blob: StoredBlob) -> None:
     shard.tick_ms = blob.tick_ms
     if blob.prices is not None:
         shard.book = PriceBook.empty().with_events(blob.prices)
+    shard.book = shard.saved_book = shard.book.with_events(blob.more_prices)
     if blob.watch is not None:
         shard.watch.load(blob.watch)

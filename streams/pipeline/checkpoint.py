@@ -22,7 +22,9 @@ from streams.pipeline.derive import derive_job, derive_node, pay_job
 from streams.pipeline.ids import job_hash
 from streams.pipeline.job import Job
 from streams.pipeline.ledger import LedgerRows
-from streams.pipeline.metered import MinutePrices, SampledMinutes
+from streams.pipeline.metered import SampledMinutes
+from streams.pipeline.price_news import node_asks
+from streams.pipeline.repricing import list_asks
 from streams.pipeline.tables import job_tables
 from streams.pipeline.traffic import MINUTE_MS
 from streams.pipeline.usage_table import usage_table
@@ -118,8 +120,7 @@ def _derive_jobs(
         _begin_paying(shard, as_of_ms)  # before what changed takes the room, or what goes on is forgotten
     due = _due(shard, as_of_ms, open_attempts=open_attempts)
     prices = shard.minute_prices
-    if prices.book is not shard.book:
-        prices = shard.minute_prices = MinutePrices(shard.book)
+    prices.book = shard.book
     sampled = SampledMinutes(shard.coverage, (shard.jobs[job_id] for job_id in sorted(shard.dirty_jobs)))
     room = shard.settings.things_per_checkpoint
     while room > 0 and rows.estimate <= shard.settings.rows_per_checkpoint:
@@ -128,12 +129,13 @@ def _derive_jobs(
             break
         room -= 1
         job = shard.jobs[job_id]
-        if job_id not in shard.dirty_jobs and pay_job(job, rows, shard.book, as_of_ms):
+        if job_id not in shard.dirty_jobs and pay_job(job, rows, as_of_ms):
             shard.sampled_jobs.discard(job_id)
             shard.changes.jobs.add(job_id)
             told.append(job)
             continue
         derive_job(job, rows, prices, sampled, as_of_ms, open_attempts=open_attempts)
+        list_asks(shard, job)
         shard.dirty_jobs.discard(job_id)
         shard.sampled_jobs.discard(job_id)
         # A job that goes on is due again with the next open attempts: until then its clocks can wait.
@@ -195,6 +197,7 @@ def _derive_nodes(
     ]
     for node in due[:room]:
         derive_node(node, rows, shard.book, as_of_ms, open_nodes=open_nodes)
+        shard.priced_nodes.put(node.name, node_asks(node))
         shard.changes.nodes.add(node.name)
     if rows.estimate:
         table, capped = rows.node_minutes(shard.number, version)
@@ -257,6 +260,7 @@ def _archive(shard: Shard, leaving: list[Job], version: int) -> pa.Table:
     for job in leaving:
         shard.archived[job_hash(job.id)] = version
         del shard.jobs[job.id]
+        shard.priced.drop(job.id)
         shard.watch.leave(job.id)
         shard.sampled_jobs.discard(job.id)
         shard.changes.jobs.discard(job.id)

@@ -17,7 +17,6 @@ from streams.pipeline.attempt import Attempt
 from streams.pipeline.gpu_rates import per_gpu_second
 from streams.pipeline.job import Job
 from streams.pipeline.job_facts import ended_ms, is_fresh, payer_of, unpriced_minutes
-from streams.pipeline.price_news import Asked, PriceNews
 from streams.pipeline.tails import DETAIL_MS, Tail, Tails
 from streams.pipeline.traffic import MINUTE_MS
 from streams.pricing.book import PriceBook
@@ -41,10 +40,10 @@ class JobCurve:
     timelines: dict[int, Timeline] = field(default_factory=dict)
     lines: list[Lines] = field(default_factory=list)
     paid: list[Span] = field(default_factory=list)
-    asked: Asked = frozenset()  # the price fields of the timelines
     runs: dict[tuple[int, int], list[MeteredRun]] = field(default_factory=dict)  # by (attempt, minute)
     lumps: dict[tuple[int, int], float] = field(default_factory=dict)  # likewise, nano-dollars
-    book: PriceBook | None = None
+    book: PriceBook | None = None  # by which it was built last
+    repriced: bool = True  # a price of it is another one than then
     payer: tuple[str | None, str | None] = (None, None)  # team and project
     # Metered minutes without a price, also those whose detail is forgotten -> their first such instant.
     unpriced: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -54,58 +53,38 @@ class JobCurve:
     behind: bool = False  # metered minutes were built as tails, of which `runs` knows nothing
     read: tuple[object, ...] = ()  # the very objects that were looked at last
 
-    def is_read(self, job: Job, book: PriceBook, controls: object) -> bool:
+    def is_read(self, job: Job, controls: object) -> bool:
         """Whether all is as it was at the last look but for samples and amounts."""
         read = self.read
         return (
-            len(read) == 5
+            len(read) == 4
+            and not self.repriced
             and read[0] is job.timelines()
             and read[1] is job.dimensions()
             and read[2] is job.declared()
-            and read[3] is book
-            and read[4] is controls
+            and read[3] is controls
         )
 
-    def note_read(self, job: Job, book: PriceBook, controls: object) -> None:
+    def note_read(self, job: Job, controls: object) -> None:
         """It is looked at now."""
-        self.read = (job.timelines(), job.dimensions(), job.declared(), book, controls)
+        self.read = (job.timelines(), job.dimensions(), job.declared(), controls)
 
-    def keep(self, job: Job, controls: object, news: PriceNews) -> bool:
-        """Take the newer price book; whether the curve is the same by it, and nothing else was to be looked at.
-
-        Samples and amounts that were not looked at are priced by the newer book when they are.
-        """
-        if self.book is not news.old or not self.is_read(job, news.old, controls):
-            return False
-        is_plain = not any(attempt.winners or len(attempt.traffic) for attempt in job.attempts.values())
-        # Nearly all jobs share their price fields with others; what else they have is looked at one by one.
-        if (not is_plain or news.touches_time(self.asked, *self.payer)) and news.touches(job, *self.payer):
-            return False
-        self.book = news.new
-        self.read = (*self.read[:3], news.new, controls)
-        if self.tail is not None:
-            self.tail.rate = None  # a row of a table of the older book
-        return True
-
-    def has_news(self, job: Job, book: PriceBook, planned: Planned) -> bool:
+    def has_news(self, job: Job, planned: Planned) -> bool:
         """Whether the curve may be another one than at the last look."""
         return (
-            is_fresh(job)
-            or self._is_moved(job, book)
-            or job.declared() != self.declared
-            or planned != self.planned
+            is_fresh(job) or self._is_moved(job) or job.declared() != self.declared or planned != self.planned
         )
 
-    def _is_moved(self, job: Job, book: PriceBook) -> bool:
-        return book is not self.book or payer_of(job) != self.payer or job.timelines() != self.timelines
+    def _is_moved(self, job: Job) -> bool:
+        return self.repriced or payer_of(job) != self.payer or job.timelines() != self.timelines
 
     def curve(self, job: Job, coverage: Coverage, book: PriceBook, planned: Planned, now_ms: int) -> Curve:
         """The curve as of now, with the detail that windows at or after `now_ms` need."""
         since_ms, payer = now_ms - DETAIL_MS, payer_of(job)
-        repriced = book is not self.book or payer != self.payer
-        moved = self._is_moved(job, book)
+        repriced = self.repriced or payer != self.payer
+        moved = self._is_moved(job)
         timelines, declared = job.timelines(), job.declared()
-        self.book, self.payer = book, payer
+        self.book, self.payer, self.repriced = book, payer, False
         self.declared, self.planned = declared, planned
         if moved:
             self._take_timelines(job, timelines)
@@ -136,10 +115,16 @@ class JobCurve:
         if tail is None or not tails.build(job, tail, curves):
             return False
         self.book, self.payer, self.timelines = tails.rates.book, tail.payer, job.timelines()
+        self.repriced = False
         self.declared, self.planned = job.declared(), planned
         self.lines, self.paid, self.runs, self.lumps, self.unpriced = [], [], {}, {}, {}
         self.tail, self.behind = tail, True
         return True
+
+    def forget_rate(self) -> None:
+        """Rates are in another table now."""
+        if self.tail is not None:
+            self.tail.rate = None
 
     def newest_ms(self) -> int:
         """The beginning of the last sampled minute of the tail; samples are later than that, and move on."""
@@ -171,7 +156,6 @@ class JobCurve:
     def _take_timelines(self, job: Job, timelines: dict[int, Timeline]) -> None:
         assert self.book is not None  # set by the caller
         self.timelines = timelines
-        self.asked = frozenset(s.values.fields for line in timelines.values() for s in line.segments)
         self.lines, self.paid = [], []
         for number, timeline in timelines.items():
             if not job.attempts[number].has_start:

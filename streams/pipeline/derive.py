@@ -48,12 +48,12 @@ def derive_job(
         _derive_traffic(job.id, attempt, timeline, rows, book, payer)
         if attempt.dirty_metered:
             _derive_metered(job.id, attempt, rows, prices, sampled, payer)
-    job.booked_dimensions = dimensions
+    job.booked_dimensions, job.is_redone = dimensions, False
     # What goes on and was left out now is due at the next checkpoint that asks for it, whatever its clock.
     job.booked_as_of_ms = as_of_ms if open_attempts or not job.is_open else -1
 
 
-def pay_job(job: Job, rows: LedgerRows, book: PriceBook, as_of_ms: int) -> bool:
+def pay_job(job: Job, rows: LedgerRows, as_of_ms: int) -> bool:
     """Add what a job costs further, of which nothing but the clock is news; False: it must be derived."""
     dimensions = job.dimensions()
     if dimensions is not job.booked_dimensions:
@@ -64,7 +64,7 @@ def pay_job(job: Job, rows: LedgerRows, book: PriceBook, as_of_ms: int) -> bool:
         attempt = job.attempts[number]
         if attempt.has_start:
             known = attempt.going_on
-            if known is None or not known.holds(timeline, book, payer, as_of_ms):
+            if known is None or not known.holds(timeline, payer, as_of_ms):
                 return False
             paid.append((attempt, known))
     for attempt, known in paid:
@@ -81,7 +81,7 @@ def derive_node(
         return
     segments = node.segments()
     known = node.going_on
-    if known is not None and known.holds(segments, book, _NOBODY, as_of_ms):
+    if known is not None and known.holds(segments, _NOBODY, as_of_ms):
         known.pay(node.name, 0, rows, as_of_ms, None)
     else:
         lines = node_lines(segments, as_of_ms, book)
@@ -96,7 +96,7 @@ def _going_on(
     segments: tuple[NodeSegment, ...], book: PriceBook, booked: Lines, as_of_ms: int
 ) -> GoingOn | None:
     """What the next payment of a node need not look up; None where a time of service ends after the clock."""
-    found = GoingOn(segments, book, _NOBODY)
+    found = GoingOn(segments, _NOBODY)
     if any(segment.goes_on for segment in segments):
         if any(not segment.goes_on and segment.end_ms > as_of_ms for segment in segments):
             return None  # it is not cut by the clock
@@ -117,10 +117,10 @@ def _derive_time(
     known = attempt.going_on
     if known is not None and known.source is not timeline and _pays_alike(known.source, timeline):
         known.source = timeline  # a checkpoint, say, of which nobody knows yet whether it matters
-    if known is not None and known.holds(timeline, book, payer, as_of_ms):
+    if known is not None and known.holds(timeline, payer, as_of_ms):
         known.pay(job_id, attempt.number, rows, as_of_ms, attempt.unsaved)
         return
-    attempt.going_on = GoingOn(timeline, book, payer)
+    attempt.going_on = GoingOn(timeline, payer)
     whole = attempt_lines(timeline.paid(OPEN_MS), timeline.lost, book, *payer)
     lines = whole
     if timeline.ended_ms is None:

@@ -1,6 +1,7 @@
 """Lines that time alone makes longer: paid again and again, and nothing of them looked up anew.
 
-Knows until when that holds; what it rests on (a timeline, prices, who pays) is compared by the caller's `basis`.
+Knows until when that holds, and what it rests on: a timeline and who pays.  Whoever finds that a price of it is another
+one now throws it away.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from typing import Final
 
 from streams.pipeline.ledger import LedgerRows
 from streams.pipeline.saved import Unsaved
-from streams.pricing.book import PriceBook
 from streams.timeline.lines import Interval, Line, Lines
 
 #: Team and project.
@@ -23,11 +23,10 @@ class GoingOn:
     They only become longer.  Of what has ended nothing grows, for ever.
     """
 
-    __slots__ = ("_by_end", "as_of_ms", "book", "growing", "payer", "source", "until_ms")
+    __slots__ = ("_by_end", "as_of_ms", "growing", "payer", "source", "until_ms")
 
-    def __init__(self, source: object, book: PriceBook, payer: Payer) -> None:
+    def __init__(self, source: object, payer: Payer) -> None:
         self.source = source  # a timeline or segments: another object once an event changes them
-        self.book = book
         self.payer = payer
         self.as_of_ms, self.until_ms = -_NEVER_MS, _NEVER_MS
         self.growing: list[tuple[Line, list[Interval]]] = []
@@ -49,14 +48,9 @@ class GoingOn:
         ending = sum(intervals[-1][1] == as_of_ms for intervals in booked.values())
         self._by_end = ending == len(self.growing) > 0
 
-    def holds(self, source: object, book: PriceBook, payer: Payer, as_of_ms: int) -> bool:
+    def holds(self, source: object, payer: Payer, as_of_ms: int) -> bool:
         """Whether `pay` knows all that is to be booked up to an instant."""
-        return (
-            self.source is source
-            and self.book is book
-            and self.as_of_ms <= as_of_ms <= self.until_ms
-            and self.payer == payer
-        )
+        return self.source is source and self.as_of_ms <= as_of_ms <= self.until_ms and self.payer == payer
 
     def pay(
         self, owner_id: str, attempt: int, rows: LedgerRows, as_of_ms: int, unsaved: Unsaved | None

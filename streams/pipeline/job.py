@@ -47,6 +47,7 @@ class Job:
     """
 
     __slots__ = (
+        "_asks",
         "_declared",
         "_dimensions",
         "_timelines",
@@ -56,6 +57,7 @@ class Job:
         "booked_dimensions",
         "first_ms",
         "id",
+        "is_redone",
         "last_ms",
         "said_rows",
         "saved",
@@ -74,8 +76,13 @@ class Job:
         self._timelines: dict[int, Timeline] | None = None
         self._dimensions: Dimensions | None = None
         self._declared: list[tuple[int, int]] | None = None
+        self.is_redone = (
+            False  # whether all of it is to be derived again, so that no price matters before that
+        )
         # What its rows last said but for clocks and the times of events; not known after a restart.
         self._told: Said | None = None
+        # What decides which prices are asked for of it, as of the last time it was asked.
+        self._asks: tuple[dict[int, Timeline], Dimensions, int, int] | None = None
         self.said_rows: tuple[Said, SaidRows] | None = None  # and these rows, for who builds the tables
 
     def attempt(self, number: int) -> Attempt:
@@ -213,7 +220,22 @@ class Job:
         lines = self.timelines()
         return all(line.ended_ms is not None or not self.attempts[n].events for n, line in lines.items())
 
+    def asks_anew(self) -> bool:
+        """Whether its prices may be asked for otherwise than when this was asked last."""
+        fields = amounts = 0
+        for attempt in self.attempts.values():
+            fields += len(attempt.fields_seen)
+            amounts += len(attempt.traffic.bases)
+        before, self._asks = self._asks, (self.timelines(), self.dimensions(), fields, amounts)
+        return not (
+            before is not None
+            and before[0] is self._asks[0]
+            and before[1] is self._asks[1]
+            and before[2:] == self._asks[2:]
+        )
+
     def redo_all(self) -> None:
         """Derive every row of the job again."""
+        self.is_redone = True
         for attempt in self.attempts.values():
             attempt.redo_all()

@@ -44,7 +44,7 @@ def unpriced_minutes(attempt: Attempt, book: PriceBook, payer: Payer) -> Iterato
     for minute, winner in attempt.winners.items():
         if winner.fields not in gaps:
             context = usage_context(winner.price_fields, *payer)
-            steps = book.steps(context, "gpu", Kind.GPU_TIME)
+            steps = book.steps(context, "gpu", Kind.GPU_TIME, begin_ms, end_ms)
             pieces = price_pieces(steps, begin_ms, end_ms, "gpu", Kind.GPU_TIME)
             gaps[winner.fields] = [
                 (from_ms, until_ms) for from_ms, until_ms, price in pieces if not price.sku

@@ -6,18 +6,20 @@ Coverage is read for many minutes at once; nothing here remembers what was booke
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from streams.kernels.arrays import BEGINNING_MS, U16
+from streams.kernels.arrays import BEGINNING_MS, NEVER_MS, U16
 from streams.kernels.metered import minute_pieces
 from streams.pipeline.attempt import Winner
 from streams.pipeline.going_on import Payer
 from streams.pipeline.job import Job
 from streams.pipeline.traffic import MINUTE_MS
 from streams.pricing.book import PriceBook
-from streams.pricing.context import usage_context
+from streams.pricing.context import Context, usage_context
+from streams.pricing.history import History
 from streams.pricing.kinds import SHOWN_UNPRICED, TIME_COMPONENTS, Kind, PriceRef, unpriced
 from streams.timeline.lines import Line, price_pieces
 from streams.usage.coverage import Coverage
@@ -29,7 +31,6 @@ _COMPONENTS: Final = TIME_COMPONENTS[Kind.GPU_TIME]
 _PAIRS_AT_ONCE: Final = 4096
 #: Lines that are remembered of a book; nodes come and go.
 _LINES_AT_MOST: Final = 200_000
-_END_MS: Final = 2**63
 
 
 class NodeSeconds(NamedTuple):
@@ -93,24 +94,27 @@ class SampledMinutes:
                 place.append(NodeSeconds(node, gpu_s, row))
 
 
-class _Stretch(NamedTuple):
+@dataclass(slots=True)
+class _Stretch:
     """Time [from_ms, until_ms) in which no price changes, and the lines of each node seen in it."""
 
     from_ms: int
     until_ms: int
     prices: tuple[PriceRef, ...]
     lines: dict[str, tuple[Line, ...]]
+    book: PriceBook
+    sources: list[tuple[History, ...]]  # what decided the prices
 
 
 class MinutePrices:
-    """The rows of metered minutes by one price book.
+    """The rows of metered minutes by the newest price book it was given.
 
     Prices change seldom, minutes are derived each second: what priced a minute is remembered, with the time around it
     in which that holds.
     """
 
     def __init__(self, book: PriceBook) -> None:
-        self.book = book
+        self.book = book  # may be set to a newer one
         self._stretches: dict[tuple[tuple[str, ...], Payer], _Stretch] = {}
         self._lines = 0
 
@@ -125,6 +129,8 @@ class MinutePrices:
         """Line -> (quantity, 0)."""
         start_ms = minute * MINUTE_MS
         stretch = self._stretches.get((winner.fields, payer))
+        if stretch is not None and stretch.book is not self.book:
+            stretch = self._still(stretch, winner, payer)
         if stretch is None or not stretch.from_ms <= start_ms <= stretch.until_ms - MINUTE_MS:
             stretch = self._stretch(winner, payer, start_ms)
             if stretch.until_ms < start_ms + MINUTE_MS:
@@ -145,20 +151,25 @@ class MinutePrices:
             self._stretches.clear()
             self._lines = 0
         context = usage_context(winner.price_fields, *payer)
-        begin_ms, end_ms = BEGINNING_MS, _END_MS
+        begin_ms, end_ms = BEGINNING_MS, NEVER_MS
         prices: list[PriceRef] = []
         for component in _COMPONENTS:
-            found: PriceRef | None = None
-            for from_ms, price in self.book.steps(context, component, Kind.GPU_TIME):
-                if from_ms > at_ms:
-                    end_ms = min(end_ms, from_ms)
-                    break
-                begin_ms, found = max(begin_ms, from_ms), price
+            from_ms, until_ms, found = self.book.stretch(context, component, Kind.GPU_TIME, at_ms)
+            begin_ms, end_ms = max(begin_ms, from_ms), min(end_ms, until_ms)
             if found is not None:
                 prices.append(found)
             elif component in SHOWN_UNPRICED:
                 prices.append(unpriced(component, Kind.GPU_TIME))
-        stretch = self._stretches[winner.fields, payer] = _Stretch(begin_ms, end_ms, tuple(prices), {})
+        stretch = self._stretches[winner.fields, payer] = _Stretch(
+            begin_ms, end_ms, tuple(prices), {}, self.book, _sources(self.book, context)
+        )
+        return stretch
+
+    def _still(self, stretch: _Stretch, winner: Winner, payer: Payer) -> _Stretch | None:
+        """The stretch, if all that decided its prices is the same in the newer book."""
+        if stretch.sources != _sources(self.book, usage_context(winner.price_fields, *payer)):
+            return None
+        stretch.book = self.book
         return stretch
 
     def _cut_rows(
@@ -173,7 +184,7 @@ class MinutePrices:
         context = usage_context(winner.price_fields, *payer)
         rows: dict[Line, tuple[int, int]] = {}
         for component in _COMPONENTS:
-            steps = self.book.steps(context, component, Kind.GPU_TIME)
+            steps = self.book.steps(context, component, Kind.GPU_TIME, start_ms, start_ms + MINUTE_MS)
             pieces = list(price_pieces(steps, start_ms, start_ms + MINUTE_MS, component, Kind.GPU_TIME))
             if not pieces:
                 continue
@@ -185,6 +196,10 @@ class MinutePrices:
                         line = Line(seconds.node, "metered", price)
                         rows[line] = (rows.get(line, (0, 0))[0] + quantity, 0)
         return rows
+
+
+def _sources(book: PriceBook, context: Context) -> list[tuple[History, ...]]:
+    return [book.sources(context, component, Kind.GPU_TIME) for component in _COMPONENTS]
 
 
 def _cut(counts: U16, start_ms: int, pieces: Sequence[tuple[int, int, object]]) -> list[int]:

@@ -42,6 +42,11 @@ class NodeState:
         self.dirty = True
         self._segments = None
 
+    def reprice(self) -> None:
+        """A price of its time is another one now."""
+        self.dirty = True
+        self.going_on = None
+
     def segments(self) -> tuple[NodeSegment, ...]:
         """The node's paid time, computed once per change."""
         if self._segments is None:

@@ -150,6 +150,7 @@ def _apply_attempt(attempt: Attempt, part: AttemptPart) -> None:
     attempt.load_events(part.events)
     attempt.traffic.extend(part.traffic)
     winners = dict(part.winners)
+    attempt.note_fields(winners.values())
     for minute in part.metered_minutes:
         attempt.winners.pop(minute, None)
         attempt.booked_metered.pop(minute, None)

@@ -23,6 +23,7 @@ from streams.pricing.kinds import PriceRef
 from streams.timeline.lines import Line, Lines
 
 if TYPE_CHECKING:
+    from streams.pipeline.price_news import PriceNews
     from streams.pipeline.shard import Shard
 
 _NANO = 10**9
@@ -35,12 +36,14 @@ def drop_counts(shard: Shard, job: Job) -> None:
             shard.coverage.drop_counts(job.id, number)
 
 
-def adopt_job(shard: Shard, job_id: str, data: bytes) -> None:
-    """Take an archived job back; everything of it is derived again."""
+def adopt_job(shard: Shard, job_id: str, data: bytes, news: PriceNews | None = None) -> None:
+    """Take an archived job back (if the news touch it); everything of it is derived again."""
     archived = snapshot.unpack_job(data)
     if archived.version != shard.archived.get(job_hash(job_id)):
         return  # it came back and left again while this state was on its way: whoever asked asks again
     job = load_job(archived.job)
+    if news is not None and not news.touches_job(job):
+        return
     job.redo_all()
     shard.jobs[job_id] = job
     shard.coverage.adopt(archived.coverage)

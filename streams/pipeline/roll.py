@@ -13,6 +13,7 @@ from weakref import proxy
 
 import numpy as np
 
+from schemas.events import PriceEvent
 from streams.usage.ids import SeenPart
 from streams.usage.names import Holder
 
@@ -26,6 +27,7 @@ SLICE_BYTES: Final = 2 * 2**20
 _ARCHIVED_BYTES, _SEEN_BYTES, _NODE_BYTES, _JOB_BYTES, _EVENT_BYTES = 16, 16, 400, 800, 200
 _MINUTE_BYTES, _LINE_BYTES, _AMOUNT_BYTES = 100, 150, 28
 _IDS_AT_ONCE: Final = 16_384
+_PRICES_AT_ONCE, _PRICE_BYTES = 1_024, 150
 #: A chain is as long as two rounds when the second one ends, which may take longer than it seemed.
 _ROUNDS_AT_EASE: Final = 3
 
@@ -39,6 +41,7 @@ class Slice:
     holders: list[Holder] = field(default_factory=list)
     archived: list[int] = field(default_factory=list)
     seen: list[tuple[str, SeenPart]] = field(default_factory=list)
+    prices: list[PriceEvent] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -59,18 +62,11 @@ class Roll:
         self.root = self.length = 0
         self._began = self._taken = 0  # the version of the round's first slice, and how many there are of it
         self._waiting: Iterator[int] | None = None
-        self._starts = False
         self._tray = _Tray()
         self._share_bytes = self._expected = 0.0  # what each of so many snapshots carries
 
-    @property
-    def starts_round(self) -> bool:
-        """Whether the slice given last was the first of a round."""
-        return self._starts
-
     def next(self, shard: Shard, changed_bytes: int) -> Slice:
         """What the snapshot under way (of `shard.version`) carries besides its changes, of which there are so many."""
-        self._starts = self._waiting is None
         if self._waiting is None:
             self._began, self._taken = shard.version, 0
             weight_bytes, least = _weight(shard), shard.settings.snapshots_per_round
@@ -100,6 +96,10 @@ def _walk(shard: Shard, tray: _Tray) -> Iterator[int]:
     archived = list(shard.archived)
     seen = [(topic, ids.everything()) for topic, ids in shard.seen.items()]
     nodes, jobs, holders = list(shard.nodes), list(shard.jobs), shard.coverage.holders()
+    prices = shard.book.events
+    for first in range(0, len(prices), _PRICES_AT_ONCE):
+        tray.slice.prices += filter(shard.book.stands, prices[first : first + _PRICES_AT_ONCE])
+        yield _PRICES_AT_ONCE * _PRICE_BYTES
     for first in range(0, len(archived), _IDS_AT_ONCE):
         part = archived[first : first + _IDS_AT_ONCE]
         tray.slice.archived += part
@@ -139,6 +139,7 @@ def _weight(shard: Shard) -> float:
         + len(shard.nodes) * _NODE_BYTES
         + len(shard.jobs) * 2 * _JOB_BYTES
         + shard.coverage.holder_count * shard.coverage.bytes_per_holder
+        + len(shard.book) * _PRICE_BYTES
         + 1
     )
 

@@ -15,7 +15,7 @@ from schemas.decode import decode
 from schemas.events import Event
 from schemas.invalid import Invalid
 from streams.alerts.notice import Alert
-from streams.pipeline import chain
+from streams.pipeline import chain, repricing
 from streams.pipeline import checkpoint as checkpoints
 from streams.pipeline import restore as restoring
 from streams.pipeline.align import TICK_MS, Ticks
@@ -30,6 +30,7 @@ from streams.pipeline.metered import MinutePrices
 from streams.pipeline.node import NodeState
 from streams.pipeline.place import Place
 from streams.pipeline.price_news import PriceNews
+from streams.pipeline.priced import Priced
 from streams.pipeline.raw import RawRecords, first_from
 from streams.pipeline.reference import View
 from streams.pipeline.refused import Refused
@@ -61,7 +62,8 @@ class Shard:
     """The state of one partition number of `jobs`, `gpu`, `network`, `storage` and `nodes`."""
 
     def __init__(self, number: int, settings: ShardSettings, book: PriceBook) -> None:
-        self.number, self.settings, self.book = number, settings, book
+        self.number, self.settings = number, settings
+        self.book = self.saved_book = book  # and as the last snapshot has it
         self.next: dict[str, int] = {}
         self.newest_ms: dict[str, int] = {}
         self.forgotten_ms: dict[str, int] = {}  # by topic: of what is earlier not all is known any more
@@ -89,6 +91,8 @@ class Shard:
         self.roll, self.compressor = Roll(), new_compressor()
         self.changes, self.watch = Changes(), Watch()
         self.minute_prices = MinutePrices(book)
+        self.priced, self.priced_nodes = Priced(), Priced()
+        self.unlisted: list[str] = []  # of a snapshot, not in `priced` yet
         self.tick_ms: int | None = None  # the next tick to judge; None before the first record
         self._decoded: Decoded | None = None
 
@@ -221,28 +225,12 @@ class Shard:
 
     # -- prices --------------------------------------------------------------------------------------------
 
-    def set_prices(self, book: PriceBook) -> int | None:
+    def set_prices(self, book: PriceBook) -> PriceNews | None:
         """Take a newer price book; jobs and nodes whose prices differ are derived again.
 
-        Returns the instant (ms) from which any price differs: archived jobs paid at or after it must be
-        adopted.  None: nothing changed.
+        Returns what is new, for archived jobs that it touches must be adopted.  None: nothing changed.
         """
-        if book is self.book:
-            return None
-        self.settle()
-        news = PriceNews(self.book, book)
-        self.book = book
-        self.changes.prices = True
-        for job in self.jobs.values():
-            if news.touches_job(job):
-                job.redo_all()
-                self.dirty_jobs.add(job.id)
-                self.changes.jobs.add(job.id)
-        for name, node in self.nodes.items():
-            if news.touches_node(node):
-                node.dirty = True
-                self.changes.nodes.add(name)
-        return news.from_ms
+        return repricing.reprice(self, book)
 
     # -- archive -------------------------------------------------------------------------------------------
 
@@ -252,6 +240,13 @@ class Shard:
         for job_id, blob in blobs.items():
             if job_id not in self.jobs:
                 restoring.adopt_job(self, job_id, blob)
+
+    def adopt_repriced(self, blobs: Mapping[str, bytes], news: PriceNews) -> None:
+        """Take back those of the archived jobs that were paid at prices that are others now."""
+        self.settle()
+        for job_id, blob in blobs.items():
+            if job_id not in self.jobs:
+                restoring.adopt_job(self, job_id, blob, news)
 
     # -- storing -------------------------------------------------------------------------------------------
 
@@ -288,10 +283,11 @@ class Shard:
         """A shard from a chain of snapshots, the oldest first; then `book` is taken as news (`set_prices`)."""
         shard = cls(number, settings, PriceBook.empty())
         chain.load(shard, blobs)
-        shard.prices_changed_from_ms = shard.set_prices(book)
+        repricing.after_restore(shard)
+        shard.price_news = shard.set_prices(book)
         return shard
 
-    prices_changed_from_ms: int | None = None
+    price_news: PriceNews | None = None  # since the snapshot that it was restored from
     unswept_from: int | None = None  # rows above this version may be an earlier owner's
 
     def read_back(self, table: str, rows: pa.Table, version: int) -> pa.Table:

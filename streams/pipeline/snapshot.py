@@ -22,6 +22,7 @@ from streams.pipeline.job import Job
 from streams.pipeline.letters import Minutes
 from streams.pipeline.parts import JobPart, PaidPart, dump_paid, dump_part
 from streams.pipeline.roll import Slice
+from streams.pipeline.sums import MonthSums
 from streams.pipeline.watch import WatchBlob
 from streams.usage.ids import SeenPart
 
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
     from streams.pipeline.shard import Shard
 
 #: The form below.  A snapshot of a form not in READS is refused; raise this with every change that needs it.
-#: In format 1 a base had everything, and each increment had all of a job that changed.  Format 2 had no `paid`.
-FORMAT: Final = 3
-READS: Final = (1, 2, 3)
+#: In format 1 a base had everything, and each increment had all of a job that changed.  Format 2 had no `paid`, format 3
+#: all prices in each snapshot after any of them changed.
+FORMAT: Final = 4
+READS: Final = (1, 2, 3, 4)
 _LEVEL: Final = 1
 _SMALL_BYTES: Final = 2**16
 
@@ -78,9 +80,9 @@ class SnapshotBlob(msgspec.Struct):
     forgotten_ms: dict[str, int] = {}
     # The rest is absent in format 2.
     paid: list[PaidPart] = []  # of jobs that an earlier snapshot has, and of which nothing else changed
-    sums: dict[str, dict[int, tuple[int, int]]] | None = (
-        None  # of the ledger by table and month; None: not kept
-    )
+    # The rest is absent in format 3.
+    more_prices: list[PriceEvent] = []  # that came since the snapshot before, and a slice of the others
+    sums: dict[str, MonthSums] | None = None  # of the ledger by table and month; None: not kept
 
 
 class StoredBlob(SnapshotBlob):
@@ -123,11 +125,13 @@ def take(shard: Shard) -> bytes:
         also = Slice()
     else:
         also = shard.roll.next(shard, changes.size_bytes)
-    starts = is_first or shard.roll.starts_round
     whole = {*also.jobs, *(job_id for job_id in changes.jobs if not shard.jobs[job_id].saved)}
     nodes = changes.nodes.union(name for name in also.nodes if name in shard.nodes)
     coverage = shard.coverage.export_dirty(also.holders)
     parts, paid = _parts(shard, changes.jobs - whole)
+    # Of a flood of prices each is written once, and once a round.
+    more_prices = None if is_first else shard.book.grown_from(shard.saved_book)
+    shard.saved_book = shard.book
     blob = SnapshotBlob(
         format=FORMAT,
         shard=shard.number,
@@ -145,7 +149,8 @@ def take(shard: Shard) -> bytes:
         gone=sorted(changes.gone),
         newly_archived={job_hash(job_id): version for job_id, version in changes.gone.items()},
         nodes=[dump_node(shard.nodes[name]) for name in sorted(nodes)],
-        prices=shard.book.events if starts or changes.prices else None,
+        prices=shard.book.events if more_prices is None else None,
+        more_prices=[*also.prices, *(more_prices or [])],
         coverage=coverage,
         seen={topic: _ids(ids.export_new()) for topic, ids in shard.seen.items()},
         tick_ms=shard.tick_ms,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from streams.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.kernels.spread import spread
 from streams.pipeline.few_amounts import Amount, spread_few
 from streams.pricing.book import PriceBook, Steps
-from streams.pricing.context import traffic_context
+from streams.pricing.context import Context, traffic_context
 from streams.pricing.kinds import KIND_OF_UNIT, Kind, PriceRef, unpriced
 from streams.timeline.intervals import Span
 from streams.timeline.lines import Line
@@ -29,8 +29,6 @@ _FEW_MINUTES = 64
 
 #: minute -> line -> (quantity, lost quantity)
 MinuteRows = dict[int, dict[Line, tuple[int, int]]]
-#: The price steps of each basis.
-_Steps = list[list[tuple[int, PriceRef]]]
 #: (topic, unit, match fields as sorted items): what decides the price of an amount.
 Basis = tuple[str, str, tuple[tuple[str, str], ...]]
 
@@ -43,8 +41,8 @@ class Traffic:
         "_bases",
         "_basis",
         "_basis_index",
+        "_contexts",
         "_interval_ms",
-        "_priced",
         "_start_ms",
         "first_ms",
         "last_ms",
@@ -57,8 +55,8 @@ class Traffic:
         self._basis = array("i")
         self._bases: list[Basis] = []
         self._basis_index: dict[Basis, int] = {}
-        # The steps as last looked up, and for whom.
-        self._priced: tuple[PriceBook, str | None, str | None, _Steps] | None = None
+        # The contexts of the bases as last asked for, and who paid.
+        self._contexts: tuple[tuple[str | None, str | None], list[Context]] = ((None, None), [])
         self.first_ms = NEVER_MS
         self.last_ms = BEGINNING_MS
 
@@ -103,38 +101,34 @@ class Traffic:
         lost: tuple[Span, ...],
     ) -> MinuteRows:
         """The rows of the minutes in the disjoint ranges [lo, hi), in which anything accrues."""
-        steps = self._all_steps(book, team, project)
+        contexts = self._all_contexts(team, project)
         rows: MinuteRows = {}
         for lo, hi in minutes:
-            self._rows_between(lo, hi, steps, lost, rows)
+            self._rows_between(lo, hi, book, contexts, lost, rows)
         return rows
 
-    def _all_steps(self, book: PriceBook, team: str | None, project: str | None) -> _Steps:
-        known = self._priced
-        if (
-            known is not None
-            and known[0] is book
-            and known[1:3] == (team, project)
-            and len(known[3]) == len(self._bases)
-        ):
-            return known[3]
-        steps = [self._steps(basis, book, team, project) for basis in self._bases]
-        self._priced = (book, team, project, steps)
-        return steps
+    def _all_contexts(self, team: str | None, project: str | None) -> list[Context]:
+        """In which context each basis is priced, if these pay."""
+        payer, known = self._contexts
+        if payer != (team, project) or len(known) != len(self._bases):
+            known = [traffic_context(dict(match), team, project) for _, _, match in self._bases]
+            self._contexts = ((team, project), known)
+        return known
 
     def _steps(
-        self, basis: Basis, book: PriceBook, team: str | None, project: str | None
+        self, basis: int, book: PriceBook, contexts: list[Context], from_ms: int, until_ms: int
     ) -> list[tuple[int, PriceRef]]:
-        topic, unit, match = basis
+        topic, unit, _ = self._bases[basis]
         kind = Kind(KIND_OF_UNIT[unit])
-        steps: Steps = book.steps(traffic_context(dict(match), team, project), topic, kind)
-        return [(from_ms, price or unpriced(topic, kind)) for from_ms, price in steps]
+        steps: Steps = book.steps(contexts[basis], topic, kind, from_ms, until_ms)
+        return [(begin_ms, price or unpriced(topic, kind)) for begin_ms, price in steps]
 
     def _rows_between(
         self,
         lo: int,
         hi: int,
-        steps: _Steps,
+        book: PriceBook,
+        contexts: list[Context],
         lost: tuple[Span, ...],
         rows: MinuteRows,
     ) -> None:
@@ -143,13 +137,18 @@ class Traffic:
         start_ms = _column(self._start_ms)
         interval_ms = _column(self._interval_ms)
         chosen = np.flatnonzero((start_ms < hi * MINUTE_MS) & (start_ms + interval_ms >= lo * MINUTE_MS))
+        if not chosen.size:
+            return
+        basis = np.array(self._basis, np.int32)[chosen]
+        begin_ms = int(start_ms[chosen].min())
+        end_ms = int((start_ms[chosen] + interval_ms[chosen]).max()) + 1
+        steps = {k: self._steps(k, book, contexts, begin_ms, end_ms) for k in set(basis.tolist())}
         if chosen.size <= FEW and hi - lo <= _FEW_MINUTES:
             for (price, minute), quantities in spread_few(
                 [self._at(index, steps) for index in chosen.tolist()], lo, hi, lost
             ).items():
                 rows.setdefault(minute, {})[Line("", "", price)] = quantities
             return
-        basis = np.array(self._basis, np.int32)[chosen]
         lines: dict[PriceRef, int] = {}
         cut_ptr = np.zeros(chosen.size + 1, np.int64)
         cut_ms: list[int] = []
@@ -177,7 +176,7 @@ class Traffic:
         for line, minute, quantity, lost_quantity in zip(*(column.tolist() for column in found), strict=True):
             rows.setdefault(minute, {})[line_of[line]] = (quantity, lost_quantity)
 
-    def _at(self, index: int, steps: _Steps) -> Amount:
+    def _at(self, index: int, steps: Mapping[int, list[tuple[int, PriceRef]]]) -> Amount:
         basis = self._basis[index]
         linear = self._bases[basis][1] == "mib_ms"
         return Amount(

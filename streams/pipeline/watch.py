@@ -28,11 +28,11 @@ from streams.pipeline.job import Job
 from streams.pipeline.job_facts import dimensions_of, is_fresh
 from streams.pipeline.price_news import PriceNews
 from streams.pipeline.reference import Known, Standing, View
+from streams.pipeline.repricing import list_asks
 from streams.pipeline.retiring import Retiring
 from streams.pipeline.tails import Tails
 from streams.pipeline.traffic import MINUTE_MS
 from streams.pricing.book import PriceBook
-from streams.usage.coverage import Coverage
 from streams.windows.book import CurveBook
 from streams.windows.figures import Figures
 from streams.windows.rows import BurnRows, LastRow, RowPolicy
@@ -70,7 +70,7 @@ class Watch:
         self._told: set[str] = set()  # those of them of whose life something was said
         self._retiring = Retiring()
         self._book: PriceBook | None = None
-        self._rates: GpuRates | None = None  # of that book
+        self._rates: GpuRates | None = None  # by that book
         self._standing: Standing | None = None
         self._controls = Controls.from_events(())
         self._dimensions: dict[str, Dimensions] = {}
@@ -197,12 +197,18 @@ class Watch:
 
     def _reprice(self, shard: Shard, book: PriceBook) -> None:
         """Look again at the jobs that cost something else by the newer book."""
-        news = None if self._book is None else PriceNews(self._book, book)
-        self._book, self._rates = book, GpuRates(book)
-        self._changed.update(self._judge.firing_jobs())
-        for job_id, known in self._jobs.items():
-            job = shard.jobs.get(job_id)
-            if job is None or news is None or not known.keep(job, self._controls, news):
+        before, self._book = self._book, book
+        if before is None or self._rates is None or self._rates.is_full:
+            self._rates = GpuRates(book)
+            for curve in self._jobs.values():
+                curve.forget_rate()
+        self._rates.book = book
+        self._changed.update(job_id for job_id in self._judge.firing_jobs() if job_id not in self._jobs)
+        news = PriceNews(book if before is None else before, book)
+        for job_id in news.asking(shard.priced):
+            known = self._jobs.get(job_id)
+            if known is not None and news.touches(shard.jobs[job_id], *known.payer):
+                known.repriced = True
                 self._changed.add(job_id)
 
     def _refresh(self, shard: Shard, now_ms: int, job_ids: Iterable[str]) -> bool:
@@ -212,31 +218,32 @@ class Watch:
         moved = False
         for job_id in sorted(job_ids):
             job = shard.jobs.get(job_id)
-            if job is not None and self._put(job, shard.coverage, tails):
+            if job is not None and self._put(job, shard, tails):
                 moved = True
         tails.store(self._curves)
         return moved
 
-    def _put(self, job: Job, coverage: Coverage, tails: Tails) -> bool:
-        book, controls = tails.rates.book, self._controls
+    def _put(self, job: Job, shard: Shard, tails: Tails) -> bool:
+        controls = self._controls
+        list_asks(shard, job)
         known = self._jobs.get(job.id)
         if known is None:
             known = self._jobs[job.id] = JobCurve()
-        elif known.is_read(job, book, controls):
+        elif known.is_read(job, controls):
             if known.tail is not None and tails.prolong(job, known.tail, self._curves):
                 known.behind = True
                 return True
             if not is_fresh(job):
                 return False
-        known.note_read(job, book, controls)
+        known.note_read(job, controls)
         dimensions = self._dimensions[job.id] = dimensions_of(job)
         planned = controls.planned_for(dimensions)
-        if not known.has_news(job, book, planned):
+        if not known.has_news(job, planned):
             return False
         if known.take_whole(job, tails, self._curves, planned):
             self._retiring.put(job.id, max(known.newest_ms() + _DRAINED_MS, tails.now_ms))
             return True
-        curve = known.curve(job, coverage, book, planned, tails.now_ms)
+        curve = known.curve(job, shard.coverage, tails.rates.book, planned, tails.now_ms)
         self._curves.put(curve)
         self._retiring.put(job.id, max(self._drained_ms(job.id), tails.now_ms))
         return True

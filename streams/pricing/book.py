@@ -1,204 +1,176 @@
 """The price book: which SKU and revision applies to a context at an instant (CONTRACT 1, prices).
 
-Immutable, so that a book can be handed between threads; it reads no topic and stores nothing.
+Immutable, so that a book can be handed between threads: a newer one shares with the one before it all that is the
+same, and what it costs is a matter of what is new.  It reads no topic and stores nothing.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import Counter
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from schemas.events import MATCH_FIELDS, PriceEvent
-from schemas.units import divisor
-from streams.kernels.arrays import BEGINNING_MS
+from schemas.events import PriceEvent
+from streams.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.pricing.context import Context
-from streams.pricing.kinds import UNIT_OF_KIND, Kind, PriceRef, kind_of_price
-
-#: Ties between SKUs with equally many match fields are decided by the presence of these, in this order.
-_TIE_ORDER: Final = (
-    "zone",
-    "instance_type",
-    "gpu_type",
-    "region",
-    "cluster",
-    "account",
-    "cloud",
-    "purchase",
-    "project",
-    "team",
-)
-_POSITION: Final = {field: position for position, field in enumerate(MATCH_FIELDS)}
+from streams.pricing.history import Asked, Form, History, SkuIndex, applies_to
+from streams.pricing.kinds import Kind, PriceRef
 
 #: A step function of time: from `from_ms` on (until the next step) this price applies; None = no price.
 Steps = tuple[tuple[int, PriceRef | None], ...]
 
-
-#: Answers that a book takes over from the one before it; contexts come and go.
+#: Answers of so few revisions are given for all time, and remembered; those of more for the time that is asked for.
+_FEW: Final = 8
+#: So many are remembered of a book.
 _ANSWERS_AT_MOST: Final = 200_000
-#: Component, kind of quantity, position of a match field in a context, its value.
-_Field = tuple[str, Kind, int, str]
-
-
-class _Revision:
-    """One revision of a SKU, ready to be matched."""
-
-    __slots__ = ("effective_ms", "kind", "match", "rank", "ref")
-
-    def __init__(self, event: PriceEvent) -> None:
-        self.kind: Kind = kind_of_price(event.per, event.gpus)
-        self.effective_ms: int = event.effective_ms
-        self.match: tuple[tuple[int, str], ...] = tuple(
-            (_POSITION[field], value) for field, value in event.match.items()
-        )
-        self.rank = (-len(event.match), tuple(field not in event.match for field in _TIE_ORDER), event.sku)
-        self.ref = PriceRef(
-            component=event.component,
-            unit=UNIT_OF_KIND[self.kind],
-            sku=event.sku,
-            effective_ms=event.effective_ms,
-            usd_nano=event.usd_nano,
-            divisor=divisor(event.per, event.gpus),
-        )
-
-    def applies_to(self, component: str, kind: Kind, context: Context) -> bool:
-        """Whether it prices this kind of quantity of the component, and all its match fields are met."""
-        return (
-            self.ref.component == component
-            and self.kind == kind
-            and all(context[position] == value for position, value in self.match)
-        )
-
-
-class SkuIndex:
-    """SKUs by what one of their revisions asks for: each revision stands under the rarest of its match fields."""
-
-    __slots__ = ("_by_field", "_revisions", "_unmatched")
-
-    def __init__(self, revisions: dict[str, list[_Revision]]) -> None:
-        self._revisions = revisions
-        asked = Counter(
-            _field(revision, at) for of in revisions.values() for revision in of for at in revision.match
-        )
-        self._by_field: dict[_Field, set[str]] = {}
-        self._unmatched: dict[tuple[str, Kind], set[str]] = {}  # of revisions that fit all contexts
-        for sku, of_sku in revisions.items():
-            for revision in of_sku:
-                if revision.match:
-                    rarest = min((_field(revision, at) for at in revision.match), key=asked.__getitem__)
-                    self._by_field.setdefault(rarest, set()).add(sku)
-                else:
-                    self._unmatched.setdefault((revision.ref.component, revision.kind), set()).add(sku)
-
-    def candidates(self, component: str, kind: Kind, context: Context) -> Iterator[list[_Revision]]:
-        """The revisions of each SKU of which one may apply, by SKU."""
-        skus = set(self._unmatched.get((component, kind), ()))
-        for position, value in enumerate(context):
-            if value is not None:
-                skus.update(self._by_field.get((component, kind, position, value), ()))
-        return (self._revisions[sku] for sku in sorted(skus))
+_NOTHING: Final = History()
+_UNPRICED: Final[Steps] = ((BEGINNING_MS, None),)
 
 
 class PriceBook:
-    """All price revisions known; `steps` says what applies when.  Answers are remembered per book."""
+    """All price revisions known; `steps` says what applies when."""
 
-    __slots__ = ("_events", "_index", "_revisions", "_steps")
+    __slots__ = ("_answers", "_before", "_grown", "_histories", "_index", "_token")
 
-    def __init__(self, events: dict[tuple[str, int], PriceEvent]) -> None:
-        self._events = events
-        revisions: dict[str, list[_Revision]] = {}
-        for (sku, _), event in sorted(events.items()):
-            revisions.setdefault(sku, []).append(_Revision(event))
-        self._revisions = revisions
-        self._steps: dict[tuple[Context, str, Kind], Steps] = {}
-        self._index: SkuIndex | None = None  # made when it is first asked
+    def __init__(
+        self, histories: dict[str, History], index: SkuIndex, before: PriceBook | None = None
+    ) -> None:
+        """`before`: the book that it came of, by the SKUs that differ."""
+        self._histories = histories
+        self._index = index
+        self._answers: dict[Asked, Steps] = {}
+        self._token = object()  # stands for the book where holding it would hold all books before it
+        self._before = None if before is None else before._token
+        self._grown: tuple[str, ...] = ()
 
     @classmethod
     def empty(cls) -> PriceBook:
         """A book without prices: everything is unpriced."""
-        return cls({})
+        return cls({}, SkuIndex())
 
     @property
     def events(self) -> list[PriceEvent]:
         """The revisions that stand, by (sku, effective_ms)."""
-        return [event for _, event in sorted(self._events.items())]
+        return [
+            revision.event for _, history in sorted(self._histories.items()) for revision in history.revisions
+        ]
 
     def __len__(self) -> int:
-        return len(self._events)
+        return sum(len(history.revisions) for history in self._histories.values())
+
+    def stands(self, event: PriceEvent) -> bool:
+        """Whether it is what is known of its (sku, effective_ms)."""
+        revision = self._histories.get(event.sku, _NOTHING).in_force(event.effective_ms)
+        return revision is not None and revision.event == event
 
     def with_events(self, events: Iterable[PriceEvent]) -> PriceBook:
         """A book that also knows `events`; of two with one (sku, effective_ms) the later one stands.
 
         Returns this very book when nothing changes, so that callers may compare by identity.
         """
-        merged = dict(self._events)
-        skus: set[str] = set()
+        by_sku: dict[str, list[PriceEvent]] = {}
         for event in events:
-            key = (event.sku, event.effective_ms)
-            standing = merged.get(key)
-            if standing is None or _order(event) > _order(standing):
-                merged[key] = event
-                skus.add(event.sku)
-        if not skus:
+            by_sku.setdefault(event.sku, []).append(event)
+        changed: dict[str, History] = {}
+        for sku, of_sku in by_sku.items():
+            history = self._histories.get(sku, _NOTHING)
+            later = history.with_events(of_sku)
+            if later is not history:
+                changed[sku] = later
+                self._index.add(sku, later.forms - history.forms)
+        if not changed:
             return self
-        book = PriceBook(merged)
-        book._know(self, skus)
+        book = PriceBook(self._histories | changed, self._index, before=self)
+        book._grown = tuple(changed)
         return book
 
-    def _know(self, other: PriceBook, skus: Iterable[str]) -> None:
-        """Take over another book's answers, but those in which one of these SKUs has a say: it differs."""
-        differing = [
-            revision
-            for sku in skus
-            for revisions in (self._revisions, other._revisions)
-            for revision in revisions.get(sku, ())
-        ]
-        if len(other._steps) <= _ANSWERS_AT_MOST:
-            # A list at once: other threads may ask the book for more.
-            self._steps = {
-                key: steps
-                for key, steps in list(other._steps.items())
-                if not any(revision.applies_to(key[1], key[2], key[0]) for revision in differing)
-            }
+    def steps(
+        self,
+        context: Context,
+        component: str,
+        kind: Kind,
+        from_ms: int = BEGINNING_MS,
+        until_ms: int = NEVER_MS,
+    ) -> Steps:
+        """The price of `component` for this kind of quantity, as steps ascending in time.
 
-    def steps(self, context: Context, component: str, kind: Kind) -> Steps:
-        """The price of `component` for this kind of quantity over all time, as steps ascending in time."""
-        key = (context, component, kind)
-        known = self._steps.get(key)
-        if known is None:
-            known = self._steps[key] = self._compute_steps(context, component, kind)
-        return known
+        They tell of [from_ms, until_ms) at least; the first begins at `from_ms` or before.
+        """
+        asked = (context, component, kind)
+        known = self._answers.get(asked)
+        if known is not None:
+            return known
+        histories = self._relevant(asked)
+        if sum(len(history.revisions) for history in histories) > _FEW:
+            return _steps(asked, histories, from_ms, until_ms)
+        found = _steps(asked, histories, BEGINNING_MS, NEVER_MS) if histories else _UNPRICED
+        if len(self._answers) > _ANSWERS_AT_MOST:
+            self._answers = {}
+        self._answers[asked] = found
+        return found
 
     def price_at(self, context: Context, component: str, kind: Kind, at_ms: int) -> PriceRef | None:
         """The price that applies at one instant."""
-        return price_in_force(self.steps(context, component, kind), at_ms)
+        return price_in_force(self.steps(context, component, kind, at_ms, at_ms + 1), at_ms)
+
+    def stretch(
+        self, context: Context, component: str, kind: Kind, at_ms: int
+    ) -> tuple[int, int, PriceRef | None]:
+        """The price at an instant, and a time [from, until) around it in which it applies; it may do so longer."""
+        from_ms, until_ms = BEGINNING_MS, NEVER_MS
+        for history in self._relevant((context, component, kind)):
+            since_ms, to_ms = history.around(at_ms)
+            from_ms, until_ms = max(from_ms, since_ms), min(until_ms, to_ms)
+        return from_ms, until_ms, self.price_at(context, component, kind, at_ms)
+
+    def sources(self, context: Context, component: str, kind: Kind) -> tuple[History, ...]:
+        """All that decides this price at any time: equal in two books of one origin if it is the same in both."""
+        return tuple(self._relevant((context, component, kind)))
+
+    def _relevant(self, asked: Asked) -> list[History]:
+        histories = self._histories
+        return [histories[sku] for sku in self._index.candidates(asked) if sku in histories]
+
+    # -- two books -----------------------------------------------------------------------------------------
+
+    def differing(self, other: PriceBook) -> Iterator[tuple[str, list[tuple[int, int]], frozenset[Form]]]:
+        """SKUs of which other revisions are in force than in the other book: when, and all that they ask for.
+
+        Each time is [from, until); they may touch and overlap.
+        """
+        if self._before is other._token:
+            skus: Iterable[str] = self._grown
+        else:
+            skus = {**self._histories, **other._histories}  # in an order that is the same in any process
+        for sku in skus:
+            mine, theirs = self._histories.get(sku, _NOTHING), other._histories.get(sku, _NOTHING)
+            if mine is not theirs and (spans := mine.changed_spans(theirs)):
+                yield sku, spans, mine.forms | theirs.forms
+
+    def grown_from(self, other: PriceBook) -> list[PriceEvent] | None:
+        """The events that made this book of the other one; None: the other has what this one lacks."""
+        news: list[PriceEvent] = []
+        for sku, _, _ in self.differing(other):
+            mine = self._histories.get(sku, _NOTHING)
+            theirs = {each.effective_ms: each.event for each in other._histories.get(sku, _NOTHING).revisions}
+            fresh = [
+                each.event for each in mine.revisions if theirs.pop(each.effective_ms, None) != each.event
+            ]
+            if theirs or other._histories.get(sku, _NOTHING).with_events(fresh).changed_spans(mine):
+                return None
+            news += fresh
+        return news
+
+    def candidates(self, context: Context, component: str, kind: Kind) -> tuple[str, ...]:
+        """The SKUs that may have a say in this price; those of other books of one origin may be among them."""
+        return self._index.candidates((context, component, kind))
 
     def first_difference_ms(self, other: PriceBook) -> int | None:
         """The smallest effective time of a revision that only one of the two books has, or has otherwise."""
-        keys = self._events.keys() | other._events.keys()
-        return min((key[1] for key in keys if self._events.get(key) != other._events.get(key)), default=None)
-
-    def _compute_steps(self, context: Context, component: str, kind: Kind) -> Steps:
-        if self._index is None:
-            self._index = SkuIndex(self._revisions)
-        candidates = [
-            (revisions, [revision.effective_ms for revision in revisions])
-            for revisions in self._index.candidates(component, kind, context)
-            if any(revision.applies_to(component, kind, context) for revision in revisions)
-        ]
-        steps: list[tuple[int, PriceRef | None]] = [(BEGINNING_MS, None)]
-        for from_ms in sorted({instant for _, instants in candidates for instant in instants}):
-            in_force = (
-                revisions[bisect_right(instants, from_ms) - 1]
-                for revisions, instants in candidates
-                if instants[0] <= from_ms
-            )
-            matching = [r for r in in_force if r.applies_to(component, kind, context)]
-            winner = min(matching, key=lambda revision: revision.rank).ref if matching else None
-            if winner != steps[-1][1]:
-                steps.append((from_ms, winner))
-        return tuple(steps)
+        return min(
+            (from_ms for _, spans, _ in self.differing(other) for from_ms, _ in spans),
+            default=None,
+        )
 
 
 def price_in_force(steps: Steps, at_ms: int) -> PriceRef | None:
@@ -206,12 +178,42 @@ def price_in_force(steps: Steps, at_ms: int) -> PriceRef | None:
     return steps[bisect_right(steps, at_ms, key=_step_from) - 1][1]
 
 
-def _field(revision: _Revision, at: tuple[int, str]) -> _Field:
-    return (revision.ref.component, revision.kind, *at)
+def clipped(steps: Steps, from_ms: int, until_ms: int) -> Steps:
+    """What steps tell of [from_ms, until_ms) alone."""
+    first = bisect_right(steps, from_ms, key=_step_from) - 1
+    inside = [step for step in steps[first + 1 :] if step[0] < until_ms]
+    return ((from_ms, steps[first][1]), *inside)
 
 
-def _order(event: PriceEvent) -> tuple[int, str, str]:
-    return (event.time_ms, event.source, event.id)
+def _steps(asked: Asked, histories: list[History], from_ms: int, until_ms: int) -> Steps:
+    """The best of the SKUs in force at each instant at which a revision takes effect."""
+    steps: list[tuple[int, PriceRef | None]] = []
+    if len(histories) == 1 and len(histories[0].forms) == 1:
+        (form,) = histories[0].forms
+        # Another form of the SKU may have brought it here, one that another book knows.
+        return (
+            _steps_of_one(histories[0], from_ms, until_ms) if applies_to(form, asked) else ((from_ms, None),)
+        )
+    for at_ms in (
+        from_ms,
+        *sorted({ms for history in histories for ms in history.between(from_ms, until_ms)}),
+    ):
+        in_force = (history.in_force(at_ms) for history in histories)
+        matching = [
+            revision for revision in in_force if revision is not None and applies_to(revision.form, asked)
+        ]
+        winner = min(matching, key=lambda revision: revision.rank).ref if matching else None
+        if not steps or winner != steps[-1][1]:
+            steps.append((at_ms, winner))
+    return tuple(steps)
+
+
+def _steps_of_one(history: History, from_ms: int, until_ms: int) -> Steps:
+    """As nearly always: one SKU, which asks for the same at all times."""
+    first = bisect_right(history.instants, from_ms)
+    last = bisect_left(history.instants, until_ms)
+    begin = (from_ms, history.revisions[first - 1].ref if first else None)
+    return (begin, *((each.effective_ms, each.ref) for each in history.revisions[first:last]))
 
 
 def _step_from(step: tuple[int, PriceRef | None]) -> int:

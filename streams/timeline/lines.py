@@ -52,7 +52,7 @@ def attempt_lines(
         pieces = split_at((segment.start_ms, segment.end_ms), lost)
         for kind, holders in _holders(segment):
             for component in TIME_COMPONENTS[kind]:
-                steps = book.steps(context, component, kind)
+                steps = book.steps(context, component, kind, segment.start_ms, segment.end_ms)
                 for start_ms, end_ms, flag in pieces:
                     for from_ms, until_ms, price in price_pieces(steps, start_ms, end_ms, component, kind):
                         for node, rate in holders:

@@ -60,7 +60,8 @@ def node_lines(segments: Iterable[NodeSegment], as_of_ms: int, book: PriceBook) 
         end_ms = min(segment.end_ms, as_of_ms) if segment.goes_on else segment.end_ms
         if not segment.gpu_milli or end_ms <= segment.start_ms:
             continue
-        steps = book.steps(usage_context(segment.fields, None, None), "gpu", Kind.GPU_TIME)
+        context = usage_context(segment.fields, None, None)
+        steps = book.steps(context, "gpu", Kind.GPU_TIME, segment.start_ms, end_ms)
         for from_ms, until_ms, price in price_pieces(steps, segment.start_ms, end_ms, "gpu", Kind.GPU_TIME):
             interval: Interval = (from_ms, until_ms, segment.gpu_milli, 0)
             lines.setdefault(Line("", "", price), []).append(interval)

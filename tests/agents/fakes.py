@@ -24,6 +24,7 @@ from streams.alerts.rows import alerts_table
 from streams.pipeline.align import TICK_MS, Ticks
 from streams.pipeline.batch import LogBatch
 from streams.pipeline.books import Books
+from streams.pipeline.price_news import PriceNews
 from streams.pipeline.reference import View
 from streams.pipeline.tables import DeadLetter, dead_letter_table
 from streams.pricing.book import PriceBook
@@ -62,7 +63,7 @@ class CountingShard:
     book: PriceBook
     state: State
     refused: list[DeadLetter] = field(default_factory=list)
-    prices_changed_from_ms: int | None = None
+    price_news: PriceNews | None = None
     saved: dict[str, int] = field(default_factory=dict)
     prices_seen: int = 0
     opened: int = 0
@@ -106,6 +107,9 @@ class CountingShard:
     def missing(self, batch: LogBatch) -> Mapping[str, int]:
         return {}
 
+    def adopt_repriced(self, blobs: Mapping[str, bytes], news: PriceNews) -> None:
+        raise AssertionError("nothing is archived here")
+
     def adopt(self, blobs: Mapping[str, bytes]) -> None:
         raise AssertionError("nothing is archived here")
 
@@ -132,7 +136,7 @@ class CountingShard:
         self.state.next[batch.topic] = max(expected, batch.end)
         return None
 
-    def set_prices(self, book: PriceBook) -> int | None:
+    def set_prices(self, book: PriceBook) -> PriceNews | None:
         self.prices_seen += book is not self.book
         self.book = book
         return None

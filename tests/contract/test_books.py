@@ -206,7 +206,7 @@ class TestArchive:
         store.archive.save(1, 6, [Archived("a", b"new", 10, 40)])
         assert store.archive.fetch(1, {"a": 5}) == {"a": b"old"}
         assert store.archive.fetch(1, {"a": 6}) == {"a": b"new"}
-        assert store.archive.overlapping(1, 30) == ["a"]
+        assert store.archive.overlapping(1, 30, 31) == ["a"]
 
     def test_jobs_of_a_shard(self, store: Store) -> None:
         store.archive.save(1, 5, [Archived("b", b"", 0, 0), Archived("a", b"", 0, 0)])
@@ -217,7 +217,8 @@ class TestArchive:
         store.archive.save(
             1, 5, [Archived("a", b"", 0, 19), Archived("b", b"", 0, 20), Archived("c", b"", 30, 40)]
         )
-        assert store.archive.overlapping(1, 20) == ["b", "c"]
+        assert store.archive.overlapping(1, 20, 31) == ["b", "c"]
+        assert store.archive.overlapping(1, 20, 30) == ["b"]
 
     def test_many_and_large_jobs_are_cut_into_several_requests(self, store: Store) -> None:
         archive = Archive(store, insert_bytes=100, ids_bytes=50)

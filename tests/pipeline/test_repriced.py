@@ -14,6 +14,7 @@ from schemas.tables import ALERTS, BURN_RATES
 from schemas.units import Per
 from streams.pipeline.align import TICK_MS
 from streams.pipeline.curves import JobCurve
+from streams.pipeline.price_news import PriceNews
 from streams.pipeline.reference import ReferenceLog
 from streams.pipeline.settings import ShardSettings
 from streams.pipeline.shard import Shard
@@ -73,7 +74,8 @@ class World:
             patch.setattr(JobCurve, "curve", built)
             patch.setattr(JobCurve, "take_whole", taken)
             if not keeps:
-                patch.setattr(JobCurve, "keep", lambda *_: False)
+                patch.setattr(PriceNews, "asking", lambda _, priced: set(priced.names))
+                patch.setattr(PriceNews, "touches", lambda *_: True)
             self._run()
 
     def _run(self) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 import pytest
 import zstandard
 
+from schemas.decode import decode
+from schemas.events import PriceEvent
 from schemas.tables import JOB_MINUTES
 from streams.errors import TrainfareError
 from streams.pipeline import snapshot
@@ -13,6 +17,7 @@ from streams.pipeline.settings import ShardSettings
 from streams.pipeline.shard import Shard
 from streams.pipeline.snapshot import UnknownFormatError
 from streams.pricing.book import PriceBook
+from tests.oracle.cases import price
 from tests.pipeline.test_shard import T0, batch, event, shard
 
 
@@ -73,3 +78,38 @@ def test_row_that_was_zeroed_after_the_snapshot_is_read_back_to_what_the_snapsho
     assert zeroed["quantity"].to_pylist() == [0]
     again = Shard.restore(3, ShardSettings(), PriceBook.empty(), [known.snapshot])
     assert again.read_back(JOB_MINUTES, zeroed, 3)["quantity"].to_pylist() == [60_000_000]
+
+
+def test_a_snapshot_has_the_prices_that_came_since_the_one_before_and_a_chain_has_all() -> None:
+    one, points = shard(), []
+    book = one.book
+    one.fold(batch(*(event("started", job_id=f"j{k}", id=str(k), gpu_count=1) for k in range(20))))
+    for number in range(30):
+        news = [decode("prices", _value(f"sku-{k}", number), (), T0) for k in range(3)]
+        book = book.with_events(event for event in news if isinstance(event, PriceEvent))
+        one.set_prices(book)
+        points.append(one.checkpoint(T0 + 60_000, number + 1, open_attempts=True))
+    written = [snapshot.unpack(point.snapshot) for point in points]
+    assert [blob.prices is None for blob in written] == [False] + [True] * (len(written) - 1)
+    assert sum(len(blob.more_prices) for blob in written) < 1_000  # all of all would be 1,395
+    begin = next(k for k, blob in enumerate(written) if blob.version == points[-1].root)
+    assert begin > 0
+    again = Shard.restore(3, ShardSettings(), PriceBook.empty(), [point.snapshot for point in points[begin:]])
+    assert again.saved_book.events == book.events
+
+
+def test_a_book_that_lacks_what_the_last_snapshot_has_is_written_whole() -> None:
+    one = shard()
+    events = [decode("prices", _value(sku, 0), (), T0) for sku in ("a", "b")]
+    books = [
+        PriceBook.empty().with_events([e for e in part if isinstance(e, PriceEvent)])
+        for part in (events, events[:1])
+    ]
+    for number, book in enumerate(books, 1):
+        one.set_prices(book)
+        blob = snapshot.unpack(one.checkpoint(T0, number, open_attempts=True).snapshot)
+    assert blob.prices == books[1].events
+
+
+def _value(sku: str, effective_ms: int) -> bytes:
+    return json.dumps(price(sku, "2", effective_ms=effective_ms).value).encode()

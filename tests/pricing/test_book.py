@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from schemas.events import MATCH_FIELDS, Component, PriceEvent
 from schemas.units import Per, divisor, usd_to_nano
 from streams.kernels.arrays import BEGINNING_MS
-from streams.pricing.book import _TIE_ORDER, PriceBook
+from streams.pricing.book import PriceBook, Steps, clipped, price_in_force
 from streams.pricing.context import Context, traffic_context, usage_context
+from streams.pricing.history import TIE_ORDER
 from streams.pricing.kinds import Kind, PriceRef, kind_of_price
 
 
@@ -181,9 +183,7 @@ def test_answers_taken_over_and_looked_up_by_index_are_those_of_a_look_at_every_
                 assert found == steps_by_all(book, context, component)
 
 
-def steps_by_all(
-    book: PriceBook, context: Context, component: str
-) -> list[tuple[int, PriceRef | None]] | Any:
+def steps_by_all(book: PriceBook, context: Context, component: str) -> Steps:
     """The same by the rules as they are written: at each instant the best of all SKUs in force."""
     instants = sorted({event.effective_ms for event in book.events})
     steps: list[tuple[int, PriceRef | None]] = [(BEGINNING_MS, None)]
@@ -191,7 +191,7 @@ def steps_by_all(
         in_force = {event.sku: event for event in book.events if event.effective_ms <= at_ms}
         best = min(
             (
-                (-len(e.match), tuple(field not in e.match for field in _TIE_ORDER), e.sku, e)
+                (-len(e.match), tuple(field not in e.match for field in TIE_ORDER), e.sku, e)
                 for e in in_force.values()
                 if e.component == component
                 and all(context[MATCH_FIELDS.index(field)] == value for field, value in e.match.items())
@@ -225,4 +225,40 @@ def test_a_price_leaves_the_answers_alone_in_which_it_has_no_say() -> None:
     later = book.with_events([price("h", "2", 5, gpu_type="H100")])
     after = [later.steps(one, "gpu", Kind.GPU_TIME) for one in (context, other)]
     assert before[0] != after[0]
-    assert before[1] is after[1]
+    assert before[1] == after[1]
+    assert book.sources(other, "gpu", Kind.GPU_TIME) == later.sources(other, "gpu", Kind.GPU_TIME)
+    assert book.sources(context, "gpu", Kind.GPU_TIME) != later.sources(context, "gpu", Kind.GPU_TIME)
+
+
+@given(
+    some_prices,
+    some_prices,
+    st.lists(contexts, min_size=1, max_size=6),
+    st.tuples(st.integers(-1, 5), st.integers(1, 4)),
+)
+@settings(max_examples=100, deadline=None)
+def test_a_part_of_time_a_stretch_and_a_difference_are_what_all_steps_say(
+    before: list[PriceEvent], news: list[PriceEvent], asked: list[Context], time: tuple[int, int]
+) -> None:
+    # Twenty revisions of nobody's type: with those no answer is given for all time.
+    many = [price("many", str(k), k - 10, component=c) for c in ("gpu", "license") for k in range(20)]
+    many = [replace(event, sku=f"many-{event.component}", match={"zone": "z"}) for event in many]
+    old = PriceBook.empty().with_events(many + before)
+    new = old.with_events(news)
+    both_ways = [
+        [span for _, of_sku, _ in one.differing(other) for span in of_sku]
+        for one, other in ((new, old), (old, new))
+    ]
+    start_ms, end_ms = time[0], time[0] + time[1]
+    for context in [(*one[:2], "z", *one[3:]) for one in asked]:
+        for component in ("gpu", "license"):
+            everything = steps_by_all(new, context, component)
+            part = new.steps(context, component, Kind.GPU_TIME, start_ms, end_ms)
+            assert clipped(part, start_ms, end_ms) == clipped(everything, start_ms, end_ms)
+            from_ms, until_ms, found = new.stretch(context, component, Kind.GPU_TIME, start_ms)
+            assert from_ms <= start_ms < until_ms
+            assert clipped(everything, from_ms, until_ms) == ((from_ms, found),)
+            for at_ms in range(-2, 12):
+                was = price_in_force(steps_by_all(old, context, component), at_ms)
+                if was != price_in_force(everything, at_ms):
+                    assert all(any(begin <= at_ms < end for begin, end in spans) for spans in both_ways)

@@ -103,6 +103,7 @@ def _arrays(figures: Figures) -> Arrays:
         figures.paid_whole,
         figures.ended,
         figures.unpriced,
+        figures.undecided,
     )
 
 

@@ -41,6 +41,7 @@ CURVE = np.dtype(
         ("first_paid_ms", np.int64),  # -1: none
         ("ended_ms", np.int64),
         ("unpriced_from_ms", np.int64),
+        ("undecided_until_ms", np.int64),  # before it an attempt may follow one that broke off; 0: none did
         ("holds_ms", np.int64),  # a paid step counts as what goes on for so long after its end
         ("step_at", np.int64),
         ("steps", np.int64),  # at least 1
@@ -146,6 +147,7 @@ def fill_figures(
     paid_whole: Bool,
     ended: Bool,
     unpriced: Bool,
+    undecided: Bool,
 ) -> int:
     """Fill the figures, rates per hour; the first tick that is not after the one before it (-1: none)."""
     for tick in range(1, times_ms.size):
@@ -168,6 +170,7 @@ def fill_figures(
             now_rate[tick, job] = steps[shown]["cost_rate"] * HOUR_MS
             expected_rate[tick, job] = steps[shown]["expected_rate"] * HOUR_MS
             unpriced[tick, job] = t_ms > curves[job]["unpriced_from_ms"]
+            undecided[tick, job] = t_ms < curves[job]["undecided_until_ms"]
             since_paid_ms = 0
             if first_paid_ms >= 0:
                 since_paid_ms = max(t_ms - first_paid_ms, 0)

@@ -74,6 +74,7 @@ class Arrays(NamedTuple):
     paid_whole: Flags
     ended: Flags
     unpriced: Flags
+    undecided: Flags
 
 
 def as_arrays(figures: Arrays, ticks: int, jobs: int, windows: int) -> Arrays:
@@ -85,9 +86,10 @@ def as_arrays(figures: Arrays, ticks: int, jobs: int, windows: int) -> Arrays:
         exact(figures.paid_whole, np.bool_),
         exact(figures.ended, np.bool_),
         exact(figures.unpriced, np.bool_),
+        exact(figures.undecided, np.bool_),
     )
     for name, array in zip(Arrays._fields, arrays, strict=True):
-        expected = (ticks, jobs) if name in ("ended", "unpriced") else (ticks, jobs, windows)
+        expected = (ticks, jobs) if name in ("ended", "unpriced", "undecided") else (ticks, jobs, windows)
         if array.shape != expected:
             raise ValueError(f"{name}: got the shape {array.shape}, expected {expected}")
     return arrays

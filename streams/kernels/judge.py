@@ -59,6 +59,12 @@ def _holds(tick: int, job: int, rule: int, limits: Limits, figures: Arrays) -> b
 
 
 @helper
+def _is_over(tick: int, job: int, figures: Arrays) -> bool:
+    """Whether the job has ended for good: for 10 min after an attempt broke off the next one may come."""
+    return bool(figures.ended[tick, job] and not figures.undecided[tick, job])
+
+
+@helper
 def _may_open(tick: int, job: int, rule: int, limits: Limits, figures: Arrays) -> bool:
     """Whether a rule that holds opens, if nothing makes it silent."""
     long = limits.long_window[rule]
@@ -66,7 +72,7 @@ def _may_open(tick: int, job: int, rule: int, limits: Limits, figures: Arrays) -
     return (
         extra >= MIN_EXTRA_NANO - NOISE_NANO
         and figures.paid_whole[tick, job, limits.short_window[rule]]
-        and not figures.ended[tick, job]
+        and not _is_over(tick, job, figures)
     )
 
 
@@ -141,7 +147,7 @@ def _judge_burn(
     """Step one burn rule; the kind of change, 0 for none."""
     episode = episodes[rule]
     is_open = episode["open"] != 0
-    ended = figures.ended[tick, job]
+    ended = _is_over(tick, job, figures)
     if not is_open and (silent or ended):
         return 0
     long, short = limits.long_window[rule], limits.short_window[rule]
@@ -157,6 +163,8 @@ def _judge_burn(
         kind = ENDED
     elif silent:
         kind = OUTRANKED
+    elif figures.undecided[tick, job] and short_expected < LEAST_EXPECTED_NANO:
+        kind = 0  # the next attempt decides
     elif not _reaches(short_cost, short_expected, limits.clear_ratio[rule]):
         kind = RECOVERED
     if holds:

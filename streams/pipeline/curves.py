@@ -16,7 +16,7 @@ from streams.kernels.bill import MAX_COST_NANO, cost_of
 from streams.pipeline.attempt import Attempt
 from streams.pipeline.gpu_rates import per_gpu_second
 from streams.pipeline.job import Job
-from streams.pipeline.job_facts import ended_ms, is_fresh, payer_of, unpriced_minutes
+from streams.pipeline.job_facts import ended_ms, is_fresh, payer_of, undecided_until_ms, unpriced_minutes
 from streams.pipeline.tails import DETAIL_MS, Tail, Tails
 from streams.pipeline.traffic import MINUTE_MS
 from streams.pricing.book import PriceBook
@@ -103,6 +103,7 @@ class JobCurve:
             quoted_nano_per_hour=None,  # known again from the lines and the first metered minute
             ended_ms=ended_ms(job, timelines),
             since_ms=since_ms,
+            undecided_until_ms=undecided_until_ms(job, timelines),
         )
         self.tail = self._tail(job, found, now_ms)
         if not self.unpriced:
@@ -248,7 +249,8 @@ def _whole(job: Job, now_ms: int) -> Tail | None:
     sampled = [attempt for attempt in attempts if attempt.winners]
     if len(sampled) != 1 or any(attempt.has_start or len(attempt.traffic) for attempt in attempts):
         return None
-    if ended_ms(job, job.timelines()) != NEVER_MS:
+    timelines = job.timelines()
+    if ended_ms(job, timelines) != NEVER_MS or undecided_until_ms(job, timelines):
         return None
     winners = sampled[0].winners
     newest = max(winners)

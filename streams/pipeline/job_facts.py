@@ -6,6 +6,7 @@ Reads the job; must not change it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from streams.alerts.dimensions import Dimensions
 from streams.kernels.arrays import NEVER_MS
@@ -19,6 +20,8 @@ from streams.pricing.kinds import Kind
 from streams.timeline.attempts import Timeline
 from streams.timeline.intervals import Span
 from streams.timeline.lines import price_pieces
+
+_NEXT_ATTEMPT_MS: Final = 600_000  # for so long after one broke off the next may come
 
 
 def payer_of(job: Job) -> Payer:
@@ -68,6 +71,18 @@ def ended_ms(job: Job, timelines: dict[int, Timeline]) -> int:
             continue
         ends_ms.append(timeline.ended_ms)
     return max(ends_ms, default=NEVER_MS)
+
+
+def undecided_until_ms(job: Job, timelines: dict[int, Timeline]) -> int:
+    """Until when nobody can say whether the next attempt follows: 10 min after the last that was preempted or failed.
+
+    0 if none was, or if what the highest attempt says is the end of the job.
+    """
+    broke_off = [line for line in timelines.values() if line.state in ("preempted", "failed")]
+    known = [n for n in timelines if job.attempts[n].events or job.attempts[n].sampled]
+    if not broke_off or timelines[max(known)].state in ("completed", "cancelled"):
+        return 0
+    return max(line.ended_ms or 0 for line in broke_off) + _NEXT_ATTEMPT_MS
 
 
 def dimensions_of(job: Job) -> Dimensions:

@@ -72,6 +72,7 @@ class CurveBook:
         """Build the ends of curves anew (see the kernel); whole ones are of jobs that go on, with a price for all of it."""
         whole = tails["slot"][tails["whole"] != 0]
         self._curves["ended_ms"][whole] = self._curves["unpriced_from_ms"][whole] = NEVER_MS
+        self._curves["undecided_until_ms"][whole] = 0
         self._steady_ms[tails["slot"]] = BUSY  # samples move on
         built = np.empty(int(tails["minutes"].max(initial=0)) * 61 + 2, STEP)
         seconds, todo = np.empty(60, np.int64), tails
@@ -101,6 +102,7 @@ class CurveBook:
         entry["first_paid_ms"] = curve.first_paid_ms
         entry["ended_ms"] = curve.ended_ms
         entry["unpriced_from_ms"] = curve.unpriced_from_ms
+        entry["undecided_until_ms"] = curve.undecided_until_ms
         entry["holds_ms"] = curve.holds_ms
         curves = self._curves[: len(self._ids)]
         steps = self._steps.place(curves, slot, len(curve.steps))
@@ -167,6 +169,7 @@ class CurveBook:
             found.paid_whole,
             found.ended,
             found.unpriced,
+            found.undecided,
         )
         if bad >= 0:
             raise ValueError(f"tick {ticks[bad]} does not follow {ticks[bad - 1]}")

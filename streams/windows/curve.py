@@ -49,6 +49,8 @@ class Curve:
         int  #: for so long after it was last sampled a job that samples alone pay for counts as going on
     )
     lumps: Sequence[tuple[int, float]]  #: minute, ascending, and nano-dollars
+    #: Until then nobody can say whether an attempt follows one that broke off; 0: none did.
+    undecided_until_ms: int = 0
 
 
 class _Step(NamedTuple):
@@ -76,6 +78,7 @@ def build_curve(
     quoted_nano_per_hour: float | None,
     ended_ms: int,
     since_ms: int,
+    undecided_until_ms: int = 0,
 ) -> Curve:
     """The curve of a job from the lines and paid time of its attempts, open ones up to the cap of 400 days.
 
@@ -101,6 +104,7 @@ def build_curve(
         steps=rows,
         holds_ms=METERED_HOLDS_MS if seconds and not paid else 0,
         lumps=kept,
+        undecided_until_ms=undecided_until_ms,
     )
 
 

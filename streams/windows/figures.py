@@ -20,6 +20,7 @@ class Figures(NamedTuple):
     expected_rate: F64  #: [tick, job] nano-dollars per hour expected at the tick, 0 where it is not paid
     ended: Bool  #: [tick, job]
     unpriced: Bool  #: [tick, job] there is GPU-time without a price before the tick
+    undecided: Bool  #: [tick, job] an attempt broke off a moment ago, and the next one may be on its way
     cost_nano: F64  #: [tick, job, window]
     expected_nano: F64  #: [tick, job, window]
     elapsed_ms: I64  #: [tick, job, window] the part of the window since the first paid instant, 0 before it
@@ -41,6 +42,7 @@ class Figures(NamedTuple):
             expected_rate=np.empty(flat),
             ended=np.empty(flat, np.bool_),
             unpriced=np.empty(flat, np.bool_),
+            undecided=np.empty(flat, np.bool_),
             cost_nano=np.empty(deep),
             expected_nano=np.empty(deep),
             elapsed_ms=np.empty(deep, np.int64),

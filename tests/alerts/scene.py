@@ -33,6 +33,7 @@ class At:
     paid_whole: tuple[bool, bool, bool, bool] = (True, True, True, True)
     ended: bool = False
     unpriced: bool = False
+    undecided: bool = False
 
 
 USUAL = At()
@@ -56,6 +57,7 @@ def figures(rows: Sequence[Sequence[At]]) -> Figures:
             made.paid_whole[tick, job] = at.paid_whole
             made.ended[tick, job] = at.ended
             made.unpriced[tick, job] = at.unpriced
+            made.undecided[tick, job] = at.undecided
     return made
 
 

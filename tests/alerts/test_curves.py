@@ -28,6 +28,7 @@ def curve(
     planned: Sequence[tuple[int, int, int]] = (),
     price: PriceRef = PRICE,
     ended_ms: int = NEVER_MS,
+    undecided_until_ms: int = 0,
 ) -> Curve:
     """A job that begins six hours before START and goes on; (seconds after START, GPUs from then on)."""
     cuts = [
@@ -52,6 +53,7 @@ def curve(
         quoted_nano_per_hour=None,
         ended_ms=ended_ms,
         since_ms=0,
+        undecided_until_ms=undecided_until_ms,
     )
 
 
@@ -105,6 +107,13 @@ def test_the_end_of_the_job_is_the_end_of_its_alert() -> None:
     assert seconds(found) == [("burn_fast", "firing", 190), ("burn_fast", "resolved", 310)]
     # At that tick its rule held still: 305 of the last 900 s, at nine times the rate.
     assert found[1].held_ms == START_MS + 310_000
+
+
+def test_what_broke_off_may_go_on_for_a_while() -> None:
+    """From 605 s on nothing is left in the 5 min, which decides nothing."""
+    ended_ms = START_MS + 305_000
+    found = alerts(curve((0, 90), ended_ms=ended_ms, undecided_until_ms=ended_ms + 600_000))
+    assert seconds(found) == [("burn_fast", "firing", 190), ("burn_fast", "resolved", 910)]
 
 
 def test_gpu_time_without_a_price() -> None:

@@ -27,6 +27,12 @@ class At:
     paid_whole: tuple[bool, ...]
     ended: bool
     unpriced: bool
+    undecided: bool = False
+
+    @property
+    def over(self) -> bool:
+        """Ended for good."""
+        return self.ended and not self.undecided
 
     def ratio(self, window: int) -> Fraction:
         """Zero where it is not judged."""
@@ -93,16 +99,18 @@ class Job:
         what = ""
         if not self._firing(rule):
             extra = at.cost[long] - at.expected[long]
-            if not (holds and not at.ended and not self._silent(rule, t)):
+            if not (holds and not at.over and not self._silent(rule, t)):
                 return ""
             if not (at.paid_whole[short] and extra >= USD):
                 return ""
             self._fire(rule, t)
             what = "opened"
-        elif at.ended:
+        elif at.over:
             what = "ended"
         elif self._silent(rule, t):
             what = "outranked"
+        elif at.undecided and not at.expected[short]:
+            what = ""
         elif at.ratio(short) < Fraction(8, 10) * short_ratio:
             what = "recovered"
         episode = self.episodes[rule]

@@ -31,6 +31,7 @@ class Job(NamedTuple):
     first_paid_ms: int
     ended_ms: int
     unpriced_from_ms: int
+    undecided_until_ms: int = 0
 
 
 @st.composite
@@ -44,6 +45,7 @@ def jobs(draw: st.DrawFn) -> Job:
         next((step[0] for step in steps if step[3]), -1),
         draw(st.one_of(near, st.just(2**62))),
         draw(st.one_of(near, st.just(2**62))),
+        draw(st.one_of(near, st.just(0))),
     )
 
 
@@ -61,6 +63,7 @@ class Filled(NamedTuple):
     whole: np.ndarray
     ended: np.ndarray
     unpriced: np.ndarray
+    undecided: np.ndarray
 
 
 def run(times: list[int], given_jobs: list[Job]) -> tuple[Filled, int]:
@@ -74,6 +77,7 @@ def run(times: list[int], given_jobs: list[Job]) -> tuple[Filled, int]:
             job.first_paid_ms,
             job.ended_ms,
             job.unpriced_from_ms,
+            job.undecided_until_ms,
             0,
             at,
             len(job.steps),
@@ -106,6 +110,7 @@ def run(times: list[int], given_jobs: list[Job]) -> tuple[Filled, int]:
         np.empty(deep, np.bool_),
         np.empty(flat, np.bool_),
         np.empty(flat, np.bool_),
+        np.empty(flat, np.bool_),
     )
     return filled, fill_figures(np.array(times, np.int64), curves, steps, lumps, *filled)
 
@@ -125,6 +130,7 @@ def test_figures_equal_exact_integration(times: list[int], given_jobs: list[Job]
             assert filled.expected_rate[i, j] == pytest.approx(in_force[2] * HOUR_MS, rel=1e-12)
             assert filled.ended[i, j] == (t_ms >= job.ended_ms)
             assert filled.unpriced[i, j] == (t_ms > job.unpriced_from_ms)
+            assert filled.undecided[i, j] == (t_ms < job.undecided_until_ms)
             for w, window_ms in enumerate(WINDOWS_MS):
                 lumps: dict[int, naive_burn.Amount] = dict(job.lumps)
                 want = naive_burn.window(t_ms, window_ms, cost, expected, paid, lumps)

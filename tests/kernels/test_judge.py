@@ -69,6 +69,7 @@ def facts(draw: st.DrawFn) -> At:
         tuple(draw(usually) for _ in range(WINDOWS)),
         not draw(usually),
         not draw(usually),
+        draw(st.booleans()),
     )
 
 
@@ -101,6 +102,7 @@ def arrays(jobs: list[list[At]]) -> Arrays:
         of("paid_whole", np.bool_),
         of("ended", np.bool_),
         of("unpriced", np.bool_),
+        of("undecided", np.bool_),
     )
     return as_arrays(whole, len(by_tick), len(jobs), WINDOWS)
 
@@ -224,7 +226,8 @@ def test_jobs_far_from_every_threshold_cost_next_to_nothing(ticks: int, jobs: in
     cost = np.full((ticks, jobs, WINDOWS), 5e9)
     whole = np.ones(cost.shape, np.bool_)
     flat = np.zeros((ticks, jobs), np.bool_)
-    figures = as_arrays(Arrays(cost, cost, cost.astype(np.int64), whole, flat, flat), ticks, jobs, WINDOWS)
+    given = Arrays(cost, cost, cost.astype(np.int64), whole, flat, flat, flat)
+    figures = as_arrays(given, ticks, jobs, WINDOWS)
     row = np.full(jobs, -1, np.int32)
     taken_ms = []
     for _ in range(5):

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from tests.oracle.compute import last_said
 from tests.oracle.controls import matches, nano, period
+from tests.oracle.ends import has_ended, undecided_until_ms
 from tests.oracle.intake import JobLog, Sample, attempt_of
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Context, Json, context_of
 from tests.oracle.prices import PriceBook
@@ -89,6 +90,7 @@ class Burn:
     declared: list[tuple[int, int]]  # (from, rate)
     planned: list[tuple[str, int, int, int]]  # (name, from, until, rate)
     ended: bool
+    undecided_until_ms: int
     unpriced_from_ms: int | None  # the first instant of GPU-time without a price
     expected: Steps = field(init=False)
     _minute_ends: dict[int, tuple[int, int]] = field(
@@ -213,14 +215,9 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
             if c.get("usd_per_hour") is not None
         ],
         ended=has_ended(attempts),
+        undecided_until_ms=undecided_until_ms(attempts),
         unpriced_from_ms=min((p.start_ms for p in pieces if p.unpriced), default=None),
     )
-
-
-def has_ended(attempts: Sequence[Attempt]) -> bool:
-    """Whether all attempts have ended; of one that only moved bytes nobody can say, and it counts for nothing."""
-    known = [a for a in attempts if a.events or a.has_samples]
-    return bool(known) and all(a.own_end is not None or a.superseded_ms is not None for a in known)
 
 
 def dimensions_of(

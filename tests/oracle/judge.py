@@ -90,9 +90,9 @@ class JobJudge:
     def firing(self, *rules: str) -> bool:
         return any(rule in self._latest and self._latest[rule].firing for rule in rules)
 
-    def settled(self, now: Burn | None) -> bool:
+    def settled(self, now: Burn | None, at_ms: int) -> bool:
         """Whether no tick can change anything until another line is read."""
-        return now is None or (now.ended and not self.firing(*(rule.name for rule in BURN_RULES)))
+        return now is None or (is_over(now, at_ms) and not self.firing(*(rule.name for rule in BURN_RULES)))
 
     def tick(self, at_ms: int) -> Burn | None:
         """Judge all rules, in their order."""
@@ -105,7 +105,7 @@ class JobJudge:
 
     def _judge_burn(self, rule: Rule, now: Burn, at_ms: int) -> None:
         is_open = self.firing(rule.name)
-        if not is_open and now.ended:  # "an ended job opens nothing"
+        if not is_open and is_over(now, at_ms):  # "an ended job opens nothing"
             return
         short = now.window(at_ms, rule.short_ms)
         if not is_open and not _at_least(short, rule.short_ratio):
@@ -115,7 +115,10 @@ class JobJudge:
         silent = self._silent(rule.name, at_ms)
         opens = clears = False
         if is_open:
-            clears = now.ended or silent or not _at_least(short, CLEARS_BELOW * rule.short_ratio)
+            # A window without an expected cost decides nothing while the next attempt may come.
+            waits = short[1] == 0 and at_ms < now.undecided_until_ms
+            low = not _at_least(short, CLEARS_BELOW * rule.short_ratio)
+            clears = is_over(now, at_ms) or silent or (low and not waits)
         else:
             extra = long[0] - long[1]
             opens = (
@@ -172,6 +175,11 @@ class JobJudge:
         alert.silenced = any(matches(c, fields) and period(c)[0] <= at_ms < period(c)[1] for c in silences)
 
 
+def is_over(now: Burn, at_ms: int) -> bool:
+    """Whether the job has ended for its alerts."""
+    return now.ended and at_ms >= now.undecided_until_ms
+
+
 def _at_least(window: tuple[int, int], ratio: Fraction) -> bool:
     """Whether cost / expected cost reaches a ratio; an expected cost of 0 is not judged and reaches none."""
     cost, expected = window
@@ -204,7 +212,7 @@ def judge_job(job_id: str, knowledge: Knowledge, *, until_ms: int) -> list[Alert
     at_ms = _tick_at_or_after(instants[0])
     while at_ms <= until_ms:
         now = one.tick(at_ms)
-        if one.settled(now):
+        if one.settled(now, at_ms):
             later = bisect_right(instants, at_ms)
             if later == len(instants):
                 break

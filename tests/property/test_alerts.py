@@ -199,3 +199,27 @@ def test_an_amount_counts_in_windows_as_the_ledger_bills_it() -> None:
             job("j", "completed", T0 + M),
         ]
     )
+
+
+@pytest.mark.parametrize("end", ["preempted", "failed", "completed"])
+@pytest.mark.parametrize("minutes", [(), (1, 2), (7, 7), (1, 9), (1, 12)])  # since the end: queued, started
+def test_a_job_that_broke_off_is_one_episode_with_its_next_attempt(
+    end: str, minutes: tuple[int, ...]
+) -> None:
+    end_ms = T0 + 65 * M
+    following = [
+        job("j", kind, end_ms + minute * M, attempt=2)
+        for kind, minute in zip(("queued", "started"), minutes, strict=False)
+    ]
+    lines = [
+        price("p", "2"),
+        job("j", "started", T0, gpu_count=8),
+        job("j", "scaled", T0 + 60 * M, gpu_count=72),
+        job("j", end, end_ms),
+        *following,
+        job("other", "started", end_ms + 20 * M),
+    ]
+    watching = check(lines, cuts=(4,), crashes={4: 1})
+    [alert, *_] = [row for row in watching.rows(ALERTS) if row["rule"] == "burn_fast"]
+    if end != "completed" and minutes and minutes[1] < 10:
+        assert (alert["firings"], alert["status"]) == (1, "firing")

@@ -229,6 +229,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         next_offset=pa.int64(),  # up to which
         records_in=pa.int64(),
         applied=pa.int64(),
+        unattributed=pa.int64(),  # samples of GPUs that no job has
         duplicate=pa.int64(),
         too_late=pa.int64(),
         dead_lettered=pa.int64(),

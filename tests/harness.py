@@ -232,4 +232,4 @@ def _counts(shards: Iterable[Shard], others: Books) -> Counts:
     for shard in shards:
         total = total.plus(shard.books)
     assert total.balanced, total
-    return Counts(total.applied, total.duplicate, total.too_late, total.dead_lettered)
+    return Counts(total.applied, total.duplicate, total.too_late, total.dead_lettered, total.unattributed)

@@ -29,7 +29,7 @@ from streams.agents.transactions import Transactions
 from streams.config import KafkaSettings
 from streams.topics import SHARD_TOPICS
 from streams.transport.answers import LogEnd
-from streams.web.status import Check, SeenCanary, SeenVerdict, WorkerStatus
+from streams.web.status import OUTCOMES, Check, SeenCanary, SeenVerdict, WorkerStatus
 
 _LIMITS: Final = Limits()
 _TOPICS: Final = tuple(str(topic) for topic in SHARD_TOPICS)
@@ -144,7 +144,7 @@ class Watch:
         return WorkerStatus(
             checks=(*self._checks(member, restoring, len(assigned)), held_up.check(), moves),
             stuck=self._restart.needed(standings, watched_ms, clock_ms, member=member, reason=reason),
-            records={name: counts[name] for name in ("applied", "duplicate", "too_late", "dead_lettered")},
+            records={name: counts[name] for name in OUTCOMES},
             records_trimmed=counts["trimmed"],
             records_not_mine=keeper.feeding.intake.not_mine,
             letters=buried,

@@ -58,6 +58,18 @@ def burn_evidence(job_id: str, held_ms: int, window_ms: int, expected_nano_per_h
     )
 
 
+def silent_evidence(job_id: str) -> str:
+    """The job's attempts, what they cost, when samples of them came last, and when anything of the job did."""
+    name = quoted(job_id)
+    return (
+        "SELECT a.attempt AS attempt, a.state AS state, a.started AS started, a.ended AS ended,"
+        f" (SELECT max(j.last_event) FROM jobs AS j FINAL WHERE j.job_id = {name}) AS last_event,"
+        f" (SELECT max(u.minute) FROM job_usage_minutes AS u FINAL WHERE u.job_id = {name}) AS last_sampled,"
+        f" (SELECT sum(l.cost_usd) FROM ledger AS l WHERE l.job_id = {name}) AS job_cost_usd"
+        f" FROM attempts AS a FINAL WHERE a.job_id = {name} ORDER BY attempt"
+    )
+
+
 def unpriced_evidence(job_id: str) -> str:
     """The GPU-time without a price, and the fields that a price could match."""
     return (

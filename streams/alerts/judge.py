@@ -104,6 +104,7 @@ def _arrays(figures: Figures) -> Arrays:
         figures.ended,
         figures.unpriced,
         figures.undecided,
+        figures.lapsed,
     )
 
 

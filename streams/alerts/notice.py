@@ -15,6 +15,7 @@ Rule: TypeAlias = Literal[
     "burn_sustained",
     "burn_drift",
     "unpriced",
+    "silent_job",
     "canary_wrong",
     "canary_late",
     "books_unbalanced",

@@ -38,11 +38,12 @@ BURN_RULES: Final = (
     BurnRule("burn_drift", TICKET, 6 * _HOUR_MS, 1.5, _HOUR_MS, 1.5, 1.2),
 )
 UNPRICED_RULE: Final = "unpriced"
+SILENT_RULE: Final = "silent_job"
 
 # By the kernel's number of the rule.
-NAMES: Final = (*(rule.name for rule in BURN_RULES), UNPRICED_RULE)
-SEVERITIES: Final = (*(rule.severity for rule in BURN_RULES), TICKET)
-WINDOW_MS: Final = (*(rule.long_ms for rule in BURN_RULES), 0)
+NAMES: Final = (*(rule.name for rule in BURN_RULES), UNPRICED_RULE, SILENT_RULE)
+SEVERITIES: Final = (*(rule.severity for rule in BURN_RULES), TICKET, TICKET)
+WINDOW_MS: Final = (*(rule.long_ms for rule in BURN_RULES), 0, 0)
 
 
 def limits() -> Limits:

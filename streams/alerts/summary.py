@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from streams.alerts.dimensions import Dimensions
-from streams.alerts.rules import BURN_RULES, UNPRICED_RULE
+from streams.alerts.rules import BURN_RULES, SILENT_RULE, UNPRICED_RULE
 from streams.alerts.words import gpus, instant, one_line, span, times, usd
 from streams.kernels.episode import ENDED, OUTRANKED, RECOVERED
 
@@ -36,7 +36,7 @@ class Told(NamedTuple):
 def summary(told: Told, dimensions: Dimensions) -> str:
     """One line of plain text."""
     job = one_line(dimensions.job_id)
-    text = _unpriced(job, told) if told.rule == UNPRICED_RULE else _burn(job, told)
+    text = _TEXTS.get(told.rule, _burn)(job, told)
     return "; ".join((text, *_who(dimensions)))
 
 
@@ -68,6 +68,18 @@ def _unpriced(job: str, told: Told) -> str:
             f" since {instant(told.started_ms)}{_again(told)}"
         )
     return f"{job} has a price for all of its GPU-time again; {_from_to(told)}"
+
+
+def _silent(job: str, told: Told) -> str:
+    if told.kind != RECOVERED:
+        return (
+            f"{job} is paid as running, and neither a heartbeat nor a sample of it came for 10 min: its end may be lost;"
+            f" since {instant(told.started_ms)}{_again(told)}"
+        )
+    return f"{job} was heard of again, or runs no more; {_from_to(told)}"
+
+
+_TEXTS: Final = {UNPRICED_RULE: _unpriced, SILENT_RULE: _silent}
 
 
 def _from_to(told: Told) -> str:

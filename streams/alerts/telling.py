@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from streams.alerts.dimensions import Dimensions
-from streams.alerts.evidence import burn_evidence, unpriced_evidence
+from streams.alerts.evidence import burn_evidence, silent_evidence, unpriced_evidence
 from streams.alerts.notice import FIRING, RESOLVED, Alert, alert_id
 from streams.alerts.rules import NAMES, SEVERITIES, SUBJECT_KIND, WINDOW_MS
 from streams.alerts.summary import Told, summary
 from streams.kernels.bill import MAX_COST_NANO
 from streams.kernels.burn import HOUR_MS
-from streams.kernels.episode import HELD, OPENED, UNPRICED
+from streams.kernels.episode import BURN_RULES, HELD, OPENED, UNPRICED
 
 # Without the last bits of a ratio, which say in which pieces the costs were added up.
 _RATIO_DIGITS = 9
@@ -51,11 +51,13 @@ def alert_of(rule: int, kind: int, at_ms: int, then: Then, silenced: bool, dimen
         cost_nano=_nano(then.cost_nano),
         expected_nano=_nano(then.expected_nano),
         elapsed_ms=then.elapsed_ms,
-        ratio=0.0 if rule == UNPRICED else round(then.cost_nano / then.expected_nano, _RATIO_DIGITS),
+        ratio=0.0 if rule >= BURN_RULES else round(then.cost_nano / then.expected_nano, _RATIO_DIGITS),
         short_ratio=then.short_ratio,
     )
     if rule == UNPRICED:
         evidence_sql = unpriced_evidence(job_id)
+    elif rule >= BURN_RULES:
+        evidence_sql = silent_evidence(job_id)
     else:
         evidence_sql = burn_evidence(job_id, then.held_ms, window_ms, told.expected_nano_per_hour)
     fires = kind in (OPENED, HELD)

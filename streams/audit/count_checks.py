@@ -17,7 +17,7 @@ def books(rows: Sequence[Book]) -> list[Finding]:
     def faults() -> Iterable[Finding]:
         for row in rows:
             if row.balance:
-                kinds = f"{row.applied} applied + {row.duplicate} duplicate + {row.too_late} too late"
+                kinds = f"{row.applied} applied + {row.unattributed} unattributed + {row.duplicate} duplicate + {row.too_late} too late"
                 yield Finding(
                     BOOKS,
                     row.name,

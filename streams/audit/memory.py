@@ -57,6 +57,7 @@ def books(held: Iterable[Held]) -> list[Book]:
             next=each.shard.next.get(topic, 0),
             records_in=tally.records_in,
             applied=tally.applied,
+            unattributed=tally.unattributed,
             duplicate=tally.duplicate,
             too_late=tally.too_late,
             dead_lettered=tally.dead_lettered,

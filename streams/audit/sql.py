@@ -14,8 +14,8 @@ ROWS_AT_ONCE: Final = 1_000_000
 _MINE: Final = "(empty({shards:Array(UInt64)}) OR has({shards:Array(UInt64)}, shard))"
 
 BOOKS: Final = f"""
-SELECT topic, toInt64(partition) AS partition, first_offset AS first, next_offset AS next, records_in, applied, duplicate,
-       too_late, dead_lettered, trimmed, toUnixTimestamp64Milli(time) AS time_ms, version
+SELECT topic, toInt64(partition) AS partition, first_offset AS first, next_offset AS next, records_in, applied, unattributed,
+       duplicate, too_late, dead_lettered, trimmed, toUnixTimestamp64Milli(time) AS time_ms, version
 FROM books FINAL WHERE {_MINE} ORDER BY topic, partition"""
 
 LETTERS: Final = f"""

@@ -51,6 +51,7 @@ def books(ask: Ask, shards: Sequence[int] = ()) -> list[Book]:
         "next",
         "records_in",
         "applied",
+        "unattributed",
         "duplicate",
         "too_late",
         "dead_lettered",

@@ -16,6 +16,7 @@ COLUMNS: Final = (
     "next",
     "records in",
     "applied",
+    "unattributed",
     "duplicate",
     "too late",
     "dead-lettered",
@@ -25,7 +26,14 @@ COLUMNS: Final = (
 
 def book_row(book: Book) -> tuple[object, ...]:
     """A partition's line of the table."""
-    counts = (book.records_in, book.applied, book.duplicate, book.too_late, book.dead_lettered)
+    counts = (
+        book.records_in,
+        book.applied,
+        book.unattributed,
+        book.duplicate,
+        book.too_late,
+        book.dead_lettered,
+    )
     return (book.name, book.next, *counts, "ok" if book.balance == 0 else f"{book.balance:+d}")
 
 

@@ -53,6 +53,7 @@ class Book:
     too_late: int
     dead_lettered: int
     trimmed: int = 0
+    unattributed: int = 0
 
     @property
     def name(self) -> str:
@@ -62,7 +63,8 @@ class Book:
     @property
     def balance(self) -> int:
         """What came in and is not accounted for; below zero: accounted for twice."""
-        return self.records_in - self.applied - self.duplicate - self.too_late - self.dead_lettered
+        kept = self.applied + self.unattributed + self.duplicate
+        return self.records_in - kept - self.too_late - self.dead_lettered
 
 
 @dataclass(frozen=True)

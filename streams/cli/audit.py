@@ -135,7 +135,7 @@ def _show(found: dict[str, Any], form: Format) -> None:
     if form is Format.json:
         sys.stdout.write(to_json(found) + "\n")
         return
-    names = ("records_in", "applied", "duplicate", "too_late", "dead_lettered")
+    names = ("records_in", "applied", "unattributed", "duplicate", "too_late", "dead_lettered")
     rows = [
         (
             f"{b['topic']}/{b['partition']}",

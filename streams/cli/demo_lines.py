@@ -85,7 +85,10 @@ def summary(found: Summary) -> Iterator[tuple[str, str]]:
         f"{found.alerts}; {found.delivered} message{'' if found.delivered == 1 else 's'} delivered",
     )
     sign = "yes" if books.balanced else "NO"
-    parts = f"{books.applied:,} applied + {books.duplicate:,} duplicate + {books.too_late + books.dead_lettered:,} refused"
+    parts = (
+        f"{books.applied:,} applied + {books.unattributed:,} unattributed + {books.duplicate:,} duplicate"
+        f" + {books.refused:,} refused"
+    )
     yield "books balance", f"{sign}: {books.records_in:,} records in = {parts}"
 
 

@@ -68,7 +68,7 @@ def replay(
     if not result.balanced:
         raise TrainfareError(
             f"the books of {data} do not balance: {result.records_in} records in, but {result.applied} applied + "
-            f"{result.duplicate} duplicate + {result.too_late} too late + {result.dead_lettered} dead-lettered"
+            f"{result.unattributed} unattributed + {result.duplicate} duplicate + {result.too_late} too late + {result.dead_lettered} dead-lettered"
         )
 
 
@@ -81,6 +81,7 @@ def _show(result: ReplayResult, form: Format) -> None:
     summary = {
         "records_in": result.records_in,
         "applied": result.applied,
+        "unattributed": result.unattributed,
         "duplicate": result.duplicate,
         "dead_lettered": result.dead_lettered + result.too_late,
         "jobs": result.jobs,

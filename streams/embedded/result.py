@@ -18,6 +18,7 @@ class ReplayResult:
 
     records_in: int
     applied: int
+    unattributed: int
     duplicate: int
     too_late: int
     dead_lettered: int
@@ -32,7 +33,8 @@ class ReplayResult:
     @property
     def balanced(self) -> bool:
         """Whether every record is accounted for once."""
-        return self.records_in == self.applied + self.duplicate + self.too_late + self.dead_lettered
+        kept = self.applied + self.unattributed + self.duplicate
+        return self.records_in == kept + self.too_late + self.dead_lettered
 
 
 def result_of(store: Store, books: Books, rows: int, seconds: float) -> ReplayResult:
@@ -45,6 +47,7 @@ def result_of(store: Store, books: Books, rows: int, seconds: float) -> ReplayRe
     return ReplayResult(
         records_in=books.records_in,
         applied=books.applied,
+        unattributed=books.unattributed,
         duplicate=books.duplicate,
         too_late=books.too_late,
         dead_lettered=books.dead_lettered,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streams.kernels._jit import helper, kernel
-from streams.kernels.arrays import F64, I64, Records
+from streams.kernels.arrays import F64, I64, NEVER_MS, Records
 
 Bool = NDArray[np.bool_]
 
@@ -19,6 +19,9 @@ HOUR_MS = 3_600_000
 WINDOWS_MS = (300_000, 900_000, 3_600_000, 21_600_000)
 #: So few are added up one by one: a difference of sums has the noise of all that was before it.
 FEW_STEPS = 8
+
+#: [from, until) of a job of which silence says nothing: it does not run, or was never heard of.
+NO_LAPSE = (NEVER_MS, NEVER_MS)
 
 #: A step holds from `from_ms` to the next one of its job, the last for ever; rates are per ms, sums are what
 #: the steps before it of the same job come to.
@@ -41,6 +44,8 @@ CURVE = np.dtype(
         ("first_paid_ms", np.int64),  # -1: none
         ("ended_ms", np.int64),
         ("unpriced_from_ms", np.int64),
+        ("lapsed_from_ms", np.int64),  # from then until then it runs, and nothing was heard of it for long
+        ("lapsed_until_ms", np.int64),
         ("undecided_until_ms", np.int64),  # before it an attempt may follow one that broke off; 0: none did
         ("holds_ms", np.int64),  # a paid step counts as what goes on for so long after its end
         ("step_at", np.int64),
@@ -148,6 +153,7 @@ def fill_figures(
     ended: Bool,
     unpriced: Bool,
     undecided: Bool,
+    lapsed: Bool,
 ) -> int:
     """Fill the figures, rates per hour; the first tick that is not after the one before it (-1: none)."""
     for tick in range(1, times_ms.size):
@@ -170,6 +176,7 @@ def fill_figures(
             now_rate[tick, job] = steps[shown]["cost_rate"] * HOUR_MS
             expected_rate[tick, job] = steps[shown]["expected_rate"] * HOUR_MS
             unpriced[tick, job] = t_ms > curves[job]["unpriced_from_ms"]
+            lapsed[tick, job] = curves[job]["lapsed_from_ms"] <= t_ms < curves[job]["lapsed_until_ms"]
             undecided[tick, job] = t_ms < curves[job]["undecided_until_ms"]
             since_paid_ms = 0
             if first_paid_ms >= 0:

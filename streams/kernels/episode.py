@@ -21,8 +21,9 @@ FAST = 0
 SUSTAINED = 1
 DRIFT = 2
 UNPRICED = 3
+SILENT = 4
 BURN_RULES = 3
-RULES = 4
+RULES = 5
 
 # What a change says.
 OPENED = 1
@@ -75,6 +76,7 @@ class Arrays(NamedTuple):
     ended: Flags
     unpriced: Flags
     undecided: Flags
+    lapsed: Flags
 
 
 def as_arrays(figures: Arrays, ticks: int, jobs: int, windows: int) -> Arrays:
@@ -87,9 +89,12 @@ def as_arrays(figures: Arrays, ticks: int, jobs: int, windows: int) -> Arrays:
         exact(figures.ended, np.bool_),
         exact(figures.unpriced, np.bool_),
         exact(figures.undecided, np.bool_),
+        exact(figures.lapsed, np.bool_),
     )
     for name, array in zip(Arrays._fields, arrays, strict=True):
-        expected = (ticks, jobs) if name in ("ended", "unpriced", "undecided") else (ticks, jobs, windows)
+        expected = (
+            (ticks, jobs) if name in ("ended", "unpriced", "undecided", "lapsed") else (ticks, jobs, windows)
+        )
         if array.shape != expected:
             raise ValueError(f"{name}: got the shape {array.shape}, expected {expected}")
     return arrays

@@ -82,7 +82,7 @@ def _could_open(tick: int, job: int, limits: Limits, figures: Arrays) -> bool:
     for rule in range(BURN_RULES):
         if _holds(tick, job, rule, limits, figures) and _may_open(tick, job, rule, limits, figures):
             return True
-    return bool(figures.unpriced[tick, job])
+    return bool(figures.unpriced[tick, job] or figures.lapsed[tick, job])
 
 
 @kernel
@@ -180,16 +180,16 @@ def _judge_burn(
 
 
 @helper
-def _judge_unpriced(unpriced: bool, at_ms: int, episodes: Records) -> int:
-    """Step the rule for GPU-time without a price; the kind of change, 0 for none."""
-    episode = episodes[UNPRICED]
-    if unpriced and episode["open"] == 0:
-        _open(UNPRICED, at_ms, episodes)
+def _judge_fact(rule: int, holds: bool, at_ms: int, episodes: Records) -> int:
+    """Step a rule that holds or does not, without figures; the kind of change, 0 for none."""
+    episode = episodes[rule]
+    if holds and episode["open"] == 0:
+        _open(rule, at_ms, episodes)
         return OPENED
-    if unpriced:
+    if holds:
         episode["held_ms"] = at_ms
     elif episode["open"] != 0:
-        # Nobody looks at a job that has left all windows, but what it lacked a price for it lacked up to now.
+        # Nobody looks at a job that has left all windows, but what it lacked it lacked up to now.
         episode["held_ms"] = max(episode["held_ms"], at_ms - TICK_MS)
         episode["open"] = 0
         episode["cleared_ms"] = at_ms
@@ -214,8 +214,9 @@ def _judge_job(
     for tick in range(times_ms.size):
         at_ms = times_ms[tick]
         for rule in range(RULES):
-            if rule == UNPRICED:
-                kind = _judge_unpriced(figures.unpriced[tick, job], at_ms, episodes)
+            if rule >= BURN_RULES:
+                fact = figures.unpriced if rule == UNPRICED else figures.lapsed
+                kind = _judge_fact(rule, fact[tick, job], at_ms, episodes)
             else:
                 silent = rule > FAST and episodes[FAST]["open"] != 0
                 if rule == DRIFT:

@@ -92,7 +92,7 @@ def _warm_ticks() -> None:
     curve = np.zeros(1, CURVE)
     curve["steps"] = 1
     steps, lumps = np.zeros(1, STEP), np.zeros(1, LUMP)
-    flags = deep > 0, no, no.copy(), no.copy()
+    flags = deep > 0, no, no.copy(), no.copy(), no.copy()
     fill_figures(tick, curve, steps, lumps, flat, flat.copy(), deep, deep.copy(), longs, *flags)
     choose_rows(tick, flat, flat, no, deep, longs, tick, tick, np.zeros(1, LAST_ROW), no.copy())
     wide = deep[0].copy()
@@ -103,7 +103,7 @@ def _warm_ticks() -> None:
     tails = np.zeros(1, TAIL)
     lists = tick, tick, np.zeros((1, 60)), tick
     put_tails(tails, *lists, empty_store(), curve, steps, np.zeros(60, np.int64), np.zeros(2, STEP))
-    arrays = as_arrays(Arrays(deep, deep, longs, deep > 0, no, no, no), 1, 1, len(WINDOWS_MS))
+    arrays = as_arrays(Arrays(deep, deep, longs, deep > 0, no, no, no, no), 1, 1, len(WINDOWS_MS))
     limits = Limits(np.array([1, 2, 3]), np.array([0, 1, 2]), *np.ones((3, 3)))
     find_jobs(limits, arrays, job, no_episodes(1))
     judge_jobs(tick, limits, arrays, job, job, no_episodes(1))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from schemas.events import JobEvent, NodeEvent
+from streams.kernels.arrays import BEGINNING_MS
 from streams.pipeline.attempt import Attempt, Winner
 from streams.pipeline.identities import Identities
 from streams.pipeline.job import Dimensions, Job
@@ -51,6 +52,7 @@ class JobBlob(msgspec.Struct, array_like=True):
     booked_dimensions: Dimensions
     attempts: list[AttemptBlob]
     flags: int = 0
+    heard_ms: int = BEGINNING_MS
 
 
 class NodeBlob(msgspec.Struct, array_like=True):
@@ -94,6 +96,7 @@ def dump_job(job: Job, flags: int = 0) -> JobBlob:
             for attempt in job.attempts.values()
         ],
         flags=flags,
+        heard_ms=job.heard_ms,
     )
 
 
@@ -101,7 +104,7 @@ def load_job(blob: JobBlob) -> Job:
     """The inverse of `dump_job`; it counts as unsaved."""
     job = Job(blob.id)
     job.seen = _identities(blob.seen)
-    job.first_ms, job.last_ms = blob.first_ms, blob.last_ms
+    job.first_ms, job.last_ms, job.heard_ms = blob.first_ms, blob.last_ms, blob.heard_ms
     job.booked_as_of_ms = blob.booked_as_of_ms
     job.booked_dimensions = blob.booked_dimensions
     for part in blob.attempts:

@@ -1,6 +1,6 @@
 """The books of a shard: every record that came in is accounted for exactly once.
 
-Counts only; the equation is `records_in = applied + duplicate + too_late + dead_lettered`, in all and per topic.
+Counts only; the equation is `records_in = applied + unattributed + duplicate + too_late + dead_lettered`, in all and per topic.
 """
 
 from __future__ import annotations
@@ -25,11 +25,17 @@ class Books(msgspec.Struct):
     trimmed: int = 0
     late_gpu_samples: int = 0
     capped_costs: int = 0
+    unattributed: int = 0  # samples of GPUs that no job has
 
     @property
     def balanced(self) -> bool:
         """Whether each record that came in has become exactly one thing."""
-        return self.records_in == self.applied + self.duplicate + self.too_late + self.dead_lettered
+        return self.records_in == self.applied + self.unattributed + self.duplicate + self.refused
+
+    @property
+    def refused(self) -> int:
+        """Dead letters, those that are too late among them."""
+        return self.too_late + self.dead_lettered
 
     def plus(self, other: Books) -> Books:
         """Both together (of two shards)."""
@@ -48,13 +54,16 @@ class Tally(msgspec.Struct):
     trimmed: int = 0
     reasons: dict[str, int] = {}  # of the dead letters, those that are too late among them
     stored: dict[str, int] = {}  # of these, how many rows `dead_letters` has; the rest was sampled out
+    unattributed: int = (
+        0  # samples of GPUs that no job has; counted as applied in snapshots from before this was told
+    )
 
     @property
     def balanced(self) -> bool:
         """Whether each record that came in has become exactly one thing, and each dead letter has a reason."""
         refused = self.too_late + self.dead_lettered
         return (
-            self.records_in == self.applied + self.duplicate + refused
+            self.records_in == self.applied + self.unattributed + self.duplicate + refused
             and sum(self.reasons.values()) == refused
         )
 
@@ -78,7 +87,7 @@ class Tally(msgspec.Struct):
             setattr(books, name, getattr(books, name) + getattr(self, name))
 
 
-_COUNTS = ("records_in", "applied", "duplicate", "too_late", "dead_lettered", "trimmed")
+_COUNTS = ("records_in", "applied", "unattributed", "duplicate", "too_late", "dead_lettered", "trimmed")
 
 
 def book_tables(

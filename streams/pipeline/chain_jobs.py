@@ -29,7 +29,7 @@ class JobsOfChain(msgspec.Struct):
     gone: list[str]
     archived: dict[int, int]
     newly_archived: dict[int, int]
-    sampled: dict[str, tuple[int, int]] = {}
+    sampled: dict[str, tuple[int, ...]] = {}
     parts: list[msgspec.Raw] = []
     paid: list[PaidPart] = []
 
@@ -105,6 +105,7 @@ def apply_jobs(
             continue
         target.sampled_jobs.add(job_id)
         known.first_ms, known.last_ms = min(known.first_ms, seen_ms[0]), max(known.last_ms, seen_ms[1])
+        known.heard_ms = max(known.heard_ms, *seen_ms[2:], known.heard_ms)
 
 
 def _apply_parts(

@@ -16,7 +16,14 @@ from streams.kernels.bill import MAX_COST_NANO, cost_of
 from streams.pipeline.attempt import Attempt
 from streams.pipeline.gpu_rates import per_gpu_second
 from streams.pipeline.job import Job
-from streams.pipeline.job_facts import ended_ms, is_fresh, payer_of, undecided_until_ms, unpriced_minutes
+from streams.pipeline.job_facts import (
+    ended_ms,
+    is_fresh,
+    lapse,
+    payer_of,
+    undecided_until_ms,
+    unpriced_minutes,
+)
 from streams.pipeline.tails import DETAIL_MS, Tail, Tails
 from streams.pipeline.traffic import MINUTE_MS
 from streams.pricing.book import PriceBook
@@ -104,6 +111,7 @@ class JobCurve:
             ended_ms=ended_ms(job, timelines),
             since_ms=since_ms,
             undecided_until_ms=undecided_until_ms(job, timelines),
+            lapse=lapse(job, timelines),
         )
         self.tail = self._tail(job, found, now_ms)
         if not self.unpriced:

@@ -10,7 +10,7 @@ from enum import Enum
 
 import xxhash
 
-from schemas.events import GpuEvent, JobEvent, NodeEvent, TrafficEvent
+from schemas.events import GpuEvent, JobEvent, JobType, NodeEvent, TrafficEvent
 from streams.pipeline.job import Job
 from streams.pipeline.node import NodeState
 from streams.usage.coverage import Coverage
@@ -21,6 +21,7 @@ class Outcome(Enum):
     """What became of a record; each is counted in the books."""
 
     APPLIED = "applied"
+    UNATTRIBUTED = "unattributed"
     DUPLICATE = "duplicate"
     TOO_LATE = "too_late"
 
@@ -49,7 +50,10 @@ def fold_job(jobs: JobBook, coverage: Coverage, event: JobEvent) -> Outcome:
         coverage.drop_counts(
             job.id, event.attempt
         )  # the timeline pays: no minute of it is cut by second any more
-    job.touch(event.time_ms)
+    if event.type == JobType.heartbeat:
+        job.hear(event.time_ms)
+    else:
+        job.touch(event.time_ms)
     return Outcome.APPLIED
 
 
@@ -103,15 +107,18 @@ def _add_amounts(jobs: JobBook, event: TrafficEvent) -> None:
 def fold_samples(jobs: JobBook, coverage: Coverage, events: Sequence[GpuEvent]) -> tuple[list[Outcome], int]:
     """Samples are merged by the largest value, so duplicates need no identity.
 
-    Returns an outcome per record and how many single GPUs were too late.  Idle GPUs (no job) change nothing.
+    Returns an outcome per record and how many single GPUs were too late.  GPUs that no job has change nothing.
     """
     folded = coverage.fold(events)
-    outcomes = [Outcome.TOO_LATE if late else Outcome.APPLIED for late in folded.all_late.tolist()]
+    outcomes = [
+        Outcome.TOO_LATE if late else Outcome.APPLIED if event.job_id else Outcome.UNATTRIBUTED
+        for event, late in zip(events, folded.all_late.tolist(), strict=True)
+    ]
     for event, outcome in zip(events, outcomes, strict=True):
-        if event.job_id and outcome is Outcome.APPLIED:
+        if outcome is Outcome.APPLIED:
             job = jobs.of(event.job_id)
             job.attempt(event.attempt).add_sample(event)
-            job.touch(event.time_ms)
+            job.hear(event.time_ms)
     return outcomes, folded.late
 
 

@@ -34,7 +34,8 @@ def fold_columns(shard: Shard, columns: Columns, tally: Tally) -> None:
     for index in folded.too_late:
         shard.refused.add(records[index], Reason.too_late, detail)
     tally.too_late += len(folded.too_late)
-    tally.applied += int(timely.sum()) - len(folded.too_late)
+    tally.unattributed += folded.unattributed
+    tally.applied += int(timely.sum()) - len(folded.too_late) - folded.unattributed
     for job_id, attempt in folded.told:
         shard.note_sampled(job_id, attempt)
 

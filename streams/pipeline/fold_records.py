@@ -82,11 +82,13 @@ def _count(shard: Shard, record: Record, event: Event, outcome: Outcome, tally: 
         tally.too_late += 1
         shard.refused.add(record, Reason.too_late, late_gpus(shard.settings.late_horizon_ms))
         return
+    if outcome is Outcome.UNATTRIBUTED:
+        tally.unattributed += 1
+        return
     tally.applied += 1
     if isinstance(event, NodeEvent):
         shard.changes.nodes.add(event.node)
     elif isinstance(event, GpuEvent):
-        if event.job_id:
-            shard.note_sampled(event.job_id, event.attempt)
+        shard.note_sampled(event.job_id, event.attempt)
     elif isinstance(event, JobEvent | TrafficEvent):
         shard.note_changed(event.job_id, told=isinstance(event, JobEvent))

@@ -56,6 +56,7 @@ class Job:
         "booked_as_of_ms",
         "booked_dimensions",
         "first_ms",
+        "heard_ms",
         "id",
         "is_redone",
         "last_ms",
@@ -71,6 +72,7 @@ class Job:
         self.attempts: dict[int, Attempt] = {}
         self.first_ms = NEVER_MS
         self.last_ms = BEGINNING_MS
+        self.heard_ms = BEGINNING_MS  # the newest heartbeat or sample
         self.booked_as_of_ms = -1
         self.booked_dimensions = Dimensions()
         self._timelines: dict[int, Timeline] | None = None
@@ -97,6 +99,11 @@ class Job:
         """An event at `time_ms` was applied."""
         self.first_ms = min(self.first_ms, time_ms)
         self.last_ms = max(self.last_ms, time_ms)
+
+    def hear(self, time_ms: int) -> None:
+        """A heartbeat or a sample of `time_ms` was applied."""
+        self.touch(time_ms)
+        self.heard_ms = max(self.heard_ms, time_ms)
 
     def add_event(self, event: JobEvent) -> None:
         """One more lifecycle event (not a duplicate).

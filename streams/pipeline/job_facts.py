@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from streams.alerts.dimensions import Dimensions
-from streams.kernels.arrays import NEVER_MS
+from streams.kernels.arrays import BEGINNING_MS, NEVER_MS
+from streams.kernels.burn import NO_LAPSE
 from streams.pipeline.attempt import Attempt
 from streams.pipeline.going_on import Payer
 from streams.pipeline.job import Job
@@ -17,10 +18,11 @@ from streams.pipeline.traffic import MINUTE_MS
 from streams.pricing.book import PriceBook
 from streams.pricing.context import usage_context
 from streams.pricing.kinds import Kind
-from streams.timeline.attempts import Timeline
-from streams.timeline.intervals import Span
+from streams.timeline.attempts import OPEN_MS, Timeline
+from streams.timeline.intervals import Span, union
 from streams.timeline.lines import price_pieces
 
+LAPSES_AFTER_MS: Final = 600_000
 _NEXT_ATTEMPT_MS: Final = 600_000  # for so long after one broke off the next may come
 
 
@@ -83,6 +85,23 @@ def undecided_until_ms(job: Job, timelines: dict[int, Timeline]) -> int:
     if not broke_off or timelines[max(known)].state in ("completed", "cancelled"):
         return 0
     return max(line.ended_ms or 0 for line in broke_off) + _NEXT_ATTEMPT_MS
+
+
+def lapse(job: Job, timelines: dict[int, Timeline]) -> Span:
+    """[from, until) in which the job runs and was not heard of for 10 min, as far as is known; empty if it was never.
+
+    Of several times of running the last one counts.
+    """
+    running = [
+        (segment.start_ms, segment.end_ms)
+        for line in timelines.values()
+        for segment in line.paid(OPEN_MS)
+        if segment.phase == "running"
+    ]
+    if not running or job.heard_ms == BEGINNING_MS:
+        return NO_LAPSE
+    from_ms, until_ms = union(running)[-1]
+    return max(from_ms, job.heard_ms) + LAPSES_AFTER_MS, until_ms
 
 
 def dimensions_of(job: Job) -> Dimensions:

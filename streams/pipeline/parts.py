@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from schemas.events import JobEvent
+from streams.kernels.arrays import BEGINNING_MS
 from streams.pipeline.attempt import Attempt, Winner
 from streams.pipeline.blobs import BookedRows, dump_rows, load_line, load_rows
 from streams.pipeline.job import Dimensions, Job
@@ -46,6 +47,7 @@ class JobPart(msgspec.Struct, array_like=True):
     booked_as_of_ms: int
     booked_dimensions: Dimensions
     attempts: list[AttemptPart]
+    heard_ms: int = BEGINNING_MS
 
 
 class PaidPart(msgspec.Struct, array_like=True, gc=False):
@@ -58,6 +60,7 @@ class PaidPart(msgspec.Struct, array_like=True, gc=False):
     attempt: int
     from_ms: int
     until_ms: int
+    heard_ms: int = BEGINNING_MS
 
 
 def dump_paid(job: Job, flags: int) -> PaidPart | None:
@@ -78,12 +81,13 @@ def dump_paid(job: Job, flags: int) -> PaidPart | None:
     if until_ms != job.booked_as_of_ms:
         return None
     paid.unsaved.paid_ms = None
-    return PaidPart(job.id, flags, job.first_ms, job.last_ms, paid.number, from_ms, until_ms)
+    return PaidPart(job.id, flags, job.first_ms, job.last_ms, paid.number, from_ms, until_ms, job.heard_ms)
 
 
 def apply_paid(job: Job, part: PaidPart) -> None:
     """Move the ends; what was derived from it before must be forgotten."""
     job.first_ms, job.last_ms, job.booked_as_of_ms = part.first_ms, part.last_ms, part.until_ms
+    job.heard_ms = part.heard_ms
     for intervals in job.attempts[part.attempt].booked_lines.values():
         start_ms, end_ms, rate, flag = intervals[-1]
         if end_ms == part.from_ms:
@@ -101,6 +105,7 @@ def dump_part(job: Job, flags: int) -> JobPart:
         booked_as_of_ms=job.booked_as_of_ms,
         booked_dimensions=job.booked_dimensions,
         attempts=[_dump_attempt(attempt) for attempt in job.attempts.values() if attempt.is_unsaved],
+        heard_ms=job.heard_ms,
     )
     job.mark_saved()
     return part
@@ -139,7 +144,7 @@ def _of(rows: MinuteRows, minutes: list[int]) -> MinuteRows:
 def apply_part(job: Job, part: JobPart) -> None:
     """Put what changed in its place; what was derived from it before must be forgotten."""
     job.seen.add_all(part.seen)
-    job.first_ms, job.last_ms = part.first_ms, part.last_ms
+    job.first_ms, job.last_ms, job.heard_ms = part.first_ms, part.last_ms, part.heard_ms
     job.booked_as_of_ms, job.booked_dimensions = part.booked_as_of_ms, part.booked_dimensions
     for each in part.attempts:
         _apply_attempt(job.attempt(each.number), each)

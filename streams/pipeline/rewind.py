@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from streams.alerts.episodes import Memory, Remembered
 from streams.kernels.arrays import NEVER_MS
-from streams.pipeline.watch import Watch, WatchBlob
+from streams.pipeline.watch import Watch
+from streams.pipeline.watch_blob import WatchBlob
 
 if TYPE_CHECKING:
     from streams.pipeline.shard import Shard

@@ -63,10 +63,14 @@ class Seen(NamedTuple):
 
 
 class Folded(NamedTuple):
-    """What a batch did: indices of the records of which all GPUs were late, single GPUs late, what was told."""
+    """What a batch did: indices of the records of which all GPUs were late, single GPUs late, what was told.
+
+    `unattributed`: records of GPUs that no job has.
+    """
 
     too_late: list[int]
     late: int
+    unattributed: int
     told: set[Seen]
 
 
@@ -110,7 +114,7 @@ class SampleColumns:
         """Merge the accepted records ([n], events only), in their order."""
         parsed = columns.parsed
         direct = accepted & (parsed.shape >= 0)
-        late = 0
+        late = unattributed = 0
         too_late: list[int] = []
         told = self._learn_owners(jobs)
         coverage.trim_groups()  # not while a batch is folded, which holds numbers of groups
@@ -125,17 +129,20 @@ class SampleColumns:
             for index, event, outcome in zip(range(first, stop), gpu_events, outcomes, strict=True):
                 if outcome is Outcome.TOO_LATE:
                     too_late.append(index)
-                elif event.job_id:
+                elif outcome is Outcome.UNATTRIBUTED:
+                    unattributed += 1
+                else:
                     told.add(Seen(event.job_id, event.attempt))
             done = stop
         coverage.fold_columns(samples, done, len(accepted))
         sizes = coverage.group_sizes(samples.group)
         all_late = (sizes > 0) & (samples.late == sizes)
         too_late.extend(np.flatnonzero(all_late).tolist())
+        unattributed += int((direct & (samples.group == 0)).sum())
         self._note(columns, direct & ~all_late & (samples.group > 0))
         if len(self._untold) > MOST_WAITING:
             told |= self.tell(jobs)
-        return Folded(sorted(too_late), int(samples.late.sum()) + late, told)
+        return Folded(sorted(too_late), int(samples.late.sum()) + late, unattributed, told)
 
     def _samples(self, parsed: Parsed, direct: NDArray[np.bool_], coverage: Coverage) -> Samples:
         """The kernel's view; group 0, which has no slot, for what is not to be merged this way."""
@@ -187,7 +194,7 @@ class SampleColumns:
             if not attempt.has_start:
                 metered[number] = attempt
             job.touch(since_ms)
-            job.touch(until_ms)
+            job.hear(until_ms)
         for number, index, time_ms, interval_ms, text in newest:
             shape = self._known[index]
             if number not in metered or shape is None:

@@ -162,6 +162,7 @@ class Shard:
             # Its timeline pays, and it goes on: no row is derived anew; that it was seen is noted with the next.
             self.sampled_jobs.add(job_id)
             self.changes.sampled.add(job_id)
+            self.watch.heard(job_id)
         else:
             self.note_changed(job_id, told=False)
 

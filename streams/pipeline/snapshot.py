@@ -23,7 +23,7 @@ from streams.pipeline.letters import Minutes
 from streams.pipeline.parts import JobPart, PaidPart, dump_paid, dump_part
 from streams.pipeline.roll import Slice
 from streams.pipeline.sums import MonthSums
-from streams.pipeline.watch import WatchBlob
+from streams.pipeline.watch_blob import WatchBlob
 from streams.usage.ids import SeenPart
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ class SnapshotBlob(msgspec.Struct):
     seen: dict[str, list[bytes]]
     # The rest is absent in snapshots from before there were alerts.
     tick_ms: int | None = None
-    # Jobs of which samples alone were seen since they were written: first and last event.
-    sampled: dict[str, tuple[int, int]] = {}
+    # Jobs of which samples alone were seen since they were written: first and last event, and last sample.
+    sampled: dict[str, tuple[int, ...]] = {}
     watch: WatchBlob | None = None
     tallies: dict[str, Tally] = {}  # by topic; absent in snapshots that knew the sum only
     paid_ms: int = 0  # up to when all that goes on is paid; 0: not known
@@ -155,7 +155,7 @@ def take(shard: Shard) -> bytes:
         seen={topic: _ids(ids.export_new()) for topic, ids in shard.seen.items()},
         tick_ms=shard.tick_ms,
         sampled={
-            job_id: (job.first_ms, job.last_ms)
+            job_id: (job.first_ms, job.last_ms, job.heard_ms)
             for job_id in changes.sampled & shard.sampled_jobs
             for job in (shard.jobs[job_id],)
         },

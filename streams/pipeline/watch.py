@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from schemas.tables import ALERTS, BURN_RATES
 from streams.alerts.controls import Controls
 from streams.alerts.dimensions import Dimensions
-from streams.alerts.episodes import Memory
 from streams.alerts.judge import Judge
 from streams.alerts.waiting import Waiting
 from streams.kernels.arrays import F64, I64, NEVER_MS
@@ -26,16 +23,18 @@ from streams.pipeline.curves import JobCurve
 from streams.pipeline.gpu_rates import GpuRates
 from streams.pipeline.job import Job
 from streams.pipeline.job_facts import dimensions_of, is_fresh
+from streams.pipeline.liveness import Liveness
 from streams.pipeline.price_news import PriceNews
 from streams.pipeline.reference import Known, Standing, View
 from streams.pipeline.repricing import list_asks
 from streams.pipeline.retiring import Retiring
 from streams.pipeline.tails import Tails
 from streams.pipeline.traffic import MINUTE_MS
+from streams.pipeline.watch_blob import WatchBlob
 from streams.pricing.book import PriceBook
 from streams.windows.book import CurveBook
 from streams.windows.figures import Figures
-from streams.windows.rows import BurnRows, LastRow, RowPolicy
+from streams.windows.rows import BurnRows, RowPolicy, told_ticks
 
 if TYPE_CHECKING:
     from streams.pipeline.shard import Shard
@@ -49,21 +48,13 @@ _LINGER_MS: Final = 60 * MINUTE_MS
 _DRAINED_MS: Final = WINDOWS_MS[-1] + 20 * MINUTE_MS  # and the row of zeros after it
 
 
-class WatchBlob(msgspec.Struct):
-    """What of a watch the next owner cannot know from the jobs themselves."""
-
-    judge: Memory
-    written: list[LastRow] | None  # of a base of format 1 only: without it some rows are written again
-    # Ticks of stored alerts that are ahead of it; absent in snapshots from before they were looked at.
-    stored_ms: dict[str, int] = {}
-
-
 class Watch:
     """The live jobs of a shard."""
 
     def __init__(self) -> None:
         self._curves = CurveBook()
         self._policy = RowPolicy()
+        self._liveness = Liveness(self._curves)
         self._judge = Judge()
         self._jobs: dict[str, JobCurve] = {}
         self._changed: set[str] = set()
@@ -117,6 +108,11 @@ class Watch:
         if told:
             self._told.add(job_id)
 
+    def heard(self, job_id: str) -> None:
+        """A sample of the job came that pays for nothing."""
+        if self._liveness.is_first(job_id):
+            self._changed.add(job_id)
+
     def restored(self, job_id: str) -> None:
         """The job comes out of a snapshot, which does not say what rows of it were written."""
         self._changed.add(job_id)
@@ -149,6 +145,7 @@ class Watch:
                 until_ms = min(until_ms, max(tick_ms, leaving_ms // TICK_MS * TICK_MS))
                 most = max(_CELLS_PER_CALL // len(self._curves), 1)
                 until_ms = min(until_ms, tick_ms + (most - 1) * TICK_MS)
+                self._liveness.look_up(shard.jobs, tick_ms, until_ms)
                 self._judge_ticks(np.arange(tick_ms, until_ms + 1, TICK_MS, dtype=np.int64))
             self._retire(until_ms)
             self.alerts.judged(until_ms)
@@ -170,7 +167,7 @@ class Watch:
             # What begins or ends at the very first tick is told of there, and at the next one.
             for first in range(2):
                 if self._curves.is_steady(int(times_ms[first]), int(times_ms[-1])):
-                    self._write(times_ms[_are_told(times_ms, first)])
+                    self._write(times_ms[told_ticks(times_ms, first)])
                     return  # no alert is open, and none can open
         figures = self._write(times_ms)
         ids = self._curves.job_ids
@@ -229,7 +226,9 @@ class Watch:
         known = self._jobs.get(job.id)
         if known is None:
             known = self._jobs[job.id] = JobCurve()
-        elif known.is_read(job, controls):
+        else:
+            self._liveness.hear(job)
+        if known.is_read(job, controls):
             if known.tail is not None and tails.prolong(job, known.tail, self._curves):
                 known.behind = True
                 return True
@@ -245,6 +244,7 @@ class Watch:
             return True
         curve = known.curve(job, shard.coverage, tails.rates.book, planned, tails.now_ms)
         self._curves.put(curve)
+        self._liveness.put(job)
         self._retiring.put(job.id, max(self._drained_ms(job.id), tails.now_ms))
         return True
 
@@ -257,6 +257,7 @@ class Watch:
         for job_id in self._retiring.take(judged_ms, self._drained_ms):
             self._curves.drop(job_id)
             self._policy.drop(job_id)
+            self._liveness.drop(job_id)
             del self._jobs[job_id], self._dimensions[job_id]
 
     def leave(self, job_id: str) -> None:
@@ -290,10 +291,3 @@ class Watch:
         self._policy.load(blob.written or ())
         self.alerts = Waiting()
         self.alerts.note_stored(blob.stored_ms)
-
-
-def _are_told(times_ms: I64, first: int) -> NDArray[np.bool_]:
-    """Whole minutes, and the ticks up to this one."""
-    told: NDArray[np.bool_] = times_ms % MINUTE_MS == 0
-    told[: first + 1] = True
-    return told

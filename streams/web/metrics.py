@@ -22,10 +22,9 @@ from prometheus_client.registry import Collector
 from schemas.reasons import Reason
 from streams.web import edge_metrics, lag_metrics
 from streams.web.edge_metrics import EdgeFacts
-from streams.web.status import WorkerStatus
+from streams.web.status import OUTCOMES, WorkerStatus
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-OUTCOMES: Final = ("applied", "duplicate", "too_late", "dead_lettered")
 REASONS: Final = tuple(str(reason) for reason in Reason)
 SEVERITIES: Final = ("page", "ticket")
 DELIVERY_CALLS: Final = ("read_alerts", "read_deliveries", "store_deliveries")

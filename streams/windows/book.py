@@ -15,6 +15,7 @@ from streams.kernels.burn import CURVE, LUMP, MINUTE_MS, STEP, fill_figures
 from streams.kernels.steady import BUSY, UNKNOWN, is_steady
 from streams.kernels.store import Store
 from streams.kernels.tails import put_tails
+from streams.timeline.intervals import Span
 from streams.windows.curve import Curve, CurveStep
 from streams.windows.figures import Figures
 
@@ -64,6 +65,7 @@ class CurveBook:
             self._steady_ms[slot] = BUSY
             self._curves[slot] = 0
             self._curves[slot]["ended_ms"] = self._curves[slot]["unpriced_from_ms"] = NEVER_MS
+            self._curves[slot]["lapsed_from_ms"] = self._curves[slot]["lapsed_until_ms"] = NEVER_MS
         return slot
 
     def put_tails(
@@ -103,6 +105,7 @@ class CurveBook:
         entry["ended_ms"] = curve.ended_ms
         entry["unpriced_from_ms"] = curve.unpriced_from_ms
         entry["undecided_until_ms"] = curve.undecided_until_ms
+        entry["lapsed_from_ms"], entry["lapsed_until_ms"] = curve.lapse
         entry["holds_ms"] = curve.holds_ms
         curves = self._curves[: len(self._ids)]
         steps = self._steps.place(curves, slot, len(curve.steps))
@@ -125,12 +128,27 @@ class CurveBook:
             self._ids[slot] = last_id
             self._slots[last_id] = slot
 
+    def lapsed_between(self, first_ms: int, last_ms: int) -> list[tuple[str, int]]:
+        """The jobs of which nothing was heard for long at any instant of [first, last], and since when that is so."""
+        curves = self._curves[: len(self._ids)]
+        lapsed = (curves["lapsed_from_ms"] <= last_ms) & (curves["lapsed_until_ms"] > first_ms)
+        slots = np.flatnonzero(lapsed)
+        since_ms = curves["lapsed_from_ms"][slots].tolist()
+        return [(self._ids[slot], at_ms) for slot, at_ms in zip(slots.tolist(), since_ms, strict=True)]
+
+    def put_lapse(self, job_id: str, lapse: Span) -> None:
+        """Something was heard of the job; KeyError if it has no curve."""
+        entry = self._curves[self._slots[job_id]]
+        entry["lapsed_from_ms"], entry["lapsed_until_ms"] = lapse
+
     def is_steady(self, first_ms: int, last_ms: int) -> bool:
         """Whether from one instant to another one no job costs more than expected, and all go on at the rates they have.
 
         Then no alert can open, and what is shown of a job is another thing at whole minutes only.  Nothing may begin,
         end or change in [first, last]; what samples or amounts pay for is never steady.
         """
+        if self.lapsed_between(first_ms, last_ms):
+            return False  # an alert may open
         steady_ms = self._steady_ms[: len(self._ids)]
         return bool(is_steady(steady_ms, self._curves, self._steps.rows, first_ms, last_ms))
 
@@ -170,6 +188,7 @@ class CurveBook:
             found.ended,
             found.unpriced,
             found.undecided,
+            found.lapsed,
         )
         if bad >= 0:
             raise ValueError(f"tick {ticks[bad]} does not follow {ticks[bad - 1]}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from streams.kernels.arrays import BEGINNING_MS, NEVER_MS
-from streams.kernels.burn import HOUR_MS, MINUTE_MS
+from streams.kernels.burn import HOUR_MS, MINUTE_MS, NO_LAPSE
 from streams.timeline.intervals import Span
 from streams.timeline.lines import Lines
 from streams.windows.expected import Expected
@@ -51,6 +51,8 @@ class Curve:
     lumps: Sequence[tuple[int, float]]  #: minute, ascending, and nano-dollars
     #: Until then nobody can say whether an attempt follows one that broke off; 0: none did.
     undecided_until_ms: int = 0
+    #: [from, until) in which it runs and nothing was heard of it for long; NO_LAPSE: it does not run, or was never heard of.
+    lapse: Span = NO_LAPSE
 
 
 class _Step(NamedTuple):
@@ -79,6 +81,7 @@ def build_curve(
     ended_ms: int,
     since_ms: int,
     undecided_until_ms: int = 0,
+    lapse: Span = NO_LAPSE,
 ) -> Curve:
     """The curve of a job from the lines and paid time of its attempts, open ones up to the cap of 400 days.
 
@@ -105,6 +108,7 @@ def build_curve(
         holds_ms=METERED_HOLDS_MS if seconds and not paid else 0,
         lumps=kept,
         undecided_until_ms=undecided_until_ms,
+        lapse=lapse,
     )
 
 

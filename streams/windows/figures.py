@@ -21,6 +21,7 @@ class Figures(NamedTuple):
     ended: Bool  #: [tick, job]
     unpriced: Bool  #: [tick, job] there is GPU-time without a price before the tick
     undecided: Bool  #: [tick, job] an attempt broke off a moment ago, and the next one may be on its way
+    lapsed: Bool  #: [tick, job] it runs, and nothing was heard of it for long
     cost_nano: F64  #: [tick, job, window]
     expected_nano: F64  #: [tick, job, window]
     elapsed_ms: I64  #: [tick, job, window] the part of the window since the first paid instant, 0 before it
@@ -43,6 +44,7 @@ class Figures(NamedTuple):
             ended=np.empty(flat, np.bool_),
             unpriced=np.empty(flat, np.bool_),
             undecided=np.empty(flat, np.bool_),
+            lapsed=np.empty(flat, np.bool_),
             cost_nano=np.empty(deep),
             expected_nano=np.empty(deep),
             elapsed_ms=np.empty(deep, np.int64),

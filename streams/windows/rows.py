@@ -15,7 +15,7 @@ from schemas.columns import instants_of, money, table_of
 from schemas.tables import BURN_RATES, SCHEMAS
 from streams.kernels.arrays import F64, I64, Records, exact
 from streams.kernels.bill import MAX_COST_NANO
-from streams.kernels.burn import WINDOWS_MS, Bool
+from streams.kernels.burn import MINUTE_MS, WINDOWS_MS, Bool
 from streams.kernels.due import ENDED, FORGOTTEN, GOING_ON, LAST_ROW, NONE, choose_rows, take_rows
 from streams.windows.figures import Figures, per_hour, ratios
 
@@ -221,3 +221,10 @@ def _usd(nano: F64) -> pa.Array:
     # The greatest amount itself is no float64.
     whole = np.minimum(np.rint(nano), 2.0**62).astype(np.int64)
     return money(np.minimum(whole, MAX_COST_NANO))
+
+
+def told_ticks(times_ms: I64, first: int) -> Bool:
+    """Whole minutes, and the ticks up to this one."""
+    told: Bool = times_ms % MINUTE_MS == 0
+    told[: first + 1] = True
+    return told

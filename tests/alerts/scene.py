@@ -34,6 +34,7 @@ class At:
     ended: bool = False
     unpriced: bool = False
     undecided: bool = False
+    lapsed: bool = False
 
 
 USUAL = At()
@@ -42,6 +43,7 @@ SUSTAINED = At(m5=2.1, m15=2.1, h1=2.1)
 DRIFT = At(m5=1.5, m15=1.5, h1=1.5, h6=1.5)
 ALL = At(m5=9, m15=9, h1=9, h6=9)
 UNPRICED = At(unpriced=True)
+SILENT = At(lapsed=True)
 
 
 def figures(rows: Sequence[Sequence[At]]) -> Figures:
@@ -58,6 +60,7 @@ def figures(rows: Sequence[Sequence[At]]) -> Figures:
             made.ended[tick, job] = at.ended
             made.unpriced[tick, job] = at.unpriced
             made.undecided[tick, job] = at.undecided
+            made.lapsed[tick, job] = at.lapsed
     return made
 
 

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from schemas.tables import JOB_MINUTES
+from schemas.tables import ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES
 from sinks.clickhouse import ClickHouseStore
-from streams.alerts.evidence import burn_evidence, decimal, quoted, unpriced_evidence
+from streams.alerts.evidence import burn_evidence, decimal, quoted, silent_evidence, unpriced_evidence
 from tests.alerts.asked import ODD, at, dicts
 from tests.alerts.scene import (
     DRIFT,
     FAST,
     MINUTE_MS,
+    SILENT,
     START_MS,
     SUSTAINED,
     UNPRICED,
@@ -82,12 +83,27 @@ def test_the_evidence_of_unpriced_shows_what_a_price_could_match(store: ClickHou
     assert {"cloud", "region", "cluster", "instance_type", "gpu_type", "purchase"} <= row.keys()
 
 
+def test_the_evidence_of_a_silent_job_shows_what_was_heard_last(store: ClickHouseStore) -> None:
+    paid = [minute("j", START_MS + k * MINUTE_MS, "2") for k in range(30)]
+    store.insert(JOB_MINUTES, rows(JOB_MINUTES, *paid, minute("other", START_MS, "1")), "t")
+    attempts = [{"job_id": "j", "attempt": 1, "state": "running"}, {"job_id": "other", "attempt": 1}]
+    store.insert(ATTEMPTS, rows(ATTEMPTS, *attempts), "t")
+    sampled = [{"job_id": "j", "attempt": 1, "minute": at(START_MS + k * MINUTE_MS)} for k in range(3)]
+    store.insert(JOB_USAGE_MINUTES, rows(JOB_USAGE_MINUTES, *sampled), "t")
+    (alert,) = Scene().see((0, SILENT))
+    (row,) = dicts(store, alert.evidence_sql)
+    assert (row["attempt"], row["state"], row["job_cost_usd"]) == (1, "running", 60)
+    assert row["last_sampled"] == at(START_MS + 2 * MINUTE_MS)
+
+
 @pytest.mark.parametrize("job_id", ODD)
 def test_any_name_is_safely_quoted(store: ClickHouseStore, job_id: str) -> None:
     others = [minute(other, START_MS - MINUTE_MS, "9", sku="") for other in ODD if other != job_id]
     mine = minute(job_id, START_MS - MINUTE_MS, "3", sku="")
     store.insert(JOB_MINUTES, rows(JOB_MINUTES, mine, *others), "t")
-    for sql in (burn_evidence(job_id, START_MS, 900_000, 5), unpriced_evidence(job_id)):
+    store.insert(ATTEMPTS, rows(ATTEMPTS, *({"job_id": each, "attempt": 1} for each in ODD)), "t")
+    burn = burn_evidence(job_id, START_MS, 900_000, 5)
+    for sql in (burn, unpriced_evidence(job_id), silent_evidence(job_id)):
         assert len(sql.splitlines()) == 1
         assert sql.isprintable()
         assert len(dicts(store, sql)) == 1

@@ -56,6 +56,7 @@ def test_the_rules_are_the_contracts() -> None:
         "burn_sustained": ("page", HOUR_MS),
         "burn_drift": ("ticket", 6 * HOUR_MS),
         "unpriced": ("ticket", 0),
+        "silent_job": ("ticket", 0),
     }
     for rule in BURN_RULES:
         assert rule.clear_ratio == pytest.approx(0.8 * rule.short_ratio)

@@ -14,6 +14,7 @@ from tests.alerts.scene import (
     DRIFT,
     FAST,
     MINUTE_MS,
+    SILENT,
     SUSTAINED,
     UNPRICED,
     USUAL,
@@ -66,6 +67,17 @@ def test_gpu_time_without_a_price_says_what_to_do() -> None:
         "j has GPU-time without a price, its cost reads too low until one is loaded; since 2026-03-01 03:00:00 UTC; c1"
     )
     assert over == "j has a price for all of its GPU-time again; from 2026-03-01 03:00:00 UTC for 10 s; c1"
+
+
+def test_a_job_that_is_not_heard_of_says_what_may_be_lost() -> None:
+    fired, over = lines(
+        (0, SILENT), (MINUTE_MS, SILENT), (0, USUAL), dimensions=Dimensions("j", cluster="c1")
+    )
+    assert fired == (
+        "j is paid as running, and neither a heartbeat nor a sample of it came for 10 min: its end may be lost;"
+        " since 2026-03-01 03:00:00 UTC; c1"
+    )
+    assert over == "j was heard of again, or runs no more; from 2026-03-01 03:00:00 UTC for 1 min 10 s; c1"
 
 
 @pytest.mark.parametrize("job_id", ODD)

@@ -57,4 +57,5 @@ def _judge_partition(
         counts.duplicate + found.counts.duplicate,
         counts.too_late + found.counts.too_late,
         counts.dead_lettered + found.counts.dead_lettered,
+        counts.unattributed + found.counts.unattributed,
     )

@@ -52,7 +52,7 @@ def stored_books(store: ClickHouseStore) -> dict[Place, int]:
     """Records in, by place, as the stored books have them; they must balance."""
     found: dict[Place, int] = {}
     for row in _rows(store, BOOKS):
-        outcomes = ("applied", "duplicate", "too_late", "dead_lettered")
+        outcomes = ("applied", "unattributed", "duplicate", "too_late", "dead_lettered")
         assert row["records_in"] == sum(row[name] for name in outcomes), row
         found[row["topic"], row["partition"]] = row["records_in"]
     return found
@@ -74,6 +74,7 @@ def stored_counts(store: ClickHouseStore, partitions: Iterable[int]) -> Counts:
             total.duplicate + books.duplicate,
             total.too_late + books.too_late,
             total.dead_lettered + books.dead_lettered,
+            total.unattributed + books.unattributed,
         )
     return total
 

@@ -119,7 +119,7 @@ def test_the_summary_has_every_figure() -> None:
         "dollars": "$12,846.44, of it $32.83 lost work",
         "burn rate": "$2,106.90/h at the end",
         "alerts": "2; 4 messages delivered",
-        "books balance": "yes: 10 records in = 8 applied + 1 duplicate + 1 refused",
+        "books balance": "yes: 10 records in = 8 applied + 0 unattributed + 1 duplicate + 1 refused",
     }
 
 

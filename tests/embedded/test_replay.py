@@ -196,5 +196,15 @@ def test_a_file_that_ends_too_soon_is_named(tmp_path: Path) -> None:
 
 
 def _books(found: dict[str, Any]) -> dict[str, Any]:
-    names = ("records_in", "applied", "duplicate", "too_late", "dead_lettered", "jobs", "gpu_hours", "usd")
+    names = (
+        "records_in",
+        "applied",
+        "unattributed",
+        "duplicate",
+        "too_late",
+        "dead_lettered",
+        "jobs",
+        "gpu_hours",
+        "usd",
+    )
     return {name: found["result"][name] for name in names}

@@ -15,6 +15,7 @@ BURN = {
     "burn_sustained": (2, Fraction("2.1"), 1, Fraction("2.1")),
     "burn_drift": (3, Fraction("1.5"), 2, Fraction("1.5")),
 }
+FACTS = {"unpriced": "unpriced", "silent_job": "lapsed"}  # rule -> what holds
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class At:
     ended: bool
     unpriced: bool
     undecided: bool = False
+    lapsed: bool = False
 
     @property
     def over(self) -> bool:
@@ -65,8 +67,12 @@ class Job:
         """(instant, rule, what, the episode then), in order."""
         found: list[tuple[int, str, str, Episode]] = []
         for t, at in zip(ticks, facts, strict=True):
-            for rule in (*BURN, "unpriced"):
-                what = self._unpriced(t, at) if rule == "unpriced" else self._burn(rule, t, at)
+            for rule in (*BURN, *FACTS):
+                what = (
+                    self._fact(rule, t, getattr(at, FACTS[rule]))
+                    if rule in FACTS
+                    else self._burn(rule, t, at)
+                )
                 if what:
                     found.append((t, rule, what, replace(self.episodes[rule])))
         for rule in BURN:
@@ -121,14 +127,14 @@ class Job:
             episode.firing, episode.cleared = False, t
         return what
 
-    def _unpriced(self, t: int, at: At) -> str:
-        if at.unpriced and not self._firing("unpriced"):
-            self._fire("unpriced", t)
+    def _fact(self, rule: str, t: int, holds: bool) -> str:
+        if holds and not self._firing(rule):
+            self._fire(rule, t)
             return "opened"
-        if at.unpriced:
-            self.episodes["unpriced"].held = t
-        elif self._firing("unpriced"):
-            last = self.episodes["unpriced"]
+        if holds:
+            self.episodes[rule].held = t
+        elif self._firing(rule):
+            last = self.episodes[rule]
             # It held at the tick before this one, whether or not anybody looked.
             last.firing, last.cleared, last.held = False, t, max(last.held, t - TICK_MS)
             return "recovered"

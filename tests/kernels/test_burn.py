@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.kernels.burn import CURVE, LUMP, STEP, WINDOWS_MS, fill_figures
+from streams.kernels.burn import CURVE, LUMP, NO_LAPSE, STEP, WINDOWS_MS, fill_figures
 from streams.kernels.due import LAST_ROW, choose_rows
 from tests.kernels import naive_burn
 
@@ -32,6 +32,7 @@ class Job(NamedTuple):
     ended_ms: int
     unpriced_from_ms: int
     undecided_until_ms: int = 0
+    lapse: tuple[int, int] = NO_LAPSE
 
 
 @st.composite
@@ -46,6 +47,7 @@ def jobs(draw: st.DrawFn) -> Job:
         draw(st.one_of(near, st.just(2**62))),
         draw(st.one_of(near, st.just(2**62))),
         draw(st.one_of(near, st.just(0))),
+        draw(st.one_of(st.tuples(near, near), st.just(NO_LAPSE))),
     )
 
 
@@ -64,6 +66,7 @@ class Filled(NamedTuple):
     ended: np.ndarray
     unpriced: np.ndarray
     undecided: np.ndarray
+    lapsed: np.ndarray
 
 
 def run(times: list[int], given_jobs: list[Job]) -> tuple[Filled, int]:
@@ -77,6 +80,7 @@ def run(times: list[int], given_jobs: list[Job]) -> tuple[Filled, int]:
             job.first_paid_ms,
             job.ended_ms,
             job.unpriced_from_ms,
+            *job.lapse,
             job.undecided_until_ms,
             0,
             at,
@@ -108,9 +112,7 @@ def run(times: list[int], given_jobs: list[Job]) -> tuple[Filled, int]:
         np.empty(deep),
         np.empty(deep, np.int64),
         np.empty(deep, np.bool_),
-        np.empty(flat, np.bool_),
-        np.empty(flat, np.bool_),
-        np.empty(flat, np.bool_),
+        *(np.empty(flat, np.bool_) for _ in range(4)),
     )
     return filled, fill_figures(np.array(times, np.int64), curves, steps, lumps, *filled)
 
@@ -130,6 +132,7 @@ def test_figures_equal_exact_integration(times: list[int], given_jobs: list[Job]
             assert filled.expected_rate[i, j] == pytest.approx(in_force[2] * HOUR_MS, rel=1e-12)
             assert filled.ended[i, j] == (t_ms >= job.ended_ms)
             assert filled.unpriced[i, j] == (t_ms > job.unpriced_from_ms)
+            assert filled.lapsed[i, j] == (job.lapse[0] <= t_ms < job.lapse[1])
             assert filled.undecided[i, j] == (t_ms < job.undecided_until_ms)
             for w, window_ms in enumerate(WINDOWS_MS):
                 lumps: dict[int, naive_burn.Amount] = dict(job.lumps)

@@ -70,6 +70,7 @@ def facts(draw: st.DrawFn) -> At:
         not draw(usually),
         not draw(usually),
         draw(st.booleans()),
+        not draw(usually),
     )
 
 
@@ -103,6 +104,7 @@ def arrays(jobs: list[list[At]]) -> Arrays:
         of("ended", np.bool_),
         of("unpriced", np.bool_),
         of("undecided", np.bool_),
+        of("lapsed", np.bool_),
     )
     return as_arrays(whole, len(by_tick), len(jobs), WINDOWS)
 
@@ -226,7 +228,7 @@ def test_jobs_far_from_every_threshold_cost_next_to_nothing(ticks: int, jobs: in
     cost = np.full((ticks, jobs, WINDOWS), 5e9)
     whole = np.ones(cost.shape, np.bool_)
     flat = np.zeros((ticks, jobs), np.bool_)
-    given = Arrays(cost, cost, cost.astype(np.int64), whole, flat, flat, flat)
+    given = Arrays(cost, cost, cost.astype(np.int64), whole, flat, flat, flat, flat)
     figures = as_arrays(given, ticks, jobs, WINDOWS)
     row = np.full(jobs, -1, np.int32)
     taken_ms = []

@@ -15,13 +15,13 @@ from math import lcm
 from typing import NamedTuple
 
 from tests.oracle.compute import last_said
-from tests.oracle.controls import matches, nano, period
-from tests.oracle.ends import has_ended, undecided_until_ms
+from tests.oracle.controls import dimensions_of, matches, nano, period
+from tests.oracle.ends import has_ended, heard_ms, is_silent, running, undecided_until_ms
 from tests.oracle.intake import JobLog, Sample, attempt_of
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Context, Json, context_of
 from tests.oracle.prices import PriceBook
 from tests.oracle.rows import COMPUTE_UNITS, GPU_TIME_COMPONENTS, JOB_TIME_COMPONENTS, Ledger, book_traffic
-from tests.oracle.timeline import ENDLESS_MS, Attempt, Interval, Segment, attempts_of, event_order, union
+from tests.oracle.timeline import ENDLESS_MS, Interval, Segment, attempts_of, event_order, union
 
 WINDOWS_MS = (5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS)
 
@@ -92,6 +92,8 @@ class Burn:
     ended: bool
     undecided_until_ms: int
     unpriced_from_ms: int | None  # the first instant of GPU-time without a price
+    running: list[Interval]
+    heard_ms: int | None  # the newest heartbeat or sample
     expected: Steps = field(init=False)
     _minute_ends: dict[int, tuple[int, int]] = field(
         default_factory=dict
@@ -171,6 +173,10 @@ class Burn:
         """Whether there is GPU-time without a price up to this instant."""
         return self.unpriced_from_ms is not None and self.unpriced_from_ms < at_ms
 
+    def silent(self, at_ms: int) -> bool:
+        """Whether it runs, and nothing was heard of it for long."""
+        return is_silent(self.running, self.heard_ms, at_ms)
+
 
 def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = ()) -> Burn:
     """The burn of a job from all that is known of it; attempts without an end go on."""
@@ -217,15 +223,9 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
         ended=has_ended(attempts),
         undecided_until_ms=undecided_until_ms(attempts),
         unpriced_from_ms=min((p.start_ms for p in pieces if p.unpriced), default=None),
+        running=running(attempts),
+        heard_ms=heard_ms(log),
     )
-
-
-def dimensions_of(
-    job_id: str, said: Mapping[str, str | None], attempts: Sequence[Attempt]
-) -> dict[str, str | None]:
-    """What controls can match of a job: whose it is, and where its highest attempt is."""
-    own = {name: said.get(name) for name in ("owner", "team", "project", "experiment")}
-    return {**attempts[-1].final.fields, **own, "job_id": job_id}
 
 
 def declared(events: Iterable[Json]) -> list[tuple[int, int]]:

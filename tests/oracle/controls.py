@@ -5,10 +5,11 @@ Must not judge an alert; it is asked with the fields of a job or of an alert.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
 from tests.oracle.model import Json
+from tests.oracle.timeline import Attempt
 
 # The fields of a control that match nothing: its identity, its time and what it says.
 NOT_MATCHED = frozenset(
@@ -40,3 +41,11 @@ def period(control: Json) -> tuple[int, int]:
 def nano(value: str | float) -> int:
     """Nano-dollars of "number or decimal string"."""
     return round(Decimal(str(value)) * 10**9)
+
+
+def dimensions_of(
+    job_id: str, said: Mapping[str, str | None], attempts: Sequence[Attempt]
+) -> dict[str, str | None]:
+    """What controls can match of a job: whose it is, and where its highest attempt is."""
+    own = {name: said.get(name) for name in ("owner", "team", "project", "experiment")}
+    return {**attempts[-1].final.fields, **own, "job_id": job_id}

@@ -1,4 +1,4 @@
-"""When a job has ended, and for how long after an attempt broke off nobody can say so.
+"""When a job has ended, for how long after an attempt broke off nobody can say so, and when it should be heard of.
 
 Must import nothing of the project.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tests.oracle.intake import JobLog
 from tests.oracle.model import MINUTE_MS
-from tests.oracle.timeline import Attempt
+from tests.oracle.timeline import ENDLESS_MS, Attempt, Interval, union
 
 NEXT_ATTEMPT_MS = 10 * MINUTE_MS
+SILENT_AFTER_MS = 10 * MINUTE_MS
 
 
 def has_ended(attempts: Sequence[Attempt]) -> bool:
@@ -29,6 +31,27 @@ def undecided_until_ms(attempts: Sequence[Attempt]) -> int:
         return 0
     latest_ms: int = max(broke_off_ms)
     return latest_ms + NEXT_ATTEMPT_MS
+
+
+def running(attempts: Sequence[Attempt]) -> list[Interval]:
+    """When any attempt runs; what is only sampled has no phases."""
+    return union(
+        (s.start_ms, s.end_ms) for a in attempts for s in a.segments(ENDLESS_MS) if s.phase == "running"
+    )
+
+
+def heard_ms(log: JobLog) -> int | None:
+    """The newest heartbeat or sample, of whatever attempt."""
+    heartbeats = (e["time_ms"] for e in log.events if e["type"] == "heartbeat")
+    return max([*heartbeats, *(s.time_ms for s in log.samples)], default=None)
+
+
+def is_silent(times_of_running: Sequence[Interval], newest_ms: int | None, at_ms: int) -> bool:
+    """By the contract, "had samples or heartbeats, none for 10 min while running"; of the last time of running."""
+    if newest_ms is None or not times_of_running:
+        return False
+    start_ms, end_ms = times_of_running[-1]
+    return max(start_ms, newest_ms) + SILENT_AFTER_MS <= at_ms < end_ms
 
 
 def _known(attempts: Sequence[Attempt]) -> list[Attempt]:

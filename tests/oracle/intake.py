@@ -142,6 +142,8 @@ def take_in(
             out.counts.too_late += 1
         elif outcome == "duplicate":
             out.counts.duplicate += 1
+        elif outcome == "unattributed":
+            out.counts.unattributed += 1
         else:
             out.counts.applied += 1
     return out
@@ -155,7 +157,7 @@ def _apply(topic: str, event: Json, out: Accepted, lateness: _Lateness, seen: se
         return "applied"
     if topic == "gpu":
         if not event.get("job_id"):  # "absent or empty: the GPUs are idle"
-            return "applied"
+            return "unattributed"
         sample = lateness.accept(event)
         if sample is None:  # "a record all of whose GPUs are late is dead-lettered"
             return "too_late"

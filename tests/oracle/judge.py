@@ -37,7 +37,7 @@ BURN_RULES = (
     Rule("burn_sustained", "page", HOUR_MS, Fraction("2.1"), 15 * MINUTE_MS, Fraction("2.1")),
     Rule("burn_drift", "ticket", 6 * HOUR_MS, Fraction("1.5"), HOUR_MS, Fraction("1.5")),
 )
-SEVERITY = {rule.name: rule.severity for rule in BURN_RULES} | {"unpriced": "ticket"}
+SEVERITY = {rule.name: rule.severity for rule in BURN_RULES} | {"unpriced": "ticket", "silent_job": "ticket"}
 CLEARS_BELOW = Fraction("0.8")
 
 
@@ -100,7 +100,8 @@ class JobJudge:
         if now is not None:
             for rule in BURN_RULES:
                 self._judge_burn(rule, now, at_ms)
-            self._judge_unpriced(now, at_ms)
+            self._judge_fact("unpriced", now.unpriced(at_ms), now, at_ms)
+            self._judge_fact("silent_job", now.silent(at_ms), now, at_ms)
         return now
 
     def _judge_burn(self, rule: Rule, now: Burn, at_ms: int) -> None:
@@ -142,15 +143,15 @@ class JobJudge:
             return any(x.resolved_ms is None or at_ms < x.resolved_ms + DRIFT_WAITS_MS for x in louder)
         return False
 
-    def _judge_unpriced(self, now: Burn, at_ms: int) -> None:
-        if now.unpriced(at_ms):
-            if not self.firing("unpriced"):
-                self._open("unpriced", now, at_ms)
-            self._latest["unpriced"].held_ms = at_ms
-        elif self.firing("unpriced"):
+    def _judge_fact(self, rule: str, holds: bool, now: Burn, at_ms: int) -> None:
+        if holds:
+            if not self.firing(rule):
+                self._open(rule, now, at_ms)
+            self._latest[rule].held_ms = at_ms
+        elif self.firing(rule):
             # It held at every tick before this one, also at those at which nothing could change.
-            self._latest["unpriced"].held_ms = at_ms - STEP_MS
-            self._clear("unpriced", now, at_ms)
+            self._latest[rule].held_ms = at_ms - STEP_MS
+            self._clear(rule, now, at_ms)
 
     def _open(self, rule: str, now: Burn, at_ms: int) -> None:
         latest = self._latest.get(rule)

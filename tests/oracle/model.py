@@ -100,12 +100,13 @@ class AttemptRow(NamedTuple):
 
 @dataclass
 class Counts:
-    """records in = applied + duplicate + too late + dead-lettered; each record is in exactly one."""
+    """records in = applied + unattributed + duplicate + too late + dead-lettered; each record is in exactly one."""
 
     applied: int = 0
     duplicate: int = 0
     too_late: int = 0
     dead_lettered: int = 0
+    unattributed: int = 0
 
 
 @dataclass

@@ -104,10 +104,10 @@ def test_a_late_sample_is_late_per_gpu_and_in_log_order() -> None:
     assert compute([late, first]).dead == []  # "earlier in the log"
 
 
-def test_idle_samples_are_applied_and_change_nothing() -> None:
+def test_idle_samples_are_counted_apart_and_change_nothing() -> None:
     idle = gpu("", T0 + S, S, {"0": 1})
     tables = compute([idle, gpu("j", T0 + S, S, {"0": 0}), idle])
-    assert tables.counts.applied == 3
+    assert (tables.counts.applied, tables.counts.unattributed) == (1, 2)
     assert list(tables.jobs) == ["j"]
 
 

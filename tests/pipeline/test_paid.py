@@ -38,6 +38,7 @@ def state(shard: Shard) -> dict[str, Any]:
         job.id: (
             job.first_ms,
             job.last_ms,
+            job.heard_ms,
             job.booked_as_of_ms,
             job.booked_dimensions,
             job.seen.dump(),
@@ -97,3 +98,35 @@ def test_payment_on_a_price_that_ends_is_told_line_by_line() -> None:
     kept.store(9 * MINUTE_MS)
     assert unpack(kept.chain[-1]).paid
     assert state(kept.restored()) == state(kept.shard)
+
+
+def test_when_a_job_was_heard_of_comes_back_however_it_was_told() -> None:
+    kept = Kept()
+    feed(
+        kept.shard, "jobs", [event("started", 0, job_id=f"j{number}", gpu_count=8) for number in range(JOBS)]
+    )
+    kept.store(MINUTE_MS)
+
+    def sample(minute: int) -> None:
+        feed(
+            kept.shard,
+            "gpu",
+            [
+                event("", minute * MINUTE_MS, job_id=f"j{number}", id="", type=None)
+                | {"node": "n", "gpus": ["0"], "util_ratio": [0.5], "interval_ms": MINUTE_MS}
+                for number in range(JOBS)
+            ],
+        )
+
+    for minute, pays, told in ((2, True, "parts"), (3, False, "sampled"), (4, True, "paid")):
+        sample(minute)
+        kept.store(minute * MINUTE_MS, pays=pays)
+        assert getattr(unpack(kept.chain[-1]), told)
+        assert state(kept.restored()) == state(kept.shard)
+    feed(
+        kept.shard, "jobs", [event("heartbeat", 5 * MINUTE_MS, job_id=f"j{number}") for number in range(JOBS)]
+    )
+    kept.store(5 * MINUTE_MS)
+    assert unpack(kept.chain[-1]).parts
+    assert state(kept.restored()) == state(kept.shard)
+    assert len({job.heard_ms for job in kept.restored().jobs.values()}) == 1

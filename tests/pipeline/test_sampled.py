@@ -79,7 +79,14 @@ def state(shard: Shard) -> object:
         usage = coverage.usage(coverage.rows_of([holder.number]))
         rows[(holder.job_id, holder.attempt, holder.node)] = [column.tolist() for column in usage[1:]]
     jobs = {
-        (job.id, number): (job.first_ms, job.last_ms, attempt.sampled, attempt.winners, attempt.dirty_metered)
+        (job.id, number): (
+            job.first_ms,
+            job.last_ms,
+            job.heard_ms,
+            attempt.sampled,
+            attempt.winners,
+            attempt.dirty_metered,
+        )
         for job in shard.jobs.values()
         for number, attempt in job.attempts.items()
     }
@@ -144,6 +151,23 @@ def test_an_envelope_in_the_headers_is_opened() -> None:
     headers = (*names, ("ce_time", b"2026-06-01T10:00:00Z"))
     shard.fold(LogBatch("gpu", 0, 0, 1, raw([LogRecord(0, T0, msgspec.json.encode(value), headers)])))
     assert shard.books.applied == 1, shard.refused.letters
+
+
+def test_samples_of_gpus_that_no_job_has_are_counted_apart() -> None:
+    shard = Shard(0, ShardSettings(), PriceBook.empty())
+    idle = {name: of for name, of in SAMPLE.items() if name != "job_id"}
+    values = [
+        SAMPLE,
+        idle | {"id": "2"},
+        idle | {"id": "3", "job_id": ""},
+        {**idle, "id": "4", "job_id": None},
+    ]
+    log = [LogRecord(i, T0, orjson.dumps(value)) for i, value in enumerate(values)]
+    shard.fold(LogBatch("gpu", 0, 0, 2, raw(log[:2])))
+    shard.fold(LogBatch("gpu", 0, 2, 4, log[2:]))
+    assert (shard.books.records_in, shard.books.applied, shard.books.unattributed) == (4, 1, 3)
+    assert shard.books.balanced
+    assert shard.tallies["gpu"].unattributed == 3
 
 
 def test_samples_that_wait_weigh_as_the_minutes_they_speak_of_not_as_they_are_many() -> None:

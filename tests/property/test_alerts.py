@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.tables import ALERTS, BURN_RATES
+from tests.oracle import ends as plain_ends
 from tests.oracle import judge as plain_judge
 from tests.oracle.cases import T0, gpu, job, network, price
 from tests.oracle.intake import body
@@ -119,6 +120,7 @@ BROKEN = (
     ("DRIFT_WAITS_MS", 0),
     ("CLEARS_BELOW", Fraction(1)),
     ("LEAST_EXTRA_NANO", 0),
+    ("SILENT_AFTER_MS", 11 * M),
     ("BURN_RULES", [rule._replace(long_ratio=rule.long_ratio * 2) for rule in BURN_RULES]),
     ("BURN_RULES", [rule._replace(short_ratio=rule.short_ratio * 2) for rule in BURN_RULES]),
     ("BURN_RULES", [rule._replace(short_ms=rule.short_ms * 2) for rule in BURN_RULES]),
@@ -135,7 +137,7 @@ def test_a_judge_with_a_broken_rule_is_found_out(monkeypatch: pytest.MonkeyPatch
         fed.append(watching)
     for name, value in BROKEN:
         with monkeypatch.context() as patch:
-            patch.setattr(plain_judge, name, value)
+            patch.setattr(plain_judge if hasattr(plain_judge, name) else plain_ends, name, value)
             found = any(alerts_differ(watching, watching.told) for watching in fed)
         assert found, f"{name} = {value} goes unnoticed"
 
@@ -223,3 +225,29 @@ def test_a_job_that_broke_off_is_one_episode_with_its_next_attempt(
     [alert, *_] = [row for row in watching.rows(ALERTS) if row["rule"] == "burn_fast"]
     if end != "completed" and minutes and minutes[1] < 10:
         assert (alert["firings"], alert["status"]) == (1, "firing")
+
+
+@PROFILE
+@given(st.data())
+def test_a_running_job_that_is_not_heard_of(data: st.DataObject) -> None:
+    """Heartbeats and samples now and then, of an attempt that pauses, breaks off and begins again."""
+    pauses = st.sampled_from([1, 3, 9, 10, 11, 25])
+    what = st.sampled_from(
+        ["heartbeat", "gpu", "gpu", "suspended", "resumed", "preempted", "checkpointed", "network"]
+    )
+    lines, at_ms, attempt = [price("p", "2"), job("j", "started", T0, gpu_count=2)], T0, 1
+    for number, (minutes, kind) in enumerate(data.draw(st.lists(st.tuples(pauses, what), max_size=12))):
+        at_ms += minutes * M + data.draw(st.sampled_from([0, 0, 9_999, 10_000]))
+        if kind == "gpu":
+            lines.append(gpu("j", at_ms, M, {"g0": 1.0}, attempt=attempt, id=f"s{number}"))
+        elif kind == "network":
+            lines.append(network("j", at_ms, M, attempt=attempt, id=f"n{number}", bytes=1))
+        else:
+            lines.append(job("j", kind, at_ms, attempt=attempt))
+        if kind == "preempted":
+            attempt += 1
+            lines.append(job("j", "started", at_ms + M, attempt=attempt))
+    lines.append(job("other", "started", at_ms + 30 * M))
+    lines.sort(key=time_of)
+    cuts = data.draw(batch_cuts(len(lines)).filter(lambda cuts: len(cuts) < 10))
+    check(lines, cuts, {cut: data.draw(st.integers(0, 2)) for cut in cuts})

@@ -71,7 +71,7 @@ def _counts(books: Iterable[Books]) -> Counts:
     for each in books:
         total = total.plus(each)
     assert total.balanced, total
-    return Counts(total.applied, total.duplicate, total.too_late, total.dead_lettered)
+    return Counts(total.applied, total.duplicate, total.too_late, total.dead_lettered, total.unattributed)
 
 
 def expected_tables(script: Script, log: Log, as_of_ms: int) -> Tables:

@@ -68,8 +68,8 @@ def test_the_verdict_as_json_with_every_finding_and_the_books() -> None:
 def test_the_verdict_as_text_says_ok_or_fails_a_probe() -> None:
     assert run(Verdict(NOW_MS, (GOOD,), (BOOK,)), "/audit", 200) == (
         b"balanced, 12 s ago\n\nok    books            7 records are accounted for\n\n"
-        b"partition  next  records in  applied  duplicate  too late  dead-lettered  balance\n"
-        b"jobs/3        9           7        5          1         0              1       ok\n"
+        b"partition  next  records in  applied  unattributed  duplicate  too late  dead-lettered  balance\n"
+        b"jobs/3        9           7        5             0          1         0              1       ok\n"
     )
     text = run(Verdict(NOW_MS, (GOOD, BAD), (BOOK,)), "/audit", 503)
     assert isinstance(text, bytes)

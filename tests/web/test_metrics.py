@@ -20,7 +20,7 @@ from tests.web.serving import Client, served
 
 STATUS = WorkerStatus(
     checks=(Check("kafka", True, "x"), Check("shards", False, "y")),
-    records={"applied": 90, "duplicate": 5, "too_late": 3, "dead_lettered": 2},
+    records={"applied": 90, "unattributed": 7, "duplicate": 5, "too_late": 3, "dead_lettered": 2},
     gpu_samples_late=4,
     costs_capped=1,
     rows_stored={"job_minutes": 70, "jobs": 7},
@@ -97,6 +97,7 @@ def test_every_number_is_there() -> None:
     found = values(metrics.page(STATUS, FACTS, 3, "1.2.3", EDGE))
     expected: dict[tuple[str, ...], float] = {
         ("trainfare_records_total", "applied"): 90,
+        ("trainfare_records_total", "unattributed"): 7,
         ("trainfare_records_total", "duplicate"): 5,
         ("trainfare_records_total", "too_late"): 3,
         ("trainfare_records_total", "dead_lettered"): 2,

@@ -15,7 +15,10 @@ def test_a_replay_balances_until_a_row_is_changed(tmp_path: Path) -> None:
     assert trainfare("replay", log, "--data", data).code == 0
     good = trainfare("audit", "--data", data)
     assert good.code == 0, good
-    assert "partition  records_in  applied  unattributed  duplicate  too_late  dead_lettered  balance\n" in good.out
+    assert (
+        "partition  records_in  applied  unattributed  duplicate  too_late  dead_lettered  balance\n"
+        in good.out
+    )
     assert good.out.endswith("\nbalanced\n")
     assert "FAIL" not in good.out
     assert "\x1b" not in good.out

@@ -6,6 +6,7 @@ It must not hold logic of its own: what happens to a record is `streams.pipeline
 from __future__ import annotations
 
 import asyncio
+import secrets
 import sys
 from dataclasses import replace
 from functools import partial
@@ -41,7 +42,6 @@ from streams.config_live import AlertSettings
 from streams.kernels.warm import compile_all
 from streams.pipeline.settings import ShardSettings
 from streams.pipeline.shard import Shard
-from streams.pricing.book import PriceBook
 from streams.topics import full_name
 from streams.transport.admin import DEAD_LETTER_TOPIC
 from streams.transport.reach import FoundLog, KafkaAwayError, find_log, log_name
@@ -59,11 +59,7 @@ _GIVE_BACK_EVERY_S: Final = 30.0
 def engine(settings: ShardSettings) -> ShardFactory:
     """The shards of the real engine, compiled: doing so later would hold up heartbeats."""
     compile_all()
-
-    def make(number: int, book: PriceBook, blobs: Any) -> Shard:
-        return Shard.restore(number, settings, book, blobs)
-
-    return make
+    return lambda number, book, blobs: Shard.restore(number, settings, book, blobs, secrets.token_bytes(16))
 
 
 def target_of(clickhouse: ClickHouseSettings, retry_for_s: float = 10.0) -> Target:

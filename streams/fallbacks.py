@@ -1,4 +1,4 @@
-"""How often a slow way was taken that gives the same figures, so that somebody sees it.
+"""How often another way was taken than the usual one, so that somebody sees it.
 
 It must not be asked by logic: it counts, for this process, from zero.
 """
@@ -19,7 +19,10 @@ OLD_FORMAT: Final = "old_format"
 #: Kernels that were compiled at this start, as there is no folder to keep them in.
 KERNELS: Final = "kernels_compiled"
 
-WHAT: Final = (GPU_DECODED, GPU_SHAPE, CHECKSUM, OLD_FORMAT, KERNELS)
+#: Jobs that the archive should have and lacks: taken as new ones.
+NOT_ARCHIVED: Final = "not_archived"
+
+WHAT: Final = (GPU_DECODED, GPU_SHAPE, CHECKSUM, OLD_FORMAT, KERNELS, NOT_ARCHIVED)
 
 #: By what; each is added to by one thread.
 counts: Final[Counter[str]] = Counter()

@@ -143,6 +143,10 @@ class Shard(Protocol):
         """Those of the jobs that are archived and not in memory."""
         ...
 
+    def forget_archived(self, job_ids: Iterable[str]) -> None:
+        """The archive does not have these: each is a new job."""
+        ...
+
     def adopt(self, blobs: Mapping[str, bytes]) -> None:
         """Take archived jobs back into memory."""
         ...

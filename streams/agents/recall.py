@@ -17,9 +17,8 @@ from sinks.errors import SinkBusy
 from sinks.port import Store
 from streams.agents.checkpointer import Checkpointer
 from streams.agents.held import Held
-from streams.agents.restore import archived, repriced
+from streams.agents.restore import archived, repriced, take_as_new
 from streams.agents.threads import Threads
-from streams.errors import TrainfareError
 from streams.pipeline.batch import LogBatch
 from streams.pipeline.price_news import PriceNews
 
@@ -59,9 +58,12 @@ class Recall:
                 return False
             held.shard.adopt(blobs)
             if len(blobs) < len(missing):
-                if not under_way:
-                    raise _lacking(held, missing, blobs)
-                await asyncio.sleep(_LANDING_S)  # They left memory with a checkpoint that is not stored yet.
+                if under_way:
+                    await asyncio.sleep(
+                        _LANDING_S
+                    )  # They left memory with a checkpoint that is not stored yet.
+                else:
+                    take_as_new(held.shard, held.number, _lacking(missing, blobs))
         return not held.gone
 
     def put(self, table: str, rows: pa.Table, token: str) -> None:
@@ -83,9 +85,9 @@ class Recall:
                 return False
             held.shard.adopt(blobs)
             if len(blobs) < len(absent):
-                if not under_way:
-                    raise _lacking(held, absent, blobs)
-                return False
+                if under_way:
+                    return False
+                take_as_new(held.shard, held.number, _lacking(absent, blobs))
         return not held.gone
 
     async def for_prices(self, held: Held, news: PriceNews) -> bool:
@@ -100,9 +102,5 @@ class Recall:
         return True
 
 
-def _lacking(held: Held, wanted: Mapping[str, int], found: Mapping[str, bytes]) -> TrainfareError:
-    lacking = sorted(wanted.keys() - found.keys())
-    return TrainfareError(
-        f"the archive of shard {held.number} lacks {len(lacking)} jobs, the first is {lacking[0]!r}; "
-        "restore the table `archive`, or begin anew with an empty store"
-    )
+def _lacking(wanted: Mapping[str, int], found: Mapping[str, bytes]) -> dict[str, int]:
+    return {job_id: version for job_id, version in wanted.items() if job_id not in found}

@@ -5,6 +5,7 @@ It must not run in the event loop: every call blocks.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -13,11 +14,14 @@ import pyarrow as pa
 
 from schemas.tables import ALERTS, ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
 from sinks.port import Store
+from streams import fallbacks
 from streams.agents.held import Held, Takeover
 from streams.agents.ports import Shard, ShardFactory
 from streams.agents.versions import VersionClock, refuse_if_later
 from streams.pipeline.price_news import PriceNews
 from streams.pricing.book import PriceBook
+
+logger = logging.getLogger(__name__)
 
 #: Tables whose rows are read back: the keys of the first two hold derived facts, and rows of the others may be of an
 #: owner that replayed less than the snapshot has.  Alerts may be of one that replayed more.
@@ -84,12 +88,27 @@ def _put_right(
         if table not in WITHOUT_JOBS:
             jobs = set(stored["job_id"].to_pylist())
             shard.adopt(archived(store, number, shard.absent(jobs)))
+            take_as_new(shard, number, shard.absent(jobs))
         version = versions.next()
         rows = shard.read_back(table, stored, version)
         if rows.num_rows:
             put(table, rows, f"readback:{table}:{number}.{version}")
             count += rows.num_rows
     return count
+
+
+def take_as_new(shard: Shard, number: int, lacking: Mapping[str, int]) -> None:
+    """Go on without the state of jobs that the archive should have: its row is lost, or their ids have one key."""
+    if not lacking:
+        return
+    fallbacks.counts[fallbacks.NOT_ARCHIVED] += len(lacking)
+    logger.warning(
+        "the archive of shard %d lacks %d jobs, the first is %.64r: taken as new ones; trainfare audit shows what that changed",
+        number,
+        len(lacking),
+        min(lacking),
+    )
+    shard.forget_archived(lacking)
 
 
 def archived(store: Store, number: int, wanted: Mapping[str, int]) -> dict[str, bytes]:

@@ -18,7 +18,6 @@ from sinks.snapshots import Snapshots
 from streams.pipeline import snapshot
 from streams.pipeline.blobs import JobBlob, dump_job
 from streams.pipeline.chain_jobs import JobsOfChain, KnownJobs, apply_jobs, unpack_jobs
-from streams.pipeline.ids import job_hash
 from streams.pipeline.parts import PaidPart
 
 #: Of snapshots, unpacked, that are kept between two questions.
@@ -55,18 +54,21 @@ class _Unpacked:
     def of(self, job_id: str) -> JobsOfChain:
         """The same snapshot with nothing but one job in it, which does not keep the rest in memory."""
         whole, part, paid = self.jobs.get(job_id), self.parts.get(job_id), self.paid.get(job_id)
-        sampled, wanted = self.blob.sampled.get(job_id), job_hash(job_id)
+        sampled = self.blob.sampled.get(job_id)
         return JobsOfChain(
             format=self.blob.format,
             jobs=[] if whole is None else [whole.copy()],
             dirty_jobs=[],
             open_jobs=[],
             gone=[job_id] if job_id in self.gone else [],
-            archived=_only(self.blob.archived, wanted),
-            newly_archived=_only(self.blob.newly_archived, wanted),
+            archived=self.blob.archived,
+            newly_archived=self.blob.newly_archived,
             sampled={} if sampled is None else {job_id: sampled},
             parts=[] if part is None else [part.copy()],
             paid=[] if paid is None else [paid],
+            id_seed=self.blob.id_seed,
+            archived_jobs=self.blob.archived_jobs,
+            newly_archived_jobs=self.blob.newly_archived_jobs,
         )
 
 
@@ -93,14 +95,13 @@ class StoredJobs:
         blobs = [each.of(job_id) for each in self._chain(store, shard)]
         last = {job_id: max((place for place, blob in enumerate(blobs) if blob.jobs), default=-1)}
         known, awaited = KnownJobs(), set[str]()
-        archived: int | None = None
-        wanted = job_hash(job_id)
         for place, blob in enumerate(blobs):
             apply_jobs(known, blob, awaited, place, last)
-            archived = blob.newly_archived.get(wanted, blob.archived.get(wanted, archived))
         found = known.jobs.get(job_id)
         if found is not None:
             return None if job_id in awaited else dump_job(found)
+        versions = (blob.archived_version(job_id) for blob in reversed(blobs))
+        archived = next((version for version in versions if version is not None), None)
         if archived is None:
             return None
         fetched = store.archive.fetch(shard, {job_id: archived})
@@ -129,10 +130,6 @@ class StoredJobs:
             while self._kept_bytes > self.kept_max_bytes:
                 _, oldest = self._kept.popitem(last=False)
                 self._kept_bytes -= oldest.size_bytes
-
-
-def _only(versions: dict[int, int], wanted: int) -> dict[int, int]:
-    return {wanted: versions[wanted]} if wanted in versions else {}
 
 
 def _unpacked(data: bytes) -> _Unpacked:

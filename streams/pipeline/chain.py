@@ -53,8 +53,12 @@ def _load(shard: Shard, blobs: Sequence[bytes]) -> None:
             raise ValueError(f"a snapshot of shard {blob.shard} was handed to shard {shard.number}")
         _apply_facts(shard, blob)
         apply_jobs(shard, blob, awaited, place, last)
-        shard.archived.update(blob.archived)
-        shard.archived.update(blob.newly_archived)
+        if blob.id_seed is not None:
+            shard.archived.seed = blob.id_seed
+        for old in (blob.archived, blob.newly_archived):
+            shard.archived.load_old(old)
+        for entries in (blob.archived_jobs, blob.newly_archived_jobs):
+            shard.archived.load(entries)
         nodes.update((node.name, node) for node in blob.nodes)
         shard.coverage.apply(blob.coverage)
         for topic, ids in blob.seen.items():

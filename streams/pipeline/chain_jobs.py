@@ -13,6 +13,7 @@ import msgspec
 import zstandard
 
 from streams.pipeline import snapshot
+from streams.pipeline.archived import ArchivedJobs
 from streams.pipeline.blobs import DIRTY, OPEN, SAMPLED, load_job
 from streams.pipeline.job import Job
 from streams.pipeline.parts import PaidPart, apply_paid, apply_part
@@ -32,6 +33,18 @@ class JobsOfChain(msgspec.Struct):
     sampled: dict[str, tuple[int, ...]] = {}
     parts: list[msgspec.Raw] = []
     paid: list[PaidPart] = []
+    id_seed: bytes | None = None
+    archived_jobs: bytes = b""
+    newly_archived_jobs: bytes = b""
+
+    def archived_version(self, job_id: str) -> int | None:
+        """Of a job's state in the archive, if this snapshot tells of it."""
+        known = ArchivedJobs(self.id_seed or b"")
+        for old in (self.archived, self.newly_archived):
+            known.load_old(old)
+        for entries in (self.archived_jobs, self.newly_archived_jobs):
+            known.load(entries)
+        return known.version_of(job_id)
 
 
 class Target(Protocol):

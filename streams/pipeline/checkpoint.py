@@ -19,7 +19,6 @@ from streams.alerts.notice import Alert
 from streams.pipeline import snapshot
 from streams.pipeline.books import book_tables
 from streams.pipeline.derive import derive_job, derive_node, pay_job
-from streams.pipeline.ids import job_hash
 from streams.pipeline.job import Job
 from streams.pipeline.ledger import LedgerRows
 from streams.pipeline.metered import SampledMinutes
@@ -216,6 +215,7 @@ def _finished(shard: Shard) -> list[Job]:
         return []
     shard.archive_due_ms = limit_ms + shard.settings.job_horizon_ms // 24
     _forget_old(shard)
+    shard.archived.forget_before(newest_ms - shard.settings.archived_for_ms)
     return [job for job in shard.jobs.values() if job.is_finished and _last_ms(job) < limit_ms]
 
 
@@ -258,7 +258,7 @@ def _archive(shard: Shard, leaving: list[Job], version: int) -> pa.Table:
         "version": [version] * len(leaving),
     }
     for job in leaving:
-        shard.archived[job_hash(job.id)] = version
+        shard.archived.put(job.id, version, _last_ms(job))
         del shard.jobs[job.id]
         shard.priced.drop(job.id)
         shard.watch.leave(job.id)

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from schemas.tables import ALERTS, ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
 from streams.pipeline import snapshot
 from streams.pipeline.blobs import load_job
-from streams.pipeline.ids import job_hash
 from streams.pipeline.job import Job
 from streams.pipeline.ledger import LedgerRows, quantity_in
 from streams.pipeline.traffic import MinuteRows
@@ -39,7 +38,7 @@ def drop_counts(shard: Shard, job: Job) -> None:
 def adopt_job(shard: Shard, job_id: str, data: bytes, news: PriceNews | None = None) -> None:
     """Take an archived job back (if the news touch it); everything of it is derived again."""
     archived = snapshot.unpack_job(data)
-    if archived.version != shard.archived.get(job_hash(job_id)):
+    if archived.version != shard.archived.version_of(job_id):
         return  # it came back and left again while this state was on its way: whoever asked asks again
     job = load_job(archived.job)
     if news is not None and not news.touches_job(job):
@@ -132,7 +131,7 @@ def _stands(row: dict[str, Any], line: Line, found: tuple[Line, int, int]) -> bo
 
 def _booked(shard: Shard, job_id: str, attempt: int, line: Line, minute: int) -> tuple[Line, int, int]:
     job = shard.jobs.get(job_id)
-    if job is None and job_hash(job_id) in shard.archived:
+    if job is None and shard.archived.version_of(job_id) is not None:
         raise LookupError(f"job {job_id} is archived: adopt it before its rows are read back")
     state = job.attempts.get(attempt) if job is not None else None
     if state is None:

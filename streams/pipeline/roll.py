@@ -14,6 +14,7 @@ from weakref import proxy
 import numpy as np
 
 from schemas.events import PriceEvent
+from streams.pipeline.archived import ranges
 from streams.usage.ids import SeenPart
 from streams.usage.names import Holder
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 #: A slice is no larger than this or than what changed, whichever is more, even if the round takes longer then.
 SLICE_BYTES: Final = 2 * 2**20
 #: About what a thing weighs, before compression.
-_ARCHIVED_BYTES, _SEEN_BYTES, _NODE_BYTES, _JOB_BYTES, _EVENT_BYTES = 16, 16, 400, 800, 200
+_ARCHIVED_BYTES, _SEEN_BYTES, _NODE_BYTES, _JOB_BYTES, _EVENT_BYTES = 26, 16, 400, 800, 200
 _MINUTE_BYTES, _LINE_BYTES, _AMOUNT_BYTES = 100, 150, 28
 _IDS_AT_ONCE: Final = 16_384
 _PRICES_AT_ONCE, _PRICE_BYTES = 1_024, 150
@@ -39,7 +40,7 @@ class Slice:
     jobs: list[str] = field(default_factory=list)
     nodes: list[str] = field(default_factory=list)
     holders: list[Holder] = field(default_factory=list)
-    archived: list[int] = field(default_factory=list)
+    archived: list[tuple[int, int]] = field(default_factory=list)  # ranges of keys
     seen: list[tuple[str, SeenPart]] = field(default_factory=list)
     prices: list[PriceEvent] = field(default_factory=list)
 
@@ -93,17 +94,17 @@ def _walk(shard: Shard, tray: _Tray) -> Iterator[int]:
 
     What comes while a round is under way is carried as a change; what goes, is gone.
     """
-    archived = list(shard.archived)
+    archived_bytes = len(shard.archived) * _ARCHIVED_BYTES
+    parts = list(ranges(-(-len(shard.archived) // _IDS_AT_ONCE)))
     seen = [(topic, ids.everything()) for topic, ids in shard.seen.items()]
     nodes, jobs, holders = list(shard.nodes), list(shard.jobs), shard.coverage.holders()
     prices = shard.book.events
     for first in range(0, len(prices), _PRICES_AT_ONCE):
         tray.slice.prices += filter(shard.book.stands, prices[first : first + _PRICES_AT_ONCE])
         yield _PRICES_AT_ONCE * _PRICE_BYTES
-    for first in range(0, len(archived), _IDS_AT_ONCE):
-        part = archived[first : first + _IDS_AT_ONCE]
-        tray.slice.archived += part
-        yield len(part) * _ARCHIVED_BYTES
+    for part in parts:
+        tray.slice.archived.append(part)
+        yield archived_bytes // len(parts)
     for topic, ids in seen:
         for cut in _cut(ids):
             tray.slice.seen.append((topic, cut))

@@ -20,6 +20,7 @@ class ShardSettings:
     `dead_letters_per_minute`: see `streams.pipeline.letters`; None keeps all.
     `snapshots_per_round`: snapshots over which all state is written anew, at least.
     `partitions`: of each topic, to see whether a record came in that of its key; None: they are not Kafka's.
+    `archived_for_ms`: so long after its last event an id is known to be of a job in the archive; later it is a new job.
     `things_per_checkpoint`: jobs and nodes derived at once; a checkpoint must not stop the event loop for long.
     """
 
@@ -32,6 +33,7 @@ class ShardSettings:
     snapshots_per_round: int = 50
     things_per_checkpoint: int = 3_000
     partitions: int | None = None
+    archived_for_ms: int = 1_100 * 86_400_000
 
     def newest_allowed_ms(self, append_ms: int) -> int:
         """The latest `time_ms` to be believed of a record appended at `append_ms`."""

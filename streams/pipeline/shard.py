@@ -7,25 +7,23 @@ clock; fetching, storing and committing are done around it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from schemas.decode import decode
-from schemas.events import Event
-from schemas.invalid import Invalid
 from streams.alerts.notice import Alert
 from streams.pipeline import chain, repricing
 from streams.pipeline import checkpoint as checkpoints
 from streams.pipeline import restore as restoring
 from streams.pipeline.align import TICK_MS, Ticks
-from streams.pipeline.batch import LogBatch, Record
+from streams.pipeline.archived import ArchivedJobs
+from streams.pipeline.batch import LogBatch
 from streams.pipeline.books import Books, Tally
 from streams.pipeline.changes import Changes
+from streams.pipeline.decoded import Decoded
 from streams.pipeline.fold import JobBook
 from streams.pipeline.fold_columns import fold_columns
 from streams.pipeline.fold_records import fold_records
-from streams.pipeline.ids import job_hash
 from streams.pipeline.metered import MinutePrices
 from streams.pipeline.node import NodeState
 from streams.pipeline.place import Place
@@ -36,7 +34,7 @@ from streams.pipeline.reference import View
 from streams.pipeline.refused import Refused
 from streams.pipeline.rewind import rewind
 from streams.pipeline.roll import Roll
-from streams.pipeline.sampled import Columns, SampleColumns, sampled_bytes
+from streams.pipeline.sampled import SampleColumns, sampled_bytes
 from streams.pipeline.settings import ShardSettings
 from streams.pipeline.snapshot import new_compressor
 from streams.pipeline.sums import LedgerSums
@@ -46,22 +44,10 @@ from streams.usage.coverage import Coverage
 from streams.usage.ids import SeenIds
 
 
-@dataclass(slots=True)
-class Decoded:
-    """A batch's records from `next` on, decoded, each with its log time."""
-
-    batch: LogBatch
-    expected: int
-    trimmed: int
-    records: Sequence[Record]
-    events: list[Event | Invalid]
-    columns: Columns | None = None  # of GPU samples that came as bytes; then `events` is empty
-
-
 class Shard:
     """The state of one partition number of `jobs`, `gpu`, `network`, `storage` and `nodes`."""
 
-    def __init__(self, number: int, settings: ShardSettings, book: PriceBook) -> None:
+    def __init__(self, number: int, settings: ShardSettings, book: PriceBook, id_seed: bytes = b"") -> None:
         self.number, self.settings = number, settings
         self.book = self.saved_book = book  # and as the last snapshot has it
         self.next: dict[str, int] = {}
@@ -75,7 +61,7 @@ class Shard:
         self.samples = SampleColumns(self.place)
         # One table per topic: nothing orders the topics, so their log times must not meet.
         self.seen = {topic: SeenIds(settings.dedupe_horizon_ms) for topic in ("network", "storage")}
-        self.archived: dict[int, int] = {}  # hash of a job's id -> version of its state in the archive
+        self.archived = ArchivedJobs(id_seed)
         self.books = Books()
         self.tallies: dict[str, Tally] = {}  # by topic; `books` is their sum
         self.sums, self.books_owed = LedgerSums(), False
@@ -109,9 +95,7 @@ class Shard:
 
     def absent(self, job_ids: Iterable[str]) -> dict[str, int]:
         """Those of the jobs that are in the archive and not in memory, with the version of their state."""
-        absent = (
-            (job_id, self.archived.get(job_hash(job_id))) for job_id in job_ids if job_id not in self.jobs
-        )
+        absent = ((job_id, self.archived.version_of(job_id)) for job_id in job_ids if job_id not in self.jobs)
         return {job_id: version for job_id, version in absent if version is not None}
 
     def fold(self, batch: LogBatch) -> int | None:
@@ -235,6 +219,10 @@ class Shard:
 
     # -- archive -------------------------------------------------------------------------------------------
 
+    def forget_archived(self, job_ids: Iterable[str]) -> None:
+        """The archive does not have these: each is a new job."""
+        self.archived.forget(job_ids)
+
     def adopt(self, blobs: Mapping[str, bytes]) -> None:
         """Take archived jobs back into memory; they are derived again, as prices may have changed meanwhile."""
         self.settle()
@@ -280,9 +268,19 @@ class Shard:
         )
 
     @classmethod
-    def restore(cls, number: int, settings: ShardSettings, book: PriceBook, blobs: Sequence[bytes]) -> Shard:
-        """A shard from a chain of snapshots, the oldest first; then `book` is taken as news (`set_prices`)."""
-        shard = cls(number, settings, PriceBook.empty())
+    def restore(
+        cls,
+        number: int,
+        settings: ShardSettings,
+        book: PriceBook,
+        blobs: Sequence[bytes],
+        id_seed: bytes = b"",
+    ) -> Shard:
+        """A shard from a chain of snapshots, the oldest first; then `book` is taken as news (`set_prices`).
+
+        `id_seed`: for the keys of archived jobs, if the snapshots have none.
+        """
+        shard = cls(number, settings, PriceBook.empty(), id_seed)
         chain.load(shard, blobs)
         repricing.after_restore(shard)
         shard.price_news = shard.set_prices(book)

@@ -17,7 +17,6 @@ from schemas.events import PriceEvent
 from streams.errors import TrainfareError
 from streams.pipeline.blobs import DIRTY, OPEN, SAMPLED, JobBlob, NodeBlob, dump_job, dump_node
 from streams.pipeline.books import Books, Tally
-from streams.pipeline.ids import job_hash
 from streams.pipeline.job import Job
 from streams.pipeline.letters import Minutes
 from streams.pipeline.parts import JobPart, PaidPart, dump_paid, dump_part
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
 
 #: The form below.  A snapshot of a form not in READS is refused; raise this with every change that needs it.
 #: In format 1 a base had everything, and each increment had all of a job that changed.  Format 2 had no `paid`, format 3
-#: all prices in each snapshot after any of them changed.
-FORMAT: Final = 4
-READS: Final = (1, 2, 3, 4)
+#: all prices in each snapshot after any of them changed, format 4 hashes of 64 bits of archived jobs.
+FORMAT: Final = 5
+READS: Final = (1, 2, 3, 4, 5)
 _LEVEL: Final = 1
 _SMALL_BYTES: Final = 2**16
 
@@ -83,6 +82,10 @@ class SnapshotBlob(msgspec.Struct):
     # The rest is absent in format 3.
     more_prices: list[PriceEvent] = []  # that came since the snapshot before, and a slice of the others
     sums: dict[str, MonthSums] | None = None  # of the ledger by table and month; None: not kept
+    # The rest is absent in format 4, which has versions by hash in `archived` and `newly_archived`.
+    id_seed: bytes | None = None
+    archived_jobs: bytes = b""
+    newly_archived_jobs: bytes = b""
 
 
 class StoredBlob(SnapshotBlob):
@@ -145,9 +148,9 @@ def take(shard: Shard) -> bytes:
         jobs=[_whole(shard, job_id) for job_id in sorted(whole)],
         dirty_jobs=[],
         open_jobs=[],
-        archived={key: shard.archived[key] for key in also.archived},
+        archived={key: v for span in also.archived for key, v in shard.archived.old_between(*span).items()},
         gone=sorted(changes.gone),
-        newly_archived={job_hash(job_id): version for job_id, version in changes.gone.items()},
+        newly_archived={},
         nodes=[dump_node(shard.nodes[name]) for name in sorted(nodes)],
         prices=shard.book.events if more_prices is None else None,
         more_prices=[*also.prices, *(more_prices or [])],
@@ -170,6 +173,9 @@ def take(shard: Shard) -> bytes:
         forgotten_ms=shard.forgotten_ms,
         paid=paid,
         sums=shard.sums.dump(),
+        id_seed=shard.archived.seed,
+        archived_jobs=b"".join(shard.archived.entries_between(*span) for span in also.archived),
+        newly_archived_jobs=shard.archived.entries_of(changes.gone),
     )
     changes.clear(len(coverage))
     data = msgspec.msgpack.encode(blob)

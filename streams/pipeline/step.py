@@ -46,6 +46,7 @@ def step(
     """
     for batch in batches:
         shard.adopt(fetch_archived(shard.missing(batch)))
+        shard.forget_archived(shard.missing(batch))  # what the archive lacks is a new job
         refetch_at = shard.fold(batch)
         if refetch_at is not None:
             raise LogHoleError(batch, refetch_at)

@@ -110,6 +110,9 @@ class CountingShard:
     def adopt_repriced(self, blobs: Mapping[str, bytes], news: PriceNews) -> None:
         raise AssertionError("nothing is archived here")
 
+    def forget_archived(self, job_ids: Iterable[str]) -> None:
+        raise AssertionError("nothing is archived")
+
     def adopt(self, blobs: Mapping[str, bytes]) -> None:
         raise AssertionError("nothing is archived here")
 

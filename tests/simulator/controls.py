@@ -21,7 +21,8 @@ from streams.agents.log_time import LogTime
 from streams.agents.versions import VersionClock
 from streams.pipeline.align import Alignment
 from streams.pipeline.batch import LogBatch
-from streams.pipeline.shard import Decoded, Shard
+from streams.pipeline.decoded import Decoded
+from streams.pipeline.shard import Shard
 
 Patch = pytest.MonkeyPatch
 Break = Callable[[Patch], None]

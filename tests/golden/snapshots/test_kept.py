@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from schemas.tables import ALERTS
+from streams.pipeline.archived import ArchivedJobs
 from tests.golden.snapshots.scene import END, HERE, PIECES, Judging, read_log
 from tests.harness_store import Snapshot
 from tests.oracle.compute import compute
@@ -59,9 +60,11 @@ def finish(machine: Judging) -> None:
 
 
 def alerts(machine: Judging) -> list[dict[str, Any]]:
+    """All but those of silent jobs: old snapshots do not say when a job was heard of, so it is not judged until then."""
     return [
         {name: value for name, value in row.items() if name != "version"}
         for _, row in sorted(machine.store.tables[ALERTS].items())
+        if row["rule"] != "silent_job"
     ]
 
 
@@ -89,7 +92,7 @@ def test_kept_snapshot_knows_the_open_alerts(version: Path) -> None:
 @pytest.mark.parametrize("version", KEPT, ids=lambda path: path.name)
 def test_kept_snapshot_without_its_archive_is_found_out(version: Path) -> None:
     machine = from_kept(version, 0)
-    machine.shards[0].archived.clear()
+    machine.shards[0].archived = ArchivedJobs()
     finish(machine)
     with pytest.raises(AssertionError, match="old-a"):
         assert_same(machine.tables(), compute(read_log()))

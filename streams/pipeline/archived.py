@@ -1,0 +1,168 @@
+"""Which jobs are in the archive, and the version of their state: some 34 bytes each, and none for ever.
+
+Producers choose the names of jobs, so these are told apart by 128 bits keyed with a seed of the store.  It does not know
+the archive; whoever finds that it lacks a job says so here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from streams.kernels.arrays import Records
+
+#: A job as snapshots have it: halves of its key, the version of its state, the day (since 1970, UTC) of its last event.
+ENTRY: Final = np.dtype([("hi", "<u8"), ("lo", "<u8"), ("version", "<i8"), ("day", "<u2")])
+DAY_MS: Final = 86_400_000
+_LAST_DAY: Final = 2**16 - 1
+_FEW: Final = 1024  # so many are kept apart before they are sorted in
+_HALF: Final = 2**64
+
+_Key = tuple[int, int]
+
+
+class ArchivedJobs:
+    """By a key of 128 bits, the version of a job's state and the day of its last event.
+
+    Snapshots of formats before 5 knew 64 bits, without a seed and a day: what they name is asked last, and stays.
+    """
+
+    def __init__(self, seed: bytes = b"") -> None:
+        self.seed = seed
+        self._rows: Records = np.zeros(0, ENTRY)  # by `hi`
+        self._hi: NDArray[np.uint64] = np.zeros(0, np.uint64)  # the same, in one piece for the search
+        self._recent: dict[_Key, tuple[int, int]] = {}  # version and day, before those of the rows
+        self._old: dict[int, int] = {}  # of old snapshots: the hash, and the version
+        self._not_old: set[str] = set()  # ids that have the hash of another job there
+
+    def __len__(self) -> int:
+        return len(self._rows) + len(self._recent) + len(self._old)
+
+    @property
+    def nbytes(self) -> int:
+        """What the sorted entries take."""
+        return int(self._rows.nbytes + self._hi.nbytes)
+
+    def version_of(self, job_id: str) -> int | None:
+        """The version of the job's state; None if it is not archived as far as is known."""
+        key = self._key(job_id)
+        recent = self._recent.get(key)
+        if recent is not None:
+            return recent[0]
+        place = self._place(key)
+        if place is not None:
+            return int(self._rows["version"][place])
+        if self._old and job_id not in self._not_old:
+            return self._old.get(_old_hash(job_id))
+        return None
+
+    def put(self, job_id: str, version: int, last_ms: int) -> None:
+        """The job leaves memory; `last_ms`: the last instant that anything of it is about."""
+        if self._old:
+            self._old.pop(_old_hash(job_id), None)
+        self._recent[self._key(job_id)] = version, min(max(last_ms // DAY_MS, 0), _LAST_DAY)
+        if len(self._recent) > max(_FEW, len(self._rows) // 8):
+            self._sort_in()
+
+    def forget(self, job_ids: Iterable[str]) -> None:
+        """The archive does not have them: each is a new job."""
+        self._sort_in()
+        places = []
+        for job_id in job_ids:
+            place = self._place(self._key(job_id))
+            if place is not None:
+                places.append(place)
+            elif self._old:
+                self._not_old.add(job_id)
+        if places:
+            self._set(np.delete(self._rows, places))
+
+    def forget_before(self, first_ms: int) -> None:
+        """Forget the jobs of which nothing is about that day or later."""
+        self._sort_in()
+        stays = self._rows["day"] >= first_ms // DAY_MS
+        if not stays.all():
+            self._set(self._rows[stays])
+
+    # -- snapshots -----------------------------------------------------------------------------------------
+
+    def entries_of(self, job_ids: Iterable[str]) -> bytes:
+        """What is known of these jobs, to be loaded."""
+        self._sort_in()
+        places = (self._place(self._key(job_id)) for job_id in job_ids)
+        return self._rows[sorted(place for place in places if place is not None)].tobytes()
+
+    def entries_between(self, first: int, stop: int) -> bytes:
+        """What is known of the jobs in a range of the upper half of keys, to be loaded."""
+        self._sort_in()
+        begin, end = np.searchsorted(self._hi, np.array([first, min(stop, _HALF - 1)], np.uint64)).tolist()
+        return self._rows[begin : len(self._rows) if stop >= _HALF else end].tobytes()
+
+    def old_between(self, first: int, stop: int) -> dict[int, int]:
+        """Likewise of what old snapshots named."""
+        return {key: version for key, version in self._old.items() if first <= key < stop}
+
+    def load(self, entries: bytes) -> None:
+        """Take over what was given out; it replaces what is known of the same jobs."""
+        if entries:
+            self._sort_in()
+            self._merge(np.frombuffer(entries, ENTRY))
+
+    def load_old(self, entries: dict[int, int]) -> None:
+        """Take over what an old snapshot has."""
+        self._old.update(entries)
+
+    # -- the table -----------------------------------------------------------------------------------------
+
+    def _key(self, job_id: str) -> _Key:
+        data = job_id.encode("utf-8", "surrogatepass")
+        digest = hashlib.blake2b(data, digest_size=16, key=self.seed).digest()
+        return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
+
+    def _place(self, key: _Key) -> int | None:
+        place = int(np.searchsorted(self._hi, np.uint64(key[0])))
+        while place < len(self._hi) and int(self._hi[place]) == key[0]:
+            if int(self._rows["lo"][place]) == key[1]:
+                return place
+            place += 1
+        return None
+
+    def _sort_in(self) -> None:
+        if self._recent:
+            entries = sorted((*key, *entry) for key, entry in self._recent.items())
+            self._recent = {}
+            self._merge(np.array(entries, ENTRY))
+
+    def _merge(self, entries: Records) -> None:
+        """Sorted by `hi`, each job once."""
+        at = np.searchsorted(self._hi, entries["hi"])
+        near = at < len(self._hi)
+        near[near] = self._hi[at[near]] == entries["hi"][near]
+        is_new = ~near
+        for index in np.flatnonzero(near).tolist():
+            place = self._place((int(entries["hi"][index]), int(entries["lo"][index])))
+            if place is None:
+                is_new[index] = True
+            else:
+                self._rows[place] = entries[index]
+        if is_new.any():
+            self._set(np.insert(self._rows, at[is_new], entries[is_new]))
+
+    def _set(self, rows: Records) -> None:
+        self._rows = rows
+        self._hi = np.ascontiguousarray(rows["hi"], np.uint64)
+
+
+def ranges(count: int) -> Iterator[tuple[int, int]]:
+    """All keys in `count` ranges of their upper half, [first, stop)."""
+    for number in range(count):
+        yield number * _HALF // count, (number + 1) * _HALF // count
+
+
+def _old_hash(job_id: str) -> int:
+    return xxhash.xxh3_64_intdigest(job_id.encode("utf-8", "surrogatepass"))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.audit.damage import cut, largest_file
 from tests.cli.command import trainfare
 from tests.embedded.logs import write_log
 from tests.sinks.stores import embedded
@@ -27,20 +28,7 @@ def root(metered: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(metered, tmp_path / "copy", symlinks=True))
 
 
-def cut(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-
-
 DAMAGE: dict[str, Callable[[Path], None]] = {"cut short": cut, "missing": Path.unlink}
-
-
-def largest_file(data: Path, table: str) -> Path:
-    with embedded(data) as store:
-        sql = "SELECT path FROM system.parts WHERE database = currentDatabase() AND active AND table = {t:String} ORDER BY rows DESC"
-        path = Path(str(store.query(sql, {"t": table})["path"].to_pylist()[0]))
-    path = path if path.is_absolute() else data / path
-    files = [each for each in path.iterdir() if each.suffix == ".bin"]
-    return max(files, key=lambda each: each.stat().st_size)
 
 
 @pytest.mark.parametrize("damage", DAMAGE)

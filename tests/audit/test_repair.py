@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.audit.test_lost_parts import cut, largest_file
+from tests.audit.damage import DAMAGE, byte_flipped, cut, largest_file, table_folder
 from tests.cli.command import trainfare
 from tests.embedded.logs import write_log
 from tests.sinks.stores import embedded
@@ -38,45 +37,6 @@ def root(metered: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(metered, tmp_path / "copy", symlinks=True))
 
 
-def table_folder(data: Path, table: str) -> Path:
-    with embedded(data) as store:
-        sql = "SELECT data_paths[1] AS path FROM system.tables WHERE database = currentDatabase() AND name = {t:String}"
-        path = Path(str(store.query(sql, {"t": table})["path"].to_pylist()[0]))
-    return path if path.is_absolute() else data / path
-
-
-def part_folders(data: Path, table: str) -> list[Path]:
-    return [each for each in table_folder(data, table).iterdir() if (each / "checksums.txt").is_file()]
-
-
-def cut_short(root: Path, table: str) -> None:
-    cut(largest_file(root / "data", table))
-
-
-def file_missing(root: Path, table: str) -> None:
-    largest_file(root / "data", table).unlink()
-
-
-def parts_missing(root: Path, table: str) -> None:
-    for folder in part_folders(root / "data", table):
-        shutil.rmtree(folder)
-
-
-def stale_copy(root: Path, table: str) -> None:
-    """A folder of the day before came back from a backup."""
-    parts_missing(root, table)
-    for folder in part_folders(root / "before", table):
-        shutil.copytree(folder, table_folder(root / "data", table) / folder.name)
-
-
-DAMAGE: dict[str, Callable[[Path, str], None]] = {
-    "cut short": cut_short,
-    "a file missing": file_missing,
-    "parts missing": parts_missing,
-    "a stale copy": stale_copy,
-}
-
-
 def rows(data: Path, table: str) -> list[dict[str, object]]:
     with embedded(data) as store:
         found: list[dict[str, object]] = store.query(ROWS.format(f"{table} FINAL")).to_pylist()
@@ -101,7 +61,7 @@ def test_what_became_of_the_files_is_said_and_put_back(root: Path, table: str, d
     data = root / "data"
     before = rows(data, table)
     assert before
-    DAMAGE[damage](root, table)
+    DAMAGE[damage](data, table, table_folder(root / "before", table))
     assert rows(data, table) != before
 
     audit = trainfare("audit", "--data", data, "--format", "json")
@@ -109,6 +69,7 @@ def test_what_became_of_the_files_is_said_and_put_back(root: Path, table: str, d
     faults = {each["check"] for each in json.loads(audit.out)["findings"] if not each["ok"]}
     assert "ledger_sums" in faults, faults
     assert ("parts" in faults) == (damage in ("cut short", "a file missing"))
+    assert faults <= {"ledger_sums", "parts"}, "without these two nobody would see it"
 
     said = trainfare("audit", "--data", data, "--recount", *SPAN, *files_of(root))
     assert said.code == 1
@@ -123,8 +84,16 @@ def test_what_became_of_the_files_is_said_and_put_back(root: Path, table: str, d
     assert after.code == 0, after.out
 
 
+def test_a_flipped_byte_is_said_by_whoever_reads_it(root: Path) -> None:
+    byte_flipped(root / "data", "job_minutes", root)
+    for words in (("audit",), ("sql", "SELECT count() FROM (SELECT * FROM job_minutes) WHERE NOT ignore(*)")):
+        done = trainfare(*words, "--data", root / "data")
+        assert done.code == 1, done
+        assert "balanced" not in done.out.splitlines()
+
+
 def test_a_part_of_the_span_leaves_what_was_set_aside(root: Path) -> None:
-    cut_short(root, "job_minutes")
+    cut(largest_file(root / "data", "job_minutes"))
     span = ("2020-01-01", "2020-01-02")
     done = trainfare("audit", "--data", root / "data", "--recount", *span, "--repair", *files_of(root))
     assert done.code == 0, done

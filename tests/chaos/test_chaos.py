@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.files import ChaosOfFiles, audited, unseen
 from tests.chaos.plan import Plan, Report
 from tests.chaos.run import Chaos
 
@@ -39,6 +40,14 @@ def test_every_kind_of_fault_once_and_the_tables_are_exact(tmp_path: Path) -> No
     report = run(Plan(jobs=44, seconds=800, cycles=6, per_s=1_700, rest_s=(0.5, 3.0)), tmp_path)
     assert_exact(report)
     assert report.events > 30_000
+
+
+@pytest.mark.long
+def test_a_fault_of_the_files_is_seen_by_the_audit_and_by_nothing_else(tmp_path: Path) -> None:
+    chaos = ChaosOfFiles(replace(SMALL, cycles=4, patience_s=180), tmp_path, print)
+    assert_exact(chaos.go())
+    assert audited(tmp_path / "store") == (0, set())
+    assert unseen(tmp_path / "store", chaos.stale) == {}
 
 
 @pytest.mark.long

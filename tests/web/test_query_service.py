@@ -100,7 +100,7 @@ def test_who_reads_too_slowly_loses_the_turn(store: ClickHouseStore, monkeypatch
     async def work(client: Client) -> None:
         url = f"{client.server.url}/api/v1/query"
         async with client.session.post(url, json=large, headers=BEARER, read_bufsize=1024) as answer:
-            assert answer.status == 200
+            assert answer.status == 200, await answer.text()
             assert (await client.ask(ONE))["rows"] == [[1]], "its turn is free"
             with pytest.raises(aiohttp.ClientError):
                 await answer.read()

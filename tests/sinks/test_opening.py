@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from sinks.clickhouse import ClickHouseStore, Embedded, Server
+from sinks.clickhouse import migrate as migrations
 from sinks.clickhouse.connection import Connection
 from sinks.clickhouse.migrate import Migration, migrate, shipped
 from sinks.errors import SinkError, StoreInUse, StoreMismatch, StoreUnreachable
@@ -115,6 +116,27 @@ class TestMigrations:
         for migration in shipped():
             for statement in migration.statements():
                 connection.call(lambda client, sql=statement: client.command(sql))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+
+    def test_a_worker_that_is_behind_fails_none_that_is_ahead(
+        self, connection: Connection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It makes a view as an older file has it, between two statements of a newer file that rest on each other."""
+        older = next(each for each in shipped() if each.name.startswith("0007_"))
+        newer = next(each for each in shipped() if each.name.startswith("0009_"))
+        behind = list(older.statements())
+        run = migrations._run
+
+        def interleaved(on: Connection, statement: str) -> None:
+            run(on, statement)
+            if statement == newer.statements()[0]:
+                while behind:
+                    run(on, behind.pop(0))
+
+        monkeypatch.setattr(migrations, "_run", interleaved)
+        connection.call(lambda client: client.command("TRUNCATE TABLE migrations"))
+        assert migrate(connection, shipped()) == [each.name for each in shipped()]
+        assert not behind
+        connection.call(lambda client: client.command("SELECT lost_gpu_milli_ms FROM attempt_costs LIMIT 1"))
 
     def test_comments_are_no_statements(self) -> None:
         sql = "-- one; two\n-- three;\nSELECT 1;\n\n-- tail;\nSELECT 2;\n-- end\n"

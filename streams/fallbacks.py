@@ -5,6 +5,7 @@ It must not be asked by logic: it counts, for this process, from zero.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from typing import Final
 
@@ -24,5 +25,12 @@ NOT_ARCHIVED: Final = "not_archived"
 
 WHAT: Final = (GPU_DECODED, GPU_SHAPE, CHECKSUM, OLD_FORMAT, KERNELS, NOT_ARCHIVED)
 
-#: By what; each is added to by one thread.
+#: By what; each is added to by one thread, or with `add`.
 counts: Final[Counter[str]] = Counter()
+_adding: Final = threading.Lock()
+
+
+def add(what: str, count: int) -> None:
+    """Count what any thread may do."""
+    with _adding:
+        counts[what] += count

@@ -101,7 +101,7 @@ def take_as_new(shard: Shard, number: int, lacking: Mapping[str, int]) -> None:
     """Go on without the state of jobs that the archive should have: its row is lost, or their ids have one key."""
     if not lacking:
         return
-    fallbacks.counts[fallbacks.NOT_ARCHIVED] += len(lacking)
+    fallbacks.add(fallbacks.NOT_ARCHIVED, len(lacking))
     logger.warning(
         "the archive of shard %d lacks %d jobs, the first is %.64r: taken as new ones; trainfare audit shows what that changed",
         number,

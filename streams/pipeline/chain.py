@@ -56,7 +56,7 @@ def _load(shard: Shard, blobs: Sequence[bytes]) -> None:
         if blob.id_seed is not None:
             shard.archived.seed = blob.id_seed
         for old in (blob.archived, blob.newly_archived):
-            shard.archived.load_old(old)
+            shard.archived.load_old(old, max(blob.newest_ms.values(), default=0))
         for entries in (blob.archived_jobs, blob.newly_archived_jobs):
             shard.archived.load(entries)
         nodes.update((node.name, node) for node in blob.nodes)
@@ -67,6 +67,8 @@ def _load(shard: Shard, blobs: Sequence[bytes]) -> None:
             shard.seen[topic].apply_older(snapshot.seen_part(ids))
     if awaited or not shard.coverage.is_whole:
         raise ValueError(f"the snapshots of shard {shard.number} do not begin early enough")
+    # Older snapshots have what the shard has forgotten since.
+    shard.archived.forget_before(max(shard.newest_ms.values(), default=0) - shard.settings.archived_for_ms)
     shard.nodes.update((name, load_node(node)) for name, node in nodes.items())
     for known in shard.jobs.values():
         known.forget_derived()

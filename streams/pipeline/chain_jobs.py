@@ -41,7 +41,7 @@ class JobsOfChain(msgspec.Struct):
         """Of a job's state in the archive, if this snapshot tells of it."""
         known = ArchivedJobs(self.id_seed or b"")
         for old in (self.archived, self.newly_archived):
-            known.load_old(old)
+            known.load_old(old, newest_ms=0)
         for entries in (self.archived_jobs, self.newly_archived_jobs):
             known.load(entries)
         return known.version_of(job_id)

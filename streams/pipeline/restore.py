@@ -58,7 +58,8 @@ def read_back(shard: Shard, table: str, rows: pa.Table, version: int) -> pa.Tabl
     """Those of the given rows (stored by an owner that is gone) that differ from the snapshot, as that has them.
 
     A key holds derived facts (phase, sku), so such a row may have no successor of the same key: it must be
-    put back to what was booked, or to 0, before the log is folded on.  Its job must be in memory.
+    put back to what was booked, or to 0, before the log is folded on.  Its job must be in memory; where its state is
+    lost, what was booked is not known, and its rows stay.
 
     Usage, jobs and attempts have keys that the replay writes again; but rows of an owner who began with an older
     snapshot than this one, and replayed less, stand over what this one counts as written.
@@ -92,7 +93,7 @@ def read_back(shard: Shard, table: str, rows: pa.Table, version: int) -> pa.Tabl
             found = _in_lines(node.booked_lines if node else {}, line, minute)
             if not _stands(row, line, found):
                 values.add_row(row["node"], 0, found[0], minute, found[1], found[2])
-        else:
+        elif row["job_id"] not in shard.archived.lost:
             line = Line(row["node"], row["phase"], price)
             found = _booked(shard, row["job_id"], row["attempt"], line, minute)
             if not _stands(row, line, found):

@@ -148,7 +148,7 @@ def take(shard: Shard) -> bytes:
         jobs=[_whole(shard, job_id) for job_id in sorted(whole)],
         dirty_jobs=[],
         open_jobs=[],
-        archived={key: v for span in also.archived for key, v in shard.archived.old_between(*span).items()},
+        archived={},
         gone=sorted(changes.gone),
         newly_archived={},
         nodes=[dump_node(shard.nodes[name]) for name in sorted(nodes)],

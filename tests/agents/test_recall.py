@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import cast
 
 import pytest
 
-from schemas.tables import ARCHIVE
+from schemas.tables import ARCHIVE, JOB_MINUTES
 from sinks.memory import MemoryStore
 from streams import fallbacks
 from streams.agents.checkpointer import Checkpointer
@@ -17,12 +21,17 @@ from streams.agents.held import Held, Takeover
 from streams.agents.options import KeeperOptions
 from streams.agents.ports import LogConsumer
 from streams.agents.recall import Recall
-from streams.agents.restore import take_as_new
+from streams.agents.restore import Attempts, restore, take_as_new
+from streams.agents.sweep import sweep
 from streams.agents.versions import VersionClock
 from streams.pipeline.batch import LogBatch
+from streams.pipeline.settings import ShardSettings
 from streams.pipeline.shard import Shard
+from streams.pricing.book import PriceBook
 from tests.pipeline.test_shard import HOUR_MS, T0, batch, event, shard
 
+OPTIONS = KeeperOptions(topic_prefix="x.", as_of_ms=lambda: 0, now_ms=lambda: 0)
+no_consumer = cast("Callable[[], LogConsumer]", lambda: None)
 NEWS = batch(event("updated", 30 * HOUR_MS, owner="ann"), first=3)
 
 
@@ -39,9 +48,7 @@ class Lab:
         if not lost:
             self.store.insert(ARCHIVE, point.tables[ARCHIVE], "t")
         self.held = Held(3, self.shard, VersionClock(0, 0), Takeover(0, 1))
-        options = KeeperOptions(topic_prefix="x.", as_of_ms=lambda: 0, now_ms=lambda: 0)
-        consumer = cast("Callable[[], LogConsumer]", lambda: None)
-        self.checkpointer = Checkpointer(self.store, consumer, options, None)
+        self.checkpointer = Checkpointer(self.store, no_consumer, OPTIONS, None)
         self.recall = Recall(self.store, self.checkpointer, lambda: False)
 
     def read(self, news: LogBatch) -> bool:
@@ -94,3 +101,43 @@ def test_a_row_on_its_way_to_the_store_is_waited_for(monkeypatch: pytest.MonkeyP
     assert lab.read(NEWS)
     assert tries == 3
     assert lab.shard.absent(["j"]) == {}
+
+
+def test_what_was_booked_of_a_lost_job_stays_as_it_is() -> None:
+    """Its rows are read back when an owner follows one that had not swept, and once more by the sweep."""
+    store, one = MemoryStore(), shard()
+    one.unswept_from = 0
+    one.fold(
+        batch(event("started", gpu_count=1), event("completed", HOUR_MS), event("started", 30 * HOUR_MS, "k"))
+    )
+    point = one.checkpoint(T0 + 31 * HOUR_MS, 1, open_attempts=True)
+    assert one.absent(["j"]) == {"j": 1}
+    store.insert(JOB_MINUTES, point.tables[JOB_MINUTES], "rows")  # what there was of `archive` is lost
+    store.snapshots.save(3, 1, 0, point.snapshot)
+    factory = partial(Shard.restore, settings=ShardSettings())
+    restored = restore(
+        store,
+        lambda number, book, blobs: factory(number, book=book, blobs=blobs),
+        store.insert,
+        Attempts(3, 0, PriceBook.empty(), 0),
+    )
+    checkpointer = Checkpointer(store, no_consumer, OPTIONS, None)
+    asyncio.run(sweep(store, Recall(store, checkpointer, lambda: False), restored.held))
+    rows = [row for row in store.select(JOB_MINUTES).to_pylist() if row["job_id"] == "j"]
+    assert sum(row["quantity"] for row in rows) == HOUR_MS * 1000
+    assert restored.held.shard.unswept_from is None
+
+
+def test_lost_jobs_of_many_threads_are_all_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Torn(Counter[str]):
+        """Another thread has its turn between the look and the writing."""
+
+        def __getitem__(self, what: str) -> int:
+            count = super().__getitem__(what)
+            time.sleep(0.01)
+            return count
+
+    monkeypatch.setattr(fallbacks, "counts", Torn())
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: take_as_new(shard(), number, {"j": 1}), range(8)))
+    assert dict(fallbacks.counts) == {fallbacks.NOT_ARCHIVED: 8}

@@ -30,7 +30,6 @@ def moved(table: ArchivedJobs, parts: int) -> ArchivedJobs:
     again = ArchivedJobs()
     again.seed = table.seed
     for span in ranges(parts):
-        again.load_old(table.old_between(*span))
         again.load(table.entries_between(*span))
     return again
 
@@ -91,13 +90,31 @@ def test_what_old_snapshots_name_by_64_bits_is_found_and_another_job_of_that_has
 ) -> None:
     monkeypatch.setattr(archived, "_old_hash", lambda job_id: 7 if job_id in "ab" else 8)
     table = ArchivedJobs(b"seed")
-    table.load_old({7: 3})
+    table.load_old({7: 3}, newest_ms=5 * DAY_MS)
     assert (table.version_of("a"), table.version_of("b"), table.version_of("c")) == (3, 3, None)
     table.forget(["b"])
-    assert (table.version_of("a"), table.version_of("b")) == (3, None)
+    table.put("b", 9, 6 * DAY_MS)
+    assert (table.version_of("a"), table.version_of("b")) == (3, 9), "one that has its hash leaves it"
     assert moved(table, 3).version_of("a") == 3
-    table.put("a", 4, 0)
-    assert (table.version_of("a"), table.old_between(0, 2**64)) == (4, {})
+    table.put("a", 4, 6 * DAY_MS)
+    table.forget_before(0)
+    assert (table.version_of("a"), len(table)) == (4, 2)
+
+
+def test_what_old_snapshots_name_is_forgotten_with_the_years_after_them() -> None:
+    table = ArchivedJobs(b"seed")
+    table.load_old({archived._old_hash(f"job-{number}"): number for number in range(20_000)}, 5 * DAY_MS)
+    assert table.nbytes < 40 * 20_000
+    table.forget_before(5 * DAY_MS)
+    assert table.version_of("job-19999") == 19_999
+    table.forget_before(6 * DAY_MS)
+    assert len(table) == 0
+
+
+def test_versions_are_unsigned_as_in_the_archive() -> None:
+    table = ArchivedJobs(b"seed")
+    table.put("j", 2**64 - 1, 0)
+    assert moved(table, 2).version_of("j") == 2**64 - 1
 
 
 # -- in a shard ----------------------------------------------------------------------------------------------
@@ -170,3 +187,16 @@ def test_an_id_that_comes_back_after_years_is_a_new_job() -> None:
     one.fold(batch(event("heartbeat", 48 * HOUR_MS, "k"), first=4))
     one.checkpoint(T0, 3, open_attempts=True)
     assert one.absent(["j"]) == {}
+
+
+def test_a_restore_does_not_bring_back_what_was_forgotten() -> None:
+    """A slice of before the years were over still names the job."""
+    one = shard()
+    one.fold(batch(event("started"), event("completed", HOUR_MS), event("started", 30 * HOUR_MS, "k")))
+    early = one.checkpoint(T0, 1, open_attempts=True).snapshot
+    one.settings = ShardSettings(archived_for_ms=20 * HOUR_MS, job_horizon_ms=12 * HOUR_MS)
+    one.fold(batch(event("heartbeat", 48 * HOUR_MS, "k"), first=3))
+    late = one.checkpoint(T0, 2, open_attempts=True).snapshot
+    assert one.absent(["j"]) == {}
+    again = Shard.restore(3, one.settings, PriceBook.empty(), [early, late], b"")
+    assert again.absent(["j"]) == {}

@@ -22,7 +22,7 @@ SHARED := -n $(TEST_WORKERS) --dist worksteal
 export TRAINFARE_EXAMPLES ?= 30
 LONG_EXAMPLES ?= 500
 # Seeds of the simulator, a tenth of a second each; python -m tests.simulator --seeds A:B runs any.
-export TRAINFARE_SEEDS ?= 500
+export TRAINFARE_SEEDS ?= 300
 LONG_SEEDS ?= 50000
 # What Python compiles is kept, also where the shell says otherwise: each process would compile 700 files anew.
 export PYTHONDONTWRITEBYTECODE :=

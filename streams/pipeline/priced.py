@@ -72,10 +72,11 @@ class Priced:
                 found.update(*(names for ask, names in self._names.items() if ask[0] == of_amounts))
                 continue
             nothing: set[Ask] = set()
-            fewest = min((self._by_field.get((of_amounts, *at), nothing) for at in match), key=len)
-            for ask in fewest:
-                if all(ask[1][position] == value for position, value in match):
-                    found |= self._names[ask]
+            fewest, *others = sorted(
+                (self._by_field.get((of_amounts, *at), nothing) for at in match), key=len
+            )
+            for ask in fewest.intersection(*others):
+                found |= self._names[ask]
         return found
 
 

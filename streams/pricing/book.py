@@ -151,12 +151,8 @@ class PriceBook:
         """The events that made this book of the other one; None: the other has what this one lacks."""
         news: list[PriceEvent] = []
         for sku, _, _ in self.differing(other):
-            mine = self._histories.get(sku, _NOTHING)
-            theirs = {each.effective_ms: each.event for each in other._histories.get(sku, _NOTHING).revisions}
-            fresh = [
-                each.event for each in mine.revisions if theirs.pop(each.effective_ms, None) != each.event
-            ]
-            if theirs or other._histories.get(sku, _NOTHING).with_events(fresh).changed_spans(mine):
+            fresh = self._histories.get(sku, _NOTHING).grown_from(other._histories.get(sku, _NOTHING))
+            if fresh is None:
                 return None
             news += fresh
         return news

@@ -70,8 +70,8 @@ class History:
 
     def __init__(self, revisions: Sequence[Revision] = ()) -> None:
         self.revisions = tuple(revisions)
-        self.instants = tuple(revision.effective_ms for revision in revisions)
-        self.forms = frozenset(revision.form for revision in revisions)
+        self.instants = tuple([revision.effective_ms for revision in revisions])
+        self.forms = frozenset([revision.form for revision in revisions])
 
     def with_events(self, events: Iterable[PriceEvent]) -> History:
         """With these as well; of two with one effective time the later one stands.  Itself if nothing changes."""
@@ -88,6 +88,18 @@ class History:
                 continue
             changed = True
         return History(revisions) if changed else self
+
+    def grown_from(self, other: History) -> list[PriceEvent] | None:
+        """The events that made this one of the other; None: the other has what this one lacks."""
+        theirs = {revision.effective_ms: revision.event for revision in other.revisions}
+        news: list[PriceEvent] = []
+        for revision in self.revisions:
+            event, before = revision.event, theirs.pop(revision.effective_ms, None)
+            if before is not None and before != event and _order(event) <= _order(before):
+                return None
+            if before != event:
+                news.append(event)
+        return None if theirs else news
 
     def in_force(self, at_ms: int) -> Revision | None:
         """The revision that holds at an instant."""

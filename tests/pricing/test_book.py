@@ -262,3 +262,15 @@ def test_a_part_of_time_a_stretch_and_a_difference_are_what_all_steps_say(
                 was = price_in_force(steps_by_all(old, context, component), at_ms)
                 if was != price_in_force(everything, at_ms):
                     assert all(any(begin <= at_ms < end for begin, end in spans) for spans in both_ways)
+
+
+@given(some_prices, some_prices)
+def test_what_made_a_book_of_another_makes_it_again(before: list[PriceEvent], news: list[PriceEvent]) -> None:
+    old = PriceBook.empty().with_events(before)
+    new = old.with_events(news)
+    grown = new.grown_from(old)
+    assert grown is not None
+    again = old.with_events(grown)
+    assert (again.grown_from(new), new.grown_from(again)) == ([], [])
+    if grown:
+        assert old.grown_from(new) is None

@@ -1,6 +1,6 @@
 """Hundreds of runs with faults: each ends with the oracle's tables and the alerts of an undisturbed run.
 
-500 seeds, or TRAINFARE_SEEDS; `make test-long` runs 50,000.  A seed that fails says how to run it again.
+300 seeds, or TRAINFARE_SEEDS; `make test-long` runs 50,000.  A seed that fails says how to run it again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.simulator.run import Result, Run, run_seed
 # A process that is killed never begins what it was about to begin.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
-SEEDS = int(os.environ.get("TRAINFARE_SEEDS", "500"))
+SEEDS = int(os.environ.get("TRAINFARE_SEEDS", "300"))
 PART = 50  # seeds of one test, so that processes can share them
 ROOT = Path(__file__).resolve().parents[2]
 TWICE = range(3, 9)

@@ -1,9 +1,13 @@
-"""The machine reasons for which a record becomes a dead letter.
+"""What becomes of a record, and the machine reasons for which it becomes a dead letter.
 
 It must not hold any wording for people: that is the detail of the refusal.
 """
 
 from enum import StrEnum
+from typing import Final
+
+#: Each record that comes in is counted as exactly one of these.
+OUTCOMES: Final = ("applied", "unattributed", "duplicate", "too_late", "dead_lettered")
 
 
 class Reason(StrEnum):

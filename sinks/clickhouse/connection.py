@@ -4,7 +4,7 @@ It must not know any table, and hands out no client: calls go through `call`.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -22,8 +22,8 @@ from sinks.target import Embedded, Server, Target
 
 T = TypeVar("T")
 
-WAIT_FIRST_S: Final = 0.1
-WAIT_MOST_S: Final = 2.0
+_WAIT_FIRST_S: Final = 0.1
+_WAIT_MOST_S: Final = 2.0
 _ENGINE_OPTIONS: Final = {
     # By default the engine looks at its own memory twenty times a second, at rest too.
     "memory_worker_period_ms": "1000",
@@ -70,14 +70,7 @@ class Connection:
         raise without_frames(given_up)
 
     def _patiently(self, work: Callable[[Client], T]) -> T:
-        for attempt in stamina.retry_context(
-            on=self._retried,
-            attempts=None,
-            timeout=self.target.retry_for_s,
-            wait_initial=WAIT_FIRST_S,
-            wait_max=WAIT_MOST_S,
-            wait_jitter=WAIT_FIRST_S,
-        ):
+        for attempt in self.attempts(self._retried):
             with attempt:
                 try:
                     with mapped(str(self.target)):
@@ -88,6 +81,17 @@ class Connection:
                 self._absence.served()
                 return result
         raise AssertionError("stamina returned without a result or an exception")
+
+    def attempts(self, on: type[SinkError]) -> Iterable[stamina.Attempt]:
+        """Attempts at something for `retry_for_s` in all, the next after a fault of this kind; the last one raises it."""
+        return stamina.retry_context(
+            on=on,
+            attempts=None,
+            timeout=self.target.retry_for_s,
+            wait_initial=_WAIT_FIRST_S,
+            wait_max=_WAIT_MOST_S,
+            wait_jitter=_WAIT_FIRST_S,
+        )
 
     def close(self) -> None:
         """Close the clients of all threads and free the directory. Calls after it raise SinkError."""

@@ -7,11 +7,10 @@ import re
 from importlib import resources
 from typing import Final, NamedTuple
 
-import stamina
 import xxhash
 
-from sinks.clickhouse.connection import WAIT_FIRST_S, WAIT_MOST_S, Connection
-from sinks.errors import SinkError, StoreMismatch
+from sinks.clickhouse.connection import Connection
+from sinks.errors import QueryFailed, StoreMismatch
 
 _FILE: Final = re.compile(r"\d{4}_[a-z0-9_]+\.sql")
 _LEDGER: Final = """
@@ -54,8 +53,8 @@ def create_database(connection: Connection, database: str) -> None:
 def migrate(connection: Connection, migrations: list[Migration]) -> list[str]:
     """Apply what the store has not seen; return the names applied.
 
-    Two workers may do so at once: each statement bears repetition, and recording comes after running.  One that is
-    behind makes older views again, which a newer one may rest on: who fails by that tries its file once more.
+    Two workers may do so at once: each statement bears repetition, and recording comes after running.  The slower one
+    replaces views by older forms of them, so that a statement of the faster one may fail: its file is run again.
     """
     connection.call(lambda client: client.command(_LEDGER))
     done = _recorded(connection)
@@ -68,7 +67,9 @@ def migrate(connection: Connection, migrations: list[Migration]) -> list[str]:
     applied = []
     for migration in migrations:
         if migration.name not in done:
-            _patiently(connection, migration)
+            for attempt in connection.attempts(QueryFailed):
+                with attempt:
+                    _apply(connection, migration)
             applied.append(migration.name)
         elif done[migration.name] != migration.checksum:
             raise StoreMismatch(
@@ -83,19 +84,6 @@ def _recorded(connection: Connection) -> dict[str, int]:
         lambda client: client.query("SELECT name, checksum FROM migrations FINAL")
     ).result_rows
     return {str(name): int(checksum) for name, checksum in rows}
-
-
-def _patiently(connection: Connection, migration: Migration) -> None:
-    for attempt in stamina.retry_context(
-        on=SinkError,
-        attempts=None,
-        timeout=connection.target.retry_for_s,
-        wait_initial=WAIT_FIRST_S,
-        wait_max=WAIT_MOST_S,
-        wait_jitter=WAIT_FIRST_S,
-    ):
-        with attempt:
-            _apply(connection, migration)
 
 
 def _apply(connection: Connection, migration: Migration) -> None:

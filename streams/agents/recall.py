@@ -59,9 +59,8 @@ class Recall:
             held.shard.adopt(blobs)
             if len(blobs) < len(missing):
                 if under_way:
-                    await asyncio.sleep(
-                        _LANDING_S
-                    )  # They left memory with a checkpoint that is not stored yet.
+                    # They left memory with a checkpoint that is not stored yet.
+                    await asyncio.sleep(_LANDING_S)
                 else:
                     take_as_new(held.shard, held.number, _lacking(missing, blobs))
         return not held.gone

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from faust.exceptions import ConsumerNotStarted
 from faust.types import TP
 
+from schemas.reasons import OUTCOMES
 from streams import fallbacks
 from streams.agents.checkpointer import Totals
 from streams.agents.counted import STORED
@@ -29,7 +30,7 @@ from streams.agents.transactions import Transactions
 from streams.config import KafkaSettings
 from streams.topics import SHARD_TOPICS
 from streams.transport.answers import LogEnd
-from streams.web.status import OUTCOMES, Check, SeenCanary, SeenVerdict, WorkerStatus
+from streams.web.status import Check, SeenCanary, SeenVerdict, WorkerStatus
 
 _LIMITS: Final = Limits()
 _TOPICS: Final = tuple(str(topic) for topic in SHARD_TOPICS)

@@ -14,7 +14,7 @@ from streams.alerts.rules import NAMES, SEVERITIES, SUBJECT_KIND, WINDOW_MS
 from streams.alerts.summary import Told, summary
 from streams.kernels.bill import MAX_COST_NANO
 from streams.kernels.burn import HOUR_MS
-from streams.kernels.episode import BURN_RULES, HELD, OPENED, UNPRICED
+from streams.kernels.episode import BURN_RULES, HELD, OPENED, SILENT, UNPRICED
 
 # Without the last bits of a ratio, which say in which pieces the costs were added up.
 _RATIO_DIGITS = 9
@@ -56,7 +56,7 @@ def alert_of(rule: int, kind: int, at_ms: int, then: Then, silenced: bool, dimen
     )
     if rule == UNPRICED:
         evidence_sql = unpriced_evidence(job_id)
-    elif rule >= BURN_RULES:
+    elif rule == SILENT:
         evidence_sql = silent_evidence(job_id)
     else:
         evidence_sql = burn_evidence(job_id, then.held_ms, window_ms, told.expected_nano_per_hour)

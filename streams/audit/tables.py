@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from schemas.reasons import OUTCOMES
 from schemas.tables import KEYS
 from sinks.clickhouse.damage import SET_ASIDE, LostPart
 from streams.audit import count_checks, ledger_checks, snapshot_checks, sql
@@ -44,19 +45,7 @@ class Stand(NamedTuple):
 
 def books(ask: Ask, shards: Sequence[int] = ()) -> list[Book]:
     """The stored books of these shards' partitions (none named: of all)."""
-    names = (
-        "topic",
-        "partition",
-        "first",
-        "next",
-        "records_in",
-        "applied",
-        "unattributed",
-        "duplicate",
-        "too_late",
-        "dead_lettered",
-        "trimmed",
-    )
+    names = ("topic", "partition", "first", "next", "records_in", *OUTCOMES, "trimmed")
     return [Book(**{name: row[name] for name in names}) for row in ask(sql.BOOKS, {"shards": list(shards)})]
 
 

@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from schemas.reasons import OUTCOMES
 from schemas.visible import visible
 from streams.cli.files import must_exist
 from streams.cli.options import DataOption, settings_for
@@ -135,7 +136,7 @@ def _show(found: dict[str, Any], form: Format) -> None:
     if form is Format.json:
         sys.stdout.write(to_json(found) + "\n")
         return
-    names = ("records_in", "applied", "unattributed", "duplicate", "too_late", "dead_lettered")
+    names = ("records_in", *OUTCOMES)
     rows = [
         (
             f"{b['topic']}/{b['partition']}",

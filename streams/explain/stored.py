@@ -16,8 +16,9 @@ import msgspec
 from sinks.archive import Archive
 from sinks.snapshots import Snapshots
 from streams.pipeline import snapshot
+from streams.pipeline.archived import ArchivedJobs
 from streams.pipeline.blobs import JobBlob, dump_job
-from streams.pipeline.chain_jobs import JobsOfChain, KnownJobs, apply_jobs, unpack_jobs
+from streams.pipeline.chain_jobs import JobsOfChain, KnownJobs, apply_archived, apply_jobs, unpack_jobs
 from streams.pipeline.parts import PaidPart
 
 #: Of snapshots, unpacked, that are kept between two questions.
@@ -49,6 +50,7 @@ class _Unpacked:
     parts: dict[str, msgspec.Raw]
     paid: dict[str, PaidPart]
     gone: frozenset[str]
+    archived: ArchivedJobs
     size_bytes: int
 
     def of(self, job_id: str) -> JobsOfChain:
@@ -61,14 +63,11 @@ class _Unpacked:
             dirty_jobs=[],
             open_jobs=[],
             gone=[job_id] if job_id in self.gone else [],
-            archived=self.blob.archived,
-            newly_archived=self.blob.newly_archived,
+            archived={},
+            newly_archived={},
             sampled={} if sampled is None else {job_id: sampled},
             parts=[] if part is None else [part.copy()],
             paid=[] if paid is None else [paid],
-            id_seed=self.blob.id_seed,
-            archived_jobs=self.blob.archived_jobs,
-            newly_archived_jobs=self.blob.newly_archived_jobs,
         )
 
 
@@ -92,7 +91,12 @@ class StoredJobs:
             SinkError: the store does not answer.
             UnknownFormatError: another version of the program wrote the snapshots.
         """
-        blobs = [each.of(job_id) for each in self._chain(store, shard)]
+        blobs: list[JobsOfChain] = []
+        archived: int | None = None
+        for each in self._chain(store, shard):
+            blobs.append(each.of(job_id))
+            version = each.archived.version_of(job_id)
+            archived = archived if version is None else version
         last = {job_id: max((place for place, blob in enumerate(blobs) if blob.jobs), default=-1)}
         known, awaited = KnownJobs(), set[str]()
         for place, blob in enumerate(blobs):
@@ -100,8 +104,6 @@ class StoredJobs:
         found = known.jobs.get(job_id)
         if found is not None:
             return None if job_id in awaited else dump_job(found)
-        versions = (blob.archived_version(job_id) for blob in reversed(blobs))
-        archived = next((version for version in versions if version is not None), None)
         if archived is None:
             return None
         fetched = store.archive.fetch(shard, {job_id: archived})
@@ -134,11 +136,14 @@ class StoredJobs:
 
 def _unpacked(data: bytes) -> _Unpacked:
     blob, size_bytes = unpack_jobs(data)
+    archived = ArchivedJobs()
+    apply_archived(archived, blob)
     return _Unpacked(
         blob,
         jobs={snapshot.job_id_of(raw): raw for raw in blob.jobs},
         parts={snapshot.job_id_of(raw): raw for raw in blob.parts},
         paid={each.id: each for each in blob.paid},
         gone=frozenset(blob.gone),
-        size_bytes=size_bytes,
+        archived=archived,
+        size_bytes=size_bytes + archived.nbytes,
     )

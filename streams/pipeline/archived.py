@@ -1,7 +1,7 @@
 """Which jobs are in the archive, and the version of their state: some 34 bytes each, and none for ever.
 
-Producers choose the names of jobs, so these are told apart by 128 bits keyed with a seed of the store.  It does not know
-the archive; whoever finds that it lacks a job says so here.
+Producers choose job ids, so a key is a 128-bit hash of the id, seeded per store: nobody can make two ids collide.  This
+module does not read the archive; whoever finds that a job is missing there calls `forget`.
 """
 
 from __future__ import annotations
@@ -40,9 +40,8 @@ class ArchivedJobs:
         self._recent: dict[_Key, tuple[int, int]] = {}  # version and day, before those of the rows
         self._has_old = False
         self._left_again: list[_Key] = []  # of old ones: they have a key of their own now
-        self.lost: set[str] = (
-            set()
-        )  # ids that were forgotten as the archive lacks them; the hash may be another's
+        # Ids that were forgotten as the archive lacks them; an old hash of them may be that of another job.
+        self.lost: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._rows) + len(self._recent)

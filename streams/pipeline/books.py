@@ -11,6 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from schemas.columns import instants
+from schemas.reasons import OUTCOMES
 from schemas.tables import BOOKS, DEAD_LETTER_COUNTS, SCHEMAS
 
 
@@ -54,9 +55,8 @@ class Tally(msgspec.Struct):
     trimmed: int = 0
     reasons: dict[str, int] = {}  # of the dead letters, those that are too late among them
     stored: dict[str, int] = {}  # of these, how many rows `dead_letters` has; the rest was sampled out
-    unattributed: int = (
-        0  # samples of GPUs that no job has; counted as applied in snapshots from before this was told
-    )
+    # Samples of GPUs that no job has; snapshots from before this was kept count them as applied.
+    unattributed: int = 0
 
     @property
     def balanced(self) -> bool:
@@ -87,7 +87,7 @@ class Tally(msgspec.Struct):
             setattr(books, name, getattr(books, name) + getattr(self, name))
 
 
-_COUNTS = ("records_in", "applied", "unattributed", "duplicate", "too_late", "dead_lettered", "trimmed")
+_COUNTS = ("records_in", *OUTCOMES, "trimmed")
 
 
 def book_tables(

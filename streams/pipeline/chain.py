@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from streams.pipeline import snapshot
 from streams.pipeline.blobs import NodeBlob, load_node
-from streams.pipeline.chain_jobs import apply_jobs
+from streams.pipeline.chain_jobs import apply_archived, apply_jobs
 from streams.pipeline.restore import drop_counts
 from streams.pipeline.snapshot import StoredBlob
 from streams.pricing.book import PriceBook
@@ -53,12 +53,7 @@ def _load(shard: Shard, blobs: Sequence[bytes]) -> None:
             raise ValueError(f"a snapshot of shard {blob.shard} was handed to shard {shard.number}")
         _apply_facts(shard, blob)
         apply_jobs(shard, blob, awaited, place, last)
-        if blob.id_seed is not None:
-            shard.archived.seed = blob.id_seed
-        for old in (blob.archived, blob.newly_archived):
-            shard.archived.load_old(old, max(blob.newest_ms.values(), default=0))
-        for entries in (blob.archived_jobs, blob.newly_archived_jobs):
-            shard.archived.load(entries)
+        apply_archived(shard.archived, blob)
         nodes.update((node.name, node) for node in blob.nodes)
         shard.coverage.apply(blob.coverage)
         for topic, ids in blob.seen.items():

@@ -36,15 +36,7 @@ class JobsOfChain(msgspec.Struct):
     id_seed: bytes | None = None
     archived_jobs: bytes = b""
     newly_archived_jobs: bytes = b""
-
-    def archived_version(self, job_id: str) -> int | None:
-        """Of a job's state in the archive, if this snapshot tells of it."""
-        known = ArchivedJobs(self.id_seed or b"")
-        for old in (self.archived, self.newly_archived):
-            known.load_old(old, newest_ms=0)
-        for entries in (self.archived_jobs, self.newly_archived_jobs):
-            known.load(entries)
-        return known.version_of(job_id)
+    newest_ms: dict[str, int] = {}
 
 
 class Target(Protocol):
@@ -79,6 +71,17 @@ def unpack_jobs(data: bytes) -> tuple[JobsOfChain, int]:
     raw = zstandard.decompress(data)
     snapshot.check_format(msgspec.msgpack.decode(raw, type=snapshot.Format).format)
     return msgspec.msgpack.decode(raw, type=JobsOfChain), len(raw)
+
+
+def apply_archived(known: ArchivedJobs, blob: StoredBlob | JobsOfChain) -> None:
+    """Take over what a snapshot says of archived jobs; the oldest snapshot comes first."""
+    if blob.id_seed is not None:
+        known.seed = blob.id_seed
+    newest_ms = max(blob.newest_ms.values(), default=0)
+    for old in (blob.archived, blob.newly_archived):
+        known.load_old(old, newest_ms)
+    for entries in (blob.archived_jobs, blob.newly_archived_jobs):
+        known.load(entries)
 
 
 def apply_jobs(
@@ -118,7 +121,7 @@ def apply_jobs(
             continue
         target.sampled_jobs.add(job_id)
         known.first_ms, known.last_ms = min(known.first_ms, seen_ms[0]), max(known.last_ms, seen_ms[1])
-        known.heard_ms = max(known.heard_ms, *seen_ms[2:], known.heard_ms)
+        known.heard_ms = max([known.heard_ms, *seen_ms[2:]])
 
 
 def _apply_parts(

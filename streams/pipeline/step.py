@@ -45,8 +45,10 @@ def step(
     Raises LogHoleError when records before a batch are missing; nothing of that batch is folded then.
     """
     for batch in batches:
-        shard.adopt(fetch_archived(shard.missing(batch)))
-        shard.forget_archived(shard.missing(batch))  # what the archive lacks is a new job
+        missing = shard.missing(batch)
+        shard.adopt(fetch_archived(missing))
+        if missing:
+            shard.forget_archived(shard.absent(missing))  # what the archive lacks is a new job
         refetch_at = shard.fold(batch)
         if refetch_at is not None:
             raise LogHoleError(batch, refetch_at)

@@ -34,7 +34,7 @@ from streams.pipeline.watch_blob import WatchBlob
 from streams.pricing.book import PriceBook
 from streams.windows.book import CurveBook
 from streams.windows.figures import Figures
-from streams.windows.rows import BurnRows, RowPolicy, told_ticks
+from streams.windows.rows import BurnRows, RowPolicy, ticks_with_rows
 
 if TYPE_CHECKING:
     from streams.pipeline.shard import Shard
@@ -167,7 +167,7 @@ class Watch:
             # What begins or ends at the very first tick is told of there, and at the next one.
             for first in range(2):
                 if self._curves.is_steady(int(times_ms[first]), int(times_ms[-1])):
-                    self._write(times_ms[told_ticks(times_ms, first)])
+                    self._write(times_ms[ticks_with_rows(times_ms, first)])
                     return  # no alert is open, and none can open
         figures = self._write(times_ms)
         ids = self._curves.job_ids

@@ -19,10 +19,10 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from schemas.reasons import Reason
+from schemas.reasons import OUTCOMES, Reason
 from streams.web import edge_metrics, lag_metrics
 from streams.web.edge_metrics import EdgeFacts
-from streams.web.status import OUTCOMES, WorkerStatus
+from streams.web.status import WorkerStatus
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 REASONS: Final = tuple(str(reason) for reason in Reason)

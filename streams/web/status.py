@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
-
-#: What becomes of a record that is metered.
-OUTCOMES: Final = ("applied", "unattributed", "duplicate", "too_late", "dead_lettered")
 
 _NONE: Mapping[str, int] = MappingProxyType({})
 _NO_CHECKS: Mapping[str, bool] = MappingProxyType({})

@@ -223,8 +223,8 @@ def _usd(nano: F64) -> pa.Array:
     return money(np.minimum(whole, MAX_COST_NANO))
 
 
-def told_ticks(times_ms: I64, first: int) -> Bool:
-    """Whole minutes, and the ticks up to this one."""
-    told: Bool = times_ms % MINUTE_MS == 0
-    told[: first + 1] = True
-    return told
+def ticks_with_rows(times_ms: I64, first: int) -> Bool:
+    """[tick] Which have rows while nothing changes: whole minutes, and the ticks up to this one."""
+    have: Bool = times_ms % MINUTE_MS == 0
+    have[: first + 1] = True
+    return have

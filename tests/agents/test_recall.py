@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import cast
 
 import pytest
@@ -114,10 +113,9 @@ def test_what_was_booked_of_a_lost_job_stays_as_it_is() -> None:
     assert one.absent(["j"]) == {"j": 1}
     store.insert(JOB_MINUTES, point.tables[JOB_MINUTES], "rows")  # what there was of `archive` is lost
     store.snapshots.save(3, 1, 0, point.snapshot)
-    factory = partial(Shard.restore, settings=ShardSettings())
     restored = restore(
         store,
-        lambda number, book, blobs: factory(number, book=book, blobs=blobs),
+        lambda number, book, blobs: Shard.restore(number, ShardSettings(), book, blobs),
         store.insert,
         Attempts(3, 0, PriceBook.empty(), 0),
     )

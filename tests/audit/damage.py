@@ -10,14 +10,14 @@ from tests.sinks.stores import embedded
 
 #: What a part's folder has; a column, compressed in blocks with a checksum each.
 _OF_A_PART = "checksums.txt"
-_FOLDER = (
+FOLDER = (
     "SELECT data_paths[1] AS path FROM system.tables WHERE database = currentDatabase() AND name = {t:String}"
 )
 _LARGEST = "SELECT path FROM system.parts WHERE database = currentDatabase() AND active AND table = {t:String} ORDER BY rows DESC"
 
 
 def table_folder(data: Path, table: str) -> Path:
-    return _path(data, _FOLDER, table)
+    return _path(data, FOLDER, table)
 
 
 def largest_file(data: Path, table: str) -> Path:

@@ -12,7 +12,7 @@ from typing import Any
 
 from schemas.tables import JOB_MINUTES
 from sinks.clickhouse import ClickHouseStore
-from tests.audit.damage import DAMAGE, byte_flipped
+from tests.audit.damage import DAMAGE, FOLDER, byte_flipped
 from tests.chaos.run import Chaos
 from tests.chaos.workers import Workers
 from tests.cli.command import trainfare
@@ -20,9 +20,6 @@ from tests.store_process import StoreProcess
 
 #: The checks that look for rows that are gone.
 WATCHING = frozenset({"parts", "ledger_sums"})
-_FOLDER = (
-    "SELECT data_paths[1] AS path FROM system.tables WHERE database = currentDatabase() AND name = {t:String}"
-)
 _TRIES = 20  # the engine removes parts that it has merged
 
 
@@ -37,7 +34,7 @@ class ChaosOfFiles(Chaos):
             self.stale = self._directory / "stale"
             store = ClickHouseStore(front.target())
             try:
-                path = Path(str(store.query(_FOLDER, {"t": JOB_MINUTES})["path"].to_pylist()[0]))
+                path = Path(str(store.query(FOLDER, {"t": JOB_MINUTES})["path"].to_pylist()[0]))
             finally:
                 store.close()
             self._copy(path if path.is_absolute() else self._directory / "store" / path)

@@ -9,7 +9,6 @@ export const RULES = {
   idle_gpus: "Idle GPUs",
   silent_job: "Silent job",
   unpriced: "No price",
-  silent_job: "Not heard of",
   price_jump: "Price jump",
   retry_overhead: "Retries cost too much",
   unallocated: "Unallocated spend",

@@ -53,7 +53,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . 2>&1 \
 		| { grep -iE 'error|cannot' || true; }
 	@echo "== compiling the kernels (some seconds, once)"
-	@$(BIN)/python -c 'from streams.kernels.warm import compile_all; compile_all()'
+	@$(BIN)/python -c 'from streams.engine.kernels.warm import compile_all; compile_all()'
 	@touch $(STAMP)
 
 demo: $(STAMP)  ## Watch a simulated fleet cost money, and a runaway job page its owner (DEMO_ARGS: options of trainfare demo).
@@ -72,7 +72,7 @@ example: $(STAMP)  ## Meter a real trace of 500 jobs and show what they cost (EX
 # The suite without the JIT comes first, so that the last line of all is the summary of the whole suite.
 test: $(STAMP)  ## Run the tests: kernels without the JIT, then everything (TEST_ARGS: options of pytest).
 	@echo "== the kernels as plain Python (NUMBA_DISABLE_JIT=1)"
-	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(SHARED) tests/kernels tests/usage
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(SHARED) tests/engine/kernels tests/engine/coverage
 	@echo "== all tests"
 	@$(BIN)/python -m pytest $(SHARED) $(TEST_ARGS)
 

@@ -29,8 +29,8 @@ from loadtest.soak_world import Member
 from loadtest.verdict import WrongTotalsError, check
 from sinks.clickhouse import Embedded, Target
 from streams.config import ClickHouseSettings, KafkaSettings, Settings
-from streams.embedded.broker import EmbeddedBroker
 from streams.keys import key_of
+from streams.replay.broker import EmbeddedBroker
 from streams.topics import Topic, full_name
 from streams.transport.admin import DEAD_LETTER_TOPIC
 from tests.store_process import StoreProcess

@@ -15,8 +15,9 @@ import numpy as np
 from loadtest.derive_load import GPUS, SAMPLED_S, Load
 from loadtest.saying import say
 from streams.cli.cycles import look_rarely
-from streams.kernels.bill import bill_rows
-from streams.pipeline import checkpoint, snapshot
+from streams.engine.kernels.bill import bill_rows
+from streams.engine.shard import checkpoint
+from streams.engine.snapshot import writer
 
 #: What a checkpoint consists of: functions of its module, by the name they are shown under.
 _PARTS = {
@@ -35,7 +36,7 @@ class Timed:
         self.spent_s: dict[str, float] = {}
         for name, shown in _PARTS.items():
             vars(checkpoint)[name] = self._timed(shown, vars(checkpoint)[name])
-        vars(snapshot)["take"] = self._timed("snapshot", snapshot.take)
+        vars(writer)["take"] = self._timed("snapshot", writer.take)
 
     def _timed(self, shown: str, work: Callable[..., object]) -> Callable[..., object]:
         def timed(*args: object, **kwargs: object) -> object:

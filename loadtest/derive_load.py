@@ -10,10 +10,10 @@ from collections import Counter
 
 from schemas.decode import decode
 from schemas.events import PriceEvent
-from streams.pipeline.batch import LogBatch, LogRecord
-from streams.pipeline.settings import ShardSettings
-from streams.pipeline.shard import Shard
-from streams.pricing.book import PriceBook
+from streams.engine.batch import LogBatch, LogRecord
+from streams.engine.pricing.book import PriceBook
+from streams.engine.settings import ShardSettings
+from streams.engine.shard.shard import Shard
 
 T0_MS = 1_772_366_400_000
 GPUS = 8

@@ -20,10 +20,10 @@ from typing import Any, Final, TextIO
 from loadtest.stopwatch import Stopwatch, run_delay_s
 from sinks.clickhouse import ClickHouseStore
 from sinks.snapshots import Snapshots
-from streams.agents.checkpointer import Checkpointer
-from streams.agents.held import Taken
-from streams.pipeline.batch import LogBatch
-from streams.pipeline.shard import Shard
+from streams.engine.batch import LogBatch
+from streams.engine.shard.shard import Shard
+from streams.worker.shards.owned_shard import InFlightCheckpoint
+from streams.worker.storing.checkpointer import Checkpointer
 
 #: What is timed: its name in the results, and where it is.
 TIMED: Final[tuple[tuple[str, type, str], ...]] = (
@@ -83,9 +83,9 @@ class Inside:
 
     def _stored(self, count: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(count)
-        def counted(checkpointer: Checkpointer, flight: Sequence[Taken]) -> Any:
+        def counted(checkpointer: Checkpointer, flight: Sequence[InFlightCheckpoint]) -> Any:
             for taken in flight:
-                self._next |= {(taken.held.number, topic): offset for topic, offset in taken.next.items()}
+                self._next |= {(taken.owned.number, topic): offset for topic, offset in taken.next.items()}
                 for table, rows in taken.checkpoint.tables.items():
                     self._rows[table] += rows.num_rows
             records: Counter[str] = Counter()

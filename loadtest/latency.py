@@ -31,9 +31,9 @@ from loadtest.soak_load import GPUS, Event, Load
 from loadtest.soak_world import Member
 from loadtest.verdict import WrongTotalsError
 from sinks.clickhouse import ClickHouseStore, Embedded
-from sinks.webhooks.receiver import Receiver
 from streams.cli.producer import LogProducer
 from streams.config import Settings
+from streams.notify.webhooks.receiver import WebhookReceiver
 from streams.web import local_token
 from tests.chaos.log import Offsets
 
@@ -58,7 +58,7 @@ class Live:
         options = self.options
         secret = "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
         arrivals = Arrivals(max(1, options.seconds // 10) * options.runaways)
-        receiver = Receiver(secret, arrivals.received)
+        receiver = WebhookReceiver(secret, arrivals.received)
         await receiver.start()
         worker = self._worker(secret, receiver)
         loads = [os.getloadavg()[0]]
@@ -121,7 +121,7 @@ class Live:
             "usd": usd,
         }
 
-    def _worker(self, secret: str, receiver: Receiver) -> Member:
+    def _worker(self, secret: str, receiver: WebhookReceiver) -> Member:
         kafka = self.settings.kafka
         env = {
             "TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers,

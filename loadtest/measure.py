@@ -19,7 +19,7 @@ from loadtest.latency_load import Probes
 from loadtest.latency_world import WorldError
 from loadtest.soak_load import Event
 from loadtest.stopwatch import percentile
-from sinks.webhooks.receiver import Received
+from streams.notify.webhooks.receiver import Received
 
 TICK_MS: Final = 10_000
 _POLL_S: Final = 0.05

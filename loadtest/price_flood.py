@@ -22,13 +22,13 @@ from loadtest.replayed import replayed
 from loadtest.saying import say
 from schemas.decode import decode
 from schemas.events import PriceEvent
-from streams.kernels.warm import compile_all
-from streams.pipeline.align import TICK_MS, Ticks
-from streams.pipeline.batch import LogBatch, LogRecord
-from streams.pipeline.reference import ReferenceLog
-from streams.pipeline.settings import ShardSettings
-from streams.pipeline.shard import Shard
-from streams.pricing.book import PriceBook
+from streams.engine.batch import LogBatch, LogRecord
+from streams.engine.kernels.warm import compile_all
+from streams.engine.pricing.book import PriceBook
+from streams.engine.reference_log import ReferenceLog
+from streams.engine.settings import ShardSettings
+from streams.engine.shard.sequencer import TICK_MS, Ticks
+from streams.engine.shard.shard import Shard
 
 T0_MS: Final = 1_772_366_400_000
 _HOUR_MS: Final = 3_600_000

@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 
 from loadtest import inside
 from streams.config import KafkaSettings
-from streams.transport import reach
+from streams.transport import cluster
 
 
 def main() -> None:
@@ -18,7 +18,7 @@ def main() -> None:
     def not_asked(kafka: KafkaSettings, client: AdminClient) -> None:
         """The mock cluster would not answer."""
 
-    reach.check_topics = not_asked  # type: ignore[attr-defined]  # a stand-in for this process alone
+    cluster.check_topics = not_asked  # type: ignore[attr-defined]  # a stand-in for this process alone
     inside.main()
 
 

@@ -13,8 +13,8 @@ from functools import wraps
 from typing import Any, Final
 
 from loadtest import inside
-from streams.pipeline.batch import LogBatch
-from streams.pipeline.shard import Shard
+from streams.engine.batch import LogBatch
+from streams.engine.shard.shard import Shard
 
 
 def _work(for_s: float) -> None:

@@ -17,12 +17,12 @@ from loadtest.state_measure import Restored, Taken, rss_mib
 from schemas.decode import decode
 from schemas.events import ControlEvent, Event, PriceEvent
 from schemas.invalid import Invalid
-from streams.pipeline.align import TICK_MS, Ticks
-from streams.pipeline.batch import LogBatch, LogRecord
-from streams.pipeline.reference import ReferenceLog
-from streams.pipeline.settings import ShardSettings
-from streams.pipeline.shard import Shard
-from streams.pricing.book import PriceBook
+from streams.engine.batch import LogBatch, LogRecord
+from streams.engine.pricing.book import PriceBook
+from streams.engine.reference_log import ReferenceLog
+from streams.engine.settings import ShardSettings
+from streams.engine.shard.sequencer import TICK_MS, Ticks
+from streams.engine.shard.shard import Shard
 
 T0_MS = 1_772_366_400_000
 GPUS = 8

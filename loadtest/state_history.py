@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streams.pipeline.batch import LogBatch
-from streams.pipeline.raw import RawRecords
-from streams.pipeline.shard import Shard
+from streams.engine.batch import LogBatch
+from streams.engine.raw_records import RawRecords
+from streams.engine.shard.shard import Shard
 
 #: Digits are written over these; all messages of a shard are of one length.
 _TIME = b"1000000000000"

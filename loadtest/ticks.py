@@ -19,8 +19,8 @@ from loadtest.state_measure import rss_mib
 from schemas.events import Component, PriceEvent
 from schemas.units import Per
 from streams.cli.cycles import look_rarely
-from streams.kernels.warm import compile_all
-from streams.pipeline.align import TICK_MS
+from streams.engine.kernels.warm import compile_all
+from streams.engine.shard.sequencer import TICK_MS
 
 
 class Repriced(Fleet):

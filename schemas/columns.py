@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from schemas.kinds import COUNT, MILLI, MONEY, SECOND, TEXT
+from schemas.column_types import COUNT, MILLI, MONEY, SECOND, TEXT
 
 #: Up to so many texts are quicker copied by Python than taken by a compute function (4 against 27 microseconds for 5).
 _FEW: Final = 400

@@ -14,15 +14,15 @@ from schemas.events import Event
 from schemas.invalid import Invalid
 from schemas.limits import check_names
 from schemas.reasons import Reason
+from schemas.redaction import CONTROLS, is_secret
 from schemas.refusal import RefusedError, explain_mismatch, explain_unparsable, shown
-from schemas.unread import Unread
+from schemas.unread_batch import Unread
 from schemas.validate_controls import DELETION, control_event
 from schemas.validate_gpu import gpu_event
 from schemas.validate_jobs import job_event, node_event
 from schemas.validate_prices import price_event
 from schemas.validate_traffic import network_event, storage_event
 from schemas.wire import ControlWire, GpuWire, JobWire, NetworkWire, NodeWire, PriceWire, StorageWire, Wire
-from schemas.withheld import CONTROLS, is_secret
 
 RECORD_MAX_BYTES: Final = 2**20
 MAX_DEPTH: Final = 256

@@ -13,7 +13,7 @@ import msgspec
 
 from schemas.invalid import Invalid
 from schemas.reasons import Reason
-from schemas.withheld import WITHHELD
+from schemas.redaction import WITHHELD
 
 SHOWN_CHARS: Final = 80
 NOTHING: Final = object()

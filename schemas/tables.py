@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from schemas.kinds import BYTES, COUNT, LABELS, MILLI, MONEY, SECOND, TEXT, schema_of
+from schemas.column_types import BYTES, COUNT, LABELS, MILLI, MONEY, SECOND, TEXT, schema_of
 
 JOB_MINUTES: Final = "job_minutes"
 JOB_USAGE_MINUTES: Final = "job_usage_minutes"

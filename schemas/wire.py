@@ -75,11 +75,11 @@ OptTimeMs: TypeAlias = Annotated[
 JobId: TypeAlias = Annotated[
     str, Meta(min_length=1, description=f"a string of 1 to {MAX_JOB_ID_BYTES} bytes of UTF-8")
 ]
-Attempt: TypeAlias = Annotated[
+WireAttempt: TypeAlias = Annotated[
     Annotated[int, Meta(ge=1, le=MAX_ATTEMPT)] | None,
     Meta(description=f"an integer from 1 to {MAX_ATTEMPT}"),
 ]
-Amount: TypeAlias = Annotated[
+WireAmount: TypeAlias = Annotated[
     int, Meta(ge=0, le=MAX_EXACT, description=f"an integer from 0 to {MAX_EXACT} (2^53)")
 ]
 OptAmount: TypeAlias = Annotated[
@@ -159,7 +159,7 @@ class JobWire(PricedWire, kw_only=True, gc=False):
     id: Text
     job_id: JobId
     type: Annotated[JobTypeName, _one_of(get_args(JobTypeName))]
-    attempt: Attempt = None
+    attempt: WireAttempt = None
     gpu_count: GpuCount = None
     nodes: Annotated[
         Annotated[dict[Text, Annotated[float, Meta(ge=0, le=MAX_GPU_COUNT)]], Meta(max_length=MAX_NODES)]
@@ -204,7 +204,7 @@ class GpuWire(PricedWire, kw_only=True, gc=False):
         str | None,
         Meta(description=f"a string of at most {MAX_JOB_ID_BYTES} bytes of UTF-8, empty when idle"),
     ] = None
-    attempt: Attempt = None
+    attempt: WireAttempt = None
     interval_ms: Annotated[
         int, Meta(ge=1, le=MAX_SAMPLE_MS, description=f"an integer from 1 to {MAX_SAMPLE_MS} (1 hour)")
     ]
@@ -227,9 +227,9 @@ class NetworkWire(Wire, kw_only=True, gc=False):
 
     id: Text
     job_id: JobId
-    attempt: Attempt = None
+    attempt: WireAttempt = None
     interval_ms: IntervalMs
-    bytes: Amount
+    bytes: WireAmount
     path: OptPath = None
     direction: OptDirection = None
     cloud: OptText = None
@@ -242,7 +242,7 @@ class StorageWire(Wire, kw_only=True, gc=False):
 
     id: Text
     job_id: JobId
-    attempt: Attempt = None
+    attempt: WireAttempt = None
     interval_ms: IntervalMs
     op: Annotated[Op, _one_of(get_args(Op))]
     requests: OptAmount = None

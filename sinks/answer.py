@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueryResult:
     """Columns side by side; money is `decimal.Decimal`, instants are UTC."""
 
     names: tuple[str, ...]

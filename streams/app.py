@@ -1,6 +1,6 @@
-"""The whole meter wired: Faust's app, the keeper of shards, the reference reader and the store.
+"""The whole meter wired: Faust's app, the shard manager of shards, the reference reader and the store.
 
-It must not hold logic of its own: what happens to a record is `streams.pipeline`, when it is stored `streams.agents`.
+It must not hold logic of its own: what happens to a record is `streams.engine`, when it is stored `streams.worker`.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from sinks.clickhouse import ClickHouseStore, Embedded, Server, Target
 from sinks.errors import SinkBusy
 from sinks.meta import Meta
 from sinks.port import Store
-from streams.agents.beside import beside
-from streams.agents.courier import Courier
-from streams.agents.courier_options import DAY_MS, CourierOptions
-from streams.agents.deadletters import DeadLetterProducer
-from streams.agents.log_time import LogTime
-from streams.agents.memory import give_back
-from streams.agents.meter import CourierOf, Meter
-from streams.agents.options import KeeperOptions
-from streams.agents.outlook import Outlook
-from streams.agents.ports import ShardFactory
-from streams.agents.self_watch import SelfWatch
-from streams.agents.stall import Limits
-from streams.agents.startup import Startup, stopped_by_signals
-from streams.agents.status import Watch
-from streams.audit.committed import committed
-from streams.audit.live import LiveAudit, asking
-from streams.audit.verdict import Verdict
 from streams.clock import Clock, SystemClock
 from streams.config import ClickHouseSettings, KafkaSettings, MeterSettings, Settings
 from streams.config_live import AlertSettings
-from streams.kernels.warm import compile_all
-from streams.pipeline.settings import ShardSettings
-from streams.pipeline.shard import Shard
+from streams.engine.kernels.warm import compile_all
+from streams.engine.settings import ShardSettings
+from streams.engine.shard.shard import Shard
+from streams.notify.notifier import Notifier
+from streams.notify.options import DAY_MS, NotifierOptions
+from streams.selfcheck.alerts.self_watch import SelfWatch
+from streams.selfcheck.audit.live import LiveAudit, asking
+from streams.selfcheck.audit.verdict import Verdict
+from streams.selfcheck.recount.committed import committed
 from streams.topics import full_name
 from streams.transport.admin import DEAD_LETTER_TOPIC
-from streams.transport.reach import FoundLog, KafkaAwayError, find_log, log_name
+from streams.transport.cluster import FoundLog, KafkaUnreachableError, find_log, log_name
 from streams.transport.security import librdkafka_config
-from streams.web.audited import Audited
-from streams.web.local_door import LocalDoor
+from streams.web.last_audit import LastAudit
+from streams.web.local_access import LocalAccess
 from streams.web.server import WebServer
-from streams.web.status import WorkerStatus
+from streams.worker.health.memory import give_back
+from streams.worker.health.probe import Probe
+from streams.worker.health.stall import StallLimits
+from streams.worker.health.status import StatusCollector
+from streams.worker.health.worker_status import WorkerStatus
+from streams.worker.ingest.dead_letters import DeadLetterProducer
+from streams.worker.ingest.log_time import LogTime
+from streams.worker.meter import Meter, NotifierOf
+from streams.worker.options import ShardManagerOptions
+from streams.worker.shards.ports import ShardFactory
+from streams.worker.startup import Startup, stopped_by_signals
+from streams.worker.supervise import beside
 
 _REACH_S: Final = 3.0
 _LOOK_EVERY_S: Final = 1.0
@@ -94,11 +94,11 @@ def shard_settings(meter: MeterSettings, run_start_ms: int | None = None) -> Sha
     )
 
 
-def courier_of(
+def notifier_of(
     alerts: AlertSettings, store: Store, clock: Clock, *, resolved_horizon_ms: int | None = DAY_MS
-) -> CourierOf:
-    """Make the courier of a meter, which asks it for addresses."""
-    options = CourierOptions(
+) -> NotifierOf:
+    """Make the notifier of a meter, which asks it for addresses."""
+    options = NotifierOptions(
         resolved_horizon_ms=resolved_horizon_ms,
         webhook_secret=None if alerts.webhook_secret is None else alerts.webhook_secret.get_secret_value(),
         default_webhook=None if alerts.default_webhook is None else alerts.default_webhook.get_secret_value(),
@@ -106,7 +106,7 @@ def courier_of(
         max_attempts=alerts.max_attempts,
         timeout_ms=alerts.timeout_ms,
     )
-    return lambda addresses: Courier(store, addresses, options, clock)
+    return lambda addresses: Notifier(store, addresses, options, clock)
 
 
 def claim(meta: Meta, kafka: KafkaSettings, found: FoundLog) -> None:
@@ -133,9 +133,9 @@ class Worker:
         self._stop = asyncio.Event()
         self._startup = Startup(self._stop)
         self._store: ClickHouseStore | None = None
-        self._watch: Watch | None = None
+        self._watch: StatusCollector | None = None
         self._audit: LiveAudit | None = None
-        self._door = LocalDoor(settings.web, settings.clickhouse.data_dir)
+        self._door = LocalAccess(settings.web, settings.clickhouse.data_dir)
 
     async def run(self) -> None:
         """Return when stopped; nothing is left open then."""
@@ -163,7 +163,7 @@ class Worker:
             lambda: self._store,
             self._status,
             self._clock.monotonic_ms,
-            audit=lambda: Audited(self._verdict(), self._clock.now_ms()),
+            audit=lambda: LastAudit(self._verdict(), self._clock.now_ms()),
             query=self._settings.query,
             local_token=self._door.token,
         )
@@ -183,7 +183,7 @@ class Worker:
         if found is None or store is None:
             return  # stopped before there was anything to meter
         await asyncio.to_thread(claim, store.meta, kafka, found)
-        options = KeeperOptions(
+        options = ShardManagerOptions(
             topic_prefix=kafka.topic_prefix,
             as_of_ms=self._clock.paid_ms if meter.as_of_ms is None else (lambda: meter.as_of_ms or 0),
             now_ms=self._clock.monotonic_ms,
@@ -198,10 +198,10 @@ class Worker:
         )
         shard = replace(shard_settings(meter), partitions=kafka.partitions)
         factory = await asyncio.to_thread(engine, shard)
-        courier = courier_of(self._settings.alerts, store, self._clock)
-        worker = Meter(kafka, shard, options, store, factory, dead_letters=dead_letters, courier=courier)
+        notifier = notifier_of(self._settings.alerts, store, self._clock)
+        worker = Meter(kafka, shard, options, store, factory, dead_letters=dead_letters, notifier=notifier)
         self._audit = LiveAudit(
-            worker.keeper,
+            worker.shard_manager,
             asking(store),
             self._clock,
             partial(_log_end, worker, kafka),
@@ -209,16 +209,16 @@ class Worker:
             partial(_is_member, worker),
         )
         self_watch = SelfWatch(worker, store, kafka, self._settings.canary, self._clock, self._verdict)
-        outlook = Outlook(kafka, lambda: store.query("SELECT 1"), self._clock)
-        self._watch = Watch(
-            worker.keeper,
+        probe = Probe(kafka, lambda: store.query("SELECT 1"), self._clock)
+        self._watch = StatusCollector(
+            worker.shard_manager,
             lambda: worker.app.meter_consumer if worker.app.started else None,
             kafka,
             self._clock,
-            worker.courier,
+            worker.notifier,
             reader=worker.reader,
-            sight=lambda: outlook.sight,
-            limits=Limits(meter.stall_not_ready_ms, meter.stall_restart_ms),
+            probed=lambda: probe.probed,
+            limits=StallLimits(meter.stall_not_ready_ms, meter.stall_restart_ms),
             audit=self._verdict,
             canary=self_watch.canary,
             canary_enabled=self._settings.canary.enabled,
@@ -232,14 +232,14 @@ class Worker:
             await beside(
                 worker.run(stopped),
                 {
-                    "the look at Kafka and ClickHouse": outlook.run(lambda: worker.keeper.held),
+                    "the look at Kafka and ClickHouse": probe.run(lambda: worker.shard_manager.owned),
                     "the look at the worker's progress": self._look_often(self._watch),
                     "the audit": self._audit.run(),
                     "the giving back of memory": _give_memory_back(),
                 },
             )
         finally:
-            await outlook.close()
+            await probe.close()
 
     async def _all_or_none(self, *tasks: asyncio.Task[Any]) -> None:
         """Wait for all; the first fault ends the others and is raised."""
@@ -251,7 +251,9 @@ class Worker:
     async def _reach_kafka(self) -> FoundLog | None:
         kafka = self._settings.kafka
         where = f"Kafka at {kafka.bootstrap_servers}"
-        return await self._startup.reach("kafka", where, lambda: find_log(kafka, _REACH_S), KafkaAwayError)
+        return await self._startup.reach(
+            "kafka", where, lambda: find_log(kafka, _REACH_S), KafkaUnreachableError
+        )
 
     async def _open_store(self, server: WebServer | None) -> None:
         clickhouse = self._settings.clickhouse
@@ -267,7 +269,7 @@ class Worker:
         if self._store is not None and server is not None:
             self._door.open(server.url, sys.stderr)
 
-    async def _look_often(self, watch: Watch) -> None:
+    async def _look_often(self, watch: StatusCollector) -> None:
         while True:
             watch.look()
             await asyncio.sleep(_LOOK_EVERY_S)

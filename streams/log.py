@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import structlog
 
-from schemas.visible import visible
+from schemas.escaping import visible
 from streams.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from streams.config import LogSettings
 
 FLOOD_WINDOW_MS = 10_000
-_FLOODING_LOGGERS = ("aiokafka", "faust", "mode", "streams.agents.checkpointer")
+_FLOODING_LOGGERS = ("aiokafka", "faust", "mode", "streams.worker.storing.checkpointer")
 """A broker that is away makes aiokafka write some fifty equal lines a second, and every checkpoint fails anew."""
 _ECHOES = ("clickhouse_connect", "urllib3")
 """They write every fault of a request, with its traceback, before they raise what our own line says; for `debug` only."""

@@ -30,7 +30,7 @@ from tests.query import priority
 ROOT = Path(__file__).parents[1]
 _WIDTH = 12
 # With what the product loads only when it needs it. Not chDB: it begins threads as it is loaded, and a fork has none of them.
-LOADED = ("streams.cli.main", "streams.embedded.replay", "streams.transport.meter_app", "pandas")
+LOADED = ("streams.cli.main", "streams.replay.replay", "streams.transport.meter_app", "pandas")
 
 
 class Forker:
@@ -110,7 +110,7 @@ def _serve() -> None:
         importlib.import_module(name)
     importlib.import_module("streams.cli.main").build()  # every verb
     priority.keep(pytest.MonkeyPatch())
-    importlib.import_module("streams.kernels.warm").compile_all()
+    importlib.import_module("streams.engine.kernels.warm").compile_all()
     inspect.getmodule(
         inspect.currentframe()
     )  # Faust asks once in each process, and all modules are looked through

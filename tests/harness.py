@@ -16,13 +16,13 @@ from schemas.decode import decode
 from schemas.events import PriceEvent
 from schemas.invalid import Invalid
 from schemas.tables import ARCHIVE, DEAD_LETTERS, JOB_MINUTES, NODE_MINUTES, SCHEMAS
-from streams.pipeline.batch import LogBatch, LogRecord, Record
-from streams.pipeline.books import Books
-from streams.pipeline.price_news import PriceNews
-from streams.pipeline.settings import FUTURE_MS, ShardSettings
-from streams.pipeline.shard import Shard
-from streams.pipeline.step import step
-from streams.pricing.book import PriceBook
+from streams.engine.batch import LogBatch, LogRecord, Record
+from streams.engine.pricing.book import PriceBook
+from streams.engine.repricing.price_changes import PriceChanges
+from streams.engine.settings import FUTURE_MS, ShardSettings
+from streams.engine.shard.books import Books
+from streams.engine.shard.shard import Shard
+from streams.engine.step import step
 from tests.harness_store import DictStore, Snapshot, chain_of
 from tests.oracle.model import Counts, Line, Tables
 from tests.raw_records import raw
@@ -112,7 +112,7 @@ class Meter:
                 Snapshot(checkpoint.version, checkpoint.parent, checkpoint.snapshot, checkpoint.root)
             )
 
-    def _adopt_repriced(self, shard: Shard, news: PriceNews | None) -> None:
+    def _adopt_repriced(self, shard: Shard, news: PriceChanges | None) -> None:
         """Archived jobs that were paid in a time in which prices may differ, if they do."""
         if news is None or news.events_span is None:
             return

@@ -14,13 +14,13 @@ from schemas.decode import decode
 from schemas.events import ControlEvent, Event, PriceEvent
 from schemas.invalid import Invalid
 from schemas.tables import ALERTS, BURN_RATES
-from streams.alerts.notice import Alert, webhook_id
-from streams.pipeline.align import Alignment, Fold
-from streams.pipeline.batch import LogBatch, LogRecord
-from streams.pipeline.reference import ReferenceLog
-from streams.pipeline.settings import FUTURE_MS, ShardSettings
-from streams.pipeline.shard import Shard
-from streams.pricing.book import PriceBook
+from streams.engine.alerts.alert import Alert, webhook_id
+from streams.engine.batch import LogBatch, LogRecord
+from streams.engine.pricing.book import PriceBook
+from streams.engine.reference_log import ReferenceLog
+from streams.engine.settings import FUTURE_MS, ShardSettings
+from streams.engine.shard.sequencer import FoldStep, Sequencer
+from streams.engine.shard.shard import Shard
 from tests.harness_store import DictStore, Snapshot, chain_of
 from tests.oracle.model import Line
 
@@ -67,7 +67,7 @@ class TickMeter:
             self._records.append((topic, log[-1]))
 
     def _begin(self) -> None:
-        self._align = Alignment(self._shard.next, self._shard.tick_ms)
+        self._align = Sequencer(self._shard.next, self._shard.tick_ms)
         self._view = self._reference.view()
 
     def read(self, begin: int, end: int, until_ms: int) -> None:
@@ -85,7 +85,7 @@ class TickMeter:
 
     def _advance(self, until_ms: int) -> None:
         for step in self._align.steps(lambda *_: until_ms):
-            if isinstance(step, Fold):
+            if isinstance(step, FoldStep):
                 self._shard.tick_ms = self._align.tick_ms
                 assert self._shard.fold(step.batch) is None
             else:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from streams.pipeline.batch import LogRecord
-from streams.pipeline.raw import RawRecords
+from streams.engine.batch import LogRecord
+from streams.engine.raw_records import RawRecords
 
 
 def raw(records: Sequence[LogRecord]) -> RawRecords:

@@ -8,20 +8,20 @@ from collections.abc import Mapping
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import DatabaseError
 
-from sinks.answer import Answer
+from sinks.answer import QueryResult
 
 
-def ask(client: Client, sql: str, parameters: Mapping[str, object] | None) -> Answer:
+def ask(client: Client, sql: str, parameters: Mapping[str, object] | None) -> QueryResult:
     """Run a statement that only reads."""
     bound = dict(parameters or {})
     result = client.query(sql, parameters=bound, tz_mode="aware", query_tz="UTC")
     names = tuple(result.column_names)
     types = tuple(column.name for column in result.column_types)
     if names:
-        return Answer(names, types, tuple(result.result_columns))
+        return QueryResult(names, types, tuple(result.result_columns))
     # An empty result of the embedded engine comes without its header.
     try:
         header = client.query(f"DESCRIBE TABLE (\n{sql}\n)", parameters=bound).result_columns
     except DatabaseError:  # not a SELECT: there is no header to be had
-        return Answer((), (), ())
-    return Answer(tuple(header[0]), tuple(header[1]), tuple([] for _ in header[0]))
+        return QueryResult((), (), ())
+    return QueryResult(tuple(header[0]), tuple(header[1]), tuple([] for _ in header[0]))

@@ -36,7 +36,7 @@ _ENGINE_OPTIONS: Final = {
 set_on_retry_hooks([])
 
 
-class Connection:
+class ClickHouseConnection:
     """Serves any thread; a client is made on a thread's first call and lives until `close`.
 
     With `read_only`, ClickHouse itself refuses every statement that changes anything.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from sinks.clickhouse.connection import Connection
+from sinks.clickhouse.connection import ClickHouseConnection
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
 #: Copies of what other parts have, or parts that an operator works on.
@@ -31,13 +31,13 @@ class LostPart(NamedTuple):
         return f"part {self.name} of `{self.table}` ({self.reason or 'detached by hand'})"
 
 
-def lost_parts(connection: Connection) -> list[LostPart]:
+def lost_parts(connection: ClickHouseConnection) -> list[LostPart]:
     """The parts of this database that were set aside, by table."""
     found = connection.call(lambda client: client.query_arrow(SET_ASIDE)).to_pylist()
     return [LostPart(_text(row["table"]), _text(row["name"]), _text(row["reason"])) for row in found]
 
 
-def drop_part(connection: Connection, part: LostPart) -> None:
+def drop_part(connection: ClickHouseConnection, part: LostPart) -> None:
     """Delete what was set aside; ValueError for a name that is none of the engine's."""
     if not (_NAME.fullmatch(part.table) and _NAME.fullmatch(part.name)):
         raise ValueError(f"no name of a part: {part}")

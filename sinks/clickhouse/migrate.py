@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import xxhash
 
-from sinks.clickhouse.connection import Connection
+from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.errors import QueryFailed, StoreMismatch
 
 _FILE: Final = re.compile(r"\d{4}_[a-z0-9_]+\.sql")
@@ -45,12 +45,12 @@ def shipped() -> list[Migration]:
     return [Migration(name, (folder / name).read_text()) for name in names]
 
 
-def create_database(connection: Connection, database: str) -> None:
+def create_database(connection: ClickHouseConnection, database: str) -> None:
     """Make the database, through a connection that is not in it yet."""
     connection.call(lambda client: client.command(f"CREATE DATABASE IF NOT EXISTS `{database}`"))
 
 
-def migrate(connection: Connection, migrations: list[Migration]) -> list[str]:
+def migrate(connection: ClickHouseConnection, migrations: list[Migration]) -> list[str]:
     """Apply what the store has not seen; return the names applied.
 
     Two workers may do so at once: each statement bears repetition, and recording comes after running.  The slower one
@@ -79,14 +79,14 @@ def migrate(connection: Connection, migrations: list[Migration]) -> list[str]:
     return applied
 
 
-def _recorded(connection: Connection) -> dict[str, int]:
+def _recorded(connection: ClickHouseConnection) -> dict[str, int]:
     rows = connection.call(
         lambda client: client.query("SELECT name, checksum FROM migrations FINAL")
     ).result_rows
     return {str(name): int(checksum) for name, checksum in rows}
 
 
-def _apply(connection: Connection, migration: Migration) -> None:
+def _apply(connection: ClickHouseConnection, migration: Migration) -> None:
     for statement in migration.statements():
         _run(connection, statement)
     values = {"name": migration.name, "checksum": migration.checksum}
@@ -94,5 +94,5 @@ def _apply(connection: Connection, migration: Migration) -> None:
     connection.call(lambda client: client.command(record, parameters=values))
 
 
-def _run(connection: Connection, statement: str) -> None:
+def _run(connection: ClickHouseConnection, statement: str) -> None:
     connection.call(lambda client: client.command(statement))

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from clickhouse_connect.driver.client import Client
 
-from sinks.answer import Answer
+from sinks.answer import QueryResult
 from sinks.archive import Archive
 from sinks.clickhouse import arrow_file, infile, select
 from sinks.clickhouse.answer import ask
-from sinks.clickhouse.connection import Connection
+from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.damage import LostPart, drop_part, lost_parts
 from sinks.clickhouse.insert import SETTINGS, Piece, pieces
 from sinks.clickhouse.migrate import create_database, migrate, shipped
@@ -42,8 +42,8 @@ class ClickHouseStore:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._connection = Connection(target, target.database)
-        self._reader: Connection | None = None
+        self._connection = ClickHouseConnection(target, target.database)
+        self._reader: ClickHouseConnection | None = None
         self._lock = threading.Lock()
         self.snapshots = Snapshots(self)
         self.archive = Archive(self)
@@ -93,14 +93,14 @@ class ClickHouseStore:
         bound = dict(parameters or {})
         return self._connection.call(lambda client: client.query_arrow(sql, parameters=bound))
 
-    def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> Answer:
+    def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> QueryResult:
         """Run SQL of our own that reads, in ClickHouse's read-only mode, with the types of its columns.
 
         SQL of users goes to `sinks.query`. Raises QueryFailed.
         """
         with self._lock:
             if self._reader is None:
-                self._reader = Connection(self.target, self.target.database, read_only=True)
+                self._reader = ClickHouseConnection(self.target, self.target.database, read_only=True)
         return self._reader.call(lambda client: ask(client, sql, parameters))
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class ClickHouseStore:
         self._connection.call(send)
 
     def _prepare(self) -> None:
-        first = Connection(self.target, _SYSTEM)
+        first = ClickHouseConnection(self.target, _SYSTEM)
         try:
             create_database(first, self.target.database)
         finally:

@@ -5,24 +5,24 @@ It must not change what is stored.  The engine's version is pinned with the pack
 
 from typing import Final
 
-from sinks.clickhouse.connection import Connection
+from sinks.clickhouse.connection import ClickHouseConnection
 
 #: Statistics of each column are made anew in each merge, a fifth of its time; our queries go by key.
 _STATISTICS: Final = "auto_statistics_types = ''"
 _TABLES: Final = ("job_minutes", "node_minutes", "job_usage_minutes", "burn_rates")
-_UNTOLD: Final = (
+_UNTUNED: Final = (
     "SELECT name FROM system.tables WHERE database = currentDatabase() AND name IN {names:Array(String)} "
     "AND position(engine_full, 'auto_statistics_types') = 0"
 )
 
 
-def tune(connection: Connection) -> None:
+def tune(connection: ClickHouseConnection) -> None:
     """Tell it; once for each table."""
     names = {"names": list(_TABLES)}
-    untold = connection.call(lambda client: client.query(_UNTOLD, parameters=names)).result_rows
-    for (name,) in untold:
+    untuned = connection.call(lambda client: client.query(_UNTUNED, parameters=names)).result_rows
+    for (name,) in untuned:
         _tell(connection, str(name))
 
 
-def _tell(connection: Connection, table: str) -> None:
+def _tell(connection: ClickHouseConnection, table: str) -> None:
     connection.call(lambda client: client.command(f"ALTER TABLE `{table}` MODIFY SETTING {_STATISTICS}"))

@@ -15,7 +15,7 @@ from uuid import UUID
 import orjson
 import pyarrow as pa
 
-from sinks.answer import Answer
+from sinks.answer import QueryResult
 from sinks.query.values import plain
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Encoder:
                 writer.write_batch(pa.record_batch(list(block), schema=schema))
 
 
-def decode(data: bytes | pa.Buffer) -> Answer:
+def decode(data: bytes | pa.Buffer) -> QueryResult:
     """Return what an `Encoder` was given; raises pa.ArrowException if it is something else."""
     with pa.ipc.open_stream(data) as reader:
         table = reader.read_all()
@@ -81,7 +81,7 @@ def decode(data: bytes | pa.Buffer) -> Answer:
         _values(kind, (field.metadata or {}).get(_FORM_KEY, b""), column.to_pylist())
         for kind, field, column in zip(kinds, table.schema, table.columns, strict=True)
     )
-    return Answer(tuple(table.schema.names), kinds, columns)
+    return QueryResult(tuple(table.schema.names), kinds, columns)
 
 
 def _unified(kind: str, kept: list[tuple[pa.Array, bytes]]) -> tuple[list[pa.Array], bytes]:

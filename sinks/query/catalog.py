@@ -18,7 +18,7 @@ _DISK: Final = (
 )
 
 
-class Stored(NamedTuple):
+class StoredTable(NamedTuple):
     """A table or view of the store."""
 
     name: str
@@ -27,7 +27,7 @@ class Stored(NamedTuple):
     reads: frozenset[str]  # tables and views that a view reads itself
 
 
-def stored(engine_dir: Path, database: str) -> dict[str, Stored]:
+def stored(engine_dir: Path, database: str) -> dict[str, StoredTable]:
     """All tables and views by name; raises QueriesOffError if the files are not those of a store."""
     folder = engine_dir / "metadata" / database
     try:
@@ -43,15 +43,15 @@ def stored(engine_dir: Path, database: str) -> dict[str, Stored]:
             is_view = first["kind"] == "VIEW"
             create = _view(database, name, rest) if is_view else _table(engine_dir, database, name, rest)
             reads = frozenset(_named(rest, database)) & known if is_view else frozenset()
-            found[name] = Stored(name, is_view, create, reads)
+            found[name] = StoredTable(name, is_view, create, reads)
     if not found:
         raise QueriesOffError("there is no table in this store yet")
     return found
 
 
-def needed(names: Iterable[str], tables: Mapping[str, Stored]) -> list[Stored]:
+def needed(names: Iterable[str], tables: Mapping[str, StoredTable]) -> list[StoredTable]:
     """The tables and views that a query of `names` reads, each behind those that it reads itself."""
-    found: dict[str, Stored] = {}
+    found: dict[str, StoredTable] = {}
 
     def add(name: str) -> None:
         if name not in found:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple, NoReturn
 
-from schemas.visible import visible
+from schemas.escaping import visible
 from sinks.query import data_types
 from sinks.query.functions import TABLE_FUNCTIONS, is_allowed
 from sinks.query.grammar import EXPLAIN_KINDS, EXPLAIN_SETTINGS, IGNORED, KEYS, STATEMENTS
@@ -50,7 +50,7 @@ _TYPED: Final = {
 _DEPTH_MAX: Final = 2_000
 
 
-class Judged(NamedTuple):
+class JudgedStatement(NamedTuple):
     """A statement that only reads."""
 
     tree: Node  # without SETTINGS
@@ -59,7 +59,7 @@ class Judged(NamedTuple):
     parameters: dict[str, str]  # types by name
 
 
-def judge(tree: Node, tables: Collection[str], database: str) -> Judged:
+def judge(tree: Node, tables: Collection[str], database: str) -> JudgedStatement:
     """The statement, if all of it is allowed; raises RefusedQueryError with the first thing that is not.
 
     `tables` are the names of the store's tables and views. The tree is changed: its settings leave it.
@@ -73,7 +73,7 @@ def judge(tree: Node, tables: Collection[str], database: str) -> Judged:
     judge_ = _Judge(frozenset(tables), database, _common_names(tree))
     for node, parent in _nodes(tree):
         judge_.check(node, parent)
-    return Judged(tree, settings, frozenset(judge_.named), judge_.parameters)
+    return JudgedStatement(tree, settings, frozenset(judge_.named), judge_.parameters)
 
 
 class _Judge:

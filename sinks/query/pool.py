@@ -48,11 +48,11 @@ class QueryPool:
         self._now_s = now_s
         self._lock = threading.Lock()
         self._idle: list[_Idle] = []
-        self._runs: set[Run] = set()
+        self._runs: set[QueryRun] = set()
         self._closed = False
         self._said_open = False
 
-    def begin(self, owner: str = "") -> "Run":
+    def begin(self, owner: str = "") -> "QueryRun":
         """A run of one query, which may be cancelled from the moment it is there.
 
         A process serves one `owner` only: whoever took it over could see and forge the answers of the next.
@@ -60,7 +60,7 @@ class QueryPool:
         with self._lock:
             if self._closed:
                 raise QueryFailed("the worker is stopping")
-            run = Run(self, owner)
+            run = QueryRun(self, owner)
             self._runs.add(run)
             return run
 
@@ -111,7 +111,7 @@ class QueryPool:
             return found.process, found.queries
         return self._start(self._source, self.limits), 0
 
-    def _give_back(self, run: "Run", process: QueryProcess | None, queries: int) -> None:
+    def _give_back(self, run: "QueryRun", process: QueryProcess | None, queries: int) -> None:
         with self._lock:
             self._runs.discard(run)
             keep = process is not None and process.reusable and queries < QUERIES_MAX and not self._closed
@@ -130,7 +130,7 @@ class QueryPool:
             )
 
 
-class Run:
+class QueryRun:
     """One query."""
 
     def __init__(self, pool: QueryPool, owner: str) -> None:

@@ -14,10 +14,10 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from sinks.query import tree as trees
-from sinks.query.catalog import Stored, needed, stored
+from sinks.query.catalog import StoredTable, needed, stored
 from sinks.query.described import described
 from sinks.query.grammar import LOWERED
-from sinks.query.guard import Judged, judge
+from sinks.query.guard import JudgedStatement, judge
 from sinks.query.limits import QueryLimits
 from sinks.query.parameters import bound
 from sinks.query.refusal import FailedQueryError, RefusedQueryError
@@ -43,7 +43,7 @@ class Prepared(NamedTuple):
     tables: frozenset[str]
 
 
-class Columns(NamedTuple):
+class ColumnTypes(NamedTuple):
     """The header of an answer."""
 
     names: tuple[str, ...]
@@ -109,7 +109,7 @@ class EmbeddedTables:
         self._opener = new_client()
         with failing():
             self._opener.command(f"CREATE DATABASE `{files.database}` ENGINE = Memory")
-        self._tables: dict[str, Stored] = {}
+        self._tables: dict[str, StoredTable] = {}
 
     @property
     def database(self) -> str:
@@ -124,7 +124,7 @@ class EmbeddedTables:
     @contextmanager
     def opened(self, names: frozenset[str], settings: Mapping[str, str]) -> Iterator[Client]:
         """A session in which the tables are open as they are now."""
-        opened: list[Stored] = []
+        opened: list[StoredTable] = []
         try:
             with failing():
                 for each in needed(names, self._tables):
@@ -162,20 +162,23 @@ def local_client(scratch_dir: str, store_dir: str = "") -> Client:
 
 
 @contextmanager
-def answering(client: Client, prepared: Prepared) -> Iterator[tuple[Columns, Blocks]]:
+def answering(client: Client, prepared: Prepared) -> Iterator[tuple[ColumnTypes, Blocks]]:
     """Run a statement; its columns, and its rows in blocks of columns."""
     values: dict[str, Any] | None = dict(prepared.parameters) or None
     with failing():
         if not prepared.selects:
             told = client.query(prepared.sql, parameters=values, tz_mode="aware", query_tz="UTC")
-            yield Columns(tuple(told.column_names), _names_of(told.column_types)), iter([told.result_columns])
+            yield (
+                ColumnTypes(tuple(told.column_names), _names_of(told.column_types)),
+                iter([told.result_columns]),
+            )
             return
         stream = client.query_column_block_stream(
             prepared.sql, parameters=values, tz_mode="aware", query_tz="UTC"
         )
         with stream as blocks:
             source: Any = stream.source  # typed as what it is closed by
-            columns = Columns(tuple(source.column_names), _names_of(source.column_types))
+            columns = ColumnTypes(tuple(source.column_names), _names_of(source.column_types))
             yield columns if columns.names else _header(client, prepared.sql, values), iter(blocks)
 
 
@@ -192,15 +195,15 @@ def _names_of(types: Iterable[Any]) -> tuple[str, ...]:
     return tuple(each.name for each in types)
 
 
-def _header(client: Client, sql: str, bound: dict[str, Any] | None) -> Columns:
+def _header(client: Client, sql: str, bound: dict[str, Any] | None) -> ColumnTypes:
     """The columns of an empty answer, which the embedded engine leaves out."""
     with suppress(ClickHouseError):  # not a SELECT: there is no header to be had
         found = client.query(f"DESCRIBE TABLE ({sql})", parameters=bound).result_columns
-        return Columns(tuple(found[0]), tuple(found[1]))
-    return Columns((), ())
+        return ColumnTypes(tuple(found[0]), tuple(found[1]))
+    return ColumnTypes((), ())
 
 
-def _settings(judged: Judged, limits: QueryLimits) -> dict[str, str]:
+def _settings(judged: JudgedStatement, limits: QueryLimits) -> dict[str, str]:
     found = limits.settings()
     for name, value in judged.settings.items():
         if name not in LOWERED or 0 < value < float(found[name]):

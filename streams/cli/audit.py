@@ -15,11 +15,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from schemas.escaping import visible
 from schemas.reasons import OUTCOMES
-from schemas.visible import visible
 from streams.cli.files import must_exist
 from streams.cli.options import DataOption, settings_for
-from streams.cli.output import Format, FormatOption, Grid, to_json, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, write
 from streams.cli.progress import progress
 from streams.cli.reading import Reader, reader, reader_at
 from streams.errors import WrongUseError
@@ -27,8 +27,8 @@ from streams.errors import WrongUseError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from streams.audit.compared import Compared
-    from streams.audit.recount import Span
+    from streams.selfcheck.recount.compared import Compared
+    from streams.selfcheck.recount.recount import Span
 
 UNBALANCED: Final = 1
 #: Tables are read one after the other while a worker writes: what is wrong is looked at twice.
@@ -56,7 +56,7 @@ def audit(
         bool,
         typer.Option("--repair", help="With --recount: write the rows that are wrong or missing anew."),
     ] = False,
-    form: FormatOption = Format.table,
+    form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show whether the books balance and the ledger is right; exit 1 if not."""
     if url is not None and data is not None:
@@ -79,7 +79,7 @@ def audit(
                 found = compared(_asking(store), settings, span, files or [], advance, insert)
             _show_recount(found, form)
             ok = found.ok
-            if repair and ok and not found.untold:
+            if repair and ok and not found.unverifiable:
                 _forget_parts(store, span)
         else:
             shown = _audited(store)
@@ -106,7 +106,7 @@ def _inserting(store: Reader) -> Callable[[str, pa.Table], None]:
 
 def _forget_parts(store: Reader, span: Span) -> None:
     """What was set aside of months that are whole again need not be kept."""
-    from streams.audit.repair import made_good
+    from streams.selfcheck.recount.repair import made_good
 
     opened = store.store
     assert opened is not None
@@ -117,9 +117,9 @@ def _forget_parts(store: Reader, span: Span) -> None:
 
 def _audited(store: Reader) -> dict[str, Any]:
     """The checks of the tables, and those that the worker made of its memory where one is asked."""
-    from streams.audit import ledger_checks, tables
-    from streams.audit.text import as_object
-    from streams.audit.verdict import Verdict
+    from streams.selfcheck.audit import ledger_checks, tables
+    from streams.selfcheck.audit.text import as_object
+    from streams.selfcheck.audit.verdict import Verdict
 
     books, findings = tables.stored_findings(_asking(store))
     lost = store.lost_parts()
@@ -132,8 +132,8 @@ def _audited(store: Reader) -> dict[str, Any]:
     return {**stored, "ok": stored["ok"] and (worker is None or worker["ok"]), "worker": worker}
 
 
-def _show(found: dict[str, Any], form: Format) -> None:
-    if form is Format.json:
+def _show(found: dict[str, Any], form: OutputFormat) -> None:
+    if form is OutputFormat.json:
         sys.stdout.write(to_json(found) + "\n")
         return
     names = ("records_in", *OUTCOMES)
@@ -146,7 +146,7 @@ def _show(found: dict[str, Any], form: Format) -> None:
         for b in found["books"]
     ]
     write(Grid(("partition", *names, "balance"), rows), form)
-    if form is Format.csv:
+    if form is OutputFormat.csv:
         return
     _findings("Tables", found["findings"])
     worker = found["worker"]
@@ -172,7 +172,7 @@ def _line(mark: str, *, ok: bool, before: str = "", after: str = "") -> None:
     Console(file=sys.stdout, highlight=False, soft_wrap=True).print(text)
 
 
-def _show_recount(found: Compared, form: Format) -> None:
+def _show_recount(found: Compared, form: OutputFormat) -> None:
     counts = {
         "records_read": found.records,
         "rows_agree": found.agree,
@@ -182,19 +182,27 @@ def _show_recount(found: Compared, form: Format) -> None:
         "rows_newer": found.newer,
         "rows_put_back": found.put_back,
         "unsettled": found.unsettled,
-        "cannot_tell": len(found.untold),
+        "cannot_tell": len(found.unverifiable),
     }
-    if form is Format.json:
-        told = {"ok": found.ok, **counts, "differences": found.differences, "cannot_tell_of": found.untold}
+    if form is OutputFormat.json:
+        told = {
+            "ok": found.ok,
+            **counts,
+            "differences": found.differences,
+            "cannot_tell_of": found.unverifiable,
+        }
         sys.stdout.write(to_json(told) + "\n")
         return
-    write(Grid(("", ""), [(name.replace("_", " "), count) for name, count in counts.items()]), Format.table)
+    write(
+        Grid(("", ""), [(name.replace("_", " "), count) for name, count in counts.items()]),
+        OutputFormat.table,
+    )
     for difference in found.differences:
         _line("FAIL", ok=False, after=f"  {difference}")
-    if found.untold:
-        some = ", ".join(found.untold[:10]) + (", ..." if len(found.untold) > 10 else "")
+    if found.unverifiable:
+        some = ", ".join(found.unverifiable[:10]) + (", ..." if len(found.unverifiable) > 10 else "")
         sys.stdout.write(
-            f"the log no longer reaches back to the beginning of {len(found.untold)} jobs and nodes: {visible(some)}\n"
+            f"the log no longer reaches back to the beginning of {len(found.unverifiable)} jobs and nodes: {visible(some)}\n"
         )
     _line(
         "the ledger is what the log says" if found.ok else "THE LEDGER IS NOT WHAT THE LOG SAYS", ok=found.ok

@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
-from schemas.visible import visible
-from schemas.withheld import kept_raw
+from schemas.escaping import visible
+from schemas.redaction import kept_raw
 from streams.cli.dead_letters_advice import ADVICE, OF_FILES, field_of, pretty
 from streams.cli.dead_letters_select import (
     LINES_TOPIC,
@@ -26,11 +26,11 @@ from streams.cli.dead_letters_select import (
     selection,
 )
 from streams.cli.options import DataOption, settings_for
-from streams.cli.output import Format, FormatOption, Grid, stamp, to_json, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, stamp, to_json, write
 from streams.cli.reading import Reader, reader
 from streams.clock import SystemClock
+from streams.engine.shard.dead_letters import RecordPosition, place_of
 from streams.errors import TrainfareError, WrongUseError
-from streams.pipeline.letters import Place, place_of
 
 TopicOption = Annotated[str | None, typer.Option(help="Only of this topic, e.g. gpu.")]
 ReasonOption = Annotated[str | None, typer.Option(help="Only with this reason, e.g. too_late.")]
@@ -50,7 +50,7 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many lines at most.")] = 50,
     each: Annotated[bool, typer.Option("--each", help="One line a dead letter.")] = False,
     data: DataOption = None,
-    form: FormatOption = Format.table,
+    form: FormatOption = OutputFormat.table,
 ) -> None:
     """List what was refused: by topic and reason, or each record."""
     settings = settings_for(data)
@@ -68,7 +68,7 @@ def list_(
     write(grid, form)
 
 
-def _grouped(store: Reader, chosen: Selection, limit: int, form: Format) -> Grid:
+def _grouped(store: Reader, chosen: Selection, limit: int, form: OutputFormat) -> Grid:
     rows = [
         [_shown(row[name], form) if name == "example" else row[name] for name in _GROUP_COLUMNS]
         for row in groups(store, chosen, limit)
@@ -76,7 +76,7 @@ def _grouped(store: Reader, chosen: Selection, limit: int, form: Format) -> Grid
     return Grid(_GROUP_COLUMNS, rows)
 
 
-def _each(store: Reader, chosen: Selection, limit: int, form: Format) -> Grid:
+def _each(store: Reader, chosen: Selection, limit: int, form: OutputFormat) -> Grid:
     columns = ("place", "time", "reason", "replayed_to", "detail")
     rows = [
         (str(one.place), one.time, one.reason, _text(one.replayed_to), _shown(one.detail, form))
@@ -85,19 +85,19 @@ def _each(store: Reader, chosen: Selection, limit: int, form: Format) -> Grid:
     return Grid(columns, rows)
 
 
-def _shown(text: object, form: Format) -> str:
+def _shown(text: object, form: OutputFormat) -> str:
     """Short for a person; programs get all of it."""
-    if form is not Format.table:
+    if form is not OutputFormat.table:
         return str(text)
     line = visible(str(text))
     return line if len(line) <= _EXAMPLE_CHARS else line[: _EXAMPLE_CHARS - 1] + "…"
 
 
-def _text(place: Place | None) -> str:
+def _text(place: RecordPosition | None) -> str:
     return "" if place is None else str(place)
 
 
-def named(places: list[str]) -> list[Place]:
+def named(places: list[str]) -> list[RecordPosition]:
     """The places that the words of a command name."""
     found = []
     for text in places:
@@ -114,8 +114,8 @@ def show(
     ],
     data: DataOption = None,
     form: Annotated[
-        Format, typer.Option("--format", "-f", help="table (plain text) or json.")
-    ] = Format.table,
+        OutputFormat, typer.Option("--format", "-f", help="table (plain text) or json.")
+    ] = OutputFormat.table,
 ) -> None:
     """Show one refused record: why, the record itself, whether it came back, what to do."""
     (wanted,) = named([place])
@@ -133,9 +133,9 @@ def show(
         refused_again = list(letters(store, Selection(places=again))) if again else []
         of_files = log_of(store) == LOG_OF_FILES
     advice = OF_FILES if of_files else ADVICE.get(letter.reason, "")
-    if form is Format.json:
+    if form is OutputFormat.json:
         sys.stdout.write(to_json(_record(letter, raw, refused_again, advice)) + "\n")
-    elif form is Format.csv:
+    elif form is OutputFormat.csv:
         raise WrongUseError("a dead letter is shown as table or json")
     else:
         _show(letter, raw, refused_again, advice)
@@ -176,7 +176,7 @@ def _show(letter: Letter, raw: bytes, refused_again: list[Letter], advice: str) 
     ]
     if place.topic == LINES_TOPIC:
         facts.insert(1, ("line", f"line {place.offset} of file {place.partition + 1} of the replays"))
-    write(Grid(("", ""), facts), Format.table)
+    write(Grid(("", ""), facts), OutputFormat.table)
     sys.stdout.write(f"\n{pretty(raw, field_of(letter.detail))}\n")
 
 

@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 import orjson
 
+from schemas.escaping import visible
 from schemas.reasons import Reason
-from schemas.visible import visible
 
 _PRODUCER: Final = "a wrong producer writes to the topic: find it by the record, and stop or mend it"
 _COLLECTOR: Final = (

@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 from schemas.decode import decode
 from schemas.invalid import Invalid
 from schemas.reasons import Reason
-from schemas.withheld import is_withheld
+from schemas.redaction import is_withheld
 from streams.cli.dead_letters_select import Letter
 from streams.config import MeterSettings
+from streams.engine.shard.dead_letters import REPLAY_HEADER, is_late_again
 from streams.keys import key_of
-from streams.pipeline.letters import REPLAY_HEADER, is_late_again
 from streams.topics import Topic
 
 
@@ -96,7 +96,7 @@ def judge(
 
 def _refused_again(letter: Letter, record: Original, meter: MeterSettings, now_ms: int) -> str:
     """Why the meter would refuse it again; empty if it would not, as far as that is known here."""
-    from streams.pipeline.settings import FUTURE_MS  # loads numpy; every verb loads this module
+    from streams.engine.settings import FUTURE_MS  # loads numpy; every verb loads this module
 
     event = decode(letter.place.topic, record.value, record.headers, FUTURE_MS + now_ms)
     if isinstance(event, Invalid):

@@ -13,8 +13,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from streams.cli.dead_letters_judge import Original
 from streams.config import KafkaSettings
+from streams.engine.shard.dead_letters import RecordPosition, replay_of
 from streams.errors import TrainfareError
-from streams.pipeline.letters import Place, replay_of
 from streams.topics import full_name
 from streams.transport.log_reader import log_reader
 
@@ -65,10 +65,10 @@ class LogReader:
                 position = high if head is None else _offset(head) + 1
             yield _original(head) if head is not None and _offset(head) == offset else None
 
-    def came_back(self, topic: str, partition: int, start: int) -> Iterator[Place]:
+    def came_back(self, topic: str, partition: int, start: int) -> Iterator[RecordPosition]:
         """The dead letters that were sent again into the partition, from an offset to its present end."""
         for message in self._from(topic, partition, start):
-            place = replay_of(_headers(message), Place(topic, partition, _offset(message)))
+            place = replay_of(_headers(message), RecordPosition(topic, partition, _offset(message)))
             if place is not None:
                 yield place
 
@@ -116,13 +116,13 @@ class LogReader:
 
 def already_back(
     log: LogReader, lowest: Iterable[tuple[str, int, int]], metered_to: dict[tuple[str, int], int]
-) -> set[Place]:
+) -> set[RecordPosition]:
     """The letters that are in the log again and not yet in the store's table.
 
     `lowest`: per topic and partition the lowest offset in question; a letter comes back behind its own place.  What
     was metered is in the table, which is written before the offset is.
     """
-    found: set[Place] = set()
+    found: set[RecordPosition] = set()
     for topic, partition, offset in lowest:
         start = max(offset + 1, metered_to.get((topic, partition), 0))
         found.update(log.came_back(topic, partition, start))

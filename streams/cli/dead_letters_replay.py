@@ -15,12 +15,12 @@ from streams.cli.dead_letters import ReasonOption, SinceOption, TopicOption, Unt
 from streams.cli.dead_letters_judge import FORCED, Outcome
 from streams.cli.dead_letters_select import selection
 from streams.cli.options import DataOption, settings_for
-from streams.cli.output import Format, FormatOption, Grid, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, write
 from streams.cli.reading import reader
 from streams.clock import SystemClock
 from streams.config import Settings
+from streams.engine.shard.dead_letters import RecordPosition
 from streams.errors import TrainfareError, WrongUseError
-from streams.pipeline.letters import Place
 
 if TYPE_CHECKING:
     from streams.cli.dead_letters_run import Run
@@ -42,7 +42,7 @@ def replay(
     ] = False,
     again: Annotated[bool, typer.Option("--again", help="Send also what was sent again before.")] = False,
     data: DataOption = None,
-    form: FormatOption = Format.table,
+    form: FormatOption = OutputFormat.table,
 ) -> None:
     """Send refused records again, as they were, into their topics; what came back already is not sent."""
     settings = settings_for(data)
@@ -78,7 +78,9 @@ def _confirm(counts: Counter[Outcome], settings: Settings) -> None:
         raise TrainfareError("nothing was sent")
 
 
-def _report(run: Run, counts: Counter[Outcome], given: list[Place], form: Format, *, dry_run: bool) -> None:
+def _report(
+    run: Run, counts: Counter[Outcome], given: list[RecordPosition], form: OutputFormat, *, dry_run: bool
+) -> None:
     """Say what became of them; some that could not be sent make it a failure."""
     columns = ("outcome", "topic", "reason", "records", "example")
     rows = [
@@ -91,7 +93,7 @@ def _report(run: Run, counts: Counter[Outcome], given: list[Place], form: Format
         )
         for outcome, topic, reason in sorted(run.rows)
     ]
-    if rows or form is not Format.table:
+    if rows or form is not OutputFormat.table:
         write(Grid(columns, rows), form)
     missing = [place for place in given if place not in run.found]
     if missing:
@@ -99,7 +101,7 @@ def _report(run: Run, counts: Counter[Outcome], given: list[Place], form: Format
             f"{', '.join(map(str, missing))}: no such dead letter in this store, or not of the other filters; "
             "`trainfare dead-letters list --each` lists them"
         )
-    if not rows and form is Format.table:
+    if not rows and form is OutputFormat.table:
         sys.stdout.write("no dead letter fits\n")
     left = sum(many for outcome, many in counts.items() if outcome not in (Outcome.SEND, Outcome.BACK))
     if left and not dry_run:

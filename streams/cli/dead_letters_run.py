@@ -27,10 +27,10 @@ from streams.cli.producer import LogProducer
 from streams.cli.progress import progress
 from streams.cli.reading import Reader
 from streams.config import Settings
+from streams.engine.shard.dead_letters import RecordPosition
 from streams.errors import WrongUseError
-from streams.pipeline.letters import Place
 from streams.topics import Topic
-from streams.transport.reach import cluster_of, log_name
+from streams.transport.cluster import cluster_of, log_name
 
 _REACH_S: Final = 5.0
 #: Records in memory at once: one may weigh 1 MiB.
@@ -73,10 +73,12 @@ class Run:
         self._again = again
         # The table is asked first: what is metered in between is then found in both, not in neither.
         metered = metered_to(store)
-        self._back: set[Place] = set() if again else already_back(log, lowest(store, chosen), metered)
+        self._back: set[RecordPosition] = (
+            set() if again else already_back(log, lowest(store, chosen), metered)
+        )
         self.rows: Counter[tuple[Outcome, str, str]] = Counter()
         self.examples: dict[tuple[Outcome, str, str], str] = {}
-        self.found: set[Place] = set()
+        self.found: set[RecordPosition] = set()
 
     def count(self) -> Counter[Outcome]:
         """Judge all, send nothing."""

@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 import xxhash
 
 from schemas.reasons import Reason
-from schemas.withheld import withheld
+from schemas.redaction import withheld
 from streams.cli.reading import Reader
+from streams.engine.shard.dead_letters import RAW_BYTES_AT_MOST, SAMPLE_RAW_BYTES, RecordPosition
 from streams.errors import WrongUseError
-from streams.pipeline.letters import RAW_BYTES_AT_MOST, SAMPLE_RAW_BYTES, Place
 from streams.topics import short_name
 
 #: `trainfare replay` keeps lines that hold no event under this name: the file's number, the line's number.
@@ -80,14 +80,14 @@ GROUP BY topic, partition ORDER BY topic, partition
 class Letter(NamedTuple):
     """A row of `dead_letters`, without its bytes."""
 
-    place: Place
+    place: RecordPosition
     time: datetime
     reason: str
     detail: str
     raw_bytes: int
     raw_hash: int
     replayed_at: datetime | None
-    replayed_to: Place | None
+    replayed_to: RecordPosition | None
 
     @property
     def is_cut(self) -> bool:
@@ -111,7 +111,7 @@ class Selection:
     reason: str = ""
     since_ms: int = 0
     until_ms: int = 2**62
-    places: tuple[Place, ...] = ()
+    places: tuple[RecordPosition, ...] = ()
 
     @property
     def is_timed(self) -> bool:
@@ -135,7 +135,7 @@ def selection(
     reason: str | None,
     since: str | None,
     until: str | None,
-    places: Sequence[Place],
+    places: Sequence[RecordPosition],
     *,
     prefix: str,
     now_ms: int,
@@ -178,7 +178,7 @@ def groups(store: Reader, chosen: Selection, limit: int) -> list[dict[str, objec
 
 def letters(store: Reader, chosen: Selection, limit: int | None = None) -> Iterator[Letter]:
     """In the order of the log, read by pages."""
-    after, left = Place("", -1, -1), limit
+    after, left = RecordPosition("", -1, -1), limit
     while left is None or left > 0:
         page = store.records(
             _LETTERS,
@@ -199,10 +199,10 @@ def letters(store: Reader, chosen: Selection, limit: int | None = None) -> Itera
 
 
 def _letter(row: dict[str, object]) -> Letter:
-    place = Place(str(row["topic"]), _int(row["partition"]), _int(row["offset"]))
+    place = RecordPosition(str(row["topic"]), _int(row["partition"]), _int(row["offset"]))
     replayed_at, time = row["replayed_at"], row["time"]
     came = bool(row["replayed"]) and isinstance(replayed_at, datetime)
-    to = Place(place.topic, _int(row["to_partition"]), _int(row["to_offset"]))
+    to = RecordPosition(place.topic, _int(row["to_partition"]), _int(row["to_offset"]))
     return Letter(
         place,
         time if isinstance(time, datetime) else datetime.fromtimestamp(0, UTC),
@@ -215,11 +215,11 @@ def _letter(row: dict[str, object]) -> Letter:
     )
 
 
-def raw_of(store: Reader, places: Sequence[Place]) -> dict[Place, bytes]:
+def raw_of(store: Reader, places: Sequence[RecordPosition]) -> dict[RecordPosition, bytes]:
     """What the table has of these records; for a hundred of them at once."""
     rows = store.records(_RAW, **Selection(places=tuple(places)).parameters()) if places else []
     return {
-        Place(str(row["topic"]), _int(row["partition"]), _int(row["offset"])): base64.b64decode(
+        RecordPosition(str(row["topic"]), _int(row["partition"]), _int(row["offset"])): base64.b64decode(
             str(row["raw"])
         )
         for row in rows

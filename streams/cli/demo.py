@@ -24,7 +24,7 @@ from streams.errors import TrainfareError
 from streams.log import configure_logging
 
 if TYPE_CHECKING:
-    from streams.embedded.demo.run import Screen
+    from streams.demo.run import Screen
 
 _BIND = "127.0.0.1"
 
@@ -64,7 +64,7 @@ def demo(
         configure_logging(_quieter(settings.log))
         _say("starting broker, store and meter (the first start compiles, which takes some seconds more)")
         from streams.cli.demo_lines import summary  # loads Kafka, ClickHouse, the kernels, the terminal
-        from streams.embedded.demo.run import DemoOptions, run_demo
+        from streams.demo.run import DemoOptions, run_demo
 
         look_rarely()
         screen = _screen(speed, browser=not no_browser)

@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from schemas.visible import visible
-from sinks.webhooks.receiver import Received
+from schemas.escaping import visible
 from streams.cli.output import usd
 from streams.cli.top_data import Snapshot
 from streams.cli.top_lines import ago, percent
 from streams.cli.top_rows import count
-from streams.embedded.demo.summary import Summary
+from streams.demo.summary import Summary
+from streams.notify.webhooks.receiver import Received
 
 _TOP = 3
 

@@ -14,13 +14,13 @@ from textual.binding import Binding, BindingType
 from textual.notifications import SeverityLevel
 from textual.widgets import Static
 
-from schemas.visible import visible
-from sinks.webhooks.receiver import Received
+from schemas.escaping import visible
 from streams.cli import demo_lines as lines
 from streams.cli.top_data import SourceError
 from streams.cli.top_http import HttpSource
 from streams.cli.top_view import TopApp
-from streams.embedded.demo.run import Stage
+from streams.demo.run import Stage
+from streams.notify.webhooks.receiver import Received
 
 _EVERY_S: Final = 2.0
 _FIRST_EVERY_S: Final = 0.3

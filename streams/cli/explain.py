@@ -14,7 +14,7 @@ import typer
 
 from streams.cli.jobs import unknown
 from streams.cli.options import DataOption, settings_for
-from streams.cli.output import Format, FormatOption, Grid, plain, stamp, to_json, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, plain, stamp, to_json, write
 from streams.cli.reading import reader
 from streams.errors import TrainfareError
 
@@ -34,7 +34,7 @@ def explain(
     minute: Annotated[
         bool, typer.Option("--minute", help="One line a minute: the rows of the ledger.")
     ] = False,
-    form: FormatOption = Format.table,
+    form: FormatOption = OutputFormat.table,
 ) -> None:
     """Explain one job's cost: each interval [from, to) with its quantity, price, price revision and rule."""
     with reader(settings_for(data)) as store:
@@ -42,10 +42,10 @@ def explain(
     if found is None:
         raise unknown(job_id)
     intervals, total, booked = found.intervals, found.total_usd, found.booked_usd
-    if form is Format.json:
+    if form is OutputFormat.json:
         lines = [dataclasses.asdict(each) for each in intervals]
         sys.stdout.write(to_json({"job_id": job_id, "intervals": lines, "total_usd": total}) + "\n")
-    elif form is Format.csv:
+    elif form is OutputFormat.csv:
         from streams.explain.intervals import Interval
 
         names = tuple(field.name for field in dataclasses.fields(Interval))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import typer
 
-from schemas.visible import visible
+from schemas.escaping import visible
 from sinks.errors import QueryRefused, SinkError, StoreMismatch
 from streams.config_load import SettingsError
 from streams.errors import TrainfareError, WrongUseError

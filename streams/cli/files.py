@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from streams.embedded.frames import CutShortError, check_whole
-from streams.embedded.packed import LINE_MAX_BYTES, UNPACK_ERRORS, bounded_lines, open_packed
 from streams.errors import TrainfareError, WrongUseError
+from streams.replay.frames import CutShortError, check_whole
+from streams.replay.packed import LINE_MAX_BYTES, UNPACK_ERRORS, bounded_lines, open_packed
 
 WHOLE_MAX_BYTES: Final = 64 * 2**20
 """Of a file that is read at once, unpacked."""

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import DataOption, settings_for
-from streams.cli.output import Format, FormatOption, Grid, to_json, usd, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
 from streams.cli.reading import Reader, reader
 from streams.errors import TrainfareError
 
@@ -47,7 +47,7 @@ def jobs(
     state: Annotated[str, typer.Option(help="Only jobs in this state, e.g. running.")] = "",
     owner: Annotated[str, typer.Option(help="Only this owner's.")] = "",
     team: Annotated[str, typer.Option(help="Only this team's.")] = "",
-    form: FormatOption = Format.table,
+    form: FormatOption = OutputFormat.table,
 ) -> None:
     """List jobs, the dearest first."""
     with reader(settings_for(data)) as store:
@@ -58,7 +58,7 @@ def jobs(
 def job(
     job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.")],
     data: DataOption = None,
-    form: FormatOption = Format.table,
+    form: FormatOption = OutputFormat.table,
 ) -> None:
     """Show one job: attempts, phases, cost by component, what was lost."""
     with reader(settings_for(data)) as store:
@@ -67,11 +67,11 @@ def job(
         phases = store.ask(_PHASES, job=job_id)
     spent = Grid(phases.names, list(phases.rows()))
     tried = Grid(attempts.names, list(attempts.rows()))
-    if form is Format.json:
+    if form is OutputFormat.json:
         sys.stdout.write(
             to_json({**costs, "by_attempt": tried.records(), "by_phase": spent.records()}) + "\n"
         )
-    elif form is Format.csv:
+    elif form is OutputFormat.csv:
         write(spent, form)
     else:
         _show(costs, tried, spent)
@@ -94,21 +94,21 @@ def _show(costs: dict[str, object], attempts: Grid, phases: Grid) -> None:
     """Write the page of one job, for a person."""
     names = ("job_id", "owner", "team", "project", "experiment", "state", "attempts", "wall_clock_s", "gpu_s")
     facts = [(name, costs[name]) for name in names if costs.get(name) not in (None, "")]
-    write(Grid(("", ""), facts), Format.table)
+    write(Grid(("", ""), facts), OutputFormat.table)
     parts = [(name, usd(costs[f"{name}_cost_usd"])) for name in _COMPONENTS if costs[f"{name}_cost_usd"]]
     totals = [("total", usd(costs["cost_usd"])), ("of it lost", usd(costs["lost_cost_usd"]))]
     for title, grid in (
         ("Cost by component (USD)", Grid(("component", "usd"), [*parts, *totals])),
         ("Attempts", attempts),
-        ("Cost by phase", _shown(phases, Format.table)),
+        ("Cost by phase", _shown(phases, OutputFormat.table)),
     ):
         sys.stdout.write(f"\n{title}\n")
-        write(grid, Format.table)
+        write(grid, OutputFormat.table)
 
 
-def _shown(grid: Grid, form: Format) -> Grid:
+def _shown(grid: Grid, form: OutputFormat) -> Grid:
     """Round dollars where a person reads them; programs get every digit."""
-    if form is not Format.table:
+    if form is not OutputFormat.table:
         return grid
     money = {at for at, name in enumerate(grid.columns) if name in _MONEY}
     rows = [[usd(cell) if at in money else cell for at, cell in enumerate(row)] for row in grid.rows]

@@ -22,14 +22,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from schemas.visible import visible, visible_json
+from schemas.escaping import visible, visible_json
 
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _RUNS = frozenset("=+-@")
 _QUOTED = frozenset('",\r\n')
 
 
-class Format(StrEnum):
+class OutputFormat(StrEnum):
     """How rows are written."""
 
     table = "table"
@@ -38,7 +38,7 @@ class Format(StrEnum):
 
 
 FormatOption = Annotated[
-    Format, typer.Option("--format", "-f", help="table (plain text where piped), json or csv.")
+    OutputFormat, typer.Option("--format", "-f", help="table (plain text where piped), json or csv.")
 ]
 
 
@@ -87,12 +87,12 @@ def to_json(value: object) -> str:
     return visible_json(orjson.dumps(value, default=plain, option=options).decode())
 
 
-def write(grid: Grid, form: Format, stream: TextIO | None = None) -> None:
+def write(grid: Grid, form: OutputFormat, stream: TextIO | None = None) -> None:
     """Write rows in the form asked for."""
     out = sys.stdout if stream is None else stream
-    if form is Format.json:
+    if form is OutputFormat.json:
         out.write(to_json(grid.records()) + "\n")
-    elif form is Format.csv:
+    elif form is OutputFormat.csv:
         out.write(to_csv(grid, for_person=out.isatty()))
     elif out.isatty():
         _rich(grid, out)

@@ -16,11 +16,11 @@ import typer
 
 from streams.cli import ahead
 from streams.cli.options import DataOption, settings_for
-from streams.cli.output import Format, FormatOption, Grid, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, write
 from streams.cli.reading import target_of
 
 if TYPE_CHECKING:
-    from sinks.answer import Answer
+    from sinks.answer import QueryResult
     from streams.config import Settings
 
 _SAY_AFTER_S: Final = 2.0
@@ -29,7 +29,7 @@ _SAY_AFTER_S: Final = 2.0
 def sql(
     query: Annotated[str, typer.Argument(help="One statement that only reads; see the views in docs.")],
     data: DataOption = None,
-    form: FormatOption = Format.table,
+    form: FormatOption = OutputFormat.table,
 ) -> None:
     """Run read-only SQL over the ledger and its views."""
     with _waiting():
@@ -37,7 +37,7 @@ def sql(
     write(Grid(answer.names, list(answer.rows())), form)
 
 
-def _answer(query: str, settings: Settings) -> Answer:
+def _answer(query: str, settings: Settings) -> QueryResult:
     from sinks.query import QueryLimits, QueryProcess
     from sinks.target import query_source
 

@@ -16,7 +16,7 @@ from streams.config import ClickHouseSettings, Settings
 from streams.errors import WrongUseError
 
 if TYPE_CHECKING:
-    from sinks.clickhouse import Answer, ClickHouseStore, Target
+    from sinks.clickhouse import ClickHouseStore, QueryResult, Target
     from sinks.clickhouse.damage import LostPart
     from streams.explain.job import Explanation
 
@@ -24,10 +24,10 @@ _PATIENCE_S = 3.0
 """A person waits: a server that does not answer is named soon."""
 
 
-class Source(Protocol):
+class AnswerSource(Protocol):
     """Where the answers come from."""
 
-    def ask(self, sql: str, parameters: dict[str, object]) -> Answer:
+    def ask(self, sql: str, parameters: dict[str, object]) -> QueryResult:
         """Return the answer; `{name:Type}` in the SQL takes the parameter of that name."""
         ...
 
@@ -52,10 +52,10 @@ class Source(Protocol):
 class Reader:
     """SQL with bound parameters, answered in Python values."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: AnswerSource) -> None:
         self._source = source
 
-    def ask(self, sql: str, **parameters: object) -> Answer:
+    def ask(self, sql: str, **parameters: object) -> QueryResult:
         """Return the answer; `{name:Type}` in the SQL takes the parameter of that name."""
         return self._source.ask(sql, parameters)
 
@@ -88,7 +88,7 @@ class _Opened:
     def __init__(self, store: ClickHouseStore) -> None:
         self.store = self._store = store
 
-    def ask(self, sql: str, parameters: dict[str, object]) -> Answer:
+    def ask(self, sql: str, parameters: dict[str, object]) -> QueryResult:
         return self._store.ask(sql, parameters)
 
     def explained(self, job_id: str, *, by_minute: bool) -> Explanation | None:

@@ -17,22 +17,22 @@ import pyarrow as pa
 from schemas.decode import decode
 from schemas.events import PriceEvent
 from streams.app import shard_settings
-from streams.audit import tables
-from streams.audit.compared import Compared
-from streams.audit.recount import LEDGERS, Recount, Span, compare
-from streams.audit.relog import Relog
-from streams.audit.repair import rows_of
 from streams.config import Settings
-from streams.embedded.files import Line, digest, read_lines
-from streams.embedded.lines import LineReader, Sendable
-from streams.embedded.segments import LOG_KEY, LOG_OF_FILES, Replayed, Segment
+from streams.engine.batch import LogBatch, LogRecord
+from streams.engine.kernels.arrays import NEVER_MS
+from streams.engine.pricing.book import PriceBook
+from streams.engine.settings import FUTURE_MS
 from streams.errors import WrongUseError
-from streams.kernels.arrays import NEVER_MS
-from streams.pipeline.batch import LogBatch, LogRecord
-from streams.pipeline.settings import FUTURE_MS
-from streams.pricing.book import PriceBook
+from streams.replay.files import FileLine, digest, read_lines
+from streams.replay.lines import LineReader, Sendable
+from streams.replay.segments import LOG_KEY, LOG_OF_FILES, LogSegment, Replayed
+from streams.selfcheck.audit import tables
+from streams.selfcheck.recount.compared import Compared
+from streams.selfcheck.recount.recount import LEDGERS, Recount, Span, compare
+from streams.selfcheck.recount.relog import Relog
+from streams.selfcheck.recount.repair import rows_of
 from streams.topics import SHARD_TOPICS, Topic
-from streams.transport.reach import cluster_of, log_name
+from streams.transport.cluster import cluster_of, log_name
 
 Advance = Callable[[int], None]
 #: Puts rows into a table.
@@ -115,8 +115,8 @@ def _of_kafka(
             lost = relog.kept(number, stand.ends)
             # An event may be dated later than it was appended, by so much.
             before_ms = max((kept.first_log_ms for kept in lost.values()), default=0) + FUTURE_MS
-            untold = tables.older(ask, number, min(before_ms, 2**53)) if lost else []
-            _compare(ask, compared, again, stand.version, untold, insert)
+            unverifiable = tables.older(ask, number, min(before_ms, 2**53)) if lost else []
+            _compare(ask, compared, again, stand.version, unverifiable, insert)
     finally:
         relog.close()
     return compared
@@ -127,20 +127,20 @@ def _compare(
     compared: Compared,
     again: Recount,
     version: int,
-    untold: Sequence[str],
+    unverifiable: Sequence[str],
     insert: Insert | None,
 ) -> None:
     number = again.shard.number
     stored = {table: tables.ledger(ask, table, number, again.span, version) for table in LEDGERS}
     if insert is not None:
-        skip = again.unsettled | frozenset(untold)
+        skip = again.unsettled | frozenset(unverifiable)
         for table in LEDGERS:
             _, wrong = compare(table, again.rows[table], stored[table], skip)
             if wrong:
                 insert(table, rows_of(table, wrong, number, version))
                 compared.put_back += len(wrong)
                 stored[table] = tables.ledger(ask, table, number, again.span, version)
-    compared.take(again, stored, list(untold), DIFFERENCES_TOLD)
+    compared.take(again, stored, list(unverifiable), DIFFERENCES_TOLD)
 
 
 # -- from files --------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def _of_files(
     return compared
 
 
-def _parts(replayed: Replayed, files: Sequence[Path]) -> Iterator[tuple[Segment, list[Path]]]:
+def _parts(replayed: Replayed, files: Sequence[Path]) -> Iterator[tuple[LogSegment, list[Path]]]:
     """Each replay with its files, which must be those that were replayed, in their order."""
     left = list(files)
     for segment in replayed.segments:
@@ -196,7 +196,7 @@ def _parts(replayed: Replayed, files: Sequence[Path]) -> Iterator[tuple[Segment,
     )
 
 
-def _reader(settings: Settings, replayed: Replayed, segment: Segment) -> LineReader:
+def _reader(settings: Settings, replayed: Replayed, segment: LogSegment) -> LineReader:
     allowed_ms = shard_settings(settings.meter, segment.run_start_ms).newest_allowed_ms(0)
     reader = LineReader(settings.kafka.topic_prefix, replayed.partitions, allowed_ms)
     reader.newest_ms = max(reader.newest_ms, segment.newest_ms)
@@ -204,7 +204,7 @@ def _reader(settings: Settings, replayed: Replayed, segment: Segment) -> LineRea
 
 
 def _prices(
-    settings: Settings, replayed: Replayed, segment: Segment, paths: Sequence[Path]
+    settings: Settings, replayed: Replayed, segment: LogSegment, paths: Sequence[Path]
 ) -> Iterator[PriceEvent]:
     reader = _reader(settings, replayed, segment)
     for record in _sendable(reader, (line for line in read_lines(paths) if _PRICES.encode() in line.data)):
@@ -215,14 +215,14 @@ def _prices(
 
 
 def _records(
-    settings: Settings, replayed: Replayed, segment: Segment, paths: Sequence[Path]
+    settings: Settings, replayed: Replayed, segment: LogSegment, paths: Sequence[Path]
 ) -> Iterator[Sendable]:
     for record in _sendable(_reader(settings, replayed, segment), read_lines(paths)):
         if record.topic in _SHARD_TOPICS:
             yield record
 
 
-def _sendable(reader: LineReader, lines: Iterator[Line]) -> Iterator[Sendable]:
+def _sendable(reader: LineReader, lines: Iterator[FileLine]) -> Iterator[Sendable]:
     for line in lines:
         record = reader.read(line)
         if isinstance(record, Sendable):

@@ -15,7 +15,7 @@ import urllib3
 from pydantic import SecretStr
 from urllib3.exceptions import HTTPError
 
-from sinks.clickhouse import Answer
+from sinks.clickhouse import QueryResult
 from sinks.clickhouse.lock import holder_of
 from sinks.errors import QueryFailed, QueryRefused, StoreInUse
 from sinks.query import arrow
@@ -63,7 +63,7 @@ class RemoteReader:
             timeout=urllib3.Timeout(connect=_CONNECT_S, read=_READ_S), retries=False
         )
 
-    def ask(self, sql: str, parameters: dict[str, object]) -> Answer:
+    def ask(self, sql: str, parameters: dict[str, object]) -> QueryResult:
         """Run read-only SQL there; values keep their types."""
         body = orjson.dumps({"sql": sql, "parameters": parameters})
         headers = {"Content-Type": "application/json", "Accept": arrow.MEDIA_TYPE}

@@ -15,14 +15,14 @@ import typer
 from streams.cli.cycles import look_rarely
 from streams.cli.files import must_exist
 from streams.cli.options import settings_for
-from streams.cli.output import Format, Grid, to_json, write
+from streams.cli.output import Grid, OutputFormat, to_json, write
 from streams.cli.progress import progress
 from streams.config import LogSettings
 from streams.errors import TrainfareError, WrongUseError
 from streams.log import configure_logging
 
 if TYPE_CHECKING:
-    from streams.embedded.result import ReplayResult
+    from streams.replay.result import ReplayResult
 
 _MILLIONTH = Decimal("0.000001")
 
@@ -48,7 +48,7 @@ def replay(
         bool, typer.Option("--deliver", help="Send the alerts to their owners; else they are only stored.")
     ] = False,
     form: Annotated[
-        Format | None, typer.Option("--format", "-f", help="table on a terminal, else json.")
+        OutputFormat | None, typer.Option("--format", "-f", help="table on a terminal, else json.")
     ] = None,
 ) -> None:
     """Meter the events of files; the same files again resume and change nothing."""
@@ -59,12 +59,12 @@ def replay(
             "--deliver: nothing can be signed; give TRAINFARE_ALERTS_WEBHOOK_SECRET (whsec_...)"
         )
     configure_logging(_quieter(settings.log))
-    from streams.embedded.replay import run_replay  # loads Kafka, ClickHouse and the kernels
+    from streams.replay.replay import run_replay  # loads Kafka, ClickHouse and the kernels
 
     look_rarely()
     with progress("metering", None) as advance:
         result = run_replay(files, data, as_of, append, settings, advance, deliver=deliver)
-    _show(result, form or (Format.table if sys.stdout.isatty() else Format.json))
+    _show(result, form or (OutputFormat.table if sys.stdout.isatty() else OutputFormat.json))
     if not result.balanced:
         raise TrainfareError(
             f"the books of {data} do not balance: {result.records_in} records in, but {result.applied} applied + "
@@ -77,7 +77,7 @@ def _quieter(log: LogSettings) -> LogSettings:
     return log.model_copy(update={"level": "warning"}) if log.level == "info" else log
 
 
-def _show(result: ReplayResult, form: Format) -> None:
+def _show(result: ReplayResult, form: OutputFormat) -> None:
     summary = {
         "records_in": result.records_in,
         "applied": result.applied,
@@ -95,9 +95,9 @@ def _show(result: ReplayResult, form: Format) -> None:
         "rows_per_second": round(result.rows / result.seconds) if result.seconds else 0,
         "balanced": result.balanced,
     }
-    if form is Format.json:
+    if form is OutputFormat.json:
         sys.stdout.write(to_json(summary) + "\n")
-    elif form is Format.csv:
+    elif form is OutputFormat.csv:
         write(Grid(tuple(summary), [tuple(summary.values())]), form)
     else:
         labels = {

@@ -11,11 +11,11 @@ import sys
 from pydantic import SecretStr
 
 from streams.cli.options import settings_for
-from streams.cli.output import Format, FormatOption, Grid, write
+from streams.cli.output import FormatOption, Grid, OutputFormat, write
 from streams.config_load import groups, load_origins, load_settings
 
 
-def check(form: FormatOption = Format.table) -> None:
+def check(form: FormatOption = OutputFormat.table) -> None:
     """Show every setting with its value and origin, or every fault at once."""
     settings = load_settings(os.environ)
     origins = load_origins(os.environ)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from streams.cli.options import DataOption, settings_for
-from streams.cli.output import Format, FormatOption
+from streams.cli.output import FormatOption, OutputFormat
 
 
 def top(
@@ -25,13 +25,13 @@ def top(
     once: Annotated[
         bool, typer.Option("--once", help="Write one table and end; so too where piped.")
     ] = False,
-    form: FormatOption = Format.table,
+    form: FormatOption = OutputFormat.table,
 ) -> None:
     """Watch what jobs cost per hour, the dearest first."""
     from streams.cli.top_source import source_for  # loads the store, and what speaks HTTP
 
     source = source_for(settings_for(data), url)
-    if once or form is not Format.table or not _on_terminal():
+    if once or form is not OutputFormat.table or not _on_terminal():
         from streams.cli.top_plain import write_snapshot
 
         write_snapshot(source.fetch(), form)

@@ -12,7 +12,7 @@ from decimal import Decimal
 from rich.table import Table
 from rich.text import Text
 
-from schemas.visible import visible
+from schemas.escaping import visible
 from streams.cli.output import usd
 from streams.cli.top_data import Alert, Job, Snapshot
 from streams.cli.top_rows import HIGH, LOW, VERY_HIGH, burning, count, money, ratio_sign, sparkline

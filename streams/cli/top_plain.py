@@ -9,8 +9,8 @@ import sys
 
 import msgspec
 
-from schemas.visible import visible
-from streams.cli.output import Format, Grid, to_json, usd, write
+from schemas.escaping import visible
+from streams.cli.output import Grid, OutputFormat, to_json, usd, write
 from streams.cli.top_data import Job, Snapshot
 from streams.cli.top_lines import instant, percent
 from streams.cli.top_rows import Order, count, ordered
@@ -35,13 +35,13 @@ _TITLES = (
 )
 
 
-def write_snapshot(snapshot: Snapshot, form: Format) -> None:
+def write_snapshot(snapshot: Snapshot, form: OutputFormat) -> None:
     """Write a snapshot, the dearest jobs first."""
     jobs = ordered(snapshot.jobs, Order())
-    if form is Format.json:
+    if form is OutputFormat.json:
         parts = msgspec.to_builtins(msgspec.structs.replace(snapshot, jobs=tuple(jobs)))
         sys.stdout.write(to_json(parts) + "\n")
-    elif form is Format.csv:
+    elif form is OutputFormat.csv:
         rows = [[*(getattr(job, name) for name in _EXACT), _rules(job)] for job in jobs]
         write(Grid((*_EXACT, "alerts"), rows), form)
     else:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from schemas.visible import visible
+from schemas.escaping import visible
 from streams.cli.output import usd
 from streams.cli.top_data import Job
 

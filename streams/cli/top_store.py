@@ -12,9 +12,9 @@ from streams.cli.top_data import Snapshot, snapshot_of
 from streams.cli.top_http import ALERTS_MAX, JOBS_MAX
 from streams.clock import Clock, SystemClock
 from streams.config import Settings
-from streams.web.asking import Asker, Row
 from streams.web.encode import to_json
-from streams.web.figures import Figures
+from streams.web.figures import ApiFigures
+from streams.web.store_reader import Row, StoreReader
 
 SERVER_EVERY_MS = 3_000
 DIRECTORY_EVERY_MS = 10_000
@@ -41,7 +41,7 @@ class StoreSource:
         return self._last
 
     async def _look(self, store: Reader) -> Snapshot:
-        figures = Figures(_ReaderAsker(store), self._clock.monotonic_ms)
+        figures = ApiFigures(_ReaderAsker(store), self._clock.monotonic_ms)
         jobs = to_json(await figures.jobs(limit=JOBS_MAX))
         alerts = to_json(await figures.alerts(limit=ALERTS_MAX))
         return snapshot_of(jobs, to_json(await figures.burn()), alerts, self._origin())
@@ -51,7 +51,7 @@ class StoreSource:
         return f"{clickhouse.data_dir or clickhouse.url}, as stored: no worker answers"
 
 
-class _ReaderAsker(Asker):
+class _ReaderAsker(StoreReader):
     """Asks one question after the other, of a store that is open here: one person looks, nobody else waits."""
 
     def __init__(self, store: Reader) -> None:

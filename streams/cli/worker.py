@@ -20,7 +20,7 @@ def worker(data: DataOption = None) -> None:
     end_quietly_while_loading()
     settings = settings_for(data)
     configure_logging(settings.log)
-    from streams.agents.memory import share_arenas
+    from streams.worker.health.memory import share_arenas
 
     share_arenas()
     from streams.web.descriptors import raise_limit

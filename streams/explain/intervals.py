@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from streams.engine.snapshot.job_blobs import JobBlob
 from streams.explain.spans import Key, Share, instant, key_of, rows_by_key, shares
-from streams.pipeline.blobs import JobBlob
 
 MINUTE = timedelta(minutes=1)
 _PAID_PHASES = frozenset({"starting", "running", "suspended"})

@@ -12,9 +12,9 @@ from typing import Final
 
 from schemas.reserved import CANARY_JOB_PREFIX
 from sinks.clickhouse import ClickHouseStore
+from streams.engine.snapshot.job_blobs import JobBlob
 from streams.explain.intervals import Interval, exact, merged, total_usd
 from streams.explain.stored import StoredJobs
-from streams.pipeline.blobs import JobBlob
 
 _BOOKED: Final = "SELECT cost_usd FROM job_costs WHERE job_id = {job:String}"
 # The views leave the meter's canary out, and whoever is paged by it wants to know all the same.

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from schemas.events import JobEvent, JobType
-from streams.pipeline.blobs import JobBlob
-from streams.timeline.attempts import event_order, timelines
-from streams.timeline.states import STARTS
+from streams.engine.snapshot.job_blobs import JobBlob
+from streams.engine.timeline.attempts import event_order, timelines
+from streams.engine.timeline.states import STARTS
 
 
-class Phase(NamedTuple):
+class JobPhase(NamedTuple):
     """An attempt was in one phase from `start_ms` up to `end_ms`."""
 
     attempt: int
@@ -22,9 +22,9 @@ class Phase(NamedTuple):
     end_ms: int
 
 
-def phases(job: JobBlob, as_of_ms: int) -> list[Phase]:
+def phases(job: JobBlob, as_of_ms: int) -> list[JobPhase]:
     """Waiting and paid time of each attempt, in order; what goes on ends at `as_of_ms`."""
-    found: list[Phase] = []
+    found: list[JobPhase] = []
     events = {attempt.number: attempt.events for attempt in job.attempts if attempt.events}
     for number, line in timelines(events).items():
         first = line.segments[0].start_ms if line.segments else (line.ended_ms or as_of_ms)
@@ -34,15 +34,15 @@ def phases(job: JobBlob, as_of_ms: int) -> list[Phase]:
             if last and last[:2] == (number, segment.phase) and last.end_ms == segment.start_ms:
                 found[-1] = last._replace(end_ms=segment.end_ms)
             else:
-                found.append(Phase(number, segment.phase, segment.start_ms, segment.end_ms))
+                found.append(JobPhase(number, segment.phase, segment.start_ms, segment.end_ms))
     return found
 
 
-def _queued(attempt: int, events: list[JobEvent], until_ms: int) -> list[Phase]:
+def _queued(attempt: int, events: list[JobEvent], until_ms: int) -> list[JobPhase]:
     """From the first `queued` to the first paid instant; one that comes after a start is not waiting."""
     for event in sorted(events, key=event_order):
         if event.type in STARTS:
             break
         if event.type is JobType.queued and event.time_ms < until_ms:
-            return [Phase(attempt, "queued", event.time_ms, until_ms)]
+            return [JobPhase(attempt, "queued", event.time_ms, until_ms)]
     return []

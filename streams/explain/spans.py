@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
 
-from streams.pipeline.blobs import JobBlob
-from streams.timeline.lines import Interval
+from streams.engine.snapshot.job_blobs import JobBlob
+from streams.engine.timeline.lines import Interval
 
 MINUTE_MS = 60_000
 

@@ -15,11 +15,17 @@ import msgspec
 
 from sinks.archive import Archive
 from sinks.snapshots import Snapshots
-from streams.pipeline import snapshot
-from streams.pipeline.archived import ArchivedJobs
-from streams.pipeline.blobs import JobBlob, dump_job
-from streams.pipeline.chain_jobs import JobsOfChain, KnownJobs, apply_archived, apply_jobs, unpack_jobs
-from streams.pipeline.parts import PaidPart
+from streams.engine.snapshot import writer
+from streams.engine.snapshot.archive_index import ArchiveIndex
+from streams.engine.snapshot.job_blobs import JobBlob, dump_job
+from streams.engine.snapshot.job_parts import PaidPart
+from streams.engine.snapshot.job_reader import (
+    JobsOfChain,
+    KnownJobs,
+    apply_archived,
+    apply_jobs,
+    unpack_jobs,
+)
 
 #: Of snapshots, unpacked, that are kept between two questions.
 KEPT_MAX_BYTES: Final = 64 * 2**20
@@ -50,7 +56,7 @@ class _Unpacked:
     parts: dict[str, msgspec.Raw]
     paid: dict[str, PaidPart]
     gone: frozenset[str]
-    archived: ArchivedJobs
+    archived: ArchiveIndex
     size_bytes: int
 
     def of(self, job_id: str) -> JobsOfChain:
@@ -107,7 +113,7 @@ class StoredJobs:
         if archived is None:
             return None
         fetched = store.archive.fetch(shard, {job_id: archived})
-        return snapshot.unpack_job(fetched[job_id]).job if job_id in fetched else None
+        return writer.unpack_job(fetched[job_id]).job if job_id in fetched else None
 
     def fell_back(self, reason: str) -> None:
         """Count an explanation that is told by the minute."""
@@ -136,12 +142,12 @@ class StoredJobs:
 
 def _unpacked(data: bytes) -> _Unpacked:
     blob, size_bytes = unpack_jobs(data)
-    archived = ArchivedJobs()
+    archived = ArchiveIndex()
     apply_archived(archived, blob)
     return _Unpacked(
         blob,
-        jobs={snapshot.job_id_of(raw): raw for raw in blob.jobs},
-        parts={snapshot.job_id_of(raw): raw for raw in blob.parts},
+        jobs={writer.job_id_of(raw): raw for raw in blob.jobs},
+        parts={writer.job_id_of(raw): raw for raw in blob.parts},
         paid={each.id: each for each in blob.paid},
         gone=frozenset(blob.gone),
         archived=archived,

@@ -17,15 +17,15 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.types.tuples import ConsumerMessage
 
+from streams.engine.batch import LogBatch, LogRecord
 from streams.errors import TrainfareError
-from streams.pipeline.batch import LogBatch, LogRecord
-from streams.transport import frames, raw_seam
+from streams.transport import large_responses, raw_fetch
 from streams.transport.answers import Answers, LogEnd
-from streams.transport.decoded import Decoded
+from streams.transport.decompressed import DecompressedBytes
+from streams.transport.fetch_wait import FetchWait, OtherPartitionsError, end_waits, readable_end
 from streams.transport.membership import NO_GENERATION, Membership
 from streams.transport.messages import NoReadOffsets, messages_of
 from streams.transport.options import FetchOptions
-from streams.transport.patience import OtherPartitionsError, Patience, end_waits, readable_end
 
 _BUSY_POLL_S = 0.005  # while a partition's buffer is full: Faust would sleep a second before it looks again
 _IDLE_POLL_S = 1.0  # no buffer is full, so only a fetch can bring something, and that wakes the wait
@@ -41,7 +41,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     _fetched_to: dict[TP, int]
     membership: Membership
     _answers: Answers
-    _decoded: Decoded
+    _decoded: DecompressedBytes
     _behind: dict[TP, tuple[int, int, float]]  # position and what was handed over of it, since when
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             conf.broker_session_timeout, conf.consumer_group_instance_id, self._displaced
         )
         self._behind = {}
-        self._answers, self._decoded = Answers(), Decoded(self._options.decoded_max_bytes)
+        self._answers, self._decoded = Answers(), DecompressedBytes(self._options.decoded_max_bytes)
 
     async def on_start(self) -> None:
         """Start the consumer, and from then on listen to what the group says of us."""
@@ -61,9 +61,9 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         consumer = self._ensure_consumer()
         self.membership.watch(consumer._coordinator)
         if self._options.raw_batches:
-            raw_seam.watch(consumer._fetcher)
+            raw_fetch.watch(consumer._fetcher)
         if self._options.fetch_min_bytes > 1:
-            Patience(self._options.checkpoint_in_ms, self._options.log_now_ms).watch(consumer._fetcher)
+            FetchWait(self._options.checkpoint_in_ms, self._options.log_now_ms).watch(consumer._fetcher)
         self._answers.watch(consumer._fetcher)
         self._decoded.watch(consumer._fetcher)
 
@@ -78,8 +78,8 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         consumer._fetch_min_bytes = self._options.fetch_min_bytes
         consumer._fetch_max_bytes = self._options.fetch_max_bytes
         if self._options.raw_batches:
-            frames.watch(consumer._client)
-            consumer._value_deserializer = raw_seam.AsRaw(self._decoded)
+            large_responses.watch(consumer._client)
+            consumer._value_deserializer = raw_fetch.AsRaw(self._decoded)
         # How often to see whether to fetch although nothing happened that calls for it; a fifth of a second by default.
         consumer._consumer_timeout = _IDLE_POLL_S
         return consumer
@@ -139,7 +139,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     def _batch(self, tp: TP, start: int, end: int, records: list[Any]) -> LogBatch:
         base = self._options.base.get(tp, 0)
-        raw = raw_seam.only_raw(records)
+        raw = raw_fetch.only_raw(records)
         if raw is not None:
             raw.offsets += base
         elif base:

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from faust.types import TP
 
-from streams.pipeline.batch import LogBatch
-from streams.pipeline.raw import RawRecords
+from streams.engine.batch import LogBatch
+from streams.engine.raw_records import RawRecords
 
 #: What all shards together may bring in one message: a buffer counts messages, and holds back one partition for each.
 LITTLE_RECORDS: Final = 2_000

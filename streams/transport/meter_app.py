@@ -18,7 +18,7 @@ from faust.tables.manager import TableManager
 from faust.types import TP
 
 from streams.config import KafkaSettings
-from streams.pipeline.batch import LogBatch
+from streams.engine.batch import LogBatch
 from streams.topics import SHARD_TOPICS, full_name
 from streams.transport.allocator import keep_freed_memory
 from streams.transport.consumer import Consumer, Transport
@@ -40,7 +40,7 @@ class NoTables(TableManager):
 
 
 class NoMonitor(Monitor):
-    """Faust notes times and counts of each message on its way; nobody reads them, our metrics are the keeper's."""
+    """Faust notes times and counts of each message on its way; nobody reads them, our metrics are the shard manager's."""
 
     def on_message_in(self, tp: TP, offset: int, message: Any) -> None:
         """Nothing."""

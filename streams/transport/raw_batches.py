@@ -19,9 +19,9 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.util import calc_crc32c
 
 from streams import fallbacks
-from streams.fallbacks import CHECKSUM
-from streams.kernels.arrays import U8, Records
-from streams.kernels.framing import (
+from streams.engine.batch import Headers
+from streams.engine.kernels.arrays import U8, Records
+from streams.engine.kernels.framing import (
     BATCH,
     BEFORE_CHECKSUM,
     CODEC,
@@ -32,10 +32,10 @@ from streams.kernels.framing import (
     frame_records,
     read_batches,
 )
-from streams.pipeline.batch import Headers
-from streams.pipeline.raw import UNREAD, RawRecords
+from streams.engine.raw_records import UNREAD, RawRecords
+from streams.fallbacks import CHECKSUM
 from streams.transport import codecs
-from streams.transport.decoded import Decoded
+from streams.transport.decompressed import DecompressedBytes
 
 #: A compressed batch of more records is none that a producer makes, and costs as much as its bytes would not say.
 MOST_RECORDS: Final = 1_000_000
@@ -51,7 +51,7 @@ _checksum: Callable[[Any], int] = google_crc32c.value if _IS_FAST else calc_crc3
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedPartition:
     """Records at or after the offset that was asked for, and the offset to ask for next."""
 
     records: RawRecords
@@ -65,8 +65,8 @@ def read_fetch(
     *,
     check_crcs: bool,
     read_committed: bool,
-    decoded: Decoded | None = None,
-) -> Fetched | None:
+    decoded: DecompressedBytes | None = None,
+) -> FetchedPartition | None:
     """Index what a broker answered for one partition, asked from offset `wanted` on; None: it holds an older format.
 
     Of compressed batches perhaps not all: `next_offset` is behind those that are there.  One that is too large to be
@@ -94,7 +94,7 @@ def read_fetch(
     if (batches["attributes"] & CODEC).any():
         data, batches, unread = _decompressed(data, batches, decoded)
     records = _framed(data, batches, wanted)
-    return Fetched(_with_unread(records, unread, wanted), _next_offset(batches, wanted))
+    return FetchedPartition(_with_unread(records, unread, wanted), _next_offset(batches, wanted))
 
 
 def _check(data: U8, batches: Records) -> None:
@@ -128,7 +128,9 @@ def _is_abort(control: bytes) -> bool:
     return bool(ControlRecord.parse(record.key) == ABORT_MARKER)
 
 
-def _decompressed(data: U8, batches: Records, decoded: Decoded | None) -> tuple[U8, Records, Records]:
+def _decompressed(
+    data: U8, batches: Records, decoded: DecompressedBytes | None
+) -> tuple[U8, Records, Records]:
     """The records behind each other, the batches that are told where they stand, and those that are too large.
 
     As many batches as a slice holds, one at least.

@@ -70,7 +70,7 @@ class Cache:
             self._entries = {key: each for key, each in self._entries.items() if each.until_ms() >= now_ms}
 
 
-class _Row(NamedTuple, Generic[T]):
+class _CachedRow(NamedTuple, Generic[T]):
     value: T
     made_ms: int
 
@@ -87,7 +87,7 @@ class RowCache(Generic[T]):
         self._now_ms = now_ms
         self._make = make
         self._least_ms = self._ttl_ms = ttl_ms
-        self._rows: dict[str, _Row[T]] = {}
+        self._rows: dict[str, _CachedRow[T]] = {}
         self._lock = asyncio.Lock()
 
     async def get(self, names: Iterable[str]) -> dict[str, T]:
@@ -107,5 +107,5 @@ class RowCache(Generic[T]):
                 kept = {
                     name: row for name, row in self._rows.items() if row.made_ms >= forget_ms or name in asked
                 }
-                self._rows = kept | {name: _Row(value, now_ms) for name, value in made.items()}
+                self._rows = kept | {name: _CachedRow(value, now_ms) for name, value in made.items()}
             return {name: self._rows[name].value for name in wanted if name in self._rows}

@@ -13,8 +13,8 @@ from streams.explain.job import Explanation, explained, state_of
 from streams.explain.phases import phases
 from streams.explain.stored import StoredJobs
 from streams.web import queries
-from streams.web.asking import Asker
-from streams.web.figures import Figures
+from streams.web.figures import ApiFigures
+from streams.web.store_reader import StoreReader
 
 #: A shard's stored state above this is left alone; phases and intervals are then told by the minute.
 STATE_MAX_BYTES: Final = 64 * 2**20
@@ -23,8 +23,8 @@ STATE_MAX_BYTES: Final = 64 * 2**20
 class Details:
     """One job at a time."""
 
-    def __init__(self, asker: Asker, figures: Figures) -> None:
-        self._asker = asker
+    def __init__(self, store_reader: StoreReader, figures: ApiFigures) -> None:
+        self._store_reader = store_reader
         self._figures = figures
         #: What was read of shards' states; `fallbacks` are counted for /metrics.
         self.stored = StoredJobs()
@@ -36,7 +36,7 @@ class Details:
             job = await self._figures.one(job_id)
             if job is None:
                 return None
-            ask = self._asker.rows
+            ask = self._store_reader.rows
             costs, attempts, usage, burn, alerts, spans = await asyncio.gather(
                 ask(queries.COSTS, job=job_id),
                 ask(queries.ATTEMPTS, job=job_id),
@@ -65,8 +65,8 @@ class Details:
             state = state_of(store, job_id, STATE_MAX_BYTES, self.stored)
             return None if state is None else [each._asdict() for each in phases(state, as_of_ms)]
 
-        found = await self._asker.run(work)
-        return await self._asker.rows(queries.PHASES, job=job_id) if found is None else found
+        found = await self._store_reader.run(work)
+        return await self._store_reader.rows(queries.PHASES, job=job_id) if found is None else found
 
     async def explanation(self, job_id: str, *, by_minute: bool) -> Explanation | None:
         """Every interval of the job's cost; None if the store does not know it."""
@@ -76,4 +76,4 @@ class Details:
                 store, job_id, by_minute=by_minute, state_max_bytes=STATE_MAX_BYTES, stored=self.stored
             )
 
-        return await self._asker.run(work)
+        return await self._store_reader.run(work)

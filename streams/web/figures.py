@@ -11,8 +11,8 @@ from decimal import Decimal
 from typing import Any, Final
 
 from streams.web import queries
-from streams.web.asking import Asker, Row
 from streams.web.cache import Cache, RowCache
+from streams.web.store_reader import Row, StoreReader
 
 Object = dict[str, Any]
 
@@ -30,11 +30,11 @@ _RATES: Final = (
 )
 
 
-class Figures:
+class ApiFigures:
     """Live figures of the whole store, each kept for about a second."""
 
-    def __init__(self, asker: Asker, now_ms: Callable[[], int]) -> None:
-        self._asker = asker
+    def __init__(self, store_reader: StoreReader, now_ms: Callable[[], int]) -> None:
+        self._store_reader = store_reader
         self._cache = Cache(now_ms)
         self._details = RowCache(now_ms, self._make_details)
 
@@ -42,7 +42,7 @@ class Figures:
         """The instant that the figures are of: the newest burn rate, else the newest event."""
 
         async def make() -> int:
-            found = (await self._asker.rows(queries.NEWEST))[0]
+            found = (await self._store_reader.rows(queries.NEWEST))[0]
             return int(found["burn_ms"] or found["event_ms"] or 0)
 
         return await self._cache.get("as_of", make)
@@ -58,7 +58,7 @@ class Figures:
             as_of_ms = await self.as_of_ms()
             filters = {"limit": limit, "state": state, "owner": owner, "team": team}
             since_ms = _before(as_of_ms, queries.LIVE_MS)
-            listed = await self._asker.rows(queries.jobs(order), since_ms=since_ms, **filters)
+            listed = await self._store_reader.rows(queries.jobs(order), since_ms=since_ms, **filters)
             return {"as_of_ms": as_of_ms, "jobs": await self._objects(listed)}
 
         return await self._cache.get(("jobs", order, limit, state, owner, team), make)
@@ -68,7 +68,7 @@ class Figures:
 
         async def make() -> Object | None:
             since_ms = _before(await self.as_of_ms(), queries.LIVE_MS)
-            found = await self._asker.rows(queries.ONE_JOB, since_ms=since_ms, job=job_id)
+            found = await self._store_reader.rows(queries.ONE_JOB, since_ms=since_ms, job=job_id)
             return (await self._objects(found))[0] if found else None
 
         return await self._cache.get(("job", job_id), make)
@@ -84,9 +84,11 @@ class Figures:
         found: dict[str, Object] = {job_id: {} for job_id in ids}
         for some in _chunks(ids):
             totals, usage, lines = await asyncio.gather(
-                self._asker.rows(queries.TOTALS, jobs=some),
-                self._asker.rows(queries.PRODUCTIVE, jobs=some, since_ms=_before(as_of_ms, queries.USAGE_MS)),
-                self._asker.rows(
+                self._store_reader.rows(queries.TOTALS, jobs=some),
+                self._store_reader.rows(
+                    queries.PRODUCTIVE, jobs=some, since_ms=_before(as_of_ms, queries.USAGE_MS)
+                ),
+                self._store_reader.rows(
                     queries.SPARKLINES, jobs=some, since_ms=_before(as_of_ms, queries.SPARKLINE_MS)
                 ),
             )
@@ -97,7 +99,7 @@ class Figures:
     async def _firing(self) -> dict[str, list[Object]]:
         async def make() -> dict[str, list[Object]]:
             found: dict[str, list[Object]] = {}
-            for row in await self._asker.rows(queries.FIRING):
+            for row in await self._store_reader.rows(queries.FIRING):
                 found.setdefault(row.pop("subject_name"), []).append(row)
             return found
 
@@ -112,7 +114,7 @@ class Figures:
             as_of_ms = await self.as_of_ms()
             since_ms = _before(as_of_ms, queries.LIVE_MS)
             fleet, spend, idle, firing, history = await asyncio.gather(
-                self._asker.rows(queries.FLEET, since_ms=since_ms),
+                self._store_reader.rows(queries.FLEET, since_ms=since_ms),
                 self._spend(as_of_ms - as_of_ms % DAY_MS),
                 self._idle(),
                 self.alerts_firing(),
@@ -134,14 +136,14 @@ class Figures:
 
     async def _spend(self, day_ms: int) -> Decimal:
         async def make() -> Decimal:
-            return (await self._asker.rows(queries.SPEND, since_ms=day_ms))[0]["usd"] or _NOTHING
+            return (await self._store_reader.rows(queries.SPEND, since_ms=day_ms))[0]["usd"] or _NOTHING
 
         return await self._cache.get(("spend", day_ms), make)
 
     async def _idle(self) -> float | None:
         async def make() -> float | None:
             since_ms = _before(await self.as_of_ms(), queries.USAGE_MS)
-            productive = (await self._asker.rows(queries.FLEET_PRODUCTIVE, since_ms=since_ms))[0]
+            productive = (await self._store_reader.rows(queries.FLEET_PRODUCTIVE, since_ms=since_ms))[0]
             ratio = productive["productive_ratio"]
             return None if ratio is None else 1 - float(ratio)
 
@@ -151,7 +153,7 @@ class Figures:
         async def make() -> list[list[float]]:
             as_of_ms = await self.as_of_ms()
             since_ms = _before(as_of_ms, queries.SPARKLINE_MS + queries.LIVE_MS)
-            found = await self._asker.rows(
+            found = await self._store_reader.rows(
                 queries.HISTORY, since_ms=since_ms, last=max(as_of_ms // 60_000, 60)
             )
             return [[row["time_ms"], row["usd"]] for row in found]
@@ -162,7 +164,7 @@ class Figures:
         """How many alerts fire, by severity."""
 
         async def make() -> dict[str, int]:
-            found = await self._asker.rows(queries.ALERTS_FIRING)
+            found = await self._store_reader.rows(queries.ALERTS_FIRING)
             return {row["severity"]: row["alerts"] for row in found}
 
         return await self._cache.get("alerts_firing", make)
@@ -171,7 +173,7 @@ class Figures:
         """How many messages were sent or not, by outcome."""
 
         async def make() -> dict[str, int]:
-            found = await self._asker.rows(queries.DELIVERIES_MADE)
+            found = await self._store_reader.rows(queries.DELIVERIES_MADE)
             return {row["outcome"]: row["deliveries"] for row in found}
 
         return await self._cache.get("deliveries_made", make)
@@ -182,7 +184,7 @@ class Figures:
         """The alerts that changed last, each with what became of its messages."""
 
         async def make() -> Object:
-            found = await self._asker.rows(queries.ALERTS, status=status, limit=limit)
+            found = await self._store_reader.rows(queries.ALERTS, status=status, limit=limit)
             return {"alerts": await self.with_deliveries(found)}
 
         return await self._cache.get(("alerts", status, limit), make)
@@ -191,7 +193,7 @@ class Figures:
         """Rows of alerts as objects."""
         sent: dict[str, list[Object]] = {}
         for some in _chunks(row["alert_id"] for row in found):
-            for row in await self._asker.rows(queries.DELIVERIES, alerts=some):
+            for row in await self._store_reader.rows(queries.DELIVERIES, alerts=some):
                 sent.setdefault(row.pop("alert_id"), []).append(row)
         return [_alert(row, sent.get(row["alert_id"], [])) for row in found]
 

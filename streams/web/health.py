@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from streams.web.asking import Asker
 from streams.web.cache import Cache
 from streams.web.errors import ApiError
-from streams.web.status import Check, WorkerStatus
+from streams.web.store_reader import StoreReader
+from streams.worker.health.worker_status import Check, WorkerStatus
 
 _WITHIN_S: Final = 2.0
 _TTL_MS: Final = 2_000
@@ -40,12 +40,12 @@ class Health:
 
     def __init__(
         self,
-        asker: Asker,
+        store_reader: StoreReader,
         worker: Callable[[], WorkerStatus],
         store_name: Callable[[], str | None],
         now_ms: Callable[[], int],
     ) -> None:
-        self._asker = asker
+        self._store_reader = store_reader
         self._worker = worker
         self._store_name = store_name
         self._now_ms = now_ms
@@ -81,5 +81,5 @@ class Health:
         return Check(_NAME, True, name)
 
     async def _ping(self) -> bool:
-        await self._asker.rows("SELECT 1 AS one")
+        await self._store_reader.rows("SELECT 1 AS one")
         return True

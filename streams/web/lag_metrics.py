@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from streams.fallbacks import WHAT
-from streams.web.status import WorkerStatus
+from streams.worker.health.worker_status import WorkerStatus
 
 
 def collect(status: WorkerStatus) -> Iterable[Metric]:

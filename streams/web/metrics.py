@@ -20,9 +20,9 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from schemas.reasons import OUTCOMES, Reason
-from streams.web import edge_metrics, lag_metrics
-from streams.web.edge_metrics import EdgeFacts
-from streams.web.status import WorkerStatus
+from streams.web import lag_metrics, server_metrics
+from streams.web.server_metrics import ServerFacts
+from streams.worker.health.worker_status import WorkerStatus
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 REASONS: Final = tuple(str(reason) for reason in Reason)
@@ -46,7 +46,7 @@ def page(
     facts: StoreFacts | None,
     listeners: int,
     version: str,
-    edge: EdgeFacts = edge_metrics.NOTHING,
+    edge: ServerFacts = server_metrics.NOTHING,
 ) -> bytes:
     """Return the page; without facts the store did not answer in time, and its series are absent."""
     registry = CollectorRegistry(auto_describe=False)
@@ -57,7 +57,7 @@ def page(
 
 class _Page(Collector):
     def __init__(
-        self, status: WorkerStatus, facts: StoreFacts | None, listeners: int, version: str, edge: EdgeFacts
+        self, status: WorkerStatus, facts: StoreFacts | None, listeners: int, version: str, edge: ServerFacts
     ) -> None:
         self._status = status
         self._facts = facts
@@ -73,7 +73,7 @@ class _Page(Collector):
         )
         yield from _worker(self._status)
         yield _gauge("trainfare_stream_listeners", "Listeners of /api/v1/stream.", self._listeners)
-        yield from edge_metrics.collect(self._edge)
+        yield from server_metrics.collect(self._edge)
         yield _gauge(
             "trainfare_store_up",
             "Whether ClickHouse answered this scrape in time.",
@@ -88,9 +88,9 @@ def _worker(status: WorkerStatus) -> Iterable[Metric]:
     yield from _stored(status)
     yield from _shards(status)
     yield from _proved(status)
-    if status.courier_pending is not None:
+    if status.notifier_pending is not None:
         yield _gauge(
-            "trainfare_deliveries_pending", "Messages still to be delivered.", status.courier_pending
+            "trainfare_deliveries_pending", "Messages still to be delivered.", status.notifier_pending
         )
         yield _counters(
             "trainfare_delivery_faults",

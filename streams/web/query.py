@@ -32,7 +32,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     parameters: dict[str, Parameter] = {}
 
 
-async def query(request: web.Request, service: QueryService, asker: str) -> web.StreamResponse:
+async def query(request: web.Request, service: QueryService, store_reader: str) -> web.StreamResponse:
     """Answer one question; it is cancelled when the client leaves."""
     if request.content_type != _JSON_TYPE:
         # Another site's page could send the other types without asking first.
@@ -40,7 +40,7 @@ async def query(request: web.Request, service: QueryService, asker: str) -> web.
     body = _parsed(await request.read())
     as_arrow = MEDIA_TYPE in request.headers.get("Accept", "")
     form: Form = "arrow" if as_arrow else "json"
-    async with service.answered(body.sql, body.parameters, form, asker) as answer:
+    async with service.answered(body.sql, body.parameters, form, store_reader) as answer:
         response = web.StreamResponse(headers={"Content-Type": MEDIA_TYPE if as_arrow else _JSON_TYPE})
         response.content_length = answer.size_bytes
         await response.prepare(request)

@@ -60,16 +60,16 @@ class QueryService:
 
     @asynccontextmanager
     async def answered(
-        self, sql: str, parameters: Mapping[str, Parameter], form: Form, asker: str = ""
+        self, sql: str, parameters: Mapping[str, Parameter], form: Form, store_reader: str = ""
     ) -> AsyncIterator[Answered]:
         """The answer, while it is being sent: until then its turn is taken, so that few answers exist at a time.
 
         `asker` names who asks: where two or more run at a time, one asker has all of them but one at most.
         """
-        async with self._turn(asker):
+        async with self._turn(store_reader):
             with self._counted():
                 pool = self._pool_now()
-                answer = await self._run(pool, asker, _Query(sql, dict(parameters), form))
+                answer = await self._run(pool, store_reader, _Query(sql, dict(parameters), form))
             try:
                 yield answer
             finally:
@@ -98,24 +98,26 @@ class QueryService:
         await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
 
     @asynccontextmanager
-    async def _turn(self, asker: str) -> AsyncIterator[None]:
-        waiting = self._askers[asker]
+    async def _turn(self, store_reader: str) -> AsyncIterator[None]:
+        waiting = self._askers[store_reader]
         if self._askers.total() >= WAITING_MAX + self._settings.concurrent or waiting >= WAITING_OF_ONE_MAX:
             self.outcomes["busy"] += 1
             raise ApiError(503, "too many queries wait already; ask again later", "busy")
-        self._askers[asker] += 1
+        self._askers[store_reader] += 1
         try:
-            async with self._turn_of(asker):
+            async with self._turn_of(store_reader):
                 yield
         finally:
-            self._askers[asker] -= 1
-            if not self._askers[asker]:
-                del self._askers[asker]
-                self._own_turns.pop(asker, None)
+            self._askers[store_reader] -= 1
+            if not self._askers[store_reader]:
+                del self._askers[store_reader]
+                self._own_turns.pop(store_reader, None)
 
     @asynccontextmanager
-    async def _turn_of(self, asker: str) -> AsyncIterator[None]:
-        own = self._own_turns.setdefault(asker, asyncio.Semaphore(max(1, self._settings.concurrent - 1)))
+    async def _turn_of(self, store_reader: str) -> AsyncIterator[None]:
+        own = self._own_turns.setdefault(
+            store_reader, asyncio.Semaphore(max(1, self._settings.concurrent - 1))
+        )
         async with AsyncExitStack() as taken:
             try:
                 async with asyncio.timeout(TURN_WITHIN_S):
@@ -157,9 +159,9 @@ class QueryService:
                 raise of_store(off) from off
         return self._pool
 
-    async def _run(self, pool: QueryPool, asker: str, query: _Query) -> Answered:
+    async def _run(self, pool: QueryPool, store_reader: str, query: _Query) -> Answered:
         try:
-            run = pool.begin(asker)
+            run = pool.begin(store_reader)
             future = self._threads.submit(run.answer, *query)
             try:
                 return await asyncio.wrap_future(future)

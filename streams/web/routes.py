@@ -16,18 +16,18 @@ from aiohttp import web
 from streams.explain import wire
 from streams.web import metrics, queries
 from streams.web.assets import Asset
-from streams.web.audited import Audited
 from streams.web.detail import Details
-from streams.web.edge_metrics import EdgeFacts
 from streams.web.encode import to_json
 from streams.web.errors import ApiError
-from streams.web.figures import Figures
-from streams.web.frame import CALLER
+from streams.web.figures import ApiFigures
 from streams.web.health import Health, public
+from streams.web.last_audit import LastAudit
+from streams.web.middleware import CALLER
 from streams.web.query import query
 from streams.web.query_service import QueryService
 from streams.web.scopes import Scope
-from streams.web.security import COOKIE, Guard
+from streams.web.security import COOKIE, RequestGuard
+from streams.web.server_metrics import ServerFacts
 from streams.web.stream import Broadcaster
 
 T = TypeVar("T")
@@ -48,17 +48,17 @@ OPEN: Final = None
 class Parts:
     """What the routes answer from."""
 
-    figures: Figures
+    figures: ApiFigures
     details: Details
     health: Health
     broadcaster: Broadcaster
     queries: QueryService
     assets: Mapping[str, Asset]
-    guard: Guard
+    guard: RequestGuard
     version: str
-    audit: Callable[[], Audited]
+    audit: Callable[[], LastAudit]
     speed: float  # of the meter's clock, 1 but in a demonstration
-    edge: Callable[[], EdgeFacts]
+    edge: Callable[[], ServerFacts]
 
 
 class Route(NamedTuple):

@@ -13,8 +13,8 @@ from streams.config_live import WebSettings, is_loopback
 from streams.errors import WrongUseError
 from streams.web.address import group_of
 from streams.web.errors import ApiError
-from streams.web.guesses import Guesses
 from streams.web.scopes import OPEN_ON_LOOPBACK, Caller, Scope, Tokens, session_of
+from streams.web.token_guesses import TokenGuesses
 
 COOKIE: Final = "trainfare_session"
 #: Whoever guesses on waits so long for each answer; an address has so many connections and no more.
@@ -49,7 +49,7 @@ def is_data(path: str) -> bool:
     return path in ("/metrics", "/audit") or path.startswith("/api/")
 
 
-class Guard:
+class RequestGuard:
     """The rules of one server, resolved from its settings.
 
     Args:
@@ -63,7 +63,7 @@ class Guard:
         self._hosts = _LOCAL_NAMES | {_bare(settings.bind)} if is_loopback(settings.bind) else None
         self._open = frozenset[Scope]() if settings.tokens() or self._hosts is None else OPEN_ON_LOOPBACK
         self._now_ms = now_ms
-        self.guesses = Guesses()
+        self.guesses = TokenGuesses()
 
     def check_host(self, host: str) -> None:
         """On a loopback address, refuse names that somebody else's DNS may have pointed here."""

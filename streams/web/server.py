@@ -19,22 +19,22 @@ from streams.config import QuerySettings
 from streams.config_live import WebSettings
 from streams.errors import TrainfareError
 from streams.web import assets, descriptors
-from streams.web.asking import Asker
-from streams.web.audited import Audited
-from streams.web.crowd import PATIENCE, Patience
+from streams.web.connections import PATIENCE, Timeouts
 from streams.web.detail import Details
-from streams.web.edge_metrics import EdgeFacts
 from streams.web.endpoint import url_of
-from streams.web.entrance import Entrance, EntranceOptions
-from streams.web.figures import Figures
-from streams.web.frame import BODY_MAX_BYTES, add_headers, middleware
+from streams.web.figures import ApiFigures
 from streams.web.health import Health
+from streams.web.last_audit import LastAudit
+from streams.web.listener import Listener, ListenerOptions
+from streams.web.middleware import BODY_MAX_BYTES, add_headers, middleware
 from streams.web.query_service import QueryService
 from streams.web.routes import Parts, Routes
 from streams.web.scopes import Scope
-from streams.web.security import Guard, check_bind
-from streams.web.status import WorkerStatus
+from streams.web.security import RequestGuard, check_bind
+from streams.web.server_metrics import ServerFacts
+from streams.web.store_reader import StoreReader
 from streams.web.stream import Broadcaster
+from streams.worker.health.worker_status import WorkerStatus
 
 logger = logging.getLogger(__name__)
 
@@ -55,18 +55,18 @@ class WebServer:
         now_ms: Callable[[], int],
         *,
         speed: float = 1,
-        audit: Callable[[], Audited] = Audited,
+        audit: Callable[[], LastAudit] = LastAudit,
         query: QuerySettings | None = None,
         local_token: str | None = None,
-        patience: Patience = PATIENCE,
+        patience: Timeouts = PATIENCE,
     ) -> None:
         check_bind(settings)
         self._settings = settings
-        self._askers = [Asker(store, "web"), Asker(store, "health", 1)]
+        self._askers = [StoreReader(store, "web"), StoreReader(store, "health", 1)]
         self.queries = QueryService(store, query or QuerySettings())
-        figures = Figures(self._askers[0], now_ms)
+        figures = ApiFigures(self._askers[0], now_ms)
         details = Details(self._askers[0], figures)
-        guard = Guard(settings, local_token, now_ms)
+        guard = RequestGuard(settings, local_token, now_ms)
         files = descriptors.limit()
         connections_max = descriptors.connections_within(files, settings.max_connections)
         if connections_max < settings.max_connections:
@@ -77,10 +77,10 @@ class WebServer:
                 files,
                 descriptors.KEPT,
             )
-        options = EntranceOptions(connections_max, settings.max_connections_per_address, patience)
-        self._entrance = Entrance(options, now_ms)
+        options = ListenerOptions(connections_max, settings.max_connections_per_address, patience)
+        self._entrance = Listener(options, now_ms)
         self.broadcaster = Broadcaster(
-            lambda: routes.snapshot(), per_asker_max=settings.max_streams_per_asker
+            lambda: routes.snapshot(), per_store_reader_max=settings.max_streams_per_asker
         )
         routes = Routes(
             Parts(
@@ -94,7 +94,7 @@ class WebServer:
                 version=_version(),
                 audit=audit,
                 speed=speed,
-                edge=lambda: EdgeFacts.of(
+                edge=lambda: ServerFacts.of(
                     self._entrance, guard.guesses, self.queries, details.stored.fallbacks
                 ),
             )
@@ -131,7 +131,7 @@ class WebServer:
         await self.queries.close()  # first: a handler may be waiting for one
         await self._runner.cleanup()
         await self._entrance.close()
-        await asyncio.gather(*(asker.close() for asker in self._askers))
+        await asyncio.gather(*(store_reader.close() for store_reader in self._askers))
 
 
 def _not_to_be_had(settings: WebSettings, fault: OSError) -> str:

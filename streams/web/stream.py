@@ -37,13 +37,13 @@ class Broadcaster:
         interval_s: float = INTERVAL_S,
         keep_alive_s: float = KEEP_ALIVE_S,
         listeners_max: int = LISTENERS_MAX,
-        per_asker_max: int = PER_ASKER_MAX,
+        per_store_reader_max: int = PER_ASKER_MAX,
     ) -> None:
         self._make = make
         self._interval_s = interval_s
         self._keep_alive_s = keep_alive_s
         self._listeners_max = listeners_max
-        self._per_asker_max = per_asker_max
+        self._per_store_reader_max = per_store_reader_max
         self._seats: Counter[Hashable] = Counter()
         self._news: set[asyncio.Event] = set()
         self._task: asyncio.Task[None] | None = None
@@ -57,25 +57,23 @@ class Broadcaster:
         return len(self._news)
 
     @contextmanager
-    def seat(self, asker: Hashable) -> Iterator[None]:
+    def seat(self, store_reader: Hashable) -> Iterator[None]:
         """Hold a place for one listener; raises ApiError for one too many, in all or of the asker."""
         if self._closed:
             raise ApiError(503, "the worker is stopping")
         if self._seats.total() >= self._listeners_max:
             message = f"{self._listeners_max} listen already; ask /api/v1/jobs and /api/v1/burn instead"
             raise ApiError(503, message, "too_many_listeners")
-        if self._seats[asker] >= self._per_asker_max:
-            message = (
-                f"{self._per_asker_max} listen already with this token and from this address; end one of them"
-            )
+        if self._seats[store_reader] >= self._per_store_reader_max:
+            message = f"{self._per_store_reader_max} listen already with this token and from this address; end one of them"
             raise ApiError(429, message, "too_many_listeners", retry_after_s=5)
-        self._seats[asker] += 1
+        self._seats[store_reader] += 1
         try:
             yield
         finally:
-            self._seats[asker] -= 1
-            if not self._seats[asker]:
-                del self._seats[asker]
+            self._seats[store_reader] -= 1
+            if not self._seats[store_reader]:
+                del self._seats[store_reader]
 
     async def serve(self, write: Callable[[memoryview], Awaitable[None]]) -> None:
         """Write events until the listener leaves (`write` raises) or the server stops.

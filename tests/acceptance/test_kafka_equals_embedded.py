@@ -18,8 +18,8 @@ import pytest
 from sinks.clickhouse import ClickHouseStore
 from tests.acceptance.events import AS_OF_MS, write_fleet
 from tests.cli.command import ROOT, trainfare
-from tests.embedded.replay_process import TABLES, current_rows, replay
 from tests.kafka.broker import shared_broker
+from tests.replay.replay_process import TABLES, current_rows, replay
 from tests.store_process import StoreProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(240)]

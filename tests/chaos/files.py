@@ -1,6 +1,6 @@
 """Faults of the store's files, after a run: each on a copy, and what an audit says of it.
 
-Must not repair anything: `tests.audit.test_repair` does.
+Must not repair anything: `tests.selfcheck.test_repair` does.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 
 from schemas.tables import JOB_MINUTES
 from sinks.clickhouse import ClickHouseStore
-from tests.audit.damage import DAMAGE, FOLDER, byte_flipped
 from tests.chaos.run import Chaos
 from tests.chaos.workers import Workers
 from tests.cli.command import trainfare
+from tests.selfcheck.damage import DAMAGE, FOLDER, byte_flipped
 from tests.store_process import StoreProcess
 
 #: The checks that look for rows that are gone.

@@ -17,21 +17,21 @@ from aiokafka import TopicPartition
 from faust.types import TP
 
 from sinks.snapshots import Chain, Snapshots
-from streams.agents.keeper import Keeper
-from streams.audit.live import LiveAudit
-from streams.pipeline.align import Alignment
-from streams.pipeline.batch import LogBatch
-from streams.pipeline.shard import Shard
+from streams.engine.batch import LogBatch
+from streams.engine.shard.sequencer import Sequencer
+from streams.engine.shard.shard import Shard
+from streams.selfcheck.audit.live import LiveAudit
 from streams.transport.consumer import Consumer
+from streams.worker.shards.shard_manager import ShardManager
 
 _LOST_RATIO: Final = 0.03
 _COMMITS_LOST_RATIO: Final = 0.5
 _STALE_RATIO: Final = 0.5
 
 _offer, _fold, _take, _load, _heads = (
-    Alignment.offer,
+    Sequencer.offer,
     Shard.fold,
-    Keeper.take,
+    ShardManager.take,
     Snapshots.load,
     Snapshots._heads,
 )
@@ -42,7 +42,7 @@ _stale: set[int] = set()  # shards whose newest snapshot is not seen
 def guard_off() -> None:
     """Fold whatever comes, wherever it begins."""
 
-    def offer(self: Alignment, batch: LogBatch, latest_ms: int = 2**62) -> int | None:
+    def offer(self: Sequencer, batch: LogBatch, latest_ms: int = 2**62) -> int | None:
         self._end[batch.topic] = batch.start
         return _offer(self, batch, latest_ms)
 
@@ -50,14 +50,14 @@ def guard_off() -> None:
         self.next[batch.topic] = batch.start
         return _fold(self, batch)
 
-    _set(Alignment, "offer", offer)
+    _set(Sequencer, "offer", offer)
     _set(Shard, "fold", fold)
 
 
 def step_over_holes() -> None:
     """Take records that did not come for a legal gap."""
 
-    def offer(self: Alignment, batch: LogBatch, latest_ms: int = 2**62) -> int | None:
+    def offer(self: Sequencer, batch: LogBatch, latest_ms: int = 2**62) -> int | None:
         self._end[batch.topic] = max(self.end(batch.topic), batch.start)
         return _offer(self, batch, latest_ms)
 
@@ -65,7 +65,7 @@ def step_over_holes() -> None:
         self.next[batch.topic] = max(self.next.get(batch.topic, 0), batch.start)
         return _fold(self, batch)
 
-    _set(Alignment, "offer", offer)
+    _set(Sequencer, "offer", offer)
     _set(Shard, "fold", fold)
 
 
@@ -88,12 +88,12 @@ def start_committed() -> None:
 def lose_batches() -> None:
     """Some fetched batches never reach a shard."""
 
-    async def take(self: Keeper, *batches: LogBatch) -> None:
+    async def take(self: ShardManager, *batches: LogBatch) -> None:
         came = [batch for batch in batches if random.random() >= _LOST_RATIO]
         if came:
             await _take(self, *came)
 
-    _set(Keeper, "take", take)
+    _set(ShardManager, "take", take)
 
 
 def lose_commits() -> None:
@@ -131,7 +131,7 @@ def audit_dies() -> None:
     """A task that nobody's work waits for ends with a fault, once there is something to audit."""
 
     async def run(self: LiveAudit) -> None:
-        while not self._keeper.held:  # noqa: ASYNC110 - a keeper announces nothing
+        while not self._shard_manager.owned:  # noqa: ASYNC110 - a shard manager announces nothing
             await asyncio.sleep(0.05)
         raise LookupError("no such row")
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 from schemas.tables import BOOKS, DEAD_LETTER_COUNTS, DEAD_LETTERS, JOB_MINUTES, KEYS, NODE_MINUTES
 from sinks.clickhouse import ClickHouseStore
 from sinks.port import Condition
-from streams.pipeline.settings import ShardSettings
-from streams.pipeline.shard import Shard
-from streams.pricing.book import PriceBook
+from streams.engine.pricing.book import PriceBook
+from streams.engine.settings import ShardSettings
+from streams.engine.shard.shard import Shard
 from tests.oracle.model import Counts, Tables
 from tests.stored_rows import Rows, tables_of
 

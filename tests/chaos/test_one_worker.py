@@ -15,9 +15,9 @@ from confluent_kafka.admin import AdminClient
 
 from sinks.clickhouse import ClickHouseStore
 from streams.config import KafkaSettings
-from streams.pipeline.settings import ShardSettings
-from streams.pipeline.shard import Shard
-from streams.pricing.book import PriceBook
+from streams.engine.pricing.book import PriceBook
+from streams.engine.settings import ShardSettings
+from streams.engine.shard.shard import Shard
 from streams.topics import full_name
 from streams.transport.admin import connect, create_topics
 from tests.chaos.fleet import Event, Fleet

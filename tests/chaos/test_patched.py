@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from streams.agents.keeper import Keeper
+from streams.worker.shards.shard_manager import ShardManager
 from tests.chaos import patched
 
 
@@ -18,14 +18,14 @@ def test_a_command_with_every_patch_begins() -> None:
 
 
 def test_a_patch_that_takes_other_arguments_is_refused() -> None:
-    async def take(self: Keeper, batch: object) -> None:
+    async def take(self: ShardManager, batch: object) -> None:
         raise NotImplementedError
 
     with pytest.raises(AssertionError, match="a worker would end"):
-        patched._set(Keeper, "take", take)
-    assert Keeper.take is patched._take
+        patched._set(ShardManager, "take", take)
+    assert ShardManager.take is patched._take
 
 
 def test_a_patch_of_what_is_gone_is_refused() -> None:
     with pytest.raises(AssertionError, match="is gone"):
-        patched._set(Keeper, "took", print)
+        patched._set(ShardManager, "took", print)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.cli.command import trainfare
-from tests.embedded.logs import write_log
+from tests.replay.logs import write_log
 from tests.sinks.stores import embedded
 
 

@@ -10,13 +10,13 @@ import pytest
 import xxhash
 
 from schemas.reasons import Reason
-from schemas.withheld import withheld
+from schemas.redaction import withheld
 from streams.cli.dead_letters_advice import ADVICE, field_of, pretty
 from streams.cli.dead_letters_judge import Original, Outcome, judge
 from streams.cli.dead_letters_select import Letter, selection
 from streams.config import MeterSettings
+from streams.engine.shard.dead_letters import REPLAY_HEADER, RecordPosition
 from streams.errors import WrongUseError
-from streams.pipeline.letters import REPLAY_HEADER, Place
 from tests.cli.command import trainfare
 
 T0 = 1_780_308_000_000
@@ -193,7 +193,14 @@ def letter(
 ) -> Letter:
     size = len(raw) if size < 0 else size
     return Letter(
-        Place(topic, 0, 7), AT, reason, detail, size, xxhash.xxh3_64_intdigest(raw[:size]), None, None
+        RecordPosition(topic, 0, 7),
+        AT,
+        reason,
+        detail,
+        size,
+        xxhash.xxh3_64_intdigest(raw[:size]),
+        None,
+        None,
     )
 
 

@@ -8,13 +8,13 @@ from decimal import Decimal
 import orjson
 import pytest
 
-from sinks.webhooks.receiver import Received
-from streams.agents.courier_body import webhook_body
-from streams.alerts.notice import Alert
 from streams.cli import demo_lines as lines
 from streams.cli.top_data import Burn, Job, Snapshot
-from streams.embedded.demo.summary import Summary
-from streams.pipeline.books import Books
+from streams.demo.summary import Summary
+from streams.engine.alerts.alert import Alert
+from streams.engine.shard.books import Books
+from streams.notify.body import webhook_body
+from streams.notify.webhooks.receiver import Received
 
 AT_MS = 1_763_650_720_000  # 14:58:40 UTC
 ALERT = Alert(

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from textual.widgets import Static
 
-from sinks.webhooks.receiver import Received
 from streams.cli import demo_screens
 from streams.cli.demo_screens import DemoApp, PlainScreen, TerminalScreen
-from streams.embedded.demo.run import Stage
+from streams.demo.run import Stage
+from streams.notify.webhooks.receiver import Received
 from tests.cli.command import NOBODY
 
 AT_MS = 1_763_650_720_000

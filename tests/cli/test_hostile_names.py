@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 from typer import BadParameter
 
-from schemas.visible import visible
-from sinks.webhooks.receiver import Received
+from schemas.escaping import visible
 from streams.cli import demo_lines
 from streams.cli.faults import guarded
-from streams.cli.output import Format
+from streams.cli.output import OutputFormat
 from streams.cli.top_data import Alert, Burn, Job, Snapshot, Subject
 from streams.cli.top_lines import alert_lines, details
 from streams.cli.top_plain import write_snapshot
 from streams.errors import TrainfareError
+from streams.notify.webhooks.receiver import Received
 from tests.cli.command import ROOT, trainfare
 from tests.forked import without_settings
 
@@ -245,7 +245,7 @@ def test_the_lines_of_the_demonstration_and_of_top(capsys: pytest.CaptureFixture
     for line in said:
         assert SHOWN in line
         assert harmless(line)
-    write_snapshot(snapshot, Format.table)
+    write_snapshot(snapshot, OutputFormat.table)
     assert harmless(capsys.readouterr().out)
     columns = details(job, [alert], T0, 80).columns
     assert all(harmless(getattr(cell, "plain", str(cell))) for column in columns for cell in column.cells)

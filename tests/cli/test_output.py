@@ -12,8 +12,8 @@ from decimal import Decimal
 
 import pytest
 
-from schemas.visible import visible
-from streams.cli.output import Format, Grid, plain, stamp, usd, write
+from schemas.escaping import visible
+from streams.cli.output import Grid, OutputFormat, plain, stamp, usd, write
 
 AT = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 GRID = Grid(
@@ -29,14 +29,14 @@ class Terminal(io.StringIO):
         return True
 
 
-def written(form: Format, stream: io.StringIO | None = None) -> str:
+def written(form: OutputFormat, stream: io.StringIO | None = None) -> str:
     out = stream or io.StringIO()
     write(GRID, form, out)
     return out.getvalue()
 
 
 def test_json_keeps_every_digit_and_instants_in_utc() -> None:
-    first, second = json.loads(written(Format.json))
+    first, second = json.loads(written(OutputFormat.json))
     assert first == {
         "job_id": "a",
         "cost_usd": "12.340000001",
@@ -47,20 +47,20 @@ def test_json_keeps_every_digit_and_instants_in_utc() -> None:
 
 
 def test_csv_keeps_every_digit() -> None:
-    assert written(Format.csv) == (
+    assert written(OutputFormat.csv) == (
         "job_id,cost_usd,at,labels\na,12.340000001,2026-03-01 12:00:00,k=v\n[b],0.000000000,,\n"
     )
 
 
 def test_plain_text_is_aligned_and_without_colour() -> None:
-    lines = written(Format.table).splitlines()
+    lines = written(OutputFormat.table).splitlines()
     assert lines[0].split() == ["job_id", "cost_usd", "at", "labels"]
-    assert "\x1b" not in written(Format.table)
+    assert "\x1b" not in written(OutputFormat.table)
     assert lines[1].index("12.34") == lines[2].index("0.000") - 1
 
 
 def test_terminal_table_shows_brackets_of_data_as_they_are() -> None:
-    assert "[b]" in written(Format.table, Terminal())
+    assert "[b]" in written(OutputFormat.table, Terminal())
 
 
 HOSTILE = "a\x1b]52;c;x\x07\r\nforged\u202e\x9b"
@@ -70,7 +70,7 @@ ESCAPED = r"a\x1b]52;c;x\x07\r\nforged\u202e\x9b"
 def test_tables_are_escaped_where_they_are_piped_too() -> None:
     grid = Grid((HOSTILE, "labels"), [(HOSTILE, {HOSTILE: HOSTILE})])
     for out in (io.StringIO(), Terminal()):
-        write(grid, Format.table, out)
+        write(grid, OutputFormat.table, out)
         text = re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
         assert text.replace("\n", "").replace(" ", "").count(ESCAPED) == 4
         assert visible(text, lines=True) == text
@@ -79,13 +79,13 @@ def test_tables_are_escaped_where_they_are_piped_too() -> None:
 def test_json_and_csv_are_exact_and_escaped_on_a_terminal_as_far_as_they_can_be() -> None:
     grid = Grid(("name",), [(HOSTILE,)])
     for out in (io.StringIO(), Terminal()):
-        write(grid, Format.json, out)
+        write(grid, OutputFormat.json, out)
         assert json.loads(out.getvalue()) == [{"name": HOSTILE}]
         assert visible(out.getvalue(), lines=True) == out.getvalue()
     file, terminal = io.StringIO(newline=""), Terminal()
-    write(grid, Format.csv, file)
+    write(grid, OutputFormat.csv, file)
     assert list(csv.reader(io.StringIO(file.getvalue(), newline=""))) == [["name"], [HOSTILE]]
-    write(grid, Format.csv, terminal)
+    write(grid, OutputFormat.csv, terminal)
     assert terminal.getvalue() == f"name\n{ESCAPED}\n"
 
 
@@ -98,7 +98,7 @@ RUN = [
 @pytest.mark.parametrize("text", RUN)
 def test_a_text_that_a_spreadsheet_would_run_is_quoted_behind_an_apostrophe(text: str) -> None:
     out = io.StringIO(newline="")
-    write(Grid(("a", text), [(1, text), ({text: 1}, [text])]), Format.csv, out)
+    write(Grid(("a", text), [(1, text), ({text: 1}, [text])]), OutputFormat.csv, out)
     quoted = "\"'" + text.replace('"', '""') + '"'
     assert out.getvalue().startswith(f"a,{quoted}\n1,{quoted}\n")
     head, first, second = csv.reader(io.StringIO(out.getvalue(), newline=""))
@@ -127,7 +127,7 @@ def test_a_text_that_a_spreadsheet_would_run_is_quoted_behind_an_apostrophe(text
 )
 def test_numbers_and_other_texts_stay_as_they_are(cell: object) -> None:
     out = io.StringIO()
-    write(Grid(("a", "b"), [(cell, 1)]), Format.csv, out)
+    write(Grid(("a", "b"), [(cell, 1)]), OutputFormat.csv, out)
     assert out.getvalue() == f"a,b\n{plain(cell)},1\n"
 
 
@@ -138,15 +138,15 @@ def test_csv_is_what_the_standard_writer_makes_of_other_texts() -> None:
             "a" + "".join(rng.choices("b \",;\n'=", k=rng.randrange(6))) for _ in range(rng.randrange(1, 4))
         )
         mine, theirs = io.StringIO(newline=""), io.StringIO(newline="")
-        write(Grid(row, []), Format.csv, mine)
+        write(Grid(row, []), OutputFormat.csv, mine)
         csv.writer(theirs, lineterminator="\n").writerow(row)
         assert mine.getvalue() == theirs.getvalue()
 
 
 def test_empty_answers_keep_their_header() -> None:
     out = io.StringIO()
-    write(Grid(("a", "b"), []), Format.csv, out)
-    write(Grid(("a", "b"), []), Format.table, out)
+    write(Grid(("a", "b"), []), OutputFormat.csv, out)
+    write(Grid(("a", "b"), []), OutputFormat.table, out)
     assert out.getvalue() == "a,b\na  b\n"
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 import structlog
 
-from schemas.visible import visible
+from schemas.escaping import visible
 from streams.clock import ManualClock
 from streams.config import LogSettings
 from streams.log import FLOOD_WINDOW_MS, configure_logging
@@ -59,7 +59,7 @@ def test_level_holds() -> None:
     assert "loud" in out.getvalue()
 
 
-@pytest.mark.parametrize("name", ["aiokafka.conn", "streams.agents.checkpointer"])
+@pytest.mark.parametrize("name", ["aiokafka.conn", "streams.worker.storing.checkpointer"])
 def test_a_flood_is_held_back_and_counted(name: str) -> None:
     """A broker that is away must not fill the disk."""
     out, clock = io.StringIO(), ManualClock()

@@ -15,23 +15,23 @@ from aiohttp import web
 
 from schemas.decode import decode
 from schemas.events import ControlEvent
-from sinks.webhooks.retry import SCHEDULE_MS
-from sinks.webhooks.sender import Verdict
-from sinks.webhooks.signing import Signer
-from streams.agents.canary_judge import Outcome as CanaryOutcome
-from streams.agents.courier_body import webhook_body
-from streams.agents.courier_options import CourierOptions
-from streams.agents.courier_records import FINAL, FINAL_FOR_ALL
-from streams.alerts.controls import Controls
-from streams.alerts.dimensions import MATCHED, Dimensions
-from streams.alerts.of_meter import METER_RULES
-from streams.alerts.rules import BURN_RULES, NAMES, SEVERITIES
-from streams.alerts.rules import PAGE as PAGE_SEVERITY
-from streams.audit import verdict
 from streams.cli.publish import outgoing
+from streams.engine.alerts.controls import Controls
+from streams.engine.alerts.dimensions import MATCHED, AlertDimensions
+from streams.engine.alerts.meter_rules import METER_RULES
+from streams.engine.alerts.rules import BURN_RULES, NAMES, SEVERITIES
+from streams.engine.alerts.rules import PAGE as PAGE_SEVERITY
+from streams.notify.body import webhook_body
+from streams.notify.history import FINAL, FINAL_FOR_ALL
+from streams.notify.options import NotifierOptions
+from streams.notify.webhooks.retry import SCHEDULE_MS
+from streams.notify.webhooks.sender import SendVerdict
+from streams.notify.webhooks.signing import Signer
+from streams.selfcheck.audit import verdict
+from streams.selfcheck.canary.judge import Outcome as CanaryOutcome
 from streams.topics import Topic
 from streams.web.routes import Routes
-from tests.agents.post import SECRET, an_alert
+from tests.notify.scripted_sender import SECRET, an_alert
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text()
 LATER_MS = 2**42
@@ -123,10 +123,10 @@ def test_the_controls_on_the_page_are_understood(tmp_path: Path) -> None:
     assert [kind for kind, _ in controls.address_of("ada")] == ["webhook"]
     assert [kind for kind, _ in controls.address_of("grace")] == ["slack"]
     from_ms = int(str(events[2].value["from_ms"]))
-    job = Dimensions("run-7", owner="ada", team="vision")
+    job = AlertDimensions("run-7", owner="ada", team="vision")
     assert controls.silenced(job, "burn_sustained", "page", from_ms)
     assert not controls.silenced(job, "burn_fast", "page", from_ms)
-    assert [rate for _, _, rate in controls.planned_for(Dimensions("run-8"))] == [440_330_000_000]
+    assert [rate for _, _, rate in controls.planned_for(AlertDimensions("run-8"))] == [440_330_000_000]
 
 
 def test_the_match_fields_are_all_named() -> None:
@@ -137,11 +137,11 @@ def test_the_match_fields_are_all_named() -> None:
 # -- webhooks ------------------------------------------------------------------------------------------------
 
 
-def test_the_outcomes_are_those_of_the_courier() -> None:
+def test_the_outcomes_are_those_of_the_notifier() -> None:
     told = {row[0].strip("`"): row[2] for row in _rows(_section("Webhooks"))}
     final = FINAL | FINAL_FOR_ALL
     assert told == dict.fromkeys(final, "no") | {"retrying": "yes"}
-    assert set(get_args(Verdict)) - {"retry"} <= set(told)
+    assert set(get_args(SendVerdict)) - {"retry"} <= set(told)
 
 
 def test_the_waits_are_those_of_the_schedule() -> None:
@@ -149,11 +149,11 @@ def test_the_waits_are_those_of_the_schedule() -> None:
     assert said is not None
     waits = re.findall(r"(\d+) (s|min)", said[1])
     assert [int(size) * (1_000 if unit == "s" else 60_000) for size, unit in waits] == list(SCHEDULE_MS[1:])
-    assert CourierOptions().max_attempts == len(SCHEDULE_MS)
+    assert NotifierOptions().max_attempts == len(SCHEDULE_MS)
 
 
-def test_the_bounds_are_those_of_the_courier() -> None:
-    options = CourierOptions()
+def test_the_bounds_are_those_of_the_notifier() -> None:
+    options = NotifierOptions()
     said = re.sub(r"\s+", " ", PAGE)
     assert f"At most {options.flying_per_receiver} attempts are under way at one receiver" in said
     assert f", {options.flying_at_most} in all." in said

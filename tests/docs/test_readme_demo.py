@@ -9,10 +9,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from sinks.webhooks.receiver import Received
 from streams.cli import demo_lines as lines
-from streams.embedded.demo.run import DemoOptions
-from streams.embedded.demo.story import caption, scenes
+from streams.demo.run import DemoOptions
+from streams.demo.story import caption, scenes
+from streams.notify.webhooks.receiver import Received
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 SHOWN = README[README.index("\nsimulated fleet, ") + 1 :].partition("\n```")[0].splitlines()

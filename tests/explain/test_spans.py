@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from schemas.reserved import CANARY_JOB_PREFIX
+from streams.engine.pricing.kinds import PriceRef
+from streams.engine.snapshot.job_blobs import dump_job
+from streams.engine.state.job import JobState
+from streams.engine.timeline.lines import Line
 from streams.explain.spans import Row, shares
-from streams.pipeline.blobs import dump_job
-from streams.pipeline.job import Job
-from streams.pricing.kinds import PriceRef
-from streams.timeline.lines import Line
 from tests.cli.command import trainfare
 
 T0 = 1_704_067_200_000
@@ -137,7 +137,7 @@ def test_job_of_which_the_last_snapshots_have_only_what_changed(tmp_path: Path) 
 
 
 def _state(*intervals: tuple[int, int, int, int]) -> Any:
-    job = Job("j")
+    job = JobState("j")
     job.attempt(1).booked_lines = {Line("", "running", PRICE): list(intervals)}
     return dump_job(job)
 

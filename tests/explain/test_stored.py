@@ -8,9 +8,9 @@ import pytest
 
 from sinks.memory import MemoryStore
 from sinks.snapshots import Snapshots
+from streams.engine.snapshot.job_blobs import JobBlob, dump_job
 from streams.explain.stored import StoredJobs
-from streams.pipeline.blobs import JobBlob, dump_job
-from tests.pipeline.test_going_on import MINUTE_MS, Stored, event, feed
+from tests.engine.test_open_accruals import MINUTE_MS, Stored, event, feed
 
 JOBS = 60
 PAYMENTS = 60

@@ -18,8 +18,8 @@ from typing import Self
 import pytest
 from confluent_kafka import Producer
 
-from sinks.webhooks.receiver import Received, Receiver
 from streams.config import KafkaSettings
+from streams.notify.webhooks.receiver import Received, WebhookReceiver
 from streams.topics import full_name
 from streams.transport.admin import connect, create_topics
 from tests.forked import ROOT
@@ -37,7 +37,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self.received: list[Received] = []
-        self.receiver = Receiver(SECRET, self.received.append)
+        self.receiver = WebhookReceiver(SECRET, self.received.append)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 

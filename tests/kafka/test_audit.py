@@ -17,15 +17,15 @@ from urllib.request import urlopen
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from streams.agents.options import KeeperOptions
-from streams.audit.committed import committed
 from streams.config import ClickHouseSettings, KafkaSettings, Settings
 from streams.config_live import WebSettings
 from streams.keys import key_of
+from streams.selfcheck.recount.committed import committed
 from streams.topics import Topic, full_name
 from streams.transport.admin import connect, create_topics
 from streams.transport.partitions import partition_of
 from streams.web import endpoint
+from streams.worker.options import ShardManagerOptions
 from tests.cli.command import ROOT, Done, trainfare
 from tests.kafka.broker import shared_broker
 
@@ -38,11 +38,11 @@ pytestmark = pytest.mark.kafka
 def run(settings_json: str) -> None:
     """In the worker's process: audits and payments are a second apart."""
     from streams import app
-    from streams.audit import live
+    from streams.selfcheck.audit import live
     from tests.kafka.test_worker import run as run_worker
 
     live.EVERY_S = 1.0  # type: ignore[misc]  # else the test would wait half a minute
-    vars(app)["KeeperOptions"] = partial(KeeperOptions, open_attempts_interval_ms=1_000)
+    vars(app)["KeeperOptions"] = partial(ShardManagerOptions, open_attempts_interval_ms=1_000)
     run_worker(settings_json)
 
 

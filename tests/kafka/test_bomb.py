@@ -14,17 +14,17 @@ from confluent_kafka import Producer
 
 from schemas.tables import DEAD_LETTERS, JOBS
 from sinks.memory import MemoryStore
-from streams.agents.log_time import LogTime
-from streams.agents.meter import Meter
-from streams.agents.options import KeeperOptions
 from streams.app import engine
 from streams.clock import SystemClock
 from streams.config import KafkaSettings
-from streams.pipeline.settings import ShardSettings
+from streams.engine.settings import ShardSettings
 from streams.topics import full_name
 from streams.transport.admin import connect, create_topics
-from tests.agents.lab import until
+from streams.worker.ingest.log_time import LogTime
+from streams.worker.meter import Meter
+from streams.worker.options import ShardManagerOptions
 from tests.kafka.broker import shared_broker
+from tests.worker.lab import until
 
 pytestmark = pytest.mark.kafka
 
@@ -83,7 +83,7 @@ def test_a_bomb_is_a_dead_letter_and_what_is_around_it_is_metered(codec: str, tm
     assert honest.flush(10) == 0
 
     store = MemoryStore()
-    options = KeeperOptions(
+    options = ShardManagerOptions(
         topic_prefix=prefix,
         as_of_ms=lambda: time.time_ns() // 1_000_000,
         now_ms=lambda: time.monotonic_ns() // 1_000_000,

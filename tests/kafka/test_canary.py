@@ -17,8 +17,8 @@ import pytest
 
 from schemas.tables import BOOKS
 from sinks.clickhouse import ClickHouseStore
-from streams.agents.canary_plan import USD_PER_GPU_HOUR, price_at
 from streams.config import KafkaSettings
+from streams.selfcheck.canary.plan import USD_PER_GPU_HOUR, price_at
 from streams.transport.admin import connect, create_topics
 from tests.forked import ROOT
 from tests.kafka.broker import shared_broker
@@ -33,7 +33,7 @@ PRICE_LEAD_MS = 20_000  # from so long before it is published a price of the can
 # The command, with audits that come more often.
 WORKER = """
 import sys
-import streams.audit.live as live
+import streams.selfcheck.audit.live as live
 from streams.cli.main import main
 live.EVERY_S = 1.0
 sys.argv = ["trainfare", "worker"]

@@ -10,21 +10,21 @@ import pytest
 from confluent_kafka import Producer
 
 from sinks.errors import StoreUnreachable
-from streams.agents import outlook as outlooks
-from streams.agents.log_time import LogTime
-from streams.agents.meter import Meter
-from streams.agents.outlook import Outlook
-from streams.agents.stall import Limits
-from streams.agents.status import Watch
 from streams.clock import SystemClock
-from tests.agents.fakes import file_store
-from tests.agents.lab import Lab, folded, make_lab, run, until
+from streams.worker.health import probe as outlooks
+from streams.worker.health.probe import Probe
+from streams.worker.health.stall import StallLimits
+from streams.worker.health.status import StatusCollector
+from streams.worker.ingest.log_time import LogTime
+from streams.worker.meter import Meter
 from tests.kafka.broker import shared_broker
 from tests.web.serving import LOCAL, Client, serving
+from tests.worker.fakes import file_store
+from tests.worker.lab import Lab, folded, make_lab, run, until
 
 pytestmark = pytest.mark.kafka
 
-LIMITS = Limits(not_ready_ms=500, restart_ms=1_500)
+LIMITS = StallLimits(not_ready_ms=500, restart_ms=1_500)
 PATIENCE_S = 30.0
 
 
@@ -38,27 +38,27 @@ async def answers(client: Client, path: str, status: int) -> Any:
     raise AssertionError(f"{path} has not answered {status} in {PATIENCE_S:g} s")
 
 
-def watched(lab: Lab, meter: Meter) -> tuple[Watch, Outlook]:
+def watched(lab: Lab, meter: Meter) -> tuple[StatusCollector, Probe]:
     clock = SystemClock()
-    outlook = Outlook(lab.kafka, lambda: None, clock)
-    watch = Watch(
-        meter.keeper,
+    probe = Probe(lab.kafka, lambda: None, clock)
+    watch = StatusCollector(
+        meter.shard_manager,
         lambda: meter.app.meter_consumer if meter.app.started else None,
         lab.kafka,
         LogTime(clock),
         reader=meter.reader,
-        sight=lambda: outlook.sight,
+        probed=lambda: probe.probed,
         limits=LIMITS,
     )
-    return watch, outlook
+    return watch, probe
 
 
-def test_a_consumer_that_stands_still_is_seen_and_so_is_its_going_on(
+def test_a_consumer_that_stands_still_is_seen_and_so_is_its_open_accruals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = make_lab(shared_broker().bootstrap_servers, None)
     meter = lab.meter(file_store(tmp_path))
-    watch, outlook = watched(lab, meter)
+    watch, probe = watched(lab, meter)
     lab.produce("gpu", 0, [b"1"] * 10)
 
     stands = asyncio.Event()
@@ -70,7 +70,7 @@ def test_a_consumer_that_stands_still_is_seen_and_so_is_its_going_on(
 
     async def work() -> None:
         await until(lambda: folded(meter, "gpu", 0) == 10)
-        looking = asyncio.create_task(outlook.run(lambda: meter.keeper.held, every_s=0.2))
+        looking = asyncio.create_task(probe.run(lambda: meter.shard_manager.owned, every_s=0.2))
         async with serving(None, watch.look) as client:
             assert (await answers(client, "/readyz", 200))["ready"] is True
             with monkeypatch.context() as patch:
@@ -89,10 +89,10 @@ def test_a_consumer_that_stands_still_is_seen_and_so_is_its_going_on(
             assert (await client.get("/healthz"))["status"] == "ok"
             assert watch.look().lag_records["gpu"] == 0
         looking.cancel()
-        await outlook.close()
+        await probe.close()
 
     run(meter, work)
-    assert meter.keeper.fault is None
+    assert meter.shard_manager.fault is None
     assert folded(meter, "gpu", 0) == 15
 
 
@@ -112,13 +112,13 @@ def test_a_transaction_that_leaves_its_marker_at_the_end_is_no_lag(tmp_path: Pat
     """Our own client sees one more than there is to read; a consumer that lives knows better."""
     lab = make_lab(shared_broker().bootstrap_servers, None)
     meter = lab.meter(file_store(tmp_path))
-    watch, outlook = watched(lab, meter)
+    watch, probe = watched(lab, meter)
     transaction(lab)
 
     async def work() -> None:
         await until(lambda: folded(meter, "gpu", 0) >= 3)
-        sight = await outlook.look([0])
-        assert max(sight.ends.values()) == 4, "three records and a marker"
+        probed = await probe.look([0])
+        assert max(probed.ends.values()) == 4, "three records and a marker"
         await until(lambda: watch.look().lag_records["gpu"] == 0)
 
     run(meter, work)
@@ -129,7 +129,7 @@ def test_what_waits_behind_an_open_transaction_is_lag_and_named(
 ) -> None:
     lab = make_lab(shared_broker().bootstrap_servers, None)
     meter = lab.meter(file_store(tmp_path))
-    watch, outlook = watched(lab, meter)
+    watch, probe = watched(lab, meter)
     hangs = Producer(
         {"bootstrap.servers": lab.kafka.bootstrap_servers, "transactional.id": f"{lab.kafka.group_id}x"}
     )
@@ -143,8 +143,8 @@ def test_what_waits_behind_an_open_transaction_is_lag_and_named(
         hangs.flush(10)
         lab.produce("gpu", 0, [b"1"] * 4)  # these are committed, and wait
         await until(lambda: watch.look().lag_records["gpu"] == 5)
-        sight = await outlook.look([0])
-        assert max(sight.ends.values()) == 6
+        probed = await probe.look([0])
+        assert max(probed.ends.values()) == 6
         monkeypatch.setattr(watch._transactions, "_not_ready_ms", 100)
 
         def named() -> bool:
@@ -169,14 +169,14 @@ def test_a_kafka_and_a_store_that_are_away_are_seen(monkeypatch: pytest.MonkeyPa
         raise StoreUnreachable("gone")
 
     async def look() -> None:
-        outlook = Outlook(lab.kafka, lambda: None, SystemClock())
+        probe = Probe(lab.kafka, lambda: None, SystemClock())
         # A topic that was just made has no leader yet.
-        while not (await outlook.look([0, 1])).kafka:  # noqa: ASYNC110 - nothing would set an event
+        while not (await probe.look([0, 1])).kafka:  # noqa: ASYNC110 - nothing would set an event
             await asyncio.sleep(0.1)
-        assert outlook.sight.store
-        assert len(outlook.sight.ends) == 5 * 2 + 2
+        assert probe.probed.store
+        assert len(probe.probed.ends) == 5 * 2 + 2
         away = lab.kafka.model_copy(update={"bootstrap_servers": "127.0.0.1:1"})
-        there = await Outlook(away, gone, SystemClock()).look([0])
+        there = await Probe(away, gone, SystemClock()).look([0])
         assert (there.kafka, there.store, there.ends) == (False, False, {})
 
     asyncio.run(asyncio.wait_for(look(), PATIENCE_S))

@@ -19,8 +19,8 @@ from confluent_kafka import Producer
 from streams.config import KafkaSettings
 from streams.topics import full_name
 from streams.transport.admin import connect, create_topics
-from tests.agents.fakes import FileStore, State
 from tests.kafka.broker import shared_broker
+from tests.worker.fakes import FileStore, State
 
 PARTITIONS = 4
 RATE_PER_S = 1_500

@@ -16,14 +16,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from streams.config import ClickHouseSettings, KafkaSettings, MeterSettings, Settings
 from streams.config_live import WebSettings
-from streams.embedded.files import Line, read_lines
-from streams.embedded.lines import LineReader, Sendable
+from streams.replay.files import FileLine, read_lines
+from streams.replay.lines import LineReader, Sendable
 from streams.topics import full_name
 from streams.transport.admin import connect, create_topics
-from tests.embedded.logs import BEGIN_MS, write_log
-from tests.embedded.replay_process import replay, stored_rows
 from tests.forked import ROOT
 from tests.kafka.broker import shared_broker
+from tests.replay.logs import BEGIN_MS, write_log
+from tests.replay.replay_process import replay, stored_rows
 
 PARTITIONS = 3
 MINUTES = 5
@@ -67,7 +67,7 @@ def run(settings_json: str) -> None:
         sys.exit(f"trainfare: {fault}")
 
 
-def publish(kafka: KafkaSettings, lines: Iterable[Line]) -> dict[tuple[str, int], int]:
+def publish(kafka: KafkaSettings, lines: Iterable[FileLine]) -> dict[tuple[str, int], int]:
     """Send a log's records to their partitions; returns how many each has."""
     reader = LineReader("", kafka.partitions, 2**62)
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})

@@ -11,20 +11,20 @@ import sys
 import time
 from pathlib import Path
 
-from streams.agents.log_time import LogTime
-from streams.agents.meter import Meter
-from streams.agents.options import KeeperOptions
-from streams.agents.startup import stopped_by_signals
 from streams.clock import SystemClock
 from streams.config import KafkaSettings
-from streams.pipeline.settings import ShardSettings
-from tests.agents.fakes import counting_shards, file_store
+from streams.engine.settings import ShardSettings
+from streams.worker.ingest.log_time import LogTime
+from streams.worker.meter import Meter
+from streams.worker.options import ShardManagerOptions
+from streams.worker.startup import stopped_by_signals
+from tests.worker.fakes import counting_shards, file_store
 
 
 def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     kafka = KafkaSettings.model_validate_json(sys.argv[1])
-    options = KeeperOptions(
+    options = ShardManagerOptions(
         topic_prefix=kafka.topic_prefix,
         as_of_ms=lambda: 0,
         now_ms=lambda: time.monotonic_ns() // 1_000_000,

@@ -12,10 +12,10 @@ import pytest
 from loadtest import compare, slowed
 from loadtest.catch_up_figures import line_of, round_of, stored_of, summary
 from loadtest.fleet import workload
-from streams.pipeline.batch import LogBatch
-from streams.pipeline.settings import ShardSettings
-from streams.pipeline.shard import Shard
-from streams.pricing.book import PriceBook
+from streams.engine.batch import LogBatch
+from streams.engine.pricing.book import PriceBook
+from streams.engine.settings import ShardSettings
+from streams.engine.shard.shard import Shard
 
 FOLDED_US = 4.0
 

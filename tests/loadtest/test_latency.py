@@ -15,8 +15,8 @@ from loadtest.latency_world import machine
 from loadtest.soak_load import Event
 from schemas.decode import decode
 from schemas.invalid import Invalid
-from sinks.webhooks.receiver import Received
 from streams.keys import key_of
+from streams.notify.webhooks.receiver import Received
 from tests.kafka.broker import why_not
 
 NOW_MS = 1_772_366_400_000

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from loadtest.fleet import Fleet, Shape, fill
 from loadtest.produce import Batch, BatchProducer
-from streams.embedded.broker import EmbeddedBroker
+from streams.replay.broker import EmbeddedBroker
 
 NONE, NOT_LEADER, TOO_LARGE = 0, 6, 10
 

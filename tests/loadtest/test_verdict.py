@@ -15,10 +15,10 @@ from loadtest.verdict import WrongTotalsError, check
 from schemas.decode import decode
 from schemas.events import PriceEvent
 from sinks.clickhouse import ClickHouseStore, Embedded
-from streams.pipeline.batch import LogBatch, LogRecord
-from streams.pipeline.settings import ShardSettings
-from streams.pipeline.shard import Shard
-from streams.pricing.book import PriceBook
+from streams.engine.batch import LogBatch, LogRecord
+from streams.engine.pricing.book import PriceBook
+from streams.engine.settings import ShardSettings
+from streams.engine.shard.shard import Shard
 
 BEGIN_S = 1_772_366_450
 PARTITION = 0

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import yaml
 
-from streams.web.status import Check, WorkerStatus
+from streams.worker.health.worker_status import Check, WorkerStatus
 from tests.prometheus.test_rules import FOLDER, RULES
 from tests.web.serving import TOKEN, Client, run, serving
 

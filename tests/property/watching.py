@@ -12,12 +12,12 @@ from itertools import count
 from schemas.decode import decode
 from schemas.events import ControlEvent, PriceEvent
 from schemas.tables import ALERTS, BURN_RATES
-from streams.pipeline.align import Alignment, Fold, Ticks
-from streams.pipeline.batch import LogBatch, LogRecord
-from streams.pipeline.reference import ReferenceLog, View
-from streams.pipeline.settings import FUTURE_MS, ShardSettings
-from streams.pipeline.shard import Shard
-from streams.pricing.book import PriceBook
+from streams.engine.batch import LogBatch, LogRecord
+from streams.engine.pricing.book import PriceBook
+from streams.engine.reference_log import ReferenceLog, ReferenceView
+from streams.engine.settings import FUTURE_MS, ShardSettings
+from streams.engine.shard.sequencer import FoldStep, Sequencer, Ticks
+from streams.engine.shard.shard import Shard
 from tests.harness import FAR_FUTURE_MS
 from tests.harness_store import DictStore, Row, Snapshot, chain_of
 from tests.oracle.knowledge import Told
@@ -37,8 +37,8 @@ class Watching:
         self.reference = ReferenceLog()
         self.logs: dict[tuple[int, str], list[LogRecord]] = {}
         self.shards: dict[int, Shard] = {}
-        self.aligned: dict[int, Alignment] = {}
-        self.views: dict[int, View] = {}
+        self.aligned: dict[int, Sequencer] = {}
+        self.views: dict[int, ReferenceView] = {}
         self.snapshots: dict[int, list[Snapshot]] = {}
         self.store = DictStore()
         self.store.tables |= {ALERTS: {}, BURN_RATES: {}}
@@ -73,7 +73,7 @@ class Watching:
 
     def _hold(self, shard: Shard) -> None:
         self.shards[shard.number] = shard
-        self.aligned[shard.number] = Alignment(shard.next, shard.tick_ms)
+        self.aligned[shard.number] = Sequencer(shard.next, shard.tick_ms)
         self.views[shard.number] = self.reference.view()
         self.snapshots.setdefault(shard.number, [])
 
@@ -91,7 +91,7 @@ class Watching:
         for step in align.steps(lambda _topic, _offset: quiet_ms):
             # The shard's snapshot says which tick is next.
             shard.tick_ms = step.first_ms if isinstance(step, Ticks) else align.tick_ms
-            if isinstance(step, Fold):
+            if isinstance(step, FoldStep):
                 assert shard.fold(step.batch) is None
             else:
                 shard.judge(step, self.views[number])

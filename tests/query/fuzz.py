@@ -13,7 +13,7 @@ from clickhouse_connect.driver.exceptions import ClickHouseError
 
 from sinks.query import tree
 from sinks.query.functions import is_allowed
-from sinks.query.guard import Judged, judge
+from sinks.query.guard import JudgedStatement, judge
 from sinks.query.refusal import FailedQueryError, RefusedQueryError
 from sinks.query.session import Parser
 
@@ -56,7 +56,7 @@ class Let(NamedTuple):
     """A statement that the guard lets through."""
 
     text: str  # that would run
-    judged: Judged
+    judged: JudgedStatement
 
 
 class UnsafeError(AssertionError):

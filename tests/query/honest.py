@@ -9,11 +9,11 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from sinks.query.wire import Parameter
-from streams.alerts import evidence
-from streams.audit import sql as audit_sql
 from streams.cli import dead_letters_log, dead_letters_select
 from streams.cli import jobs as cli_jobs
+from streams.engine.alerts import evidence
 from streams.explain import job as explain_job
+from streams.selfcheck.audit import sql as audit_sql
 from streams.web import queries
 from tests.deploy.grafana import DASHBOARDS, expanded, targets
 from tests.web.log import AS_OF_MS, ODD_ID, T0_MS

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from sinks.query import tree
-from sinks.query.guard import Judged, judge
+from sinks.query.guard import JudgedStatement, judge
 from sinks.query.refusal import FailedQueryError, RefusedQueryError
 from sinks.query.session import Parser
 
 TABLES = ("jobs", "attempts")
 
 
-def judged(parser: Parser, sql: str) -> Judged:
+def judged(parser: Parser, sql: str) -> JudgedStatement:
     return judge(tree.parse(parser, sql), TABLES, "trainfare")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sinks.answer import Answer
+from sinks.answer import QueryResult
 from sinks.clickhouse import ClickHouseStore
 from sinks.query import Answered, QueryLimits, QueryProcess, arrow
 from sinks.target import query_source
@@ -30,13 +30,13 @@ def process(store: ClickHouseStore) -> Iterator[QueryProcess]:
         process.close()
 
 
-def decoded(answer: Answered) -> Answer:
+def decoded(answer: Answered) -> QueryResult:
     with os.fdopen(answer.descriptor, "rb") as file:
         file.seek(0)
         return arrow.decode(file.read())
 
 
-def rows(answer: Answer) -> list[str]:
+def rows(answer: QueryResult) -> list[str]:
     """In one order: that of equal keys is nobody's."""
     kept = [at for at, name in enumerate(answer.names) if name not in _ANY]
     return sorted(arrow.to_text(_rounded([row[at] for at in kept])) for row in answer.rows())

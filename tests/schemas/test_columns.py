@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from schemas.column_types import COUNT, MILLI, MONEY, SECOND
 from schemas.columns import count, instants, instants_of, money, seconds_of_minutes, table_of, take_text
-from schemas.kinds import COUNT, MILLI, MONEY, SECOND
 
 _AMOUNTS = [0, 1, -1, 10**18 - 1, -(10**18) + 1]
 

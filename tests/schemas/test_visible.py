@@ -8,7 +8,7 @@ import unicodedata
 
 import pytest
 
-from schemas.visible import visible, visible_json
+from schemas.escaping import visible, visible_json
 
 HIDDEN = [
     *range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200B, 0x200C, 0x200D, 0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F),

@@ -8,7 +8,7 @@ import pytest
 
 from schemas.decode import decode
 from schemas.invalid import Invalid
-from schemas.withheld import is_secret, is_withheld, kept_raw, withheld
+from schemas.redaction import is_secret, is_withheld, kept_raw, withheld
 from tests.schemas.records import NOW_MS
 
 SECRET = "https://hooks.example.com/services/T000/B000/s3cr3t"

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from schemas.tables import DEAD_LETTERS, JOB_MINUTES, NODE_MINUTES
-from streams.pipeline.books import Books
-from streams.pipeline.shard import Shard
+from streams.engine.shard.books import Books
+from streams.engine.shard.shard import Shard
 from tests.oracle.compute import compute
 from tests.oracle.model import Counts, Tables
 from tests.property.compare import differences

@@ -1,7 +1,7 @@
 """The consumer of one worker: fetches, loses and repeats batches, commits, and knows whether it is a member.
 
 It must keep what the real one promises: the interval of a batch is what the fetch went over, and after a rebalance
-reading starts where the keeper says.
+reading starts where the shard manager says.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from faust.types import TP
 
-from streams.pipeline.batch import LogBatch
+from streams.engine.batch import LogBatch
 from streams.topics import SHARD_TOPICS, full_name
 from streams.transport.answers import LogEnd
 from tests.simulator.group import Group
@@ -38,7 +38,7 @@ class Fetching:
 
 @dataclass(eq=False)
 class FakeConsumer:
-    """What the keeper sees of Kafka."""
+    """What the shard manager sees of Kafka."""
 
     process: Process
     group: Group
@@ -58,7 +58,7 @@ class FakeConsumer:
     too_far_ahead: Callable[[], set[TP]] = set
     _parts: list[tuple[TP, Part]] = field(default_factory=list)
 
-    # -- what the keeper asks ------------------------------------------------------------------------------
+    # -- what the shard manager asks ------------------------------------------------------------------------------
 
     def is_member(self) -> bool:
         """Whether the group may still count on us."""
@@ -109,7 +109,7 @@ class FakeConsumer:
         self.flows = False
 
     def seek(self, assigned: Iterable[TP], starts: Mapping[TP, int]) -> None:
-        """Start where the keeper says."""
+        """Start where the shard manager says."""
         starts = dict(starts)
         if self.fetching.from_committed:
             starts = {tp: self.group.committed.get(tp, 0) for tp in starts}

@@ -12,17 +12,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from streams.agents import restore as restoring
-from streams.agents import sweep as sweeping
-from streams.agents.checkpointer import Checkpointer
-from streams.agents.held import Taken
-from streams.agents.keeper import Keeper
-from streams.agents.log_time import LogTime
-from streams.agents.versions import VersionClock
-from streams.pipeline.align import Alignment
-from streams.pipeline.batch import LogBatch
-from streams.pipeline.decoded import Decoded
-from streams.pipeline.shard import Shard
+from streams.engine.batch import LogBatch
+from streams.engine.shard.decoded_batch import DecodedBatch
+from streams.engine.shard.sequencer import Sequencer
+from streams.engine.shard.shard import Shard
+from streams.worker.ingest.log_time import LogTime
+from streams.worker.shards.owned_shard import InFlightCheckpoint
+from streams.worker.shards.shard_manager import ShardManager
+from streams.worker.storing.checkpointer import Checkpointer
+from streams.worker.storing.versions import VersionClock
+from streams.worker.takeover import fence as sweeping
+from streams.worker.takeover import restore as restoring
 
 Patch = pytest.MonkeyPatch
 Break = Callable[[Patch], None]
@@ -30,9 +30,9 @@ Break = Callable[[Patch], None]
 
 def holes_stepped_over(patch: Patch) -> None:
     """A batch that begins above the offset awaited is taken as it is."""
-    offer, fold = Alignment.offer, Shard.fold
+    offer, fold = Sequencer.offer, Shard.fold
 
-    def offered(self: Alignment, batch: LogBatch, latest_ms: int = 2**62) -> int | None:
+    def offered(self: Sequencer, batch: LogBatch, latest_ms: int = 2**62) -> int | None:
         self._end[batch.topic] = max(self.end(batch.topic), batch.start)
         return offer(self, batch, latest_ms)
 
@@ -40,7 +40,7 @@ def holes_stepped_over(patch: Patch) -> None:
         self.next[batch.topic] = max(self.next.get(batch.topic, 0), batch.start)
         return fold(self, batch)
 
-    patch.setattr(Alignment, "offer", offered)
+    patch.setattr(Sequencer, "offer", offered)
     patch.setattr(Shard, "fold", folded)
 
 
@@ -49,7 +49,7 @@ def guard_off(patch: Patch) -> None:
     holes_stepped_over(patch)
     decode = Shard._decode
 
-    def decoded(self: Shard, batch: LogBatch) -> Decoded:
+    def decoded(self: Shard, batch: LogBatch) -> DecodedBatch:
         known = self.next
         self.next = {**known, batch.topic: min(known.get(batch.topic, 0), batch.start)}
         try:
@@ -104,7 +104,7 @@ def snapshot_before_rows(patch: Patch) -> None:
     """The snapshot is stored first, then the rows that it counts as booked."""
     put = Checkpointer._put
 
-    def reversed_order(self: Any, flight: Sequence[Taken], extras: Any) -> None:
+    def reversed_order(self: Any, flight: Sequence[InFlightCheckpoint], extras: Any) -> None:
         store = self._store
         self._store = kept = _SnapshotsFirst(store)
         try:
@@ -124,11 +124,11 @@ def ticks_by_the_wall_clock(patch: Patch) -> None:
 
 def commit_before_snapshot(patch: Patch) -> None:
     """Offsets are committed when a checkpoint is taken, whatever becomes of its rows and its snapshot."""
-    due = Keeper._due
+    due = ShardManager._due
 
-    def committed_first(self: Keeper, open_attempts: bool) -> Iterator[Taken]:
+    def committed_first(self: ShardManager, open_attempts: bool) -> Iterator[InFlightCheckpoint]:
         for taken in due(self, open_attempts):
             asyncio.ensure_future(self.checkpointer._commit([taken]))  # noqa: RUF006 - it ends with its process
             yield taken
 
-    patch.setattr(Keeper, "_due", committed_first)
+    patch.setattr(ShardManager, "_due", committed_first)

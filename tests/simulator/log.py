@@ -9,7 +9,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from streams.pipeline.batch import LogRecord
+from streams.engine.batch import LogRecord
 from streams.topics import REFERENCE_TOPICS
 from tests.oracle.model import Line
 from tests.simulator.world import EPOCH_MS

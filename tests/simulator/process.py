@@ -60,7 +60,7 @@ class Callback:
 
 
 class Process(asyncio.AbstractEventLoop):
-    """As much of an event loop as the keeper and its surroundings ask for."""
+    """As much of an event loop as the shard manager and its surroundings ask for."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -200,7 +200,7 @@ class Call:
         self.future: asyncio.Future[Any] = process.create_future()
         self.slow = process.world.chance(0.15)  # whether time passes between its requests
         self._answer: tuple[bool, Any] | None = None
-        self._held = False  # due to go on, while its process is frozen
+        self._owned = False  # due to go on, while its process is frozen
         self._work = greenlet(lambda: self._run(func, args))
 
     def begin(self) -> None:
@@ -213,7 +213,7 @@ class Call:
 
     def wait_frozen(self) -> None:
         """From inside: go on when the process does."""
-        self._held = True
+        self._owned = True
         self._leave()
 
     def _leave(self) -> None:
@@ -225,7 +225,7 @@ class Call:
         if self.process.dead or self._work.dead:
             return
         if not self.process.runs:
-            self._held = True
+            self._owned = True
             return
         self._work.parent = getcurrent()
         self.process.call = self
@@ -235,8 +235,8 @@ class Call:
             self.process.world.after(self.process.world.pause(0, 20), self._deliver)
 
     def go_on_if_held(self) -> None:
-        if self._held:
-            self._held = False
+        if self._owned:
+            self._owned = False
             self.process.world.after(0, self._deliver if self._answer is not None else self._switch)
 
     def end(self, running: greenlet) -> None:
@@ -257,7 +257,7 @@ class Call:
         if self.process.dead:
             return
         if not self.process.runs:
-            self._held = True
+            self._owned = True
             return
         self.process.ended(self)
         assert self._answer is not None

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 
-from streams.agents.reference import ReferenceReader
-from streams.pipeline.batch import LogRecord
+from streams.engine.batch import LogRecord
 from streams.topics import REFERENCE_TOPICS
+from streams.worker.ingest.reference_reader import ReferenceReader
 from tests.simulator.consumer import PREFIX
 from tests.simulator.log import Log, Part
 from tests.simulator.process import Process
 
 if TYPE_CHECKING:
-    from streams.agents.keeper import Keeper
+    from streams.worker.shards.shard_manager import ShardManager
 
 
 class FakeMessage:
@@ -59,7 +59,7 @@ class FakeMessage:
 class FakeReader:
     """One worker's; it reads everything before anything else is read, then follows."""
 
-    keeper: Keeper
+    shard_manager: ShardManager
 
     def __init__(
         self, process: Process, log: Log, every_ms: int, newest_allowed_ms: Callable[[int], int]
@@ -95,5 +95,5 @@ class FakeReader:
             self._positions[part], records = self._log.read(part, self._positions[part], now_ms, 10_000)
             messages += [FakeMessage(part.topic, record) for record in records]
         if messages:
-            self.keeper.news(self._reader._fold(cast("Any", messages)))
+            self.shard_manager.news(self._reader._fold(cast("Any", messages)))
         self.read_until_ms = now_ms

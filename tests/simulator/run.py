@@ -1,6 +1,6 @@
 """One run of one seed: workers over a log with faults, then calm, then the tables against the oracle.
 
-It must not forgive: a difference, a fault of a keeper or a run that does not end is a failure of the seed.
+It must not forgive: a difference, a fault of a shard manager or a run that does not end is a failure of the seed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import random
 from dataclasses import dataclass, field
 from typing import cast
 
-from streams.agents import recall
-from streams.pipeline.shard import Shard
+from streams.engine.shard.shard import Shard
+from streams.worker.takeover import rehydrate
 from tests.oracle.model import MINUTE_MS
 from tests.simulator.check import expected_tables, stored_tables, sums_differences, table_differences
 from tests.simulator.faults import Allowed, Fault, Plan, draw_plan
@@ -128,13 +128,13 @@ class Run(Lives):
     def _fault(self) -> BaseException | None:
         for slot in self.slots:
             if slot.worker is not None:
-                if slot.worker.keeper.fault is not None:
-                    return slot.worker.keeper.fault
+                if slot.worker.shard_manager.fault is not None:
+                    return slot.worker.shard_manager.fault
                 if slot.worker.process.errors:
                     return slot.worker.process.errors[0]
         for worker in self.buried:
-            if worker.keeper.fault is not None or worker.process.errors:
-                return worker.keeper.fault or worker.process.errors[0]
+            if worker.shard_manager.fault is not None or worker.process.errors:
+                return worker.shard_manager.fault or worker.process.errors[0]
         return None
 
     def _look(self) -> None:
@@ -147,11 +147,11 @@ class Run(Lives):
         live = self._live()
         if any(worker.rebalancing for worker in live):
             return False
-        held = [held for worker in live for held in worker.keeper.held.values()]
-        if sorted(each.number for each in held) != list(range(self.script.partitions)):
+        owned = [owned for worker in live for owned in worker.shard_manager.owned.values()]
+        if sorted(each.number for each in owned) != list(range(self.script.partitions)):
             return False
         now_ms = self.world.now_ms
-        for each in held:
+        for each in owned:
             if each.sweep_due_ms is not None or each.align.waits or each.holes or each.repricing:
                 return False
             if each.align.tick_ms is not None and each.align.tick_ms <= self.last_tick_ms:
@@ -162,7 +162,7 @@ class Run(Lives):
                 ):
                     return False
         return all(
-            worker.keeper.reference_next.get(topic, 0) >= self.log.end(Part(topic, 0), now_ms)
+            worker.shard_manager.reference_next.get(topic, 0) >= self.log.end(Part(topic, 0), now_ms)
             for worker in live
             for topic in ("prices", "controls")
         )
@@ -173,8 +173,8 @@ class Run(Lives):
         done: list[bool] = []
 
         async def store(worker: Worker) -> None:
-            while not await worker.keeper.store_all(open_attempts=True):
-                if worker.keeper.fault is not None:
+            while not await worker.shard_manager.store_all(open_attempts=True):
+                if worker.shard_manager.fault is not None:
                     break
                 await asyncio.sleep(1)
             done.append(True)
@@ -188,11 +188,13 @@ class Run(Lives):
     def _differences(self) -> list[str]:
         fault = self._fault()
         if fault is not None:
-            return [f"a keeper stopped: {fault!r}"]
+            return [f"a shard manager stopped: {fault!r}"]
         workers = [
             slot.worker for slot in self.slots if slot.worker is not None and not slot.worker.process.dead
         ]
-        shards = [cast("Shard", held.shard) for worker in workers for held in worker.keeper.held.values()]
+        shards = [
+            cast("Shard", owned.shard) for worker in workers for owned in worker.shard_manager.owned.values()
+        ]
         books = [shard.books for shard in shards]
         got = stored_tables(self.shelf, self.log, books)
         found = table_differences(got, expected_tables(self.script, self.log, self.as_of_ms))
@@ -208,11 +210,11 @@ class Run(Lives):
     def _where(self) -> list[str]:
         found = []
         for worker in self._live():
-            held = {
+            owned = {
                 n: (h.shard.next, h.align.tick_ms, h.sweep_due_ms, h.holes, h.repricing)
-                for n, h in worker.keeper.held.items()
+                for n, h in worker.shard_manager.owned.items()
             }
-            found.append(f"{worker.process.name}: rebalancing {worker.rebalancing}, holds {held}")
+            found.append(f"{worker.process.name}: rebalancing {worker.rebalancing}, holds {owned}")
         return found
 
 
@@ -223,13 +225,13 @@ def run_seed(seed: int, allowed: Allowed | None = None) -> Result:
         logging.disable(logging.CRITICAL)
     enabled = gc.isenabled()
     gc.disable()  # what is collected when must not show
-    landing_s = recall._LANDING_S
-    recall._LANDING_S = 0.5  # to look every 20 ms would be half of all that happens here
+    landing_s = rehydrate._LANDING_S
+    rehydrate._LANDING_S = 0.5  # to look every 20 ms would be half of all that happens here
     try:
         return Run(seed, allowed or Allowed()).go()
     finally:
         asyncio._set_running_loop(None)
-        recall._LANDING_S = landing_s
+        rehydrate._LANDING_S = landing_s
         if quiet < logging.CRITICAL:
             logging.disable(quiet)
         if enabled:

@@ -9,7 +9,7 @@ import json
 import random
 from dataclasses import dataclass, replace
 
-from streams.pipeline.settings import ShardSettings
+from streams.engine.settings import ShardSettings
 from streams.topics import REFERENCE_TOPICS
 from tests.oracle.model import DAY_MS, HOUR_MS, MINUTE_MS, Json, Line
 from tests.simulator.log import Written

@@ -1,6 +1,6 @@
 """The alerts of a log that is metered in one go, without a fault, a checkpoint or a restart.
 
-It must not use a keeper or a store: the order of records and ticks is the alignment's, the rest the shard's.
+It must not use a shard manager or a store: the order of records and ticks is the alignment's, the rest the shard's.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any, Final
 from schemas.decode import decode
 from schemas.events import ControlEvent, PriceEvent
 from schemas.tables import ALERTS
-from streams.pipeline.align import Alignment, Fold
-from streams.pipeline.batch import LogBatch
-from streams.pipeline.reference import ReferenceLog
-from streams.pipeline.shard import Shard
-from streams.pricing.book import PriceBook
+from streams.engine.batch import LogBatch
+from streams.engine.pricing.book import PriceBook
+from streams.engine.reference_log import ReferenceLog
+from streams.engine.shard.sequencer import FoldStep, Sequencer
+from streams.engine.shard.shard import Shard
 from tests.simulator.log import Log, Part
 from tests.simulator.script import Script
 from tests.simulator.store import Shelf
@@ -37,14 +37,14 @@ def expected_alerts(script: Script, log: Log, last_tick_ms: int) -> dict[str, Al
     shelf = Shelf()
     for number in range(script.partitions):
         shard = Shard(number, script.settings, PriceBook.empty())
-        align, view = Alignment(shard.next), reference.view()
+        align, view = Sequencer(shard.next), reference.view()
         for part in log.shard_parts:
             if part.partition == number:
                 records = log.records(part)
                 assert align.offer(LogBatch(part.topic, number, 0, records[-1].offset + 1, records)) is None
         for step in align.steps(lambda *_: last_tick_ms):
-            shard.tick_ms = align.tick_ms if isinstance(step, Fold) else step.first_ms
-            if isinstance(step, Fold):
+            shard.tick_ms = align.tick_ms if isinstance(step, FoldStep) else step.first_ms
+            if isinstance(step, FoldStep):
                 assert shard.fold(step.batch) is None
             else:
                 shard.judge(step, view)

@@ -47,7 +47,7 @@ Point = Callable[[str, str], None]
 
 
 class Wire:
-    """One worker's connection; as a store it is what the keeper is given."""
+    """One worker's connection; as a store it is what the shard manager is given."""
 
     def __init__(self, shelf: Shelf, process: Process, odds: Odds, point: Point, chunk_bytes: int) -> None:
         self._shelf = shelf

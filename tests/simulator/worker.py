@@ -1,4 +1,4 @@
-"""One life of a worker: the real keeper in a process of its own, wired as `streams.agents.meter` does it.
+"""One life of a worker: the real shard manager in a process of its own, wired as `streams.worker.meter` does it.
 
 It must not decide what goes wrong; whoever runs it freezes and kills its process.
 """
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sinks.port import Store
-from streams.agents.horizons import KafkaHorizons
-from streams.agents.keeper import Keeper
-from streams.agents.log_time import LogTime
-from streams.agents.options import KeeperOptions
-from streams.pipeline.settings import ShardSettings
-from streams.pipeline.shard import Shard
+from streams.engine.settings import ShardSettings
+from streams.engine.shard.shard import Shard
+from streams.worker.ingest.log_time import LogTime
+from streams.worker.ingest.watermarks import KafkaWatermarks
+from streams.worker.options import ShardManagerOptions
+from streams.worker.shards.shard_manager import ShardManager
 from tests.simulator.consumer import PREFIX, FakeConsumer, partitions_of
 from tests.simulator.group import Group, Joined
 from tests.simulator.process import Process
@@ -62,7 +62,7 @@ class Until:
     def __init__(
         self,
         world: World,
-        clock: KafkaHorizons,
+        clock: KafkaWatermarks,
         read_until_ms: Callable[[], int],
         last_ms: int,
         judges: Callable[[], bool],
@@ -111,7 +111,7 @@ class Worker:
     stopping: bool = False
     storing: bool = False  # stops only once all is stored, and says until then that it lives
     left: bool = False
-    keeper: Keeper = field(init=False)
+    shard_manager: ShardManager = field(init=False)
     _agent: asyncio.Task[None] | None = None
     _joins: int = 0
     _tasks: list[Any] = field(default_factory=list)
@@ -119,7 +119,7 @@ class Worker:
     def __post_init__(self) -> None:
         process = self.process
         log_time = LogTime(Clocks(self.clock_ms, process.world))
-        options = KeeperOptions(
+        options = ShardManagerOptions(
             PREFIX,
             lambda: self.as_of_ms(log_time.paid_ms()),
             lambda: process.world.now_us // US,
@@ -135,29 +135,31 @@ class Worker:
             alerts_at_once=True,
             caught_up_bytes=self.pace.caught_up_bytes,
         )
-        horizons = Until(
+        watermarks = Until(
             process.world,
-            KafkaHorizons(lambda: self.consumer, PREFIX, log_time),
+            KafkaWatermarks(lambda: self.consumer, PREFIX, log_time),
             self._prices_ms,
             self.last_tick_ms,
-            lambda: any(held.align.tick_ms is not None for held in self.keeper.held.values()),
+            lambda: any(owned.align.tick_ms is not None for owned in self.shard_manager.owned.values()),
         )
         settings = self.settings
-        self.keeper = Keeper(
+        self.shard_manager = ShardManager(
             self.store,
             lambda number, book, blobs: Shard.restore(number, settings, book, blobs),
             lambda: self.consumer,
             options,
             None,
-            horizons,
+            watermarks,
         )
         self.consumer.prices_ms = self._prices_ms
-        self.consumer.too_far_ahead = self.keeper.feeding.too_far_ahead
-        self.reader.keeper = self.keeper
+        self.consumer.too_far_ahead = self.shard_manager.ingest.too_far_ahead
+        self.reader.shard_manager = self.shard_manager
 
     def _prices_ms(self) -> int:
         """Up to when all prices were read, archived jobs that they touch brought back included."""
-        taken = all(self.keeper.reference_next.get(t, 0) >= n for t, n in self.reader.positions.items())
+        taken = all(
+            self.shard_manager.reference_next.get(t, 0) >= n for t, n in self.reader.positions.items()
+        )
         return self.reader.read_until_ms if taken else -1
 
     def start(self) -> None:
@@ -179,21 +181,21 @@ class Worker:
         while True:
             batches = await self.consumer.next_batches()
             if not self.rebalancing:
-                await self.keeper.take(*batches)
+                await self.shard_manager.take(*batches)
 
     async def _checkpoints(self) -> None:
         while not self.stopping:
-            await self.keeper.feeding.rest(self.pace.checkpoint_ms / 1000)
+            await self.shard_manager.ingest.rest(self.pace.checkpoint_ms / 1000)
             if not self.rebalancing and not self.stopping:
-                await self.keeper.tick()
+                await self.shard_manager.tick()
 
     async def _ticks(self) -> None:
         while not self.stopping:
-            until_ms = self.keeper.feeding.until_tick_ms()
+            until_ms = self.shard_manager.ingest.until_tick_ms()
             rest_ms = 1_000 if until_ms is None else min(until_ms, 1_000)
             await asyncio.sleep(max(rest_ms, self.pace.tick_poll_ms) / 1000)
             if not self.rebalancing and not self.stopping:
-                await self.keeper.judge_due()
+                await self.shard_manager.judge_due()
 
     # -- the group -----------------------------------------------------------------------------------------
 
@@ -219,7 +221,7 @@ class Worker:
         self.rebalancing = True
         self.consumer.stop_flow()
         with self._no_escape():
-            await self.keeper.hand_over()
+            await self.shard_manager.hand_over()
         if self._agent is not None and world.chance(0.5):
             # Faust does not wait for an agent that is in the middle of a batch.
             self._agent.cancel()
@@ -234,7 +236,7 @@ class Worker:
         )  # the answer may have waited for us, frozen
         assigned = partitions_of(joined.numbers)
         with self._no_escape():
-            self.keeper.assigned(assigned, joined.generation)
+            self.shard_manager.assigned(assigned, joined.generation)
         world.note(self.process.name, "is given", sorted(joined.numbers), joined.generation)
         self._tasks.append(asyncio.ensure_future(self._complete(joined, self._joins)))
 
@@ -251,10 +253,10 @@ class Worker:
 
     async def _complete(self, joined: Joined, joins: int) -> None:
         with self._no_escape():
-            await self.keeper.restore_missing()
+            await self.shard_manager.restore_missing()
             if self._joins == joins and not self.stopping:
                 assigned = partitions_of(joined.numbers)
-                self.consumer.seek(assigned, self.keeper.start_offsets(assigned))
+                self.consumer.seek(assigned, self.shard_manager.start_offsets(assigned))
                 self.rebalancing = False
 
     def stop(self) -> None:
@@ -265,7 +267,7 @@ class Worker:
         self.stopping = True
         self.consumer.stop_flow()
         with self._no_escape():
-            await self.keeper.hand_over()
+            await self.shard_manager.hand_over()
         if not self.static:
             self.group.leave(self.member)
         self.left = True
@@ -277,4 +279,4 @@ class Worker:
         try:
             yield
         except Exception as fault:  # noqa: BLE001 - as the meter has it
-            self.keeper.fail(fault)
+            self.shard_manager.fail(fault)

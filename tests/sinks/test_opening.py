@@ -6,7 +6,7 @@ import pytest
 
 from sinks.clickhouse import ClickHouseStore, Embedded, Server
 from sinks.clickhouse import migrate as migrations
-from sinks.clickhouse.connection import Connection
+from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.migrate import Migration, migrate, shipped
 from sinks.errors import SinkError, StoreInUse, StoreMismatch, StoreUnreachable
 from tests.sinks.stores import embedded
@@ -95,30 +95,30 @@ def test_parts_of_an_address(url: str, expected: tuple[str, str, int]) -> None:
 
 class TestMigrations:
     @pytest.fixture
-    def connection(self, store: ClickHouseStore) -> Connection:
+    def connection(self, store: ClickHouseStore) -> ClickHouseConnection:
         return store._connection
 
     def test_files_are_numbered_without_a_gap(self) -> None:
         assert [int(m.name[:4]) for m in shipped()] == list(range(1, len(shipped()) + 1))
 
-    def test_an_edited_file_is_a_mismatch(self, connection: Connection) -> None:
+    def test_an_edited_file_is_a_mismatch(self, connection: ClickHouseConnection) -> None:
         first, *others = shipped()
         with pytest.raises(StoreMismatch, match=f"another build .{first.name} differs"):
             migrate(connection, [Migration(first.name, first.sql + "-- edited"), *others])
 
-    def test_a_store_of_a_later_version_is_a_mismatch(self, connection: Connection) -> None:
+    def test_a_store_of_a_later_version_is_a_mismatch(self, connection: ClickHouseConnection) -> None:
         *earlier, last = shipped()
         with pytest.raises(StoreMismatch, match=f"later version .it has {last.name}"):
             migrate(connection, earlier)
 
-    def test_statements_bear_repetition(self, connection: Connection) -> None:
+    def test_statements_bear_repetition(self, connection: ClickHouseConnection) -> None:
         """As when two workers start at once, or one dies before it has recorded a file."""
         for migration in shipped():
             for statement in migration.statements():
                 connection.call(lambda client, sql=statement: client.command(sql))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
 
     def test_a_worker_that_is_behind_fails_none_that_is_ahead(
-        self, connection: Connection, monkeypatch: pytest.MonkeyPatch
+        self, connection: ClickHouseConnection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It makes a view as an older file has it, between two statements of a newer file that rest on each other."""
         older = next(each for each in shipped() if each.name.startswith("0007_"))
@@ -126,7 +126,7 @@ class TestMigrations:
         behind = list(older.statements())
         run = migrations._run
 
-        def interleaved(on: Connection, statement: str) -> None:
+        def interleaved(on: ClickHouseConnection, statement: str) -> None:
             run(on, statement)
             if statement == newer.statements()[0]:
                 while behind:

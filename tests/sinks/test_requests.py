@@ -9,8 +9,8 @@ from schemas.tables import DEAD_LETTERS, DELIVERIES
 from sinks.clickhouse import ClickHouseStore
 from sinks.errors import SinkError
 from sinks.port import Condition
-from streams.agents.deadletters import not_in_store
-from streams.pipeline.tables import DeadLetter, dead_letter_table
+from streams.engine.shard.job_tables import DeadLetter, dead_letter_table
+from streams.worker.ingest.dead_letters import not_in_store
 from tests.store_process import StoreProcess
 
 SQL = "SELECT arrayJoin({ids:Array(String)}) AS id, {text:String} AS text"

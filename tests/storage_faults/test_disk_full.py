@@ -13,7 +13,7 @@ import pytest
 from sinks.clickhouse import ClickHouseStore, Embedded
 from tests.acceptance.events import AS_OF_MS, write_fleet
 from tests.cli.command import trainfare
-from tests.embedded.replay_process import replay, stored_rows
+from tests.replay.replay_process import replay, stored_rows
 from tests.storage_faults.rig import PATIENCE_S, rig
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]

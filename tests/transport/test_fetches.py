@@ -10,10 +10,10 @@ import pytest
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
-from streams.pipeline.batch import LogBatch, LogRecord
+from streams.engine.batch import LogBatch, LogRecord
 from streams.transport import messages
 from streams.transport.consumer import ConsumerThread
-from streams.transport.patience import OtherPartitionsError
+from streams.transport.fetch_wait import OtherPartitionsError
 
 TOPICS = ("t.jobs", "t.gpu", "t.network")
 

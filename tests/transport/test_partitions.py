@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka import Message, Producer
 
-from streams.embedded.broker import EmbeddedBroker
+from streams.replay.broker import EmbeddedBroker
 from streams.transport.partitions import partition_of
 
 

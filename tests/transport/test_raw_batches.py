@@ -17,12 +17,12 @@ from aiokafka.record.util import calc_crc32c
 
 from schemas.decode import decode
 from schemas.invalid import Invalid
-from schemas.unread import Unread
+from schemas.unread_batch import Unread
 from streams import fallbacks
-from streams.pipeline.batch import LogRecord
-from streams.pipeline.raw import RawRecords
-from streams.transport import codecs, raw_batches, raw_seam
-from streams.transport.decoded import Decoded
+from streams.engine.batch import LogRecord
+from streams.engine.raw_records import RawRecords
+from streams.transport import codecs, raw_batches, raw_fetch
+from streams.transport.decompressed import DecompressedBytes
 from tests.transport.batches import CODECS, TRANSACTIONAL, Written, batch, checked, marker
 
 TP = TopicPartition("t.gpu", 0)
@@ -37,14 +37,14 @@ MANY = [
 
 def records_of(asked: Any, fetched: bytes, wanted: int, aborted: Any = None, level: int = 1) -> Any:
     """PartitionRecords as the fetcher makes them; `asked` is what the consumer has for making values."""
-    return raw_seam._partition_records(
-        TP, raw_seam.FetchedBytes(fetched), aborted, wanted, None, asked, True, level
+    return raw_fetch._partition_records(
+        TP, raw_fetch.FetchedBytes(fetched), aborted, wanted, None, asked, True, level
     )
 
 
 def read(fetched: bytes, wanted: int, aborted: Any = None, level: int = 1) -> tuple[list[LogRecord], int]:
     """By our transport; the next offset to fetch."""
-    source = records_of(raw_seam.AS_RAW, fetched, wanted, aborted, level)
+    source = records_of(raw_fetch.AS_RAW, fetched, wanted, aborted, level)
     given = list(source)
     assert all(isinstance(each, RawRecords) for each in given)
     assert len(given) <= 1
@@ -114,13 +114,13 @@ def test_a_flipped_bit_is_found(bit: int) -> None:
     fetched = batch(0, PAIR) + batch(2, PAIR)
     place = 21 + bit // 8 % (len(fetched) // 2 - 21)
     fetched[place] ^= 1 << bit % 8
-    source = records_of(raw_seam.AS_RAW, bytes(fetched), 0)
+    source = records_of(raw_fetch.AS_RAW, bytes(fetched), 0)
     with pytest.raises(CorruptRecordException, match=r"CRC.*t\.gpu"):
         next(source)
     assert list(source) == []  # it has ended, and stands where it stood: the same is fetched again
     assert source.next_fetch_offset == 0
-    unchecked = raw_seam._partition_records(
-        TP, raw_seam.FetchedBytes(bytes(fetched)), None, 0, None, raw_seam.AS_RAW, False, 1
+    unchecked = raw_fetch._partition_records(
+        TP, raw_fetch.FetchedBytes(bytes(fetched)), None, 0, None, raw_fetch.AS_RAW, False, 1
     )
     try:
         list(unchecked)
@@ -160,8 +160,8 @@ def test_whatever_is_raised_waits_until_the_fetch_is_taken(monkeypatch: pytest.M
     def fails(*_: object, **__: object) -> None:
         raise MemoryError("no room")
 
-    monkeypatch.setattr(raw_seam, "read_fetch", fails)
-    source = records_of(raw_seam.AS_RAW, bytes(batch(0, PAIR)), 0)  # in the task that fetches
+    monkeypatch.setattr(raw_fetch, "read_fetch", fails)
+    source = records_of(raw_fetch.AS_RAW, bytes(batch(0, PAIR)), 0)  # in the task that fetches
     with pytest.raises(MemoryError, match="no room"):
         next(source)
     assert source.next_fetch_offset == 0
@@ -188,11 +188,11 @@ def test_an_older_format_is_read_by_aiokafka_a_record_at_a_time(magic: int) -> N
         builder.append(i, 1_000 + i, b"k", b"%d" % i)
     old = bytes(builder.build())
     before = fallbacks.counts[fallbacks.OLD_FORMAT]
-    source = records_of(raw_seam.AS_RAW, old, 1)
+    source = records_of(raw_fetch.AS_RAW, old, 1)
     found = list(source)
     assert [(each.offset, each.value) for each in found] == [(1, b"1"), (2, b"2")]
     assert source.next_fetch_offset == 3
-    assert raw_seam.only_raw(found) is None
+    assert raw_fetch.only_raw(found) is None
     assert fallbacks.counts[fallbacks.OLD_FORMAT] == before + 1
 
 
@@ -237,8 +237,8 @@ def test_a_fetch_is_decompressed_slice_by_slice(bound: str, monkeypatch: pytest.
 
 
 def test_what_was_decompressed_counts_until_nobody_holds_it() -> None:
-    decoded = Decoded(100)
-    asked = raw_seam.AsRaw(decoded)
+    decoded = DecompressedBytes(100)
+    asked = raw_fetch.AsRaw(decoded)
     fetched = bytes(b"".join(batch(2 * at, PAIR, codec="zstd") for at in range(5)))
     first = list(records_of(asked, fetched, 0))
     assert len(first[0]) == 10
@@ -269,7 +269,7 @@ def test_the_fetcher_takes_it_as_its_own_and_moves_the_position(limit: int | Non
     position = SimpleNamespace(paused=False, position=0)
     position.consumed_to = lambda offset: setattr(position, "position", offset)
     assignment = SimpleNamespace(active=True, state_value=lambda _: position)
-    source = records_of(raw_seam.AS_RAW, bytes(batch(0, PAIR) + marker(2, 1, abort=False)), 0)
+    source = records_of(raw_fetch.AS_RAW, bytes(batch(0, PAIR) + marker(2, 1, abort=False)), 0)
     result = fetcher.FetchResult(TP, assignment=assignment, partition_records=source, backoff=0)
     [records] = result.getall(limit)
     assert [record.offset for record in records] == [0, 1]
@@ -283,9 +283,9 @@ def test_the_fetcher_takes_it_as_its_own_and_moves_the_position(limit: int | Non
 def test_only_the_fetcher_that_is_watched_reads_this_way() -> None:
     own = fetcher.MemoryRecords, fetcher.PartitionRecords, fetcher.Fetcher._proc_fetch_request
     watched, other = fetcher.Fetcher.__new__(fetcher.Fetcher), fetcher.Fetcher.__new__(fetcher.Fetcher)
-    raw_seam.watch(watched)
+    raw_fetch.watch(watched)
     names = cast("Any", watched._proc_fetch_request).__func__.__globals__
-    assert names["MemoryRecords"] is raw_seam.FetchedBytes
+    assert names["MemoryRecords"] is raw_fetch.FetchedBytes
     assert cast("Any", other._proc_fetch_request).__func__ is own[2]
     assert (fetcher.MemoryRecords, fetcher.PartitionRecords, fetcher.Fetcher._proc_fetch_request) == own
 

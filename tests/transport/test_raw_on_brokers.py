@@ -13,9 +13,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from streams.embedded.broker import EmbeddedBroker
-from streams.pipeline.raw import RawRecords
-from streams.transport import frames, raw_seam
+from streams.engine.raw_records import RawRecords
+from streams.replay.broker import EmbeddedBroker
+from streams.transport import large_responses, raw_fetch
 from tests.kafka.broker import shared_broker
 from tests.transport.batches import CODECS
 
@@ -75,11 +75,11 @@ async def read(
         fetch_max_wait_ms=20,
     )
     if raw:
-        consumer._value_deserializer = raw_seam.AS_RAW
-        frames.watch(consumer._client)
+        consumer._value_deserializer = raw_fetch.AS_RAW
+        large_responses.watch(consumer._client)
     await consumer.start()
     if raw:
-        raw_seam.watch(consumer._fetcher)
+        raw_fetch.watch(consumer._fetcher)
     rows: list[Row] = []
     try:
         place = TopicPartition(topic, 0)
@@ -95,7 +95,7 @@ async def read(
                     each for (node, _), each in consumer._client._conns.items() if node != "bootstrap"
                 ]
                 assert to_brokers
-                assert all(isinstance(each, frames.Connection) == raw for each in to_brokers)
+                assert all(isinstance(each, large_responses.KafkaConnection) == raw for each in to_brokers)
                 rows += [(each.offset, each.timestamp, each.value, tuple(each.headers)) for each in records]
     finally:
         await consumer.stop()

@@ -1,4 +1,4 @@
-"""Burn rates, alerts and deliveries, put into a store as the engine and the courier do."""
+"""Burn rates, alerts and deliveries, put into a store as the engine and the notifier do."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ from sinks.clickhouse import ClickHouseStore
 from streams.clock import SystemClock
 from streams.config import QuerySettings
 from streams.config_live import WebSettings
-from streams.web.crowd import PATIENCE, Patience
+from streams.web.connections import PATIENCE, Timeouts
 from streams.web.server import WebServer
-from streams.web.status import WorkerStatus
+from streams.worker.health.worker_status import WorkerStatus
 
 T = TypeVar("T")
 TOKEN = "a-secret-of-sixteen-and-more"
@@ -53,7 +53,7 @@ async def serving(
     status: Callable[[], WorkerStatus] = WorkerStatus,
     *,
     local_token: str | None = LOCAL_TOKEN,
-    patience: Patience = PATIENCE,
+    patience: Timeouts = PATIENCE,
     query: QuerySettings | None = None,
     **settings: Any,
 ) -> AsyncIterator[Client]:

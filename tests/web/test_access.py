@@ -14,9 +14,9 @@ from sinks.clickhouse import ClickHouseStore
 from streams.clock import SystemClock
 from streams.config_live import WebSettings
 from streams.errors import TrainfareError, WrongUseError
-from streams.web.security import COOKIE, Guard
+from streams.web.security import COOKIE, RequestGuard
 from streams.web.server import WebServer
-from streams.web.status import WorkerStatus
+from streams.worker.health.worker_status import WorkerStatus
 from tests.web.serving import BEARER, TOKEN, Client, run, served, serving
 
 
@@ -163,7 +163,7 @@ def test_on_loopback_other_names_are_refused(store: ClickHouseStore, host: str, 
 
 def test_where_others_reach_the_worker_any_name_is_taken() -> None:
     settings = WebSettings(bind="0.0.0.0", token=TOKEN)  # type: ignore[arg-type]  # pydantic takes a str
-    Guard(settings, None, lambda: 0).check_host("meter.example.com")
+    RequestGuard(settings, None, lambda: 0).check_host("meter.example.com")
 
 
 @pytest.mark.parametrize(

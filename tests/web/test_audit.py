@@ -10,19 +10,19 @@ import aiohttp
 import pytest
 from pydantic import SecretStr
 
-from streams.audit.verdict import Book, Finding, Verdict
 from streams.clock import SystemClock
 from streams.config_live import WebSettings
-from streams.web.audited import Audited
+from streams.selfcheck.audit.verdict import AuditFinding, Book, Verdict
+from streams.web.last_audit import LastAudit
 from streams.web.server import WebServer
-from streams.web.status import WorkerStatus
+from streams.worker.health.worker_status import WorkerStatus
 from tests.web.serving import TOKEN, Client
 
 NOW_MS = 1_704_067_200_000
-GOOD = Finding(
+GOOD = AuditFinding(
     "books", "all partitions", "no difference", "none", ok=True, detail="7 records are accounted for"
 )
-BAD = Finding("dead_letters", "gpu/0", "2", "1", ok=False, detail="of 2 dead letters 1 is lost")
+BAD = AuditFinding("dead_letters", "gpu/0", "2", "1", ok=False, detail="of 2 dead letters 1 is lost")
 BOOK = Book("jobs", 3, 0, 9, 7, 5, 1, 0, 1)
 
 
@@ -30,7 +30,7 @@ def run(verdict: Verdict | None, path: str, status: int, token: str | None = Non
     @asynccontextmanager
     async def served() -> AsyncIterator[Client]:
         settings = WebSettings(port=0, token=SecretStr(TOKEN) if token is not None else None)
-        audited = Audited(verdict, NOW_MS + 12_500)
+        audited = LastAudit(verdict, NOW_MS + 12_500)
         server = WebServer(
             settings, lambda: None, WorkerStatus, SystemClock().monotonic_ms, audit=lambda: audited
         )

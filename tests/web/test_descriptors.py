@@ -85,7 +85,7 @@ def process(tmp_path: Path, soft: int, hard: int) -> Iterator[Process]:
     said = tmp_path / "said"
     with said.open("w") as stderr:
         running = subprocess.Popen(
-            [sys.executable, "-m", "tests.web.edge_process"],
+            [sys.executable, "-m", "tests.web.server_process"],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -10,9 +10,9 @@ import pytest
 
 from sinks.clickhouse import ClickHouseStore
 from sinks.errors import StoreUnreachable
-from streams.agents import transactions
 from streams.web import health
-from streams.web.status import Check, WorkerStatus
+from streams.worker.health.worker_status import Check, WorkerStatus
+from streams.worker.ingest import transactions
 from tests.cli.command import ROOT
 from tests.web.serving import BEARER, LOCAL_TOKEN, TOKEN, Client, served
 

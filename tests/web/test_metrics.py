@@ -13,9 +13,9 @@ from schemas.reasons import Reason
 from sinks.clickhouse import ClickHouseStore
 from streams.fallbacks import WHAT
 from streams.web import metrics
-from streams.web.edge_metrics import EdgeFacts
 from streams.web.metrics import StoreFacts
-from streams.web.status import Canary, Check, WorkerStatus
+from streams.web.server_metrics import ServerFacts
+from streams.worker.health.worker_status import CanaryStatus, Check, WorkerStatus
 from tests.web.serving import Client, served
 
 STATUS = WorkerStatus(
@@ -31,7 +31,7 @@ STATUS = WorkerStatus(
     shards_restoring=1,
     checkpoint_age_ms=1500,
     watermark_age_ms=250,
-    courier_pending=6,
+    notifier_pending=6,
     delivery_faults={"read_alerts": 3},
     lag_records={"gpu": 40, "jobs": 0},
     lag_ms={"gpu": 2500, "jobs": 0},
@@ -62,9 +62,9 @@ STATUS = WorkerStatus(
     books_balanced={"ledger": False, "records": True},
     audit_age_ms=17_000,
     canary_enabled=True,
-    canary=Canary(runs=18, wrong=1, late=2, right_age_ms=60_500, latency_ms=1250, error_ratio=0.002),
+    canary=CanaryStatus(runs=18, wrong=1, late=2, right_age_ms=60_500, latency_ms=1250, error_ratio=0.002),
 )
-EDGE = EdgeFacts(
+EDGE = ServerFacts(
     connections=21,
     refused={"address": 22, "all": 23},
     dropped={"header": 24, "body": 25, "idle": 26, "not_reading": 27, "evicted": 28},

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sinks.answer import Answer
+from sinks.answer import QueryResult
 from sinks.clickhouse import ClickHouseStore
 from sinks.query import arrow
-from streams.cli.output import Format, Grid, to_json, write
+from streams.cli.output import Grid, OutputFormat, to_json, write
 from streams.config import QuerySettings
 from tests.web.log import COST_A
 from tests.web.serving import LOCAL_TOKEN, Client, served
@@ -26,7 +26,7 @@ COST_OF_A = {
 }
 
 
-def through_arrow(answer: Answer, block_rows: int = 1) -> Answer:
+def through_arrow(answer: QueryResult, block_rows: int = 1) -> QueryResult:
     encoder = arrow.Encoder(answer.names, answer.types)
     for begin in range(0, len(answer.columns[0]) if answer.columns else 0, block_rows):
         encoder.add([column[begin : begin + block_rows] for column in answer.columns])
@@ -173,7 +173,7 @@ def test_every_type_comes_through_arrow_as_it_was(
             if name not in ("costs", "instants", "wide", "wide_money")
         ]
         rows = [[row[at] for at in kept] for row in each.rows()]
-        for form in (Format.csv, Format.table):
+        for form in (OutputFormat.csv, OutputFormat.table):
             write(Grid(tuple(each.names[at] for at in kept), rows), form)
         at_json = [at for at, name in enumerate(each.names) if name != "wide"]
         print(to_json([[row[at] for at in at_json] for row in each.rows()]))  # noqa: T201  # both are captured and compared
@@ -188,7 +188,7 @@ def test_no_rows_and_no_columns_come_through_arrow(store: ClickHouseStore) -> No
     nothing = store.ask("SELECT job_id, cost_usd FROM job_costs WHERE job_id = 'nobody'")
     again = through_arrow(nothing)
     assert (again.names, list(again.rows())) == (("job_id", "cost_usd"), [])
-    assert through_arrow(Answer((), (), ())).names == ()
+    assert through_arrow(QueryResult((), (), ())).names == ()
     with pytest.raises(pa.ArrowException):
         arrow.decode(b"no stream")
 

@@ -10,10 +10,10 @@ import pytest
 from aiohttp import web
 
 from streams.config_live import WebSettings
-from streams.web.frame import add_headers, middleware
+from streams.web.middleware import add_headers, middleware
 from streams.web.routes import OPEN, Route, Routes
 from streams.web.scopes import ALL, Scope, Tokens, session_of
-from streams.web.security import COOKIE, Guard
+from streams.web.security import COOKIE, RequestGuard
 from tests.web.serving import LOCAL_TOKEN, TOKEN, Client, run, served
 
 ONE_EACH = {f"{scope}_token": f"for-{scope}-and-nothing-else" for scope in Scope}
@@ -77,7 +77,7 @@ def test_a_path_without_a_scope_is_answered_to_nobody() -> None:
         raise AssertionError("it was asked")
 
     async def go() -> tuple[int, Any]:
-        guard = Guard(WebSettings(), LOCAL_TOKEN, lambda: 0)
+        guard = RequestGuard(WebSettings(), LOCAL_TOKEN, lambda: 0)
         app = web.Application(middlewares=[middleware(guard, {}, lambda: 0)])
         app.on_response_prepare.append(add_headers)
         app.router.add_get("/forgotten", secret)

@@ -97,10 +97,10 @@ class Listener:
 
 
 def test_one_listener_too_many_is_refused() -> None:
-    broadcaster = Broadcaster(lambda: asyncio.sleep(0, "x"), listeners_max=3, per_asker_max=2)
+    broadcaster = Broadcaster(lambda: asyncio.sleep(0, "x"), listeners_max=3, per_store_reader_max=2)
     with ExitStack() as held:
-        for asker in ("ada", "grace", "ada"):
-            held.enter_context(broadcaster.seat(asker))
+        for store_reader in ("ada", "grace", "ada"):
+            held.enter_context(broadcaster.seat(store_reader))
         with pytest.raises(ApiError, match="3 listen already") as caught:
             held.enter_context(broadcaster.seat("joan"))
     assert (caught.value.status, caught.value.code) == (503, "too_many_listeners")
@@ -111,11 +111,11 @@ def test_one_listener_too_many_is_refused() -> None:
         pass
 
 
-def test_one_asker_cannot_take_every_place() -> None:
-    broadcaster = Broadcaster(lambda: asyncio.sleep(0, "x"), listeners_max=64, per_asker_max=2)
+def test_one_store_reader_cannot_take_every_place() -> None:
+    broadcaster = Broadcaster(lambda: asyncio.sleep(0, "x"), listeners_max=64, per_store_reader_max=2)
     with ExitStack() as held:
-        for asker in ("ada", "ada", "grace"):
-            held.enter_context(broadcaster.seat(asker))
+        for store_reader in ("ada", "ada", "grace"):
+            held.enter_context(broadcaster.seat(store_reader))
         with pytest.raises(ApiError, match="2 listen already with this token") as caught:
             held.enter_context(broadcaster.seat("ada"))
     assert (caught.value.status, caught.value.retry_after_s) == (429, 5)

@@ -13,7 +13,7 @@ from importlib.metadata import version
 import pyarrow as pa
 
 from schemas.tables import ARCHIVE, SCHEMAS
-from streams.pipeline import snapshot
+from streams.engine.snapshot import writer
 from tests.golden.snapshots.scene import END, HERE, PIECES, Judging, read_log
 
 
@@ -34,7 +34,7 @@ def main() -> int:
     assert len(chain) >= 5
     assert machine.store.tables[ARCHIVE]
     target.mkdir()
-    about = {"format": snapshot.FORMAT, "read": END, "chain": [[one.version, one.parent] for one in chain]}
+    about = {"format": writer.FORMAT, "read": END, "chain": [[one.version, one.parent] for one in chain]}
     (target / "about.json").write_text(json.dumps(about) + "\n", "utf-8")
     for one in chain:
         (target / f"snapshot-{one.version}.bin").write_bytes(one.blob)

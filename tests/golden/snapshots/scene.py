@@ -10,9 +10,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from streams.pipeline.align import TICK_MS, Ticks
-from streams.pipeline.reference import ReferenceLog
-from streams.pipeline.settings import FUTURE_MS, ShardSettings
+from streams.engine.reference_log import ReferenceLog
+from streams.engine.settings import FUTURE_MS, ShardSettings
+from streams.engine.shard.sequencer import TICK_MS, Ticks
 from tests.harness import FAR_FUTURE_MS, Meter
 from tests.oracle.model import Line
 

@@ -45,10 +45,12 @@ def beginning() -> Iterator[Line]:
     yield job("short", "started", T0 + 2 * H, gpu_count=1, **FIELDS)
     yield job("short", "completed", T0 + 3 * H)
     for k in range(1, 26):
-        yield job("keeper", "heartbeat" if k > 1 else "started", T0 + k * H, gpu_count=1, nodes={"n2": 1})
+        yield job(
+            "shard manager", "heartbeat" if k > 1 else "started", T0 + k * H, gpu_count=1, nodes={"n2": 1}
+        )
 
 
-def going_on(k: int) -> Iterator[Line]:
+def open_accruals(k: int) -> Iterator[Line]:
     """Minute k of what goes on around the snapshot: an event of most kinds."""
     at = T0 + 26 * H + k * M
     if k == 0:
@@ -102,14 +104,14 @@ def after() -> Iterator[Line]:
     yield node("n1", "terminated", at)
     yield job("metered", "completed", at)
     yield job("burn", "completed", at)
-    yield job("keeper", "heartbeat", at + 25 * H)
-    yield job("keeper", "completed", at + 26 * H)
-    yield gpu("keeper", at + 26 * H, M, {"x": 0.5}, node="n2")
+    yield job("shard manager", "heartbeat", at + 25 * H)
+    yield job("shard manager", "completed", at + 26 * H)
+    yield gpu("shard manager", at + 26 * H, M, {"x": 0.5}, node="n2")
 
 
 def log() -> list[Line]:
     """All lines, in log order."""
-    return [*beginning(), *(line for k in range(120) for line in going_on(k)), *after()]
+    return [*beginning(), *(line for k in range(120) for line in open_accruals(k)), *after()]
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from schemas.tables import ALERTS
-from streams.pipeline.archived import ArchivedJobs
+from streams.engine.snapshot.archive_index import ArchiveIndex
 from tests.golden.snapshots.scene import END, HERE, PIECES, Judging, read_log
 from tests.harness_store import Snapshot
 from tests.oracle.compute import compute
@@ -92,7 +92,7 @@ def test_kept_snapshot_knows_the_open_alerts(version: Path) -> None:
 @pytest.mark.parametrize("version", KEPT, ids=lambda path: path.name)
 def test_kept_snapshot_without_its_archive_is_found_out(version: Path) -> None:
     machine = from_kept(version, 0)
-    machine.shards[0].archived = ArchivedJobs()
+    machine.shards[0].archived = ArchiveIndex()
     finish(machine)
     with pytest.raises(AssertionError, match="old-a"):
         assert_same(machine.tables(), compute(read_log()))

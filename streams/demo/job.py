@@ -1,0 +1,74 @@
+"""One job while it lives in the fleet: its attempt, what it holds, how busy its GPUs look.
+
+It must not decide what happens to it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final
+
+from streams.demo.job_specs import JobSpec
+from streams.demo.nodes import Held
+
+#: What a job far too wide for its batch does with its GPUs: they wait for each other.
+_TOO_WIDE_RATIO: Final = 0.3
+_BURST_MS: Final = 240_000
+
+
+class State(Enum):
+    """Where an attempt stands."""
+
+    queued = 0
+    starting = 1
+    running = 2
+    ended = 3
+
+
+class DemoJob:
+    """A submitted job; `life` counts its attempts' ends, so that a timer of an earlier one can tell."""
+
+    def __init__(self, spec: JobSpec, seed: int) -> None:
+        self.spec = spec
+        self.rng = random.Random(f"{seed}/{spec.job_id}")
+        self.attempt = 1
+        self.life = 0
+        self.state = State.queued
+        self.held: Held = {}
+        self.held_from_ms = 0
+        self.extra: list[str] = []  # nodes of its own that came with a scale-out
+        self.too_wide = False
+
+    @property
+    def gpus(self) -> int:
+        """How many it holds."""
+        return sum(len(gpus) for gpus in self.held.values())
+
+    @property
+    def nodes(self) -> dict[str, int]:
+        """How many it holds where."""
+        return {node: len(gpus) for node, gpus in sorted(self.held.items())}
+
+    def ended(self) -> Held:
+        """Let go of everything; return what was held."""
+        held, self.held = self.held, {}
+        self.state = State.ended
+        self.life += 1
+        self.too_wide = False
+        return held
+
+    def util_ratios(self, time_ms: int, gpus: Sequence[int]) -> list[float]:
+        """Return how much each GPU did lately."""
+        if self.state is not State.running:
+            return [0.0] * len(gpus)
+        mean = self.spec.util_ratio * (_TOO_WIDE_RATIO if self.too_wide else 1.0)
+        if self.spec.metered and (time_ms // _BURST_MS) % 3:
+            mean = 0.0  # its user thinks
+        spread = min(0.03, mean / 3)
+        return [round(min(1.0, max(0.0, self.rng.gauss(mean, spread))), 3) for _ in gpus]
+
+    def about(self, amount: int) -> int:
+        """Return an amount near this one."""
+        return int(amount * self.rng.uniform(0.8, 1.2))

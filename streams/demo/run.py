@@ -1,0 +1,254 @@
+"""The demonstration wired: a broker, the meter, its page and a receiver of alerts in one process, fed by a fleet.
+
+It must not draw: what there is to see is handed to a screen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from pydantic import SecretStr
+
+from sinks.clickhouse import ClickHouseStore
+from streams.app import engine, notifier_of, open_store, shard_settings
+from streams.clock import Clock
+from streams.config import Settings
+from streams.demo.catalog import TEAMS
+from streams.demo.fleet import Fleet
+from streams.demo.log import FleetLog, until
+from streams.demo.pacer import Pacer, start_before
+from streams.demo.records import DemoRecord
+from streams.demo.story import caption, scenes
+from streams.demo.summary import Summary, summary_of
+from streams.engine.shard.books import Books
+from streams.notify.webhooks.receiver import Received, WebhookReceiver
+from streams.replay.broker import EmbeddedBroker
+from streams.web import descriptors
+from streams.web.local_access import LocalAccess
+from streams.web.server import WebServer
+from streams.worker.health.status import StatusCollector
+from streams.worker.health.worker_status import WorkerStatus
+from streams.worker.ingest.log_time import LogTime
+from streams.worker.ingest.watermarks import ReplayWatermarks
+from streams.worker.meter import LogOrigin, Meter
+from streams.worker.options import ShardManagerOptions
+from streams.worker.startup import stopped_by_signals
+
+_PARTITIONS: Final = 2
+_CHECKPOINT_INTERVAL_MS: Final = 500
+_OPEN_ATTEMPTS_INTERVAL_MS: Final = 1_000  # a minute of the fleet's time
+_TICK_POLL_MS: Final = 50
+_DELIVERY_TIMEOUT_MS: Final = 5_000
+_SECRET_BYTES: Final = 32
+_HOUR_MS: Final = 3_600_000
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """How fast, and for how long; None: until somebody ends it."""
+
+    speed: float = 60.0
+    seconds: float | None = None
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a screen needs to know once everything runs."""
+
+    url: str
+    now_ms: Callable[[], int]  # the fleet's clock
+    link: str  # the page with the token in it, for a terminal only
+    token_path: Path | None = None  # where the token is kept
+
+
+class Screen(Protocol):
+    """Who looks on."""
+
+    def received(self, message: Received) -> None:
+        """Show an alert that arrived at its owner's address."""
+
+    def happens(self, time_ms: int, what: str) -> None:
+        """Show what somebody did, or what went wrong, at an instant of the fleet's clock."""
+
+    async def show(self, stage: Stage) -> None:
+        """Show what happens until cancelled; to return earlier ends the demonstration."""
+
+
+def run_demo(settings: Settings, options: DemoOptions, screen: Screen, clock: Clock) -> Summary:
+    """Run it to its end; `settings` name the store's directory and where the page is served."""
+    store = open_store(settings.clickhouse)
+    try:
+        store.meta.claim("log", f"demo {secrets.token_hex(8)}", "give each demo a directory of its own")
+        return asyncio.run(_Demo(settings, options, screen, clock, store).run())
+    finally:
+        store.close()
+
+
+class _Demo:
+    def __init__(
+        self, settings: Settings, options: DemoOptions, screen: Screen, clock: Clock, store: ClickHouseStore
+    ) -> None:
+        self._settings = settings
+        self._options = options
+        self._screen = screen
+        self._clock = clock
+        self._store = store
+        self._start_ms = start_before(clock.now_ms(), options.speed, options.seconds)
+        self._stop = asyncio.Event()
+        self._pacer: Pacer | None = None
+        self._watch: StatusCollector | None = None
+        self._books = Books()
+        self._played_ms = 0
+        self._door = LocalAccess(settings.web, settings.clickhouse.data_dir)
+
+    async def run(self) -> Summary:
+        """Return what it came to; nothing is left open then."""
+        secret = "whsec_" + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
+        receiver = WebhookReceiver(secret, self._screen.received)
+        descriptors.raise_limit()
+        async with stopped_by_signals(self._stop), _served(self._server(), self._door) as url:
+            await receiver.start()
+            try:
+                with EmbeddedBroker() as broker:
+                    await self._meter(self._wired(broker, receiver, secret), broker, receiver.url, url)
+            finally:
+                await receiver.stop()
+        event_hours = (self._now_ms() - self._start_ms) / _HOUR_MS
+        return summary_of(self._store, self._books, self._played_ms / 1_000, event_hours)
+
+    def _wired(self, broker: EmbeddedBroker, receiver: WebhookReceiver, secret: str) -> Settings:
+        """The settings, with everything that is embedded in the place of what is configured."""
+        settings = self._settings
+        partitions = settings.kafka.model_copy(update={"partitions": _PARTITIONS})
+        kafka = broker.host(partitions, "demo")
+        alerts = settings.alerts.model_copy(
+            update={
+                "webhook_secret": SecretStr(secret),
+                "default_webhook": None,
+                "allow_hosts": receiver.host_port,
+            }
+        )
+        return settings.model_copy(update={"kafka": kafka, "alerts": alerts})
+
+    def _server(self) -> WebServer:
+        return WebServer(
+            self._settings.web,
+            lambda: self._store,
+            self._status,
+            self._clock.monotonic_ms,
+            speed=self._options.speed,
+            query=self._settings.query,
+            local_token=self._door.token,
+        )
+
+    def _status(self) -> WorkerStatus:
+        return WorkerStatus() if self._watch is None else self._watch.look()
+
+    def _now_ms(self) -> int:
+        return self._start_ms if self._pacer is None else self._pacer.now_ms()
+
+    async def _meter(self, settings: Settings, broker: EmbeddedBroker, webhook: str, url: str) -> None:
+        kafka = settings.kafka
+        options = ShardManagerOptions(
+            topic_prefix=kafka.topic_prefix,
+            as_of_ms=self._now_ms,
+            now_ms=self._clock.monotonic_ms,
+            checkpoint_interval_ms=_CHECKPOINT_INTERVAL_MS,
+            open_attempts_interval_ms=_OPEN_ATTEMPTS_INTERVAL_MS,
+            tick_poll_ms=_TICK_POLL_MS,
+            backlog_max_bytes=settings.meter.backlog_max_bytes,
+        )
+        shard, watermarks = shard_settings(settings.meter), ReplayWatermarks()
+        factory = await asyncio.to_thread(engine, shard)
+        meter = Meter(
+            kafka,
+            shard,
+            options,
+            self._store,
+            factory,
+            origin=LogOrigin(watermarks=watermarks),
+            notifier=notifier_of(settings.alerts, self._store, self._clock),
+        )
+        self._watch = StatusCollector(
+            meter.shard_manager,
+            lambda: meter.app.meter_consumer if meter.app.started else None,
+            kafka,
+            LogTime(self._clock),
+        )
+        log = FleetLog(broker, kafka.topic_prefix, _PARTITIONS, meter, watermarks)
+        await meter.run(lambda: self._play(meter, log, webhook, url))
+
+    async def _play(self, meter: Meter, log: FleetLog, webhook: str, url: str) -> None:
+        await until(lambda: self._stop.is_set() or set(meter.shard_manager.owned) == set(range(_PARTITIONS)))
+        fleet = Fleet(self._start_ms, self._options.seed, dict.fromkeys(TEAMS, webhook))
+        captions = _Captions(
+            self._options.seed, lambda at, what: self._screen.happens(self._start_ms + at, what)
+        )
+
+        async def feed(records: list[DemoRecord], to_ms: int) -> None:
+            await log.add(records, self._start_ms, to_ms)
+            captions.tell(to_ms - self._start_ms)
+
+        pacer = Pacer(fleet, feed, self._start_ms, self._options.speed, self._clock, asyncio.sleep)
+        self._pacer = pacer
+        stage = Stage(url, pacer.now_ms, self._door.link(url), self._door.token_path)
+        showing = asyncio.ensure_future(self._screen.show(stage))
+        showing.add_done_callback(lambda _: self._stop.set())
+        began_ms = self._clock.monotonic_ms()
+        try:
+            await pacer.play(self._stop, self._options.seconds)
+            self._played_ms = self._clock.monotonic_ms() - began_ms
+            await self._finish(meter, log, pacer.now_ms())
+        finally:
+            log.stop()
+            showing.cancel()
+            (shown,) = await asyncio.gather(showing, return_exceptions=True)
+        if isinstance(shown, Exception):
+            raise shown
+
+    async def _finish(self, meter: Meter, log: FleetLog, end_ms: int) -> None:
+        """Everything that was told is metered, judged, stored and delivered."""
+        await log.metered(end_ms)
+        await meter.shard_manager.settled()
+        await meter.shard_manager.store_until_done()
+        if meter.notifier is not None:
+            await meter.notifier.drain(_DELIVERY_TIMEOUT_MS)
+        self._books = meter.reader.books
+        for owned in meter.shard_manager.owned.values():
+            self._books = self._books.plus(owned.shard.books)
+
+
+class _Captions:
+    """What the scenes since the last call are about."""
+
+    def __init__(self, seed: int, tell: Callable[[int, str], None]) -> None:
+        self._scenes = scenes(seed)
+        self._scene = next(self._scenes)
+        self._tell = tell
+
+    def tell(self, to_ms: int) -> None:
+        while self._scene.at_ms <= to_ms:
+            said = caption(self._scene)
+            if said is not None:
+                self._tell(self._scene.at_ms, said)
+            self._scene = next(self._scenes)
+
+
+@asynccontextmanager
+async def _served(server: WebServer, door: LocalAccess) -> AsyncIterator[str]:
+    """Serve the page and the API; other commands find them by the store's directory."""
+    await server.start()
+    try:
+        door.open(server.url)
+        yield server.url
+    finally:
+        door.close()
+        await server.stop()

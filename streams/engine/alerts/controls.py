@@ -1,0 +1,196 @@
+"""Owners' addresses, silences and planned rates, from the records of `controls`.
+
+It must not raise, whatever a record holds: what makes no sense is left out and reported, and a silence that
+cannot be understood silences nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from itertools import chain
+from typing import Final, NamedTuple
+
+from schemas.checks import STORED_USD_LIMIT
+from schemas.events import ControlEvent
+from schemas.redaction import field_name
+from schemas.refusal import shown
+from schemas.units import usd_to_nano
+from streams.engine.alerts.alert import Address
+from streams.engine.alerts.dimensions import MATCHED, AlertDimensions
+from streams.engine.alerts.matching import Matching
+from streams.engine.alerts.planned import FOR_EVER_MS, FROM_EVER_MS, Planned, spans
+
+_OWN_FIELDS: Final = frozenset({"from_ms", "until_ms", "comment", "usd_per_hour", "match"})
+_ALIASES: Final = {"job": "job_id"}
+_OF_ALERTS: Final = ("rule", "severity")
+_NO_BUDGETS: Final = "this version keeps budgets and judges none: nobody is told when it is used up"
+_KINDS: Final = ("webhook", "slack", "email")
+
+
+class Silence(NamedTuple):
+    """Keeps matching alerts from being delivered in [from_ms, until_ms)."""
+
+    name: str
+    match: Mapping[str, str]
+    from_ms: int
+    until_ms: int
+
+
+class ControlFault(NamedTuple):
+    """A control, or a part of it, that has no effect, and why."""
+
+    kind: str
+    name: str
+    detail: str
+
+
+class _MalformedError(ValueError):
+    """A field of a control is not what it must be."""
+
+
+class Controls:
+    """The controls in force. Immutable: another record means another object."""
+
+    def __init__(
+        self,
+        addresses: Mapping[str, tuple[Address, ...]],
+        silences: Iterable[Silence],
+        planned: Iterable[Planned],
+        faults: Iterable[ControlFault],
+    ) -> None:
+        self._addresses = dict(addresses)
+        self._silences = Matching(((each.match, each) for each in silences), _Covered)
+        self._planned = Matching(((each.match, each) for each in planned), tuple)
+        self.faults = tuple(faults)
+
+    @classmethod
+    def from_events(cls, events: Iterable[ControlEvent]) -> Controls:
+        """The controls that stand; of one kind and name the last in `events` (log order) does."""
+        addresses: dict[str, tuple[Address, ...]] = {}
+        silences: list[Silence] = []
+        planned: list[Planned] = []
+        faults: list[ControlFault] = []
+        for event in {(each.kind, each.name): each for each in events}.values():
+            try:
+                if event.kind == "owner":
+                    addresses[event.name] = _addresses(event, faults)
+                elif event.kind == "silence":
+                    match = _match(event.value, (*MATCHED, *_OF_ALERTS))
+                    silences.append(Silence(event.name, match, *_interval(event.value)))
+                elif event.kind == "planned":
+                    match = _match(event.value, MATCHED)
+                    rate = _rate(event.value)
+                    planned.append(Planned(event.name, match, *_interval(event.value), rate))
+                elif event.kind == "budget":
+                    faults.append(ControlFault(event.kind, event.name, _NO_BUDGETS))
+            except _MalformedError as fault:
+                faults.append(ControlFault(event.kind, event.name, str(fault)))
+        return cls(addresses, silences, planned, faults)
+
+    def address_of(self, owner: str) -> tuple[Address, ...]:
+        """Where the owner wants to be told; empty if no control says so."""
+        return self._addresses.get(owner, ())
+
+    def planned_for(self, dimensions: AlertDimensions) -> tuple[tuple[int, int, int], ...]:
+        """Disjoint (from_ms, until_ms, nano-dollars per hour) in order; the smallest name wins where some overlap."""
+        return spans(list(chain.from_iterable(self._planned.of(dimensions._asdict()))))
+
+    def silenced(self, dimensions: AlertDimensions, rule: str, severity: str, at_ms: int) -> bool:
+        """Whether a silence covers this alert at that instant."""
+        facts = {**dimensions._asdict(), "rule": rule, "severity": severity}
+        return any(covered.at(at_ms) for covered in self._silences.of(facts))
+
+
+class _Covered:
+    """When any of these silences holds."""
+
+    def __init__(self, silences: Sequence[Silence]) -> None:
+        self._from_ms: list[int] = []
+        self._until_ms: list[int] = []  # of disjoint intervals, in order
+        for silence in sorted(silences, key=lambda each: each.from_ms):
+            if self._until_ms and silence.from_ms <= self._until_ms[-1]:
+                self._until_ms[-1] = max(self._until_ms[-1], silence.until_ms)
+            else:
+                self._from_ms.append(silence.from_ms)
+                self._until_ms.append(silence.until_ms)
+
+    def at(self, at_ms: int) -> bool:
+        """Whether one holds at that instant."""
+        place = bisect_right(self._from_ms, at_ms) - 1
+        return place >= 0 and at_ms < self._until_ms[place]
+
+
+NO_CONTROLS: Final = Controls({}, (), (), ())
+
+
+def _match(value: Mapping[str, object], known: tuple[str, ...]) -> Mapping[str, str]:
+    """What the control asks for. One field misspelt would make it match everything: it matches nothing instead.
+
+    No value is shown: it may be an address that stands in the wrong place.
+    """
+    asked: dict[str, str] = {}
+    inner = value.get("match")
+    if not (inner is None or isinstance(inner, Mapping)):
+        raise _MalformedError("match: expected an object of match fields")
+    outer = {field: wanted for field, wanted in value.items() if field not in _OWN_FIELDS}
+    for fields in (outer, inner or {}):
+        for given, wanted in fields.items():
+            field = _ALIASES.get(given, given)
+            if wanted is None:
+                continue
+            if field not in known:
+                raise _MalformedError(
+                    f"{field_name(given)}: no such match field, expected one of {', '.join(known)}"
+                )
+            if not isinstance(wanted, str):
+                raise _MalformedError(f"{given}: expected a string")
+            if asked.setdefault(field, wanted) != wanted:
+                raise _MalformedError(f"{given}: asks for both one value and another")
+    return asked
+
+
+def _interval(value: Mapping[str, object]) -> tuple[int, int]:
+    """[from_ms, until_ms); open where a bound is not given."""
+    from_ms, until_ms = _instant(value, "from_ms", FROM_EVER_MS), _instant(value, "until_ms", FOR_EVER_MS)
+    if until_ms <= from_ms:
+        raise _MalformedError(f"until_ms: got {until_ms}, expected an instant after from_ms, {from_ms}")
+    return from_ms, until_ms
+
+
+def _instant(value: Mapping[str, object], field: str, absent_ms: int) -> int:
+    given = value.get(field)
+    if given is None:
+        return absent_ms
+    if not isinstance(given, int) or isinstance(given, bool) or not FROM_EVER_MS <= given <= FOR_EVER_MS:
+        raise _MalformedError(f"{field}: got {shown(given)}, expected an integer of ms since 1970")
+    return given
+
+
+def _rate(value: Mapping[str, object]) -> int:
+    """Nano-dollars per hour; a number, which may be the double of a quotient, is rounded half to even."""
+    given = value.get("usd_per_hour")
+    if isinstance(given, bool) or not isinstance(given, str | int | float):
+        raise _MalformedError(f"usd_per_hour: got {shown(given)}, expected the planned dollars per hour")
+    try:
+        text = given if isinstance(given, str) else f"{Decimal(repr(given)):.9f}"
+        return usd_to_nano(text, STORED_USD_LIMIT)
+    except ValueError as error:
+        raise _MalformedError(f"usd_per_hour: got {shown(given)}, {error}") from None
+
+
+def _addresses(event: ControlEvent, faults: list[ControlFault]) -> tuple[Address, ...]:
+    found: list[Address] = []
+    for kind in _KINDS:
+        url = event.value.get(kind)
+        if url is None:
+            continue
+        if isinstance(url, str) and url.strip():
+            found.append(Address(kind, url.strip()))
+        else:
+            # Not shown: the address of a webhook is a secret.
+            faults.append(
+                ControlFault(event.kind, event.name, f"{kind}: expected a string that is not empty")
+            )
+    return tuple(found)

@@ -1,0 +1,31 @@
+"""What a job is, as far as alerts care: whom to tell, and what silences and planned rates can ask for.
+
+It must not say how these are found: the caller knows the job's events.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class AlertDimensions(NamedTuple):
+    """The latest values of a job; '' where nobody named one."""
+
+    job_id: str
+    owner: str = ""
+    team: str = ""
+    project: str = ""
+    experiment: str = ""
+    cluster: str = ""
+    region: str = ""
+    zone: str = ""
+    cloud: str = ""
+    account: str = ""
+    instance_type: str = ""
+    gpu_type: str = ""
+    purchase: str = ""
+    gpu_milli: int = 0  # thousandths of a GPU held now, for the summary
+
+
+MATCHED: Final = AlertDimensions._fields[:-1]
+"""What a control can ask a job for."""

@@ -1,0 +1,133 @@
+"""What is remembered of jobs with alerts: one line of an array per job, and its form in a snapshot.
+
+It must not judge, and it keeps nothing of a job that no alert ever opened for or whose last one is long over.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+
+from streams.engine.alerts.rules import NAMES
+from streams.engine.kernels.arrays import I32, Records
+from streams.engine.kernels.episode import no_episodes
+
+# As long as anything that cleared has an effect: reopening within 10 min, the silence of burn_drift for 1 h.
+REMEMBERED_MS: Final = 3_600_000
+_SWEEP_MS: Final = 600_000
+_FIRST_ROOM: Final = 16
+
+
+class Remembered(Struct, frozen=True, array_like=True, gc=False):
+    """One rule of one job, as the kernel's EPISODE has it, but for `told_ms`; a new field needs a default."""
+
+    rule: str
+    open: int
+    started_ms: int
+    fired_ms: int
+    cleared_ms: int
+    held_ms: int
+    firings: int
+    elapsed_ms: int
+    cost_nano: float
+    expected_nano: float
+    short_ratio: float
+    silenced: int
+
+
+class JobMemory(Struct, frozen=True, array_like=True):
+    """The rules of a job that have ever fired."""
+
+    job_id: str
+    rules: list[Remembered]
+
+
+class Memory(Struct, frozen=True, array_like=True):
+    """All that a judge remembers, for a snapshot."""
+
+    jobs: list[JobMemory]
+
+
+_FIELDS: Final = Remembered.__struct_fields__[1:]
+
+
+class Episodes:
+    """Lines of [job, rule], found by job id; lines of forgotten jobs are used again."""
+
+    def __init__(self) -> None:
+        self._place: dict[str, int] = {}
+        self._free: list[int] = []
+        self._swept_ms: int | None = None
+        self.lines: Records = no_episodes(_FIRST_ROOM)
+
+    def __len__(self) -> int:
+        return len(self._place)
+
+    def is_open(self, job_id: str) -> bool:
+        """Whether an alert of the job is firing."""
+        place = self._place.get(job_id)
+        return place is not None and bool(self.lines["open"][place].any())
+
+    def open_jobs(self) -> list[str]:
+        """The jobs that an alert is firing for."""
+        is_open = set(np.flatnonzero(self.lines["open"].any(axis=1)).tolist())
+        return sorted(job_id for job_id, place in self._place.items() if place in is_open)
+
+    def places(self, job_ids: Sequence[str]) -> I32:
+        """The line of each job, -1 where it has none."""
+        if not self._place:
+            return np.full(len(job_ids), -1, np.int32)
+        found = map(self._place.get, job_ids, itertools.repeat(-1))
+        return np.fromiter(found, np.int32, len(job_ids))
+
+    def make_places(self, job_ids: Sequence[str], places: I32) -> None:
+        """Give each job whose place is -1 a line, and put it in `places`."""
+        for k in np.flatnonzero(places < 0).tolist():
+            places[k] = self._placed(job_ids[k])
+
+    def sweep(self, before_ms: int) -> None:
+        """Forget what has no effect at `before_ms` or later; done now and then only."""
+        if self._swept_ms is not None and before_ms < self._swept_ms + _SWEEP_MS:
+            return
+        self._swept_ms = before_ms
+        over = (self.lines["open"] == 0) & (self.lines["cleared_ms"] + REMEMBERED_MS <= before_ms)
+        gone = over.all(axis=1)
+        for job_id in [job_id for job_id, place in self._place.items() if gone[place]]:
+            self._free.append(self._place.pop(job_id))
+
+    def dump(self) -> Memory:
+        """All lines in an order of their own."""
+        jobs = []
+        for job_id, place in sorted(self._place.items()):
+            line = self.lines[place]
+            rules = [
+                Remembered(NAMES[rule], *line[rule].item()[: len(_FIELDS)])
+                for rule in np.flatnonzero(line["firings"]).tolist()
+            ]
+            jobs.append(JobMemory(job_id, rules))
+        return Memory(jobs)
+
+    @classmethod
+    def load(cls, memory: Memory) -> Episodes:
+        """What was dumped."""
+        episodes = cls()
+        for job in memory.jobs:
+            line = episodes._placed(job.job_id)
+            for remembered in job.rules:
+                for name in _FIELDS:
+                    episodes.lines[line, NAMES.index(remembered.rule)][name] = getattr(remembered, name)
+        return episodes
+
+    def _placed(self, job_id: str) -> int:
+        place = self._place.get(job_id)
+        if place is None:
+            place = self._free.pop() if self._free else len(self._place)
+            self._place[job_id] = place
+            if place >= len(self.lines):
+                self.lines = np.concatenate((self.lines, no_episodes(len(self.lines))))
+            self.lines[place] = no_episodes(1)[0]
+        return place

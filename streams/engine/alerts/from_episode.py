@@ -1,0 +1,98 @@
+"""Makes the row of an alert from what the kernel tells of an episode.
+
+It must not judge: it gives names, ids, rates and words to what was found.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from streams.engine.alerts.alert import FIRING, RESOLVED, Alert, alert_id
+from streams.engine.alerts.dimensions import AlertDimensions
+from streams.engine.alerts.evidence import burn_evidence, silent_evidence, unpriced_evidence
+from streams.engine.alerts.rules import NAMES, SEVERITIES, SUBJECT_KIND, WINDOW_MS
+from streams.engine.alerts.summary import AlertFigures, summary
+from streams.engine.kernels.bill import MAX_COST_NANO
+from streams.engine.kernels.burn import HOUR_MS
+from streams.engine.kernels.episode import BURN_RULES, HELD, OPENED, SILENT, UNPRICED
+
+# Without the last bits of a ratio, which say in which pieces the costs were added up.
+_RATIO_DIGITS = 9
+
+
+class EpisodeFigures(NamedTuple):
+    """An episode at a change; the fields of the kernel's EPISODE, in its order."""
+
+    open: int
+    started_ms: int
+    fired_ms: int
+    cleared_ms: int
+    held_ms: int
+    firings: int
+    elapsed_ms: int
+    cost_nano: float
+    expected_nano: float
+    short_ratio: float
+    silenced: int
+    told_ms: int
+
+
+def alert_of(
+    rule: int, kind: int, at_ms: int, then: EpisodeFigures, silenced: bool, dimensions: AlertDimensions
+) -> Alert:
+    """The row after a change of that kind at `at_ms`."""
+    name, job_id, window_ms = NAMES[rule], dimensions.job_id, WINDOW_MS[rule]
+    told = AlertFigures(
+        rule=name,
+        kind=kind,
+        started_ms=then.started_ms,
+        at_ms=at_ms,
+        firings=then.firings,
+        usd_nano_per_hour=_per_hour(then.cost_nano, then.elapsed_ms),
+        expected_nano_per_hour=_per_hour(then.expected_nano, then.elapsed_ms),
+        cost_nano=_nano(then.cost_nano),
+        expected_nano=_nano(then.expected_nano),
+        elapsed_ms=then.elapsed_ms,
+        ratio=0.0 if rule >= BURN_RULES else round(then.cost_nano / then.expected_nano, _RATIO_DIGITS),
+        short_ratio=then.short_ratio,
+    )
+    if rule == UNPRICED:
+        evidence_sql = unpriced_evidence(job_id)
+    elif rule == SILENT:
+        evidence_sql = silent_evidence(job_id)
+    else:
+        evidence_sql = burn_evidence(job_id, then.held_ms, window_ms, told.expected_nano_per_hour)
+    fires = kind in (OPENED, HELD)
+    return Alert(
+        alert_id=alert_id(name, SUBJECT_KIND, job_id, then.started_ms),
+        rule=name,
+        severity=SEVERITIES[rule],
+        status=FIRING if fires else RESOLVED,
+        subject_kind=SUBJECT_KIND,
+        subject_name=job_id,
+        owner=dimensions.owner,
+        team=dimensions.team,
+        project=dimensions.project,
+        started_ms=then.started_ms,
+        resolved_ms=None if fires else at_ms,
+        ratio=told.ratio,
+        usd_nano_per_hour=told.usd_nano_per_hour,
+        expected_nano_per_hour=told.expected_nano_per_hour,
+        cost_nano=told.cost_nano,
+        window_ms=window_ms,
+        summary=summary(told, dimensions),
+        evidence_sql=evidence_sql,
+        held_ms=then.held_ms,
+        changed_ms=then.fired_ms if fires else at_ms,
+        firings=then.firings,
+        silenced=silenced,
+    )
+
+
+def _nano(value: float) -> int:
+    """Whole nano-dollars, capped to what the tables hold."""
+    return min(round(value), MAX_COST_NANO)
+
+
+def _per_hour(cost_nano: float, elapsed_ms: int) -> int:
+    return _nano(cost_nano * HOUR_MS / elapsed_ms) if elapsed_ms > 0 else 0

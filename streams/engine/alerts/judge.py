@@ -1,0 +1,112 @@
+"""Judges the rules of a shard's jobs over ticks, and says which alerts changed.
+
+It must not know where figures come from or what becomes of an alert; what it remembers can be dumped and loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from streams.engine.alerts.alert import Alert, last_ms
+from streams.engine.alerts.controls import NO_CONTROLS, Controls
+from streams.engine.alerts.dimensions import AlertDimensions
+from streams.engine.alerts.episodes import Episodes, Memory
+from streams.engine.alerts.from_episode import EpisodeFigures, alert_of
+from streams.engine.alerts.rules import NAMES, SEVERITIES, limits
+from streams.engine.burn.figures import WindowFigures
+from streams.engine.kernels.arrays import I64
+from streams.engine.kernels.burn import WINDOWS_MS
+from streams.engine.kernels.episode import HELD, EpisodeArrays, as_arrays
+from streams.engine.kernels.judge import find_jobs, judge_jobs
+
+
+class Judge:
+    """The alerts of one shard. The same ticks and figures give the same alerts, however they are cut into calls.
+
+    The first ticks of calls must not go back in time: what has no effect after them is forgotten.
+    """
+
+    def __init__(self) -> None:
+        self._limits = limits()
+        self._episodes = Episodes()
+
+    def judge(
+        self,
+        times_ms: Sequence[int] | I64,
+        job_ids: Sequence[str],
+        figures: WindowFigures,
+        dimensions_of: Callable[[str], AlertDimensions],
+        controls: Controls = NO_CONTROLS,
+    ) -> list[Alert]:
+        """The rows of the alerts that changed, in order of time.
+
+        One for each change of status, with what was so at that tick; and for an alert that goes on firing at most
+        one more, with the figures of the last tick at which it held (of a burn rule; `unpriced` has none).
+        """
+        ticks = np.asarray(times_ms, np.int64)
+        if len(ticks) == 0 or len(job_ids) == 0:
+            return []
+        if bool((np.diff(ticks) <= 0).any()):
+            raise ValueError("ticks must rise")
+        self._episodes.sweep(int(ticks[0]))
+        arrays = as_arrays(_arrays(figures), len(ticks), len(job_ids), len(WINDOWS_MS))
+        places = self._episodes.places(job_ids)
+        found = find_jobs(self._limits, arrays, places, self._episodes.lines)
+        if len(found) == 0:
+            return []
+        lines = places[found]
+        self._episodes.make_places([job_ids[k] for k in found.tolist()], lines)
+        changes, shown = judge_jobs(ticks, self._limits, arrays, found, lines, self._episodes.lines)
+        line_of = dict(zip(found.tolist(), lines.tolist(), strict=True))
+        dimensions = {job: dimensions_of(job_ids[job]) for job in set(changes["job"].tolist())}
+        rows: list[Alert] = []
+        for (job, rule, kind, at_ms), episode in zip(changes.tolist(), shown.tolist(), strict=True):
+            line = self._episodes.lines[line_of[job], rule]
+            if kind != HELD:
+                line["silenced"] = controls.silenced(dimensions[job], NAMES[rule], SEVERITIES[rule], at_ms)
+            silenced = bool(line["silenced"])
+            rows.append(alert_of(rule, kind, at_ms, EpisodeFigures(*episode), silenced, dimensions[job]))
+        return sorted(rows, key=_order)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no alert fires, and none was closed so lately that it matters."""
+        return not len(self._episodes)
+
+    def is_quiet(self, job_id: str) -> bool:
+        """Whether no alert of the job fires, so that it may be left out of the ticks to come."""
+        return not self._episodes.is_open(job_id)
+
+    def firing_jobs(self) -> list[str]:
+        """The jobs that any alert fires for, seen lately or not."""
+        return self._episodes.open_jobs()
+
+    def dump(self) -> Memory:
+        """All that is remembered."""
+        return self._episodes.dump()
+
+    @classmethod
+    def load(cls, memory: Memory) -> Judge:
+        """A judge that goes on where another was dumped."""
+        judge = cls()
+        judge._episodes = Episodes.load(memory)
+        return judge
+
+
+def _arrays(figures: WindowFigures) -> EpisodeArrays:
+    return EpisodeArrays(
+        figures.cost_nano,
+        figures.expected_nano,
+        figures.elapsed_ms,
+        figures.paid_whole,
+        figures.ended,
+        figures.unpriced,
+        figures.undecided,
+        figures.lapsed,
+    )
+
+
+def _order(row: Alert) -> tuple[int, str, int]:
+    return last_ms(row), row.subject_name, NAMES.index(row.rule)

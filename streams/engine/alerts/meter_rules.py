@@ -1,0 +1,93 @@
+"""The rules by which the meter pages about itself, and the episodes of their alerts (CONTRACT 5).
+
+It must not measure anything: whoever does says whether a rule holds.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from streams.engine.alerts.alert import FIRING, RESOLVED, Alert, alert_id
+from streams.engine.alerts.formatting import span
+from streams.engine.alerts.rules import PAGE
+
+#: The kind of the subject; of what is a part of its name.
+METER: Final = "meter"
+
+CANARY_WRONG: Final = "canary_wrong"
+CANARY_LATE: Final = "canary_late"
+BOOKS_UNBALANCED: Final = "books_unbalanced"
+CLOCK_WRONG: Final = "clock_wrong"
+METER_RULES: Final = (CANARY_WRONG, CANARY_LATE, BOOKS_UNBALANCED, CLOCK_WRONG)
+
+#: The same rule and subject within so long of clearing, the end included, is the same episode.
+SAME_EPISODE_MS: Final = 600_000
+
+CANARY_EVIDENCE: Final = (
+    "SELECT time, job_id, shard, outcome, expected_usd, found_usd, delay_ms, detail"
+    " FROM canary FINAL ORDER BY time DESC LIMIT 15"
+)
+
+
+#: A clock that the worker's has nothing to do with, where ClickHouse runs on another machine.
+CLOCK_EVIDENCE: Final = "SELECT now64(3) AS clickhouse_time"
+
+
+def books_evidence(shard: int) -> str:
+    """What the shard's books say of each topic."""
+    return f"SELECT * FROM books FINAL WHERE shard = {shard:d} ORDER BY topic, partition"
+
+
+class MeterFinding(NamedTuple):
+    """Whether a rule holds of a subject at an instant (ms since 1970), and the words and figures for it."""
+
+    rule: str
+    subject: str
+    holds: bool
+    at_ms: int
+    summary: str = ""
+    evidence_sql: str = ""
+    cost_nano: int = 0
+    ratio: float = 0.0
+
+
+def after(last: Alert | None, found: MeterFinding) -> Alert | None:
+    """The alert's next row; None if nothing changes. `last`: the last row of that rule and subject."""
+    fires = last is not None and last.status == FIRING
+    if found.holds == fires:
+        return None
+    # Later than what was told before, whatever the clock says: messages are put in order by it.
+    at_ms = found.at_ms if last is None else max(found.at_ms, last.changed_ms + 1)
+    if last is not None and fires:
+        words = f"over after {span(at_ms - last.started_ms)}: {last.summary}"
+        return msgspec.structs.replace(
+            last, status=RESOLVED, resolved_ms=at_ms, changed_ms=at_ms, summary=words
+        )
+    again = last is not None and last.resolved_ms is not None and at_ms - last.resolved_ms <= SAME_EPISODE_MS
+    started_ms = last.started_ms if again and last is not None else at_ms
+    return Alert(
+        alert_id=alert_id(found.rule, METER, found.subject, started_ms),
+        rule=found.rule,
+        severity=PAGE,
+        status=FIRING,
+        subject_kind=METER,
+        subject_name=found.subject,
+        owner="",
+        team="",
+        project="",
+        started_ms=started_ms,
+        resolved_ms=None,
+        ratio=found.ratio,
+        usd_nano_per_hour=0,
+        expected_nano_per_hour=0,
+        cost_nano=found.cost_nano,
+        window_ms=0,
+        summary=found.summary,
+        evidence_sql=found.evidence_sql,
+        held_ms=at_ms,
+        changed_ms=at_ms,
+        firings=last.firings + 1 if again and last is not None else 1,
+        silenced=False,
+    )

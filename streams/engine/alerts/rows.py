@@ -1,0 +1,55 @@
+"""Alerts as rows of the table `alerts`.
+
+It must not build two rows of one alert: of equal versions the store may keep either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from schemas.columns import instants, money
+from schemas.tables import ALERTS, SCHEMAS
+from streams.engine.alerts.alert import Alert
+
+_AS_THEY_ARE = (
+    "alert_id",
+    "rule",
+    "severity",
+    "status",
+    "subject_kind",
+    "subject_name",
+    "owner",
+    "team",
+    "project",
+    "ratio",
+    "window_ms",
+    "summary",
+    "evidence_sql",
+    "firings",
+    "silenced",
+)
+
+
+def alerts_table(alerts: Iterable[Alert], shard: int, version: int) -> pa.Table:
+    """The last row of each alert in `alerts` (in order of time)."""
+    last = list({alert.alert_id: alert for alert in alerts}.values())
+    columns: dict[str, object] = {name: [getattr(alert, name) for alert in last] for name in _AS_THEY_ARE}
+    columns |= {
+        "started": instants([alert.started_ms for alert in last]),
+        "resolved": instants([alert.resolved_ms for alert in last]),
+        "held": instants([alert.held_ms for alert in last]),
+        "changed": instants([alert.changed_ms for alert in last]),
+        "usd_per_hour": _money([alert.usd_nano_per_hour for alert in last]),
+        "expected_usd_per_hour": _money([alert.expected_nano_per_hour for alert in last]),
+        "cost_usd": _money([alert.cost_nano for alert in last]),
+        "shard": pa.array(np.full(len(last), shard, np.uint16)),
+        "version": pa.array(np.full(len(last), version, np.uint64)),
+    }
+    return pa.Table.from_pydict(columns, schema=SCHEMAS[ALERTS])
+
+
+def _money(nano: list[int]) -> pa.Array:
+    return money(np.array(nano, np.int64))

@@ -1,0 +1,230 @@
+"""Which burn rates are written, and their rows as an Arrow table.
+
+Must not derive a figure: windows come filled, here they are divided and rounded to nano-dollars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from schemas.columns import instants_of, money, table_of
+from schemas.tables import BURN_RATES, SCHEMAS
+from streams.engine.burn.figures import WindowFigures, per_hour, ratios
+from streams.engine.kernels.arrays import F64, I64, Records, exact
+from streams.engine.kernels.bill import MAX_COST_NANO
+from streams.engine.kernels.burn import MINUTE_MS, WINDOWS_MS, Bool
+from streams.engine.kernels.due import ENDED, FORGOTTEN, LAST_ROW, NONE, ONGOING, choose_rows, take_rows
+
+_JUDGED: Final = WINDOWS_MS.index(900_000)
+_RATE_COLUMNS: Final = ("usd_per_hour", "usd_per_hour_15m", "usd_per_hour_1h", "usd_per_hour_6h")
+_SMALLEST: Final = 16
+
+
+class LastRow(NamedTuple):
+    """What the row policy remembers of a job; `kind` as in the kernel."""
+
+    job_id: str
+    now_nano_per_hour: int
+    expected_nano_per_hour: int
+    kind: int
+
+
+class Chosen(NamedTuple):
+    """Which (ticks, jobs) are written, and how many these are."""
+
+    flags: Bool  #: [tick, job]
+    rows: int
+
+
+class RowPolicy:
+    """Chooses ticks and jobs whose burn rate is written; remembers the last row of each job.
+
+    A job that goes on: whenever what accrues or is expected is not what its last row says, and each whole minute
+    from its first paid instant on.  One that has ended: at the first tick after, each minute for 15 minutes, every
+    tenth until nothing is left in its longest window, which is its last row.
+    """
+
+    __slots__ = ("_free", "_index", "_index_of", "_last", "_rows")
+
+    def __init__(self) -> None:
+        self._rows: dict[str, int] = {}
+        self._free: list[int] = []
+        self._last: Records = np.zeros(_SMALLEST, LAST_ROW)
+        self._index_of: tuple[str, ...] | None = None
+        self._index: I64 = np.zeros(0, np.int64)
+
+    def choose(self, times_ms: I64, job_ids: tuple[str, ...], figures: WindowFigures) -> Chosen:
+        """Which figures are to be written.  They count as written from now on."""
+        ticks = exact(times_ms, np.int64)
+        if figures.shape != (len(ticks), len(job_ids)):
+            raise ValueError(f"figures of {figures.shape} for {len(ticks)} ticks and {len(job_ids)} jobs")
+        if job_ids is not self._index_of:
+            self._index = np.array([self._row_of(job_id) for job_id in job_ids], np.int64)
+            self._index_of = job_ids
+        chosen = np.empty(figures.shape, np.bool_)
+        rows = choose_rows(
+            ticks,
+            figures.now_rate,
+            figures.expected_rate,
+            figures.ended,
+            figures.cost_nano,
+            figures.elapsed_ms,
+            figures.ended_ms,
+            self._index,
+            self._last,
+            chosen,
+        )
+        return Chosen(chosen, int(rows))
+
+    def is_silent(self, job_id: str) -> bool:
+        """Whether no row is owed: once the job has ended and its windows are empty, nothing follows."""
+        row = self._rows.get(job_id)
+        return row is None or int(self._last[row]["kind"]) not in (ONGOING, ENDED, FORGOTTEN)
+
+    def forget_row(self, job_id: str) -> None:
+        """What was written of the job is not known: an owner before this one may have written any, or none."""
+        row = self._row_of(job_id)  # which may make room
+        if self._last[row]["kind"] == NONE:
+            self._last[row]["kind"] = FORGOTTEN
+
+    def drop(self, job_id: str) -> None:
+        """Forget a job, if it is known."""
+        row = self._rows.pop(job_id, None)
+        if row is not None:
+            self._free.append(row)
+            self._last[row] = 0
+            self._index_of = None
+
+    def dump(self) -> list[LastRow]:
+        """The last rows of all jobs that have one."""
+        entries = ((job_id, self._last[row]) for job_id, row in sorted(self._rows.items()))
+        return [
+            LastRow(job_id, int(entry["now_rate"]), int(entry["expected_rate"]), int(entry["kind"]))
+            for job_id, entry in entries
+            if entry["kind"] not in (NONE, FORGOTTEN)
+        ]
+
+    def load(self, dumped: Iterable[LastRow]) -> None:
+        """Take in what `dump` gave, from a shard that moved here."""
+        for job_id, now, expected, kind in dumped:
+            row = self._row_of(job_id)
+            self._last[row] = (now, expected, kind)
+
+    def _row_of(self, job_id: str) -> int:
+        row = self._rows.get(job_id)
+        if row is None:
+            if not self._free:
+                size = len(self._rows)
+                if size == len(self._last):
+                    self._last = np.concatenate((self._last, np.zeros(max(size // 2, _SMALLEST), LAST_ROW)))
+                self._free.append(size)
+            row = self._rows[job_id] = self._free.pop()
+        return row
+
+
+class BurnRows:
+    """Burn rates that wait to be stored, as arrays: what a call chooses is often a row or two."""
+
+    __slots__ = ("_columns", "_job_ids", "count")
+
+    def __init__(self) -> None:
+        self.count = 0  #: rows that wait
+        self._job_ids: list[str] = []
+        self._columns = _Columns.empty(0)
+
+    def add(self, times_ms: I64, job_ids: Sequence[str], figures: WindowFigures, chosen: Chosen) -> None:
+        """The rows of the chosen (ticks, jobs)."""
+        if not chosen.rows:
+            return
+        first, end = self.count, self.count + chosen.rows
+        if end > len(self._columns.times_ms):
+            self._columns = self._columns.longer(first, max(end, first * 2))
+        take_rows(
+            times_ms,
+            chosen.flags,
+            figures.now_rate,
+            figures.expected_rate,
+            figures.cost_nano,
+            figures.elapsed_ms,
+            figures.expected_nano,
+            _JUDGED,
+            first,
+            *self._columns,
+        )
+        self.count = end
+        self._job_ids.extend([job_ids[job] for job in self._columns.job[first:end].tolist()])
+
+    def take(self, shard: int, version: int) -> pa.Table | None:
+        """All that wait as rows of `burn_rates`, under this version; they wait no more.  None: there are none."""
+        if not self.count:
+            return None
+        rows = self._columns.first(self.count)
+        rates = per_hour(rows.cost_nano, rows.elapsed_ms)
+        columns = {
+            "time": instants_of(rows.times_ms),
+            "job_id": pa.array(self._job_ids, pa.string()),
+            **{name: _usd(rates[:, window]) for window, name in enumerate(_RATE_COLUMNS)},
+            "expected_usd_per_hour": _usd(rows.expected_rate),
+            "usd_per_hour_now": _usd(rows.now_rate),
+            "ratio_15m": pa.array(ratios(rows.cost_nano[:, _JUDGED], rows.expected_nano)),
+            "shard": pa.array(np.full(self.count, shard, np.uint16)),
+            "version": pa.array(np.full(self.count, version, np.uint64)),
+        }
+        # The table may go on with these very columns.
+        self.count, self._job_ids, self._columns = 0, [], _Columns.empty(0)
+        return table_of(SCHEMAS[BURN_RATES], columns)
+
+
+class _Columns(NamedTuple):
+    """Rows with room for more, in the order in which the kernel takes them; windows are those of WINDOWS_MS."""
+
+    times_ms: I64
+    job: I64
+    now_rate: F64  # nano-dollars per hour
+    expected_rate: F64
+    cost_nano: F64  # [row, window]
+    elapsed_ms: I64  # [row, window]
+    expected_nano: F64  # of the window that is judged
+
+    @classmethod
+    def empty(cls, room: int) -> _Columns:
+        """Columns of that length, not filled."""
+        wide = (room, len(WINDOWS_MS))
+        return cls(
+            times_ms=np.empty(room, np.int64),
+            job=np.empty(room, np.int64),
+            now_rate=np.empty(room),
+            expected_rate=np.empty(room),
+            cost_nano=np.empty(wide),
+            elapsed_ms=np.empty(wide, np.int64),
+            expected_nano=np.empty(room),
+        )
+
+    def longer(self, count: int, room: int) -> _Columns:
+        """The first `count` rows with room for more."""
+        found = _Columns.empty(room)
+        for mine, column in zip(self, found, strict=True):
+            column[:count] = mine[:count]
+        return found
+
+    def first(self, count: int) -> _Columns:
+        """The first `count` rows."""
+        return _Columns._make(column[:count] for column in self)
+
+
+def _usd(nano: F64) -> pa.Array:
+    """Nano-dollars to the nearest, at most what a Decimal(18, 9) holds."""
+    # The greatest amount itself is no float64.
+    whole = np.minimum(np.rint(nano), 2.0**62).astype(np.int64)
+    return money(np.minimum(whole, MAX_COST_NANO))
+
+
+def ticks_with_rows(times_ms: I64, first: int) -> Bool:
+    """[tick] Which have rows while nothing changes: whole minutes, and the ticks up to this one."""
+    have: Bool = times_ms % MINUTE_MS == 0
+    have[: first + 1] = True
+    return have

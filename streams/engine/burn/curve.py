@@ -1,0 +1,211 @@
+"""What one job costs over time, as step functions: a sweep over the intervals of its lines.
+
+Must not look for a price or a matching control: both come resolved.  Nothing here is cut by a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from streams.engine.burn.expected import Expected
+from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
+from streams.engine.kernels.burn import HOUR_MS, MINUTE_MS, NO_LAPSE
+from streams.engine.timeline.intervals import Span
+from streams.engine.timeline.lines import Lines
+
+#: Twice the longest interval that exporters usually sample at.
+METERED_HOLDS_MS: Final = 120_000
+#: Rates are summed as whole multiples of 2**-40 nano-dollars per ms: what ends leaves exactly nothing behind.
+_FRACTION_BITS: Final = 40
+_ONE: Final = float(1 << _FRACTION_BITS)
+
+
+class MeteredRun(NamedTuple):
+    """Sampled time [start_ms, end_ms) of a metered attempt.  `unpriced`: its GPU-time has no price."""
+
+    start_ms: int
+    end_ms: int
+    cost_rate: float  # nano-dollars per ms
+    unpriced: bool
+
+
+#: From when on it holds, cost and expected rate (0 where not paid) in nano-dollars per ms, paid.
+CurveStep = tuple[int, float, float, bool]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """Step functions whose last step goes on for ever, and lumps by minute."""
+
+    job_id: str
+    first_paid_ms: int  #: -1: none
+    ended_ms: int  #: NEVER_MS while it goes on
+    unpriced_from_ms: int  #: the first instant of GPU-time without a price, NEVER_MS: none
+    quoted_nano_per_hour: float | None  #: None until there is a paid and priced instant
+    steps: Sequence[CurveStep]  #: ascending, the first from BEGINNING_MS on; most curves have two or three
+    holds_ms: (
+        int  #: for so long after it was last sampled a job that samples alone pay for counts as going on
+    )
+    lumps: Sequence[tuple[int, float]]  #: minute, ascending, and nano-dollars
+    #: Until then nobody can say whether an attempt follows one that broke off; 0: none did.
+    undecided_until_ms: int = 0
+    #: [from, until) in which it runs and nothing was heard of it for long; NO_LAPSE: it does not run, or was never heard of.
+    lapse: Span = NO_LAPSE
+
+
+class _Step(NamedTuple):
+    """What holds from `from_ms` on: the cost rate in fractions, and how many intervals are of each sort."""
+
+    from_ms: int
+    rate: int
+    priced: int
+    unpriced: int
+    paid: int
+
+
+_NOTHING: Final = _Step(BEGINNING_MS, 0, 0, 0, 0)
+
+
+def build_curve(
+    job_id: str,
+    *,
+    lines: Iterable[Lines],
+    paid: Iterable[Span],
+    seconds: Sequence[MeteredRun],
+    lumps: Mapping[int, float],
+    declared: Sequence[tuple[int, int]],
+    planned: Sequence[tuple[int, int, int]],
+    quoted_nano_per_hour: float | None,
+    ended_ms: int,
+    since_ms: int,
+    undecided_until_ms: int = 0,
+    lapse: Span = NO_LAPSE,
+) -> Curve:
+    """The curve of a job from the lines and paid time of its attempts, open ones up to the cap of 400 days.
+
+    `declared` (time_ms, nano-dollars per hour) is in the order of its events; `planned` (from_ms, until_ms,
+    nano-dollars per hour) is disjoint.  Detail before `since_ms` is left out: only windows after it may be asked.
+    """
+    paid = list(paid)
+    lines = list(lines)
+    alone = None if seconds else _one_span(lines, paid)
+    steps = _sweep(_edges(lines, paid, seconds)) if alone is None else alone
+    quoted = quoted_nano_per_hour
+    if quoted is None:
+        quoted = next((_per_hour(s.rate) for s in steps if s.paid and s.priced and not s.unpriced), None)
+    expected = Expected(declared, planned, quoted or 0.0)
+    rows = _since(_with_expected(steps, expected), since_ms)
+    kept = sorted((m, cost) for m, cost in lumps.items() if cost and (m + 1) * MINUTE_MS > since_ms)
+    return Curve(
+        job_id=job_id,
+        first_paid_ms=next((step.from_ms for step in steps if step.paid), -1),
+        ended_ms=ended_ms,
+        unpriced_from_ms=next((step.from_ms for step in steps if step.unpriced), NEVER_MS),
+        quoted_nano_per_hour=quoted,
+        steps=rows,
+        holds_ms=METERED_HOLDS_MS if seconds and not paid else 0,
+        lumps=kept,
+        undecided_until_ms=undecided_until_ms,
+        lapse=lapse,
+    )
+
+
+def _one_span(lines: Sequence[Lines], paid: Sequence[Span]) -> list[_Step] | None:
+    """The steps of a job that is paid for once, at one rate, as nearly all are; None of any other."""
+    if len(paid) != 1:
+        return None
+    start_ms, end_ms = span = paid[0]
+    if start_ms >= end_ms:
+        return None
+    rate = priced = unpriced = 0
+    for of_attempt in lines:
+        for line, intervals in of_attempt.items():
+            if len(intervals) != 1:
+                return None
+            price, (from_ms, until_ms, quantity, _) = line.price, intervals[0]
+            if (from_ms, until_ms) != span or quantity <= 0:
+                return None
+            rate += _fractions(quantity * price.usd_nano, price.divisor)
+            priced += price.sku != ""
+            unpriced += price.sku == "" and price.component == "gpu"
+    return [_NOTHING, _Step(start_ms, rate, priced, unpriced, 1), _Step(end_ms, 0, 0, 0, 0)]
+
+
+def _edges(lines: Iterable[Lines], paid: Iterable[Span], seconds: Sequence[MeteredRun]) -> list[_Step]:
+    """Where something begins or ends, each as the change that it makes."""
+    edges: list[_Step] = []
+    for of_attempt in lines:
+        for line, intervals in of_attempt.items():
+            price = line.price
+            priced, unpriced = int(price.sku != ""), int(price.sku == "" and price.component == "gpu")
+            for start_ms, end_ms, quantity, _ in intervals:
+                if start_ms < end_ms and quantity > 0:
+                    rate = _fractions(quantity * price.usd_nano, price.divisor)
+                    edges.append(_Step(start_ms, rate, priced, unpriced, 0))
+                    edges.append(_Step(end_ms, -rate, -priced, -unpriced, 0))
+    for start_ms, end_ms in paid:
+        if start_ms < end_ms:
+            edges.append(_Step(start_ms, 0, 0, 0, 1))
+            edges.append(_Step(end_ms, 0, 0, 0, -1))
+    for run in seconds:
+        if run.start_ms < run.end_ms:
+            rate, priced, unpriced = round(run.cost_rate * _ONE), int(not run.unpriced), int(run.unpriced)
+            edges.append(_Step(run.start_ms, rate, priced, unpriced, 1))
+            edges.append(_Step(run.end_ms, -rate, -priced, -unpriced, -1))
+    edges.sort()
+    return edges
+
+
+def _sweep(edges: Sequence[_Step]) -> list[_Step]:
+    """Steps from changes; a step that changes nothing is none."""
+    steps = [_NOTHING]
+    at_ms, rate, priced, unpriced, paid = _NOTHING
+    for edge in edges:
+        if edge.from_ms != at_ms:
+            _add(steps, _Step(at_ms, rate, priced, unpriced, paid))
+            at_ms = edge.from_ms
+        rate += edge.rate
+        priced += edge.priced
+        unpriced += edge.unpriced
+        paid += edge.paid
+    _add(steps, _Step(at_ms, rate, priced, unpriced, paid))
+    return steps
+
+
+def _add(steps: list[_Step], step: _Step) -> None:
+    if step[1:] != steps[-1][1:]:
+        steps.append(step)
+
+
+def _with_expected(steps: Sequence[_Step], expected: Expected) -> list[CurveStep]:
+    """The steps cut where the expected rate changes, which is nothing outside paid time."""
+    rows: list[CurveStep] = []
+    for position, step in enumerate(steps):
+        until_ms = steps[position + 1].from_ms if position + 1 < len(steps) else NEVER_MS
+        pieces = expected.between(step.from_ms, until_ms) if step.paid else [(step.from_ms, 0.0)]
+        for from_ms, per_hour in pieces:
+            row = (from_ms, step.rate / _ONE, per_hour / HOUR_MS, step.paid > 0)
+            if not rows or row[1:] != rows[-1][1:]:
+                rows.append(row)
+    return rows
+
+
+def _since(rows: list[CurveStep], since_ms: int) -> list[CurveStep]:
+    """The rows from `since_ms` on, after the step of nothing that every curve begins with."""
+    first = 0
+    while first + 1 < len(rows) and rows[first + 1][0] <= since_ms:
+        first += 1
+    if first == 0:
+        return rows
+    return [rows[0], (since_ms, *rows[first][1:]), *rows[first + 1 :]]
+
+
+def _fractions(numerator: int, divisor: int) -> int:
+    """The quotient in fractions, to the nearest."""
+    return ((numerator << (_FRACTION_BITS + 1)) // divisor + 1) >> 1
+
+
+def _per_hour(rate: int) -> float:
+    return rate * HOUR_MS / _ONE

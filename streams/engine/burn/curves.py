@@ -1,0 +1,285 @@
+"""The curves of all live jobs of a shard, flat in arrays for the kernel.
+
+Must not interpret a figure; arrays handed out belong to the caller, the book's own never leave it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from streams.engine.burn.curve import Curve, CurveStep
+from streams.engine.burn.figures import WindowFigures
+from streams.engine.kernels.arrays import F64, I64, NEVER_MS, Records, exact
+from streams.engine.kernels.burn import CURVE, LUMP, MINUTE_MS, STEP, fill_figures
+from streams.engine.kernels.curve_extension import put_tails
+from streams.engine.kernels.steady import BUSY, UNKNOWN, is_steady
+from streams.engine.kernels.store import CoverageStore
+from streams.engine.timeline.intervals import Span
+
+_SMALLEST: Final = 16
+#: So few steps are put in row by row: numpy asks more for a call than for a step.
+_FEW_STEPS: Final = 16
+
+
+class CurveBook:
+    """Curves by job; one put or drop costs what the curve is long, on average."""
+
+    __slots__ = ("_curves", "_ids", "_job_ids", "_lumps", "_slots", "_steady_ms", "_steps")
+
+    def __init__(self) -> None:
+        self._slots: dict[str, int] = {}
+        self._ids: list[str] = []  # by slot; slots have no gaps
+        self._job_ids: tuple[str, ...] | None = ()
+        self._curves = np.zeros(_SMALLEST, CURVE)
+        self._steady_ms = np.zeros(_SMALLEST, np.int64)  # by slot, as far as it was looked at
+        self._steps = _Arena(STEP, "step_at", "steps", "step_room")
+        self._lumps = _Arena(LUMP, "lump_at", "lumps", "lump_room")
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __contains__(self, job_id: object) -> bool:
+        return job_id in self._slots
+
+    @property
+    def job_ids(self) -> tuple[str, ...]:
+        """The jobs in the order of the figures; the same object until a job comes or goes."""
+        if self._job_ids is None:
+            self._job_ids = tuple(self._ids)
+        return self._job_ids
+
+    def slot(self, job_id: str) -> int:
+        """Where the job's curve is until any is dropped; a new one has no steps yet and goes on."""
+        slot = self._slots.get(job_id)
+        if slot is None:
+            slot = self._slots[job_id] = len(self._ids)
+            self._ids.append(job_id)
+            self._job_ids = None
+            if slot == len(self._curves):
+                room = max(slot // 2, _SMALLEST)
+                self._curves = np.concatenate((self._curves, np.zeros(room, CURVE)))
+                self._steady_ms = np.concatenate((self._steady_ms, np.zeros(room, np.int64)))
+            self._steady_ms[slot] = BUSY
+            self._curves[slot] = 0
+            self._curves[slot]["ended_ms"] = self._curves[slot]["unpriced_from_ms"] = NEVER_MS
+            self._curves[slot]["lapsed_from_ms"] = self._curves[slot]["lapsed_until_ms"] = NEVER_MS
+        return slot
+
+    def put_tails(
+        self, tails: Records, minute: I64, rate_row: I64, rates: F64, holder: I64, store: CoverageStore
+    ) -> None:
+        """Build the ends of curves anew (see the kernel); whole ones are of jobs that go on, with a price for all of it."""
+        whole = tails["slot"][tails["whole"] != 0]
+        self._curves["ended_ms"][whole] = self._curves["unpriced_from_ms"][whole] = NEVER_MS
+        self._curves["undecided_until_ms"][whole] = 0
+        self._steady_ms[tails["slot"]] = BUSY  # samples move on
+        built = np.empty(int(tails["minutes"].max(initial=0)) * 61 + 2, STEP)
+        seconds, todo = np.empty(60, np.int64), tails
+        lists = minute, rate_row, rates, holder, store
+        while put_tails(todo, *lists, self._curves, self._steps.rows, seconds, built):
+            missed = todo["wants"] > 0
+            todo = todo[missed]
+            for slot, wants in zip(todo["slot"].tolist(), todo["wants"].tolist(), strict=True):
+                self._steps.reserve(self._curves[: len(self._ids)], slot, wants)
+
+    def last_ms(self, job_id: str) -> int:
+        """The last instant at which anything of the job costs, NEVER_MS if it goes on; KeyError without a curve."""
+        entry = self._curves[self._slots[job_id]]
+        step = self._steps.rows[entry["step_at"] + entry["steps"] - 1]
+        if step["paid"] or step["cost_rate"]:
+            return NEVER_MS
+        last_ms = max(int(step["from_ms"]), 0)
+        if entry["lumps"]:
+            last_minute = int(self._lumps.rows["minute"][entry["lump_at"] + entry["lumps"] - 1])
+            last_ms = max(last_ms, (last_minute + 1) * MINUTE_MS)
+        return last_ms
+
+    def put(self, curve: Curve) -> None:
+        """Take a curve in, instead of an older one of the job."""
+        slot = self.slot(curve.job_id)
+        entry = self._curves[slot]
+        entry["first_paid_ms"] = curve.first_paid_ms
+        entry["ended_ms"] = curve.ended_ms
+        entry["unpriced_from_ms"] = curve.unpriced_from_ms
+        entry["undecided_until_ms"] = curve.undecided_until_ms
+        entry["lapsed_from_ms"], entry["lapsed_until_ms"] = curve.lapse
+        entry["holds_ms"] = curve.holds_ms
+        curves = self._curves[: len(self._ids)]
+        steps = self._steps.place(curves, slot, len(curve.steps))
+        self._steady_ms[slot] = UNKNOWN
+        _fill_steps(steps, curve.steps)
+        if curve.lumps or entry["lumps"]:
+            lumps = self._lumps.place(curves, slot, len(curve.lumps))
+            _fill_lumps(lumps, curve.lumps)
+
+    def drop(self, job_id: str) -> None:
+        """Forget a job; KeyError if it has no curve."""
+        slot = self._slots.pop(job_id)
+        self._job_ids = None
+        self._steps.give_up(self._curves[slot])
+        self._lumps.give_up(self._curves[slot])
+        last_id = self._ids.pop()
+        if last_id != job_id:
+            self._curves[slot] = self._curves[len(self._ids)]
+            self._steady_ms[slot] = self._steady_ms[len(self._ids)]
+            self._ids[slot] = last_id
+            self._slots[last_id] = slot
+
+    def lapsed_between(self, first_ms: int, last_ms: int) -> list[tuple[str, int]]:
+        """The jobs of which nothing was heard for long at any instant of [first, last], and since when that is so."""
+        curves = self._curves[: len(self._ids)]
+        lapsed = (curves["lapsed_from_ms"] <= last_ms) & (curves["lapsed_until_ms"] > first_ms)
+        slots = np.flatnonzero(lapsed)
+        since_ms = curves["lapsed_from_ms"][slots].tolist()
+        return [(self._ids[slot], at_ms) for slot, at_ms in zip(slots.tolist(), since_ms, strict=True)]
+
+    def put_lapse(self, job_id: str, lapse: Span) -> None:
+        """Something was heard of the job; KeyError if it has no curve."""
+        entry = self._curves[self._slots[job_id]]
+        entry["lapsed_from_ms"], entry["lapsed_until_ms"] = lapse
+
+    def is_steady(self, first_ms: int, last_ms: int) -> bool:
+        """Whether from one instant to another one no job costs more than expected, and all go on at the rates they have.
+
+        Then no alert can open, and what is shown of a job is another thing at whole minutes only.  Nothing may begin,
+        end or change in [first, last]; what samples or amounts pay for is never steady.
+        """
+        if self.lapsed_between(first_ms, last_ms):
+            return False  # an alert may open
+        steady_ms = self._steady_ms[: len(self._ids)]
+        return bool(is_steady(steady_ms, self._curves, self._steps.rows, first_ms, last_ms))
+
+    def minutes(self, job_id: str, first: int, count: int) -> F64:
+        """Nano-dollars of each of the `count` minutes since 1970 from `first` on; KeyError if it has no curve."""
+        entry = self._curves[self._slots[job_id]]
+        edges_ms = (first + np.arange(count + 1, dtype=np.int64)) * MINUTE_MS
+        steps = self._steps.rows[entry["step_at"] : entry["step_at"] + entry["steps"]]
+        begin = max(int(np.searchsorted(steps["from_ms"], edges_ms[0], "right")) - 1, 0)
+        end = int(np.searchsorted(steps["from_ms"], edges_ms[-1]))
+        from_ms, rates = steps["from_ms"][begin:end], steps["cost_rate"][begin:end]
+        until_ms = np.append(from_ms[1:], edges_ms[-1])
+        inside_ms = np.minimum(until_ms[:, None], edges_ms[1:]) - np.maximum(from_ms[:, None], edges_ms[:-1])
+        costs: F64 = (rates[:, None] * np.maximum(inside_ms, 0)).sum(axis=0)
+        lumps = self._lumps.rows[entry["lump_at"] : entry["lump_at"] + entry["lumps"]]
+        mine = lumps[(lumps["minute"] >= first) & (lumps["minute"] < first + count)]
+        costs[mine["minute"] - first] += mine["cost"]
+        return costs
+
+    def figures(self, times_ms: I64) -> WindowFigures:
+        """All figures at the ticks, which must ascend."""
+        ticks = exact(times_ms, np.int64)
+        curves = self._curves[: len(self._ids)]
+        found = WindowFigures.empty(len(ticks), len(curves))
+        found.ended_ms[:] = curves["ended_ms"]
+        bad = fill_figures(
+            ticks,
+            curves,
+            self._steps.rows,
+            self._lumps.rows,
+            found.now_rate,
+            found.expected_rate,
+            found.cost_nano,
+            found.expected_nano,
+            found.elapsed_ms,
+            found.paid_whole,
+            found.ended,
+            found.unpriced,
+            found.undecided,
+            found.lapsed,
+        )
+        if bad >= 0:
+            raise ValueError(f"tick {ticks[bad]} does not follow {ticks[bad - 1]}")
+        return found
+
+
+def _fill_steps(rows: Records, steps: Sequence[CurveStep]) -> None:
+    """What holds from each step on, and the sums of what is before it."""
+    if len(steps) <= _FEW_STEPS:
+        filled, sums = [], (0.0, 0.0, 0)
+        for k, (from_ms, cost, expected, paid) in enumerate(steps):
+            filled.append((from_ms, cost, sums[0], expected, sums[1], paid, sums[2]))
+            if k + 1 < len(steps):
+                ms = steps[k + 1][0] - from_ms
+                sums = (sums[0] + cost * ms, sums[1] + expected * ms, sums[2] + paid * ms)
+        rows[:] = filled
+        return
+    from_ms_of, cost_rate, expected_rate, is_paid = map(np.array, zip(*steps, strict=True))
+    lengths_ms = np.diff(from_ms_of)
+    rows["from_ms"] = from_ms_of
+    rows["cost_rate"] = cost_rate
+    rows["expected_rate"] = expected_rate
+    rows["paid"] = is_paid
+    for name, rate in (
+        ("cost_sum", cost_rate),
+        ("expected_sum", expected_rate),
+        ("paid_sum_ms", is_paid),
+    ):
+        rows[name][0] = 0
+        np.cumsum(rate[:-1] * lengths_ms, out=rows[name][1:])
+
+
+def _fill_lumps(rows: Records, lumps: Sequence[tuple[int, float]]) -> None:
+    """The lumps, and the sums of what is before each."""
+    if lumps:
+        rows["minute"], rows["cost"] = zip(*lumps, strict=True)
+        rows["cost_sum"][0] = 0
+        np.cumsum(rows["cost"][:-1], out=rows["cost_sum"][1:])
+
+
+class _Arena:
+    """Ranges of rows, one a slot; the slot's record says where its range begins, how long it is, its room."""
+
+    __slots__ = ("_at", "_count", "_room", "_unused", "_used", "rows")
+
+    def __init__(self, dtype: np.dtype[np.void], at: str, count: str, room: str) -> None:
+        self.rows: Records = np.zeros(_SMALLEST, dtype)
+        self._at, self._count, self._room = at, count, room
+        self._used = 0
+        self._unused = 0  # rows before `_used` that belong to no slot
+
+    def place(self, curves: Records, slot: int, count: int) -> Records:
+        """A range of `count` rows for the slot, what it held is gone."""
+        entry = curves[slot]
+        if count > entry[self._room]:
+            grows = entry[self._room] > 0
+            self.give_up(entry)
+            room = count + count // 2 if grows else count
+            self._make_room(curves, room)
+            entry[self._at], entry[self._room] = self._used, room
+            self._used += room
+        entry[self._count] = count
+        at = int(entry[self._at])
+        return self.rows[at : at + count]
+
+    def reserve(self, curves: Records, slot: int, room: int) -> None:
+        """Room for so many rows; those of the slot stay."""
+        entry = curves[slot]
+        count, at = int(entry[self._count]), int(entry[self._at])
+        kept = self.rows[at : at + count].copy()
+        self.place(curves, slot, room)[:count] = kept
+        entry[self._count] = count
+
+    def give_up(self, entry: np.void) -> None:
+        """The slot has no range any more."""
+        self._unused += int(entry[self._room])
+        entry[self._count] = entry[self._room] = 0
+
+    def _make_room(self, curves: Records, room: int) -> None:
+        if self._used + room <= len(self.rows):
+            return
+        if self._unused <= self._used // 2:
+            larger = np.zeros(max(self._used + room, len(self.rows) * 3 // 2), self.rows.dtype)
+            larger[: self._used] = self.rows[: self._used]
+            self.rows = larger
+            return
+        counts = curves[self._count]
+        ends = np.cumsum(counts)
+        starts = ends - counts
+        used = int(ends[-1])
+        rows = np.zeros(max(used * 3 // 2 + room, _SMALLEST), self.rows.dtype)
+        rows[:used] = self.rows[np.repeat(curves[self._at] - starts, counts) + np.arange(used)]
+        curves[self._at], curves[self._room] = starts, counts
+        self.rows, self._used, self._unused = rows, used, 0

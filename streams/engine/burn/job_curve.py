@@ -1,0 +1,278 @@
+"""From a job's state to its curve: what it costs over time, as the windows see it.
+
+Reads the job and remembers what it read, so that a change costs no more than its part; it judges nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.engine.burn.curve import METERED_HOLDS_MS, Curve, MeteredRun, build_curve
+from streams.engine.burn.curve_extension import DETAIL_MS, CurveExtension, CurveTail
+from streams.engine.burn.curves import CurveBook
+from streams.engine.burn.expected import Expected
+from streams.engine.coverage.coverage import Coverage
+from streams.engine.kernels.arrays import NEVER_MS
+from streams.engine.kernels.bill import MAX_COST_NANO, cost_of
+from streams.engine.ledger.gpu_rates import per_gpu_second
+from streams.engine.pricing.book import PriceBook
+from streams.engine.pricing.context import usage_context
+from streams.engine.state.attempt import AttemptState
+from streams.engine.state.job import JobState
+from streams.engine.state.job_facts import (
+    ended_ms,
+    is_fresh,
+    lapse,
+    payer_of,
+    undecided_until_ms,
+    unpriced_minutes,
+)
+from streams.engine.state.traffic import MINUTE_MS
+from streams.engine.timeline.attempts import OPEN_MS, Timeline
+from streams.engine.timeline.intervals import Span, union
+from streams.engine.timeline.lines import Lines, attempt_lines
+
+#: (from_ms, until_ms, nano-dollars per hour), disjoint.
+Planned = Sequence[tuple[int, int, int]]
+
+
+@dataclass(slots=True)
+class JobCurve:
+    """What is remembered of one job between two looks at it."""
+
+    timelines: dict[int, Timeline] = field(default_factory=dict)
+    lines: list[Lines] = field(default_factory=list)
+    paid: list[Span] = field(default_factory=list)
+    runs: dict[tuple[int, int], list[MeteredRun]] = field(default_factory=dict)  # by (attempt, minute)
+    lumps: dict[tuple[int, int], float] = field(default_factory=dict)  # likewise, nano-dollars
+    book: PriceBook | None = None  # by which it was built last
+    repriced: bool = True  # a price of it is another one than then
+    payer: tuple[str | None, str | None] = (None, None)  # team and project
+    # Metered minutes without a price, also those whose detail is forgotten -> their first such instant.
+    unpriced: dict[tuple[int, int], int] = field(default_factory=dict)
+    declared: Sequence[tuple[int, int]] = ()
+    planned: Planned = ()
+    tail: CurveTail | None = None
+    behind: bool = False  # metered minutes were built as tails, of which `runs` knows nothing
+    read: tuple[object, ...] = ()  # the very objects that were looked at last
+
+    def is_read(self, job: JobState, controls: object) -> bool:
+        """Whether all is as it was at the last look but for samples and amounts."""
+        read = self.read
+        return (
+            len(read) == 4
+            and not self.repriced
+            and read[0] is job.timelines()
+            and read[1] is job.dimensions()
+            and read[2] is job.declared()
+            and read[3] is controls
+        )
+
+    def note_read(self, job: JobState, controls: object) -> None:
+        """It is looked at now."""
+        self.read = (job.timelines(), job.dimensions(), job.declared(), controls)
+
+    def has_news(self, job: JobState, planned: Planned) -> bool:
+        """Whether the curve may be another one than at the last look."""
+        return (
+            is_fresh(job) or self._is_moved(job) or job.declared() != self.declared or planned != self.planned
+        )
+
+    def _is_moved(self, job: JobState) -> bool:
+        return self.repriced or payer_of(job) != self.payer or job.timelines() != self.timelines
+
+    def curve(
+        self, job: JobState, coverage: Coverage, book: PriceBook, planned: Planned, now_ms: int
+    ) -> Curve:
+        """The curve as of now, with the detail that windows at or after `now_ms` need."""
+        since_ms, payer = now_ms - DETAIL_MS, payer_of(job)
+        repriced = self.repriced or payer != self.payer
+        moved = self._is_moved(job)
+        timelines, declared = job.timelines(), job.declared()
+        self.book, self.payer, self.repriced = book, payer, False
+        self.declared, self.planned = declared, planned
+        if moved:
+            self._take_timelines(job, timelines)
+        behind, self.behind = self.behind, False
+        for attempt in job.attempts.values():
+            self._take_samples(job.id, attempt, coverage, since_ms, again=repriced or behind)
+            self._take_amounts(attempt, since_ms, repriced=repriced)
+        found = build_curve(
+            job.id,
+            lines=self.lines,
+            paid=self.paid,
+            seconds=[run for runs in self.runs.values() for run in runs],
+            lumps=self._lumps(),
+            declared=declared,
+            planned=planned,
+            quoted_nano_per_hour=None,  # known again from the lines and the first metered minute
+            ended_ms=ended_ms(job, timelines),
+            since_ms=since_ms,
+            undecided_until_ms=undecided_until_ms(job, timelines),
+            lapse=lapse(job, timelines),
+        )
+        self.tail = self._tail(job, found, now_ms)
+        if not self.unpriced:
+            return found
+        return replace(found, unpriced_from_ms=min(found.unpriced_from_ms, *self.unpriced.values()))
+
+    def take_whole(self, job: JobState, tails: CurveExtension, curves: CurveBook, planned: Planned) -> bool:
+        """Build all of the curve as a tail; whether that can be done."""
+        tail = None if planned or job.declared() else _whole(job, tails.now_ms)
+        if tail is None or not tails.build(job, tail, curves):
+            return False
+        self.book, self.payer, self.timelines = tails.rates.book, tail.payer, job.timelines()
+        self.repriced = False
+        self.declared, self.planned = job.declared(), planned
+        self.lines, self.paid, self.runs, self.lumps, self.unpriced = [], [], {}, {}, {}
+        self.tail, self.behind = tail, True
+        return True
+
+    def forget_rate(self) -> None:
+        """Rates are in another table now."""
+        if self.tail is not None:
+            self.tail.rate = None
+
+    def newest_ms(self) -> int:
+        """The beginning of the last sampled minute of the tail; samples are later than that, and move on."""
+        assert self.tail is not None  # asked of tails only
+        return self.tail.newest * MINUTE_MS
+
+    def _tail(self, job: JobState, found: Curve, now_ms: int) -> CurveTail | None:
+        """What can be prolonged of the curve found: the attempt sampled last, after all that others paid for."""
+        sampled = [(max(a.winners), number) for number, a in job.attempts.items() if a.winners]
+        if not sampled or self.unpriced or found.quoted_nano_per_hour is None:
+            return None
+        newest, number = max(sampled)
+        ends = [minute + 1 for minute, other in sampled if other != number]
+        ends += [-(-end_ms // MINUTE_MS) for _, end_ms in self.paid]
+        winners = job.attempts[number].winners
+        return CurveTail(
+            attempt=number,
+            alone_from=max(ends, default=0),
+            is_whole=False,
+            begin=min(winners),
+            newest=newest,
+            built_ms=now_ms,
+            usual=winners[newest],
+            payer=self.payer,
+            expected=Expected(self.declared, self.planned, found.quoted_nano_per_hour),
+            holds_ms=0 if self.paid else METERED_HOLDS_MS,
+        )
+
+    def _take_timelines(self, job: JobState, timelines: dict[int, Timeline]) -> None:
+        assert self.book is not None  # set by the caller
+        self.timelines = timelines
+        self.lines, self.paid = [], []
+        for number, timeline in timelines.items():
+            if not job.attempts[number].has_start:
+                continue
+            segments = timeline.paid(OPEN_MS)
+            self.lines.append(attempt_lines(segments, (), self.book, *self.payer))
+            self.paid.extend((segment.start_ms, segment.end_ms) for segment in segments)
+
+    def _take_samples(
+        self, job_id: str, attempt: AttemptState, coverage: Coverage, since_ms: int, *, again: bool
+    ) -> None:
+        number, first = attempt.number, since_ms // MINUTE_MS
+        fresh, attempt.fresh_minutes = attempt.fresh_minutes, set()
+        if attempt.has_start:
+            self.runs = {key: runs for key, runs in self.runs.items() if key[0] != number}
+            self.unpriced = {key: ms for key, ms in self.unpriced.items() if key[0] != number}
+            return
+        if not attempt.winners:
+            return
+        begin = min(attempt.winners)  # says what was quoted, so it is never forgotten
+        if again:
+            fresh.update(minute for minute in attempt.winners if minute >= first or minute == begin)
+            assert self.book is not None  # set by the caller
+            fresh.update(unpriced_minutes(attempt, self.book, self.payer))
+            fresh.update(minute for of, minute in self.unpriced if of == number)
+        for minute in sorted(fresh):
+            winner = attempt.winners.get(minute)
+            if winner is not None:
+                rows = coverage.minute_rows(job_id, number, minute)
+                counts = (
+                    coverage.counts(rows).sum(axis=0, dtype=np.int64) if rows.size else np.zeros(60, np.int64)
+                )
+                self._note(number, minute, list(self._runs(minute, winner.price_fields, counts)))
+        for key in [key for key in self.runs if key[0] == number and key[1] < first and key[1] != begin]:
+            del self.runs[key]
+
+    def _note(self, attempt: int, minute: int, runs: list[MeteredRun]) -> None:
+        self.runs[attempt, minute] = runs
+        unpriced = next((run.start_ms for run in runs if run.unpriced), None)
+        if unpriced is None:
+            self.unpriced.pop((attempt, minute), None)
+        else:
+            self.unpriced[attempt, minute] = unpriced
+
+    def _runs(
+        self, minute: int, fields: tuple[str | None, ...], gpus: NDArray[np.int64]
+    ) -> Iterator[MeteredRun]:
+        """Runs of seconds of equal cost in a metered minute, from the GPUs sampled in each of its 60 seconds."""
+        assert self.book is not None  # set by the caller
+        start_ms = minute * MINUTE_MS
+        per_gpu_s, unpriced = per_gpu_second(self.book, usage_context(fields, *self.payer), start_ms)
+        rate = gpus * per_gpu_s
+        edges = np.flatnonzero((np.diff(rate) != 0) | (np.diff(gpus > 0)) | (np.diff(unpriced))) + 1
+        for first, last in zip([0, *edges.tolist()], [*edges.tolist(), 60], strict=True):
+            if gpus[first]:
+                span = (start_ms + first * 1000, start_ms + last * 1000)
+                yield MeteredRun(*span, float(rate[first]) / 1000, bool(unpriced[first]))
+
+    def _take_amounts(self, attempt: AttemptState, since_ms: int, *, repriced: bool) -> None:
+        assert self.book is not None  # set by the caller
+        fresh, attempt.fresh_traffic = attempt.fresh_traffic, []
+        if repriced and len(attempt.traffic):
+            fresh = [attempt.traffic.all_minutes()]
+        first = since_ms // MINUTE_MS
+        wanted = [(max(lo, first), hi) for lo, hi in fresh if hi > first]
+        for key in [key for key in self.lumps if key[1] < first]:
+            del self.lumps[key]
+        if not wanted:
+            return
+        for minute, rows in attempt.traffic.rows(union(wanted), self.book, *self.payer, ()).items():
+            # As the ledger bills them: a job's first ms shows half a nano-dollar as 1,800,000 an hour.
+            self.lumps[attempt.number, minute] = float(
+                sum(
+                    min(cost_of(quantity, line.price.usd_nano, line.price.divisor), MAX_COST_NANO)
+                    for line, (quantity, _) in rows.items()
+                )
+            )
+
+    def _lumps(self) -> dict[int, float]:
+        """Amounts by minute, all attempts together."""
+        total: dict[int, float] = {}
+        for (_, minute), cost in self.lumps.items():
+            total[minute] = total.get(minute, 0.0) + cost
+        return total
+
+
+def _whole(job: JobState, now_ms: int) -> CurveTail | None:
+    """If samples of one attempt are all that the job has and may go on: all of its curve."""
+    attempts = job.attempts.values()
+    sampled = [attempt for attempt in attempts if attempt.winners]
+    if len(sampled) != 1 or any(attempt.has_start or len(attempt.traffic) for attempt in attempts):
+        return None
+    timelines = job.timelines()
+    if ended_ms(job, timelines) != NEVER_MS or undecided_until_ms(job, timelines):
+        return None
+    winners = sampled[0].winners
+    newest = max(winners)
+    return CurveTail(
+        attempt=sampled[0].number,
+        alone_from=0,
+        is_whole=True,
+        begin=min(winners),
+        newest=newest,
+        built_ms=now_ms,
+        usual=winners[newest],
+        payer=payer_of(job),
+        expected=Expected((), (), 0.0),  # known when it is built
+        holds_ms=METERED_HOLDS_MS,
+    )

@@ -1,0 +1,47 @@
+"""A shard that judged ticks which had not come goes back to those that have: nothing of them may outlive them.
+
+It must not touch what is metered, which depends on no tick.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from streams.engine.alerts.episodes import Memory, Remembered
+from streams.engine.burn.tracker import BurnTracker
+from streams.engine.burn.tracker_blob import BurnTrackerBlob
+from streams.engine.kernels.arrays import NEVER_MS
+
+if TYPE_CHECKING:
+    from streams.engine.shard.shard import Shard
+
+
+def rewind(shard: Shard, tick_ms: int) -> None:
+    """Judge on from this tick, as after a restore; what fires goes on firing until a tick says otherwise."""
+    shard.settle()
+    old, shard.watch = shard.watch, BurnTracker()
+    shard.watch.load(BurnTrackerBlob(_before(old.dump().judge, tick_ms), None))
+    shard.watch.alerts = old.alerts
+    # What earlier owners stored as of ticks that had not come is no reason to hold rows back.
+    shard.watch.alerts.judged(NEVER_MS)
+    for job in shard.jobs.values():
+        shard.watch.restored(job.id)
+    shard.tick_ms = tick_ms
+
+
+def _before(memory: Memory, tick_ms: int) -> Memory:
+    """Without episodes that began and ended in what had not come, and with none that ended there."""
+    kept = (
+        (job, [_ended(each, tick_ms) for each in job.rules if _is_kept(each, tick_ms)]) for job in memory.jobs
+    )
+    return Memory([replace(job, rules=rules) for job, rules in kept if rules])
+
+
+def _is_kept(each: Remembered, tick_ms: int) -> bool:
+    return bool(each.open) or each.started_ms < tick_ms
+
+
+def _ended(each: Remembered, tick_ms: int) -> Remembered:
+    return replace(each, cleared_ms=min(each.cleared_ms, tick_ms))

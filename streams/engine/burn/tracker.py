@@ -1,0 +1,293 @@
+"""Watches what the jobs of a shard burn: at each tick the windows, the rows of burn rates, the alerts.
+
+Ticks and what was known at them are handed in; nothing is stored, sent or timed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from schemas.tables import ALERTS, BURN_RATES
+from streams.engine.alerts.controls import Controls
+from streams.engine.alerts.dimensions import AlertDimensions
+from streams.engine.alerts.judge import Judge
+from streams.engine.alerts.unstored import UnstoredAlerts
+from streams.engine.burn.burn_rows import BurnRows, RowPolicy, ticks_with_rows
+from streams.engine.burn.curve_extension import CurveExtension
+from streams.engine.burn.curves import CurveBook
+from streams.engine.burn.expiry_queue import ExpiryQueue
+from streams.engine.burn.figures import WindowFigures
+from streams.engine.burn.job_curve import JobCurve
+from streams.engine.burn.liveness import Liveness
+from streams.engine.burn.tracker_blob import BurnTrackerBlob
+from streams.engine.kernels.arrays import F64, I64, NEVER_MS
+from streams.engine.kernels.burn import WINDOWS_MS
+from streams.engine.ledger.gpu_rates import GpuRates
+from streams.engine.pricing.book import PriceBook
+from streams.engine.reference_log import KnownReference, ReferenceView, Standing
+from streams.engine.repricing.price_changes import PriceChanges
+from streams.engine.repricing.reprice import list_asks
+from streams.engine.shard.sequencer import TICK_MS
+from streams.engine.state.job import JobState
+from streams.engine.state.job_facts import dimensions_of, is_fresh
+from streams.engine.state.traffic import MINUTE_MS
+
+if TYPE_CHECKING:
+    from streams.engine.shard.shard import Shard
+
+#: Ticks x jobs of one call: enough for the kernel to be worth it, little enough for heartbeats between two.
+_CELLS_PER_CALL: Final = 200_000
+_ROWS_AT_MOST: Final = 200_000
+#: A job of which nothing is left may stay for so long: ticks of the past are worth as few calls as can be.
+_LINGER_MS: Final = 60 * MINUTE_MS
+#: After so long nothing of a job is left in any window.
+_DRAINED_MS: Final = WINDOWS_MS[-1] + 20 * MINUTE_MS  # and the row of zeros after it
+
+
+class BurnTracker:
+    """The live jobs of a shard."""
+
+    def __init__(self) -> None:
+        self._curves = CurveBook()
+        self._policy = RowPolicy()
+        self._liveness = Liveness(self._curves)
+        self._judge = Judge()
+        self._jobs: dict[str, JobCurve] = {}
+        self._changed: set[str] = set()
+        self._told: set[str] = set()  # those of them of whose life something was said
+        self._retiring = ExpiryQueue()
+        self._book: PriceBook | None = None
+        self._rates: GpuRates | None = None  # by that book
+        self._standing: Standing | None = None
+        self._controls = Controls.from_events(())
+        self._dimensions: dict[str, AlertDimensions] = {}
+        self._rows = BurnRows()
+        self.alerts = UnstoredAlerts()
+
+    @property
+    def jobs_live(self) -> int:
+        """How many jobs have anything in a window."""
+        return len(self._curves)
+
+    @property
+    def rows_waiting(self) -> int:
+        """How many burn rates wait for the next checkpoint."""
+        return self._rows.count
+
+    @property
+    def is_due(self) -> bool:
+        """Whether anything waits for the next checkpoint."""
+        return bool(self._rows.count or self.alerts)
+
+    @property
+    def wants_storing(self) -> bool:
+        """Whether an alert waits, which people are to hear of at once, or more rows than memory should hold."""
+        return self.alerts.any_changed or self.rows_waiting > _ROWS_AT_MOST
+
+    @property
+    def job_ids(self) -> tuple[str, ...]:
+        """The jobs that have anything in a window; the same object until one comes or goes."""
+        return self._curves.job_ids
+
+    def minutes(self, job_id: str, first: int, count: int, book: PriceBook) -> F64 | None:
+        """What the job costs in each minute from `first` on, as its windows see it; nano-dollars.
+
+        None while the windows do not know what the ledger does: the job or the prices changed since the last tick.
+        """
+        if job_id in self._changed or book is not self._book or job_id not in self._curves:
+            return None
+        return self._curves.minutes(job_id, first, count)
+
+    def touch(self, job_id: str, *, told: bool = False) -> None:
+        """Something of the job changed; `told`: in its life, which is shown before the next tick."""
+        self._changed.add(job_id)
+        if told:
+            self._told.add(job_id)
+
+    def heard(self, job_id: str) -> None:
+        """A sample of the job came that pays for nothing."""
+        if self._liveness.is_first(job_id):
+            self._changed.add(job_id)
+
+    def restored(self, job_id: str) -> None:
+        """The job comes out of a snapshot, which does not say what rows of it were written."""
+        self._changed.add(job_id)
+        self._policy.forget_row(job_id)
+
+    def awaits(self, job_id: str, book: PriceBook) -> bool:
+        """Whether ticks are still to look at the job.
+
+        Something of it changed; an alert of it fires that is still judged by what is left of it in the windows, which whoever
+        takes the shard over would not have of a job in the archive; or a price changed, which may open or end an alert.
+        """
+        if job_id in self._changed:
+            return True
+        in_windows, fires = job_id in self._jobs, not self._judge.is_quiet(job_id)
+        return (in_windows and fires) or (book is not self._book and (in_windows or fires))
+
+    # -- ticks ---------------------------------------------------------------------------------------------
+
+    def judge(self, shard: Shard, first_ms: int, last_ms: int, view: ReferenceView) -> None:
+        """Judge the ticks first_ms ... last_ms, between which the shard folded nothing."""
+        tick_ms = first_ms
+        while tick_ms <= last_ms:
+            known = view.at(tick_ms)
+            self._take_known(shard, known)
+            self._refresh(shard, tick_ms, self._changed)
+            self._changed, self._told = set(), set()
+            until_ms = min(last_ms, (known.until_ms - 1) // TICK_MS * TICK_MS)
+            if self._curves:
+                leaving_ms = self._retiring.next_ms + _LINGER_MS
+                until_ms = min(until_ms, max(tick_ms, leaving_ms // TICK_MS * TICK_MS))
+                most = max(_CELLS_PER_CALL // len(self._curves), 1)
+                until_ms = min(until_ms, tick_ms + (most - 1) * TICK_MS)
+                self._liveness.look_up(shard.jobs, tick_ms, until_ms)
+                self._judge_ticks(np.arange(tick_ms, until_ms + 1, TICK_MS, dtype=np.int64))
+            self._retire(until_ms)
+            self.alerts.judged(until_ms)
+            tick_ms = until_ms + TICK_MS
+
+    def look(self, shard: Shard, now_ms: int, known: KnownReference) -> None:
+        """Write burn rates of jobs that changed since the last tick, as of an instant between two ticks."""
+        if not self._told:
+            return
+        self._take_known(shard, known)
+        moved = self._refresh(shard, now_ms, self._told)
+        self._changed -= self._told
+        self._told = set()
+        if moved:  # else only heartbeats were heard
+            self._write(np.array([now_ms], np.int64))
+
+    def _judge_ticks(self, times_ms: I64) -> None:
+        if len(times_ms) > 2 and self._judge.is_idle:
+            # What begins or ends at the very first tick is told of there, and at the next one.
+            for first in range(2):
+                if self._curves.is_steady(int(times_ms[first]), int(times_ms[-1])):
+                    self._write(times_ms[ticks_with_rows(times_ms, first)])
+                    return  # no alert is open, and none can open
+        figures = self._write(times_ms)
+        ids = self._curves.job_ids
+        for alert in self._judge.judge(times_ms, ids, figures, self._dimensions.__getitem__, self._controls):
+            self.alerts.add(alert)
+
+    def _write(self, times_ms: I64) -> WindowFigures:
+        """The figures at these instants; what of them is to be stored waits for the next checkpoint."""
+        job_ids = self._curves.job_ids
+        figures = self._curves.figures(times_ms)
+        self._rows.add(times_ms, job_ids, figures, self._policy.choose(times_ms, job_ids, figures))
+        return figures
+
+    def _take_known(self, shard: Shard, known: KnownReference) -> None:
+        """Other controls may change every job, other prices those that pay them."""
+        if known.book is not self._book:
+            self._reprice(shard, known.book)
+        if known.controls is not self._standing:
+            self._standing = known.controls
+            # What makes no sense in them is told where owners' addresses are taken from them.
+            self._controls = Controls.from_events(known.controls.values())
+            self._changed.update(self._jobs)
+            self._changed.update(self._judge.firing_jobs())
+
+    def _reprice(self, shard: Shard, book: PriceBook) -> None:
+        """Look again at the jobs that cost something else by the newer book."""
+        before, self._book = self._book, book
+        if before is None or self._rates is None or self._rates.is_full:
+            self._rates = GpuRates(book)
+            for curve in self._jobs.values():
+                curve.forget_rate()
+        self._rates.book = book
+        self._changed.update(job_id for job_id in self._judge.firing_jobs() if job_id not in self._jobs)
+        news = PriceChanges(book if before is None else before, book)
+        for job_id in news.asking(shard.priced):
+            known = self._jobs.get(job_id)
+            if known is not None and news.touches(shard.jobs[job_id], *known.payer):
+                known.repriced = True
+                self._changed.add(job_id)
+
+    def _refresh(self, shard: Shard, now_ms: int, job_ids: Iterable[str]) -> bool:
+        """Build the curves of what changed; whether any did."""
+        assert self._rates is not None  # a tick always comes with prices
+        tails = CurveExtension(self._rates, shard.coverage, now_ms)
+        moved = False
+        for job_id in sorted(job_ids):
+            job = shard.jobs.get(job_id)
+            if job is not None and self._put(job, shard, tails):
+                moved = True
+        tails.store(self._curves)
+        return moved
+
+    def _put(self, job: JobState, shard: Shard, tails: CurveExtension) -> bool:
+        controls = self._controls
+        list_asks(shard, job)
+        known = self._jobs.get(job.id)
+        if known is None:
+            known = self._jobs[job.id] = JobCurve()
+        else:
+            self._liveness.hear(job)
+        if known.is_read(job, controls):
+            if known.tail is not None and tails.prolong(job, known.tail, self._curves):
+                known.behind = True
+                return True
+            if not is_fresh(job):
+                return False
+        known.note_read(job, controls)
+        dimensions = self._dimensions[job.id] = dimensions_of(job)
+        planned = controls.planned_for(dimensions)
+        if not known.has_news(job, planned):
+            return False
+        if known.take_whole(job, tails, self._curves, planned):
+            self._retiring.put(job.id, max(known.newest_ms() + _DRAINED_MS, tails.now_ms))
+            return True
+        curve = known.curve(job, shard.coverage, tails.rates.book, planned, tails.now_ms)
+        self._curves.put(curve)
+        self._liveness.put(job)
+        self._retiring.put(job.id, max(self._drained_ms(job.id), tails.now_ms))
+        return True
+
+    def _drained_ms(self, job_id: str) -> int:
+        """When nothing of the job is left in any window, and the row of zeros is written; NEVER_MS: it goes on."""
+        return min(self._curves.last_ms(job_id) + _DRAINED_MS, NEVER_MS)
+
+    def _retire(self, judged_ms: int) -> None:
+        """Forget the curves of jobs of which nothing is left in any window."""
+        for job_id in self._retiring.take(judged_ms, self._drained_ms):
+            self._curves.drop(job_id)
+            self._policy.drop(job_id)
+            self._liveness.drop(job_id)
+            del self._jobs[job_id], self._dimensions[job_id]
+
+    def leave(self, job_id: str) -> None:
+        """The job leaves memory: its curve stays until it is drained, what it was built from (events, prices) does not."""
+        if job_id in self._jobs:
+            self._jobs[job_id] = JobCurve()
+
+    # -- storing -------------------------------------------------------------------------------------------
+
+    def tables(self, shard: int, version: int) -> dict[str, pa.Table]:
+        """The rows that wait, under this version; they count as given out."""
+        tables: dict[str, pa.Table] = {}
+        rows = self._rows.take(shard, version)
+        if rows is not None:
+            tables[BURN_RATES] = rows
+        if self.alerts:
+            tables[ALERTS] = self.alerts.take_rows(shard, version)
+        return tables
+
+    def dump(self) -> BurnTrackerBlob:
+        """What the next owner needs beside the jobs; a row or two of each it writes again."""
+        return BurnTrackerBlob(self._judge.dump(), None, self.alerts.dump())
+
+    def load(self, blob: BurnTrackerBlob) -> None:
+        """Go on from a snapshot; jobs must be touched besides.
+
+        What an older base counts as written may have changed and changed back since: then rows are written again.
+        """
+        self._judge = Judge.load(blob.judge)
+        self._policy = RowPolicy()
+        self._policy.load(blob.written or ())
+        self.alerts = UnstoredAlerts()
+        self.alerts.note_stored(blob.stored_ms)

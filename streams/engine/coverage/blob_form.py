@@ -1,0 +1,64 @@
+"""The form of a coverage's blob: its parts, their dtypes, its number.
+
+Must not know the arrays of a process.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+FORMAT = 3
+# Of format 1 a holder that no blob before named was new: there an increment rested on a base.  Before format 3 all
+# rows stood among the rows.
+_READS = (1, 2, 3)
+SLOT = np.dtype([("holder", "<i4"), ("ordinal", "<i4"), ("newest_s", "<i8"), ("from_s", "<i8")])
+SUMS = ("sampled_gpu_s", "productive_gpu_ms", "memory_used_mib_max", "power_w_max")
+ROW = np.dtype([("holder", "<i4"), ("minute", "<i4"), ("counted", "<i8"), *((name, "<i8") for name in SUMS)])
+
+
+class HolderPart(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A holder and its GPUs from the first one on that the blobs before did not name."""
+
+    job_id: str
+    attempt: int
+    node: str
+    counting: bool
+    first_gpu: int
+    gpus: list[str]
+    # Whether nothing of it need be known: all its GPUs, all seconds of their rings and all its rows are here.
+    whole: bool = True
+    # Rows of the whole holder that are not among the rows, see `streams.engine.kernels.packed_rows`; all are of earlier minutes.
+    packed: bytes = b""
+    packed_to: int = 0
+
+
+class Blob(msgspec.Struct, frozen=True, array_like=True):
+    """Arrays as bytes, little-endian; `forget` comes before all else."""
+
+    format: int
+    width_s: int
+    forget: list[str]
+    holders: list[HolderPart]
+    slots: bytes
+    cells: bytes
+    sm_cells: bytes
+    tensor_cells: bytes
+    rows: bytes
+    sm_rows: bytes
+    tensor_rows: bytes
+    counts: bytes
+
+
+class _Format(msgspec.Struct, array_like=True):
+    """Of a blob of any format, its number."""
+
+    format: int
+
+
+def read(data: bytes) -> Blob:
+    """Decode, or ValueError for a format of another version."""
+    version = msgspec.msgpack.decode(data, type=_Format).format
+    if version not in _READS:
+        raise ValueError(f"coverage format {version}, this version reads {', '.join(map(str, _READS))}")
+    return msgspec.msgpack.decode(data, type=Blob)

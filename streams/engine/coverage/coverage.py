@@ -1,0 +1,299 @@
+"""Seconds of GPUs covered by samples, and their sums per (job, attempt, node) and minute, of one shard.
+
+Must not price anything, and reads no clock: a sample is late by the samples before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from schemas.events import GpuEvent
+from streams.engine.coverage.arrays import CoverageArrays
+from streams.engine.coverage.blob import all_slots, changed, pack, unpack
+from streams.engine.coverage.blob_form import read
+from streams.engine.coverage.columns import FoldResult, UsageRows
+from streams.engine.coverage.flatten import flatten
+from streams.engine.coverage.names import Holder, HolderNames, Key
+from streams.engine.coverage.packed_rows import PackedRows
+from streams.engine.coverage.shape_groups import ShapeGroups
+from streams.engine.coverage.shapes import Shapes
+from streams.engine.kernels.arrays import I32, I64, U16
+from streams.engine.kernels.coverage import fold_samples
+from streams.engine.kernels.rings import free_rows, rows_at, rows_between
+from streams.engine.kernels.store import (
+    DIRTY,
+    DIRTY_ROWS,
+    NEVER_MINUTE,
+    NEVER_S,
+    UNEXPORTED,
+    UNEXPORTED_ROWS,
+    UNEXPORTED_SLOTS,
+    UNTOUCHED_S,
+    CoverageStore,
+    Samples,
+)
+
+# Cells merged by one kernel call, about a tenth of a second.
+_CELLS_PER_CALL = 50_000_000
+# Below this, forgotten rows and slots are not worth a compaction.
+_SPARE = 1024
+# Minutes up to which a look-up of each beats a walk over all rows of a holder.
+_FEW_MINUTES = 64
+
+
+class Coverage:
+    """Slots (job, attempt, node, GPU) with a ring of seconds; rows per holder (job, attempt, node) and minute.
+
+    Numbers of holders and rows hold until the next forget(), drop_counts(), export_dirty() or apply().
+    """
+
+    def __init__(self, late_horizon_s: int = 600) -> None:
+        self._horizon_s = late_horizon_s
+        self._arrays = CoverageArrays(late_horizon_s + 1)
+        self._names = HolderNames(self._arrays)
+        self._forgotten: list[str] = []
+        self._awaited: set[Key] = set()  # holders of which only changes were applied yet
+        self._old = PackedRows(self._arrays, self._names, late_horizon_s)
+        self._shape_groups = ShapeGroups(self._names)
+
+    def fold(self, records: Sequence[GpuEvent]) -> FoldResult:
+        """Merge the samples in their order."""
+        samples = flatten(records, self._names, self._arrays)
+        self.fold_columns(samples, 0, len(records))
+        sizes = np.diff(samples.value_ptr)
+        return FoldResult(
+            late=int(samples.late.sum()),
+            all_late=(sizes > 0) & (samples.late == sizes),
+            touched=np.flatnonzero(samples.covers),
+        )
+
+    def fold_columns(self, samples: Samples, first: int, stop: int) -> None:
+        """Merge the records [first, stop) of a batch; what became of them stands in `late` and `covers`."""
+        if first == stop:
+            return
+        self._arrays.use_planes(len(samples.sm) > 0, len(samples.tensor) > 0)
+        self._old.unpack_reached(samples, first, stop, self._horizon_s)
+        begin_s, end_s = samples.begin_s[first:stop], samples.end_s[first:stop]
+        minutes = np.maximum((end_s - 1) // 60 - begin_s // 60 + 1, 0)
+        minutes[samples.group[first:stop] == 0] = 0
+        # Each call has its share of the work, and room for its rows.
+        work = np.cumsum((np.diff(samples.value_ptr[first : stop + 1]) + 60) * (end_s - begin_s + 1))
+        done = 0
+        while done < stop - first:
+            before = int(work[done - 1]) if done else 0
+            end = max(done + 1, int(np.searchsorted(work, before + _CELLS_PER_CALL, "right")))
+            self._arrays.reserve_rows(int(minutes[done:end].sum()))
+            fold_samples(first + done, first + end, self._horizon_s, self._arrays.store, samples)
+            done = end
+
+    def trim_groups(self) -> None:
+        """Forget what message shapes look like when they are too many; not between groups_of_shapes() and its fold."""
+        self._names.trim_groups()
+
+    def groups_of_shapes(self, shapes: Shapes, index: I32) -> I32:
+        """The groups of records by the index of their shape; 0, which has no slot, for idle GPUs."""
+        return self._shape_groups.of(shapes, index)
+
+    def group_sizes(self, group: I32) -> I64:
+        """How many GPUs a record of each group speaks of."""
+        pointers = self._arrays.store.group_ptr
+        return np.asarray(pointers[group + 1] - pointers[group])
+
+    def take_dirty(self) -> I64:
+        """The rows whose values changed since the last call."""
+        store = self._arrays.store
+        rows = store.dirty[: store.used[DIRTY_ROWS]].astype(np.int64)
+        store.rows["flags"][rows] &= ~DIRTY
+        store.used[DIRTY_ROWS] = 0
+        return rows[store.rows["holder"][rows] >= 0]
+
+    def usage(self, rows: I64) -> UsageRows:
+        """The columns of these rows."""
+        store, arrays = self._arrays.store, self._arrays
+        part = store.rows[rows]
+        zeros = np.zeros(len(rows), np.int64)
+        return UsageRows(
+            part["holder"],
+            part["minute"],
+            part["sampled_gpu_s"],
+            part["productive_gpu_ms"],
+            store.sm_rows["gpu_ms"][rows] if arrays.has_sm else zeros,
+            store.sm_rows["sampled_gpu_s"][rows] if arrays.has_sm else zeros,
+            store.tensor_rows["gpu_ms"][rows] if arrays.has_tensor else zeros,
+            store.tensor_rows["sampled_gpu_s"][rows] if arrays.has_tensor else zeros,
+            part["memory_used_mib_max"],
+            part["power_w_max"],
+        )
+
+    def counts(self, rows: I64) -> U16:
+        """[row, second of the minute]: GPUs of the holder that cover it; ValueError after drop_counts()."""
+        lines = self._arrays.store.rows["counts_at"][rows]
+        if bool((lines < 0).any()):
+            raise ValueError("the counts of a row were dropped")
+        found: U16 = self._arrays.store.counts[lines]
+        return found
+
+    def drop_counts(self, job_id: str, attempt: int) -> None:
+        """Keep no counts of an attempt that can no longer be metered (two thirds of a row's memory)."""
+        self._names.drop_counts(job_id, attempt)
+        for holder in self._names.of_attempt(job_id, attempt):
+            self._arrays.free_counts += free_rows(holder.number, True, self._arrays.store)[1]
+        self._names.compact_if_sparse(_SPARE)
+
+    def holders_of(self, job_id: str, attempt: int) -> list[int]:
+        """The holders of an attempt."""
+        return [holder.number for holder in self._names.of_attempt(job_id, attempt)]
+
+    def holder(self, number: int) -> Key:
+        """(job_id, attempt, node) of a holder."""
+        found = self._names.by_number(number)
+        return found.job_id, found.attempt, found.node
+
+    def rows_of(
+        self, holders: Sequence[int], lo_minute: int | None = None, hi_minute: int | None = None
+    ) -> I64:
+        """The holders' rows of the minutes [lo, hi), sorted by holder as given, then minute."""
+        lo = NEVER_MINUTE if lo_minute is None else lo_minute
+        hi = 2**31 if hi_minute is None else hi_minute
+        if lo < min(hi, self._old.packed_to):
+            self._old.unpack(dict.fromkeys(holders, range(lo, hi)))
+        return self._rows_of(holders, lo, hi)
+
+    def _rows_of(self, holders: Sequence[int], lo: int = NEVER_MINUTE, hi: int = 2**31) -> I64:
+        """Of what is not packed."""
+        numbers = np.array(holders, np.int64)
+        walk = rows_at if hi - lo <= _FEW_MINUTES else rows_between
+        rows = np.empty(walk(numbers, lo, hi, self._arrays.store, np.empty(0, np.int64)), np.int64)
+        walk(numbers, lo, hi, self._arrays.store, rows)
+        place = {number: k for k, number in enumerate(holders)}
+        part = self._arrays.store.rows[rows]
+        order = np.array([place[number] for number in part["holder"].tolist()], np.int64)
+        return rows[np.lexsort((part["minute"], order))]
+
+    def minute_rows(self, job_id: str, attempt: int, minute: int) -> I64:
+        """The rows of an attempt in one minute, one per node."""
+        return self.rows_of(self.holders_of(job_id, attempt), minute, minute + 1)
+
+    def find_rows(self, holders: I64, minutes: I64) -> tuple[I64, I64]:
+        """The row of each (holder, minute), -1 where there is none, and the GPU-seconds that are sampled of it."""
+        self._old.unpack_pairs(holders, minutes)
+        return self._arrays.find_rows(holders, minutes)
+
+    def unpack(self, holders: I64, minutes: I64) -> None:
+        """Have all rows of these holders and minutes in `store`."""
+        self._old.unpack_pairs(np.repeat(holders, len(minutes)), np.tile(minutes, len(holders)))
+
+    def forget(self, job_ids: Iterable[str]) -> None:
+        """Free slots and rows of jobs, rows not yet taken included; numbers given out before no longer hold."""
+        store = self._arrays.store
+        for job_id in job_ids:
+            gone = self._names.forget(job_id)
+            if gone:
+                self._forgotten.append(job_id)
+            for holder in gone:
+                rows, counts = free_rows(holder.number, False, store)
+                self._arrays.free_rows += rows
+                self._arrays.free_counts += counts
+                self._arrays.free_slots += len(holder.gpus)
+                store.slots["holder"][list(holder.gpus.values())] = -1
+            self._old.forget(gone)
+        self._names.compact_if_sparse(_SPARE)
+
+    def evict(self, before_minute: int) -> int:
+        """Drop packed rows of earlier minutes; how many.  Those with counts stay: a late price needs them."""
+        return self._old.evict(before_minute)
+
+    def export(self, job_ids: Iterable[str]) -> bytes:
+        """All of these jobs, for adopt(); changes nothing."""
+        holders = [holder for job_id in job_ids for holder in self._names.of_job(job_id)]
+        slots = all_slots(holders)
+        rows = self._rows_of([holder.number for holder in holders])
+        return pack(self._arrays, self._names, [], slots, np.full(len(slots), NEVER_S), rows)
+
+    def export_dirty(self, whole: Iterable[Holder] = ()) -> bytes:
+        """What changed since the last export, for apply() after those before it.
+
+        New holders, and the `whole` ones: all of them.
+        """
+        entire, slots, from_s, rows = changed(self._arrays, self._names, whole)
+        every = np.concatenate([rows, self._rows_of([holder.number for holder in entire])])
+        data = pack(self._arrays, self._names, self._forgotten, slots, from_s, every, entire)
+        self._exported()
+        self._old.pack()
+        return data
+
+    def jobs(self) -> list[str]:
+        """The jobs that have holders."""
+        return self._names.jobs()
+
+    def holders(self, numbers: Sequence[int] | None = None) -> list[Holder]:
+        """All holders, or those of numbers; what is forgotten before an export_dirty() is passed over there."""
+        return self._names.all() if numbers is None else self._names.by_numbers(numbers)
+
+    @property
+    def store(self) -> CoverageStore:
+        """The arrays, to be read by a kernel before anything else is done; old rows are not there: see unpack()."""
+        return self._arrays.store
+
+    @property
+    def row_count(self) -> int:
+        """How many rows there are that are not packed, those of forgotten jobs among them."""
+        return self._arrays.rows
+
+    @property
+    def packed_to(self) -> int:
+        """Rows of earlier minutes may be packed."""
+        return self._old.packed_to
+
+    @property
+    def packed_bytes(self) -> int:
+        """What the packed rows weigh."""
+        return self._old.size_bytes
+
+    @property
+    def holder_count(self) -> int:
+        """How many holders there are, those forgotten and not yet swept among them."""
+        return self._arrays.holders
+
+    @property
+    def bytes_per_holder(self) -> int:
+        """About what a holder weighs in an export."""
+        ring: int = self._arrays.store.ring.shape[1] * 2 * (1 + self._arrays.has_sm + self._arrays.has_tensor)
+        weight = self._arrays.slots * ring + self._arrays.rows * 64 + self._old.size_bytes
+        return weight // max(self._arrays.holders, 1) + 64
+
+    def _exported(self) -> None:
+        store = self._arrays.store
+        store.slots["touched_s"][store.unexported_slots[: store.used[UNEXPORTED_SLOTS]]] = UNTOUCHED_S
+        store.rows["flags"][store.unexported[: store.used[UNEXPORTED_ROWS]]] &= ~UNEXPORTED
+        store.used[[UNEXPORTED_SLOTS, UNEXPORTED_ROWS]] = 0
+        self._forgotten = []
+
+    def apply(self, data: bytes) -> None:
+        """Take over a base, or an increment after those before it; nothing is dirty by it."""
+        blob = read(data)
+        self.forget(blob.forget)
+        if self._awaited and blob.forget:
+            gone = set(blob.forget)
+            self._awaited = {key for key in self._awaited if key[0] not in gone}
+        passed_over = unpack(blob, self._arrays, self._names, self._old, touch=False)
+        if self._awaited:
+            self._awaited -= {(part.job_id, part.attempt, part.node) for part in blob.holders if part.whole}
+        self._awaited.update((part.job_id, part.attempt, part.node) for part in passed_over)
+        self._forgotten = []
+        self._old.pack()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that was applied speaks of holders that are known: the chain began early enough."""
+        return not self._awaited
+
+    def adopt(self, data: bytes) -> None:
+        """Take back jobs from the archive, so that the next increment brings them; nothing is dirty by it."""
+        blob = read(data)
+        for part in blob.holders:
+            if self._names.of_job(part.job_id):
+                raise ValueError(f"job {part.job_id} is in memory already")
+        unpack(blob, self._arrays, self._names, self._old, touch=True)

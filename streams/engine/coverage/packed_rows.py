@@ -1,0 +1,200 @@
+"""Rows that hardly anything asks for any more, packed: a few bytes each instead of 76, or 200 with counts.
+
+A row of long ago can still be changed, by a GPU that was never seen before, and be asked for: then it is unpacked
+first, so a row is in one place only.  Must not decide what is late, nor drop what may be asked for.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from streams.engine.coverage.arrays import CoverageArrays
+from streams.engine.coverage.names import Holder, HolderNames
+from streams.engine.kernels.arrays import I64, INT64_MAX
+from streams.engine.kernels.packed_rows import (
+    HAS_SM,
+    HAS_TENSOR,
+    HEAD_BYTES,
+    ROW_BYTES_MOST,
+    SEGMENT_BYTES_MOST,
+    pack_rows,
+    unpack_rows,
+)
+from streams.engine.kernels.rings import drop_rows, find_reaching
+from streams.engine.kernels.store import NEVER_MINUTE, NEVER_S, Samples
+
+#: Minutes between two packings, by the newest sample.
+_EVERY: Final = 30
+#: What is younger than this, and what a sample of a GPU that goes on may be late by, twice, is left alone.
+_YOUNG: Final = 10
+#: Rows that are twice as many as after the last packing, and so many more, do not wait for the next time.
+_MANY: Final = 50_000
+#: Rows of a segment at most: what is unpacked for one minute.
+_SEGMENT_ROWS: Final = 60
+_SEGMENTS_PER_CALL: Final = 300
+_HEAD: Final = struct.Struct("<IIiiB")
+
+
+class PackedRows:
+    """The packed rows of a coverage: `Holder.packed` and `packed_to` of the holders are its alone."""
+
+    def __init__(self, arrays: CoverageArrays, names: HolderNames, late_horizon_s: int) -> None:
+        self._arrays = arrays
+        self._names = names
+        self._young = _YOUNG + 2 * late_horizon_s // 60
+        self.packed_to = NEVER_MINUTE  # of all holders: before it, rows may be packed
+        self.size_bytes = 0
+        self._limit = NEVER_MINUTE  # of the last packing
+        self._left = 0  # rows after it
+
+    def pack(self) -> None:
+        """Pack what is old and was taken and exported, if it is time; numbers of rows no longer hold then."""
+        newest_s = int(self._arrays.store.slots["newest_s"][: self._arrays.slots].max(initial=NEVER_S))
+        limit = max(newest_s // 60 - self._young, self._limit)
+        has_many = self._arrays.rows >= 2 * self._left + _MANY
+        if newest_s == NEVER_S or (limit < self._limit + _EVERY and not has_many):
+            return
+        self._limit = limit
+        store = self._arrays.store
+        rows = store.rows[: self._arrays.rows]
+        old = np.flatnonzero((rows["holder"] >= 0) & (rows["minute"] < limit) & (rows["flags"] == 0))
+        if len(old):
+            self._pack(old[np.lexsort((rows["minute"][old], rows["holder"][old]))])
+            store.rows["holder"][old] = -1
+            self._arrays.compact_rows()
+        self._left = self._arrays.rows
+
+    def _pack(self, rows: I64) -> None:
+        """Put rows, sorted by holder and minute, behind what their holders have packed."""
+        store = self._arrays.store
+        holder, minute = store.rows["holder"][rows], store.rows["minute"][rows]
+        begins = np.flatnonzero(np.diff(holder, prepend=-1))
+        lengths = np.diff(begins, append=len(rows))
+        segments = np.flatnonzero((np.arange(len(rows)) - np.repeat(begins, lengths)) % _SEGMENT_ROWS == 0)
+        ptr = np.append(segments, len(rows))
+        for first in range(0, len(segments), _SEGMENTS_PER_CALL):
+            part = ptr[first : first + _SEGMENTS_PER_CALL + 1]
+            size = int(part[-1] - part[0])
+            out = np.empty(size * ROW_BYTES_MOST + len(part) * SEGMENT_BYTES_MOST, np.uint8)
+            out_ptr = np.empty(len(part), np.int64)
+            pack_rows(rows, part, store, out, out_ptr)
+            data, ends = out[: out_ptr[-1]].tobytes(), out_ptr.tolist()
+            for k, number in enumerate(holder[part[:-1]].tolist()):
+                self._names.by_number(number).packed += data[ends[k] : ends[k + 1]]
+            self.size_bytes += len(data)
+        lasts = minute[begins + lengths - 1] + 1
+        owners = holder[begins]
+        store.holders["packed_to"][owners] = np.maximum(store.holders["packed_to"][owners], lasts)
+        self.packed_to = max(self.packed_to, int(lasts.max()))
+
+    def unpack(self, wanted: Mapping[int, Sequence[int]]) -> None:
+        """Take back among the rows what is packed of holders (by number) in some minutes, in order, and near them."""
+        taken: list[bytes] = []
+        numbers: list[int] = []
+        counts: list[int] = []
+        parts = 0
+        packed_to = self._arrays.store.holders["packed_to"]
+        for number, minutes in wanted.items():
+            if minutes[0] >= packed_to[number]:
+                continue
+            holder = self._names.by_number(number)
+            left: list[bytes] = []
+            known = len(taken)
+            for segment, rows, first, last, has in _segments(holder.packed):
+                if bisect_left(minutes, first) < bisect_right(minutes, last):
+                    taken.append(segment)
+                    numbers.append(number)
+                    counts.append(rows)
+                    parts |= has
+                else:
+                    left.append(segment)
+            if len(taken) > known:
+                self._set(holder, b"".join(left))
+        if taken:
+            self._open(taken, numbers, counts, parts)
+
+    def _open(self, segments: list[bytes], numbers: list[int], counts: list[int], parts: int) -> None:
+        arrays = self._arrays
+        arrays.use_planes(parts & HAS_SM != 0, parts & HAS_TENSOR != 0)
+        arrays.reserve_rows(sum(counts))
+        ptr = np.cumsum([0, *map(len, segments)])
+        data = np.frombuffer(b"".join(segments), np.uint8).copy()  # writable, as kernels want it
+        work = np.empty(max(counts), np.int64)
+        broken = unpack_rows(data, ptr, np.array(numbers, np.int64), arrays.store, work)
+        if broken >= 0:
+            raise ValueError(f"old rows of {self._names.by_number(numbers[broken]).job_id} cannot be read")
+
+    def unpack_reached(self, samples: Samples, first: int, stop: int, horizon_s: int) -> None:
+        """Unpack what the records [first, stop) may change."""
+        begin_s = samples.begin_s[first:stop][samples.group[first:stop] > 0]
+        if self.packed_to == NEVER_MINUTE or int(begin_s.min(initial=INT64_MAX)) // 60 >= self.packed_to:
+            return
+        holders, lo, hi = (np.empty(stop - first, np.int64) for _ in range(3))
+        found = find_reaching(first, stop, horizon_s, self._arrays.store, samples, holders, lo, hi)
+        minutes: dict[int, set[int]] = {}
+        for number, lowest, highest in zip(
+            *(each[:found].tolist() for each in (holders, lo, hi)), strict=True
+        ):
+            minutes.setdefault(number, set()).update(range(lowest, highest + 1))
+        self.unpack({number: sorted(those) for number, those in minutes.items()})
+
+    def unpack_pairs(self, holders: I64, minutes: I64) -> None:
+        """Unpack what there is of each (holder, minute)."""
+        if not len(minutes) or int(minutes.min()) >= self.packed_to:
+            return
+        old = np.flatnonzero(minutes < self._arrays.store.holders["packed_to"][holders])
+        wanted: dict[int, set[int]] = {}
+        for number, minute in zip(holders[old].tolist(), minutes[old].tolist(), strict=True):
+            wanted.setdefault(number, set()).add(minute)
+        self.unpack({number: sorted(those) for number, those in wanted.items()})
+
+    def replace(self, whole: dict[int, tuple[bytes, int]]) -> None:
+        """All rows of these holders (by number) go; instead come packed ones, and up to which minute they are."""
+        self._arrays.free_rows += drop_rows(np.array(list(whole), np.int64), self._arrays.store)
+        for number, (packed, packed_to) in whole.items():
+            self._set(self._names.by_number(number), packed)
+            self._arrays.store.holders["packed_to"][number] = packed_to
+            self.packed_to = max(self.packed_to, packed_to)
+
+    def evict(self, before_minute: int) -> int:
+        """Drop what is older of the holders that keep no counts; how many rows."""
+        dropped = 0
+        counting = self._arrays.store.holders["counting"]
+        for holder in self._names.all():
+            if not holder.packed or counting[holder.number]:
+                continue
+            kept: list[bytes] = []
+            for segment, rows, _, last, _ in _segments(holder.packed):
+                if last >= before_minute:
+                    kept.append(segment)
+                else:
+                    dropped += rows
+            self._set(holder, b"".join(kept))
+        return dropped
+
+    def forget(self, holders: Iterable[Holder]) -> None:
+        """What these had is gone."""
+        for holder in holders:
+            self._set(holder, b"")
+
+    def _set(self, holder: Holder, packed: bytes) -> None:
+        self.size_bytes += len(packed) - len(holder.packed)
+        holder.packed = packed
+
+
+def _segments(packed: bytes) -> Iterator[tuple[bytes, int, int, int, int]]:
+    """Each segment: its bytes, how many rows it has, the first and last minute, its parts."""
+    at = 0
+    while at < len(packed):
+        if at + HEAD_BYTES > len(packed):
+            raise ValueError("old rows are cut off")
+        size, rows, first, last, parts = _HEAD.unpack_from(packed, at)
+        if size < HEAD_BYTES or at + size > len(packed) or rows > size * _SEGMENT_ROWS:
+            raise ValueError("old rows are cut off")
+        yield packed[at : at + size], rows, first, last, parts
+        at += size

@@ -1,0 +1,269 @@
+"""The shapes of GPU messages: all of a message that is text, which hundreds of records of an exporter have in common.
+
+Must not believe a hash, nor decide what is valid: a shape is learnt from a record that the general decoder takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.decode import decode
+from schemas.events import GpuEvent
+from streams import fallbacks
+from streams.engine.coverage.arrays import grown
+from streams.engine.kernels.arrays import F64, I32, I64, U8, equal_lengths, exact
+from streams.engine.kernels.gpu_json import Batch, GpuColumns, drop_refused, parse_gpu
+from streams.engine.kernels.gpu_keys import PLANES, UTIL
+from streams.engine.kernels.gpu_slots import FOUND_SIZE, MAX_GPUS
+from streams.engine.kernels.skeletons import (
+    ENTRIES,
+    MOST_SPANS,
+    SEED,
+    TEXT,
+    USED_SIZE,
+    Table,
+    fill_skeletons,
+)
+from streams.fallbacks import GPU_SHAPE
+
+MOST_SHAPES: Final = 200_000
+MOST_TEXT_BYTES: Final = 2**26
+#: Jobs end, and their messages never come again: a table of more than this is emptied once three of four shapes have not
+#: come in as many records as would show each of them eight times.
+SPARE_SHAPES: Final = 1024
+_ROUNDS: Final = 8
+
+_SMALLEST = 64
+_SMALLEST_TEXT = 2**14
+# Arrays of a Table with one element per skeleton.
+_BY_NUMBER = ("hashes", "text_at", "text_size", "is_refused", "first_record", "next", "has", "gpus")
+# A GPU and its value take five bytes at least, as in `"",` and `0,`.
+_BYTES_PER_VALUE = 5
+
+
+class Shape(NamedTuple):
+    """As a GpuEvent has them: '' for idle GPUs, attempt 1 where none is named."""
+
+    source: str
+    node: str
+    job_id: str
+    attempt: int
+    gpus: tuple[str, ...]
+    fields: dict[str, str]
+
+
+class Parsed(NamedTuple):
+    """Records as columns; `shape` -1: the record must go through `schemas.decode`, and has no values here.
+
+    [n]: `shape`; where it is not -1 also `time_ms`, `interval_ms`, and `id_at`, `id_size`: the span of the id in the data, size 0
+    without one. The others are flat: record i has [value_ptr[i], value_ptr[i + 1]), in the order of its shape's GPUs. NaN
+    where a record has none; length 0 where no record has any.
+    All of them are views of memory that the next parse writes anew.
+    """
+
+    shape: I32
+    time_ms: I64
+    interval_ms: I64
+    id_at: I64
+    id_size: I32
+    value_ptr: I64
+    util: F64
+    sm: F64
+    tensor: F64
+    memory: F64
+    power: F64
+
+
+class Shapes:
+    """A table of shapes; numbers hold as long as `generation` stays. Not for two threads at once.
+
+    It is emptied before a parse that finds `most` shapes in it, or `most_text_bytes` of their text, or that most of them are
+    no longer in use: it may be larger by what one batch brings.
+    """
+
+    def __init__(
+        self,
+        most: int = MOST_SHAPES,
+        most_text_bytes: int = MOST_TEXT_BYTES,
+        is_ours: Callable[[str, str], bool] = lambda _job_id, _node: True,
+    ) -> None:
+        """`is_ours`: whether samples of a (job, node) belong here; asked once for each shape."""
+        self._is_ours = is_ours
+        self.generation = 0
+        self._most = most
+        self._most_text_bytes = most_text_bytes
+        self._shapes: list[Shape | None] = []  # None: refused
+        self._table = _empty_table()
+        self._columns = _columns(0, 0)
+        self._came = np.zeros(
+            1, np.bool_
+        )  # by shape, since the last look; the last one is for records without
+        self._records = 0  # since the last look
+
+    def __len__(self) -> int:
+        """Above all numbers in use."""
+        return len(self._shapes)
+
+    def __getitem__(self, index: int) -> Shape:
+        """The shape of a number that parse() gave; IndexError for others."""
+        shape = self._shapes[index] if index >= 0 else None
+        if shape is None:
+            raise IndexError(f"no shape {index}")
+        return shape
+
+    def parse(self, data: U8, value_at: I64, value_size: I32, newest_allowed_ms: I64) -> Parsed:
+        """The records at `value_at` in the data; `value_size` is -1 for a tombstone. ValueError for a span outside it.
+
+        An event later than its `newest_allowed_ms` is left to the general decoder.
+        """
+        n = equal_lengths(value_at, value_size, newest_allowed_ms)
+        ends = value_at + value_size
+        if n and (int(value_at.min()) < 0 or int(ends.max()) > len(data)):
+            raise ValueError("a value outside the data")
+        self._make_room(n, int(np.maximum(value_size, 0).sum()))
+        view = data.view()
+        view.flags.writeable = False  # as bytes of a fetch are: one signature for all
+        batch = Batch(
+            view, exact(value_at, np.int64), exact(value_size, np.int32), exact(newest_allowed_ms, np.int64)
+        )
+        out = _first(self._columns, n)
+        done = 0
+        while (done := parse_gpu(done, batch, out, self._table)) < n:
+            self._grow_table(int(value_size[done]))
+        self._learn(batch, out)
+        self._note(out.shape)
+        return _parsed(out)
+
+    def _make_room(self, n: int, size_bytes: int) -> None:
+        used = self._table.used
+        is_full = used[ENTRIES] >= self._most or used[TEXT] >= self._most_text_bytes
+        # They differ after an exception on the way.
+        if is_full or used[ENTRIES] != len(self._shapes) or self._is_sparse():
+            self.generation += 1
+            self._shapes = []
+            self._table = _empty_table()
+            self._look_anew()
+        room = size_bytes // _BYTES_PER_VALUE + MAX_GPUS + 1
+        if len(self._columns.shape) < n or len(self._columns.values) < PLANES * room:
+            self._columns = _columns(n * 5 // 4, room * 5 // 4)
+
+    def _is_sparse(self) -> bool:
+        """Whether few of the shapes still come; looks once so many records have."""
+        entries = len(self._shapes)
+        if entries <= SPARE_SHAPES or self._records < _ROUNDS * entries:
+            return False
+        in_use = int(np.count_nonzero(self._came[:-1]))
+        self._look_anew()
+        return in_use * 4 < entries
+
+    def _look_anew(self) -> None:
+        self._came = np.zeros(len(self._shapes) * 5 // 4 + 1, np.bool_)
+        self._records = 0
+
+    def _note(self, shape: I32) -> None:
+        if len(self._came) <= len(self._shapes):
+            self._came = np.append(self._came[:-1], np.zeros(len(self._shapes) + 1, np.bool_))
+        self._came[shape] = True
+        self._records += len(shape)
+
+    def _grow_table(self, text_bytes: int) -> None:
+        """Room for one more skeleton at least, of that size."""
+        old = self._table
+        used, room, text = int(old.used[ENTRIES]), len(old.hashes), int(old.used[TEXT]) + text_bytes
+        if used < room:
+            self._table = old._replace(text=grown(old.text, max(text, _SMALLEST_TEXT)))
+            return
+        room = max(_SMALLEST, 2 * room)
+        cells = np.zeros(1 << (2 * room - 1).bit_length(), np.int32)
+        lines = {name: grown(getattr(old, name), room) for name in _BY_NUMBER}
+        self._table = old._replace(cells=cells, spans=grown(old.spans, room * MOST_SPANS), **lines)
+        fill_skeletons(self._table)
+
+    def _learn(self, batch: Batch, out: GpuColumns) -> None:
+        """Have the first record of each new skeleton judged."""
+        table, known = self._table, len(self._shapes)
+        first = table.first_record[known : table.used[ENTRIES]]
+        fallbacks.counts[GPU_SHAPE] += len(first)
+        shapes = [self._ours(_shape_of(batch, i)) for i in first.tolist()]
+        refused = [known + place for place, shape in enumerate(shapes) if shape is None]
+        if refused:
+            table.is_refused[refused] = 1
+            drop_refused(out, table)
+        self._shapes += shapes
+
+    def _ours(self, shape: Shape | None) -> Shape | None:
+        return shape if shape is not None and self._is_ours(shape.job_id, shape.node) else None
+
+
+def _shape_of(batch: Batch, i: int) -> Shape | None:
+    """What the text of a record says; None if it must be left to the general decoder, as when it repeats a GPU."""
+    at, size = int(batch.value_at[i]), int(batch.value_size[i])
+    event = decode("gpu", batch.data[at : at + size].tobytes(), (), int(batch.newest_allowed_ms[i]))
+    if not isinstance(event, GpuEvent) or len(set(event.gpus)) < len(event.gpus):
+        return None
+    return Shape(event.source, event.node, event.job_id, event.attempt, tuple(event.gpus), event.fields)
+
+
+def _empty_table() -> Table:
+    """Seeded as Python seeds its own hashes, so that no sender can know which messages share a cell."""
+    used = np.zeros(USED_SIZE, np.int64)
+    used[SEED] = hash("skeletons") & (2**62 - 1)
+
+    def none(dtype: type[np.generic]) -> NDArray[Any]:
+        return np.zeros(0, dtype)
+
+    return Table(
+        cells=np.zeros(2, np.int32),
+        hashes=none(np.int64),
+        text_at=none(np.int64),
+        text_size=none(np.int32),
+        is_refused=none(np.uint8),
+        first_record=none(np.int32),
+        next=none(np.int32),
+        has=none(np.int32),
+        gpus=none(np.int32),
+        spans=none(np.int32),
+        text=none(np.uint8),
+        used=used,
+    )
+
+
+def _columns(n: int, room: int) -> GpuColumns:
+    """Columns for `n` records and `room` values."""
+    return GpuColumns(
+        shape=np.zeros(n, np.int32),
+        time_ms=np.zeros(n, np.int64),
+        interval_ms=np.zeros(n, np.int64),
+        id_at=np.zeros(n, np.int64),
+        id_size=np.zeros(n, np.int32),
+        value_ptr=np.zeros(n + 1, np.int64),
+        planes=np.zeros(n, np.uint8),
+        values=np.empty(PLANES * room, np.float64),
+        found=np.zeros(FOUND_SIZE, np.int64),
+    )
+
+
+def _first(columns: GpuColumns, n: int) -> GpuColumns:
+    """Their first n records."""
+    return columns._replace(
+        shape=columns.shape[:n],
+        time_ms=columns.time_ms[:n],
+        interval_ms=columns.interval_ms[:n],
+        id_at=columns.id_at[:n],
+        id_size=columns.id_size[:n],
+        value_ptr=columns.value_ptr[: n + 1],
+        planes=columns.planes[:n],
+    )
+
+
+def _parsed(out: GpuColumns) -> Parsed:
+    """The columns as others see them."""
+    room, total = len(out.values) // PLANES, int(out.value_ptr[-1])
+    has = int(np.bitwise_or.reduce(out.planes)) | 1 << UTIL
+    planes = [out.values[plane * room :][: total if (has >> plane) & 1 else 0] for plane in range(PLANES)]
+    times = out.shape, out.time_ms, out.interval_ms
+    return Parsed(*times, out.id_at, out.id_size, out.value_ptr, *planes)

@@ -1,0 +1,49 @@
+"""Rows of `job_usage_minutes`: what samples covered, by job, attempt, node and minute.
+
+Columns of coverage in, an Arrow table out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from schemas.columns import seconds_of_minutes, table_of, take_text
+from schemas.tables import JOB_USAGE_MINUTES, SCHEMAS
+from streams.engine.coverage.coverage import Coverage
+from streams.engine.kernels.arrays import I64
+
+_MEASURES = (
+    "sampled_gpu_s",
+    "productive_gpu_ms",
+    "sm_gpu_ms",
+    "sm_sampled_gpu_s",
+    "tensor_gpu_ms",
+    "tensor_sampled_gpu_s",
+    "memory_used_mib_max",
+    "power_w_max",
+)
+
+
+def usage_table(coverage: Coverage, shard: int, version: int) -> pa.Table:
+    """The usage rows that changed since they were last taken."""
+    return usage_rows(coverage, coverage.take_dirty(), shard, version)
+
+
+def usage_rows(coverage: Coverage, rows: I64, shard: int, version: int) -> pa.Table:
+    """These rows of coverage as usage rows."""
+    usage = coverage.usage(rows)
+    numbers, index = np.unique(usage.holder, return_inverse=True)
+    holders = coverage.holders(numbers.tolist())
+    place = index.astype(np.int32)
+    size = len(place)
+    columns = {
+        "minute": seconds_of_minutes(usage.minute),
+        "job_id": take_text([holder.job_id for holder in holders], place),
+        "attempt": pa.array(np.array([holder.attempt for holder in holders], np.uint32)[place]),
+        "node": take_text([holder.node for holder in holders], place),
+        **{name: pa.array(getattr(usage, name).astype(np.int64)) for name in _MEASURES},
+        "shard": pa.array(np.full(size, shard, np.uint16)),
+        "version": pa.array(np.full(size, version, np.uint64)),
+    }
+    return table_of(SCHEMAS[JOB_USAGE_MINUTES], columns)

@@ -1,0 +1,220 @@
+"""Cost, expected cost and paid time of every job in every window before each tick, from prefix sums.
+
+Must not know prices, rules or names: a job is a range of steps and a range of lumps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.engine.kernels._jit import helper, kernel
+from streams.engine.kernels.arrays import F64, I64, NEVER_MS, Records
+
+Bool = NDArray[np.bool_]
+
+MINUTE_MS = 60_000
+HOUR_MS = 3_600_000
+#: Must rise: the kernel looks for the far edge of each window at or before that of the shorter one.
+WINDOWS_MS = (300_000, 900_000, 3_600_000, 21_600_000)
+#: So few are added up one by one: a difference of sums has the noise of all that was before it.
+FEW_STEPS = 8
+
+#: [from, until) of a job of which silence says nothing: it does not run, or was never heard of.
+NO_LAPSE = (NEVER_MS, NEVER_MS)
+
+#: A step holds from `from_ms` to the next one of its job, the last for ever; rates are per ms, sums are what
+#: the steps before it of the same job come to.
+STEP = np.dtype(
+    [
+        ("from_ms", np.int64),
+        ("cost_rate", np.float64),
+        ("cost_sum", np.float64),
+        ("expected_rate", np.float64),
+        ("expected_sum", np.float64),
+        ("paid", np.int64),  # 1 or 0
+        ("paid_sum_ms", np.int64),
+    ],
+    align=True,
+)
+#: A minute's amount that counts as soon as the minute has begun; the sum is that of the lumps before it.
+LUMP = np.dtype([("minute", np.int64), ("cost", np.float64), ("cost_sum", np.float64)], align=True)
+CURVE = np.dtype(
+    [
+        ("first_paid_ms", np.int64),  # -1: none
+        ("ended_ms", np.int64),
+        ("unpriced_from_ms", np.int64),
+        ("lapsed_from_ms", np.int64),  # from then until then it runs, and nothing was heard of it for long
+        ("lapsed_until_ms", np.int64),
+        ("undecided_until_ms", np.int64),  # before it an attempt may follow one that broke off; 0: none did
+        ("holds_ms", np.int64),  # a paid step counts as what goes on for so long after its end
+        ("step_at", np.int64),
+        ("steps", np.int64),  # at least 1
+        ("step_room", np.int64),
+        ("lump_at", np.int64),
+        ("lumps", np.int64),
+        ("lump_room", np.int64),
+    ],
+    align=True,
+)
+
+
+@helper
+def step_at(steps: Records, lo: int, hi: int, at_ms: int) -> int:
+    """The last step in [lo, hi] that begins at or before `at_ms`; `lo` where none does."""
+    while lo < hi:
+        middle = (lo + hi + 1) >> 1
+        if steps[middle]["from_ms"] <= at_ms:
+            lo = middle
+        else:
+            hi = middle - 1
+    return lo
+
+
+@helper
+def _lumps_before(lumps: Records, lo: int, hi: int, minute: int) -> int:
+    """The first lump in [lo, hi) of `minute` or later; `hi` where there is none."""
+    while lo < hi:
+        middle = (lo + hi) >> 1
+        if lumps[middle]["minute"] < minute:
+            lo = middle + 1
+        else:
+            hi = middle
+    return lo
+
+
+@helper
+def _cost_between(steps: Records, i: int, from_ms: int, j: int, until_ms: int) -> float:
+    """The integral over [from, until), which begins in step i and ends in step j."""
+    if i == j:
+        return float(steps[i]["cost_rate"] * (until_ms - from_ms))
+    total = steps[i]["cost_rate"] * (steps[i + 1]["from_ms"] - from_ms)
+    last = steps[j]["cost_rate"] * (until_ms - steps[j]["from_ms"])
+    if j - i > FEW_STEPS:
+        return float(total + (steps[j]["cost_sum"] - steps[i + 1]["cost_sum"]) + last)
+    for k in range(i + 1, j):
+        total += steps[k]["cost_rate"] * (steps[k + 1]["from_ms"] - steps[k]["from_ms"])
+    return float(total + last)
+
+
+@helper
+def _expected_between(steps: Records, i: int, from_ms: int, j: int, until_ms: int) -> float:
+    """The same of the expected cost."""
+    if i == j:
+        return float(steps[i]["expected_rate"] * (until_ms - from_ms))
+    total = steps[i]["expected_rate"] * (steps[i + 1]["from_ms"] - from_ms)
+    last = steps[j]["expected_rate"] * (until_ms - steps[j]["from_ms"])
+    if j - i > FEW_STEPS:
+        return float(total + (steps[j]["expected_sum"] - steps[i + 1]["expected_sum"]) + last)
+    for k in range(i + 1, j):
+        total += steps[k]["expected_rate"] * (steps[k + 1]["from_ms"] - steps[k]["from_ms"])
+    return float(total + last)
+
+
+@helper
+def _paid_until(steps: Records, i: int, at_ms: int) -> int:
+    """The paid ms of the steps before i and of its part before `at_ms`."""
+    return int(steps[i]["paid_sum_ms"] + steps[i]["paid"] * (at_ms - steps[i]["from_ms"]))
+
+
+@helper
+def _lump_cost(lumps: Records, lo: int, known: int, far_minute: int, far_share: float) -> float:
+    """The lumps in [lo, known) of later minutes than the far one, and the share of the far one's."""
+    far = _lumps_before(lumps, lo, known, far_minute)
+    if far == known:
+        return 0.0
+    last = known - 1
+    total = float(lumps[last]["cost_sum"] + lumps[last]["cost"] - lumps[far]["cost_sum"])
+    if lumps[far]["minute"] == far_minute:
+        total -= float(lumps[far]["cost"] * (1.0 - far_share))
+    return total
+
+
+@helper
+def _shown(steps: Records, begin: int, now: int, t_ms: int, holds_ms: int) -> int:
+    """The step that counts as what goes on: sampled time ends with the newest sample, which is always behind."""
+    if now > begin and not steps[now]["paid"] and t_ms - steps[now]["from_ms"] < holds_ms:
+        return now - 1
+    return now
+
+
+@kernel
+def fill_figures(
+    times_ms: I64,
+    curves: Records,
+    steps: Records,
+    lumps: Records,
+    now_rate: F64,
+    expected_rate: F64,
+    cost: F64,
+    expected: F64,
+    elapsed_ms: I64,
+    paid_whole: Bool,
+    ended: Bool,
+    unpriced: Bool,
+    undecided: Bool,
+    lapsed: Bool,
+) -> int:
+    """Fill the figures, rates per hour; the first tick that is not after the one before it (-1: none)."""
+    for tick in range(1, times_ms.size):
+        if times_ms[tick] <= times_ms[tick - 1]:
+            return tick
+    for job in range(curves.size):
+        begin = curves[job]["step_at"]
+        end = begin + curves[job]["steps"] - 1
+        lump_begin = curves[job]["lump_at"]
+        lump_end = lump_begin + curves[job]["lumps"]
+        first_paid_ms = curves[job]["first_paid_ms"]
+        now = begin
+        known = lump_begin
+        for tick in range(times_ms.size):
+            t_ms = times_ms[tick]
+            now = step_at(steps, now, end, t_ms)
+            known = _lumps_before(lumps, known, lump_end, t_ms // MINUTE_MS + 1)
+            ended[tick, job] = t_ms >= curves[job]["ended_ms"]
+            shown = now if ended[tick, job] else _shown(steps, begin, now, t_ms, curves[job]["holds_ms"])
+            now_rate[tick, job] = steps[shown]["cost_rate"] * HOUR_MS
+            expected_rate[tick, job] = steps[shown]["expected_rate"] * HOUR_MS
+            unpriced[tick, job] = t_ms > curves[job]["unpriced_from_ms"]
+            lapsed[tick, job] = curves[job]["lapsed_from_ms"] <= t_ms < curves[job]["lapsed_until_ms"]
+            undecided[tick, job] = t_ms < curves[job]["undecided_until_ms"]
+            since_paid_ms = 0
+            if first_paid_ms >= 0:
+                since_paid_ms = max(t_ms - first_paid_ms, 0)
+            paid_now_ms = _paid_until(steps, now, t_ms)
+            far = now
+            for window in range(len(WINDOWS_MS)):
+                window_ms = WINDOWS_MS[window]
+                edge_ms = t_ms - window_ms
+                far_minute = edge_ms // MINUTE_MS
+                far_ms = far_minute * MINUTE_MS
+                next_ms = far_ms + MINUTE_MS
+                elapsed_ms[tick, job, window] = min(window_ms, since_paid_ms)
+                far = step_at(steps, begin, far, far_ms)
+                if far == now:
+                    cost_nano = steps[now]["cost_rate"] * window_ms
+                    expected_nano = steps[now]["expected_rate"] * window_ms
+                    paid_whole[tick, job, window] = steps[now]["paid"]
+                else:
+                    at_edge = far
+                    while at_edge < now and steps[at_edge + 1]["from_ms"] <= edge_ms:
+                        at_edge += 1
+                    paid_ms = paid_now_ms - _paid_until(steps, at_edge, edge_ms)
+                    paid_whole[tick, job, window] = paid_ms == window_ms
+                    after = step_at(steps, at_edge, now, next_ms)
+                    part_ms = next_ms - edge_ms
+                    share = part_ms / MINUTE_MS
+                    if after == far:
+                        cost_nano = steps[far]["cost_rate"] * part_ms
+                        expected_nano = steps[far]["expected_rate"] * part_ms
+                    else:
+                        cost_nano = _cost_between(steps, far, far_ms, after, next_ms) * share
+                        expected_nano = _expected_between(steps, far, far_ms, after, next_ms) * share
+                    cost_nano += _cost_between(steps, after, next_ms, now, t_ms)
+                    expected_nano += _expected_between(steps, after, next_ms, now, t_ms)
+                if known > lump_begin:
+                    share = (next_ms - edge_ms) / MINUTE_MS
+                    cost_nano += _lump_cost(lumps, lump_begin, known, far_minute, share)
+                cost[tick, job, window] = cost_nano
+                expected[tick, job, window] = expected_nano
+    return -1

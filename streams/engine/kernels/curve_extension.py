@@ -1,0 +1,157 @@
+"""The end of a metered job's curve anew, from the seconds that its samples cover.
+
+Must not know a price or a name: what a GPU costs in each second of a minute is a row of a table.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streams.engine.kernels._jit import helper, kernel
+from streams.engine.kernels.arrays import BEGINNING_MS, F64, I64, Records
+from streams.engine.kernels.burn import HOUR_MS, MINUTE_MS, step_at
+from streams.engine.kernels.coverage import find_row
+from streams.engine.kernels.store import CoverageStore
+
+#: Rates are whole multiples of 2**-40 nano-dollars per ms: what ends leaves exactly nothing behind.
+ONE = float(1 << 40)
+
+#: What is to be built: of one job the steps from `from_ms` on, out of some minutes in rising order.
+TAIL = np.dtype(
+    [
+        ("slot", np.int64),
+        ("from_ms", np.int64),
+        ("whole", np.int64),  # 1: all steps, whatever there was
+        ("expected_per_hour", np.float64),  # NaN: what the first sampled second costs; then it is put here
+        ("holds_ms", np.int64),  # of the curve, once any second was sampled
+        ("minute_at", np.int64),
+        ("minutes", np.int64),
+        ("holder_at", np.int64),
+        ("holders", np.int64),
+        ("wants", np.int64),  # out: so many rows did not fit; 0: done
+    ],
+    align=True,
+)
+
+
+@helper
+def _count(
+    minute: int, holder_at: int, holders: int, holder: I64, store: CoverageStore, seconds: I64
+) -> None:
+    """The GPUs of all holders that are sampled in each second of a minute."""
+    for second in range(60):
+        seconds[second] = 0
+    for h in range(holder_at, holder_at + holders):
+        at = find_row(holder[h], minute, store.cells, store.rows)
+        if store.cells[at] == 0:
+            continue
+        counts_at = store.rows[store.cells[at] - 1]["counts_at"]
+        if counts_at >= 0:
+            for second in range(60):
+                seconds[second] += np.int64(store.counts[counts_at, second])
+
+
+@helper
+def _add_step(built: Records, count: int, from_ms: int, rate: float, expected: float, paid: int) -> int:
+    """One more step, unless it changes nothing; how many there are."""
+    last = built[count - 1]
+    if last["cost_rate"] == rate and last["expected_rate"] == expected and last["paid"] == paid:
+        return count
+    length_ms = from_ms - last["from_ms"]
+    built[count]["from_ms"] = from_ms
+    built[count]["cost_rate"] = rate
+    built[count]["expected_rate"] = expected
+    built[count]["paid"] = paid
+    built[count]["cost_sum"] = last["cost_sum"] + last["cost_rate"] * length_ms
+    built[count]["expected_sum"] = last["expected_sum"] + last["expected_rate"] * length_ms
+    built[count]["paid_sum_ms"] = last["paid_sum_ms"] + last["paid"] * length_ms
+    return count + 1
+
+
+@helper
+def _build(
+    tails: Records,
+    i: int,
+    minute: I64,
+    rate_row: I64,
+    rates: F64,
+    holder: I64,
+    store: CoverageStore,
+    seconds: I64,
+    built: Records,
+) -> int:
+    """The steps after built[0], which stays; how many there are with it."""
+    count = 1
+    end_ms = tails[i]["from_ms"]
+    for k in range(tails[i]["minute_at"], tails[i]["minute_at"] + tails[i]["minutes"]):
+        start_ms = minute[k] * MINUTE_MS
+        if start_ms > end_ms:
+            count = _add_step(built, count, end_ms, 0.0, 0.0, 0)
+        _count(minute[k], tails[i]["holder_at"], tails[i]["holders"], holder, store, seconds)
+        for second in range(60):
+            at_ms = start_ms + second * 1000
+            if seconds[second] == 0:
+                count = _add_step(built, count, at_ms, 0.0, 0.0, 0)
+                continue
+            fractions = float(np.rint(seconds[second] * rates[rate_row[k], second] / 1000 * ONE))
+            if np.isnan(tails[i]["expected_per_hour"]):
+                tails[i]["expected_per_hour"] = fractions * HOUR_MS / ONE
+            expected = tails[i]["expected_per_hour"] / HOUR_MS
+            count = _add_step(built, count, at_ms, fractions / ONE, expected, 1)
+        end_ms = start_ms + MINUTE_MS
+    return _add_step(built, count, end_ms, 0.0, 0.0, 0)
+
+
+@kernel
+def put_tails(
+    tails: Records,
+    minute: I64,
+    rate_row: I64,
+    rates: F64,
+    holder: I64,
+    store: CoverageStore,
+    curves: Records,
+    steps: Records,
+    seconds: I64,
+    built: Records,
+) -> int:
+    """Build the tails into the curves that have the room; how many have not, whose `wants` says what they need.
+
+    `seconds` [60] and `built` (61 steps a minute of a tail, and two) are to work in.
+    """
+    missed = 0
+    for i in range(tails.size):
+        tail = tails[i]
+        curve = curves[tail["slot"]]
+        at = curve["step_at"]
+        last = 0
+        if tail["whole"] != 0:
+            built[0]["from_ms"] = BEGINNING_MS
+            built[0]["cost_rate"] = 0.0
+            built[0]["cost_sum"] = 0.0
+            built[0]["expected_rate"] = 0.0
+            built[0]["expected_sum"] = 0.0
+            built[0]["paid"] = 0
+            built[0]["paid_sum_ms"] = 0
+        else:
+            last = step_at(steps, at, at + curve["steps"] - 1, tail["from_ms"] - 1) - at
+            built[0] = steps[at + last]
+        count = _build(tails, i, minute, rate_row, rates, holder, store, seconds, built)
+        tail["wants"] = last + count
+        if last + count > curve["step_room"]:
+            missed += 1
+            continue
+        tail["wants"] = 0
+        for k in range(count):
+            steps[at + last + k] = built[k]
+        curve["steps"] = last + count
+        if tail["whole"] != 0:
+            curve["first_paid_ms"] = -1
+            curve["holds_ms"] = 0
+        for k in range(1, count):
+            if built[k]["paid"] != 0:
+                curve["holds_ms"] = tail["holds_ms"]
+                if curve["first_paid_ms"] < 0:
+                    curve["first_paid_ms"] = built[k]["from_ms"]
+                break
+    return missed

@@ -1,0 +1,108 @@
+"""Layout of what is judged and remembered of alerts: rules, changes, dtypes and array bundles.
+
+Must not hold behaviour: the kernels of `judge` step these arrays, streams/engine/alerts keeps them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.engine.kernels.arrays import F64, I64, Records, exact
+
+Flags: TypeAlias = NDArray[np.bool_]
+
+TICK_MS = 10_000  # rules are judged at every whole 10 s
+
+# The rules, in the order in which a tick judges them; the burn rules come first.
+FAST = 0
+SUSTAINED = 1
+DRIFT = 2
+UNPRICED = 3
+SILENT = 4
+BURN_RULES = 3
+RULES = 5
+
+# What a change says.
+OPENED = 1
+HELD = 2  # still open, and its figures moved
+RECOVERED = 3  # cleared: the condition is over
+ENDED = 4  # cleared: the job is over
+OUTRANKED = 5  # cleared: a more urgent rule makes it silent
+
+# An instant that never was; far from the end of int64, so that sums with it are safe.
+NEVER_MS = -(2**62)
+EPISODE = np.dtype(
+    [
+        ("open", np.int64),
+        ("started_ms", np.int64),
+        ("fired_ms", np.int64),  # when it fired last
+        ("cleared_ms", np.int64),
+        ("held_ms", np.int64),  # the figures are of this tick
+        ("firings", np.int64),  # 0: nothing is remembered
+        ("elapsed_ms", np.int64),
+        ("cost_nano", np.float64),
+        ("expected_nano", np.float64),
+        ("short_ratio", np.float64),
+        ("silenced", np.int64),
+        ("told_ms", np.int64),  # the `held_ms` that was given out last, of this call only
+    ],
+    align=True,
+)
+CHANGE = np.dtype(
+    [("job", np.int64), ("rule", np.int64), ("kind", np.int64), ("at_ms", np.int64)], align=True
+)
+
+
+class RuleLimits(NamedTuple):
+    """Per burn rule: the windows (positions in the figures' last axis) and their ratios."""
+
+    long_window: I64
+    short_window: I64
+    long_ratio: F64
+    short_ratio: F64
+    clear_ratio: F64
+
+
+class EpisodeArrays(NamedTuple):
+    """The figures as the kernels read them: [tick, job], by window [tick, job, window]."""
+
+    cost_nano: F64
+    expected_nano: F64
+    elapsed_ms: I64
+    paid_whole: Flags
+    ended: Flags
+    unpriced: Flags
+    undecided: Flags
+    lapsed: Flags
+
+
+def as_arrays(figures: EpisodeArrays, ticks: int, jobs: int, windows: int) -> EpisodeArrays:
+    """The same figures in the layout that the kernels were compiled for, or ValueError: they read without checks."""
+    arrays = EpisodeArrays(
+        exact(figures.cost_nano, np.float64),
+        exact(figures.expected_nano, np.float64),
+        exact(figures.elapsed_ms, np.int64),
+        exact(figures.paid_whole, np.bool_),
+        exact(figures.ended, np.bool_),
+        exact(figures.unpriced, np.bool_),
+        exact(figures.undecided, np.bool_),
+        exact(figures.lapsed, np.bool_),
+    )
+    for name, array in zip(EpisodeArrays._fields, arrays, strict=True):
+        expected = (
+            (ticks, jobs) if name in ("ended", "unpriced", "undecided", "lapsed") else (ticks, jobs, windows)
+        )
+        if array.shape != expected:
+            raise ValueError(f"{name}: got the shape {array.shape}, expected {expected}")
+    return arrays
+
+
+def no_episodes(jobs: int) -> Records:
+    """Episodes [job, rule] of jobs of which nothing is remembered."""
+    episodes = np.zeros((jobs, RULES), EPISODE)
+    for name in ("started_ms", "fired_ms", "cleared_ms", "held_ms", "told_ms"):
+        episodes[name] = NEVER_MS
+    return episodes

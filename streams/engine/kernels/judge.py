@@ -1,0 +1,299 @@
+"""Judges rules over a range of ticks: figures of jobs and what is remembered of them in, changes of alerts out.
+
+Must not look at a job that nothing of is open and that no tick could open: nearly all jobs are such at any time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from streams.engine.kernels._jit import helper, kernel
+from streams.engine.kernels.arrays import I32, I64, Records, equal_lengths, exact
+from streams.engine.kernels.episode import (
+    BURN_RULES,
+    CHANGE,
+    DRIFT,
+    ENDED,
+    EPISODE,
+    FAST,
+    HELD,
+    OPENED,
+    OUTRANKED,
+    RECOVERED,
+    RULES,
+    SUSTAINED,
+    TICK_MS,
+    UNPRICED,
+    EpisodeArrays,
+    RuleLimits,
+)
+
+REOPENS_MS = 600_000
+DRIFT_SILENT_MS = 3_600_000
+MIN_EXTRA_NANO = 1e9
+# Costs are sums of doubles: what misses a threshold by less than their noise has met it. An expected cost below
+# half a nano-dollar is the rest of a difference, not an expectation.
+NOISE_RATIO = 1e-9
+NOISE_NANO = 1.0
+LEAST_EXPECTED_NANO = 0.5
+_ROOM = 65_536  # changes that one call of the kernel may tell
+
+
+@helper
+def _reaches(cost: float, expected: float, ratio: float) -> bool:
+    """Whether cost / expected >= ratio; no ratio is reached where nothing is expected."""
+    return expected >= LEAST_EXPECTED_NANO and cost >= ratio * expected * (1.0 - NOISE_RATIO)
+
+
+@helper
+def _holds(tick: int, job: int, rule: int, limits: RuleLimits, figures: EpisodeArrays) -> bool:
+    """Whether both windows reach their ratios."""
+    long, short = limits.long_window[rule], limits.short_window[rule]
+    # The shorter window first: it is the one that most jobs miss.
+    return _reaches(
+        figures.cost_nano[tick, job, short], figures.expected_nano[tick, job, short], limits.short_ratio[rule]
+    ) and _reaches(
+        figures.cost_nano[tick, job, long], figures.expected_nano[tick, job, long], limits.long_ratio[rule]
+    )
+
+
+@helper
+def _is_over(tick: int, job: int, figures: EpisodeArrays) -> bool:
+    """Whether the job has ended for good: for 10 min after an attempt broke off the next one may come."""
+    return bool(figures.ended[tick, job] and not figures.undecided[tick, job])
+
+
+@helper
+def _may_open(tick: int, job: int, rule: int, limits: RuleLimits, figures: EpisodeArrays) -> bool:
+    """Whether a rule that holds opens, if nothing makes it silent."""
+    long = limits.long_window[rule]
+    extra = figures.cost_nano[tick, job, long] - figures.expected_nano[tick, job, long]
+    return (
+        extra >= MIN_EXTRA_NANO - NOISE_NANO
+        and figures.paid_whole[tick, job, limits.short_window[rule]]
+        and not _is_over(tick, job, figures)
+    )
+
+
+@helper
+def _could_open(tick: int, job: int, limits: RuleLimits, figures: EpisodeArrays) -> bool:
+    """Whether any rule opens, if nothing makes it silent."""
+    for rule in range(BURN_RULES):
+        if _holds(tick, job, rule, limits, figures) and _may_open(tick, job, rule, limits, figures):
+            return True
+    return bool(figures.unpriced[tick, job] or figures.lapsed[tick, job])
+
+
+@kernel
+def _find(limits: RuleLimits, figures: EpisodeArrays, row: I32, episodes: Records, found: I32) -> int:
+    """Fill `found` with the jobs to be judged, in order; their number. row: place in `episodes`, -1 without one."""
+    ticks, jobs = figures.ended.shape
+    for job in range(jobs):
+        found[job] = 0
+        if row[job] >= 0:
+            for rule in range(RULES):
+                found[job] |= np.int32(episodes[row[job], rule]["open"])
+    for tick in range(ticks):
+        for job in range(jobs):
+            if found[job] == 0 and _could_open(tick, job, limits, figures):
+                found[job] = 1
+    count = 0
+    for job in range(jobs):
+        if found[job] != 0:
+            found[count] = job
+            count += 1
+    return count
+
+
+@helper
+def _tell(
+    rule: int, kind: int, at_ms: int, job: int, episodes: Records, out: Records, shown: Records, count: int
+) -> int:
+    """Note a change, and the episode as it is now."""
+    episodes[rule]["told_ms"] = episodes[rule]["held_ms"]
+    out[count]["job"] = job
+    out[count]["rule"] = rule
+    out[count]["kind"] = kind
+    out[count]["at_ms"] = at_ms
+    shown[count] = episodes[rule]
+    return count + 1
+
+
+@helper
+def _open(rule: int, at_ms: int, episodes: Records) -> None:
+    """Begin an episode, or go on with the one that cleared a moment ago."""
+    episode = episodes[rule]
+    if episode["firings"] == 0 or at_ms > episode["cleared_ms"] + REOPENS_MS:
+        episode["started_ms"] = at_ms
+        episode["firings"] = 0
+    episode["open"] = 1
+    episode["fired_ms"] = at_ms
+    episode["held_ms"] = at_ms
+    episode["firings"] += 1
+
+
+@helper
+def _judge_burn(
+    rule: int,
+    silent: bool,
+    at_ms: int,
+    tick: int,
+    job: int,
+    limits: RuleLimits,
+    figures: EpisodeArrays,
+    episodes: Records,
+) -> int:
+    """Step one burn rule; the kind of change, 0 for none."""
+    episode = episodes[rule]
+    is_open = episode["open"] != 0
+    ended = _is_over(tick, job, figures)
+    if not is_open and (silent or ended):
+        return 0
+    long, short = limits.long_window[rule], limits.short_window[rule]
+    short_cost, short_expected = figures.cost_nano[tick, job, short], figures.expected_nano[tick, job, short]
+    holds = _holds(tick, job, rule, limits, figures)
+    kind = 0
+    if not is_open:
+        if not (holds and _may_open(tick, job, rule, limits, figures)):
+            return 0
+        _open(rule, at_ms, episodes)
+        kind = OPENED
+    elif ended:
+        kind = ENDED
+    elif silent:
+        kind = OUTRANKED
+    elif figures.undecided[tick, job] and short_expected < LEAST_EXPECTED_NANO:
+        kind = 0  # the next attempt decides
+    elif not _reaches(short_cost, short_expected, limits.clear_ratio[rule]):
+        kind = RECOVERED
+    if holds:
+        episode["held_ms"] = at_ms
+        episode["cost_nano"] = figures.cost_nano[tick, job, long]
+        episode["expected_nano"] = figures.expected_nano[tick, job, long]
+        episode["elapsed_ms"] = figures.elapsed_ms[tick, job, long]
+        episode["short_ratio"] = short_cost / short_expected
+    if kind > HELD:
+        episode["open"] = 0
+        episode["cleared_ms"] = at_ms
+    return kind
+
+
+@helper
+def _judge_fact(rule: int, holds: bool, at_ms: int, episodes: Records) -> int:
+    """Step a rule that holds or does not, without figures; the kind of change, 0 for none."""
+    episode = episodes[rule]
+    if holds and episode["open"] == 0:
+        _open(rule, at_ms, episodes)
+        return OPENED
+    if holds:
+        episode["held_ms"] = at_ms
+    elif episode["open"] != 0:
+        # Nobody looks at a job that has left all windows, but what it lacked it lacked up to now.
+        episode["held_ms"] = max(episode["held_ms"], at_ms - TICK_MS)
+        episode["open"] = 0
+        episode["cleared_ms"] = at_ms
+        return RECOVERED
+    return 0
+
+
+@helper
+def _judge_job(
+    job: int,
+    times_ms: I64,
+    limits: RuleLimits,
+    figures: EpisodeArrays,
+    episodes: Records,
+    out: Records,
+    shown: Records,
+    count: int,
+) -> int:
+    """Step all rules of one job through the ticks; the number of changes so far."""
+    for rule in range(RULES):
+        episodes[rule]["told_ms"] = episodes[rule]["held_ms"]
+    for tick in range(times_ms.size):
+        at_ms = times_ms[tick]
+        for rule in range(RULES):
+            if rule >= BURN_RULES:
+                fact = figures.unpriced if rule == UNPRICED else figures.lapsed
+                kind = _judge_fact(rule, fact[tick, job], at_ms, episodes)
+            else:
+                silent = rule > FAST and episodes[FAST]["open"] != 0
+                if rule == DRIFT:
+                    last_ms = max(episodes[FAST]["cleared_ms"], episodes[SUSTAINED]["cleared_ms"])
+                    silent = silent or episodes[SUSTAINED]["open"] != 0 or at_ms < last_ms + DRIFT_SILENT_MS
+                kind = _judge_burn(rule, silent, at_ms, tick, job, limits, figures, episodes)
+            if kind != 0:
+                count = _tell(rule, kind, at_ms, job, episodes, out, shown, count)
+    for rule in range(BURN_RULES):
+        if episodes[rule]["open"] != 0 and episodes[rule]["held_ms"] > episodes[rule]["told_ms"]:
+            count = _tell(rule, HELD, episodes[rule]["held_ms"], job, episodes, out, shown, count)
+    return count
+
+
+@kernel
+def _step(
+    first: int,
+    found: I32,
+    place: I32,
+    times_ms: I64,
+    limits: RuleLimits,
+    figures: EpisodeArrays,
+    episodes: Records,
+    out: Records,
+    shown: Records,
+) -> tuple[int, int]:
+    """Judge found[first:] while there is room for all that a job may tell; the next to judge, and the changes."""
+    count = 0
+    while first < found.size and out.size - count >= RULES * (times_ms.size + 1):
+        line = episodes[place[first]]
+        count = _judge_job(found[first], times_ms, limits, figures, line, out, shown, count)
+        first += 1
+    return first, count
+
+
+def find_jobs(limits: RuleLimits, figures: EpisodeArrays, row: ArrayLike, episodes: Records) -> I32:
+    """The jobs (positions) of which something is open in `episodes` or could open in these ticks; all others stay.
+
+    `row` is each job's place in `episodes`, -1 where it has none.
+    """
+    jobs = figures.ended.shape[1]
+    places = exact(row, np.int32)
+    if len(places) != jobs or (jobs and int(places.max()) >= len(episodes)):
+        raise ValueError(f"{len(places)} places among {len(episodes)} episodes for {jobs} jobs")
+    found = np.empty(jobs, np.int32)
+    return found[: _find(limits, figures, places, episodes, found)]
+
+
+def judge_jobs(
+    times_ms: ArrayLike, limits: RuleLimits, figures: EpisodeArrays, found: I32, place: I32, episodes: Records
+) -> tuple[Records, Records]:
+    """Step the jobs `found` through the ticks; the changes, and the episode of each as it was then.
+
+    `place` says which line of `episodes` is whose; these are brought up to date. Changes of one job and rule are
+    in order.
+    """
+    ticks, jobs = exact(times_ms, np.int64), exact(found, np.int32)
+    lines = exact(place, np.int32)
+    if len(ticks) != figures.ended.shape[0]:
+        raise ValueError(f"{len(ticks)} ticks do not fit the figures of {figures.ended.shape[0]}")
+    if equal_lengths(jobs, lines):
+        _check_range(jobs, figures.ended.shape[1])
+        _check_range(lines, len(episodes))
+    most = RULES * (len(ticks) + 1)
+    out = np.empty(max(most, min(most * len(jobs), _ROOM)), CHANGE)
+    shown = np.empty(len(out), EPISODE)
+    told: list[tuple[Records, Records]] = []
+    first = 0
+    while first < len(jobs):
+        first, count = _step(first, jobs, lines, ticks, limits, figures, episodes, out, shown)
+        told.append((out[:count].copy(), shown[:count].copy()))
+    if not told:
+        return out[:0], shown[:0]
+    changes, episodes_then = zip(*told, strict=True)
+    return np.concatenate(changes), np.concatenate(episodes_then)
+
+
+def _check_range(positions: I32, size: int) -> None:
+    if not 0 <= int(positions.min()) <= int(positions.max()) < size:
+        raise ValueError(f"a position beyond {size}")

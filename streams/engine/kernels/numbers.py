@@ -1,0 +1,70 @@
+"""Whole numbers as bytes and back: small ones in few.
+
+Must not know what they count.  The first byte of a number has its lowest six bits, its sign (64) and whether there is
+more (128); each one after that has the next seven.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streams.engine.kernels._jit import helper
+from streams.engine.kernels.arrays import U8
+
+
+@helper
+def put_number(value: int, out: U8, at: int) -> int:
+    """Write a number, small ones in few bytes; where it ends."""
+    sign = 0
+    if value < 0:
+        sign = 64
+        value = -value
+    rest = value >> 6
+    out[at] = (value & 63) | sign | (128 if rest > 0 else 0)
+    at += 1
+    while rest > 0:
+        low = rest & 127
+        rest >>= 7
+        out[at] = low | (128 if rest > 0 else 0)
+        at += 1
+    return at
+
+
+@helper
+def get_number(data: U8, at: int, stop: int) -> tuple[int, int]:
+    """The number at `at`, and where it ends: past `stop` if it is cut off."""
+    if at >= stop:
+        return 0, stop + 1
+    byte = int(np.int64(data[at]))
+    at += 1
+    is_negative = byte & 64 != 0
+    value = byte & 63
+    shift = 6
+    while byte >= 128:
+        if at >= stop or shift > 62:
+            return 0, stop + 1
+        byte = int(np.int64(data[at]))
+        at += 1
+        if shift == 62 and byte & 127 > 1:  # more than an int64 holds: nobody wrote that
+            return 0, stop + 1
+        value |= (byte & 127) << shift
+        shift += 7
+    if is_negative:
+        return -value, at
+    return value, at
+
+
+@helper
+def put_word(value: int, out: U8, at: int) -> None:
+    """Write the lower 32 bits, the lowest first."""
+    for k in range(4):
+        out[at + k] = (value >> (8 * k)) & 255
+
+
+@helper
+def get_word(data: U8, at: int) -> int:
+    """The int32 that put_word() wrote."""
+    value = 0
+    for k in range(4):
+        value |= int(np.int64(data[at + k])) << (8 * k)
+    return value - (1 << 32) if value >= 1 << 31 else value

@@ -1,0 +1,69 @@
+"""A few amounts over minutes and prices in plain integers: to the unit what the kernel does for many, without its arrays.
+
+It must not decide what is lost nor which price is in force: both are handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from streams.engine.pricing.kinds import PriceRef
+from streams.engine.timeline.intervals import Span
+
+MINUTE_MS: Final = 60_000
+_MOST: Final = 2**63 - 1
+
+
+class IntervalAmount(NamedTuple):
+    """So much from an instant on, for so long; `steps`: prices, rising in time, the first from the beginning on."""
+
+    linear: bool  # counted again in each millisecond
+    amount: int
+    start_ms: int
+    interval_ms: int
+    steps: Sequence[tuple[int, PriceRef]]
+
+    def between(self, from_ms: int, until_ms: int) -> int:
+        """What falls on a part of its interval."""
+        if self.linear:
+            return min(self.amount * min(until_ms - from_ms, self.interval_ms), _MOST)
+        if self.interval_ms == 0:
+            return self.amount
+        before = self.amount * (from_ms - self.start_ms) // self.interval_ms
+        return self.amount * (until_ms - self.start_ms) // self.interval_ms - before
+
+    def lost_between(self, from_ms: int, until_ms: int, lost: Sequence[Span]) -> int:
+        """What of that is lost."""
+        found = 0
+        for lost_from_ms, lost_until_ms in lost:
+            begin_ms, end_ms = max(lost_from_ms, from_ms), min(lost_until_ms, until_ms)
+            if begin_ms < end_ms:
+                found = min(found + self.between(begin_ms, end_ms), _MOST)
+        return found
+
+
+def spread_few(
+    amounts: Sequence[IntervalAmount], lo_minute: int, hi_minute: int, lost: Sequence[Span]
+) -> dict[tuple[PriceRef, int], tuple[int, int]]:
+    """(price, minute) -> (quantity, lost quantity) of the minutes [lo_minute, hi_minute); none of quantity 0."""
+    found: dict[tuple[PriceRef, int], tuple[int, int]] = {}
+    for each in amounts:
+        at_ms = max(each.start_ms, lo_minute * MINUTE_MS)
+        stop_ms = min(each.start_ms + max(each.interval_ms, 1), hi_minute * MINUTE_MS)
+        steps, step = each.steps, 0
+        while at_ms < stop_ms:
+            while step + 1 < len(steps) and steps[step + 1][0] <= at_ms:
+                step += 1
+            minute = at_ms // MINUTE_MS
+            until_ms = min(stop_ms, (minute + 1) * MINUTE_MS)
+            if step + 1 < len(steps):
+                until_ms = min(until_ms, steps[step + 1][0])
+            part = each.between(at_ms, until_ms)
+            if part > 0:
+                key = (steps[step][1], minute)
+                quantity, lost_quantity = found.get(key, (0, 0))
+                lost_part = each.lost_between(at_ms, until_ms, lost)
+                found[key] = (min(quantity + part, _MOST), min(lost_quantity + lost_part, _MOST))
+            at_ms = until_ms
+    return found

@@ -1,0 +1,223 @@
+"""From a job's state to the rows that changed: the one place where usage, time and prices meet.
+
+Pure: state and prices in, rows out, and the state remembers what it gave out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from streams.engine.ledger.open_accruals import OpenAccruals, Payer, cut_lines
+from streams.engine.ledger.rows import LedgerRows
+from streams.engine.ledger.sampled_minutes import MinutePrices, SampledMinutes
+from streams.engine.pricing.book import PriceBook
+from streams.engine.state.attempt import AttemptState
+from streams.engine.state.job import JobState
+from streams.engine.state.node import NodeState
+from streams.engine.state.traffic import MINUTE_MS, MinuteRows
+from streams.engine.timeline.attempts import OPEN_MS, Timeline
+from streams.engine.timeline.intervals import Span, union
+from streams.engine.timeline.lines import Line, Lines, attempt_lines
+from streams.engine.timeline.nodes import NodeSegment, node_lines
+
+#: Nodes are priced for no team.
+_NOBODY: Final[Payer] = (None, None)
+#: The quantities of a row that is not there.
+_NOTHING: Final = (0, 0)
+
+
+def derive_job(
+    job: JobState,
+    rows: LedgerRows,
+    prices: MinutePrices,
+    sampled: SampledMinutes,
+    as_of_ms: int,
+    *,
+    open_attempts: bool,
+) -> None:
+    """Add the rows of `job` that differ from what was booked; attempts that go on only if asked for."""
+    book, dimensions = prices.book, job.dimensions()
+    payer = (dimensions.team, dimensions.project)
+    if payer != job.booked_dimensions[1:3]:
+        job.redo_all()  # its rows may match other prices now
+    for number, timeline in job.timelines().items():
+        attempt = job.attempts[number]
+        if attempt.has_start and (open_attempts or timeline.ended_ms is not None):
+            _derive_time(job.id, attempt, timeline, rows, book, payer, as_of_ms)
+        _derive_traffic(job.id, attempt, timeline, rows, book, payer)
+        if attempt.dirty_metered:
+            _derive_metered(job.id, attempt, rows, prices, sampled, payer)
+    job.booked_dimensions, job.is_redone = dimensions, False
+    # What goes on and was left out now is due at the next checkpoint that asks for it, whatever its clock.
+    job.booked_as_of_ms = as_of_ms if open_attempts or not job.is_open else -1
+
+
+def pay_job(job: JobState, rows: LedgerRows, as_of_ms: int) -> bool:
+    """Add what a job costs further, of which nothing but the clock is news; False: it must be derived."""
+    dimensions = job.dimensions()
+    if dimensions is not job.booked_dimensions:
+        return False
+    payer = (dimensions.team, dimensions.project)
+    paid: list[tuple[AttemptState, OpenAccruals]] = []
+    for number, timeline in job.timelines().items():
+        attempt = job.attempts[number]
+        if attempt.has_start:
+            known = attempt.open_accruals
+            if known is None or not known.holds(timeline, payer, as_of_ms):
+                return False
+            paid.append((attempt, known))
+    for attempt, known in paid:
+        known.pay(job.id, attempt.number, rows, as_of_ms, attempt.unsaved)
+    job.booked_as_of_ms = as_of_ms
+    return True
+
+
+def derive_node(
+    node: NodeState, rows: LedgerRows, book: PriceBook, as_of_ms: int, *, open_nodes: bool
+) -> None:
+    """Add the rows of `node` that differ from what was booked."""
+    if node.is_open and not open_nodes:
+        return
+    segments = node.segments()
+    known = node.open_accruals
+    if known is not None and known.holds(segments, _NOBODY, as_of_ms):
+        known.pay(node.name, 0, rows, as_of_ms, None)
+    else:
+        lines = node_lines(segments, as_of_ms, book)
+        rows.add_lines(node.name, 0, node.booked_lines, lines)
+        node.booked_lines = lines
+        node.open_accruals = _open_accruals(segments, book, lines, as_of_ms)
+    node.booked_as_of_ms = as_of_ms
+    node.dirty = False
+
+
+def _open_accruals(
+    segments: tuple[NodeSegment, ...], book: PriceBook, booked: Lines, as_of_ms: int
+) -> OpenAccruals | None:
+    """What the next payment of a node need not look up; None where a time of service ends after the clock."""
+    found = OpenAccruals(segments, _NOBODY)
+    if any(segment.goes_on for segment in segments):
+        if any(not segment.goes_on and segment.end_ms > as_of_ms for segment in segments):
+            return None  # it is not cut by the clock
+        found.grow(node_lines(segments, OPEN_MS, book), booked, as_of_ms)
+    return found
+
+
+def _derive_time(
+    job_id: str,
+    attempt: AttemptState,
+    timeline: Timeline,
+    rows: LedgerRows,
+    book: PriceBook,
+    payer: Payer,
+    as_of_ms: int,
+) -> None:
+    """The lines of an attempt's paid time, up to the clock if it goes on."""
+    known = attempt.open_accruals
+    if known is not None and known.source is not timeline and _pays_alike(known.source, timeline):
+        known.source = timeline  # a checkpoint, say, of which nobody knows yet whether it matters
+    if known is not None and known.holds(timeline, payer, as_of_ms):
+        known.pay(job_id, attempt.number, rows, as_of_ms, attempt.unsaved)
+        return
+    attempt.open_accruals = OpenAccruals(timeline, payer)
+    whole = attempt_lines(timeline.paid(OPEN_MS), timeline.lost, book, *payer)
+    lines = whole
+    if timeline.ended_ms is None:
+        lines = cut_lines(whole, as_of_ms)
+        attempt.open_accruals.grow(whole, lines, as_of_ms)
+    rows.add_lines(job_id, attempt.number, attempt.booked_lines, lines)
+    attempt.unsaved.note_lines(attempt.booked_lines, lines)
+    attempt.booked_lines = lines
+
+
+def _pays_alike(one: object, other: Timeline) -> bool:
+    """Whether both timelines come to the same lines, at any prices and clocks."""
+    return (
+        isinstance(one, Timeline)
+        and one.segments == other.segments
+        and one.lost == other.lost
+        and one.ended_ms == other.ended_ms
+    )
+
+
+def _derive_traffic(
+    job_id: str, attempt: AttemptState, timeline: Timeline, rows: LedgerRows, book: PriceBook, payer: Payer
+) -> None:
+    if timeline.lost != attempt.booked_lost:
+        attempt.dirty_traffic.extend(_minutes(timeline.lost, attempt.traffic.all_minutes()))
+        attempt.dirty_traffic.extend(_minutes(attempt.booked_lost, attempt.traffic.all_minutes()))
+        attempt.booked_lost = timeline.lost
+    if not attempt.dirty_traffic:
+        return
+    ranges = union(attempt.dirty_traffic)
+    attempt.dirty_traffic = []
+    new = attempt.traffic.rows(ranges, book, *payer, timeline.lost)
+    for lo, hi in ranges:
+        changed = _replace(job_id, attempt.number, attempt.booked_traffic, new, range(lo, hi), rows)
+        attempt.unsaved.traffic_minutes.update(changed)
+
+
+def _derive_metered(
+    job_id: str,
+    attempt: AttemptState,
+    rows: LedgerRows,
+    prices: MinutePrices,
+    sampled: SampledMinutes,
+    payer: Payer,
+) -> None:
+    minutes = sorted(attempt.dirty_metered)
+    attempt.dirty_metered = set()
+    new: MinuteRows = {}
+    if not attempt.has_start:  # else the timeline pays, and what was metered goes to zero
+        found = sampled.take(job_id, attempt.number, minutes)
+        for minute in minutes:
+            winner = attempt.winners.get(minute)
+            if winner is not None:
+                new[minute] = prices.rows(minute, winner, found[minute], sampled, payer)
+    changed = _replace(job_id, attempt.number, attempt.booked_metered, new, minutes, rows)
+    attempt.unsaved.metered_minutes.update(changed)
+
+
+def _replace(
+    job_id: str,
+    attempt: int,
+    booked: MinuteRows,
+    new: MinuteRows,
+    minutes: Iterable[int],
+    rows: LedgerRows,
+) -> list[int]:
+    """Write what differs between booked and new rows of the minutes, which it returns; remember the new ones."""
+    changed: list[int] = []
+    nothing: dict[Line, tuple[int, int]] = {}
+    for minute in minutes:
+        before, after = booked.get(minute, nothing), new.get(minute, nothing)
+        if before == after:
+            continue
+        changed.append(minute)
+        for line, quantities in after.items():
+            if before.get(line) != quantities:
+                rows.add_row(job_id, attempt, line, minute, *quantities, before.get(line, _NOTHING)[0])
+        gone = [line for line in before if line not in after]
+        if gone:
+            standing = {line.row_key for line in after}
+            for line in gone:
+                if line.row_key in standing:
+                    rows.take_back(job_id, attempt, line, minute, before[line][0])
+                else:
+                    rows.add_row(job_id, attempt, line, minute, 0, 0, before[line][0])
+        if after:
+            booked[minute] = after
+        else:
+            del booked[minute]
+    return changed
+
+
+def _minutes(spans: tuple[Span, ...], within: tuple[int, int]) -> list[tuple[int, int]]:
+    """Minute ranges [lo, hi) that the spans touch, inside `within`."""
+    ranges = ((start // MINUTE_MS, -(-end // MINUTE_MS)) for start, end in spans)
+    return [
+        (max(lo, within[0]), min(hi, within[1]))
+        for lo, hi in ranges
+        if max(lo, within[0]) < min(hi, within[1])
+    ]

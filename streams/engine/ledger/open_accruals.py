@@ -1,0 +1,80 @@
+"""Lines that time alone makes longer: paid again and again, and nothing of them looked up anew.
+
+Knows until when that holds, and what it rests on: a timeline and who pays.  Whoever finds that a price of it is another
+one now throws it away.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streams.engine.ledger.rows import LedgerRows
+from streams.engine.state.unsaved import UnsavedParts
+from streams.engine.timeline.lines import Interval, Line, Lines
+
+#: Team and project.
+Payer = tuple[str | None, str | None]
+_NEVER_MS: Final = 2**63
+
+
+class OpenAccruals:
+    """What is booked of an attempt or a node, up to `as_of_ms`: until `until_ms` only the growing lines change.
+
+    They only become longer.  Of what has ended nothing grows, for ever.
+    """
+
+    __slots__ = ("_by_end", "as_of_ms", "growing", "payer", "source", "until_ms")
+
+    def __init__(self, source: object, payer: Payer) -> None:
+        self.source = source  # a timeline or segments: another object once an event changes them
+        self.payer = payer
+        self.as_of_ms, self.until_ms = -_NEVER_MS, _NEVER_MS
+        self.growing: list[tuple[Line, list[Interval]]] = []
+        self._by_end = False  # whether the lines that grow are those that end where it is booked up to
+
+    def grow(self, whole: Lines, booked: Lines, as_of_ms: int) -> None:
+        """`booked` is `whole`, of which nothing is cut by a clock, up to an instant."""
+        self.as_of_ms = as_of_ms
+        starts = (start_ms for intervals in whole.values() for start_ms, _, _, _ in intervals)
+        ends = (end_ms for intervals in whole.values() for _, end_ms, _, _ in intervals)
+        next_start_ms = min((start_ms for start_ms in starts if start_ms >= as_of_ms), default=_NEVER_MS)
+        self.until_ms = min((end_ms for end_ms in ends if end_ms > as_of_ms), default=_NEVER_MS)
+        self.until_ms = min(self.until_ms, next_start_ms)
+        self.growing = [
+            (line, booked[line])
+            for line, intervals in whole.items()
+            if any(start_ms < as_of_ms < end_ms for start_ms, end_ms, _, _ in intervals)
+        ]
+        ending = sum(intervals[-1][1] == as_of_ms for intervals in booked.values())
+        self._by_end = ending == len(self.growing) > 0
+
+    def holds(self, source: object, payer: Payer, as_of_ms: int) -> bool:
+        """Whether `pay` knows all that is to be booked up to an instant."""
+        return self.source is source and self.as_of_ms <= as_of_ms <= self.until_ms and self.payer == payer
+
+    def pay(
+        self, owner_id: str, attempt: int, rows: LedgerRows, as_of_ms: int, unsaved: UnsavedParts | None
+    ) -> None:
+        """Book the growing lines up to an instant."""
+        if as_of_ms == self.as_of_ms:
+            return
+        for line, intervals in self.growing:
+            rows.prolong(owner_id, attempt, line, intervals, as_of_ms)
+        if unsaved is not None and not (self._by_end and unsaved.note_paid(self.as_of_ms, as_of_ms)):
+            for line, intervals in self.growing:
+                unsaved.lines.setdefault(line, len(intervals) - 1)
+        self.as_of_ms = as_of_ms
+
+
+def cut_lines(lines: Lines, at_ms: int) -> Lines:
+    """The lines up to an instant."""
+    cut: Lines = {}
+    for line, intervals in lines.items():
+        before = [
+            (start_ms, min(end_ms, at_ms), rate, flag)
+            for start_ms, end_ms, rate, flag in intervals
+            if start_ms < at_ms
+        ]
+        if before:
+            cut[line] = before
+    return cut

@@ -1,0 +1,215 @@
+"""Rows of metered attempts: sampled GPU-seconds, priced by the newest sample of each minute.
+
+Coverage is read for many minutes at once; nothing here remembers what was booked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from streams.engine.coverage.coverage import Coverage
+from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS, U16
+from streams.engine.kernels.sampled_minutes import minute_pieces
+from streams.engine.ledger.open_accruals import Payer
+from streams.engine.pricing.book import PriceBook
+from streams.engine.pricing.context import Context, usage_context
+from streams.engine.pricing.history import PriceHistory
+from streams.engine.pricing.kinds import SHOWN_UNPRICED, TIME_COMPONENTS, Kind, PriceRef, unpriced
+from streams.engine.state.attempt import Winner
+from streams.engine.state.job import JobState
+from streams.engine.state.traffic import MINUTE_MS
+from streams.engine.timeline.lines import Line, price_pieces
+
+#: Thousandths of a GPU x ms in one sampled GPU-second.
+MILLI_MS_PER_GPU_S: Final = 1000 * 1000
+_COMPONENTS: Final = TIME_COMPONENTS[Kind.GPU_TIME]
+#: Pairs of (holder, minute) that one look-up is for: enough for the kernel to be worth it, and soon used.
+_PAIRS_AT_ONCE: Final = 4096
+#: Lines that are remembered of a book; nodes come and go.
+_LINES_AT_MOST: Final = 200_000
+
+
+class NodeSeconds(NamedTuple):
+    """What samples cover of a node in a minute: GPU-seconds, and the row of the coverage that says so."""
+
+    node: str
+    gpu_s: int
+    row: int
+
+
+class SampledMinutes:
+    """The sampled seconds of metered minutes; what is dirty of the next jobs is looked up along with the first."""
+
+    def __init__(self, coverage: Coverage, upcoming: Iterable[JobState]) -> None:
+        self._coverage = coverage
+        self._upcoming = iter(upcoming)
+        self._found: dict[tuple[str, int], dict[int, list[NodeSeconds]]] = {}
+
+    def take(self, job_id: str, attempt: int, minutes: Sequence[int]) -> Mapping[int, Sequence[NodeSeconds]]:
+        """What is sampled of each of the minutes, by node."""
+        found = self._found.pop((job_id, attempt), {})
+        missing = [minute for minute in minutes if minute not in found]
+        if missing:
+            self._look_up([(job_id, attempt, missing), *self._next()])
+            found |= self._found.pop((job_id, attempt))
+        return found
+
+    def counts(self, seconds: NodeSeconds) -> U16:
+        """[second of the minute]: GPUs of the node that are covered."""
+        counts: U16 = self._coverage.counts(np.array([seconds.row], np.int64))[0]
+        return counts
+
+    def _next(self) -> Iterator[tuple[str, int, Sequence[int]]]:
+        pairs = 0
+        for job in self._upcoming:
+            for number, attempt in job.attempts.items():
+                if attempt.dirty_metered and not attempt.has_start:
+                    pairs += len(attempt.dirty_metered)
+                    yield job.id, number, list(attempt.dirty_metered)
+            if pairs >= _PAIRS_AT_ONCE:
+                return
+
+    def _look_up(self, wanted: Iterable[tuple[str, int, Sequence[int]]]) -> None:
+        places: list[list[NodeSeconds]] = []
+        nodes: list[str] = []
+        holders: list[int] = []
+        pair_minutes: list[int] = []
+        for job_id, attempt, minutes in wanted:
+            by_minute: dict[int, list[NodeSeconds]] = {minute: [] for minute in minutes}
+            self._found[job_id, attempt] = by_minute
+            for number in self._coverage.holders_of(job_id, attempt):
+                places += by_minute.values()
+                nodes += [self._coverage.holder(number)[2]] * len(minutes)
+                holders += [number] * len(minutes)
+                pair_minutes += by_minute
+        rows, sampled = self._coverage.find_rows(
+            np.array(holders, np.int64), np.array(pair_minutes, np.int64)
+        )
+        for place, node, gpu_s, row in zip(places, nodes, sampled.tolist(), rows.tolist(), strict=True):
+            if gpu_s:
+                place.append(NodeSeconds(node, gpu_s, row))
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """Time [from_ms, until_ms) in which no price changes, and the lines of each node seen in it."""
+
+    from_ms: int
+    until_ms: int
+    prices: tuple[PriceRef, ...]
+    lines: dict[str, tuple[Line, ...]]
+    book: PriceBook
+    sources: list[tuple[PriceHistory, ...]]  # what decided the prices
+
+
+class MinutePrices:
+    """The rows of metered minutes by the newest price book it was given.
+
+    Prices change seldom, minutes are derived each second: what priced a minute is remembered, with the time around it
+    in which that holds.
+    """
+
+    def __init__(self, book: PriceBook) -> None:
+        self.book = book  # may be set to a newer one
+        self._stretches: dict[tuple[tuple[str, ...], Payer], _Stretch] = {}
+        self._lines = 0
+
+    def rows(
+        self,
+        minute: int,
+        winner: Winner,
+        holders: Sequence[NodeSeconds],
+        sampled: SampledMinutes,
+        payer: Payer,
+    ) -> dict[Line, tuple[int, int]]:
+        """Line -> (quantity, 0)."""
+        start_ms = minute * MINUTE_MS
+        stretch = self._stretches.get((winner.fields, payer))
+        if stretch is not None and stretch.book is not self.book:
+            stretch = self._still(stretch, winner, payer)
+        if stretch is None or not stretch.from_ms <= start_ms <= stretch.until_ms - MINUTE_MS:
+            stretch = self._stretch(winner, payer, start_ms)
+            if stretch.until_ms < start_ms + MINUTE_MS:
+                return self._cut_rows(start_ms, winner, holders, sampled, payer)
+        rows: dict[Line, tuple[int, int]] = {}
+        for node, gpu_s, _ in holders:
+            lines = stretch.lines.get(node)
+            if lines is None:
+                lines = stretch.lines[node] = tuple(Line(node, "metered", price) for price in stretch.prices)
+                self._lines += 1
+            for line in lines:
+                rows[line] = (gpu_s * MILLI_MS_PER_GPU_S, 0)
+        return rows
+
+    def _stretch(self, winner: Winner, payer: Payer, at_ms: int) -> _Stretch:
+        """The time around an instant in which no price changes."""
+        if self._lines > _LINES_AT_MOST:
+            self._stretches.clear()
+            self._lines = 0
+        context = usage_context(winner.price_fields, *payer)
+        begin_ms, end_ms = BEGINNING_MS, NEVER_MS
+        prices: list[PriceRef] = []
+        for component in _COMPONENTS:
+            from_ms, until_ms, found = self.book.stretch(context, component, Kind.GPU_TIME, at_ms)
+            begin_ms, end_ms = max(begin_ms, from_ms), min(end_ms, until_ms)
+            if found is not None:
+                prices.append(found)
+            elif component in SHOWN_UNPRICED:
+                prices.append(unpriced(component, Kind.GPU_TIME))
+        stretch = self._stretches[winner.fields, payer] = _Stretch(
+            begin_ms, end_ms, tuple(prices), {}, self.book, _sources(self.book, context)
+        )
+        return stretch
+
+    def _still(self, stretch: _Stretch, winner: Winner, payer: Payer) -> _Stretch | None:
+        """The stretch, if all that decided its prices is the same in the newer book."""
+        if stretch.sources != _sources(self.book, usage_context(winner.price_fields, *payer)):
+            return None
+        stretch.book = self.book
+        return stretch
+
+    def _cut_rows(
+        self,
+        start_ms: int,
+        winner: Winner,
+        holders: Sequence[NodeSeconds],
+        sampled: SampledMinutes,
+        payer: Payer,
+    ) -> dict[Line, tuple[int, int]]:
+        """The rows of a minute in which a price changes: its seconds say how much is paid by which."""
+        context = usage_context(winner.price_fields, *payer)
+        rows: dict[Line, tuple[int, int]] = {}
+        for component in _COMPONENTS:
+            steps = self.book.steps(context, component, Kind.GPU_TIME, start_ms, start_ms + MINUTE_MS)
+            pieces = list(price_pieces(steps, start_ms, start_ms + MINUTE_MS, component, Kind.GPU_TIME))
+            if not pieces:
+                continue
+            for seconds in holders:
+                for (_, _, price), quantity in zip(
+                    pieces, _cut(sampled.counts(seconds), start_ms, pieces), strict=True
+                ):
+                    if quantity:
+                        line = Line(seconds.node, "metered", price)
+                        rows[line] = (rows.get(line, (0, 0))[0] + quantity, 0)
+        return rows
+
+
+def _sources(book: PriceBook, context: Context) -> list[tuple[PriceHistory, ...]]:
+    return [book.sources(context, component, Kind.GPU_TIME) for component in _COMPONENTS]
+
+
+def _cut(counts: U16, start_ms: int, pieces: Sequence[tuple[int, int, object]]) -> list[int]:
+    """GPU-time of each priced piece of the minute; time between pieces has no price and books nothing."""
+    edges = sorted(
+        {0, *(edge - start_ms for piece in pieces for edge in piece[:2] if edge < start_ms + MINUTE_MS)}
+    )
+    quantities = minute_pieces(
+        counts.reshape(1, -1), np.array([0, len(edges)], np.int64), np.array(edges, np.int32)
+    ).tolist()
+    by_edge = dict(zip(edges, quantities, strict=True))
+    ends = {from_ms - start_ms: until_ms - start_ms for from_ms, until_ms, _ in pieces}
+    return [sum(by_edge[edge] for edge in edges if begin <= edge < end) for begin, end in ends.items()]

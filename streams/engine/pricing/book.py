@@ -1,0 +1,216 @@
+"""The price book: which SKU and revision applies to a context at an instant (CONTRACT 1, prices).
+
+Immutable, so that a book can be handed between threads: a newer one shares with the one before it all that is the
+same, and what it costs is a matter of what is new.  It reads no topic and stores nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from schemas.events import PriceEvent
+from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
+from streams.engine.pricing.context import Context
+from streams.engine.pricing.history import Asked, Form, PriceHistory, SkuIndex, applies_to
+from streams.engine.pricing.kinds import Kind, PriceRef
+
+#: A step function of time: from `from_ms` on (until the next step) this price applies; None = no price.
+Steps = tuple[tuple[int, PriceRef | None], ...]
+
+#: Answers of so few revisions are given for all time, and remembered; those of more for the time that is asked for.
+_FEW: Final = 8
+#: So many are remembered of a book.
+_ANSWERS_AT_MOST: Final = 200_000
+_NOTHING: Final = PriceHistory()
+_UNPRICED: Final[Steps] = ((BEGINNING_MS, None),)
+
+
+class PriceBook:
+    """All price revisions known; `steps` says what applies when."""
+
+    __slots__ = ("_answers", "_before", "_grown", "_histories", "_index", "_token")
+
+    def __init__(
+        self, histories: dict[str, PriceHistory], index: SkuIndex, before: PriceBook | None = None
+    ) -> None:
+        """`before`: the book that it came of, by the SKUs that differ."""
+        self._histories = histories
+        self._index = index
+        self._answers: dict[Asked, Steps] = {}
+        self._token = object()  # stands for the book where holding it would hold all books before it
+        self._before = None if before is None else before._token
+        self._grown: tuple[str, ...] = ()
+
+    @classmethod
+    def empty(cls) -> PriceBook:
+        """A book without prices: everything is unpriced."""
+        return cls({}, SkuIndex())
+
+    @property
+    def events(self) -> list[PriceEvent]:
+        """The revisions that stand, by (sku, effective_ms)."""
+        return [
+            revision.event for _, history in sorted(self._histories.items()) for revision in history.revisions
+        ]
+
+    def __len__(self) -> int:
+        return sum(len(history.revisions) for history in self._histories.values())
+
+    def stands(self, event: PriceEvent) -> bool:
+        """Whether it is what is known of its (sku, effective_ms)."""
+        revision = self._histories.get(event.sku, _NOTHING).in_force(event.effective_ms)
+        return revision is not None and revision.event == event
+
+    def with_events(self, events: Iterable[PriceEvent]) -> PriceBook:
+        """A book that also knows `events`; of two with one (sku, effective_ms) the later one stands.
+
+        Returns this very book when nothing changes, so that callers may compare by identity.
+        """
+        by_sku: dict[str, list[PriceEvent]] = {}
+        for event in events:
+            by_sku.setdefault(event.sku, []).append(event)
+        changed: dict[str, PriceHistory] = {}
+        for sku, of_sku in by_sku.items():
+            history = self._histories.get(sku, _NOTHING)
+            later = history.with_events(of_sku)
+            if later is not history:
+                changed[sku] = later
+                self._index.add(sku, later.forms - history.forms)
+        if not changed:
+            return self
+        book = PriceBook(self._histories | changed, self._index, before=self)
+        book._grown = tuple(changed)
+        return book
+
+    def steps(
+        self,
+        context: Context,
+        component: str,
+        kind: Kind,
+        from_ms: int = BEGINNING_MS,
+        until_ms: int = NEVER_MS,
+    ) -> Steps:
+        """The price of `component` for this kind of quantity, as steps ascending in time.
+
+        They tell of [from_ms, until_ms) at least; the first begins at `from_ms` or before.
+        """
+        asked = (context, component, kind)
+        known = self._answers.get(asked)
+        if known is not None:
+            return known
+        histories = self._relevant(asked)
+        if sum(len(history.revisions) for history in histories) > _FEW:
+            return _steps(asked, histories, from_ms, until_ms)
+        found = _steps(asked, histories, BEGINNING_MS, NEVER_MS) if histories else _UNPRICED
+        if len(self._answers) > _ANSWERS_AT_MOST:
+            self._answers = {}
+        self._answers[asked] = found
+        return found
+
+    def price_at(self, context: Context, component: str, kind: Kind, at_ms: int) -> PriceRef | None:
+        """The price that applies at one instant."""
+        return price_in_force(self.steps(context, component, kind, at_ms, at_ms + 1), at_ms)
+
+    def stretch(
+        self, context: Context, component: str, kind: Kind, at_ms: int
+    ) -> tuple[int, int, PriceRef | None]:
+        """The price at an instant, and a time [from, until) around it in which it applies; it may do so longer."""
+        from_ms, until_ms = BEGINNING_MS, NEVER_MS
+        for history in self._relevant((context, component, kind)):
+            since_ms, to_ms = history.around(at_ms)
+            from_ms, until_ms = max(from_ms, since_ms), min(until_ms, to_ms)
+        return from_ms, until_ms, self.price_at(context, component, kind, at_ms)
+
+    def sources(self, context: Context, component: str, kind: Kind) -> tuple[PriceHistory, ...]:
+        """All that decides this price at any time: equal in two books of one origin if it is the same in both."""
+        return tuple(self._relevant((context, component, kind)))
+
+    def _relevant(self, asked: Asked) -> list[PriceHistory]:
+        histories = self._histories
+        return [histories[sku] for sku in self._index.candidates(asked) if sku in histories]
+
+    # -- two books -----------------------------------------------------------------------------------------
+
+    def differing(self, other: PriceBook) -> Iterator[tuple[str, list[tuple[int, int]], frozenset[Form]]]:
+        """SKUs of which other revisions are in force than in the other book: when, and all that they ask for.
+
+        Each time is [from, until); they may touch and overlap.
+        """
+        if self._before is other._token:
+            skus: Iterable[str] = self._grown
+        else:
+            skus = {**self._histories, **other._histories}  # in an order that is the same in any process
+        for sku in skus:
+            mine, theirs = self._histories.get(sku, _NOTHING), other._histories.get(sku, _NOTHING)
+            if mine is not theirs and (spans := mine.changed_spans(theirs)):
+                yield sku, spans, mine.forms | theirs.forms
+
+    def grown_from(self, other: PriceBook) -> list[PriceEvent] | None:
+        """The events that made this book of the other one; None: the other has what this one lacks."""
+        news: list[PriceEvent] = []
+        for sku, _, _ in self.differing(other):
+            fresh = self._histories.get(sku, _NOTHING).grown_from(other._histories.get(sku, _NOTHING))
+            if fresh is None:
+                return None
+            news += fresh
+        return news
+
+    def candidates(self, context: Context, component: str, kind: Kind) -> tuple[str, ...]:
+        """The SKUs that may have a say in this price; those of other books of one origin may be among them."""
+        return self._index.candidates((context, component, kind))
+
+    def first_difference_ms(self, other: PriceBook) -> int | None:
+        """The smallest effective time of a revision that only one of the two books has, or has otherwise."""
+        return min(
+            (from_ms for _, spans, _ in self.differing(other) for from_ms, _ in spans),
+            default=None,
+        )
+
+
+def price_in_force(steps: Steps, at_ms: int) -> PriceRef | None:
+    """The price that `steps` give at `at_ms`."""
+    return steps[bisect_right(steps, at_ms, key=_step_from) - 1][1]
+
+
+def clipped(steps: Steps, from_ms: int, until_ms: int) -> Steps:
+    """What steps tell of [from_ms, until_ms) alone."""
+    first = bisect_right(steps, from_ms, key=_step_from) - 1
+    inside = [step for step in steps[first + 1 :] if step[0] < until_ms]
+    return ((from_ms, steps[first][1]), *inside)
+
+
+def _steps(asked: Asked, histories: list[PriceHistory], from_ms: int, until_ms: int) -> Steps:
+    """The best of the SKUs in force at each instant at which a revision takes effect."""
+    steps: list[tuple[int, PriceRef | None]] = []
+    if len(histories) == 1 and len(histories[0].forms) == 1:
+        (form,) = histories[0].forms
+        # Another form of the SKU may have brought it here, one that another book knows.
+        return (
+            _steps_of_one(histories[0], from_ms, until_ms) if applies_to(form, asked) else ((from_ms, None),)
+        )
+    for at_ms in (
+        from_ms,
+        *sorted({ms for history in histories for ms in history.between(from_ms, until_ms)}),
+    ):
+        in_force = (history.in_force(at_ms) for history in histories)
+        matching = [
+            revision for revision in in_force if revision is not None and applies_to(revision.form, asked)
+        ]
+        winner = min(matching, key=lambda revision: revision.rank).ref if matching else None
+        if not steps or winner != steps[-1][1]:
+            steps.append((at_ms, winner))
+    return tuple(steps)
+
+
+def _steps_of_one(history: PriceHistory, from_ms: int, until_ms: int) -> Steps:
+    """As nearly always: one SKU, which asks for the same at all times."""
+    first = bisect_right(history.instants, from_ms)
+    last = bisect_left(history.instants, until_ms)
+    begin = (from_ms, history.revisions[first - 1].ref if first else None)
+    return (begin, *((each.effective_ms, each.ref) for each in history.revisions[first:last]))
+
+
+def _step_from(step: tuple[int, PriceRef | None]) -> int:
+    return step[0]

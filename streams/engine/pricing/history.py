@@ -1,0 +1,197 @@
+"""The revisions of one SKU, and which SKUs may have a say in a price: what price books share and never change.
+
+A history knows one SKU; what wins between SKUs is decided in `book`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from schemas.events import MATCH_FIELDS, PriceEvent
+from schemas.units import divisor
+from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
+from streams.engine.pricing.context import Context
+from streams.engine.pricing.kinds import UNIT_OF_KIND, Kind, PriceRef, kind_of_price
+
+#: Ties between SKUs with equally many match fields are decided by the presence of these, in this order.
+TIE_ORDER: Final = (
+    "zone",
+    "instance_type",
+    "gpu_type",
+    "region",
+    "cluster",
+    "account",
+    "cloud",
+    "purchase",
+    "project",
+    "team",
+)
+_POSITION: Final = {field: position for position, field in enumerate(MATCH_FIELDS)}
+#: Look-ups that an index remembers; contexts come and go.
+_LOOK_UPS_AT_MOST: Final = 200_000
+
+#: What a revision asks for: component, kind of quantity, (position of a match field in a context, its value)...
+Form = tuple[str, Kind, tuple[tuple[int, str], ...]]
+#: What a price is asked for.
+Asked = tuple[Context, str, Kind]
+#: Component, kind of quantity, position of a match field in a context, its value.
+_Field = tuple[str, Kind, int, str]
+
+
+class Revision:
+    """One revision of a SKU, ready to be matched."""
+
+    __slots__ = ("effective_ms", "event", "form", "rank", "ref")
+
+    def __init__(self, event: PriceEvent) -> None:
+        kind = kind_of_price(event.per, event.gpus)
+        match = tuple((_POSITION[field], value) for field, value in event.match.items())
+        self.event = event
+        self.effective_ms: int = event.effective_ms
+        self.form: Form = (str(event.component), kind, match)
+        self.rank = (-len(event.match), tuple(field not in event.match for field in TIE_ORDER), event.sku)
+        self.ref = PriceRef(
+            component=event.component,
+            unit=UNIT_OF_KIND[kind],
+            sku=event.sku,
+            effective_ms=event.effective_ms,
+            usd_nano=event.usd_nano,
+            divisor=divisor(event.per, event.gpus),
+        )
+
+
+class PriceHistory:
+    """All revisions of one SKU, ascending in time."""
+
+    __slots__ = ("forms", "instants", "revisions")
+
+    def __init__(self, revisions: Sequence[Revision] = ()) -> None:
+        self.revisions = tuple(revisions)
+        self.instants = tuple([revision.effective_ms for revision in revisions])
+        self.forms = frozenset([revision.form for revision in revisions])
+
+    def with_events(self, events: Iterable[PriceEvent]) -> PriceHistory:
+        """With these as well; of two with one effective time the later one stands.  Itself if nothing changes."""
+        revisions, instants = list(self.revisions), list(self.instants)
+        changed = False
+        for event in events:
+            at = bisect_left(instants, event.effective_ms)
+            if at == len(instants) or instants[at] != event.effective_ms:
+                instants.insert(at, event.effective_ms)
+                revisions.insert(at, Revision(event))
+            elif _order(event) > _order(revisions[at].event):
+                revisions[at] = Revision(event)
+            else:
+                continue
+            changed = True
+        return PriceHistory(revisions) if changed else self
+
+    def grown_from(self, other: PriceHistory) -> list[PriceEvent] | None:
+        """The events that made this one of the other; None: the other has what this one lacks."""
+        theirs = {revision.effective_ms: revision.event for revision in other.revisions}
+        news: list[PriceEvent] = []
+        for revision in self.revisions:
+            event, before = revision.event, theirs.pop(revision.effective_ms, None)
+            if before is not None and before != event and _order(event) <= _order(before):
+                return None
+            if before != event:
+                news.append(event)
+        return None if theirs else news
+
+    def in_force(self, at_ms: int) -> Revision | None:
+        """The revision that holds at an instant."""
+        at = bisect_right(self.instants, at_ms)
+        return self.revisions[at - 1] if at else None
+
+    def between(self, from_ms: int, until_ms: int) -> tuple[int, ...]:
+        """The instants in (from_ms, until_ms) at which a revision takes effect."""
+        return self.instants[bisect_right(self.instants, from_ms) : bisect_left(self.instants, until_ms)]
+
+    def around(self, at_ms: int) -> tuple[int, int]:
+        """[from, until) around an instant in which one revision holds, or none."""
+        at = bisect_right(self.instants, at_ms)
+        from_ms = self.instants[at - 1] if at else BEGINNING_MS
+        return from_ms, self.instants[at] if at < len(self.instants) else NEVER_MS
+
+    def changed_spans(self, other: PriceHistory) -> list[tuple[int, int]]:
+        """The times [from, until) in which the two have other revisions in force; they may touch and overlap."""
+        mine, theirs = self.revisions, other.revisions
+        most, first = min(len(mine), len(theirs)), 0
+        while first < most and mine[first] is theirs[first]:
+            first += 1
+        left = most - first
+        behind = 0
+        while behind < left and mine[-1 - behind] is theirs[-1 - behind]:
+            behind += 1
+        mine, theirs = mine[first : len(mine) - behind], theirs[first : len(theirs) - behind]
+        known = {revision.effective_ms: revision.event for revision in theirs}
+        spans = [
+            self.around(revision.effective_ms)
+            for revision in mine
+            if known.pop(revision.effective_ms, None) != revision.event
+        ]
+        spans += [other.around(effective_ms) for effective_ms in known]
+        return spans
+
+
+class SkuIndex:
+    """SKUs by what their revisions ask for: each form stands under the rarest of its match fields.
+
+    Shared by all books that came of one another: it only grows, and a SKU or a form that a book lacks costs that book
+    no more than a look.
+    """
+
+    def __init__(self) -> None:
+        self._asked: Counter[_Field] = Counter()
+        self._by_field: dict[_Field, set[tuple[str, Form]]] = {}
+        self._unmatched: dict[tuple[str, Kind], set[str]] = {}  # of forms that fit all contexts
+        self._known: set[tuple[str, Form]] = set()
+        self._found: dict[Asked, tuple[str, ...]] = {}
+
+    def add(self, sku: str, forms: Iterable[Form]) -> None:
+        """Note what a SKU asks for."""
+        new = [form for form in forms if (sku, form) not in self._known]
+        for form in new:
+            component, kind, match = form
+            fields = [(component, kind, *at) for at in match]
+            self._asked.update(fields)
+            if fields:
+                rarest = min(fields, key=self._asked.__getitem__)
+                self._by_field.setdefault(rarest, set()).add((sku, form))
+            else:
+                self._unmatched.setdefault((component, kind), set()).add(sku)
+            self._known.add((sku, form))
+        if new:
+            self._found = {}  # replaced, never emptied: other threads may be looking
+
+    def candidates(self, asked: Asked) -> tuple[str, ...]:
+        """The SKUs of which a revision may apply."""
+        remembered = self._found
+        found = remembered.get(asked)
+        if found is None:
+            context, component, kind = asked
+            skus = set(self._unmatched.get((component, kind), ()))
+            for position, value in enumerate(context):
+                if value is not None:
+                    some = tuple(self._by_field.get((component, kind, position, value), ()))
+                    skus.update(sku for sku, form in some if applies_to(form, asked))
+            found = tuple(sorted(skus))
+            if len(remembered) < _LOOK_UPS_AT_MOST:
+                remembered[asked] = found
+            else:
+                self._found = {asked: found}
+        return found
+
+
+def applies_to(form: Form, asked: Asked) -> bool:
+    """Whether a price of this form is one of what is asked for, and all its match fields are met."""
+    component, kind, match = form
+    context = asked[0]
+    return component == asked[1] and kind == asked[2] and all(context[at] == value for at, value in match)
+
+
+def _order(event: PriceEvent) -> tuple[int, str, str]:
+    return (event.time_ms, event.source, event.id)

@@ -1,0 +1,110 @@
+"""The records of a fetch as bytes and where each one stands in them: no Python object per record until one is asked for.
+
+It must not interpret a value, and knows neither the framing of the log nor what compressed it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, overload
+
+from schemas.unread_batch import Unread
+from streams.engine.batch import Headers, LogRecord, Record
+from streams.engine.kernels.arrays import I32, I64, U8
+
+#: The size of a value that stands for a batch which was not read.
+UNREAD: Final = -2
+
+
+class RawRecords(Sequence[Record]):
+    """Records in offset order; looks like a list of LogRecord to who wants one.
+
+    `data`: all bytes; [n]: `offsets`, `log_ms` (log time), `value_at` (index into `data`), `value_size` (bytes; -1: a
+    tombstone, UNREAD: it stands for a batch), `headers_at` (index of the record's header count in `data`; -1: it has none).
+    `read_headers(data, at)`: the headers of a record that has some.
+    """
+
+    __slots__ = (
+        "_read_headers",
+        "data",
+        "headers_at",
+        "log_ms",
+        "offsets",
+        "value_at",
+        "value_size",
+    )
+
+    def __init__(
+        self,
+        data: U8,
+        offsets: I64,
+        log_ms: I64,
+        value_at: I64,
+        value_size: I32,
+        headers_at: I64,
+        read_headers: Callable[[U8, int], Headers],
+    ) -> None:
+        self.data = data.view()
+        self.data.flags.writeable = False  # as bytes are: kernels are compiled for that alone
+        self.offsets = offsets
+        self.log_ms = log_ms
+        self.value_at = value_at
+        self.value_size = value_size
+        self.headers_at = headers_at
+        self._read_headers = read_headers
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @overload
+    def __getitem__(self, index: int) -> LogRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> RawRecords: ...
+    def __getitem__(self, index: int | slice) -> LogRecord | RawRecords:
+        if isinstance(index, slice):
+            return RawRecords(
+                self.data,
+                self.offsets[index],
+                self.log_ms[index],
+                self.value_at[index],
+                self.value_size[index],
+                self.headers_at[index],
+                self._read_headers,
+            )
+        headers_at = int(self.headers_at[index])
+        return LogRecord(
+            int(self.offsets[index]),
+            int(self.log_ms[index]),
+            self.value(index),
+            () if headers_at < 0 else self._read_headers(self.data, headers_at),
+        )
+
+    def __iter__(self) -> Iterator[LogRecord]:
+        return map(self.__getitem__, range(len(self)))
+
+    def value(self, index: int) -> bytes | None:
+        """The event's bytes; None is a tombstone."""
+        at, size = int(self.value_at[index]), int(self.value_size[index])
+        if size == UNREAD:
+            return Unread()
+        return None if size < 0 else self.data[at : at + size].tobytes()
+
+    @property
+    def size_bytes(self) -> int:
+        """What the values weigh."""
+        return int(self.value_size.sum()) if len(self) else 0
+
+
+def first_from(records: Sequence[Record], offset: int) -> int:
+    """The index of the first record at or after an offset."""
+    if isinstance(records, RawRecords):
+        return int(records.offsets.searchsorted(offset))
+    return bisect_left(records, offset, key=lambda record: record.offset)
+
+
+def any_headers(records: Sequence[Record]) -> bool:
+    """Whether any record has headers."""
+    if isinstance(records, RawRecords):
+        return bool((records.headers_at >= 0).any())
+    return any(record.headers for record in records)

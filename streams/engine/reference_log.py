@@ -1,0 +1,164 @@
+"""Prices and controls as they were known at an instant of log time, so that what came later changes no past tick.
+
+Plain memory of what was read, in order; it reads no topic.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+from weakref import WeakSet
+
+from schemas.events import ControlEvent, PriceEvent
+from streams.engine.kernels.arrays import NEVER_MS
+from streams.engine.pricing.book import PriceBook
+
+#: What was said earlier than this before the newest is known as a whole only: a log is not kept that long.
+KEPT_MS: Final = 7 * 86_400_000
+_DROPPED_AT_ONCE: Final = 1_000
+
+#: Key of the record -> control.
+Standing = Mapping[bytes, ControlEvent]
+
+
+class KnownReference(NamedTuple):
+    """What was known at an instant; the same objects while nothing changes.  `until_ms`: log time of the next change."""
+
+    book: PriceBook
+    controls: Standing
+    until_ms: int
+
+
+class ReferenceLog:
+    """Prices and controls in the order of their log, and what all of them come to."""
+
+    def __init__(self, book: PriceBook | None = None, controls: Standing | None = None) -> None:
+        self.book = PriceBook.empty() if book is None else book
+        self.controls: Standing = dict(controls or {})
+        self.first: tuple[PriceBook, Standing] = (self.book, self.controls)
+        self.prices: list[PriceEvent] = []
+        self.price_log_ms: list[int] = []
+        self.changes: list[tuple[bytes, ControlEvent | None]] = []
+        self.control_log_ms: list[int] = []
+        self.dropped = (0, 0)  # prices and changes that are in `first` now
+        self._views: WeakSet[ReferenceView] = WeakSet()
+
+    def extend(
+        self,
+        prices: Sequence[tuple[int, PriceEvent]],
+        controls: Sequence[tuple[int, bytes, ControlEvent | None]],
+        book: PriceBook,
+        standing: Standing,
+    ) -> None:
+        """What was read next, each with its log time (ms), and what everything comes to now.
+
+        A control of None takes the key's control away.
+        """
+        for log_ms, price in prices:
+            self.price_log_ms.append(max([log_ms, *self.price_log_ms[-1:]]))
+            self.prices.append(price)
+        for log_ms, key, control in controls:
+            self.control_log_ms.append(max([log_ms, *self.control_log_ms[-1:]]))
+            self.changes.append((key, control))
+        self.book = book
+        # Without news they are equal: another object would have all who watch look at everything again.
+        if controls:
+            self.controls = standing
+        self._drop_old()
+
+    def _drop_old(self) -> None:
+        """Take together what was said so long ago that no log reaches back to it, and that all views are past.
+
+        Before the first view nothing: a meter that begins, begins with all that its log holds, however old.
+        """
+        newest_ms = max([0, *self.price_log_ms[-1:], *self.control_log_ms[-1:]])
+        places = [view.place for view in self._views]
+        if not places:
+            return
+        prices = min(
+            [bisect_right(self.price_log_ms, newest_ms - KEPT_MS), *(p - self.dropped[0] for p, _ in places)]
+        )
+        changes = min(
+            [
+                bisect_right(self.control_log_ms, newest_ms - KEPT_MS),
+                *(c - self.dropped[1] for _, c in places),
+            ]
+        )
+        if prices + changes < _DROPPED_AT_ONCE:
+            return
+        book, standing = self.first
+        self.first = (book.with_events(self.prices[:prices]), _changed(standing, self.changes[:changes]))
+        self.dropped = (self.dropped[0] + prices, self.dropped[1] + changes)
+        del self.prices[:prices], self.price_log_ms[:prices]
+        del self.changes[:changes], self.control_log_ms[:changes]
+
+    def view(self) -> ReferenceView:
+        """A look at it that goes forward in time."""
+        view = ReferenceView(self)
+        self._views.add(view)
+        return view
+
+
+class ReferenceView:
+    """One shard's place in the log: shards are not equally far."""
+
+    def __init__(self, log: ReferenceLog) -> None:
+        self._log = log
+        self._at = log.dropped
+        self._log_ms = -1
+        self._book: PriceBook = log.first[0]
+        self._controls: Standing = log.first[1]
+
+    def again(self) -> ReferenceView:
+        """Another look, from the beginning."""
+        return self._log.view()
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """So many prices and changes are behind it."""
+        return self._at
+
+    @property
+    def at_ms(self) -> int:
+        """The instant of the last look; -1 before the first."""
+        return self._log_ms
+
+    def at(self, log_ms: int) -> KnownReference:
+        """What records with log time <= log_ms said; ValueError if an earlier look went further."""
+        if log_ms < self._log_ms:
+            raise ValueError(f"{log_ms} is before {self._log_ms}, the instant of the last look")
+        self._log_ms = log_ms
+        log = self._log
+        prices = bisect_right(log.price_log_ms, log_ms)
+        controls = bisect_right(log.control_log_ms, log_ms)
+        gone_prices, gone_changes = log.dropped
+        known_prices, known_controls = self._at[0] - gone_prices, self._at[1] - gone_changes
+        if prices == len(log.prices):
+            self._book = log.book  # one object for all shards, with what it remembers
+        elif prices > known_prices:
+            self._book = self._book.with_events(log.prices[known_prices:prices])
+        if controls == len(log.changes):
+            self._controls = log.controls
+        elif controls > known_controls:
+            self._controls = _changed(self._controls, log.changes[known_controls:controls])
+        self._at = (gone_prices + prices, gone_changes + controls)
+        return KnownReference(
+            self._book,
+            self._controls,
+            min(_after(log.price_log_ms, prices), _after(log.control_log_ms, controls)),
+        )
+
+
+def _after(log_ms: Sequence[int], known: int) -> int:
+    return log_ms[known] if known < len(log_ms) else NEVER_MS
+
+
+def _changed(standing: Standing, changes: Sequence[tuple[bytes, ControlEvent | None]]) -> Standing:
+    changed = dict(standing)
+    for key, control in changes:
+        if control is None:
+            changed.pop(key, None)
+        else:
+            changed[key] = control
+    return changed

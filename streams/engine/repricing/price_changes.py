@@ -1,0 +1,168 @@
+"""What a newer price book means for jobs and nodes in memory: whose rows must be derived again.
+
+Compares the times in which other revisions are in force; changes nothing itself.
+"""
+
+from __future__ import annotations
+
+from schemas.wire import MAX_INTERVAL_MS
+from streams.engine.pricing.book import PriceBook, clipped
+from streams.engine.pricing.context import Context, traffic_context, usage_context
+from streams.engine.pricing.history import Form
+from streams.engine.pricing.kinds import KIND_OF_UNIT, TIME_COMPONENTS, Kind
+from streams.engine.repricing.price_index import Ask, PriceIndex
+from streams.engine.state.attempt import AttemptState
+from streams.engine.state.job import JobState
+from streams.engine.state.node import NodeState
+from streams.engine.state.traffic import MINUTE_MS
+from streams.engine.timeline.intervals import Span, union
+
+
+class PriceChanges:
+    """The difference between two books; each context is compared once."""
+
+    def __init__(self, old: PriceBook, new: PriceBook) -> None:
+        self.old = old
+        self.new = new
+        self._changed: dict[str, list[Span]] = {}  # by SKU
+        self._forms: set[Form] = set()
+        for sku, spans, forms in new.differing(old):
+            self._changed[sku] = spans
+            self._forms |= forms
+        self._priced = {(component, kind) for component, kind, _ in self._forms}
+        # By price fields, team and project: jobs share them.
+        self._of_time: dict[tuple[tuple[str | None, ...], str | None, str | None], tuple[Span, ...]] = {}
+        self._of: dict[tuple[Context, str, Kind], tuple[Span, ...]] = {}
+
+    @property
+    def span(self) -> Span | None:
+        """All times in which any price may differ lie in it, [from, until); None: nothing changed."""
+        spans = [span for of_sku in self._changed.values() for span in of_sku]
+        return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
+
+    @property
+    def events_span(self) -> Span | None:
+        """All events that speak of any of these times lie in it, [from, until): they speak of time before their own."""
+        span = self.span
+        return None if span is None else (span[0], span[1] + MAX_INTERVAL_MS)
+
+    def asking(self, priced: PriceIndex) -> set[str]:
+        """The names that ask for what any of the changed SKUs prices: all others are priced as before."""
+        return priced.asking(self._forms) if self._forms else set()
+
+    def touches_job(self, job: JobState) -> bool:
+        """Whether any price that the job's rows were derived by is another now."""
+        return self.touches(job, job.booked_dimensions.team, job.booked_dimensions.project)
+
+    def touches(self, job: JobState, team: str | None, project: str | None) -> bool:
+        """Whether anything that is known of the job has another price now, if these pay for it."""
+        if not self._changed:
+            return False
+        for number, timeline in job.timelines().items():
+            attempt = job.attempts[number]
+            for segment in timeline.segments:
+                spans = self._time_spans(segment.values.fields, team, project)
+                if spans and _overlap(spans, segment.start_ms, segment.end_ms):
+                    return True
+            if attempt.winners and self._touches_samples(attempt, team, project):
+                return True
+            if len(attempt.traffic) and self._touches_amounts(attempt, team, project):
+                return True
+        return False
+
+    def touches_node(self, node: NodeState) -> bool:
+        """Whether any price of the node's time is another now."""
+        return any(
+            _overlap(
+                self._spans(usage_context(segment.fields, None, None), "gpu", Kind.GPU_TIME),
+                segment.start_ms,
+                segment.end_ms,
+            )
+            for segment in node.segments()
+        )
+
+    def _touches_samples(self, attempt: AttemptState, team: str | None, project: str | None) -> bool:
+        """Whether a metered minute has another price now; only minutes in which one may are looked at."""
+        winners = attempt.winners
+        for winning in attempt.fields_seen.values():
+            spans = self._time_spans(winning.price_fields, team, project)
+            for from_ms, until_ms in spans:
+                first, last = from_ms // MINUTE_MS, -(-until_ms // MINUTE_MS)
+                if last - first < len(winners):
+                    minutes = (winners[minute] for minute in range(first, last) if minute in winners)
+                else:
+                    minutes = (winner for minute, winner in winners.items() if first <= minute < last)
+                if any(winner.fields == winning.fields for winner in minutes):
+                    return True
+        return False
+
+    def _touches_amounts(self, attempt: AttemptState, team: str | None, project: str | None) -> bool:
+        traffic = attempt.traffic
+        return any(
+            _overlap(
+                self._spans(traffic_context(dict(match), team, project), topic, Kind(KIND_OF_UNIT[unit])),
+                traffic.first_ms,
+                traffic.last_ms + 1,
+            )
+            for topic, unit, match in traffic.bases
+        )
+
+    def _time_spans(
+        self, values: tuple[str | None, ...], team: str | None, project: str | None
+    ) -> tuple[Span, ...]:
+        """When time with these price fields has another price."""
+        key = (values, team, project)
+        known = self._of_time.get(key)
+        if known is None:
+            context = usage_context(values, team, project)
+            known = self._of_time[key] = tuple(
+                span
+                for kind, components in TIME_COMPONENTS.items()
+                for component in components
+                if (component, kind) in self._priced
+                for span in self._spans(context, component, kind)
+            )
+        return known
+
+    def _spans(self, context: Context, component: str, kind: Kind) -> tuple[Span, ...]:
+        """When this price is another one."""
+        key = (context, component, kind)
+        known = self._of.get(key)
+        if known is None:
+            skus = {*self.new.candidates(*key), *self.old.candidates(*key)} & self._changed.keys()
+            spans = union(span for sku in skus for span in self._changed[sku])
+            known = self._of[key] = tuple(span for span in spans if self._differs(key, *span))
+        return known
+
+    def _differs(self, key: tuple[Context, str, Kind], from_ms: int, until_ms: int) -> bool:
+        old, new = (
+            clipped(book.steps(*key, from_ms, until_ms), from_ms, until_ms) for book in (self.old, self.new)
+        )
+        return old != new
+
+
+def job_asks(job: JobState, team: str | None, project: str | None) -> frozenset[Ask]:
+    """What prices are asked for of a job, if these pay for it."""
+    asks: set[Ask] = set()
+    for number, timeline in job.timelines().items():
+        attempt = job.attempts[number]
+        asks.update(
+            (False, usage_context(segment.values.fields, team, project)) for segment in timeline.segments
+        )
+        asks.update(
+            (False, usage_context(winner.price_fields, team, project))
+            for winner in attempt.fields_seen.values()
+        )
+        asks.update(
+            (True, traffic_context(dict(match), team, project)) for _, _, match in attempt.traffic.bases
+        )
+    return frozenset(asks)
+
+
+def node_asks(node: NodeState) -> frozenset[Ask]:
+    """What prices are asked for of a node: it is priced for no team."""
+    return frozenset((False, usage_context(segment.fields, None, None)) for segment in node.segments())
+
+
+def _overlap(spans: tuple[Span, ...], start_ms: int, end_ms: int) -> bool:
+    return any(from_ms < end_ms and start_ms < until_ms for from_ms, until_ms in spans)

@@ -1,0 +1,269 @@
+"""A checkpoint: everything that must be stored so that the log before `next` need never be read again.
+
+Made without waiting for anything; stored around the core, in this order:
+1. the tables (a crash after this: the rows are written again, with the same values and a higher version);
+2. the snapshot (a crash after this: reading starts at the snapshot's `next`, what the commit says is not asked);
+3. the commit to Kafka (for monitoring, and as a floor).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from schemas.tables import ARCHIVE, JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES, SCHEMAS
+from streams.engine.alerts.alert import Alert
+from streams.engine.coverage.usage_table import usage_table
+from streams.engine.ledger.derive import derive_job, derive_node, pay_job
+from streams.engine.ledger.rows import LedgerRows
+from streams.engine.ledger.sampled_minutes import SampledMinutes
+from streams.engine.repricing.price_changes import node_asks
+from streams.engine.repricing.reprice import list_asks
+from streams.engine.shard.books import book_tables
+from streams.engine.shard.job_tables import job_tables
+from streams.engine.snapshot import writer
+from streams.engine.state.job import JobState
+from streams.engine.state.traffic import MINUTE_MS
+
+if TYPE_CHECKING:
+    from streams.engine.shard.shard import Shard
+
+
+#: A sample speaks of an hour at most (CONTRACT 1, gpu).
+LONGEST_SAMPLE_MS: Final = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What to store.  `more`: rows are left over, so take another checkpoint before resting.
+
+    `parent`: the version whose snapshot this one goes on from; `root`: the oldest one that a restore needs from now
+    on; `frees`: that is another one than before, so that older ones may be forgotten.
+    """
+
+    shard: int
+    version: int
+    parent: int
+    root: int
+    frees: bool
+    tables: dict[str, pa.Table]
+    snapshot: bytes
+    next: dict[str, int]
+    rows: int
+    more: bool
+    alerts: list[Alert]  # whose status changed, in order; to be told once the tables are stored
+
+
+def take(shard: Shard, as_of_ms: int, version: int, *, open_attempts: bool) -> Checkpoint:
+    """The checkpoint of a shard; its rows count as booked from now on."""
+    if version <= shard.version:
+        raise ValueError(f"version {version} of shard {shard.number} is not above its last, {shard.version}")
+    tables: dict[str, pa.Table] = {}
+    told, room, more = _derive_jobs(shard, as_of_ms, version, tables, open_attempts=open_attempts)
+    more |= _derive_nodes(shard, as_of_ms, version, tables, room, open_nodes=open_attempts)
+    usage = usage_table(shard.coverage, shard.number, version)
+    if usage.num_rows:
+        tables[JOB_USAGE_MINUTES] = usage
+    tables.update(shard.refused.take(version))
+    tables.update(shard.watch.tables(shard.number, version))
+    leaving = [
+        job for job in _finished(shard) if job.id not in shard.dirty_jobs and not _unjudged(shard, job)
+    ]
+    told += [job for job in leaving if job.id in shard.sampled_jobs]  # their last word still waits
+    tables.update(job_tables(told, as_of_ms, shard.number, version))
+    if leaving:
+        tables[ARCHIVE] = _archive(shard, leaving, version)
+    if open_attempts and not more:
+        shard.paid_ms = as_of_ms
+    # After the dead letters, which the rows count, and after those that came back: whoever sees these finds those.
+    # Once no row is left over, so that the ledger is as of the same offsets.
+    if not more and (open_attempts or (shard.books_owed and shard.next != shard.told)):
+        tables.update(shard.sums.take(shard.number, version))
+        tables.update(book_tables(shard.tallies, shard.next, shard.paid_ms, shard.number, version))
+        shard.told, shard.books_owed = dict(shard.next), False
+    parent, root = shard.snapshot_version, shard.roll.root
+    shard.version = shard.snapshot_version = version
+    blob = writer.take(shard)
+    shard.saved_next = dict(shard.next)
+    rows = sum(table.num_rows for table in tables.values())
+    alerts = shard.watch.alerts.take_changes()
+    return Checkpoint(
+        shard=shard.number,
+        version=version,
+        parent=parent,
+        root=shard.roll.root,
+        frees=shard.roll.root != root,
+        tables=tables,
+        snapshot=blob,
+        next=shard.saved_next,
+        rows=rows,
+        more=more,
+        alerts=alerts,
+    )
+
+
+def _derive_jobs(
+    shard: Shard, as_of_ms: int, version: int, tables: dict[str, pa.Table], *, open_attempts: bool
+) -> tuple[list[JobState], int, bool]:
+    """Derive dirty jobs (and, if asked, those that go on) until the checkpoint is large enough.
+
+    Returns those whose rows of jobs and attempts are due, how many nodes there is room for, and whether any job is
+    left over.
+    """
+    rows = LedgerRows()
+    told: list[JobState] = []
+    if open_attempts:
+        _begin_paying(shard, as_of_ms)  # before what changed takes the room, or what goes on is forgotten
+    due = _due(shard, as_of_ms, open_attempts=open_attempts)
+    prices = shard.minute_prices
+    prices.book = shard.book
+    sampled = SampledMinutes(shard.coverage, (shard.jobs[job_id] for job_id in sorted(shard.dirty_jobs)))
+    room = shard.settings.things_per_checkpoint
+    while room > 0 and rows.estimate <= shard.settings.rows_per_checkpoint:
+        job_id = next(due, None)
+        if job_id is None:
+            break
+        room -= 1
+        job = shard.jobs[job_id]
+        if job_id not in shard.dirty_jobs and pay_job(job, rows, as_of_ms):
+            shard.sampled_jobs.discard(job_id)
+            shard.changes.jobs.add(job_id)
+            told.append(job)
+            continue
+        derive_job(job, rows, prices, sampled, as_of_ms, open_attempts=open_attempts)
+        list_asks(shard, job)
+        shard.dirty_jobs.discard(job_id)
+        shard.sampled_jobs.discard(job_id)
+        # A job that goes on is due again with the next open attempts: until then its clocks can wait.
+        if not job.says_no_more() or open_attempts or job.has_ended:
+            told.append(job)
+        elif not job.is_open:
+            shard.sampled_jobs.add(job_id)
+        shard.changes.jobs.add(job_id)
+        if job.is_open:
+            shard.open_jobs.add(job_id)
+        else:
+            shard.open_jobs.discard(job_id)
+    if rows.estimate:
+        table, capped = rows.job_minutes(shard.number, version)
+        shard.sums.add(JOB_MINUTES, rows.sums)
+        shard.books.capped_costs += capped
+        if table.num_rows:
+            tables[JOB_MINUTES] = table
+    return told, room, bool(shard.dirty_jobs or (open_attempts and _owes_more(shard, as_of_ms)))
+
+
+def _begin_paying(shard: Shard, as_of_ms: int) -> None:
+    """Note who goes on, unless some of those noted for this instant are left."""
+    up_to_ms, left = shard.paying
+    if not left or up_to_ms != as_of_ms:
+        shard.paying = (as_of_ms, sorted(shard.open_jobs | shard.sampled_jobs, reverse=True))
+
+
+def _due(shard: Shard, as_of_ms: int, *, open_attempts: bool) -> Iterator[str]:
+    """Jobs to derive: what changed, then, if asked, what goes on and is not paid up to this instant yet."""
+    yield from sorted(shard.dirty_jobs)
+    while open_attempts and _owes_more(shard, as_of_ms):
+        yield shard.paying[1].pop()
+
+
+def _owes_more(shard: Shard, as_of_ms: int) -> bool:
+    """Whether any of those noted goes on and is not paid up to this instant; then the last of them is."""
+    left = shard.paying[1]
+    while left:
+        job = shard.jobs.get(left[-1])
+        is_due = job is not None and job.id in shard.open_jobs and job.booked_as_of_ms != as_of_ms
+        if is_due or left[-1] in shard.sampled_jobs:
+            return True
+        left.pop()
+    return False
+
+
+def _derive_nodes(
+    shard: Shard, as_of_ms: int, version: int, tables: dict[str, pa.Table], room: int, *, open_nodes: bool
+) -> bool:
+    """Derive so many nodes; whether any is left over."""
+    rows = LedgerRows()
+    due = [
+        node
+        for node in shard.nodes.values()
+        # First what is quickly said of all: of most nothing is due.
+        if (node.dirty or (open_nodes and node.booked_as_of_ms != as_of_ms))
+        and (open_nodes if node.is_open else node.dirty)
+    ]
+    for node in due[:room]:
+        derive_node(node, rows, shard.book, as_of_ms, open_nodes=open_nodes)
+        shard.priced_nodes.put(node.name, node_asks(node))
+        shard.changes.nodes.add(node.name)
+    if rows.estimate:
+        table, capped = rows.node_minutes(shard.number, version)
+        shard.sums.add(NODE_MINUTES, rows.sums)
+        shard.books.capped_costs += capped
+        if table.num_rows:
+            tables[NODE_MINUTES] = table
+    return len(due) > room
+
+
+def _finished(shard: Shard) -> list[JobState]:
+    """Jobs that ended longer than the job horizon ago, by the shard's newest event time."""
+    newest_ms = max(shard.newest_ms.values(), default=0)
+    limit_ms = newest_ms - shard.settings.job_horizon_ms
+    if limit_ms < shard.archive_due_ms:
+        return []
+    shard.archive_due_ms = limit_ms + shard.settings.job_horizon_ms // 24
+    _forget_old(shard)
+    shard.archived.forget_before(newest_ms - shard.settings.archived_for_ms)
+    return [job for job in shard.jobs.values() if job.is_finished and _last_ms(job) < limit_ms]
+
+
+def _unjudged(shard: Shard, job: JobState) -> bool:
+    """Whether a tick is still to see what is new of the job; where no ticks are judged it need not wait for one."""
+    return shard.tick_ms is not None and shard.watch.awaits(job.id, shard.book)
+
+
+def _forget_old(shard: Shard) -> None:
+    """Drop what of live jobs can never change again, as all that may still come is newer.
+
+    Also if the horizon is raised later: what comes from behind it then has nothing left to be added to.
+    """
+    limit_ms = {topic: ms - shard.settings.job_horizon_ms for topic, ms in shard.newest_ms.items()}
+    forgot: set[str] = set()
+    if "gpu" in limit_ms and shard.coverage.evict((limit_ms["gpu"] - LONGEST_SAMPLE_MS) // MINUTE_MS):
+        forgot.add("gpu")
+    for job in shard.jobs.values():
+        if job.forget_checkpoints(limit_ms.get("jobs", 0)):
+            shard.changes.jobs.add(job.id)
+            forgot.add("jobs")
+    for topic in forgot:
+        shard.forgotten_ms[topic] = max(limit_ms[topic], shard.forgotten_ms.get(topic, 0))
+
+
+def _last_ms(job: JobState) -> int:
+    """The last instant that anything of the job is about."""
+    ends = [line.ended_ms for line in job.timelines().values() if line.ended_ms is not None]
+    return max([job.last_ms, *ends])
+
+
+def _archive(shard: Shard, leaving: list[JobState], version: int) -> pa.Table:
+    """Rows of `archive`; the jobs leave memory."""
+    columns: dict[str, object] = {
+        "shard": [shard.number] * len(leaving),
+        "job_id": [job.id for job in leaving],
+        "blob": list(writer.job_blobs(shard, leaving, version)),
+        "first_ms": [job.first_ms for job in leaving],
+        "last_ms": [_last_ms(job) for job in leaving],
+        "version": [version] * len(leaving),
+    }
+    for job in leaving:
+        shard.archived.put(job.id, version, _last_ms(job))
+        del shard.jobs[job.id]
+        shard.priced.drop(job.id)
+        shard.watch.leave(job.id)
+        shard.sampled_jobs.discard(job.id)
+        shard.changes.jobs.discard(job.id)
+        shard.changes.gone[job.id] = version
+    shard.coverage.forget([job.id for job in leaving])
+    return pa.Table.from_pydict(columns, schema=SCHEMAS[ARCHIVE])

@@ -1,0 +1,94 @@
+"""A batch of decoded records, applied to a shard one by one: late or not, folded, counted.
+
+It must not decode; what one event does to the books stands in `fold`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from schemas.events import Event, GpuEvent, JobEvent, NodeEvent, TrafficEvent
+from schemas.invalid import Invalid
+from schemas.reasons import Reason
+from streams.engine.batch import Record
+from streams.engine.kernels.arrays import BEGINNING_MS
+from streams.engine.shard.books import Tally
+from streams.engine.shard.fold import FoldOutcome, fold_job, fold_node, fold_samples, fold_traffic
+from streams.engine.shard.job_tables import late_by, late_gpus
+
+if TYPE_CHECKING:
+    from streams.engine.shard.shard import Shard
+
+
+def fold_records(
+    shard: Shard, topic: str, records: Sequence[Record], events: Sequence[Event | Invalid], tally: Tally
+) -> None:
+    """Apply the events of the records; what is refused waits in `shard.refused`."""
+    accepted = _accept(shard, topic, records, events, tally)
+    outcomes = _apply(shard, topic, accepted)
+    for (record, event), outcome in zip(accepted, outcomes, strict=True):
+        _count(shard, record, event, outcome, tally)
+
+
+def _accept(
+    shard: Shard, topic: str, records: Sequence[Record], events: Sequence[Event | Invalid], tally: Tally
+) -> list[tuple[Record, Event]]:
+    """The valid and timely events; the others become dead letters."""
+    newest_ms, log_ms = shard.newest_ms.get(topic, BEGINNING_MS), shard.log_ms.get(topic, 0)
+    forgotten_ms = shard.forgotten_ms.get(topic, 0)
+    accepted: list[tuple[Record, Event]] = []
+    for record, event in zip(records, events, strict=True):
+        log_ms = max(log_ms, record.timestamp)
+        if isinstance(event, Invalid):
+            tally.dead_lettered += 1
+            shard.refused.add(record, event.reason, event.detail)
+        elif event.time_ms < max(newest_ms - shard.settings.job_horizon_ms, forgotten_ms):
+            tally.too_late += 1
+            shard.refused.add(record, Reason.too_late, late_by(event.time_ms, newest_ms))
+        else:
+            newest_ms = max(newest_ms, event.time_ms)
+            accepted.append((record, event))
+    shard.newest_ms[topic] = newest_ms
+    shard.log_ms[topic] = log_ms
+    return accepted
+
+
+def _apply(shard: Shard, topic: str, accepted: Sequence[tuple[Record, Event]]) -> list[FoldOutcome]:
+    events = [event for _, event in accepted]
+    if topic == "jobs":
+        return [
+            fold_job(shard.jobs, shard.coverage, event) for event in events if isinstance(event, JobEvent)
+        ]
+    if topic == "nodes":
+        return [fold_node(shard.nodes, event) for event in events if isinstance(event, NodeEvent)]
+    if topic == "gpu":
+        samples = [event for event in events if isinstance(event, GpuEvent)]
+        shard.coverage.trim_groups()
+        outcomes, late = fold_samples(shard.jobs, shard.coverage, samples)
+        shard.books.late_gpu_samples += late
+        return outcomes
+    amounts = [event for event in events if isinstance(event, TrafficEvent)]
+    log_ms = list(accumulate((record.timestamp for record, _ in accepted), max))
+    return fold_traffic(shard.jobs, shard.seen[topic], amounts, log_ms, shard.settings.dedupe_horizon_ms)
+
+
+def _count(shard: Shard, record: Record, event: Event, outcome: FoldOutcome, tally: Tally) -> None:
+    if outcome is FoldOutcome.DUPLICATE:
+        tally.duplicate += 1
+        return
+    if outcome is FoldOutcome.TOO_LATE:
+        tally.too_late += 1
+        shard.refused.add(record, Reason.too_late, late_gpus(shard.settings.late_horizon_ms))
+        return
+    if outcome is FoldOutcome.UNATTRIBUTED:
+        tally.unattributed += 1
+        return
+    tally.applied += 1
+    if isinstance(event, NodeEvent):
+        shard.changes.nodes.add(event.node)
+    elif isinstance(event, GpuEvent):
+        shard.note_sampled(event.job_id, event.attempt)
+    elif isinstance(event, JobEvent | TrafficEvent):
+        shard.note_changed(event.job_id, told=isinstance(event, JobEvent))

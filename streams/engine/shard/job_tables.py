@@ -1,0 +1,167 @@
+"""The rows of jobs, attempts, usage and dead letters as Arrow tables.
+
+Builds columns from state that is handed in; decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from schemas.columns import count, instants, table_of
+from schemas.events import PRICE_FIELDS
+from schemas.tables import ATTEMPTS, DEAD_LETTERS, JOBS, SCHEMAS
+from streams.engine.state.job import JobState, ShownRows
+from streams.engine.timeline.attempts import Timeline, wall_clock_ms
+
+
+class DeadLetter(NamedTuple):
+    """A refused record; `raw` is cut at 64 KiB."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    detail: str
+    raw: bytes
+    log_ms: int
+
+
+def late_by(time_ms: int, newest_ms: int) -> str:
+    """Why an event is too late for its partition, in words."""
+    return f"field `time_ms`: {time_ms} is {newest_ms - time_ms} ms before the newest event of its partition"
+
+
+def late_gpus(late_horizon_ms: int) -> str:
+    """Why a sample is too late, in words."""
+    return f"every GPU of the sample begins more than {late_horizon_ms} ms before its newest second"
+
+
+def dead_letter_table(letters: Sequence[DeadLetter], version: int) -> pa.Table:
+    """Rows of `dead_letters`; the key (topic, partition, offset) makes writing them twice harmless."""
+    return pa.Table.from_pydict(
+        {
+            "topic": [letter.topic for letter in letters],
+            "partition": [letter.partition for letter in letters],
+            "offset": [letter.offset for letter in letters],
+            "reason": [letter.reason for letter in letters],
+            "detail": [letter.detail for letter in letters],
+            "raw": [letter.raw for letter in letters],
+            "time": instants([letter.log_ms for letter in letters]),
+            "version": pa.array([version] * len(letters), pa.uint64()),
+        },
+        schema=SCHEMAS[DEAD_LETTERS],
+    )
+
+
+def job_tables(jobs: Sequence[JobState], as_of_ms: int, shard: int, version: int) -> dict[str, pa.Table]:
+    """Rows of `jobs` and `attempts` as they stand at the meter's clock."""
+    if not jobs:
+        return {}
+    said = [_said(job) for job in jobs]
+    clocks_ms = [wall_clock_ms(job.timelines(), as_of_ms) for job in jobs]
+    of_jobs = {
+        "first_event": [job.first_ms for job in jobs],
+        "last_event": [job.last_ms for job in jobs],
+        "wall_clock_ms": [sum(of_attempts.values()) for of_attempts in clocks_ms],
+    }
+    of_attempts = {"wall_clock_ms": [ms for of_attempts in clocks_ms for ms in of_attempts.values()]}
+    return {
+        JOBS: _table(JOBS, _JOB_COLUMNS, [rows.job for rows in said], of_jobs, shard, version),
+        ATTEMPTS: _table(
+            ATTEMPTS,
+            _ATTEMPT_COLUMNS,
+            [row for rows in said for row in rows.attempts],
+            of_attempts,
+            shard,
+            version,
+        ),
+    }
+
+
+def _said(job: JobState) -> ShownRows:
+    """What its rows say but for clocks: most of them are written again for those alone."""
+    said = job.says()
+    if job.said_rows is not None and job.said_rows[0] == said:
+        return job.said_rows[1]
+    lines = job.timelines()
+    attempts = tuple(_attempt_row(job, number, line) for number, line in lines.items())
+    rows = ShownRows(_job_row(job, lines), attempts)
+    job.said_rows = None if job.has_ended else (said, rows)  # else it is rarely asked again
+    return rows
+
+
+def _job_row(job: JobState, lines: Mapping[int, Timeline]) -> tuple[object, ...]:
+    dimensions = job.dimensions()
+    last = max(lines)
+    fields = job.fields_of(last)
+    starts = [line.started_ms for line in lines.values() if line.started_ms is not None]
+    return (
+        job.id,
+        dimensions.owner or "",
+        dimensions.team or "",
+        dimensions.project or "",
+        dimensions.experiment or "",
+        list(dimensions.labels or ()),
+        job.state_of(last),
+        len(lines),
+        min(starts, default=None),
+        lines[last].ended_ms,
+        *(fields[name] for name in _JOB_FIELDS),
+        lines[last].values.gpu_milli,
+    )
+
+
+def _attempt_row(job: JobState, number: int, line: Timeline) -> tuple[object, ...]:
+    fields = job.fields_of(number)
+    return (
+        job.id,
+        number,
+        job.state_of(number),
+        line.reason,
+        line.started_ms,
+        line.ended_ms,
+        *(fields[name] for name in PRICE_FIELDS),
+        line.values.gpu_milli,
+    )
+
+
+_JOB_FIELDS: Final = ("cluster", "region", "cloud", "purchase", "gpu_type", "instance_type")
+#: Columns in the order in which the rows above have them.
+_JOB_COLUMNS: Final = (
+    "job_id", "owner", "team", "project", "experiment", "labels", "state", "attempts", "started", "ended",
+    *_JOB_FIELDS, "gpu_count",
+)  # fmt: skip
+_ATTEMPT_COLUMNS: Final = (
+    "job_id", "attempt", "state", "reason", "started", "ended", *PRICE_FIELDS, "gpu_count",
+)  # fmt: skip
+_INSTANTS: Final = ("first_event", "last_event", "started", "ended")
+_KINDS: Final = {name: {field.name: field.type for field in SCHEMAS[name]} for name in (JOBS, ATTEMPTS)}
+
+
+def _table(
+    name: str,
+    columns: Sequence[str],
+    rows: Sequence[tuple[object, ...]],
+    clocks: Mapping[str, Sequence[int]],
+    shard: int,
+    version: int,
+) -> pa.Table:
+    """A table of these columns of the rows, and of those that are given as columns."""
+    by_name: dict[str, Sequence[Any]] = {**dict(zip(columns, zip(*rows, strict=True), strict=True)), **clocks}
+    size, kinds = len(rows), _KINDS[name]
+    arrays: dict[str, pa.Array] = {
+        "shard": pa.array(np.full(size, shard, np.uint16)),
+        "version": pa.array(np.full(size, version, np.uint64)),
+    }
+    for column, values in by_name.items():
+        if column in _INSTANTS:
+            arrays[column] = instants(values)
+        elif column == "gpu_count":
+            arrays[column] = count(np.array(values, np.int64))
+        else:
+            arrays[column] = pa.array(values, kinds[column])
+    return table_of(SCHEMAS[name], arrays)

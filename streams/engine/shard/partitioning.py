@@ -1,0 +1,63 @@
+"""Whether an event came in the partition of its key: of its job, or its node where it has none.
+
+It must not know Kafka: keys are placed as every producer's murmur2 places them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from functools import lru_cache
+
+import numpy as np
+
+from schemas.events import Event, GpuEvent, JobEvent, NodeEvent, TrafficEvent
+from schemas.invalid import Invalid
+from schemas.reasons import Reason
+from schemas.refusal import shown
+from streams.engine.kernels.murmur import murmur2
+
+
+@lru_cache(maxsize=2**16)
+def partition_of(key: str, partitions: int) -> int:
+    """Where a producer with Kafka's default partitioner puts a key."""
+    text = np.frombuffer(key.encode("utf-8", "surrogatepass"), np.uint8)
+    return int(murmur2(text) & 0x7FFFFFFF) % partitions
+
+
+class PartitionCheck:
+    """One partition number; `partitions` None: whoever feeds the shard places by rules of its own."""
+
+    __slots__ = ("_known", "number", "partitions")
+
+    def __init__(self, number: int, partitions: int | None, known: Container[str]) -> None:
+        """`known`: jobs that are here already go on, whatever an earlier version took in."""
+        self.number = number
+        self.partitions = partitions
+        self._known = known
+
+    def is_of(self, job_id: str, node: str) -> bool:
+        """Whether what is said of the job, or of the node where there is none, belongs here."""
+        if self.partitions is None or partition_of(job_id or node, self.partitions) == self.number:
+            return True
+        return bool(job_id) and job_id in self._known
+
+    def judged(self, event: Event | Invalid) -> Event | Invalid:
+        """The event, or why it must not be folded here."""
+        match event:
+            case JobEvent() | TrafficEvent():
+                job_id, node, field = event.job_id, "", "job_id"
+            case GpuEvent():
+                job_id, node, field = event.job_id, event.node, "job_id" if event.job_id else "node"
+            case NodeEvent():
+                job_id, node, field = "", event.node, "node"
+            case _:
+                return event
+        if self.is_of(job_id, node):
+            return event
+        assert self.partitions is not None  # else all is of here
+        belongs = partition_of(job_id or node, self.partitions)
+        return Invalid(
+            Reason.wrong_partition,
+            f"field `{field}`: got {shown(job_id or node)} in partition {self.number}, expected in {belongs} of "
+            f"{self.partitions}, where murmur2 puts this key",
+        )

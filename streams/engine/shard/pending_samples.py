@@ -1,0 +1,115 @@
+"""What samples said of attempts that these were not told yet: one word for all fetches since the last one who asked.
+
+A fetch tells each attempt little that is new, and a log that is waiting brings many fetches between two checkpoints.
+It must not know a job, nor what a shape is beyond its number; whoever looks at jobs asks for it before.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.engine.kernels.arrays import BEGINNING_MS, I32, I64, NEVER_MS, U8
+
+#: Rows of the newest samples that may wait: some MiB.
+MOST_WAITING: Final = 65_536
+
+_NEWEST: Final = np.dtype(
+    [
+        ("owner", np.int32),
+        ("shape", np.int32),
+        ("time_ms", np.int64),
+        ("interval_ms", np.int64),
+        ("text", np.int32),  # place among the ids; -1: it has none
+    ]
+)
+
+
+class NewestSample(NamedTuple):
+    """The newest sample of some minutes of an owner, or one of those at that instant."""
+
+    owner: int
+    shape: int
+    time_ms: int
+    interval_ms: int
+    id: str
+
+
+class PendingSamples:
+    """By the number of an owner."""
+
+    def __init__(self) -> None:
+        self._first_ms = np.zeros(0, np.int64)
+        self._last_ms = np.zeros(0, np.int64)
+        self._rows: list[NDArray[Any]] = []  # of _NEWEST
+        self._ids: list[str] = []
+        self._waiting = 0
+
+    def __len__(self) -> int:
+        """How many rows wait."""
+        return self._waiting
+
+    def make_room(self, owners: int) -> None:
+        """There are so many owners."""
+        more = max(owners, 2 * len(self._first_ms)) - len(self._first_ms)
+        if owners > len(self._first_ms):
+            self._first_ms = np.concatenate((self._first_ms, np.full(more, NEVER_MS)))
+            self._last_ms = np.concatenate((self._last_ms, np.full(more, BEGINNING_MS)))
+
+    def seen(self, owners: I32, first_ms: I64, last_ms: I64) -> None:
+        """[n] owners, each once, and the first and last `time_ms` of their samples in a fetch."""
+        self._first_ms[owners] = np.minimum(self._first_ms[owners], first_ms)
+        self._last_ms[owners] = np.maximum(self._last_ms[owners], last_ms)
+        self._waiting += len(owners)
+
+    def newest(
+        self, owner: I32, shape: I32, time_ms: I64, interval_ms: I64, id_at: I64, id_size: I32, data: U8
+    ) -> None:
+        """[n] samples that are the newest of their minutes in a fetch; ids stand in `data`, and are ASCII."""
+        if not len(owner):  # samples that cover no second
+            return
+        rows = np.empty(len(owner), _NEWEST)
+        rows["owner"], rows["shape"] = owner, shape
+        rows["time_ms"], rows["interval_ms"] = time_ms, interval_ms
+        rows["text"] = -1
+        named = np.flatnonzero(id_size)
+        rows["text"][named] = np.arange(len(self._ids), len(self._ids) + len(named))
+        self._ids.extend(
+            data[at : at + size].tobytes().decode("ascii")
+            for at, size in zip(id_at[named].tolist(), id_size[named].tolist(), strict=True)
+        )
+        self._rows.append(rows)
+
+    def take(self) -> tuple[list[tuple[int, int, int]], list[NewestSample]]:
+        """(owner, first and last `time_ms`) of all that were seen, and the newest of each of their minutes."""
+        owners = np.flatnonzero(self._first_ms != NEVER_MS)
+        first_ms, last_ms = self._first_ms[owners].tolist(), self._last_ms[owners].tolist()
+        seen = list(zip(owners.tolist(), first_ms, last_ms, strict=True))
+        self._first_ms[owners], self._last_ms[owners] = NEVER_MS, BEGINNING_MS
+        ids = self._ids
+        found = [
+            NewestSample(owner, shape, time_ms, interval_ms, ids[text] if text >= 0 else "")
+            for owner, shape, time_ms, interval_ms, text in self._last_of_minutes()
+        ]
+        self._rows, self._ids, self._waiting = [], [], 0
+        return seen, found
+
+    def _last_of_minutes(self) -> list[tuple[int, int, int, int, int]]:
+        """Of those of an owner that cover the same minutes the last ones in time: several, where these are equal."""
+        if not self._rows:
+            return []
+        rows = np.concatenate(self._rows)
+        lo = (rows["time_ms"] - rows["interval_ms"]) // 1000 // 60
+        hi = (rows["time_ms"] // 1000 - 1) // 60
+        order = np.lexsort((rows["time_ms"], hi, lo, rows["owner"]))
+        rows, lo, hi = rows[order], lo[order], hi[order]
+        starts = np.ones(len(rows), np.bool_)
+        starts[1:] = (rows["owner"][1:] != rows["owner"][:-1]) | (lo[1:] != lo[:-1]) | (hi[1:] != hi[:-1])
+        group = np.cumsum(starts) - 1
+        last = np.append(np.flatnonzero(starts)[1:], len(rows)) - 1
+        found: list[tuple[int, int, int, int, int]] = rows[
+            rows["time_ms"] == rows["time_ms"][last][group]
+        ].tolist()
+        return found

@@ -1,0 +1,260 @@
+"""GPU samples of a fetch, folded from columns: what a shard does record by record elsewhere, at once.
+
+It must give what the general way gives (`schemas.decode`, `fold.fold_samples`), record for record; whatever the
+parser leaves alone goes that way, in its place among the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.decode import decode
+from schemas.events import Event, GpuEvent
+from schemas.invalid import Invalid
+from streams import fallbacks
+from streams.engine.coverage.coverage import Coverage
+from streams.engine.coverage.shapes import Parsed, Shape, Shapes
+from streams.engine.kernels.arrays import BEGINNING_MS, I64
+from streams.engine.kernels.spans import ABSENT, SPAN, sum_up
+from streams.engine.kernels.store import DIRTY_ROWS, Samples
+from streams.engine.raw_records import RawRecords
+from streams.engine.settings import ShardSettings
+from streams.engine.shard.fold import FoldOutcome, JobBook
+from streams.engine.shard.fold import fold_samples as fold_events
+from streams.engine.shard.partitioning import PartitionCheck
+from streams.engine.shard.pending_samples import MOST_WAITING, PendingSamples
+from streams.engine.state.attempt import AttemptState, Winner, winning_fields
+from streams.fallbacks import GPU_DECODED
+
+_NOBODY: Final = -1
+#: About what a minute of an attempt's GPUs on a node weighs: its seconds, its newest sample, its rows of the tables.
+_ROW_BYTES: Final = 500
+
+
+class SampleBatch(NamedTuple):
+    """The records of a batch from `next` on; `events`: those that the parser left alone, by their index."""
+
+    records: RawRecords
+    parsed: Parsed
+    events: dict[int, Event | Invalid]
+
+    def times_ms(self) -> I64:
+        """[n] `time_ms`, of what is no event an instant before all others."""
+        times_ms = np.where(self.parsed.shape >= 0, self.parsed.time_ms, BEGINNING_MS)
+        for index, event in self.events.items():
+            if not isinstance(event, Invalid):
+                times_ms[index] = event.time_ms
+        return times_ms
+
+    def invalid(self) -> Iterator[tuple[int, Invalid]]:
+        """What is no event, by its index."""
+        return ((index, event) for index, event in self.events.items() if isinstance(event, Invalid))
+
+
+class SampledAttempt(NamedTuple):
+    """What the accepted samples were of: (job, attempt), first to last `time_ms`."""
+
+    job_id: str
+    attempt: int
+
+
+class FoldedSamples(NamedTuple):
+    """What a batch did: indices of the records of which all GPUs were late, single GPUs late, what was told.
+
+    `unattributed`: records of GPUs that no job has.
+    """
+
+    too_late: list[int]
+    late: int
+    unattributed: int
+    told: set[SampledAttempt]
+
+
+class SampleColumns:
+    """Reads and folds the GPU records of one shard; `tell` is due before anybody looks at its jobs."""
+
+    def __init__(self, place: PartitionCheck, shapes: Shapes | None = None) -> None:
+        self._place = place
+        self._shapes = Shapes(is_ours=place.is_of) if shapes is None else shapes
+        self._owners: list[SampledAttempt] = []
+        self._number: dict[SampledAttempt, int] = {}  # their places
+        self._owner = np.zeros(0, np.int32)  # by shape, the place of its owner
+        self._spans = np.zeros(0, SPAN)  # by owner
+        self._known: list[Shape | None] = []  # shapes of this generation; None: refused
+        self._fields: dict[int, tuple[str, ...]] = {}  # by shape, as a Winner has them
+        self._pending = PendingSamples()
+        self._generation = self._shapes.generation
+
+    def read(self, records: RawRecords, settings: ShardSettings) -> SampleBatch:
+        """All values, as columns where they are ordinary."""
+        allowed_ms = settings.newest_allowed_each_ms(records.log_ms)
+        parsed = self._shapes.parse(records.data, records.value_at, records.value_size, allowed_ms)
+        parsed.shape[records.headers_at >= 0] = -1  # an envelope may stand in the headers
+        events: dict[int, Event | Invalid] = {}
+        for index in np.flatnonzero(parsed.shape < 0).tolist():
+            record = records[index]
+            event = decode("gpu", record.value, record.headers, int(allowed_ms[index]))
+            events[index] = self._place.judged(event)
+        fallbacks.counts[GPU_DECODED] += sum(isinstance(event, GpuEvent) for event in events.values())
+        return SampleBatch(records, parsed, events)
+
+    def job_ids(self, columns: SampleBatch) -> set[str]:
+        """The jobs that the batch speaks of, '' for idle GPUs among them."""
+        shapes = np.unique(columns.parsed.shape)
+        found = {self._shapes[shape].job_id for shape in shapes[shapes >= 0].tolist()}
+        return found | {getattr(event, "job_id", "") for event in columns.events.values()}
+
+    def fold(
+        self, columns: SampleBatch, accepted: NDArray[np.bool_], jobs: JobBook, coverage: Coverage
+    ) -> FoldedSamples:
+        """Merge the accepted records ([n], events only), in their order."""
+        parsed = columns.parsed
+        direct = accepted & (parsed.shape >= 0)
+        late = unattributed = 0
+        too_late: list[int] = []
+        told = self._learn_owners(jobs)
+        coverage.trim_groups()  # not while a batch is folded, which holds numbers of groups
+        samples = self._samples(parsed, direct, coverage)
+        done = 0
+        for first, stop in _runs([index for index in columns.events if accepted[index]]):
+            coverage.fold_columns(samples, done, first)
+            events = [columns.events[index] for index in range(first, stop)]
+            gpu_events = [event for event in events if isinstance(event, GpuEvent)]
+            outcomes, single = fold_events(jobs, coverage, gpu_events)
+            late += single
+            for index, event, outcome in zip(range(first, stop), gpu_events, outcomes, strict=True):
+                if outcome is FoldOutcome.TOO_LATE:
+                    too_late.append(index)
+                elif outcome is FoldOutcome.UNATTRIBUTED:
+                    unattributed += 1
+                else:
+                    told.add(SampledAttempt(event.job_id, event.attempt))
+            done = stop
+        coverage.fold_columns(samples, done, len(accepted))
+        sizes = coverage.group_sizes(samples.group)
+        all_late = (sizes > 0) & (samples.late == sizes)
+        too_late.extend(np.flatnonzero(all_late).tolist())
+        unattributed += int((direct & (samples.group == 0)).sum())
+        self._note(columns, direct & ~all_late & (samples.group > 0))
+        if len(self._pending) > MOST_WAITING:
+            told |= self.tell(jobs)
+        return FoldedSamples(sorted(too_late), int(samples.late.sum()) + late, unattributed, told)
+
+    def _samples(self, parsed: Parsed, direct: NDArray[np.bool_], coverage: Coverage) -> Samples:
+        """The kernel's view; group 0, which has no slot, for what is not to be merged this way."""
+        group = np.zeros(len(direct), np.int32)
+        group[direct] = coverage.groups_of_shapes(self._shapes, parsed.shape[direct])
+        return Samples(
+            group=group,
+            begin_s=(parsed.time_ms - parsed.interval_ms) // 1000,
+            end_s=parsed.time_ms // 1000,
+            value_ptr=parsed.value_ptr,
+            util=parsed.util,
+            sm=parsed.sm,
+            tensor=parsed.tensor,
+            memory=parsed.memory,
+            power=parsed.power,
+            late=np.zeros(len(direct), np.int32),
+            covers=np.zeros(len(direct), np.uint8),
+        )
+
+    def _note(self, columns: SampleBatch, applied: NDArray[np.bool_]) -> None:
+        """Keep what the records say of their owners."""
+        parsed, size = columns.parsed, len(applied)
+        seen, newest = np.empty(size, np.int32), np.empty(size, np.int64)
+        first_ms, last_ms = np.empty((2, size), np.int64)
+        data = columns.records.data
+        owners, found = sum_up(
+            applied.view(np.uint8), parsed.shape, self._owner, parsed.time_ms, parsed.interval_ms, parsed.id_at,
+            parsed.id_size, data, self._spans, seen, first_ms, last_ms, newest,
+        )  # fmt: skip
+        self._pending.seen(seen[:owners], first_ms[:owners], last_ms[:owners])
+        newest = newest[:found]
+        shape = parsed.shape[newest]
+        self._pending.newest(
+            self._owner[shape], shape, parsed.time_ms[newest], parsed.interval_ms[newest], parsed.id_at[newest],
+            parsed.id_size[newest], data,
+        )  # fmt: skip
+
+    def tell(self, jobs: JobBook) -> set[SampledAttempt]:
+        """Tell the jobs what was sampled of them since the last time, and with which price fields."""
+        if not len(self._pending):
+            return set()
+        seen, newest = self._pending.take()
+        metered: dict[int, AttemptState] = {}
+        for number, since_ms, until_ms in seen:
+            owner = self._owners[number]
+            job = jobs.of(owner.job_id)
+            attempt = job.attempt(owner.attempt)
+            attempt.sampled = True
+            if not attempt.has_start:
+                metered[number] = attempt
+            job.touch(since_ms)
+            job.hear(until_ms)
+        for number, index, time_ms, interval_ms, text in newest:
+            shape = self._known[index]
+            if number not in metered or shape is None:
+                continue
+            fields = self._fields.get(index)
+            if fields is None:
+                fields = self._fields[index] = winning_fields(shape.fields)
+            metered[number].note_winner(Winner(time_ms, shape.source, shape.node, text, fields), interval_ms)
+        return {self._owners[number] for number, _, _ in seen}
+
+    def _learn_owners(self, jobs: JobBook) -> set[SampledAttempt]:
+        """Which attempt each shape is of; many exporters, one for each GPU perhaps, speak of one.
+
+        Returns who was told, as numbers are given anew where the table of shapes was emptied.
+        """
+        told: set[SampledAttempt] = set()
+        if self._generation != self._shapes.generation:
+            told = self.tell(jobs)
+            self._generation = self._shapes.generation
+            self._known.clear()
+            self._fields.clear()
+            self._owners.clear()
+            self._number.clear()
+            self._owner = np.zeros(0, np.int32)
+        known, count = len(self._owner), len(self._shapes)
+        if known == count:
+            return told
+        numbers = np.full(count - known, _NOBODY, np.int32)
+        for index in range(known, count):
+            try:
+                shape = self._shapes[index]
+            except IndexError:  # refused: no record is of it
+                self._known.append(None)
+                continue
+            self._known.append(shape)
+            owner = SampledAttempt(shape.job_id, shape.attempt)
+            number = numbers[index - known] = self._number.setdefault(owner, len(self._owners))
+            if number == len(self._owners):
+                self._owners.append(owner)
+        self._owner = np.concatenate((self._owner, numbers))
+        self._pending.make_room(len(self._owners))
+        if len(self._spans) < len(self._owners):
+            self._spans = np.zeros(max(len(self._owners), 2 * len(self._spans)), SPAN)
+            self._spans["newest"] = ABSENT
+        return told
+
+
+def sampled_bytes(coverage: Coverage) -> int:
+    """About what is in memory of samples and is not stored, however many of them said the same minutes."""
+    return int(coverage.store.used[DIRTY_ROWS]) * _ROW_BYTES
+
+
+def _runs(indices: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """[first, stop) of the indices that follow one another."""
+    first = stop = -1
+    for index in indices:
+        if index != stop:
+            if first >= 0:
+                yield first, stop
+            first = index
+        stop = index + 1
+    if first >= 0:
+        yield first, stop

@@ -1,0 +1,181 @@
+"""Puts ticks between records: tick t comes after all records with log time <= t, before any with a later one.
+
+Holds records back, never drops one; it does not fold, judge or read a clock.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.engine.batch import LogBatch, Record
+from streams.engine.kernels import episode
+from streams.engine.kernels.arrays import NEVER_MS
+from streams.engine.raw_records import RawRecords
+from streams.topics import SHARD_TOPICS
+
+TICK_MS: Final = episode.TICK_MS
+
+_TOPICS: Final = tuple(str(topic) for topic in SHARD_TOPICS)
+_AS_COLUMNS: Final = ("gpu",)  # what is never made into records one by one
+
+#: (topic, next offset to read) -> the log time up to which no record from that offset on exists; -1: not known.
+Horizon = Callable[[str, int], int]
+
+
+class FoldStep(NamedTuple):
+    """Fold these records now."""
+
+    batch: LogBatch
+
+
+class Ticks(NamedTuple):
+    """Judge the ticks first_ms, first_ms + TICK_MS, ... last_ms now: no record lies between them."""
+
+    first_ms: int
+    last_ms: int
+
+
+@dataclass(slots=True)
+class _WaitingBatch:
+    """A fetched batch from record `first` on, with the log time of each record (never going back)."""
+
+    batch: LogBatch
+    log_ms: NDArray[np.int64]
+    first: int = 0
+
+
+def _log_times(records: Sequence[Record]) -> NDArray[np.int64]:
+    if isinstance(records, RawRecords):
+        return records.log_ms
+    return np.fromiter((record.timestamp for record in records), np.int64, len(records))
+
+
+class Sequencer:
+    """The records of one shard that were read and not folded.  Each topic must be offered in order."""
+
+    def __init__(self, next_offsets: Mapping[str, int], tick_ms: int | None = None) -> None:
+        #: The next tick to judge; None until the first record is known.
+        self.tick_ms = tick_ms
+        self._waiting: dict[str, deque[_WaitingBatch]] = {topic: deque() for topic in _TOPICS}
+        self._end = dict(next_offsets)
+        self._log_ms: dict[str, int] = {}
+
+    def end(self, topic: str) -> int:
+        """The next offset to read: everything before it was folded or waits here."""
+        return self._end.get(topic, 0)
+
+    def waiting(self, topic: str) -> int:
+        """How many records of the topic wait."""
+        return sum(len(each.log_ms) - each.first for each in self._waiting[topic])
+
+    @property
+    def waits(self) -> bool:
+        """Whether any record waits."""
+        return any(self._waiting.values())
+
+    def read_ms(self, topic: str) -> int | None:
+        """Log time of the newest record that was read; None before the first."""
+        return self._log_ms.get(topic)
+
+    def reset(self, next_offsets: Mapping[str, int]) -> None:
+        """Forget what waits: it will be read again from these offsets."""
+        for waiting in self._waiting.values():
+            waiting.clear()
+        self._end = dict(next_offsets)
+        self._log_ms.clear()
+
+    def offer(self, batch: LogBatch, latest_ms: int = NEVER_MS) -> int | None:
+        """Take a batch; returns the offset to read again from when records before it are missing.
+
+        A log time after `latest_ms` counts as that: a broker whose clock is wrong must not hold records back for long.
+        """
+        expected = self.end(batch.topic)
+        if batch.start > expected:
+            return expected
+        log_ms = np.minimum(_log_times(batch.records), latest_ms)
+        before_ms = self._log_ms.get(batch.topic)
+        if before_ms is not None and log_ms.size:
+            log_ms[0] = max(before_ms, log_ms[0])
+        log_ms = np.maximum.accumulate(log_ms)
+        if log_ms.size:
+            self._log_ms[batch.topic] = int(log_ms[-1])
+        self._waiting[batch.topic].append(_WaitingBatch(batch, log_ms))
+        self._end[batch.topic] = max(expected, batch.end)
+        return None
+
+    def steps(self, horizon: Horizon) -> Iterator[FoldStep | Ticks]:
+        """What may be done now, in order.  Each step must be done before the next is asked for."""
+        if self.tick_ms is None and not self._begin(horizon):
+            return
+        while self.tick_ms is not None:
+            for topic, waiting in self._waiting.items():
+                while waiting and (part := self._take(topic, self.tick_ms)) is not None:
+                    yield FoldStep(part)
+            until_ms = self._all_quiet_until_ms(horizon, self.tick_ms)
+            if until_ms is None:
+                return
+            last_ms = until_ms // TICK_MS * TICK_MS
+            first_ms, self.tick_ms = self.tick_ms, last_ms + TICK_MS
+            yield Ticks(first_ms, last_ms)
+
+    def _begin(self, horizon: Horizon) -> bool:
+        """Find the first tick: the one at or after the shard's first record, whatever topic that is in."""
+        heads = [head for topic in _TOPICS if (head := self.head_ms(topic)) is not None]
+        if not heads:
+            return False
+        start_ms = min(heads)
+        for topic in _TOPICS:
+            if self.head_ms(topic) is None and horizon(topic, self.end(topic)) < start_ms:
+                return False
+        self.tick_ms = -(-start_ms // TICK_MS) * TICK_MS
+        return True
+
+    def head_ms(self, topic: str) -> int | None:
+        """Log time of the first record that waits."""
+        for each in self._waiting[topic]:
+            if each.first < len(each.log_ms):
+                return int(each.log_ms[each.first])
+        return None
+
+    def _all_quiet_until_ms(self, horizon: Horizon, tick_ms: int) -> int | None:
+        """None: not up to that tick, as nearly ever, which the first topic often tells."""
+        until_ms = NEVER_MS
+        for topic in _TOPICS:
+            until_ms = min(until_ms, self._quiet_until_ms(topic, horizon))
+            if until_ms < tick_ms:
+                return None
+        return until_ms
+
+    def _quiet_until_ms(self, topic: str, horizon: Horizon) -> int:
+        head_ms = self.head_ms(topic) if self._waiting[topic] else None
+        return horizon(topic, self.end(topic)) if head_ms is None else head_ms - 1
+
+    def _take(self, topic: str, tick_ms: int) -> LogBatch | None:
+        """The next records of the topic with log time <= tick_ms, as a batch of their own."""
+        waiting = self._waiting[topic]
+        if not waiting:
+            return None
+        each = waiting[0]
+        batch, size = each.batch, len(each.log_ms)
+        stop = size if not size or each.log_ms[-1] <= tick_ms else bisect_right(each.log_ms, tick_ms)
+        if stop == each.first and size:
+            return None
+        first, each.first = each.first, stop
+        if stop == size:
+            waiting.popleft()
+        if first == 0 and stop == size:
+            return batch
+        if isinstance(batch.records, RawRecords) and topic not in _AS_COLUMNS:
+            # Cut into many: a record is made once, and of a list a part costs nothing.
+            each.batch = batch = replace(batch, records=list(batch.records))
+        records = batch.records[first:stop]
+        start = batch.start if first == 0 else batch.records[first].offset
+        end = batch.end if stop == size else batch.records[stop].offset
+        return LogBatch(topic, batch.partition, start, end, records)

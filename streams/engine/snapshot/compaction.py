@@ -1,0 +1,158 @@
+"""Which part of a shard that has not changed the next snapshot carries besides, so that no base is ever due.
+
+Round after round all that there is is written anew, a slice with each snapshot.  When a round ends, the snapshot in
+which it began is the root: nothing older is needed.  It chooses; it writes nothing down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from weakref import proxy
+
+import numpy as np
+
+from schemas.events import PriceEvent
+from streams.engine.coverage.ids import SeenPart
+from streams.engine.coverage.names import Holder
+from streams.engine.snapshot.archive_index import ranges
+
+if TYPE_CHECKING:
+    from streams.engine.shard.shard import Shard
+    from streams.engine.state.job import JobState
+
+#: A slice is no larger than this or than what changed, whichever is more, even if the round takes longer then.
+SLICE_BYTES: Final = 2 * 2**20
+#: About what a thing weighs, before compression.
+_ARCHIVED_BYTES, _SEEN_BYTES, _NODE_BYTES, _JOB_BYTES, _EVENT_BYTES = 26, 16, 400, 800, 200
+_MINUTE_BYTES, _LINE_BYTES, _AMOUNT_BYTES = 100, 150, 28
+_IDS_AT_ONCE: Final = 16_384
+_PRICES_AT_ONCE, _PRICE_BYTES = 1_024, 150
+#: A chain is as long as two rounds when the second one ends, which may take longer than it seemed.
+_ROUNDS_AT_EASE: Final = 3
+
+
+@dataclass(slots=True)
+class CompactionSlice:
+    """What is carried whole, be it changed or not."""
+
+    jobs: list[str] = field(default_factory=list)
+    nodes: list[str] = field(default_factory=list)
+    holders: list[Holder] = field(default_factory=list)
+    archived: list[tuple[int, int]] = field(default_factory=list)  # ranges of keys
+    seen: list[tuple[str, SeenPart]] = field(default_factory=list)
+    prices: list[PriceEvent] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _SliceBuilder:
+    """Where a round puts what it comes by: the slice of the moment."""
+
+    slice: CompactionSlice = field(default_factory=CompactionSlice)
+
+
+class Compaction:
+    """Rounds through a shard.  `root`: the version at which a restore must begin, 0 before the first snapshot.
+
+    `length`: about how many snapshots there are from it on.  An owner that restores begins a new round, so where
+    owners change all the time none would end: the longer it has become, the more a snapshot carries.
+    """
+
+    def __init__(self) -> None:
+        self.root = self.length = 0
+        self._began = self._taken = 0  # the version of the round's first slice, and how many there are of it
+        self._waiting: Iterator[int] | None = None
+        self._tray = _SliceBuilder()
+        self._share_bytes = self._expected = 0.0  # what each of so many snapshots carries
+
+    def next(self, shard: Shard, changed_bytes: int) -> CompactionSlice:
+        """What the snapshot under way (of `shard.version`) carries besides its changes, of which there are so many."""
+        if self._waiting is None:
+            self._began, self._taken = shard.version, 0
+            weight_bytes, least = _weight(shard), shard.settings.snapshots_per_round
+            self._share_bytes = weight_bytes / least
+            self._expected = max(least, weight_bytes / SLICE_BYTES)
+            # A round is under way at all times: if it held the shard that holds it, a shard that leaves this worker would
+            # stay until old cycles are collected, which takes minutes.
+            self._waiting = _walk(proxy(shard), self._tray)
+        self.length, self._taken = self.length + 1, self._taken + 1
+        hurry = max(1.0, self.length / (_ROUNDS_AT_EASE * self._expected))
+        left = hurry * min(self._share_bytes, max(SLICE_BYTES, changed_bytes))
+        found = self._tray.slice = CompactionSlice()
+        while left > 0:
+            weight = next(self._waiting, None)
+            if weight is None:
+                self._waiting, self.root, self.length = None, self._began, self._taken
+                break
+            left -= weight
+        return found
+
+
+def _walk(shard: Shard, tray: _SliceBuilder) -> Iterator[int]:
+    """Put one thing after the other into the slice of the moment; gives the weight of each.
+
+    What comes while a round is under way is carried as a change; what goes, is gone.
+    """
+    archived_bytes = len(shard.archived) * _ARCHIVED_BYTES
+    parts = list(ranges(-(-len(shard.archived) // _IDS_AT_ONCE)))
+    seen = [(topic, ids.everything()) for topic, ids in shard.seen.items()]
+    nodes, jobs, holders = list(shard.nodes), list(shard.jobs), shard.coverage.holders()
+    prices = shard.book.events
+    for first in range(0, len(prices), _PRICES_AT_ONCE):
+        tray.slice.prices += filter(shard.book.stands, prices[first : first + _PRICES_AT_ONCE])
+        yield _PRICES_AT_ONCE * _PRICE_BYTES
+    for part in parts:
+        tray.slice.archived.append(part)
+        yield archived_bytes // len(parts)
+    for topic, ids in seen:
+        for cut in _cut(ids):
+            tray.slice.seen.append((topic, cut))
+            yield len(cut.lo) * _SEEN_BYTES + len(cut.older_lo) * _SEEN_BYTES
+    for name in nodes:
+        tray.slice.nodes.append(name)
+        yield _NODE_BYTES
+    for job_id in jobs:
+        job = shard.jobs.get(job_id)
+        if job is not None:
+            tray.slice.jobs.append(job_id)
+            yield _job_weight(job)
+    for holder in holders:
+        tray.slice.holders.append(holder)
+        yield shard.coverage.bytes_per_holder
+
+
+def _cut(ids: SeenPart) -> Iterator[SeenPart]:
+    none = np.empty(0, np.uint64)
+    for first in range(0, len(ids.lo), _IDS_AT_ONCE):
+        some = slice(first, first + _IDS_AT_ONCE)
+        yield SeenPart(ids.clock, ids.lo[some], ids.hi[some], none, none)
+    for first in range(0, len(ids.older_lo), _IDS_AT_ONCE):
+        some = slice(first, first + _IDS_AT_ONCE)
+        yield SeenPart(ids.clock, none, none, ids.older_lo[some], ids.older_hi[some])
+
+
+def _weight(shard: Shard) -> float:
+    """About what everything weighs: jobs are taken for small ones."""
+    return (
+        len(shard.archived) * _ARCHIVED_BYTES
+        + sum(len(ids) for ids in shard.seen.values()) * _SEEN_BYTES
+        + len(shard.nodes) * _NODE_BYTES
+        + len(shard.jobs) * 2 * _JOB_BYTES
+        + shard.coverage.holder_count * shard.coverage.bytes_per_holder
+        + len(shard.book) * _PRICE_BYTES
+        + 1
+    )
+
+
+def _job_weight(job: JobState) -> int:
+    weight = _JOB_BYTES + len(job.seen) * 16
+    for attempt in job.attempts.values():
+        minutes = len(attempt.winners) + len(attempt.booked_metered) + len(attempt.booked_traffic)
+        weight += (
+            len(attempt.events) * _EVENT_BYTES
+            + len(attempt.traffic) * _AMOUNT_BYTES
+            + minutes * _MINUTE_BYTES
+            + len(attempt.booked_lines) * _LINE_BYTES
+        )
+    return weight

@@ -1,0 +1,180 @@
+"""How a job's and a node's state is written down: typed records in MessagePack.
+
+The form only; when it is written and where it goes is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from schemas.events import JobEvent, NodeEvent
+from streams.engine.kernels.arrays import BEGINNING_MS
+from streams.engine.pricing.kinds import PriceRef
+from streams.engine.state.attempt import AttemptState, Winner
+from streams.engine.state.identities import Identities
+from streams.engine.state.job import JobDimensions, JobState
+from streams.engine.state.node import NodeState
+from streams.engine.state.traffic import Basis, MinuteRows, Traffic
+from streams.engine.timeline.intervals import Span
+from streams.engine.timeline.lines import Interval, Line, Lines
+
+#: (line, intervals) of each booked line.
+BookedLines = list[tuple[Line, list[Interval]]]
+#: (lines, rows of (line position, minute, quantity, lost quantity)).
+BookedRows = tuple[list[Line], list[tuple[int, int, int, int]]]
+_TrafficColumns = tuple[bytes, bytes, bytes, bytes, list[Basis]]
+
+
+class AttemptBlob(msgspec.Struct, array_like=True):
+    """An attempt's state."""
+
+    number: int
+    sampled: bool
+    events: list[JobEvent]
+    traffic: _TrafficColumns
+    winners: list[tuple[int, Winner]]
+    dirty_traffic: list[tuple[int, int]]
+    dirty_metered: list[int]
+    booked_lines: BookedLines
+    booked_lost: list[Span]
+    booked_metered: BookedRows
+    booked_traffic: BookedRows
+
+
+class JobBlob(msgspec.Struct, array_like=True):
+    """A job's state; its samples' coverage is written apart."""
+
+    id: str
+    seen: bytes | list[bytes]  # of 16 bytes, one after the other; a list in snapshots of format 1
+    first_ms: int
+    last_ms: int
+    booked_as_of_ms: int
+    booked_dimensions: JobDimensions
+    attempts: list[AttemptBlob]
+    flags: int = 0
+    heard_ms: int = BEGINNING_MS
+
+
+class NodeBlob(msgspec.Struct, array_like=True):
+    """A node's state."""
+
+    name: str
+    dirty: bool
+    seen: bytes | list[bytes]
+    events: list[NodeEvent]
+    booked_lines: BookedLines
+    booked_as_of_ms: int = -1
+
+
+#: What a shard remembers of a job besides: unfinished attempts go on costing, rows are due, samples alone were seen.
+OPEN, DIRTY, SAMPLED = 1, 2, 4
+
+
+def dump_job(job: JobState, flags: int = 0) -> JobBlob:
+    """A job as it stands; derived things (timelines) are left out."""
+    return JobBlob(
+        id=job.id,
+        seen=job.seen.dump(),
+        first_ms=job.first_ms,
+        last_ms=job.last_ms,
+        booked_as_of_ms=job.booked_as_of_ms,
+        booked_dimensions=job.booked_dimensions,
+        attempts=[
+            AttemptBlob(
+                number=attempt.number,
+                sampled=attempt.sampled,
+                events=attempt.events,
+                traffic=attempt.traffic.dump(),
+                winners=list(attempt.winners.items()),
+                dirty_traffic=attempt.dirty_traffic,
+                dirty_metered=sorted(attempt.dirty_metered),
+                booked_lines=list(attempt.booked_lines.items()),
+                booked_lost=list(attempt.booked_lost),
+                booked_metered=dump_rows(attempt.booked_metered),
+                booked_traffic=dump_rows(attempt.booked_traffic),
+            )
+            for attempt in job.attempts.values()
+        ],
+        flags=flags,
+        heard_ms=job.heard_ms,
+    )
+
+
+def load_job(blob: JobBlob) -> JobState:
+    """The inverse of `dump_job`; it counts as unsaved."""
+    job = JobState(blob.id)
+    job.seen = _identities(blob.seen)
+    job.first_ms, job.last_ms, job.heard_ms = blob.first_ms, blob.last_ms, blob.heard_ms
+    job.booked_as_of_ms = blob.booked_as_of_ms
+    job.booked_dimensions = blob.booked_dimensions
+    for part in blob.attempts:
+        attempt: AttemptState = job.attempt(part.number)
+        attempt.sampled = part.sampled
+        attempt.load_events(part.events)
+        attempt.traffic = Traffic.load(part.traffic)
+        attempt.winners = dict(part.winners)
+        attempt.note_fields(attempt.winners.values())
+        attempt.dirty_traffic = part.dirty_traffic
+        attempt.dirty_metered = set(part.dirty_metered)
+        attempt.booked_lines = load_lines(part.booked_lines)
+        attempt.booked_lost = tuple(part.booked_lost)
+        attempt.booked_metered = load_rows(part.booked_metered)
+        attempt.booked_traffic = load_rows(part.booked_traffic)
+    return job
+
+
+def dump_node(node: NodeState) -> NodeBlob:
+    """A node as it stands."""
+    return NodeBlob(
+        node.name,
+        node.dirty,
+        node.seen.dump(),
+        node.events,
+        list(node.booked_lines.items()),
+        node.booked_as_of_ms,
+    )
+
+
+def load_node(blob: NodeBlob) -> NodeState:
+    """The inverse of `dump_node`."""
+    node = NodeState(blob.name)
+    node.events = blob.events
+    node.seen = _identities(blob.seen)
+    node.booked_lines = load_lines(blob.booked_lines)
+    node.dirty = blob.dirty
+    node.booked_as_of_ms = blob.booked_as_of_ms
+    return node
+
+
+def _identities(seen: bytes | list[bytes]) -> Identities:
+    return Identities(seen if isinstance(seen, bytes) else b"".join(seen))
+
+
+def load_lines(booked: BookedLines) -> Lines:
+    """Booked lines as they were before they were written down."""
+    return {load_line(line): intervals for line, intervals in booked}
+
+
+def load_line(line: Line) -> Line:
+    """A line as it was; the decoder leaves its price a plain tuple."""
+    return Line(line.node, line.phase, PriceRef(*line.price))
+
+
+def dump_rows(rows: MinuteRows) -> BookedRows:
+    """Booked rows by minute, each line named once."""
+    lines: dict[Line, int] = {}
+    flat = [
+        (lines.setdefault(line, len(lines)), minute, quantity, lost)
+        for minute, by_line in rows.items()
+        for line, (quantity, lost) in by_line.items()
+    ]
+    return list(lines), flat
+
+
+def load_rows(dumped: BookedRows) -> MinuteRows:
+    """The inverse of `dump_rows`."""
+    lines, flat = dumped
+    rows: MinuteRows = {}
+    for position, minute, quantity, lost in flat:
+        rows.setdefault(minute, {})[lines[position]] = (quantity, lost)
+    return rows

@@ -1,0 +1,176 @@
+"""What changed of a job since its last snapshot, as typed records in MessagePack, and how it is put in place.
+
+The form only.  A part rests on all before it: where the job is not known, it is passed over.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from schemas.events import JobEvent
+from streams.engine.kernels.arrays import BEGINNING_MS
+from streams.engine.snapshot.job_blobs import BookedRows, dump_rows, load_line, load_rows
+from streams.engine.state.attempt import AttemptState, Winner
+from streams.engine.state.job import JobDimensions, JobState
+from streams.engine.state.traffic import Basis, MinuteRows
+from streams.engine.state.unsaved import GONE
+from streams.engine.timeline.intervals import Span
+from streams.engine.timeline.lines import Interval, Line
+
+
+class AttemptPart(msgspec.Struct, array_like=True):
+    """What is new in an attempt; minutes that are named and have no row are booked no more."""
+
+    number: int
+    sampled: bool
+    events: list[JobEvent]
+    traffic: tuple[bytes, bytes, bytes, bytes, list[Basis]]
+    metered_minutes: list[int]
+    winners: list[tuple[int, Winner]]
+    booked_metered: BookedRows
+    traffic_minutes: list[int]
+    booked_traffic: BookedRows
+    dirty_traffic: list[tuple[int, int]]
+    dirty_metered: list[int]
+    booked_lines: list[tuple[Line, int, list[Interval]]]
+    booked_lost: list[Span]
+
+
+class JobPart(msgspec.Struct, array_like=True):
+    """What is new in a job."""
+
+    id: str
+    flags: int
+    seen: bytes
+    first_ms: int
+    last_ms: int
+    booked_as_of_ms: int
+    booked_dimensions: JobDimensions
+    attempts: list[AttemptPart]
+    heard_ms: int = BEGINNING_MS
+
+
+class PaidPart(msgspec.Struct, array_like=True, gc=False):
+    """All that is new in a job: an attempt goes on, and each of its lines that ended at one instant ends at another."""
+
+    id: str
+    flags: int
+    first_ms: int
+    last_ms: int
+    attempt: int
+    from_ms: int
+    until_ms: int
+    heard_ms: int = BEGINNING_MS
+
+
+def dump_paid(job: JobState, flags: int) -> PaidPart | None:
+    """What changed since the job was marked as saved, and marks it again; None if it is more than a payment."""
+    if job.seen.has_fresh:
+        return None
+    paid: AttemptState | None = None
+    for attempt in job.attempts.values():
+        if not attempt.is_saved_but_paid:
+            return None
+        if attempt.unsaved.paid_ms is not None:
+            if paid is not None:
+                return None
+            paid = attempt
+    if paid is None or paid.unsaved.paid_ms is None:
+        return None
+    from_ms, until_ms = paid.unsaved.paid_ms
+    if until_ms != job.booked_as_of_ms:
+        return None
+    paid.unsaved.paid_ms = None
+    return PaidPart(job.id, flags, job.first_ms, job.last_ms, paid.number, from_ms, until_ms, job.heard_ms)
+
+
+def apply_paid(job: JobState, part: PaidPart) -> None:
+    """Move the ends; what was derived from it before must be forgotten."""
+    job.first_ms, job.last_ms, job.booked_as_of_ms = part.first_ms, part.last_ms, part.until_ms
+    job.heard_ms = part.heard_ms
+    for intervals in job.attempts[part.attempt].booked_lines.values():
+        start_ms, end_ms, rate, flag = intervals[-1]
+        if end_ms == part.from_ms:
+            intervals[-1] = (start_ms, part.until_ms, rate, flag)
+
+
+def dump_part(job: JobState, flags: int) -> JobPart:
+    """What changed since the job was marked as saved; marks it again."""
+    part = JobPart(
+        id=job.id,
+        flags=flags,
+        seen=job.seen.take_fresh(),
+        first_ms=job.first_ms,
+        last_ms=job.last_ms,
+        booked_as_of_ms=job.booked_as_of_ms,
+        booked_dimensions=job.booked_dimensions,
+        attempts=[_dump_attempt(attempt) for attempt in job.attempts.values() if attempt.is_unsaved],
+        heard_ms=job.heard_ms,
+    )
+    job.mark_saved()
+    return part
+
+
+def _dump_attempt(attempt: AttemptState) -> AttemptPart:
+    unsaved = attempt.unsaved
+    unsaved.spell_out(attempt.booked_lines)
+    metered, moved = sorted(unsaved.metered_minutes), sorted(unsaved.traffic_minutes)
+    return AttemptPart(
+        number=attempt.number,
+        sampled=attempt.sampled,
+        events=attempt.events[unsaved.events :],
+        traffic=attempt.traffic.dump(unsaved.amounts),
+        metered_minutes=metered,
+        winners=[(minute, attempt.winners[minute]) for minute in metered if minute in attempt.winners],
+        booked_metered=dump_rows(_of(attempt.booked_metered, metered)),
+        traffic_minutes=moved,
+        booked_traffic=dump_rows(_of(attempt.booked_traffic, moved)),
+        dirty_traffic=attempt.dirty_traffic,
+        dirty_metered=sorted(attempt.dirty_metered),
+        booked_lines=[
+            (line, GONE, [])
+            if (booked := attempt.booked_lines.get(line)) is None
+            else (line, max(first, 0), booked[max(first, 0) :])
+            for line, first in unsaved.lines.items()
+        ],
+        booked_lost=list(attempt.booked_lost),
+    )
+
+
+def _of(rows: MinuteRows, minutes: list[int]) -> MinuteRows:
+    return {minute: rows[minute] for minute in minutes if minute in rows}
+
+
+def apply_part(job: JobState, part: JobPart) -> None:
+    """Put what changed in its place; what was derived from it before must be forgotten."""
+    job.seen.add_all(part.seen)
+    job.first_ms, job.last_ms, job.heard_ms = part.first_ms, part.last_ms, part.heard_ms
+    job.booked_as_of_ms, job.booked_dimensions = part.booked_as_of_ms, part.booked_dimensions
+    for each in part.attempts:
+        _apply_attempt(job.attempt(each.number), each)
+
+
+def _apply_attempt(attempt: AttemptState, part: AttemptPart) -> None:
+    attempt.sampled = part.sampled
+    attempt.load_events(part.events)
+    attempt.traffic.extend(part.traffic)
+    winners = dict(part.winners)
+    attempt.note_fields(winners.values())
+    for minute in part.metered_minutes:
+        attempt.winners.pop(minute, None)
+        attempt.booked_metered.pop(minute, None)
+        if minute in winners:
+            attempt.winners[minute] = winners[minute]
+    attempt.booked_metered.update(load_rows(part.booked_metered))
+    for minute in part.traffic_minutes:
+        attempt.booked_traffic.pop(minute, None)
+    attempt.booked_traffic.update(load_rows(part.booked_traffic))
+    attempt.dirty_traffic = part.dirty_traffic
+    attempt.dirty_metered = set(part.dirty_metered)
+    for named, first, intervals in part.booked_lines:
+        line = load_line(named)
+        if first == GONE:
+            attempt.booked_lines.pop(line, None)
+        else:
+            attempt.booked_lines[line] = [*attempt.booked_lines.get(line, [])[:first], *intervals]
+    attempt.booked_lost = tuple(part.booked_lost)

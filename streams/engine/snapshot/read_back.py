@@ -1,0 +1,161 @@
+"""A job from the archive, and rows that a crash left behind put right.
+
+Bytes and rows are handed in; nothing is fetched here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from schemas.tables import ALERTS, ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
+from streams.engine.coverage.usage_table import usage_rows
+from streams.engine.ledger.rows import LedgerRows, quantity_in
+from streams.engine.pricing.kinds import PriceRef
+from streams.engine.snapshot import writer
+from streams.engine.snapshot.job_blobs import load_job
+from streams.engine.state.job import JobState
+from streams.engine.state.traffic import MinuteRows
+from streams.engine.timeline.lines import Line, Lines
+
+if TYPE_CHECKING:
+    from streams.engine.repricing.price_changes import PriceChanges
+    from streams.engine.shard.shard import Shard
+
+_NANO = 10**9
+
+
+def drop_counts(shard: Shard, job: JobState) -> None:
+    """Attempts that the timeline pays need no counts by second, also those whose first sample is yet to come."""
+    for number, attempt in job.attempts.items():
+        if attempt.has_start:
+            shard.coverage.drop_counts(job.id, number)
+
+
+def adopt_job(shard: Shard, job_id: str, data: bytes, news: PriceChanges | None = None) -> None:
+    """Take an archived job back (if the news touch it); everything of it is derived again."""
+    archived = writer.unpack_job(data)
+    if archived.version != shard.archived.version_of(job_id):
+        return  # it came back and left again while this state was on its way: whoever asked asks again
+    job = load_job(archived.job)
+    if news is not None and not news.touches_job(job):
+        return
+    job.redo_all()
+    shard.jobs[job_id] = job
+    shard.coverage.adopt(archived.coverage)
+    drop_counts(shard, job)
+    shard.dirty_jobs.add(job_id)
+    shard.changes.jobs.add(job_id)
+    shard.watch.touch(job_id)
+    if job.is_open:
+        shard.open_jobs.add(job_id)
+
+
+def read_back(shard: Shard, table: str, rows: pa.Table, version: int) -> pa.Table:
+    """Those of the given rows (stored by an owner that is gone) that differ from the snapshot, as that has them.
+
+    A key holds derived facts (phase, sku), so such a row may have no successor of the same key: it must be
+    put back to what was booked, or to 0, before the log is folded on.  Its job must be in memory; where its state is
+    lost, what was booked is not known, and its rows stay.
+
+    Usage, jobs and attempts have keys that the replay writes again; but rows of an owner who began with an older
+    snapshot than this one, and replayed less, stand over what this one counts as written.
+
+    Alerts are judged again as they were; of those that are ahead of the snapshot, only their ticks are noted.
+    """
+    if table == ALERTS:
+        _note_alerts(shard, rows)
+        return rows.slice(0, 0)
+    if table == JOB_USAGE_MINUTES:
+        return _usage_back(shard, rows, version)
+    if table in (JOBS, ATTEMPTS):
+        for job_id in set(rows["job_id"].to_pylist()) & shard.jobs.keys():
+            shard.dirty_jobs.add(job_id)
+            shard.changes.jobs.add(job_id)
+        return rows.slice(0, 0)
+    values = LedgerRows()
+    for row in rows.to_pylist():
+        price = PriceRef(
+            component=row.get("component", "gpu"),
+            unit=row["unit"],
+            sku=row["sku"],
+            effective_ms=round(row["price_effective"].timestamp() * 1000),
+            usd_nano=int(row["price_usd"] * _NANO),
+            divisor=1,
+        )
+        minute = int(row["minute"].timestamp()) // 60
+        if table == NODE_MINUTES:
+            line = Line("", "", price)
+            node = shard.nodes.get(row["node"])
+            found = _in_lines(node.booked_lines if node else {}, line, minute)
+            if not _stands(row, line, found):
+                values.add_row(row["node"], 0, found[0], minute, found[1], found[2])
+        elif row["job_id"] not in shard.archived.lost:
+            line = Line(row["node"], row["phase"], price)
+            found = _booked(shard, row["job_id"], row["attempt"], line, minute)
+            if not _stands(row, line, found):
+                values.add_row(row["job_id"], row["attempt"], found[0], minute, found[1], found[2])
+    shard.version = max(shard.version, version)
+    build = {NODE_MINUTES: values.node_minutes, JOB_MINUTES: values.job_minutes}[table]
+    return build(shard.number, version)[0]
+
+
+def _usage_back(shard: Shard, rows: pa.Table, version: int) -> pa.Table:
+    """What samples covered in the minutes of these rows, as far as the snapshot knows of them."""
+    minutes = rows["minute"].cast(pa.int64()).to_pylist()
+    keys = set(zip(rows["job_id"].to_pylist(), rows["attempt"].to_pylist(), minutes, strict=True))
+    found = [
+        shard.coverage.minute_rows(job_id, attempt, minute_s // 60)
+        for job_id, attempt, minute_s in sorted(keys)
+        if shard.coverage.holders_of(job_id, attempt)
+    ]
+    places = np.concatenate(found) if found else np.empty(0, np.int64)
+    shard.version = max(shard.version, version)
+    return usage_rows(shard.coverage, places, shard.number, version)
+
+
+def _note_alerts(shard: Shard, rows: pa.Table) -> None:
+    """Up to which ticks earlier owners have stored these alerts."""
+    ticks = pc.max_element_wise(*(rows[name].cast(pa.int64()) for name in ("held", "changed")))
+    shard.watch.alerts.note_stored(dict(zip(rows["alert_id"].to_pylist(), ticks.to_pylist(), strict=True)))
+
+
+def _stands(row: dict[str, Any], line: Line, found: tuple[Line, int, int]) -> bool:
+    """Whether the row says what is booked: most do that were stored before the snapshot."""
+    booked, quantity, lost = found
+    same_price = booked.price.usd_nano == line.price.usd_nano
+    return same_price and (quantity, lost) == (row["quantity"], row.get("lost_quantity", 0))
+
+
+def _booked(shard: Shard, job_id: str, attempt: int, line: Line, minute: int) -> tuple[Line, int, int]:
+    job = shard.jobs.get(job_id)
+    if job is None and shard.archived.version_of(job_id) is not None:
+        raise LookupError(f"job {job_id} is archived: adopt it before its rows are read back")
+    state = job.attempts.get(attempt) if job is not None else None
+    if state is None:
+        return line, 0, 0
+    for found in (
+        _in_lines(state.booked_lines, line, minute),
+        _in_rows(state.booked_metered, line, minute),
+        _in_rows(state.booked_traffic, line, minute),
+    ):
+        if found[1]:
+            return found
+    return line, 0, 0
+
+
+def _in_lines(lines: Lines, line: Line, minute: int) -> tuple[Line, int, int]:
+    for booked, intervals in lines.items():
+        if booked.row_key == line.row_key:
+            return (booked, *quantity_in(intervals, minute))
+    return line, 0, 0
+
+
+def _in_rows(rows: MinuteRows, line: Line, minute: int) -> tuple[Line, int, int]:
+    for booked, (quantity, lost) in rows.get(minute, {}).items():
+        if booked.row_key == line.row_key:
+            return booked, quantity, lost
+    return line, 0, 0

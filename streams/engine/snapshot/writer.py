@@ -1,0 +1,300 @@
+"""Snapshots of a shard: each has what changed since the one before, and a slice of what did not.
+
+The form, and state into bytes; how a chain of them becomes a shard again is told in `chain`, and where they are
+stored is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+import zstandard
+
+from schemas.events import PriceEvent
+from streams.engine.burn.tracker_blob import BurnTrackerBlob
+from streams.engine.coverage.ids import SeenPart
+from streams.engine.ledger.sums import MonthSums
+from streams.engine.shard.books import Books, Tally
+from streams.engine.shard.dead_letters import Minutes
+from streams.engine.snapshot.compaction import CompactionSlice
+from streams.engine.snapshot.job_blobs import DIRTY, OPEN, SAMPLED, JobBlob, NodeBlob, dump_job, dump_node
+from streams.engine.snapshot.job_parts import JobPart, PaidPart, dump_paid, dump_part
+from streams.engine.state.job import JobState
+from streams.errors import TrainfareError
+
+if TYPE_CHECKING:
+    from streams.engine.shard.shard import Shard
+
+#: The form below.  A snapshot of a form not in READS is refused; raise this with every change that needs it.
+#: In format 1 a base had everything, and each increment had all of a job that changed.  Format 2 had no `paid`, format 3
+#: all prices in each snapshot after any of them changed, format 4 hashes of 64 bits of archived jobs.
+FORMAT: Final = 5
+READS: Final = (1, 2, 3, 4, 5)
+_LEVEL: Final = 1
+_SMALL_BYTES: Final = 2**16
+
+
+class UnknownFormatError(TrainfareError, ValueError):
+    """A snapshot was written by another version of the program."""
+
+
+class SnapshotBlob(msgspec.Struct):
+    """What changed since the snapshot before, and a slice of what did not."""
+
+    format: int
+    shard: int
+    is_base: bool  # whether there is none before it
+    version: int
+    next: dict[str, int]
+    newest_ms: dict[str, int]
+    log_ms: dict[str, int]
+    archive_due_ms: int
+    books: Books
+    jobs: list[JobBlob]
+    dirty_jobs: list[str]
+    open_jobs: list[str]
+    archived: dict[int, int]
+    gone: list[str]
+    newly_archived: dict[int, int]
+    nodes: list[NodeBlob]
+    prices: list[PriceEvent] | None
+    coverage: bytes
+    seen: dict[str, list[bytes]]
+    # The rest is absent in snapshots from before there were alerts.
+    tick_ms: int | None = None
+    # Jobs of which samples alone were seen since they were written: first and last event, and last sample.
+    sampled: dict[str, tuple[int, ...]] = {}
+    watch: BurnTrackerBlob | None = None
+    tallies: dict[str, Tally] = {}  # by topic; absent in snapshots that knew the sum only
+    paid_ms: int = 0  # up to when all that goes on is paid; 0: not known
+    letter_minutes: Minutes = {}  # how many dead letters of the newest minute were kept
+    unswept_from: int | None = None
+    # The rest is absent in format 1; `dirty_jobs` and `open_jobs` are flags of the jobs from format 2 on.
+    root: int = 0  # the version at which a restore of it begins
+    parts: list[JobPart] = []  # of jobs that an earlier snapshot has
+    seen_older: list[tuple[str, list[bytes]]] = []  # topic and ids: slices of those remembered before
+    forgotten_ms: dict[str, int] = {}
+    # The rest is absent in format 2.
+    paid: list[PaidPart] = []  # of jobs that an earlier snapshot has, and of which nothing else changed
+    # The rest is absent in format 3.
+    more_prices: list[PriceEvent] = []  # that came since the snapshot before, and a slice of the others
+    sums: dict[str, MonthSums] | None = None  # of the ledger by table and month; None: not kept
+    # The rest is absent in format 4, which has versions by hash in `archived` and `newly_archived`.
+    id_seed: bytes | None = None
+    archived_jobs: bytes = b""
+    newly_archived_jobs: bytes = b""
+
+
+class StoredBlob(SnapshotBlob):
+    """A snapshot as it is read: jobs wait to be decoded, most are written anew later in a chain."""
+
+    jobs: list[msgspec.Raw]  # type: ignore[assignment]  # the bytes of the same
+    parts: list[msgspec.Raw] = []  # type: ignore[assignment]  # likewise
+
+
+class _Id(msgspec.Struct, array_like=True):
+    """Of a job or what changed of it, whose."""
+
+    id: str
+
+
+class _Whole(msgspec.Struct):
+    """Of a snapshot, which jobs it has whole."""
+
+    jobs: list[_Id]
+
+
+class ArchivedJob(msgspec.Struct, array_like=True):
+    """A job in the archive with its samples' coverage."""
+
+    format: int
+    version: int
+    job: JobBlob
+    coverage: bytes
+
+
+def take(shard: Shard) -> bytes:
+    """The snapshot of the shard as it stands, under its version; what changed counts as saved from now on.
+
+    A shard without a snapshot has nothing but changes: its first one is whole.
+    """
+    changes = shard.changes
+    is_first = shard.roll.root == 0
+    if is_first:
+        shard.roll.root = shard.version
+        also = CompactionSlice()
+    else:
+        also = shard.roll.next(shard, changes.size_bytes)
+    whole = {*also.jobs, *(job_id for job_id in changes.jobs if not shard.jobs[job_id].saved)}
+    nodes = changes.nodes.union(name for name in also.nodes if name in shard.nodes)
+    coverage = shard.coverage.export_dirty(also.holders)
+    parts, paid = _parts(shard, changes.jobs - whole)
+    # Of a flood of prices each is written once, and once a round.
+    more_prices = None if is_first else shard.book.grown_from(shard.saved_book)
+    shard.saved_book = shard.book
+    blob = SnapshotBlob(
+        format=FORMAT,
+        shard=shard.number,
+        is_base=is_first,
+        version=shard.version,
+        next=shard.next,
+        newest_ms=shard.newest_ms,
+        log_ms=shard.log_ms,
+        archive_due_ms=shard.archive_due_ms,
+        books=shard.books,
+        jobs=[_whole(shard, job_id) for job_id in sorted(whole)],
+        dirty_jobs=[],
+        open_jobs=[],
+        archived={},
+        gone=sorted(changes.gone),
+        newly_archived={},
+        nodes=[dump_node(shard.nodes[name]) for name in sorted(nodes)],
+        prices=shard.book.events if more_prices is None else None,
+        more_prices=[*also.prices, *(more_prices or [])],
+        coverage=coverage,
+        seen={topic: _ids(ids.export_new()) for topic, ids in shard.seen.items()},
+        tick_ms=shard.tick_ms,
+        sampled={
+            job_id: (job.first_ms, job.last_ms, job.heard_ms)
+            for job_id in changes.sampled & shard.sampled_jobs
+            for job in (shard.jobs[job_id],)
+        },
+        watch=shard.watch.dump(),
+        tallies=shard.tallies,
+        paid_ms=shard.paid_ms,
+        letter_minutes=shard.refused.quota.dump(),
+        unswept_from=shard.unswept_from,
+        root=shard.roll.root,
+        parts=parts,
+        seen_older=[(topic, _ids(part)) for topic, part in also.seen],
+        forgotten_ms=shard.forgotten_ms,
+        paid=paid,
+        sums=shard.sums.dump(),
+        id_seed=shard.archived.seed,
+        archived_jobs=b"".join(shard.archived.entries_between(*span) for span in also.archived),
+        newly_archived_jobs=shard.archived.entries_of(changes.gone),
+    )
+    changes.clear(len(coverage))
+    data = msgspec.msgpack.encode(blob)
+    # To make a compressor takes longer than to compress a small snapshot; one that has seen a large one keeps its memory.
+    small = len(data) <= _SMALL_BYTES
+    return shard.compressor.compress(data) if small else zstandard.compress(data, _LEVEL)
+
+
+def new_compressor() -> zstandard.ZstdCompressor:
+    """One as snapshots are compressed with; not to be shared by threads."""
+    return zstandard.ZstdCompressor(level=_LEVEL)
+
+
+def _whole(shard: Shard, job_id: str) -> JobBlob:
+    job = shard.jobs[job_id]
+    blob = dump_job(job, flags_of(shard, job_id))
+    job.mark_saved()
+    return blob
+
+
+def _parts(shard: Shard, job_ids: Iterable[str]) -> tuple[list[JobPart], list[PaidPart]]:
+    """What changed of jobs that an earlier snapshot has; of those that were only paid, in short."""
+    parts: list[JobPart] = []
+    paid: list[PaidPart] = []
+    for job_id in sorted(job_ids):
+        job, flags = shard.jobs[job_id], flags_of(shard, job_id)
+        short = dump_paid(job, flags)
+        if short is None:
+            parts.append(dump_part(job, flags))
+        else:
+            paid.append(short)
+    return parts, paid
+
+
+def flags_of(shard: Shard, job_id: str) -> int:
+    """What the shard remembers of a job besides."""
+    return (
+        OPEN * (job_id in shard.open_jobs)
+        + DIRTY * (job_id in shard.dirty_jobs)
+        + SAMPLED * (job_id in shard.sampled_jobs)
+    )
+
+
+def unpack(data: bytes) -> StoredBlob:
+    """The snapshot in `data`; raises UnknownFormatError if it is of another form than ours."""
+    raw = zstandard.decompress(data)
+    check_format(msgspec.msgpack.decode(raw, type=SnapshotFormat).format)
+    return msgspec.msgpack.decode(raw, type=StoredBlob)
+
+
+def whole_jobs(data: bytes) -> list[str]:
+    """The jobs that the snapshot in `data` has whole."""
+    raw = zstandard.decompress(data)
+    check_format(msgspec.msgpack.decode(raw, type=SnapshotFormat).format)
+    return [each.id for each in msgspec.msgpack.decode(raw, type=_Whole).jobs]
+
+
+_IDS = msgspec.msgpack.Decoder(_Id)
+_JOBS = msgspec.msgpack.Decoder(JobBlob)
+_PARTS = msgspec.msgpack.Decoder(JobPart)
+
+
+def job_id_of(raw: msgspec.Raw) -> str:
+    """Whose whole state, or change, it is."""
+    return _IDS.decode(raw).id
+
+
+def whole_job(raw: msgspec.Raw) -> JobBlob:
+    """A job's whole state."""
+    return _JOBS.decode(raw)
+
+
+def job_part(raw: msgspec.Raw) -> JobPart:
+    """What changed of a job."""
+    return _PARTS.decode(raw)
+
+
+def job_blobs(shard: Shard, jobs: Iterable[JobState], version: int) -> Iterator[bytes]:
+    """Jobs for the archive, as of a version."""
+    # A replay archives thousands of jobs, most without a sample: what is the same for all of them is made once.
+    compressor, nothing = new_compressor(), shard.coverage.export(())
+    for job in jobs:
+        is_sampled = any(shard.coverage.holders_of(job.id, number) for number in job.attempts)
+        covered = shard.coverage.export([job.id]) if is_sampled else nothing
+        archived = ArchivedJob(FORMAT, version, dump_job(job), covered)
+        yield compressor.compress(msgspec.msgpack.encode(archived))
+
+
+def unpack_job(data: bytes) -> ArchivedJob:
+    """The inverse of `job_blobs`."""
+    archived = msgspec.msgpack.decode(zstandard.decompress(data), type=ArchivedJob)
+    check_format(archived.format)
+    return archived
+
+
+def _ids(part: SeenPart) -> list[bytes]:
+    """The id arrays as little-endian bytes."""
+    return [array.astype(array.dtype.newbyteorder("<")).tobytes() for array in part]
+
+
+def seen_part(arrays: list[bytes]) -> SeenPart:
+    """The inverse: int64 clock, then uint64 halves of the ids."""
+    clock, *halves = arrays
+    return SeenPart(
+        np.frombuffer(clock, "<i8").astype(np.int64),
+        *(np.frombuffer(h, "<u8").astype(np.uint64) for h in halves),
+    )
+
+
+class SnapshotFormat(msgspec.Struct):
+    """Of a snapshot of any form, the number of its form."""
+
+    format: int
+
+
+def check_format(found: int) -> None:
+    """Raise UnknownFormatError unless this program can read it."""
+    if found not in READS:
+        raise UnknownFormatError(
+            f"the stored state has format {found}, this program reads format {' and '.join(map(str, READS))}: "
+            "run the program that wrote it, or meter the log again into an empty store"
+        )

@@ -1,0 +1,210 @@
+"""The state of one attempt of a job: its events, amounts and samples' contexts, and what has been booked.
+
+State only; how it changes stands in the fold modules, what it costs in `derive`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Final, NamedTuple
+
+from schemas.events import GpuEvent, JobEvent, JobType
+from streams.engine.ledger.open_accruals import OpenAccruals
+from streams.engine.state.traffic import MinuteRows, Traffic
+from streams.engine.state.unsaved import UnsavedParts
+from streams.engine.timeline.attempts import event_order
+from streams.engine.timeline.intervals import Span
+from streams.engine.timeline.lines import Lines
+from streams.engine.timeline.states import STARTS
+from streams.engine.timeline.values import NO_FIELDS, named_fields
+
+MINUTE_S = 60
+
+
+def names_nothing(event: JobEvent) -> bool:
+    """Whether an event has no value of any kind."""
+    return not event.fields and all(getattr(event, name) is None for name in _VALUES)
+
+
+_NONE: Final[frozenset[int]] = frozenset()
+_VALUES: Final = (
+    "gpu_milli", "nodes", "instance_milli", "cpu_milli", "memory_milli", "owner", "team", "project", "experiment",
+    "labels", "reason", "expected_nano_per_hour", "budget", "deadline_ms", "quality",
+)  # fmt: skip
+
+
+class Winner(NamedTuple):
+    """The newest sample that covers a second of a minute; its price fields price the metered minute."""
+
+    time_ms: int
+    source: str
+    node: str
+    id: str
+    fields: tuple[
+        str, ...
+    ]  # "=" and the value, '' where the sample names none: tuples of None do not compare
+
+    @property
+    def price_fields(self) -> tuple[str | None, ...]:
+        """The sample's price fields; None where it names none."""
+        return tuple(value[1:] if value else None for value in self.fields)
+
+
+def winning_fields(named: Mapping[str, str]) -> tuple[str, ...]:
+    """Price fields as a Winner has them."""
+    return tuple("" if value is None else f"={value}" for value in named_fields(NO_FIELDS, named))
+
+
+class AttemptState:
+    """One attempt: what is known of it, what must be derived again, and what the tables hold of it."""
+
+    __slots__ = (
+        "_newest_minute",
+        "_winners_seen",
+        "booked_lines",
+        "booked_lost",
+        "booked_metered",
+        "booked_traffic",
+        "dirty_metered",
+        "dirty_traffic",
+        "events",
+        "fields_seen",
+        "fresh_minutes",
+        "fresh_traffic",
+        "has_start",
+        "number",
+        "open_accruals",
+        "sampled",
+        "traffic",
+        "unsaved",
+        "winners",
+    )
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.events: list[JobEvent] = []
+        self.has_start = False  # an attempt without one is metered
+        self.sampled = False
+        self.traffic = Traffic()
+        self.winners: dict[int, Winner] = {}
+        # By its price fields, a winner: at least those of the metered minutes, which prices are asked for.
+        self.fields_seen: dict[tuple[str, ...], Winner] = {}
+        self._newest_minute = self._winners_seen = 0  # of the winners, when it was last asked for
+        self.dirty_traffic: list[tuple[int, int]] = []
+        self.dirty_metered: set[int] = set()
+        # What the windows have not looked at yet: metered minutes, ranges of minutes with amounts.
+        self.fresh_minutes: set[int] = set()
+        self.fresh_traffic: list[tuple[int, int]] = []
+        self.booked_lines: Lines = {}
+        self.open_accruals: OpenAccruals | None = None  # what the next payment need not look up again
+        self.booked_lost: tuple[Span, ...] = ()
+        self.booked_metered: MinuteRows = {}
+        self.booked_traffic: MinuteRows = {}
+        self.unsaved = UnsavedParts()
+
+    @property
+    def is_unsaved(self) -> bool:
+        """Whether anything changed since it was marked as saved."""
+        return self.unsaved.paid_ms is not None or not self.is_saved_but_paid
+
+    @property
+    def is_saved_but_paid(self) -> bool:
+        """Whether no more than its payments is new since it was marked as saved."""
+        unsaved = self.unsaved
+        return not (
+            unsaved.events != len(self.events)
+            or unsaved.amounts != len(self.traffic)
+            or unsaved.metered_minutes
+            or unsaved.traffic_minutes
+            or unsaved.lines
+            or unsaved.marks != self._marks()
+        )
+
+    def mark_saved(self) -> None:
+        """A snapshot has all of it."""
+        self.unsaved.clear(len(self.events), len(self.traffic), self._marks())
+
+    def _marks(self) -> object:
+        """What changes now and then, to be compared."""
+        dirty = frozenset(self.dirty_metered) if self.dirty_metered else _NONE
+        return (self.sampled, self.booked_lost, tuple(self.dirty_traffic), dirty)
+
+    def load_events(self, events: Iterable[JobEvent]) -> None:
+        """Events of a snapshot, after those that are known; what they did is loaded besides."""
+        for event in events:
+            self.events.append(event)
+            if event.type in STARTS and not self.has_start:
+                self.has_start = True
+                self.winners.clear()
+
+    def add_event(self, event: JobEvent) -> None:
+        """One more lifecycle event (not a duplicate)."""
+        self.events.append(event)
+        if event.type in STARTS and not self.has_start:
+            self.has_start = True  # the timeline pays from now on; what was metered is restated to zero
+            self.winners.clear()
+            self.dirty_metered = set(self.booked_metered)
+            self.unsaved.metered_minutes.update(self.booked_metered)
+
+    def forget_checkpoints(self, before_ms: int) -> bool:
+        """See `Job.forget_checkpoints`."""
+        old = [
+            event
+            for event in self.events
+            if event.type == JobType.checkpointed and event.time_ms < before_ms and names_nothing(event)
+        ]
+        if len(old) < 2:
+            return False
+        last = max(old, key=event_order)
+        gone = {id(event) for event in old if event is not last}
+        self.events = [event for event in self.events if id(event) not in gone]
+        return True
+
+    def add_sample(self, event: GpuEvent) -> None:
+        """Note which price fields price the minutes that an accepted sample covers."""
+        self.sampled = True
+        if self.has_start or event.time_ms // 1000 <= (event.time_ms - event.interval_ms) // 1000:
+            return
+        fields = winning_fields(event.fields)
+        self.note_winner(Winner(event.time_ms, event.source, event.node, event.id, fields), event.interval_ms)
+
+    def note_winner(self, winner: Winner, interval_ms: int) -> None:
+        """A sample of a metered attempt covers a second: it is the newest of its minutes, or not."""
+        first_s = (winner.time_ms - interval_ms) // 1000
+        last_s = winner.time_ms // 1000 - 1
+        for minute in range(first_s // MINUTE_S, last_s // MINUTE_S + 1):
+            self.dirty_metered.add(minute)
+            self.fresh_minutes.add(minute)
+            self.unsaved.metered_minutes.add(minute)
+            standing = self.winners.get(minute)
+            if standing is None or winner > standing:
+                self.winners[minute] = winner
+        self.fields_seen.setdefault(winner.fields, winner)
+
+    def note_fields(self, winners: Iterable[Winner]) -> None:
+        """Winners came in by another way than `note_winner`."""
+        self.fields_seen.update((winner.fields, winner) for winner in winners)
+
+    def newest_winner(self) -> Winner | None:
+        """The newest sample of all: that of the newest minute, as each wins all minutes in which it is the newest.
+
+        A job that goes on is asked each second, and has a winner for each minute of its life: only those that came
+        since are looked at.
+        """
+        count = len(self.winners)
+        if count != self._winners_seen:
+            came = count - self._winners_seen
+            if came < 0 or not self._winners_seen:
+                self._newest_minute = max(self.winners, default=0)
+            else:
+                self._newest_minute = max(self._newest_minute, *islice(reversed(self.winners), came))
+            self._winners_seen = count
+        return self.winners.get(self._newest_minute)
+
+    def redo_all(self) -> None:
+        """Derive everything again: a price or the job's team changed, or the attempt came from the archive."""
+        if len(self.traffic):
+            self.dirty_traffic.append(self.traffic.all_minutes())
+        self.dirty_metered.update(self.winners, self.booked_metered)
+        self.open_accruals = None

@@ -1,0 +1,248 @@
+"""The state of a job in memory: its attempts, what belongs to the whole job, and what has been booked.
+
+State only; how it changes stands in the fold modules, what it costs in `derive`.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from schemas.events import PRICE_FIELDS, JobEvent, JobType
+from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
+from streams.engine.state.attempt import AttemptState, names_nothing
+from streams.engine.state.identities import Identities
+from streams.engine.timeline.attempts import Timeline, event_order, timelines
+
+#: Below this, checkpoints that no longer matter are not looked for.
+_MANY_EVENTS: Final = 64
+_SAYS_LITTLE: Final = (JobType.heartbeat, JobType.updated)
+
+
+class JobDimensions(NamedTuple):
+    """What belongs to the whole job: the latest event that names it wins."""
+
+    owner: str | None = None
+    team: str | None = None
+    project: str | None = None
+    experiment: str | None = None
+    labels: tuple[tuple[str, str], ...] | None = None
+
+
+#: Timelines, dimensions, and of each attempt that samples alone may pay for: whether any came, whether anything
+#: was said of its life, whose fields it has.
+Said = tuple[dict[int, Timeline], JobDimensions, tuple[tuple[bool, bool, tuple[str, ...] | None], ...]]
+
+
+class ShownRows(NamedTuple):
+    """A job's row of `jobs` and its rows of `attempts`, without clocks."""
+
+    job: tuple[object, ...]
+    attempts: tuple[tuple[object, ...], ...]
+
+
+class JobState:
+    """One job.  `seen` holds the identity hashes of its lifecycle events for as long as the job is known.
+
+    `saved`: the snapshots have all of it but what its attempts know to be unsaved.
+    """
+
+    __slots__ = (
+        "_asks",
+        "_declared",
+        "_dimensions",
+        "_timelines",
+        "_told",
+        "attempts",
+        "booked_as_of_ms",
+        "booked_dimensions",
+        "first_ms",
+        "heard_ms",
+        "id",
+        "is_redone",
+        "last_ms",
+        "said_rows",
+        "saved",
+        "seen",
+    )
+
+    def __init__(self, job_id: str) -> None:
+        self.id = job_id
+        self.seen = Identities()
+        self.saved = False
+        self.attempts: dict[int, AttemptState] = {}
+        self.first_ms = NEVER_MS
+        self.last_ms = BEGINNING_MS
+        self.heard_ms = BEGINNING_MS  # the newest heartbeat or sample
+        self.booked_as_of_ms = -1
+        self.booked_dimensions = JobDimensions()
+        self._timelines: dict[int, Timeline] | None = None
+        self._dimensions: JobDimensions | None = None
+        self._declared: list[tuple[int, int]] | None = None
+        self.is_redone = (
+            False  # whether all of it is to be derived again, so that no price matters before that
+        )
+        # What its rows last said but for clocks and the times of events; not known after a restart.
+        self._told: Said | None = None
+        # What decides which prices are asked for of it, as of the last time it was asked.
+        self._asks: tuple[dict[int, Timeline], JobDimensions, int, int] | None = None
+        self.said_rows: tuple[Said, ShownRows] | None = None  # and these rows, for who builds the tables
+
+    def attempt(self, number: int) -> AttemptState:
+        """The attempt of that number, new when it was not known."""
+        known = self.attempts.get(number)
+        if known is None:
+            known = self.attempts[number] = AttemptState(number)
+            self._timelines = None
+        return known
+
+    def touch(self, time_ms: int) -> None:
+        """An event at `time_ms` was applied."""
+        self.first_ms = min(self.first_ms, time_ms)
+        self.last_ms = max(self.last_ms, time_ms)
+
+    def hear(self, time_ms: int) -> None:
+        """A heartbeat or a sample of `time_ms` was applied."""
+        self.touch(time_ms)
+        self.heard_ms = max(self.heard_ms, time_ms)
+
+    def add_event(self, event: JobEvent) -> None:
+        """One more lifecycle event (not a duplicate).
+
+        What says only that the attempt lives changes nothing once anything is known of it, and is not kept.
+        """
+        attempt = self.attempt(event.attempt)
+        if attempt.events and event.type in _SAYS_LITTLE and names_nothing(event):
+            return
+        attempt.add_event(event)
+        self._timelines = self._dimensions = None
+        if event.expected_nano_per_hour is not None:
+            self._declared = None
+
+    def forget_checkpoints(self, before_ms: int) -> bool:
+        """Keep the last one only of the checkpoints before an instant, if all that may still come is later.
+
+        Of attempts that go on: whatever ends them is later, and what is lost then begins at a checkpoint.  Whether
+        any was forgotten.
+        """
+        found = False
+        for number, attempt in self.attempts.items():
+            if len(attempt.events) > _MANY_EVENTS and self.timelines()[number].ended_ms is None:
+                found |= attempt.forget_checkpoints(before_ms)
+        if found:
+            self.saved = False
+        return found
+
+    def forget_derived(self) -> None:
+        """Events came in by another way than `add_event`."""
+        self._timelines = self._dimensions = self._declared = None
+
+    def mark_saved(self) -> None:
+        """A snapshot has all of it."""
+        self.saved = True
+        self.seen.take_fresh()
+        for attempt in self.attempts.values():
+            attempt.mark_saved()
+
+    def timelines(self) -> dict[int, Timeline]:
+        """Timelines of the attempts that have lifecycle events (computed once per change)."""
+        if self._timelines is None:
+            self._timelines = timelines({n: a.events for n, a in self.attempts.items()})
+        return self._timelines
+
+    def dimensions(self) -> JobDimensions:
+        """Owner, team, project, experiment and labels as the latest events name them."""
+        if self._dimensions is None:
+            found: dict[str, object] = {}
+            for number in sorted(self.attempts):
+                for event in sorted(self.attempts[number].events, key=event_order):
+                    for name in ("owner", "team", "project", "experiment"):
+                        value = getattr(event, name)
+                        if value is not None:
+                            found[name] = value
+                    if event.labels is not None:
+                        found["labels"] = tuple(sorted(event.labels.items()))
+            self._dimensions = JobDimensions(**found)  # type: ignore[arg-type]  # names are the fields', values theirs
+        return self._dimensions
+
+    def declared(self) -> list[tuple[int, int]]:
+        """(time_ms, nano-dollars per hour) of the events that name an expected rate, in order."""
+        if self._declared is None:
+            naming = [
+                (event.time_ms, number, event_order(event), event.expected_nano_per_hour)
+                for number, attempt in self.attempts.items()
+                for event in attempt.events
+                if event.expected_nano_per_hour is not None
+            ]
+            self._declared = [(time_ms, rate) for time_ms, _, _, rate in sorted(naming)]
+        return self._declared
+
+    def state_of(self, number: int) -> str:
+        """The state of an attempt; metered when samples alone make it."""
+        timeline = self.timelines()[number]
+        attempt = self.attempts[number]
+        goes_on = timeline.ended_ms is None
+        if goes_on and timeline.metered and (attempt.sampled or not attempt.events):
+            return "metered"
+        return timeline.state
+
+    def fields_of(self, number: int) -> dict[str, str]:
+        """An attempt's price fields: the timeline's last ones, or those of the newest sample when it is metered."""
+        line, newest = self.timelines()[number], self.attempts[number].newest_winner()
+        values = line.values.fields
+        if line.metered and newest is not None:
+            values = newest.price_fields
+        return {name: value or "" for name, value in zip(PRICE_FIELDS, values, strict=True)}
+
+    def says(self) -> Said:
+        """What its rows of jobs and attempts rest on, but for clocks and the times of events."""
+        samples = tuple(
+            (attempt.sampled, bool(attempt.events), newest.fields if newest is not None else None)
+            for attempt in self.attempts.values()
+            if not attempt.has_start
+            for newest in (attempt.newest_winner(),)
+        )
+        return self.timelines(), self.dimensions(), samples
+
+    def says_no_more(self) -> bool:
+        """Whether its rows of jobs and attempts would differ by clocks alone from those of the last time it was asked."""
+        told, self._told = self._told, self.says()
+        return told == self._told
+
+    @property
+    def is_open(self) -> bool:
+        """Whether time alone changes its rows: an attempt that has not ended has paid time, or had some booked."""
+        return any(
+            line.ended_ms is None and (line.segments or self.attempts[number].booked_lines)
+            for number, line in self.timelines().items()
+        )
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no attempt goes on, be it paid by its timeline or by samples."""
+        return all(line.ended_ms is not None for line in self.timelines().values())
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the highest attempt has ended, or nothing but samples and amounts is known."""
+        lines = self.timelines()
+        return all(line.ended_ms is not None or not self.attempts[n].events for n, line in lines.items())
+
+    def asks_anew(self) -> bool:
+        """Whether its prices may be asked for otherwise than when this was asked last."""
+        fields = amounts = 0
+        for attempt in self.attempts.values():
+            fields += len(attempt.fields_seen)
+            amounts += len(attempt.traffic.bases)
+        before, self._asks = self._asks, (self.timelines(), self.dimensions(), fields, amounts)
+        return not (
+            before is not None
+            and before[0] is self._asks[0]
+            and before[1] is self._asks[1]
+            and before[2:] == self._asks[2:]
+        )
+
+    def redo_all(self) -> None:
+        """Derive every row of the job again."""
+        self.is_redone = True
+        for attempt in self.attempts.values():
+            attempt.redo_all()

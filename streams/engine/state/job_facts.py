@@ -1,0 +1,126 @@
+"""What the windows ask of a job: who pays for it, whether anything came that they have not seen, when it ended.
+
+Reads the job; must not change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from streams.engine.alerts.dimensions import AlertDimensions
+from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
+from streams.engine.kernels.burn import NO_LAPSE
+from streams.engine.ledger.open_accruals import Payer
+from streams.engine.pricing.book import PriceBook
+from streams.engine.pricing.context import usage_context
+from streams.engine.pricing.kinds import Kind
+from streams.engine.state.attempt import AttemptState
+from streams.engine.state.job import JobState
+from streams.engine.state.traffic import MINUTE_MS
+from streams.engine.timeline.attempts import OPEN_MS, Timeline
+from streams.engine.timeline.intervals import Span, union
+from streams.engine.timeline.lines import price_pieces
+
+LAPSES_AFTER_MS: Final = 600_000
+_NEXT_ATTEMPT_MS: Final = 600_000  # for so long after one broke off the next may come
+
+
+def payer_of(job: JobState) -> Payer:
+    """Whom prices may ask for."""
+    dimensions = job.dimensions()
+    return dimensions.team, dimensions.project
+
+
+def is_fresh(job: JobState) -> bool:
+    """Whether it has samples or amounts that were not looked at."""
+    return any(attempt.fresh_minutes or attempt.fresh_traffic for attempt in job.attempts.values())
+
+
+def unpriced_minutes(attempt: AttemptState, book: PriceBook, payer: Payer) -> Iterator[int]:
+    """Metered minutes in which the book has no price for GPU-time.
+
+    All of them are looked at: the ledger knows the newest prices, a tick those of its time.
+    """
+    if not attempt.winners:
+        return
+    begin_ms, end_ms = min(attempt.winners) * MINUTE_MS, (max(attempt.winners) + 1) * MINUTE_MS
+    gaps: dict[tuple[str, ...], list[Span]] = {}  # by price fields: where they have no price
+    for minute, winner in attempt.winners.items():
+        if winner.fields not in gaps:
+            context = usage_context(winner.price_fields, *payer)
+            steps = book.steps(context, "gpu", Kind.GPU_TIME, begin_ms, end_ms)
+            pieces = price_pieces(steps, begin_ms, end_ms, "gpu", Kind.GPU_TIME)
+            gaps[winner.fields] = [
+                (from_ms, until_ms) for from_ms, until_ms, price in pieces if not price.sku
+            ]
+        start_ms = minute * MINUTE_MS
+        if any(
+            from_ms < start_ms + MINUTE_MS and start_ms < until_ms
+            for from_ms, until_ms in gaps[winner.fields]
+        ):
+            yield minute
+
+
+def ended_ms(job: JobState, timelines: dict[int, Timeline]) -> int:
+    """When the last attempt ended; NEVER_MS while one goes on.  What is only sampled or only moves bytes has no end."""
+    ends_ms = []
+    for number, timeline in timelines.items():
+        attempt = job.attempts[number]
+        if timeline.ended_ms is None:
+            if attempt.events or attempt.sampled:
+                return NEVER_MS
+            continue
+        ends_ms.append(timeline.ended_ms)
+    return max(ends_ms, default=NEVER_MS)
+
+
+def undecided_until_ms(job: JobState, timelines: dict[int, Timeline]) -> int:
+    """Until when nobody can say whether the next attempt follows: 10 min after the last that was preempted or failed.
+
+    0 if none was, or if what the highest attempt says is the end of the job.
+    """
+    broke_off = [line for line in timelines.values() if line.state in ("preempted", "failed")]
+    known = [n for n in timelines if job.attempts[n].events or job.attempts[n].sampled]
+    if not broke_off or timelines[max(known)].state in ("completed", "cancelled"):
+        return 0
+    return max(line.ended_ms or 0 for line in broke_off) + _NEXT_ATTEMPT_MS
+
+
+def lapse(job: JobState, timelines: dict[int, Timeline]) -> Span:
+    """[from, until) in which the job runs and was not heard of for 10 min, as far as is known; empty if it was never.
+
+    Of several times of running the last one counts.
+    """
+    running = [
+        (segment.start_ms, segment.end_ms)
+        for line in timelines.values()
+        for segment in line.paid(OPEN_MS)
+        if segment.phase == "running"
+    ]
+    if not running or job.heard_ms == BEGINNING_MS:
+        return NO_LAPSE
+    from_ms, until_ms = union(running)[-1]
+    return max(from_ms, job.heard_ms) + LAPSES_AFTER_MS, until_ms
+
+
+def dimensions_of(job: JobState) -> AlertDimensions:
+    """Whom to tell, and what silences and planned rates can ask for."""
+    said = job.dimensions()
+    fields: dict[str, str] = {}
+    gpu_milli = 0
+    timelines = job.timelines()
+    if timelines:
+        last = max(timelines)
+        fields = job.fields_of(last)
+        line = timelines[last]
+        gpu_milli = line.values.gpu_milli if line.ended_ms is None else 0
+    return AlertDimensions(
+        job_id=job.id,
+        owner=said.owner or "",
+        team=said.team or "",
+        project=said.project or "",
+        experiment=said.experiment or "",
+        **fields,
+        gpu_milli=gpu_milli,
+    )

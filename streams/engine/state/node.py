@@ -1,0 +1,60 @@
+"""The state of a node in memory: its events and what has been booked of it.
+
+Nodes have their own books beside the jobs'; who used them is joined in the tables.
+"""
+
+from __future__ import annotations
+
+from schemas.events import NodeEvent
+from streams.engine.ledger.open_accruals import OpenAccruals
+from streams.engine.state.identities import Identities
+from streams.engine.timeline.lines import Lines
+from streams.engine.timeline.nodes import NodeSegment, node_segments
+
+
+class NodeState:
+    """One node; `seen` holds the identity hashes of its events."""
+
+    __slots__ = (
+        "_segments",
+        "booked_as_of_ms",
+        "booked_lines",
+        "dirty",
+        "events",
+        "name",
+        "open_accruals",
+        "seen",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.events: list[NodeEvent] = []
+        self.seen = Identities()
+        self.booked_lines: Lines = {}
+        self.open_accruals: OpenAccruals | None = None  # what the next payment need not look up again
+        self.dirty = True
+        self.booked_as_of_ms = -1
+        self._segments: tuple[NodeSegment, ...] | None = None
+
+    def add_event(self, event: NodeEvent) -> None:
+        """One more of the node's events (not a duplicate)."""
+        self.events.append(event)
+        self.dirty = True
+        self._segments = None
+
+    def reprice(self) -> None:
+        """A price of its time is another one now."""
+        self.dirty = True
+        self.open_accruals = None
+
+    def segments(self) -> tuple[NodeSegment, ...]:
+        """The node's paid time, computed once per change."""
+        if self._segments is None:
+            self._segments = node_segments(self.events)
+        return self._segments
+
+    @property
+    def is_open(self) -> bool:
+        """Whether time alone goes on costing."""
+        segments = self.segments()
+        return bool(segments) and segments[-1].goes_on

@@ -1,0 +1,219 @@
+"""Network and storage amounts of an attempt: kept as they came, so that any minute can be derived again.
+
+Identity (what is a duplicate) is decided before this; prices and lost work are handed in.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.events import TrafficEvent
+from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
+from streams.engine.kernels.spread import spread
+from streams.engine.ledger.amounts import IntervalAmount, spread_few
+from streams.engine.pricing.book import PriceBook, Steps
+from streams.engine.pricing.context import Context, traffic_context
+from streams.engine.pricing.kinds import KIND_OF_UNIT, Kind, PriceRef, unpriced
+from streams.engine.timeline.intervals import Span
+from streams.engine.timeline.lines import Line
+
+MINUTE_MS = 60_000
+#: So many amounts in so many minutes are spread without arrays, whose making would take longer.
+FEW = 8
+_FEW_MINUTES = 64
+
+#: minute -> line -> (quantity, lost quantity)
+MinuteRows = dict[int, dict[Line, tuple[int, int]]]
+#: (topic, unit, match fields as sorted items): what decides the price of an amount.
+Basis = tuple[str, str, tuple[tuple[str, str], ...]]
+
+
+class Traffic:
+    """Columns of amounts: how much, from when, for how long, on which basis."""
+
+    __slots__ = (
+        "_amount",
+        "_bases",
+        "_basis",
+        "_basis_index",
+        "_contexts",
+        "_interval_ms",
+        "_start_ms",
+        "first_ms",
+        "last_ms",
+    )
+
+    def __init__(self) -> None:
+        self._amount = array("q")
+        self._start_ms = array("q")
+        self._interval_ms = array("q")
+        self._basis = array("i")
+        self._bases: list[Basis] = []
+        self._basis_index: dict[Basis, int] = {}
+        # The contexts of the bases as last asked for, and who paid.
+        self._contexts: tuple[tuple[str | None, str | None], list[Context]] = ((None, None), [])
+        self.first_ms = NEVER_MS
+        self.last_ms = BEGINNING_MS
+
+    def __len__(self) -> int:
+        return len(self._amount)
+
+    @property
+    def bases(self) -> list[Basis]:
+        """All bases that amounts were booked on."""
+        return self._bases
+
+    def add(self, event: TrafficEvent) -> tuple[int, int]:
+        """Keep an event's amounts; returns the minutes [first, last + 1) that they touch."""
+        match = tuple(sorted(event.match.items()))
+        start_ms = event.time_ms - event.interval_ms
+        for unit, amount in event.amounts:
+            self._append(amount, start_ms, event.interval_ms, (event.topic, str(unit), match))
+        return start_ms // MINUTE_MS, event.time_ms // MINUTE_MS + 1
+
+    def _append(self, amount: int, start_ms: int, interval_ms: int, basis: Basis) -> None:
+        index = self._basis_index.get(basis)
+        if index is None:
+            index = self._basis_index[basis] = len(self._bases)
+            self._bases.append(basis)
+        self._amount.append(amount)
+        self._start_ms.append(start_ms)
+        self._interval_ms.append(interval_ms)
+        self._basis.append(index)
+        self.first_ms = min(self.first_ms, start_ms)
+        self.last_ms = max(self.last_ms, start_ms + interval_ms)
+
+    def all_minutes(self) -> tuple[int, int]:
+        """The minutes [first, last + 1) that any amount touches; (0, 0) without amounts."""
+        return (self.first_ms // MINUTE_MS, self.last_ms // MINUTE_MS + 1) if len(self) else (0, 0)
+
+    def rows(
+        self,
+        minutes: Iterable[tuple[int, int]],
+        book: PriceBook,
+        team: str | None,
+        project: str | None,
+        lost: tuple[Span, ...],
+    ) -> MinuteRows:
+        """The rows of the minutes in the disjoint ranges [lo, hi), in which anything accrues."""
+        contexts = self._all_contexts(team, project)
+        rows: MinuteRows = {}
+        for lo, hi in minutes:
+            self._rows_between(lo, hi, book, contexts, lost, rows)
+        return rows
+
+    def _all_contexts(self, team: str | None, project: str | None) -> list[Context]:
+        """In which context each basis is priced, if these pay."""
+        payer, known = self._contexts
+        if payer != (team, project) or len(known) != len(self._bases):
+            known = [traffic_context(dict(match), team, project) for _, _, match in self._bases]
+            self._contexts = ((team, project), known)
+        return known
+
+    def _steps(
+        self, basis: int, book: PriceBook, contexts: list[Context], from_ms: int, until_ms: int
+    ) -> list[tuple[int, PriceRef]]:
+        topic, unit, _ = self._bases[basis]
+        kind = Kind(KIND_OF_UNIT[unit])
+        steps: Steps = book.steps(contexts[basis], topic, kind, from_ms, until_ms)
+        return [(begin_ms, price or unpriced(topic, kind)) for begin_ms, price in steps]
+
+    def _rows_between(
+        self,
+        lo: int,
+        hi: int,
+        book: PriceBook,
+        contexts: list[Context],
+        lost: tuple[Span, ...],
+        rows: MinuteRows,
+    ) -> None:
+        if not len(self):
+            return
+        start_ms = _column(self._start_ms)
+        interval_ms = _column(self._interval_ms)
+        chosen = np.flatnonzero((start_ms < hi * MINUTE_MS) & (start_ms + interval_ms >= lo * MINUTE_MS))
+        if not chosen.size:
+            return
+        basis = np.array(self._basis, np.int32)[chosen]
+        begin_ms = int(start_ms[chosen].min())
+        end_ms = int((start_ms[chosen] + interval_ms[chosen]).max()) + 1
+        steps = {k: self._steps(k, book, contexts, begin_ms, end_ms) for k in set(basis.tolist())}
+        if chosen.size <= FEW and hi - lo <= _FEW_MINUTES:
+            for (price, minute), quantities in spread_few(
+                [self._at(index, steps) for index in chosen.tolist()], lo, hi, lost
+            ).items():
+                rows.setdefault(minute, {})[Line("", "", price)] = quantities
+            return
+        lines: dict[PriceRef, int] = {}
+        cut_ptr = np.zeros(chosen.size + 1, np.int64)
+        cut_ms: list[int] = []
+        cut_line: list[int] = []
+        for position, index in enumerate(basis.tolist()):
+            for from_ms, price in steps[index]:
+                cut_ms.append(from_ms)
+                cut_line.append(lines.setdefault(price, len(lines)))
+            cut_ptr[position + 1] = len(cut_ms)
+        linear = np.array([unit == "mib_ms" for _, unit, _ in self._bases], np.uint8)[basis]
+        found = spread(
+            linear,
+            _column(self._amount)[chosen],
+            start_ms[chosen],
+            interval_ms[chosen],
+            cut_ptr,
+            np.array(cut_ms, np.int64),
+            np.array(cut_line, np.int32),
+            lo,
+            hi,
+            np.array([span[0] for span in lost], np.int64),
+            np.array([span[1] for span in lost], np.int64),
+        )
+        line_of = [Line("", "", price) for price in lines]
+        for line, minute, quantity, lost_quantity in zip(*(column.tolist() for column in found), strict=True):
+            rows.setdefault(minute, {})[line_of[line]] = (quantity, lost_quantity)
+
+    def _at(self, index: int, steps: Mapping[int, list[tuple[int, PriceRef]]]) -> IntervalAmount:
+        basis = self._basis[index]
+        linear = self._bases[basis][1] == "mib_ms"
+        return IntervalAmount(
+            linear, self._amount[index], self._start_ms[index], self._interval_ms[index], steps[basis]
+        )
+
+    def dump(self, since: int = 0) -> tuple[bytes, bytes, bytes, bytes, list[Basis]]:
+        """Columns as little-endian bytes (int64, int64, int64, int32) from an amount on, and all bases."""
+        if since >= len(self):
+            return b"", b"", b"", b"", list(self._bases)
+        columns = (self._amount, self._start_ms, self._interval_ms, self._basis)
+        amount, start_ms, interval_ms, basis = (_little_endian(column[since:]) for column in columns)
+        return amount, start_ms, interval_ms, basis, list(self._bases)
+
+    @classmethod
+    def load(cls, dumped: tuple[bytes, bytes, bytes, bytes, list[Basis]]) -> Traffic:
+        """The inverse of `dump`."""
+        traffic = cls()
+        traffic.extend(dumped)
+        return traffic
+
+    def extend(self, dumped: tuple[bytes, bytes, bytes, bytes, list[Basis]]) -> None:
+        """Take in what was dumped after what is here."""
+        if not dumped[0]:  # of most attempts nothing moves
+            return
+        amount, start_ms, interval_ms = (np.frombuffer(column, "<i8").tolist() for column in dumped[:3])
+        bases = dumped[4]
+        for row in zip(amount, start_ms, interval_ms, np.frombuffer(dumped[3], "<i4").tolist(), strict=True):
+            self._append(row[0], row[1], row[2], bases[row[3]])
+
+
+def _little_endian(values: array[int]) -> bytes:
+    if sys.byteorder == "little":
+        return values.tobytes()
+    return np.array(values).astype(f"<{values.typecode}").tobytes()
+
+
+def _column(values: array[int]) -> NDArray[np.int64]:
+    """A view: nothing can be added while it lives."""
+    return np.frombuffer(values, np.int64)

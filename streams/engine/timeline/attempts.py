@@ -1,0 +1,214 @@
+"""From the set of a job's lifecycle events to the timeline of each attempt (CONTRACT 1, jobs).
+
+A pure function of the set: arrival order, duplicates and batches are gone before this; no prices here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from schemas.events import JobEvent, JobType
+from streams.engine.timeline.intervals import Span, exclusive_ms, union
+from streams.engine.timeline.states import ENDINGS, STARTS, held_after, state_after
+from streams.engine.timeline.values import Values, values_after
+
+#: An attempt is paid for 400 days at most.
+PAID_AT_MOST_MS: Final = 400 * 86_400_000
+#: The end of what has not ended.
+OPEN_MS: Final = 2**62
+
+
+class Segment(NamedTuple):
+    """Paid time [start_ms, end_ms) in which nothing changes; end_ms is OPEN_MS while it goes on."""
+
+    start_ms: int
+    end_ms: int
+    phase: str
+    values: Values
+
+
+class Timeline(NamedTuple):
+    """What one attempt did.  `ended_ms` is None while it goes on; lost and segments are not cut by a clock."""
+
+    attempt: int
+    state: str
+    reason: str
+    metered: bool
+    started_ms: int | None
+    ended_ms: int | None
+    segments: tuple[Segment, ...]
+    lost: tuple[Span, ...]
+    values: Values
+    after_end: int
+
+    def paid(self, as_of_ms: int) -> list[Segment]:
+        """Segments cut at the meter's clock (unless the attempt ended) and at 400 days."""
+        limit_ms = self._paid_until_ms(as_of_ms)
+        return [
+            segment
+            if segment.end_ms <= limit_ms
+            else Segment(segment.start_ms, limit_ms, segment.phase, segment.values)
+            for segment in self.segments
+            if segment.start_ms < limit_ms
+        ]
+
+    def paid_ms(self, as_of_ms: int) -> int:
+        """How long those segments last together: they are disjoint."""
+        limit_ms = self._paid_until_ms(as_of_ms)
+        return sum(
+            min(segment.end_ms, limit_ms) - segment.start_ms
+            for segment in self.segments
+            if segment.start_ms < limit_ms
+        )
+
+    def _paid_until_ms(self, as_of_ms: int) -> int:
+        if not self.segments:
+            return 0
+        limit_ms = self.segments[0].start_ms + PAID_AT_MOST_MS
+        return limit_ms if self.ended_ms is not None else min(limit_ms, as_of_ms)
+
+
+def event_order(event: JobEvent) -> tuple[int, int, str, str]:
+    """The order of an attempt's events: time, then the types as the contract lists them, source, id."""
+    return (event.time_ms, int(event.type), event.source, event.id)
+
+
+class _Draft(NamedTuple):
+    """An attempt before it is known how later attempts end it."""
+
+    events: list[JobEvent]
+    own_end: int | None  # index of the event that ends it
+    first_start_ms: int | None
+    metered: bool
+
+
+def timelines(events_by_attempt: Mapping[int, Iterable[JobEvent]]) -> dict[int, Timeline]:
+    """The timeline of every attempt that has events, by attempt number ascending."""
+    drafts = {number: _draft(events_by_attempt[number]) for number in sorted(events_by_attempt)}
+    superseded_ms = _supersessions(drafts)
+    result: dict[int, Timeline] = {}
+    carried = Values()
+    for number, draft in drafts.items():
+        timeline = _timeline(number, draft, superseded_ms[number], carried, is_retry=bool(result))
+        result[number] = timeline
+        carried = timeline.values
+    return result
+
+
+def _draft(events: Iterable[JobEvent]) -> _Draft:
+    ordered = sorted(events, key=event_order)
+    own_end: int | None = None
+    first_start_ms: int | None = None  # in order of time, so none is earlier; after the end none counts
+    metered = True
+    for position, event in enumerate(ordered):
+        if event.type in STARTS:
+            metered = False
+            if own_end is None and first_start_ms is None:
+                first_start_ms = event.time_ms
+        elif own_end is None and event.type in ENDINGS:
+            own_end = position
+    return _Draft(ordered, own_end, first_start_ms, metered)
+
+
+def _supersessions(drafts: Mapping[int, _Draft]) -> dict[int, int | None]:
+    """When a later attempt's first start ends each attempt that has no end of its own."""
+    earliest_ms: int | None = None
+    found: dict[int, int | None] = {}
+    for number in sorted(drafts, reverse=True):
+        draft = drafts[number]
+        found[number] = earliest_ms if draft.own_end is None else None
+        if draft.first_start_ms is not None:
+            earliest_ms = (
+                draft.first_start_ms if earliest_ms is None else min(earliest_ms, draft.first_start_ms)
+            )
+    return found
+
+
+def _timeline(
+    number: int, draft: _Draft, superseded_ms: int | None, values: Values, *, is_retry: bool
+) -> Timeline:
+    events = draft.events
+    if draft.own_end is not None:
+        effective = events[: draft.own_end + 1]
+        ended_ms: int | None = events[draft.own_end].time_ms
+    elif superseded_ms is not None:
+        effective = [event for event in events if event.time_ms <= superseded_ms]
+        ended_ms = superseded_ms
+    else:
+        effective, ended_ms = events, None
+
+    state, held, reason = "", False, ""
+    started_ms: int | None = None
+    checkpoint_ms: int | None = None
+    segments: list[Segment] = []
+    for position, event in enumerate(effective):
+        values = values_after(values, event)
+        state, held = state_after(event, state), held_after(event, held)
+        reason = event.reason or reason
+        if event.type in STARTS and started_ms is None:
+            started_ms = event.time_ms
+        if event.type == JobType.checkpointed:
+            checkpoint_ms = event.time_ms
+        if held and not draft.metered:
+            is_last = position + 1 == len(effective)
+            until_ms = (
+                (OPEN_MS if ended_ms is None else ended_ms) if is_last else effective[position + 1].time_ms
+            )
+            _append(segments, Segment(event.time_ms, until_ms, state, values))
+    if draft.own_end is None and superseded_ms is not None:
+        state = "superseded"
+    return Timeline(
+        attempt=number,
+        state=state or "queued",
+        reason=reason,
+        metered=draft.metered,
+        started_ms=started_ms,
+        ended_ms=ended_ms,
+        segments=tuple(segments),
+        lost=() if draft.metered else _lost(state, segments, started_ms, checkpoint_ms, ended_ms, is_retry),
+        values=values,
+        after_end=len(events) - len(effective),
+    )
+
+
+def _append(segments: list[Segment], segment: Segment) -> None:
+    """Add a segment; one that changes nothing (a heartbeat) prolongs the last."""
+    if segment.end_ms <= segment.start_ms:
+        return
+    if segments:
+        last = segments[-1]
+        if last.end_ms == segment.start_ms and last[2:] == segment[2:]:
+            segments[-1] = last._replace(end_ms=segment.end_ms)
+            return
+    segments.append(segment)
+
+
+def _lost(
+    state: str,
+    segments: list[Segment],
+    started_ms: int | None,
+    checkpoint_ms: int | None,
+    ended_ms: int | None,
+    is_retry: bool,
+) -> tuple[Span, ...]:
+    """Lost work: since the last checkpoint of an attempt that broke off, and the start-up of every retry."""
+    spans: list[Span] = []
+    if state in ("preempted", "failed") and ended_ms is not None:
+        since_ms = checkpoint_ms if checkpoint_ms is not None else started_ms
+        if since_ms is not None:
+            spans.append((since_ms, ended_ms))
+    if is_retry and segments:
+        # Up to 400 days like all paid time, but not to the meter's clock: that cuts what is paid, not the phase.
+        limit_ms = segments[0].start_ms + PAID_AT_MOST_MS
+        spans.extend((s.start_ms, min(s.end_ms, limit_ms)) for s in segments if s.phase == "starting")
+    return union(spans)
+
+
+def wall_clock_ms(lines: Mapping[int, Timeline], as_of_ms: int) -> dict[int, int]:
+    """Per attempt the ms in which it is paid and no lower-numbered attempt is: their sum is the job's."""
+    if len(lines) == 1:  # as most jobs: nothing overlaps
+        return {number: line.paid_ms(as_of_ms) for number, line in lines.items()}
+    return exclusive_ms(
+        {number: [(s.start_ms, s.end_ms) for s in line.paid(as_of_ms)] for number, line in lines.items()}
+    )

@@ -1,0 +1,102 @@
+"""From paid segments and prices to ledger lines: the closed form of an attempt's rows.
+
+A line is one ledger key without its minute; its intervals say when it accrues and how fast.  Whatever the
+minute, its quantity is the sum of overlap x rate, so a late or corrected event re-derives only what it touches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from streams.engine.pricing.book import PriceBook, Steps
+from streams.engine.pricing.context import usage_context
+from streams.engine.pricing.kinds import SHOWN_UNPRICED, TIME_COMPONENTS, Kind, PriceRef, unpriced
+from streams.engine.timeline.attempts import Segment
+from streams.engine.timeline.intervals import Span, split_at
+
+
+class Line(NamedTuple):
+    """A ledger row's key within an attempt, but for the minute."""
+
+    node: str
+    phase: str
+    price: PriceRef
+
+    @property
+    def row_key(self) -> tuple[str, str, str, str, str, int]:
+        """What tells its rows apart in the tables.
+
+        A revision that is published again with other dollars makes another line, but the same rows.
+        """
+        price = self.price
+        return (self.node, self.phase, price.component, price.unit, price.sku, price.effective_ms)
+
+
+#: (start_ms, end_ms, rate per ms, 1 if lost): disjoint, ascending.
+Interval = tuple[int, int, int, int]
+Lines = dict[Line, list[Interval]]
+
+
+def attempt_lines(
+    segments: Iterable[Segment],
+    lost: tuple[Span, ...],
+    book: PriceBook,
+    team: str | None,
+    project: str | None,
+) -> Lines:
+    """All lines of an attempt's paid time; GPU-time by node, other time without one."""
+    lines: Lines = {}
+    for segment in segments:
+        context = usage_context(segment.values.fields, team, project)
+        pieces = split_at((segment.start_ms, segment.end_ms), lost)
+        for kind, holders in _holders(segment):
+            for component in TIME_COMPONENTS[kind]:
+                steps = book.steps(context, component, kind, segment.start_ms, segment.end_ms)
+                for start_ms, end_ms, flag in pieces:
+                    for from_ms, until_ms, price in price_pieces(steps, start_ms, end_ms, component, kind):
+                        for node, rate in holders:
+                            _extend(lines, Line(node, segment.phase, price), (from_ms, until_ms, rate, flag))
+    return lines
+
+
+def price_pieces(
+    steps: Steps, start_ms: int, end_ms: int, component: str, kind: Kind
+) -> Iterator[tuple[int, int, PriceRef]]:
+    """[start, end) cut where the price changes; unpriced parts only of components that show them."""
+    for position, (from_ms, price) in enumerate(steps):
+        until_ms = steps[position + 1][0] if position + 1 < len(steps) else end_ms
+        piece_start, piece_end = max(from_ms, start_ms), min(until_ms, end_ms)
+        if piece_start >= piece_end:
+            continue
+        if price is not None:
+            yield piece_start, piece_end, price
+        elif component in SHOWN_UNPRICED:
+            yield piece_start, piece_end, unpriced(component, kind)
+
+
+def _holders(segment: Segment) -> Iterator[tuple[Kind, list[tuple[str, int]]]]:
+    """For each kind of time the (node, quantity per ms) that accrue in the segment."""
+    values = segment.values
+    nodes = [("", values.gpu_milli)] if values.nodes is None else list(values.nodes)
+    for kind, holders in (
+        (Kind.GPU_TIME, nodes),
+        (Kind.INSTANCE_TIME, [("", values.instance_milli)]),
+        (Kind.CPU_TIME, [("", values.cpu_milli)]),
+        (Kind.MEMORY_TIME, [("", values.memory_milli)]),
+        (Kind.JOB_TIME, [("", 1)]),
+    ):
+        accruing = [(node, rate) for node, rate in holders if rate]
+        if accruing:
+            yield kind, accruing
+
+
+def _extend(lines: Lines, line: Line, interval: Interval) -> None:
+    """Add an interval, joined to the last one when it goes straight on."""
+    intervals = lines.setdefault(line, [])
+    if intervals:
+        start_ms, end_ms, rate, flag = intervals[-1]
+        if end_ms == interval[0] and (rate, flag) == interval[2:]:
+            intervals[-1] = (start_ms, interval[1], rate, flag)
+            return
+    intervals.append(interval)

@@ -1,0 +1,68 @@
+"""When a node is paid, and at what price: the timeline of `nodes` events (CONTRACT 1, nodes).
+
+A pure function of the set of a node's events; who used the node is no business of this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from schemas.events import NodeEvent, NodeType
+from streams.engine.pricing.book import PriceBook
+from streams.engine.pricing.context import usage_context
+from streams.engine.pricing.kinds import Kind
+from streams.engine.timeline.attempts import OPEN_MS
+from streams.engine.timeline.lines import Interval, Line, Lines, price_pieces
+from streams.engine.timeline.values import NO_FIELDS, named_fields
+
+
+class NodeSegment(NamedTuple):
+    """Paid time [start_ms, end_ms) of a node with one GPU count and one set of price fields.
+
+    `goes_on`: it belongs to a time of service that no `terminated` has ended yet.
+    """
+
+    start_ms: int
+    end_ms: int
+    gpu_milli: int
+    fields: tuple[str | None, ...]
+    goes_on: bool = False
+
+
+def node_segments(events: Iterable[NodeEvent]) -> tuple[NodeSegment, ...]:
+    """Paid from `provisioned` (or the first event) to `terminated`; provisioned again, again."""
+    ordered = sorted(events, key=lambda e: (e.time_ms, int(e.type), e.source, e.id))
+    segments: list[NodeSegment] = []
+    service_begin = 0  # position in `segments` of the current time of service
+    gpu_milli, fields = 0, NO_FIELDS
+    terminated = False
+    for position, event in enumerate(ordered):
+        if terminated and event.type != NodeType.provisioned:
+            continue
+        if terminated:
+            service_begin = len(segments)
+        terminated = event.type == NodeType.terminated
+        gpu_milli = gpu_milli if event.gpu_milli is None else event.gpu_milli
+        fields = named_fields(fields, event.fields)
+        end_ms = ordered[position + 1].time_ms if position + 1 < len(ordered) else OPEN_MS
+        if not terminated and event.time_ms < end_ms:
+            segments.append(NodeSegment(event.time_ms, end_ms, gpu_milli, fields))
+    if not terminated:
+        segments[service_begin:] = [segment._replace(goes_on=True) for segment in segments[service_begin:]]
+    return tuple(segments)
+
+
+def node_lines(segments: Iterable[NodeSegment], as_of_ms: int, book: PriceBook) -> Lines:
+    """The lines of a node: its GPU-time by the `gpu` SKUs.  Open time is paid up to the meter's clock."""
+    lines: Lines = {}
+    for segment in segments:
+        end_ms = min(segment.end_ms, as_of_ms) if segment.goes_on else segment.end_ms
+        if not segment.gpu_milli or end_ms <= segment.start_ms:
+            continue
+        context = usage_context(segment.fields, None, None)
+        steps = book.steps(context, "gpu", Kind.GPU_TIME, segment.start_ms, end_ms)
+        for from_ms, until_ms, price in price_pieces(steps, segment.start_ms, end_ms, "gpu", Kind.GPU_TIME):
+            interval: Interval = (from_ms, until_ms, segment.gpu_milli, 0)
+            lines.setdefault(Line("", "", price), []).append(interval)
+    return lines

@@ -1,0 +1,87 @@
+"""What is said of an alert: the JSON that the contract promises, and a few lines for Slack.
+
+It must not sign or send: it makes bytes from values, the same bytes from the same values.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import orjson
+
+from schemas.escaping import visible
+from schemas.units import NANO_PER_USD
+from streams.engine.alerts.alert import RESOLVED, Alert
+from streams.engine.alerts.meter_rules import METER
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SLACK_TEXT_AT_MOST: Final = 3_000
+_SLACK_ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+def webhook_body(alert: Alert) -> bytes:
+    """The message to a webhook; its timestamp is the instant of the change it tells of."""
+    data: dict[str, Any] = {
+        "alert_id": alert.alert_id,
+        "rule": alert.rule,
+        "severity": alert.severity,
+        "status": alert.status,
+        "subject": {"kind": alert.subject_kind, "name": _text(alert.subject_name)},
+        "owner": _text(alert.owner),
+        "team": _text(alert.team),
+        "project": _text(alert.project),
+        "summary": visible(alert.summary),
+        "usd_per_hour": usd(alert.usd_nano_per_hour),
+        "expected_usd_per_hour": usd(alert.expected_nano_per_hour),
+        "ratio": alert.ratio,
+        "window_ms": alert.window_ms,
+        "cost_usd": usd(alert.cost_nano),
+        "budget_usd": None,
+        "exhausted_in_s": None,
+        "started_ms": alert.started_ms,
+        "evidence_sql": _text(alert.evidence_sql),
+    }
+    message = {"type": f"alert.{alert.status}", "timestamp": rfc3339(alert.changed_ms), "data": data}
+    return orjson.dumps(message)
+
+
+def slack_body(alert: Alert) -> bytes:
+    """The message to a Slack address."""
+    sign = ":white_check_mark:" if alert.status == RESOLVED else ":rotating_light:"
+    # The meter itself has neither an owner nor a rate.
+    whose = (
+        ()
+        if alert.subject_kind == METER
+        else (
+            f"owner {alert.owner or 'nobody'}",
+            f"${usd(alert.usd_nano_per_hour)}/h, expected ${usd(alert.expected_nano_per_hour)}/h",
+        )
+    )
+    about = (
+        ", ".join((f"{alert.subject_kind} {alert.subject_name}", *whose[:1])),
+        *whose[1:],
+        f"since {rfc3339(alert.started_ms)}",
+        alert.alert_id,
+    )
+    lines = (f"{sign} {alert.status} ({alert.severity}, {alert.rule}): {alert.summary}", " | ".join(about))
+    # Cut before it is escaped: half an escape would show as garbage.
+    text = "\n".join(visible(line)[: _SLACK_TEXT_AT_MOST // 2] for line in lines)
+    return orjson.dumps({"text": text.translate(_SLACK_ESCAPES)})
+
+
+def usd(nano: int) -> str:
+    """Nano-dollars as an exact decimal string."""
+    whole, part = divmod(abs(nano), NANO_PER_USD)
+    digits = f"{whole}.{part:09d}".rstrip("0").rstrip(".")
+    return f"-{digits}" if nano < 0 else digits
+
+
+def rfc3339(ms: int) -> str:
+    """An instant with milliseconds, in UTC."""
+    return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _text(text: str) -> str:
+    """Without lone surrogates: JSON can spell one in a job's id, UTF-8 cannot."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,198 @@
+"""What the tables say of alerts and their messages: what was sent, and what is still owed.
+
+It must not write. All calls block, so they belong in a thread.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from schemas.tables import ALERTS, DELIVERIES
+from sinks.port import Condition, Rows
+from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
+
+# Outcomes after which a message is not sent again; the second ones speak of the message as a whole.
+FINAL: Final = frozenset(("delivered", "failed", "refused", "unsupported"))
+FINAL_FOR_ALL: Final = frozenset(("silenced", "no_receiver"))
+AT_ONCE: Final = 500  # rows of a page, and ids in one condition: a server refuses a parameter of over 128 KiB
+_INSTANTS: Final = ("started", "resolved", "held", "changed")
+
+
+@dataclass
+class DeliveryHistory:
+    """What became of one message until now."""
+
+    closed: bool = False
+    finals: set[str] = field(default_factory=set)  # receivers that are done with
+    attempts: dict[str, int] = field(default_factory=dict)  # by receiver
+
+    def note(self, receiver: str, attempt: int, outcome: str) -> None:
+        """Take in one row."""
+        self.closed |= outcome in FINAL_FOR_ALL
+        self.attempts[receiver] = max(self.attempts.get(receiver, 0), attempt)
+        if outcome in FINAL:
+            self.finals.add(receiver)
+
+    def merge(self, other: DeliveryHistory) -> None:
+        """Take in what another source knows of the message."""
+        self.closed |= other.closed
+        self.finals |= other.finals
+        for receiver, attempt in other.attempts.items():
+            self.attempts[receiver] = max(self.attempts.get(receiver, 0), attempt)
+
+    def settled(self, receivers: Collection[str]) -> bool:
+        """Whether nobody is owed the message.
+
+        Once all who were to be told are done with, an address that the owner gave since gets no old message.
+        """
+        all_told = self.finals == set(self.attempts) and len(self.attempts) >= len(receivers)
+        return self.closed or (bool(self.attempts) and all_told)
+
+
+class StoredAlerts(NamedTuple):
+    """An alert as the table has it."""
+
+    alert: Alert
+    shard: int
+
+
+class AlertCursor(NamedTuple):
+    """How far what is owed was read: alerts of this status up to this id, those that fire first."""
+
+    status: str = FIRING
+    after: str = ""
+
+
+class StoredDeliveries:
+    """Reads `alerts` and `deliveries`."""
+
+    def __init__(self, store: Rows) -> None:
+        self._store = store
+
+    def histories(self, alert_ids: Collection[str]) -> dict[str, DeliveryHistory]:
+        """The histories of these alerts' messages, by webhook id; a message never tried has none."""
+        found: dict[str, DeliveryHistory] = {}
+        names = ("webhook_id", "receiver", "attempt", "outcome")
+        for ids in pieces(sorted(set(alert_ids))):
+            for row in self._store.select(DELIVERIES, [Condition("alert_id", "in", ids)], names).to_pylist():
+                history = found.setdefault(row["webhook_id"], DeliveryHistory())
+                history.note(row["receiver"], row["attempt"], row["outcome"])
+        return found
+
+    def owed(
+        self, shards: Collection[int], resolved_since_ms: int | None, place: AlertCursor
+    ) -> tuple[list[StoredAlerts], AlertCursor | None]:
+        """A page of the shards' alerts that fire, then of those that resolved since then (None: at any time).
+
+        Returns with it where the next one begins; None after the last.
+        """
+        where = [Condition("shard", "in", sorted(shards)), Condition("status", "=", place.status)]
+        if place.status == RESOLVED and resolved_since_ms is not None:
+            where.append(Condition("changed", ">=", resolved_since_ms))
+        found = self._page(where, place.after)
+        if len(found) == AT_ONCE:
+            return found, AlertCursor(place.status, found[-1].alert.alert_id)
+        return found, AlertCursor(RESOLVED) if place.status == FIRING else None
+
+    def last_of_subjects(self, kind: str, shard: int) -> dict[tuple[str, str], Alert]:
+        """The last alert of a shard about each subject of this kind, by rule and subject."""
+        where = [Condition("shard", "=", shard), Condition("subject_kind", "=", kind)]
+        last: dict[tuple[str, str], Alert] = {}
+        after: str | None = ""
+        while after is not None:
+            page = self._page(where, after)
+            for alert, _ in page:
+                key = alert.rule, alert.subject_name
+                if key not in last or last[key].changed_ms <= alert.changed_ms:
+                    last[key] = alert
+            after = page[-1].alert.alert_id if len(page) == AT_ONCE else None
+        return last
+
+    def _page(self, where: Sequence[Condition], after: str) -> list[StoredAlerts]:
+        """The next alerts by id, as they are stored now."""
+        page = self._store.select(ALERTS, [*where, Condition("alert_id", ">", after)], limit=AT_ONCE)
+        return [StoredAlerts(_alert(row), row["shard"]) for row in _rows(page)]
+
+
+class RecentDeliveries:
+    """What this process did of late, rows not yet stored included; the oldest is forgotten first."""
+
+    def __init__(self, at_most: int) -> None:
+        self._at_most = at_most
+        self._histories: OrderedDict[str, DeliveryHistory] = OrderedDict()
+        self._changes: OrderedDict[str, int] = OrderedDict()
+
+    def note(self, webhook_id: str, receiver: str, attempt: int, outcome: str) -> None:
+        """Take in one row."""
+        history = self._histories.setdefault(webhook_id, DeliveryHistory())
+        history.note(receiver, attempt, outcome)
+        self._histories.move_to_end(webhook_id)
+        if len(self._histories) > self._at_most:
+            self._histories.popitem(last=False)
+
+    def history(self, webhook_id: str) -> DeliveryHistory:
+        """What it knows of a message."""
+        return self._histories.get(webhook_id, DeliveryHistory())
+
+    def overtaken(self, alert: Alert) -> bool:
+        """Whether a later change of the alert was seen already; else this one is the latest seen."""
+        latest_ms = self._changes.get(alert.alert_id, alert.changed_ms)
+        if alert.changed_ms < latest_ms:
+            return True
+        self._changes[alert.alert_id] = alert.changed_ms
+        self._changes.move_to_end(alert.alert_id)
+        if len(self._changes) > self._at_most:
+            self._changes.popitem(last=False)
+        return False
+
+
+def _alert(row: Mapping[str, Any]) -> Alert:
+    return Alert(
+        alert_id=row["alert_id"],
+        rule=row["rule"],
+        severity=row["severity"],
+        status=row["status"],
+        subject_kind=row["subject_kind"],
+        subject_name=row["subject_name"],
+        owner=row["owner"],
+        team=row["team"],
+        project=row["project"],
+        started_ms=row["started"],
+        resolved_ms=row["resolved"],
+        ratio=row["ratio"],
+        usd_nano_per_hour=_nano(row["usd_per_hour"]),
+        expected_nano_per_hour=_nano(row["expected_usd_per_hour"]),
+        cost_nano=_nano(row["cost_usd"]),
+        window_ms=row["window_ms"],
+        summary=row["summary"],
+        evidence_sql=row["evidence_sql"],
+        held_ms=row["held"],
+        changed_ms=row["changed"],
+        firings=row["firings"],
+        silenced=row["silenced"],
+    )
+
+
+def _rows(table: pa.Table) -> list[dict[str, Any]]:
+    """The rows with their instants in ms since 1970."""
+    for name in _INSTANTS:
+        if name in table.column_names:
+            at = table.column_names.index(name)
+            table = table.set_column(at, name, table[name].cast(pa.int64()))
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
+
+
+def _nano(usd: Decimal) -> int:
+    return int(usd.scaleb(9))
+
+
+def pieces(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The ids in as many parts as conditions need."""
+    return (ids[at : at + AT_ONCE] for at in range(0, len(ids), AT_ONCE))

@@ -1,0 +1,183 @@
+"""What is to be delivered: alerts that are offered, and those that the tables owe after a takeover or a flood.
+
+It must not send: it hands each alert on with the history of its message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from streams.clock import Clock
+from streams.engine.alerts.alert import Alert, webhook_id
+from streams.notify.history import AlertCursor, DeliveryHistory, StoredAlerts, StoredDeliveries
+from streams.notify.options import NotifierOptions
+from streams.notify.store_faults import DeliveryFaults
+from streams.threads import Threads
+
+logger = logging.getLogger(__name__)
+
+_LOOK_AGAIN_MS: Final = 1_000
+_LEFT_MS: Final = 60_000
+
+
+class AlertIntake:
+    """Alerts in their order; what there is no room for is left in the tables and read again later."""
+
+    def __init__(
+        self,
+        records: StoredDeliveries,
+        options: NotifierOptions,
+        clock: Clock,
+        queued: Callable[[], int],
+        place: Callable[[Alert, int, DeliveryHistory], None],
+        faults: DeliveryFaults,
+    ) -> None:
+        self._records = records
+        self._options = options
+        self._clock = clock
+        self._queued = queued
+        self._place_alert = place
+        self._faults = faults
+        self._threads = Threads("deliveries-read")
+        self._offered: list[StoredAlerts] = []
+        self._taking: int = 0  # alerts that are looked up
+        self._ours: set[int] = set()
+        self._behind: set[int] = set()  # shards whose alerts are to be read from the tables
+        self._reading: set[int] = set()  # of them, those that are being read
+        self._place: AlertCursor | None = None  # how far
+        self._behind_due_ms = 0
+        self._left: set[int] = set()  # shards with alerts whose receiver has enough to do
+        self._left_due_ms = 0
+
+    @property
+    def waiting(self) -> int:
+        """Alerts offered and not handed on yet."""
+        return len(self._offered) + self._taking
+
+    @property
+    def behind(self) -> bool:
+        """Whether the tables may owe more."""
+        return self._owes or bool(self._left)
+
+    @property
+    def _owes(self) -> bool:
+        return bool(self._behind) or self._place is not None
+
+    def due_ms(self) -> int | None:
+        """When to look into the tables (monotonic); None: there is no need to."""
+        due_ms = [self._behind_due_ms] * self._owes + [self._left_due_ms] * bool(self._left)
+        return min(due_ms, default=None)
+
+    def offer(self, alerts: Iterable[Alert], shard: int) -> None:
+        """Take changes of status, which are stored, in their order."""
+        self._ours.add(shard)
+        for alert in alerts:
+            if self._room() <= 0:
+                if shard not in self._behind:
+                    logger.warning("too many messages wait: alerts of shard %d are left in the table", shard)
+                self._behind.add(shard)
+            else:
+                self._offered.append(StoredAlerts(alert, shard))
+
+    def resume(self, shards: Collection[int]) -> None:
+        """Read what the tables owe for these shards."""
+        self._ours.update(shards)
+        self._behind.update(shards)
+        self._behind_due_ms = 0
+
+    def leave(self, shards: Collection[int]) -> None:
+        """Leave alerts of these shards in the tables for a while: their receiver is ill and has enough to do."""
+        if not self._left:
+            self._left_due_ms = self._clock.monotonic_ms() + _LEFT_MS
+        self._left |= self._ours.intersection(shards)
+
+    def release(self, shards: Collection[int]) -> None:
+        """Take nothing more for these shards."""
+        self._ours.difference_update(shards)
+        self._behind.difference_update(shards)
+        self._left.difference_update(shards)
+        self._reading.difference_update(shards)
+        self._offered = [stored for stored in self._offered if stored.shard not in shards]
+
+    async def hand_on(self) -> None:
+        """Hand on what was offered, then what the tables owe."""
+        offered, self._offered = self._offered, []
+        if offered:
+            self._taking = len(offered)
+            try:
+                await self._hand_on(offered)
+            finally:
+                self._taking = 0
+        if self._left and self._clock.monotonic_ms() >= self._left_due_ms:
+            self._behind, self._left = self._behind | self._left, set()
+        if self._owes and self._clock.monotonic_ms() >= self._behind_due_ms:
+            await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        """Read pages of what is owed until one brought something, or what was offered meanwhile comes first."""
+        if self._place is None:
+            if self._room() * 2 < self._options.waiting_at_most:
+                self._rest(_LOOK_AGAIN_MS)
+                return
+            # Emptied before the tables are read: what is left there from now on is looked for again.
+            self._reading, self._behind, self._place = self._behind, set(), AlertCursor()
+        horizon_ms = self._options.resolved_horizon_ms
+        since_ms = None if horizon_ms is None else self._clock.now_ms() - horizon_ms
+        queued = self._queued()
+        while self._place is not None and self._reading:
+            if self._room() <= 0:
+                self._rest(_LOOK_AGAIN_MS)
+                return
+            if self._offered or self._queued() > queued:
+                return
+            try:
+                page, following = await self._threads.run(
+                    self._records.owed, frozenset(self._reading), since_ms, self._place
+                )
+            except Exception as fault:  # noqa: BLE001 - deliveries fail alone: metering goes on
+                self._rest(self._faults.failed("read_alerts", fault))
+                return
+            self._faults.worked("read_alerts")
+            try:
+                histories = await self._histories(page)
+            except Exception as fault:  # noqa: BLE001 - as above; without it all that was ever told would be told again
+                self._rest(self._faults.failed("read_deliveries", fault))
+                return
+            self._hand_over(page, histories)
+            self._place = following
+        self._place = None
+
+    def _rest(self, for_ms: int) -> None:
+        self._behind_due_ms = self._clock.monotonic_ms() + for_ms
+
+    async def _hand_on(self, batch: Sequence[StoredAlerts]) -> None:
+        """What is offered; a store that does not say what an earlier life delivered holds nothing up."""
+        patience_s = self._options.look_up_timeout_ms / 1000
+        histories: dict[str, DeliveryHistory] = {}
+        try:
+            histories = await asyncio.wait_for(self._histories(batch), patience_s)
+        except Exception as fault:  # noqa: BLE001 - deliveries fail alone
+            self._faults.failed("read_deliveries", fault)
+            logger.warning("deliveries cannot be read: messages may be sent again")
+        self._hand_over(batch, histories)
+
+    def _hand_over(self, batch: Sequence[StoredAlerts], histories: Mapping[str, DeliveryHistory]) -> None:
+        for alert, shard in batch:
+            if shard in self._ours:  # it may have been released meanwhile
+                message = webhook_id(alert.alert_id, alert.status, alert.changed_ms)
+                self._place_alert(alert, shard, histories.get(message, DeliveryHistory()))
+
+    async def _histories(self, batch: Sequence[StoredAlerts]) -> dict[str, DeliveryHistory]:
+        """What was delivered already, by an earlier life too."""
+        if not batch:
+            return {}
+        alert_ids = {alert.alert_id for alert, _ in batch}
+        histories = await self._threads.run(self._records.histories, alert_ids)
+        self._faults.worked("read_deliveries")
+        return histories
+
+    def _room(self) -> int:
+        return self._options.waiting_at_most - self.waiting - self._queued()

@@ -1,0 +1,270 @@
+"""Brings alerts to their owners: at least once, each alert's messages in order, every attempt in `deliveries`.
+
+It must not judge alerts; it sends only what is stored, and neither its lines nor its rows hold a secret or a URL's path.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from sinks.errors import SinkError
+from sinks.port import Rows
+from streams.clock import Clock
+from streams.engine.alerts.alert import Address, Alert, webhook_id
+from streams.notify.body import slack_body, webhook_body
+from streams.notify.delivery import Delivery
+from streams.notify.delivery_rows import DeliveryWriter
+from streams.notify.history import DeliveryHistory, RecentDeliveries, StoredDeliveries
+from streams.notify.intake import AlertIntake
+from streams.notify.options import NotifierOptions
+from streams.notify.outcomes import OutcomeRecorder
+from streams.notify.queue import DeliveryQueue
+from streams.notify.receivers import UNSUPPORTED, Receivers
+from streams.notify.store_faults import DeliveryFaults
+from streams.notify.webhooks.guard import ReceiverGuard
+from streams.notify.webhooks.retry import delay_ms, retry_after_ms
+from streams.notify.webhooks.sender import Sender, SendResult
+from streams.notify.webhooks.signing import Signer
+
+logger = logging.getLogger(__name__)
+
+_RECENT: Final = 10_000
+_ROOM_LOOK_MS: Final = 1_000
+_DRAIN_LOOK_S: Final = 0.02
+
+
+class Notifier:
+    """`offer` what was stored and `resume` what a shard's earlier owner left; `run` until `stop`.
+
+    Everything but the store's calls happens on the event loop; call it from there.
+    """
+
+    def __init__(
+        self,
+        store: Rows,
+        addresses: Callable[[str], Sequence[Address]],
+        options: NotifierOptions,
+        clock: Clock,
+        *,
+        jitter_ratio: Callable[[], float] = random.random,
+        sender: Sender | None = None,
+    ) -> None:
+        self._options = options
+        self._clock = clock
+        self._jitter_ratio = jitter_ratio
+        self._sender = sender or Sender(ReceiverGuard(options.allow_hosts), timeout_ms=options.timeout_ms)
+        self._signer = None if options.webhook_secret is None else Signer(options.webhook_secret)
+        self._recent = RecentDeliveries(_RECENT)
+        self._receivers = Receivers(addresses, options)
+        self.faults = DeliveryFaults()
+        self._ledger = DeliveryWriter(store, self.faults)
+        self._log = OutcomeRecorder(self._ledger, self._recent, clock)
+        self._outbox = DeliveryQueue(
+            options.flying_at_most, options.flying_per_receiver, options.waiting_at_most // 4
+        )
+        self._intake = AlertIntake(
+            StoredDeliveries(store), options, clock, self._outbox.__len__, self._place, self.faults
+        )
+        self._flying: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._fault: BaseException | None = None  # of an attempt
+
+    @property
+    def waiting(self) -> int:
+        """Messages not done with, those under way included; for each receiver one."""
+        return self._intake.waiting + len(self._outbox)
+
+    @property
+    def behind(self) -> bool:
+        """Whether the tables may owe more."""
+        return self._intake.behind
+
+    @property
+    def flying(self) -> int:
+        """Attempts under way."""
+        return len(self._flying)
+
+    @property
+    def outcomes(self) -> Counter[str]:
+        """How often each outcome came about."""
+        return self._log.outcomes
+
+    @property
+    def rows_waiting(self) -> int:
+        """Rows of `deliveries` not stored yet."""
+        return self._ledger.waiting
+
+    def offer(self, alerts: Iterable[Alert], shard: int) -> None:
+        """Deliver these changes of status, which are stored, in their order."""
+        self._intake.offer(alerts, shard)
+        self._wake.set()
+
+    def resume(self, shards: Iterable[int]) -> None:
+        """Deliver what is owed by the tables: to be called for shards that are taken over, at each start."""
+        self._intake.resume(set(shards))
+        self._wake.set()
+
+    def release(self, shards: Iterable[int]) -> None:
+        """Forget what waits for shards that are no longer ours: their new owner resumes it."""
+        gone = set(shards)
+        self._intake.release(gone)
+        self._outbox.drop(gone)
+
+    async def run(self) -> None:
+        """Deliver until `stop`, whatever the store does; raises what is a fault of ours."""
+        writer = asyncio.create_task(self._ledger.run(), name="deliveries")
+        writer.add_done_callback(lambda _: self._wake.set())
+        try:
+            while not self._stopping:
+                self._wake.clear()
+                await self.turn()
+                await self._pause()
+                if writer.done():
+                    writer.result()
+                if self._fault is not None:
+                    raise self._fault
+        finally:
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """Begin nothing more, let what is under way end, store its rows; what is left the next life resumes."""
+        self._stopping = True
+        self._wake.set()
+        patience_s = self._options.stop_timeout_ms / 1000
+        if self._flying:
+            _, late = await asyncio.wait(self._flying, timeout=patience_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        try:
+            await asyncio.wait_for(self._ledger.flush(), patience_s)
+        except (SinkError, TimeoutError):
+            logger.warning(
+                "%d rows of deliveries not stored: their messages may be sent again", self.rows_waiting
+            )
+
+    async def drain(self, timeout_ms: int) -> int:
+        """Wait, while `run` runs, until all is delivered or given up; returns how many messages are left."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while self.waiting or self.behind or self.rows_waiting:  # noqa: ASYNC110 - three owners
+                    await asyncio.sleep(_DRAIN_LOOK_S)
+        except TimeoutError:
+            pass
+        return self.waiting
+
+    async def turn(self) -> None:
+        """Take in what came and begin what is due."""
+        if self.rows_waiting >= self._options.rows_at_most:
+            return
+        await self._intake.hand_on()
+        if self._stopping:
+            return
+        for parcel in self._outbox.take(self._clock.monotonic_ms()):
+            task = asyncio.create_task(self._attempt(parcel), name=f"webhook {parcel.webhook_id}")
+            self._flying.add(task)
+            task.add_done_callback(self._flown)
+
+    async def landed(self) -> None:
+        """Return when the attempts under way have ended and their rows are stored; may raise SinkError."""
+        await asyncio.gather(*self._flying)
+        await self._ledger.flush()
+
+    # -- from alerts to parcels ----------------------------------------------------------------------------
+
+    def _place(self, alert: Alert, shard: int, history: DeliveryHistory) -> None:
+        if self._recent.overtaken(alert):
+            return  # read from the tables while its next change was offered
+        history.merge(self._recent.history(_message(alert)))
+        receivers = self._receivers.of(alert.owner)
+        if history.settled(receivers):
+            return
+        if alert.silenced:
+            self._log.tell(alert, alert.owner, "silenced", "a silence covers it")
+            return
+        why = self._receivers.nobody(alert.owner, receivers)
+        if why:
+            self._log.tell(alert, alert.owner, "no_receiver", why)
+            return
+        for name, address in receivers.items():
+            if name in history.finals:
+                continue
+            if address.kind == "email":
+                self._log.tell(alert, name, "unsupported", UNSUPPORTED)
+                continue
+            attempts = history.attempts.get(name, 0)
+            # An earlier life's attempts count, and its backoff goes on.
+            wait_ms = delay_ms(attempts, self._jitter_ratio())
+            parcel = Delivery(alert, shard, name, address, attempts + 1)
+            if self._outbox.is_full(parcel):
+                self._intake.leave({shard})
+                continue
+            self._outbox.put(parcel, self._clock.monotonic_ms() + wait_ms)
+
+    # -- attempts ------------------------------------------------------------------------------------------
+
+    async def _attempt(self, parcel: Delivery) -> None:
+        try:
+            answer = await self._send(parcel)
+        except Exception as fault:  # noqa: BLE001 - one odd message must neither stop the rest nor get lost
+            # Without its text or traceback: they may quote the address.
+            answer = SendResult("retry", 0, f"could not be sent ({type(fault).__name__})")
+        self._land(parcel, answer)
+        self._wake.set()
+
+    def _flown(self, task: asyncio.Task[None]) -> None:
+        self._flying.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._fault = task.exception()  # its message would never be done with: `run` ends with it
+            self._wake.set()
+
+    async def _send(self, parcel: Delivery) -> SendResult:
+        kind, url = parcel.address
+        if kind == "slack":
+            return await self._sender.post(url, slack_body(parcel.alert), {})
+        assert self._signer is not None  # without a secret there are no parcels
+        body = webhook_body(parcel.alert)
+        headers = self._signer.headers(parcel.webhook_id, body, self._clock.now_ms())
+        return await self._sender.post(url, body, headers)
+
+    def _land(self, parcel: Delivery, answer: SendResult) -> None:
+        now_ms, attempt = self._clock.monotonic_ms(), parcel.attempt
+        outcome, detail = str(answer.verdict), answer.detail
+        retried = outcome == "retry" and attempt < self._options.max_attempts
+        if retried:
+            outcome = "retrying"
+        elif outcome == "retry":
+            outcome, detail = "failed", f"{detail}; given up after {attempt} attempts"
+        status = answer.http_status
+        self._log.tell(parcel.alert, parcel.receiver, outcome, detail, attempt=attempt, http_status=status)
+        if retried:
+            asked_ms = retry_after_ms(answer.retry_after, self._clock.now_ms())
+            wait_ms = delay_ms(attempt, self._jitter_ratio(), asked_ms)
+            self._outbox.again(parcel, now_ms, now_ms + wait_ms)
+        else:
+            self._outbox.finish(parcel, now_ms)
+        self._intake.leave(self._outbox.shed(parcel.host))
+
+    async def _pause(self) -> None:
+        """Wait for something to come or to be due."""
+        due_ms = [self._outbox.next_due_ms(), self._intake.due_ms()]
+        now_ms = self._clock.monotonic_ms()
+        if self.rows_waiting >= self._options.rows_at_most:
+            due_ms = [now_ms + _ROOM_LOOK_MS]
+        soonest_ms = min((each for each in due_ms if each is not None), default=None)
+        timeout_s = None if soonest_ms is None else max(soonest_ms - now_ms, 0) / 1000
+        try:
+            await asyncio.wait_for(self._wake.wait(), timeout_s)
+        except TimeoutError:
+            return
+
+
+def _message(alert: Alert) -> str:
+    return webhook_id(alert.alert_id, alert.status, alert.changed_ms)

@@ -1,0 +1,70 @@
+"""One place where an outcome is told: as a row, as a line, as a count, and to the memory of this process.
+
+It must not send, and nothing that it is handed holds a secret.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import Final
+
+from streams.clock import Clock
+from streams.engine.alerts.alert import Alert, webhook_id
+from streams.engine.alerts.formatting import one_line
+from streams.notify.delivery_rows import DeliveryRow, DeliveryWriter
+from streams.notify.history import RecentDeliveries
+
+logger = logging.getLogger(__name__)
+
+_BAD: Final = frozenset(("failed", "refused", "unsupported"))
+
+
+class OutcomeRecorder:
+    """Tells outcomes; `outcomes` counts them."""
+
+    def __init__(self, ledger: DeliveryWriter, recent: RecentDeliveries, clock: Clock) -> None:
+        self._ledger = ledger
+        self._recent = recent
+        self._clock = clock
+        self.outcomes: Counter[str] = Counter()
+
+    def tell(
+        self,
+        alert: Alert,
+        receiver: str,
+        outcome: str,
+        detail: str,
+        *,
+        attempt: int = 0,
+        http_status: int = 0,
+    ) -> None:
+        """Record what came of an attempt; attempt 0: of none."""
+        message = webhook_id(alert.alert_id, alert.status, alert.changed_ms)
+        row = DeliveryRow(
+            time_ms=self._clock.now_ms(),
+            alert_id=alert.alert_id,
+            webhook_id=message,
+            status=alert.status,
+            receiver=receiver,
+            attempt=attempt,
+            outcome=outcome,
+            http_status=http_status,
+            detail=detail,
+        )
+        self._ledger.add(row)
+        self._recent.note(message, receiver, attempt, outcome)
+        self.outcomes[outcome] += 1
+        logger.log(
+            logging.WARNING if outcome in _BAD else logging.INFO,
+            "alert %s (%s %s, %s %s): %s, receiver %s, attempt %d%s",
+            alert.alert_id,
+            alert.rule,
+            alert.status,
+            alert.subject_kind,
+            one_line(alert.subject_name),
+            outcome,
+            one_line(receiver) or "none",
+            attempt,
+            f": {detail}" if detail else "",
+        )

@@ -1,0 +1,144 @@
+"""The messages that wait: in order per alert and receiver, each with the instant of its next attempt.
+
+It must not send anything, wait, or read a clock: every instant is handed in (monotonic ms).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable, Collection
+
+from streams.notify.delivery import AlertReceiver, Delivery
+from streams.notify.slots import AttemptSlots
+
+
+class DeliveryQueue:
+    """Per chain only the first parcel is ever due; the rest follow when it is finished."""
+
+    def __init__(self, flying_at_most: int, flying_per_receiver: int, ill_at_most: int = 2_500) -> None:
+        self._slots = AttemptSlots(flying_at_most, flying_per_receiver)
+        self._ill_at_most = ill_at_most
+        self._ill: set[str] = set()  # hosts with messages, whose last attempt failed or was slow
+        self._size_of: Counter[str] = Counter()  # messages by host
+        self._chains: dict[AlertReceiver, deque[Delivery]] = {}
+        self._due: list[tuple[int, int, Delivery]] = []
+        self._size = 0
+        self._entries = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def flying(self) -> int:
+        """Attempts under way."""
+        return self._slots.flying
+
+    def put(self, parcel: Delivery, due_ms: int) -> bool:
+        """Take a parcel; False if its message waits for that receiver already."""
+        chain = self._chains.setdefault(parcel.chain, deque())
+        if any(other.webhook_id == parcel.webhook_id for other in chain):
+            return False
+        chain.append(parcel)
+        self._size += 1
+        self._size_of[parcel.host] += 1
+        if len(chain) == 1:
+            self._push(parcel, due_ms)
+        return True
+
+    def take(self, now_ms: int) -> list[Delivery]:
+        """The parcels to attempt now; each must come back by `finish` or `again`."""
+        while self._due and self._due[0][0] <= now_ms:
+            parcel = heapq.heappop(self._due)[2]
+            if self._is_first(parcel):  # not dropped since
+                self._slots.add(parcel)
+        return self._slots.take(now_ms)
+
+    def finish(self, parcel: Delivery, now_ms: int) -> None:
+        """Its message is done with; the next one of the chain is due."""
+        self._landed(parcel, now_ms, is_ill=False)
+        chain = self._chains.get(parcel.chain)
+        if chain is None or chain[0] is not parcel:
+            return  # dropped since
+        chain.popleft()
+        self._size -= 1
+        self._leave(parcel.host)
+        if chain:
+            self._push(chain[0], now_ms)
+        else:
+            del self._chains[parcel.chain]
+
+    def again(self, parcel: Delivery, now_ms: int, due_ms: int) -> None:
+        """Attempt it once more, not before `due_ms`."""
+        self._landed(parcel, now_ms, is_ill=True)
+        if self._is_first(parcel):
+            parcel.attempt += 1
+            self._push(parcel, due_ms)
+
+    def next_due_ms(self) -> int | None:
+        """When to look again; None: not before something lands or comes."""
+        return self._due[0][0] if self._due else None
+
+    def is_full(self, parcel: Delivery) -> bool:
+        """Whether as much waits for its receiver as may while that is ill; never for what waits already."""
+        if parcel.host not in self._ill or self._size_of[parcel.host] < self._share_of_ill():
+            return False
+        chain = self._chains.get(parcel.chain, ())
+        return all(other.webhook_id != parcel.webhook_id for other in chain)
+
+    def shed(self, host: str) -> set[int]:
+        """Forget the newest of what waits for a receiver that is ill, if it is more than may; returns their shards."""
+        share = self._share_of_ill()
+        if host not in self._ill or self._size_of[host] <= share:
+            return set()
+        excess, shed = self._size_of[host] - share // 2, set[Delivery]()  # half, so that it is seldom done
+        for parcels in reversed(self._chains.values()):
+            if len(shed) >= excess:
+                break
+            if parcels[0].host == host and not self._slots.flies(parcels[0]):
+                shed.update(parcels)
+        self._keep(lambda parcel: parcel not in shed)
+        return {parcel.shard for parcel in shed}
+
+    def drop(self, shards: Collection[int]) -> int:
+        """Forget the parcels of these shards; attempts under way land as if nothing were. Returns how many."""
+        return self._keep(lambda parcel: parcel.shard not in shards)
+
+    def _keep(self, kept: Callable[[Delivery], bool]) -> int:
+        before = self._size
+        self._chains = {
+            chain: left
+            for chain, parcels in self._chains.items()
+            if (left := deque(parcel for parcel in parcels if kept(parcel)))
+        }
+        self._size = sum(map(len, self._chains.values()))
+        self._size_of = Counter(parcel.host for parcels in self._chains.values() for parcel in parcels)
+        self._ill &= self._size_of.keys()
+        self._slots.keep(kept)
+        self._due = [entry for entry in self._due if kept(entry[2])]
+        heapq.heapify(self._due)
+        return before - self._size
+
+    def _push(self, parcel: Delivery, due_ms: int) -> None:
+        self._entries += 1  # of equal instants the earlier entry first
+        heapq.heappush(self._due, (due_ms, self._entries, parcel))
+
+    def _landed(self, parcel: Delivery, now_ms: int, *, is_ill: bool) -> None:
+        self._slots.land(parcel, now_ms)
+        if (is_ill or self._slots.is_slow(parcel.host)) and self._size_of[parcel.host]:
+            self._ill.add(parcel.host)
+        else:
+            self._ill.discard(parcel.host)
+
+    def _leave(self, host: str) -> None:
+        self._size_of[host] -= 1
+        if not self._size_of[host]:
+            del self._size_of[host]
+            self._ill.discard(host)
+
+    def _share_of_ill(self) -> int:
+        return max(self._ill_at_most // max(len(self._ill), 1), 1)
+
+    def _is_first(self, parcel: Delivery) -> bool:
+        chain = self._chains.get(parcel.chain)
+        return chain is not None and chain[0] is parcel

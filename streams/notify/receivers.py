@@ -1,0 +1,57 @@
+"""Who is told of an owner's alerts, and under which names these receivers may be seen.
+
+It must not send; a name never holds more of an address than scheme, host and port.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+
+from streams.engine.alerts.alert import Address
+from streams.notify.options import NotifierOptions
+from streams.notify.webhooks.guard import shown
+
+logger = logging.getLogger(__name__)
+
+UNSUPPORTED = "e-mail is not sent: give the owner a webhook or slack address"
+
+
+class Receivers:
+    """The owners' own addresses, and the default one for those who have none that can be sent to."""
+
+    def __init__(self, addresses: Callable[[str], Sequence[Address]], options: NotifierOptions) -> None:
+        self._addresses = addresses
+        self._default = options.default_webhook
+        self._may_send = options.webhook_secret is not None
+        self._said_so = False
+
+    def of(self, owner: str) -> dict[str, Address]:
+        """The owner's addresses by name. The names stay the same as long as the addresses do."""
+        addresses = list(self._addresses(owner)) if owner else []
+        if self._default is not None and all(address.kind == "email" for address in addresses):
+            addresses.append(Address("webhook", self._default))
+        named: dict[str, Address] = {}
+        for address in dict.fromkeys(addresses):
+            name = _name(address)
+            number = 1 + sum(other.partition(" #")[0] == name for other in named)
+            named[name if number == 1 else f"{name} #{number}"] = address
+        return named
+
+    def nobody(self, owner: str, receivers: Collection[str]) -> str:
+        """Why nobody can be told; empty if somebody can."""
+        if not self._may_send:
+            if not self._said_so:
+                logger.warning("alerts.webhook_secret is not set: alerts are stored, and nothing is sent")
+            self._said_so = True
+            return "alerts.webhook_secret is not set"
+        if not receivers:
+            whose = f"owner {owner} has no address" if owner else "it has no owner"
+            return f"{whose}, and alerts.default_webhook is not set"
+        return ""
+
+
+def _name(address: Address) -> str:
+    if address.kind == "email":
+        return "email"
+    return shown(address.url) or f"{address.kind} address"

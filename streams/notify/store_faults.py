@@ -1,0 +1,48 @@
+"""What goes wrong between the notifier and the tables: counted, said, and how long to leave them alone then.
+
+It must not try again by itself, nor end anything: deliveries fail alone, and metering goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import Final, Literal
+
+from sinks.errors import SinkBusy, SinkError
+
+logger = logging.getLogger(__name__)
+
+#: `read_alerts`: what is owed after a takeover; `read_deliveries`: what was told already; `store_deliveries`.
+What = Literal["read_alerts", "read_deliveries", "store_deliveries"]
+
+_FIRST_MS: Final = 1_000
+_LONGEST_MS: Final = 60_000
+
+
+class DeliveryFaults:
+    """`counts` since the process began, by what failed."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._in_a_row: Counter[What] = Counter()
+
+    def failed(self, what: What, fault: Exception) -> int:
+        """Take note of a call that failed; returns for how many ms to rest, twice as long each time in a row."""
+        self.counts[what] += 1
+        self._in_a_row[what] += 1
+        first_ms = fault.retry_after_ms if isinstance(fault, SinkBusy) else _FIRST_MS
+        doublings = min(self._in_a_row[what] - 1, 16)
+        rest_ms = min(first_ms << doublings, _LONGEST_MS)
+        why = str(fault) if isinstance(fault, SinkError) else f"{type(fault).__name__}: {fault}"
+        logger.warning(
+            "%s failed, trying again in %g s, metering goes on: %s",
+            what.replace("_", " "),
+            rest_ms / 1000,
+            " ".join(why.split()) or "no answer",
+        )
+        return rest_ms
+
+    def worked(self, what: What) -> None:
+        """A call was served."""
+        del self._in_a_row[what]

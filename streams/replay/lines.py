@@ -1,0 +1,95 @@
+"""A line of a file as a record of the log: its topic, partition, value, and the log time it gets.
+
+It must not refuse an event: what is in an envelope goes to the log, and is judged where everything is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from schemas.decode import decode
+from schemas.invalid import Invalid
+from schemas.reasons import Reason
+from schemas.redaction import WITHHELD, is_secret, kept_raw
+from schemas.wire import MAX_KEY_BYTES
+from streams.engine.shard.job_tables import DeadLetter
+from streams.keys import key_of
+from streams.replay.files import FileLine
+from streams.replay.packed import LINE_MAX_BYTES
+from streams.topics import SHARD_TOPICS, Topic
+from streams.transport.partitions import partition_of
+
+#: The name under which lines that hold no event are kept: `partition` is the file's index, `offset` the line's number.
+LINES_TOPIC: Final = "replay"
+#: The log time of lines before the first valid event; older events are refused.
+FIRST_LOG_MS: Final = 946_684_800_000
+_RAW_BYTES_AT_MOST: Final = 64 * 1024
+_TOPICS: Final = frozenset(topic.value for topic in Topic)
+_SHARD_TOPICS: Final = frozenset(topic.value for topic in SHARD_TOPICS)
+_NULL: Final = b"null"
+
+
+class _Envelope(msgspec.Struct):
+    topic: str
+    value: msgspec.Raw
+    headers: dict[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sendable:
+    """A record to produce."""
+
+    topic: str
+    partition: int
+    value: bytes | None
+    headers: list[tuple[str, str | bytes | None]]
+    log_ms: int
+    key: bytes
+
+
+@dataclass
+class LineReader:
+    """Lines in log order; the log's time is the newest event time so far."""
+
+    topic_prefix: str
+    partitions: int
+    newest_allowed_ms: int
+    newest_ms: int = FIRST_LOG_MS
+    _decoder: msgspec.json.Decoder[_Envelope] = field(default_factory=lambda: msgspec.json.Decoder(_Envelope))
+
+    def read(self, line: FileLine) -> Sendable | DeadLetter:
+        """Return the record, or the dead letter that the line is."""
+        if not line.is_whole:
+            return self._refused(
+                line, Reason.oversize, f"line: got more bytes, expected at most {LINE_MAX_BYTES}"
+            )
+        try:
+            envelope = self._decoder.decode(line.data)
+        except msgspec.ValidationError as fault:
+            return self._refused(line, Reason.bad_envelope, f"line: {fault}")
+        except (msgspec.DecodeError, ValueError, RecursionError) as fault:
+            return self._refused(line, Reason.malformed_json, f"line: {fault}")
+        topic = envelope.topic.removeprefix(self.topic_prefix)
+        if topic not in _TOPICS:
+            got = WITHHELD if is_secret(LINES_TOPIC, line.data) else repr(topic[:100])
+            expected = ", ".join(sorted(_TOPICS))
+            return self._refused(
+                line, Reason.unknown_topic, f"field `topic`: got {got}, expected one of {expected}"
+            )
+        raw = bytes(envelope.value)
+        value = None if raw == _NULL else raw
+        headers = [(name, text.encode()) for name, text in (envelope.headers or {}).items()]
+        event = decode(topic, value, headers, self.newest_allowed_ms)
+        if not isinstance(event, Invalid):
+            self.newest_ms = max(self.newest_ms, event.time_ms)
+        # Cut, it still differs from any that is valid, and passes through the broker beside its record.
+        key = b"" if value is None else key_of(Topic(topic), value)[:MAX_KEY_BYTES]
+        partition = partition_of(key, self.partitions) if topic in _SHARD_TOPICS else 0
+        return Sendable(topic, partition, value, [*headers], self.newest_ms, key)
+
+    def _refused(self, line: FileLine, reason: Reason, detail: str) -> DeadLetter:
+        raw = kept_raw(LINES_TOPIC, reason, line.data.rstrip(b"\r\n"))[:_RAW_BYTES_AT_MOST]
+        return DeadLetter(LINES_TOPIC, line.file, line.number, str(reason), detail, raw, self.newest_ms)

@@ -1,0 +1,79 @@
+"""Files that may be packed, read by lines of a bounded length: memory stays small whatever the file unpacks to.
+
+It must not interpret a line.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Final, NamedTuple
+
+import zstandard
+
+from streams.replay.frames import check_zstd
+
+LINE_MAX_BYTES: Final = 2**20
+#: So much is kept of a line that is longer.
+HEAD_BYTES: Final = 1_024
+#: A frame of zstd may ask for gigabytes of memory; up to level 19 the program asks for this at most.
+_WINDOW_BYTES: Final = 2**23
+_BUFFER_BYTES: Final = 2**16
+#: What reading such a file may raise, beside OSError.
+UNPACK_ERRORS: Final = (OSError, EOFError, zlib.error, zstandard.ZstdError)
+
+
+class NumberedLine(NamedTuple):
+    """A line that is not blank, as it is in the file; `number` counts from 1, blank lines too."""
+
+    number: int
+    data: bytes
+    is_whole: bool  # else `data` is its head, and all of it is longer than LINE_MAX_BYTES
+
+
+def open_packed(path: Path) -> IO[bytes]:
+    """Open a file for reading; what ends on .gz or .zst is unpacked on the way."""
+    if path.suffix == ".gz":
+        return io.BufferedReader(gzip.open(path, "rb"), _BUFFER_BYTES)
+    if path.suffix == ".zst":
+        unpacker = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES)
+        file = path.open("rb")
+        try:
+            check_zstd(path, file)  # the library takes the end of a file for the end of a frame
+        except BaseException:
+            file.close()
+            raise
+        reader = unpacker.stream_reader(file, read_across_frames=True, closefd=True)
+        return io.BufferedReader(reader, _BUFFER_BYTES)
+    return path.open("rb")
+
+
+def bounded_lines(stream: IO[bytes]) -> Iterator[NumberedLine]:
+    """Yield the lines of a stream; of one that is too long the head, once all of it was passed over."""
+    number = 0
+    while data := stream.readline(LINE_MAX_BYTES + 2):
+        number += 1
+        if len(data) <= LINE_MAX_BYTES:
+            if data.strip():
+                yield NumberedLine(number, data, is_whole=True)
+            continue
+        is_whole, is_blank = len(data.rstrip(b"\r\n")) <= LINE_MAX_BYTES, not data.strip()
+        if not data.endswith(b"\n"):
+            rest_is_empty, rest_is_blank = _pass_over(stream)
+            is_whole, is_blank = is_whole and rest_is_empty, is_blank and rest_is_blank
+        if not is_blank:
+            yield NumberedLine(number, data if is_whole else data[:HEAD_BYTES], is_whole)
+
+
+def _pass_over(stream: IO[bytes]) -> tuple[bool, bool]:
+    """Read to the end of the line, by slices: whether there was nothing but that end, and whether all was blank."""
+    is_empty = is_blank = True
+    while rest := stream.readline(_BUFFER_BYTES):
+        is_empty = is_empty and not rest.rstrip(b"\r\n")
+        is_blank = is_blank and not rest.strip()
+        if rest.endswith(b"\n"):
+            break
+    return is_empty, is_blank

@@ -1,0 +1,36 @@
+"""The price book of a log whose records are no longer at hand, from the rows that were stored of it.
+
+It must not judge prices: the rows are what stood at the end of that log.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from schemas.events import Component, PriceEvent
+from schemas.tables import PRICES
+from schemas.units import NANO_PER_USD, Per
+from sinks.port import Rows
+from streams.engine.pricing.book import PriceBook
+
+
+def stored_book(store: Rows) -> PriceBook:
+    """Return the book of all stored revisions."""
+    rows = store.select(PRICES)
+    effective_ms = rows["effective"].cast(pa.int64()).to_pylist()
+    time_ms = rows["time"].cast(pa.int64()).to_pylist()
+    return PriceBook.empty().with_events(
+        PriceEvent(
+            source=row["source"],
+            id=row["id"],
+            time_ms=at_ms,
+            sku=row["sku"],
+            component=Component(row["component"]),
+            usd_nano=int(row["usd"] * NANO_PER_USD),
+            per=Per(row["per"]),
+            gpus=row["gpus"],
+            effective_ms=from_ms,
+            match=dict(row["match"]),
+        )
+        for row, from_ms, at_ms in zip(rows.to_pylist(), effective_ms, time_ms, strict=True)
+    )

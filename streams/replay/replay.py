@@ -1,0 +1,297 @@
+"""A replay: files through an embedded broker and the same app as in production, until all of it is stored.
+
+It must not meter: it feeds the log, waits, and asks for the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from sinks.clickhouse import ClickHouseStore
+from streams.app import engine, notifier_of, shard_settings, target_of
+from streams.clock import Clock, SystemClock
+from streams.config import Settings
+from streams.engine.pricing.book import PriceBook
+from streams.engine.shard.books import Books
+from streams.engine.shard.job_tables import DeadLetter
+from streams.errors import TrainfareError, WrongUseError
+from streams.replay import segments
+from streams.replay.broker import EmbeddedBroker
+from streams.replay.feeder import FeedStopped, LogFeeder, Place
+from streams.replay.files import digest, read_lines
+from streams.replay.lines import LineReader, Sendable
+from streams.replay.prices import stored_book
+from streams.replay.result import ReplayResult, result_of
+from streams.replay.segments import LogSegment, Replayed
+from streams.topics import REFERENCE_TOPICS, SHARD_TOPICS, Topic
+from streams.worker.ingest.watermarks import Mark, ReplayWatermarks
+from streams.worker.meter import LogOrigin, Meter, NotifierOf
+from streams.worker.options import ShardManagerOptions
+from streams.worker.shards.owned_shard import OwnedShard
+
+logger = logging.getLogger(__name__)
+
+_CHECKPOINT_INTERVAL_MS: Final = 1_500
+#: Twice a worker's: nobody waits for a row, and few large inserts leave the store little to merge.
+_FLIGHT_MAX_BYTES: Final = 128 * 2**20
+_SESSION_TIMEOUT_MS: Final = 90_000  # there is nobody else to take over
+_POLL_S: Final = 0.01
+# A person waits for the command: a full disk is said soon, and the same command goes on where it stopped.
+_STORE_RETRY_S: Final = 2.0
+_STORE_PATIENCE_MS: Final = 10_000
+_DELIVERY_TIMEOUT_MS: Final = 120_000  # a person waits for the command; receivers that are away have so long
+_TICK_POLL_MS: Final = 50
+_PROGRESS_EVERY: Final = 1_000
+_REFUSED_AT_ONCE: Final = 1_000
+
+Progress = Callable[[int], None]
+
+
+def run_replay(
+    files: Sequence[Path],
+    data: Path,
+    as_of: int | None = None,
+    append: bool = False,
+    settings: Settings | None = None,
+    advance: Progress | None = None,
+    clock: Clock | None = None,
+    deliver: bool = False,
+) -> ReplayResult:
+    """Meter the events of the files into the store of a directory; the same files again change nothing.
+
+    `deliver`: send the alerts to their owners, as the settings say; else they are judged and stored only.
+    """
+    started_s = time.monotonic()
+    settings = Settings() if settings is None else settings
+    clock = SystemClock() if clock is None else clock
+    now_ms = clock.now_ms()
+    digests = {path: digest(path) for path in files}
+    if len(digests) < len(files):
+        raise WrongUseError("a file is named twice; name each once")
+    clickhouse = settings.clickhouse.model_copy(update={"data_dir": data})
+    store = ClickHouseStore(target_of(clickhouse, retry_for_s=_STORE_RETRY_S))
+    try:
+        if store.lost_parts:
+            raise TrainfareError(
+                f"{data}: {store.lost_parts[0]} was set aside, its rows are missing, and what was metered "
+                "is not metered twice; replay the files into an empty directory"
+            )
+        replayed = segments.load(store.meta, settings.kafka.partitions)
+        segment = replayed.begin(digests, now_ms, append=append, where=data)
+        if deliver and segment is not replayed.last:
+            # The log goes on behind these files: their messages are sent, and no clock is set back.
+            as_of = replayed.clock_ms(data)
+        rows = 0
+        if deliver or not segment.done or (segment is replayed.last and as_of != segment.as_of_ms):
+            if segment.base and not segment.done and segment.prices is None:
+                segment.prices = stored_book(store).events
+            segment.done = False  # until its last checkpoint: a kill must not leave rows of another clock as the last word
+            segments.save(store.meta, replayed)
+            # What resolved in a log of last year is still news to whoever asks for it now.
+            notifier = (
+                notifier_of(settings.alerts, store, clock, resolved_horizon_ms=None) if deliver else None
+            )
+            replay = _Replay(store, settings, replayed, segment, list(files), as_of, advance, notifier)
+            rows = asyncio.run(replay.run())
+            segments.save(store.meta, replayed)
+        return result_of(store, replayed.last.total, rows, time.monotonic() - started_s)
+    finally:
+        store.close()
+
+
+class _Replay:
+    """One run of one segment."""
+
+    def __init__(
+        self,
+        store: ClickHouseStore,
+        settings: Settings,
+        replayed: Replayed,
+        segment: LogSegment,
+        files: list[Path],
+        as_of_ms: int | None,
+        advance: Progress | None,
+        notifier: NotifierOf | None = None,
+    ) -> None:
+        self._notifier = notifier
+        self._store = store
+        self._settings = settings
+        self._replayed = replayed
+        self._segment = segment
+        self._files = files
+        self._as_of_ms = as_of_ms
+        self._advance = advance
+        self._stop = threading.Event()
+        self._lines = LineReader(
+            settings.kafka.topic_prefix,
+            replayed.partitions,
+            shard_settings(settings.meter, segment.run_start_ms).newest_allowed_ms(0),
+        )
+        self._lines.newest_ms = max(self._lines.newest_ms, segment.newest_ms)
+        self._bad_lines = 0
+        self._watermarks = ReplayWatermarks()
+
+    async def run(self) -> int:
+        """Return how many rows were written; the segment is done then."""
+        with EmbeddedBroker() as broker:
+            meter = self._meter(broker)
+            try:
+                await meter.run(lambda: self._feed_and_finish(meter, broker))
+            finally:
+                self._stop.set()
+            return sum(meter.shard_manager.totals.rows.values())
+
+    def _meter(self, broker: EmbeddedBroker) -> Meter:
+        given = {"partitions": self._replayed.partitions, "session_timeout_ms": _SESSION_TIMEOUT_MS}
+        kafka = broker.host(self._settings.kafka.model_copy(update=given), "replay")
+        meter = self._settings.meter
+        shard = shard_settings(meter, self._segment.run_start_ms)
+        options = ShardManagerOptions(
+            topic_prefix=kafka.topic_prefix,
+            as_of_ms=self._as_of,
+            now_ms=SystemClock().monotonic_ms,
+            checkpoint_interval_ms=_CHECKPOINT_INTERVAL_MS,
+            open_attempts_interval_ms=None,
+            flight_max_bytes=_FLIGHT_MAX_BYTES,
+            fill_flights=True,
+            caught_up_bytes=None,
+            tick_poll_ms=_TICK_POLL_MS,
+            backlog_max_bytes=meter.backlog_max_bytes,
+            store_patience_ms=_STORE_PATIENCE_MS,
+        )
+        base = self._segment.base
+        origin = LogOrigin(
+            book=self._book(),
+            reference={topic: base.get(topic, [0])[0] for topic in REFERENCE_TOPICS},
+            at_next=True,
+            controls=self._replayed.controls_before(self._segment),
+            watermarks=self._watermarks,
+        )
+        return Meter(
+            kafka, shard, options, self._store, engine(shard), origin=origin, notifier=self._notifier
+        )
+
+    def _book(self) -> PriceBook:
+        """The prices of the log before the segment."""
+        if self._segment.prices is not None:
+            return PriceBook.empty().with_events(self._segment.prices)
+        return stored_book(self._store) if self._segment.base else PriceBook.empty()
+
+    def _as_of(self) -> int:
+        return self._lines.newest_ms if self._as_of_ms is None else self._as_of_ms
+
+    async def _feed_and_finish(self, meter: Meter, broker: EmbeddedBroker) -> None:
+        numbers = range(self._replayed.partitions)
+        await _until(lambda: set(meter.shard_manager.owned) == set(numbers))
+        base = self._segment.base
+        places = [(str(topic), number) for topic in SHARD_TOPICS for number in numbers]
+        skip = {place: _position(meter, place) - _at(base, place) for place in places}
+        begin = {place: _position(meter, place) for place in places}
+        begin |= {(str(topic), 0): _at(base, (topic, 0)) for topic in REFERENCE_TOPICS}
+        feeder = LogFeeder(
+            broker.bootstrap_servers,
+            self._settings.kafka.topic_prefix,
+            skip,
+            lambda place: _read(meter, place) - begin[place],
+            self._stop,
+            lambda log_ms, counts: self._mark(log_ms, {p: _at(base, p) + n for p, n in counts.items()}),
+        )
+        loop = asyncio.get_running_loop()
+        try:
+            await asyncio.to_thread(feeder.feed, self._records(meter, loop))
+        except FeedStopped:
+            return
+        ends = {place: _at(base, place) + count for place, count in feeder.counts.items()}
+        # The meter's clock at the end: everything that was to be sent was.
+        last_ms = max(self._lines.newest_ms, self._as_of())
+        self._mark(last_ms, ends)
+        await _until(lambda: all(_position(meter, place) >= end for place, end in ends.items()))
+        await _until(lambda: all(_judged(owned, last_ms) for owned in meter.shard_manager.owned.values()))
+        await self._finish(meter, ends)
+
+    def _mark(self, log_ms: int, counts: Mapping[Place, int]) -> None:
+        self._watermarks.mark = Mark(log_ms, dict(counts))
+
+    def _records(self, meter: Meter, loop: asyncio.AbstractEventLoop) -> Iterator[Sendable]:
+        """In the feeder's thread: the records of all lines; what is none is kept as a dead letter."""
+        refused: list[DeadLetter] = []
+        before = self._replayed.files_before(self._segment)
+        for count, line in enumerate(read_lines(self._files), 1):
+            record = self._lines.read(line._replace(file=before + line.file))
+            if isinstance(record, Sendable):
+                yield record
+            else:
+                refused.append(record)
+                self._bad_lines += 1
+            if len(refused) >= _REFUSED_AT_ONCE:
+                loop.call_soon_threadsafe(meter.shard_manager.refuse, refused, "lines")
+                refused = []
+            if self._advance is not None and count % _PROGRESS_EVERY == 0:
+                self._advance(_PROGRESS_EVERY)
+        if refused:
+            loop.call_soon_threadsafe(meter.shard_manager.refuse, refused, "lines")
+
+    async def _finish(self, meter: Meter, ends: dict[Place, int]) -> None:
+        """The last checkpoint: unfinished attempts are paid up to the meter's clock."""
+        await meter.shard_manager.settled()
+        await meter.shard_manager.store_until_done()
+        if meter.notifier is not None:
+            left = await meter.notifier.drain(_DELIVERY_TIMEOUT_MS)
+            if left:
+                logger.warning(
+                    "%d messages could not be delivered in time; the same replay again goes on", left
+                )
+        segment, numbers = self._segment, range(self._replayed.partitions)
+        every = {(str(topic), number): 0 for topic in SHARD_TOPICS for number in numbers} | ends
+        topics = [str(topic) for topic in Topic]
+        before = {place: _at(segment.base, place) for place in every}
+        segment.end = segments.counts(before | ends, topics, self._replayed.partitions)
+        segment.end_newest_ms = self._lines.newest_ms
+        segment.as_of_ms = self._as_of_ms
+        segment.controls = list(meter.shard_manager.reference.controls.items())
+        bad = Books(records_in=self._bad_lines, dead_lettered=self._bad_lines)
+        segment.books = meter.reader.books.plus(bad)
+        segment.total = self._replayed.books()
+        for owned in meter.shard_manager.owned.values():
+            segment.total = segment.total.plus(owned.shard.books)
+        segment.done, segment.prices = True, None
+
+
+async def _until(ready: Callable[[], bool]) -> None:
+    while not ready():  # noqa: ASYNC110 - positions move with every batch; nobody should have to announce them
+        await asyncio.sleep(_POLL_S)
+
+
+def _position(meter: Meter, place: Place) -> int:
+    """The next offset, in the log of all segments, that the meter awaits."""
+    topic, number = place
+    if topic in REFERENCE_TOPICS:
+        return int(meter.shard_manager.reference_next.get(topic, meter.reader.base.get(topic, 0)))
+    owned = meter.shard_manager.owned.get(number)
+    return 0 if owned is None else owned.shard.next.get(topic, 0)
+
+
+def _read(meter: Meter, place: Place) -> int:
+    """The next offset that the meter has not read; what was read may wait for its tick."""
+    owned = meter.shard_manager.owned.get(place[1])
+    return (
+        _position(meter, place)
+        if owned is None or place[0] in REFERENCE_TOPICS
+        else owned.align.end(place[0])
+    )
+
+
+def _judged(owned: OwnedShard, last_ms: int) -> bool:
+    """Whether all ticks up to the end were judged."""
+    return owned.align.tick_ms is None or (owned.shard.tick_ms or 0) > last_ms
+
+
+def _at(base: dict[str, list[int]], place: tuple[str, int]) -> int:
+    counts = base.get(place[0], [])
+    return counts[place[1]] if place[1] < len(counts) else 0

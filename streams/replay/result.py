@@ -1,0 +1,61 @@
+"""What a replay says at its end: the books and totals of all that was ever replayed into the directory.
+
+It must not count anything itself: the books are the shards', the totals the tables'.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from sinks.port import Store
+from streams.engine.shard.books import Books
+
+
+@dataclass(frozen=True)
+class ReplayResult:
+    """The books and totals of all that was ever replayed into the directory."""
+
+    records_in: int
+    applied: int
+    unattributed: int
+    duplicate: int
+    too_late: int
+    dead_lettered: int
+    jobs: int
+    gpu_hours: Decimal
+    usd: Decimal
+    unpriced_gpu_hours: Decimal  # GPU-time that no price matched
+    capped_costs: int  # rows whose cost did not fit into Decimal(18, 9)
+    seconds: float
+    rows: int  # written by this run
+
+    @property
+    def balanced(self) -> bool:
+        """Whether every record is accounted for once."""
+        kept = self.applied + self.unattributed + self.duplicate
+        return self.records_in == kept + self.too_late + self.dead_lettered
+
+
+def result_of(store: Store, books: Books, rows: int, seconds: float) -> ReplayResult:
+    """The totals of the store beside the books."""
+    totals = store.query(
+        "SELECT (SELECT count() FROM jobs FINAL) AS jobs, sum(cost_usd) AS usd, "
+        "toString(sumIf(toInt128(quantity), component = 'gpu' AND unit = 'gpu_milli_ms')) AS gpu_milli_ms, "
+        "toString(sumIf(toInt128(quantity), component = 'gpu' AND sku = '')) AS unpriced_milli_ms FROM job_minutes FINAL"
+    ).to_pylist()[0]
+    return ReplayResult(
+        records_in=books.records_in,
+        applied=books.applied,
+        unattributed=books.unattributed,
+        duplicate=books.duplicate,
+        too_late=books.too_late,
+        dead_lettered=books.dead_lettered,
+        jobs=int(totals["jobs"]),
+        gpu_hours=Decimal(int(totals["gpu_milli_ms"])) / 3_600_000_000,
+        usd=Decimal(totals["usd"]),
+        unpriced_gpu_hours=Decimal(int(totals["unpriced_milli_ms"])) / 3_600_000_000,
+        capped_costs=books.capped_costs,
+        seconds=round(seconds, 3),
+        rows=rows,
+    )

@@ -1,0 +1,162 @@
+"""Which log a store belongs to: the files that were replayed into it, in order, and how far.
+
+It must not read events; contents are known by their digests alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from schemas.events import ControlEvent, PriceEvent
+from schemas.redaction import WITHHELD
+from sinks.meta import Meta
+from streams.engine.shard.books import Books
+from streams.errors import TrainfareError, WrongUseError
+
+_KEY: Final = "replayed"
+_FORMAT: Final = 1
+LOG_KEY: Final = "log"
+LOG_OF_FILES: Final = "replayed files"
+
+
+class LogSegment(msgspec.Struct):
+    """One replay: its files, where the log stood before it, and after it once it is `done`."""
+
+    files: list[str]  # digests
+    run_start_ms: int
+    base: dict[str, list[int]]  # topic -> records per partition before it
+    newest_ms: int  # the log's time before it
+    end: dict[str, list[int]] = {}
+    end_newest_ms: int = 0
+    books: Books = msgspec.field(
+        default_factory=Books
+    )  # of lines, prices and controls; what shards read is in their own
+    total: Books = msgspec.field(default_factory=Books)  # of everything up to its end
+    as_of_ms: int | None = None
+    done: bool = False
+    controls: list[tuple[bytes, ControlEvent]] = []  # that stand at its end
+    # Until it is done, the prices that stood at its begin: the table soon has its own too, which come later.
+    prices: list[PriceEvent] | None = None
+
+    @property
+    def identity(self) -> str:
+        """Name the contents, in order."""
+        return hashlib.sha256("\n".join(self.files).encode()).hexdigest()
+
+
+class Replayed(msgspec.Struct):
+    """All replays into one store."""
+
+    partitions: int
+    segments: list[LogSegment] = []
+    format: int = _FORMAT
+
+    @property
+    def last(self) -> LogSegment:
+        """The replay that counts now."""
+        return self.segments[-1]
+
+    def clock_ms(self, where: Path) -> int:
+        """Up to when the last replay paid what goes on; WrongUseError while it has not ended."""
+        if not self.last.done:
+            raise WrongUseError(
+                f"{where} holds a replay that did not end; finish it first (the same command again)"
+            )
+        return self.last.end_newest_ms if self.last.as_of_ms is None else self.last.as_of_ms
+
+    def controls_before(self, segment: LogSegment) -> dict[bytes, ControlEvent]:
+        """The controls that stood when the replay began."""
+        before = self.segments[: self.segments.index(segment)]
+        return dict(before[-1].controls) if before else {}
+
+    def begin(self, digests: Mapping[Path, str], now_ms: int, *, append: bool, where: Path) -> LogSegment:
+        """Return the segment of these files: a known one to resume, or a new one."""
+        names = list(digests.values())
+        for segment in self.segments:
+            if segment.files == names:
+                return segment
+        if self.segments and not append:
+            raise WrongUseError(
+                f"{where} holds the replay of other files; replay into another directory, or go on from there "
+                "with --append"
+            )
+        if self.segments:
+            self.clock_ms(where)  # an earlier one has ended
+        known = {name for segment in self.segments for name in segment.files}
+        again = [str(path) for path, name in digests.items() if name in known]
+        if again:
+            raise WrongUseError(f"already replayed into {where}: {', '.join(again)}")
+        before = self.last if self.segments else None
+        segment = LogSegment(
+            files=names,
+            run_start_ms=now_ms,
+            base={} if before is None else before.end,
+            newest_ms=0 if before is None else before.end_newest_ms,
+        )
+        self.segments.append(segment)
+        return segment
+
+    def files_before(self, segment: LogSegment) -> int:
+        """How many files came before the segment's first: lines are named by their file's place in the chain."""
+        return sum(len(one.files) for one in self.segments[: self.segments.index(segment)])
+
+    def books(self) -> Books:
+        """What all replays did beside the shards."""
+        total = Books()
+        for segment in self.segments:
+            total = total.plus(segment.books)
+        return total
+
+
+def load(meta: Meta, partitions: int) -> Replayed:
+    """Return what was replayed into a store; a store of a live log is refused."""
+    meta.claim(LOG_KEY, LOG_OF_FILES, "a replay needs a directory of its own")
+    stored = meta.get(_KEY)
+    if stored is None:
+        return Replayed(partitions)
+    try:
+        replayed = msgspec.json.decode(stored, type=Replayed)
+    except msgspec.MsgspecError as fault:
+        raise TrainfareError(f"the store's record of its replays cannot be read: {fault}") from fault
+    if replayed.format != _FORMAT:
+        raise TrainfareError(
+            f"the store's replays have format {replayed.format}, this version knows {_FORMAT}"
+        )
+    return replayed
+
+
+def save(meta: Meta, replayed: Replayed) -> None:
+    """Keep it; called before the first record of a segment and after its last checkpoint.
+
+    Whoever may ask the store can read this, so owners' addresses are not in it: files that are replayed later must name
+    the owners again whom they are to deliver to.
+    """
+    segments = [
+        msgspec.structs.replace(
+            each, controls=[(key, _without_address(event)) for key, event in each.controls]
+        )
+        for each in replayed.segments
+    ]
+    meta.put(_KEY, msgspec.json.encode(msgspec.structs.replace(replayed, segments=segments)).decode())
+
+
+def _without_address(event: ControlEvent) -> ControlEvent:
+    """An owner alone; of another control all but what looks like an address, which has no meaning in it."""
+    value = {
+        name: WITHHELD if isinstance(item, str) and "://" in item else item
+        for name, item in event.value.items()
+        if event.kind != "owner"
+    }
+    return msgspec.structs.replace(event, value=value)
+
+
+def counts(
+    places: Mapping[tuple[str, int], int], topics: Sequence[str], partitions: int
+) -> dict[str, list[int]]:
+    """Records per topic and partition, as a segment keeps them."""
+    return {topic: [places.get((topic, number), 0) for number in range(partitions)] for topic in topics}

@@ -1,0 +1,104 @@
+"""From what an audit of this worker found to alerts: one for each check that fails, of the shard that it fails in.
+
+It must not audit, nor speak of a shard that the audit cannot have known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol
+from weakref import WeakKeyDictionary
+
+from streams.clock import Clock
+from streams.engine.alerts.meter_rules import BOOKS_UNBALANCED, MeterFinding, books_evidence
+from streams.selfcheck.alerts.self_alerts import SelfAlerts
+from streams.worker.shards.owned_shard import OwnedShard
+
+#: A partition of a topic, or a shard; other subjects are of no one shard.
+_SHARD: Final = re.compile(r"(?:[a-z]+/|shard )(\d+)")
+
+
+class AuditFault(Protocol):
+    """One thing that an audit found wrong."""
+
+    @property
+    def check(self) -> str:
+        """Which of the few checks it is."""
+        ...
+
+    @property
+    def subject(self) -> str:
+        """Where: a partition `jobs/3`, `shard 3`, or something of no one shard."""
+        ...
+
+    @property
+    def detail(self) -> str:
+        """What is wrong and what to do, in words."""
+        ...
+
+
+class AuditVerdict(Protocol):
+    """The last audit, as far as alerts speak of it."""
+
+    @property
+    def as_of_ms(self) -> int:
+        """When it looked, ms since 1970 UTC."""
+        ...
+
+    @property
+    def faults(self) -> Sequence[AuditFault]:
+        """What it found wrong."""
+        ...
+
+
+class AuditAlerts:
+    """Call `turn` now and then: each audit is looked at once for each shard."""
+
+    def __init__(
+        self,
+        verdict: Callable[[], AuditVerdict | None],
+        owned: Callable[[], Mapping[int, OwnedShard]],
+        alerts: SelfAlerts,
+        clock: Clock,
+    ) -> None:
+        self._verdict = verdict
+        self._owned = owned
+        self._alerts = alerts
+        self._clock = clock
+        self._since_ms: WeakKeyDictionary[OwnedShard, int] = WeakKeyDictionary()
+
+    def turn(self) -> None:
+        """Say of each shard in our hands what the last audit found there."""
+        verdict, now_ms = self._verdict(), self._clock.now_ms()
+        ours = {
+            number
+            for number, owned in self._owned().items()
+            if self._since_ms.setdefault(owned, now_ms) < (-1 if verdict is None else verdict.as_of_ms)
+        }
+        if verdict is None or not ours:
+            return
+        found = _by_shard(verdict.faults, ours)
+        for number in ours:
+            findings = [
+                MeterFinding(
+                    BOOKS_UNBALANCED, subject, True, verdict.as_of_ms, summary, books_evidence(number)
+                )
+                for subject, summary in found.get(number, {}).items()
+            ]
+            self._alerts.hold_only(number, BOOKS_UNBALANCED, findings, verdict.as_of_ms)
+
+
+def _by_shard(faults: Iterable[AuditFault], ours: set[int]) -> dict[int, dict[str, str]]:
+    """Shard -> subject -> summary; what is of no shard of ours is told by the lowest one."""
+    found: dict[int, dict[str, str]] = {}
+    for fault in faults:
+        match = _SHARD.fullmatch(fault.subject)
+        number = int(match[1]) if match is not None else -1
+        of_shard = number in ours
+        subject = f"{fault.check} of shard {number}" if of_shard else fault.check
+        # The first one speaks for all of a check: they have one cause, more often than not.
+        found.setdefault(number if of_shard else min(ours), {}).setdefault(
+            subject, f"{fault.subject}: {fault.detail}"
+        )
+    return found

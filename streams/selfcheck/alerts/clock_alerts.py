@@ -1,0 +1,39 @@
+"""Pages while this machine's clock is more than a minute off the log: one alert, of the lowest shard in our hands.
+
+It must not measure anything: `LogTime` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from streams.engine.alerts.meter_rules import CLOCK_EVIDENCE, CLOCK_WRONG, MeterFinding
+from streams.selfcheck.alerts.self_alerts import SelfAlerts
+from streams.worker.ingest.log_time import LogTime, in_words
+from streams.worker.shards.owned_shard import OwnedShard
+
+
+class ClockAlerts:
+    """Call `turn` now and then."""
+
+    def __init__(
+        self, clock: LogTime, owned: Callable[[], Mapping[int, OwnedShard]], alerts: SelfAlerts
+    ) -> None:
+        self._clock = clock
+        self._owned = owned
+        self._alerts = alerts
+
+    def turn(self) -> None:
+        """Say of each shard in our hands what is so; of one that an earlier owner had, what was so is over."""
+        owned, is_off = sorted(self._owned()), self._clock.is_off
+        now_ms = self._clock.now_ms()
+        summary = (
+            f"the clock of the worker that holds this shard is {in_words(self._clock.ahead_ms)}: alerts follow the log, "
+            "but signatures and logs may not; set it right (NTP)"
+        )
+        for number in owned:
+            holds = is_off and number == owned[0]
+            subject = f"clock of the owner of shard {number}"
+            self._alerts.hold(
+                number, MeterFinding(CLOCK_WRONG, subject, holds, now_ms, summary, CLOCK_EVIDENCE)
+            )

@@ -1,0 +1,100 @@
+"""What a worker watches itself by: the canary, the alerts that come of it and of its audits.
+
+It must not hold logic of its own: it wires them to a meter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from faust.exceptions import ConsumerNotStarted
+
+from sinks.port import Store
+from streams.config import KafkaSettings
+from streams.config_live import CanarySettings
+from streams.engine.alerts.meter_rules import CANARY_LATE, CANARY_WRONG, MeterFinding
+from streams.selfcheck.alerts.audit_alerts import AuditAlerts, AuditVerdict
+from streams.selfcheck.alerts.clock_alerts import ClockAlerts
+from streams.selfcheck.alerts.self_alerts import SelfAlerts
+from streams.selfcheck.canary.canary import SHARD, SUBJECT, Canary
+from streams.selfcheck.canary.client import CanarySender
+from streams.selfcheck.canary.counts import CanaryCounts
+from streams.selfcheck.canary.plan import CanaryOptions
+from streams.worker.ingest.log_time import LogTime
+from streams.worker.meter import Meter
+
+logger = logging.getLogger(__name__)
+
+_LOOK_EVERY_S: Final = 1.0
+
+
+class SelfWatch:
+    """`run` beside a meter until it is cancelled."""
+
+    def __init__(
+        self,
+        meter: Meter,
+        store: Store,
+        kafka: KafkaSettings,
+        settings: CanarySettings,
+        clock: LogTime,
+        verdict: Callable[[], AuditVerdict | None] = lambda: None,
+    ) -> None:
+        shard_manager = meter.shard_manager
+
+        def is_member() -> bool:
+            try:
+                return meter.app.started and meter.app.meter_consumer.is_member()
+            except ConsumerNotStarted:
+                return False
+
+        self._clock = clock
+        self._alerts = SelfAlerts(
+            store, lambda: shard_manager.owned, is_member, shard_manager.checkpointer.alert_sink
+        )
+        self._books = AuditAlerts(verdict, lambda: shard_manager.owned, self._alerts, clock)
+        self._of_clock = ClockAlerts(clock, lambda: shard_manager.owned, self._alerts)
+        self._canary: Canary | None = None
+        if settings.enabled:
+            self._canary = Canary(
+                CanaryOptions(
+                    kafka.partitions, settings.interval_ms, settings.late_after_ms, settings.tolerance_ratio
+                ),
+                store,
+                lambda: CanarySender(kafka),
+                lambda: shard_manager.owned.get(SHARD),
+                lambda: shard_manager.book,
+                self._alerts,
+                clock,
+            )
+
+    def canary(self) -> CanaryCounts | None:
+        """What metrics may show of the canary; None: it does not run here."""
+        return None if self._canary is None else self._canary.seen
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._alerts.run())
+            group.create_task(self._look_often())
+            if self._canary is not None:
+                group.create_task(self._canary.run())
+
+    async def _look_often(self) -> None:
+        while True:
+            try:
+                self._books.turn()
+                self._of_clock.turn()
+                if self._canary is None:
+                    self._end_canary_alerts()
+            except Exception:
+                logger.exception("the audit's alerts stumble")
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    def _end_canary_alerts(self) -> None:
+        """Where the canary was switched off, what it said last is over."""
+        for rule in (CANARY_WRONG, CANARY_LATE):
+            self._alerts.hold(SHARD, MeterFinding(rule, SUBJECT, False, self._clock.now_ms()))

@@ -1,0 +1,108 @@
+"""Whether every record is accounted for: plain counts in, findings out, with what is wrong and what to do.
+
+It must not read anything, nor allow a difference without a stated reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from streams.selfcheck.audit.facts import Flows, Letters
+from streams.selfcheck.audit.verdict import BOOKS, INTAKE, LETTERS, RECOUNT, AuditFinding, Book, findings
+
+
+def books(rows: Sequence[Book]) -> list[AuditFinding]:
+    """Every record that came in is one thing, and no more came in than the log has offsets."""
+
+    def faults() -> Iterable[AuditFinding]:
+        for row in rows:
+            if row.balance:
+                kinds = f"{row.applied} applied + {row.unattributed} unattributed + {row.duplicate} duplicate + {row.too_late} too late"
+                yield AuditFinding(
+                    BOOKS,
+                    row.name,
+                    str(row.records_in),
+                    str(row.records_in - row.balance),
+                    ok=False,
+                    detail=f"{row.records_in} records came in, but {kinds} + {row.dead_lettered} dead-lettered are "
+                    f"{row.records_in - row.balance}: {abs(row.balance)} are "
+                    f"{'not accounted for' if row.balance > 0 else 'accounted for twice'}; {RECOUNT}",
+                )
+            elif row.records_in > row.next - row.first:
+                yield AuditFinding(
+                    BOOKS,
+                    row.name,
+                    f"at most {row.next - row.first}",
+                    str(row.records_in),
+                    ok=False,
+                    detail=f"offsets {row.first} to {row.next - 1} hold {row.next - row.first} records at most, "
+                    f"{row.records_in} were counted: some were metered twice; {RECOUNT}",
+                )
+
+    total = sum(row.records_in for row in rows)
+    return findings(
+        BOOKS, faults(), "all partitions", f"{total} records in {len(rows)} partitions are accounted for"
+    )
+
+
+def intake(rows: Sequence[Flows]) -> list[AuditFinding]:
+    """Every record that this process fetched went somewhere, and the shard's books counted what it folded."""
+
+    def faults() -> Iterable[AuditFinding]:
+        for row in rows:
+            went = row.folded + row.trimmed + row.not_mine + row.given_back + row.waiting
+            if went != row.fetched:
+                yield AuditFinding(
+                    INTAKE,
+                    row.name,
+                    str(row.fetched),
+                    str(went),
+                    ok=False,
+                    detail=f"{row.fetched} records were fetched, but {row.folded} folded + {row.trimmed} trimmed + "
+                    f"{row.not_mine} not mine + {row.given_back} given back + {row.waiting} waiting are {went}; "
+                    "restart this worker: it reads again from its snapshot",
+                )
+            elif row.counted is not None and row.counted != row.folded_here:
+                yield AuditFinding(
+                    INTAKE,
+                    row.name,
+                    str(row.folded_here),
+                    str(row.counted),
+                    ok=False,
+                    detail=f"{row.folded_here} records were folded since the shard is here, its books grew by "
+                    f"{row.counted}; restart this worker: it reads again from its snapshot",
+                )
+
+    total = sum(row.fetched for row in rows)
+    return findings(INTAKE, faults(), "this worker", f"{total} fetched records went where they should")
+
+
+def letters(rows: Sequence[Letters]) -> list[AuditFinding]:
+    """Every refused record has a reason, and a row unless it was sampled out."""
+
+    def faults() -> Iterable[AuditFinding]:
+        for row in rows:
+            if row.counted != row.refused:
+                yield AuditFinding(
+                    LETTERS,
+                    row.name,
+                    str(row.refused),
+                    str(row.counted),
+                    ok=False,
+                    detail=f"the books have {row.refused} dead letters, `dead_letter_counts` has {row.counted} by reason",
+                )
+            elif row.rows != row.stored:
+                gone = row.stored - row.rows
+                what = f"{gone} are lost" if gone > 0 else f"{-gone} are nobody's"
+                yield AuditFinding(
+                    LETTERS,
+                    row.name,
+                    str(row.stored),
+                    str(row.rows),
+                    ok=False,
+                    detail=f"of {row.refused} dead letters {row.stored} were stored, `dead_letters` has {row.rows} "
+                    f"below the offset of the books: {what}; the records themselves are in the log",
+                )
+
+    total, rest = sum(row.refused for row in rows), sum(row.counted - row.stored for row in rows)
+    return findings(LETTERS, faults(), "all partitions", f"{total} dead letters, {rest} of them sampled out")

@@ -1,0 +1,216 @@
+"""Whether the ledger says what the meter knows: plain sums in, findings out, with what is wrong and what to do.
+
+It must not read anything, nor allow a difference without a stated reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from sinks.clickhouse.damage import LostPart
+from streams.selfcheck.audit.facts import (
+    Costs,
+    KnownMinutes,
+    LedgerTotals,
+    MinuteSum,
+    MonthSum,
+    NodeMinute,
+    Twins,
+)
+from streams.selfcheck.audit.verdict import (
+    COSTS,
+    NODES,
+    PARTS,
+    RECOUNT,
+    SUMS,
+    TOTALS,
+    WINDOWS,
+    WRITERS,
+    AuditFinding,
+    findings,
+)
+
+#: A row's cost is rounded to a nano-dollar once, so it is at most half of one off the curve that windows integrate.
+_NANO_PER_ROW: Final = 0.5
+#: Windows are float64: their curve is right to this share of the sum.
+_SHARE: Final = 1e-12
+#: Less than a hundredth of a nano-dollar is noise of floats.
+_NOISE_NANO: Final = 0.01
+
+
+def windows(
+    known: Mapping[tuple[str, int], KnownMinutes], stored: Mapping[tuple[str, int], MinuteSum]
+) -> list[AuditFinding]:
+    """The windows' minutes are the ledger's, but for the rounding of each row to a nano-dollar.
+
+    A minute that was written anew since the windows were looked at is left to the next audit.
+    """
+    looked_at = 0
+
+    def faults() -> Iterable[AuditFinding]:
+        nonlocal looked_at
+        for (job_id, minute), (cost_nano, version) in known.items():
+            found = stored.get((job_id, minute), MinuteSum(0, 0, 0))
+            if found.version > version:
+                continue
+            looked_at += 1
+            allowed = _NANO_PER_ROW * found.rows + _SHARE * cost_nano + _NOISE_NANO
+            if abs(found.cost_nano - cost_nano) > allowed:
+                yield AuditFinding(
+                    WINDOWS,
+                    f"job {job_id}",
+                    _usd(cost_nano),
+                    _usd(found.cost_nano),
+                    ok=False,
+                    detail=f"minute {minute_name(minute)} of job {job_id} costs {_usd(cost_nano)} in the windows, "
+                    f"{_usd(found.cost_nano)} in {found.rows} rows of the ledger; {RECOUNT}",
+                )
+
+    found = list(faults())
+    return findings(
+        WINDOWS, found, "live jobs", f"{looked_at} minutes of jobs cost the same in windows and ledger"
+    )
+
+
+def costs(rows: Sequence[Costs]) -> list[AuditFinding]:
+    """Each row's cost is its quantity times its price, rounded once."""
+
+    def faults() -> Iterable[AuditFinding]:
+        for row in rows:
+            bad = {
+                "cost something other than quantity x price": row.wrong,
+                "are negative or lose more than they have": row.impossible,
+                "name a price that `prices` lacks": row.unknown,
+            }
+            for what, count in bad.items():
+                if count:
+                    yield AuditFinding(
+                        COSTS,
+                        row.table,
+                        "0 rows",
+                        f"{count} rows",
+                        ok=False,
+                        detail=f"{count} of {row.rows} rows of `{row.table}` {what}: "
+                        f"{'; '.join(row.examples[:3])}; {RECOUNT}",
+                    )
+
+    total = sum(row.rows for row in rows)
+    return findings(COSTS, faults(), "ledger", f"{total} rows cost what quantity x price says")
+
+
+def totals(found: LedgerTotals) -> list[AuditFinding]:
+    """The jobs cost together what the ledger's rows cost together."""
+    fault = AuditFinding(
+        TOTALS,
+        "all jobs",
+        found.ledger_usd,
+        found.job_costs_usd,
+        ok=False,
+        detail=f"`job_costs` sums up to ${found.job_costs_usd}, the rows of the ledger to ${found.ledger_usd}: rows of "
+        "jobs that the table `jobs` lacks, or rows that changed while they were summed up",
+    )
+    wrong = [] if found.ledger_usd == found.job_costs_usd else [fault]
+    return findings(TOTALS, wrong, "all jobs", f"both sums are ${found.ledger_usd}")
+
+
+def sums(
+    booked: Sequence[MonthSum], stored: Sequence[MonthSum], versions: Mapping[int, int]
+) -> list[AuditFinding]:
+    """A shard's rows of a month add up to what it booked; months with rows newer than its books are left to the next look.
+
+    `versions`: by shard, the version that its books and all its sums are of. A shard that an earlier version began has no sums.
+    """
+    kept = {each.shard for each in booked}
+    want = {each[:3]: each for each in booked}
+    have = {each[:3]: each for each in stored if each.shard in kept}
+    faults: list[AuditFinding] = []
+    newer = 0
+    for key in sorted(want.keys() | have.keys()):
+        table, shard, month = key
+        mine = want.get(key, MonthSum(*key, 0, 0, 0))
+        found = have.get(key, MonthSum(*key, 0, 0, 0))
+        if found.version > versions.get(shard, 0):
+            newer += 1
+        elif (mine.quantity, mine.cost_nano) != (found.quantity, found.cost_nano):
+            faults.append(
+                AuditFinding(
+                    SUMS,
+                    f"`{table}` shard {shard} month {month}",
+                    _usd(mine.cost_nano),
+                    _usd(found.cost_nano),
+                    ok=False,
+                    detail=f"shard {shard} booked {_usd(mine.cost_nano)} in month {month}, its rows in `{table}` add "
+                    f"up to {_usd(found.cost_nano)} (quantity {found.quantity - mine.quantity:+d}): rows are lost, or "
+                    "of an older copy of the store; `trainfare audit --recount FROM TO --repair` puts them back",
+                )
+            )
+    unkept = len({each.shard for each in stored} - kept)
+    said = f"{len(want) - newer} months of shards add up to what was booked"
+    said += f", {newer} are being written" if newer else ""
+    said += f"; {unkept} shards of an earlier version keep no sums" if unkept else ""
+    return findings(SUMS, faults, "ledger", said)
+
+
+def nodes(rows: Sequence[NodeMinute], looked_at: int) -> list[AuditFinding]:
+    """What a node costs beyond its jobs is its free GPU-time at its price, to the rounding of the rows."""
+    faults = [
+        AuditFinding(
+            NODES,
+            f"node {row.node}",
+            row.free_usd,
+            row.idle_usd,
+            ok=False,
+            detail=f"minute {row.minute} of node {row.node}: its {row.rows} rows leave ${row.idle_usd} idle, its free "
+            f"GPU-time is worth ${row.free_usd}; {RECOUNT}",
+        )
+        for row in rows
+    ]
+    return findings(NODES, faults, "all nodes", f"{looked_at} minutes of nodes: node = jobs + idle")
+
+
+def writers(rows: Sequence[Twins]) -> list[AuditFinding]:
+    """No two rows of one key and version differ."""
+    faults = [
+        AuditFinding(
+            WRITERS,
+            row.table,
+            "0 keys",
+            f"{row.keys} keys",
+            ok=False,
+            detail=f"`{row.table}` has {row.keys} keys with two different rows of one version: two workers own one "
+            f"shard ({'; '.join(row.examples[:3])}); stop all but one of them and look for workers with other group "
+            "settings on this store",
+        )
+        for row in rows
+        if row.keys
+    ]
+    return findings(WRITERS, faults, "ledger", "no two rows of one key and version differ")
+
+
+def minute_name(minute: int) -> str:
+    """A minute since 1970 for people, UTC."""
+    return datetime.fromtimestamp(minute * 60, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _usd(nano: float) -> str:
+    return f"${nano / 1e9:.9f}"
+
+
+def parts(rows: Sequence[LostPart]) -> list[AuditFinding]:
+    """No part of a table was set aside: the engine does so with a part that it cannot read, and answers without its rows."""
+    faults = [
+        AuditFinding(
+            PARTS,
+            f"`{row.table}`",
+            "all parts",
+            f"{row.name} set aside",
+            ok=False,
+            detail=f"part {row.name} of `{row.table}` was set aside ({row.reason or 'detached by hand'}): its rows are "
+            "missing from every figure; `trainfare audit --recount FROM TO --repair` puts rows of the ledger back; else "
+            "restore the store from a backup, or meter the log again into an empty one",
+        )
+        for row in rows
+    ]
+    return findings(PARTS, faults, "all tables", "no part of a table was set aside")

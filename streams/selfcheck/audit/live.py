@@ -1,0 +1,278 @@
+"""A running worker audits its own shards, again and again, and keeps what it found last.
+
+It must not hold up the event loop: SQL runs in a thread, memory is looked at in small pieces.  What one look costs
+is bounded: JOBS_AT_ONCE jobs x 30 minutes, the rows written since the last look (a million at most), and at each tenth
+look the snapshots of one shard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+from weakref import WeakKeyDictionary
+
+from sinks.clickhouse import QueryResult
+from sinks.errors import SinkError
+from streams.clock import Clock
+from streams.engine.alerts.formatting import one_line
+from streams.engine.shard.shard import Shard
+from streams.selfcheck.audit import count_checks, ledger_checks, memory, snapshot_checks, tables
+from streams.selfcheck.audit.facts import (
+    CommittedPosition,
+    Costs,
+    KnownMinutes,
+    MinuteSum,
+    SnapshotHead,
+    Twins,
+)
+from streams.selfcheck.audit.memory import ShardSource
+from streams.selfcheck.audit.verdict import COSTS, WRITERS, AuditFinding, Verdict
+from streams.threads import Threads
+from streams.worker.shards.owned_shard import OwnedShard
+
+logger = logging.getLogger(__name__)
+
+EVERY_S: Final = 30.0
+#: Jobs whose minutes are compared in one look, of all shards; the next look takes the next ones.
+JOBS_AT_ONCE: Final = 200
+#: A shard's snapshots are read whole, megabytes of them: at one look in so many.
+CHAIN_EVERY: Final = 10
+_AGAIN_S: Final = 5.0
+_LANDING_S: Final = 0.05
+_LANDINGS: Final = 100
+
+
+class Storing(Protocol):
+    """Whoever stores checkpoints."""
+
+    def carries(self, owned: OwnedShard) -> bool:
+        """Whether something of the shard is taken and not stored yet."""
+        ...
+
+
+class AuditedWorker(ShardSource, Protocol):
+    """A worker's shards and whoever stores them."""
+
+    @property
+    def checkpointer(self) -> Storing:
+        """Whoever stores them."""
+        ...
+
+
+#: The end of a partition's log, of (topic without prefix, partition); None: not known.
+LogEnd = Callable[[str, int], int | None]
+#: The offsets that are committed, of those asked for; blocks.
+Committed = Callable[[Sequence[tuple[str, int]]], Mapping[tuple[str, int], int]]
+
+
+class LiveAudit:
+    """`look` by hand, or `run` beside the meter; `last` is what was found."""
+
+    def __init__(
+        self,
+        shard_manager: AuditedWorker,
+        ask: tables.Ask,
+        clock: Clock,
+        log_end: LogEnd = lambda _topic, _number: None,
+        committed: Committed = lambda _places: {},
+        is_member: Callable[[], bool] = lambda: True,
+        *,
+        again_s: float = _AGAIN_S,
+    ) -> None:
+        self._shard_manager = shard_manager
+        self._ask = ask
+        self._clock = clock
+        self._log_end = log_end
+        self._committed = committed
+        self._is_member = is_member
+        self._again_s = again_s
+        self._threads = Threads("audit")
+        self._since: WeakKeyDictionary[OwnedShard, int] = (
+            WeakKeyDictionary()
+        )  # version up to which rows were right
+        self._jobs_seen: WeakKeyDictionary[OwnedShard, int] = WeakKeyDictionary()
+        self._turn = 0
+        self._heads: Sequence[SnapshotHead] = ()  # of the shard whose turn it was last
+        self.last: Verdict | None = None
+
+    async def run(self) -> None:
+        """Look every 30 s until cancelled; a store that does not answer is no finding."""
+        while True:
+            await asyncio.sleep(EVERY_S)
+            try:
+                await self.look()
+            except SinkError as fault:
+                logger.warning("no audit: %s", " ".join(str(fault).split()))
+            except Exception:
+                logger.exception("the audit stumbles")
+
+    async def look(self) -> Verdict | None:
+        """Look once; what is wrong is looked at a second time, as tables are read one after the other.
+
+        None: the group has not answered for a session, so that others may own our shards: nothing of ours is to
+        be compared with what they store.
+        """
+        verdict = await self._look() if self._is_member() else None
+        if verdict is not None and not verdict.ok:
+            await asyncio.sleep(self._again_s)
+            verdict = await self._look() if self._is_member() else None
+        if verdict is None or not self._is_member():
+            return None
+        before = set() if self.last is None else {fault.detail for fault in self.last.faults}
+        for fault in verdict.faults:
+            if fault.detail not in before:
+                logger.error("the books do not balance: %s: %s", fault.check, one_line(fault.detail))
+        self.last = verdict
+        return verdict
+
+    async def _look(self) -> Verdict:
+        shard_manager = self._shard_manager
+        owned = [each for _, each in sorted(shard_manager.owned.items())]
+        books = memory.books(owned)
+        findings = [*count_checks.books(books), *count_checks.intake(memory.flows(shard_manager))]
+        numbers = [each.number for each in owned]
+        if numbers:
+            findings += await self._threads.run(self._counted, numbers)
+            findings += await self._ledger(owned)
+            findings += await self._minutes(owned)
+            findings += await self._snapshots(owned)
+        return Verdict(self._clock.now_ms(), tuple(findings), tuple(books))
+
+    def _counted(self, numbers: Sequence[int]) -> list[AuditFinding]:
+        """In a thread: the stored books, and the dead letters that they count."""
+        stored = [fault for fault in count_checks.books(tables.books(self._ask, numbers)) if not fault.ok]
+        return [
+            *stored,
+            *count_checks.letters(tables.letters(self._ask, numbers)),
+            # All nodes are looked at together, by one worker; so are the parts of the tables.
+            *(ledger_checks.nodes(*tables.nodes(self._ask)) if 0 in numbers else ()),
+            *(ledger_checks.parts(tables.parts(self._ask)) if 0 in numbers else ()),
+        ]
+
+    async def _ledger(self, owned: Sequence[OwnedShard]) -> list[AuditFinding]:
+        """Rows that were written since the last look; those found wrong are looked at again until they are not."""
+        # What is still on its way to the tables is left to the next look.
+        now = {
+            each: each.shard.version
+            for each in owned
+            if isinstance(each.shard, Shard) and not self._shard_manager.checkpointer.carries(each)
+        }
+        since = {each: self._since.setdefault(each, each.takeover.first) for each in now}
+        moved = [each for each, version in now.items() if version > since[each]]
+        if not moved:
+            return [*ledger_checks.costs(()), *ledger_checks.writers(())]
+        numbers, first = [each.number for each in moved], min(since[each] for each in moved)
+
+        def ask() -> tuple[list[Costs], list[Twins]]:
+            found = tables.costs(self._ask, numbers, first, current=False)
+            if any(each.wrong or each.unknown for each in found):
+                # A price that was corrected since has another divisor than the rows had that are restated by now.
+                found = tables.costs(self._ask, numbers, first)
+            return found, tables.twins(self._ask, numbers, first)
+
+        costs, twins = await self._threads.run(ask)
+        findings = [*ledger_checks.costs(costs), *ledger_checks.writers(twins)]
+        if all(finding.ok for finding in findings if finding.check in (COSTS, WRITERS)):
+            self._since.update({each: now[each] for each in moved})
+        return findings
+
+    async def _minutes(self, owned: Sequence[OwnedShard]) -> list[AuditFinding]:
+        """Some jobs of each shard in turn: their minutes in the windows and in the ledger."""
+        looks: list[memory.Look] = []
+        for each in owned:
+            shard = each.shard
+            if not isinstance(shard, Shard) or not await self._landed(each):
+                continue
+            look = memory.minutes(shard, self._next_jobs(each, shard, max(JOBS_AT_ONCE // len(owned), 1)))
+            if look.jobs:
+                looks.append(look)
+        known: dict[tuple[str, int], KnownMinutes] = {}
+        stored: dict[tuple[str, int], MinuteSum] = {}
+        if looks:
+            # One question for all: what was written since a shard was looked at bears a newer version.
+            jobs = [job_id for look in looks for job_id in look.jobs]
+            span = min(look.since for look in looks), max(look.until for look in looks)
+            stored = await self._threads.run(tables.minutes, self._ask, jobs, *span)
+            for look in looks:
+                known.update(look.known)
+        return ledger_checks.windows(known, stored)
+
+    async def _landed(self, owned: OwnedShard) -> bool:
+        """Whether all that was taken of the shard is stored, now."""
+        for _ in range(_LANDINGS):
+            if self._shard_manager.owned.get(owned.number) is not owned or owned.repricing:
+                return False
+            if not self._shard_manager.checkpointer.carries(owned):
+                return True
+            await asyncio.sleep(_LANDING_S)
+        return False
+
+    def _next_jobs(self, owned: OwnedShard, shard: Shard, count: int) -> Sequence[str]:
+        """The next jobs in turn."""
+        jobs = shard.watch.job_ids
+        if not jobs:
+            return ()
+        begin = self._jobs_seen.get(owned, 0) % len(jobs)
+        self._jobs_seen[owned] = begin + count
+        return [*jobs[begin : begin + count], *jobs[: max(begin + count - len(jobs), 0)]][: len(jobs)]
+
+    async def _snapshots(self, owned: Sequence[OwnedShard]) -> list[AuditFinding]:
+        """The stored state of one shard in turn, and where the snapshots of all stand in the log."""
+        await self._chain(owned)
+        # First what is committed: what the snapshots await only grows.
+        asked = [(topic, number) for topic, number, _ in _awaited(owned)]
+        committed = await self._threads.run(self._committed, asked)
+        places = [
+            CommittedPosition(
+                f"{topic}/{number}", offset, self._log_end(topic, number), committed.get((topic, number))
+            )
+            for topic, number, offset in _awaited(owned)
+        ]
+        return snapshot_checks.snapshots(self._heads, places)
+
+    async def _chain(self, owned: Sequence[OwnedShard]) -> None:
+        """Read the snapshots of the shard whose turn it is; of one that is not whole until it is, or is not ours."""
+        wrong = not all(finding.ok for finding in snapshot_checks.snapshots(self._heads, ()))
+        numbers = {head.shard for head in self._heads} if wrong else set()
+        mine = next((each for each in owned if each.number in numbers), None)
+        if mine is None:
+            self._turn += 1
+            if self._turn % CHAIN_EVERY != 1 and not wrong:
+                return
+            mine = owned[self._turn // CHAIN_EVERY % len(owned)]
+        # What is stored by now: of a newer version some chunks may be on their way.
+        newest = (
+            mine.shard.snapshot_version if await self._landed(mine) and isinstance(mine.shard, Shard) else 0
+        )
+        heads = await self._threads.run(tables.snapshots, self._ask, [mine.number])
+        self._heads = [head for head in heads if head.whole or head.version <= newest]
+
+
+def _awaited(owned: Sequence[OwnedShard]) -> list[tuple[str, int, int]]:
+    """(topic, partition, offset) that the newest snapshots await."""
+    return [
+        (topic, each.number, offset)
+        for each in owned
+        if isinstance(each.shard, Shard) and not each.gone
+        for topic, offset in sorted(each.shard.saved_next.items())
+    ]
+
+
+class Asked(Protocol):
+    """A store that answers statements that only read."""
+
+    def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> QueryResult:
+        """Columns and their values."""
+        ...
+
+
+def asking(store: Asked) -> tables.Ask:
+    """A store's answers as rows."""
+
+    def ask(sql: str, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
+        answer = store.ask(sql, parameters)
+        return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]
+
+    return ask

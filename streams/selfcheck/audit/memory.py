@@ -1,0 +1,132 @@
+"""What a running worker knows, as the checks want it: the shards' books, its intake, the windows' minutes.
+
+It must run in the event loop, where shards do not change meanwhile; it must not change them, nor wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from streams.engine.kernels.burn import MINUTE_MS, WINDOWS_MS
+from streams.engine.shard.shard import Shard
+from streams.selfcheck.audit.facts import Flows, KnownMinutes
+from streams.selfcheck.audit.verdict import Book
+from streams.worker.ingest.ingest_counts import IngestCounts
+from streams.worker.shards.owned_shard import OwnedShard
+
+#: Of each job that is looked at, the last so many whole minutes.
+MINUTES: Final = 30
+
+
+class IngestSource(Protocol):
+    """Whoever feeds the shards."""
+
+    ingest_counts: IngestCounts
+
+
+class ShardSource(Protocol):
+    """A worker's shards."""
+
+    owned: dict[int, OwnedShard]
+
+    @property
+    def ingest(self) -> IngestSource:
+        """Whoever feeds them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Look:
+    """Minutes of jobs as the windows see them, of which all rows are stored, up to `until` (exclusive)."""
+
+    known: Mapping[tuple[str, int], KnownMinutes]
+    jobs: tuple[str, ...]
+    since: int
+    until: int
+
+
+def books(owned: Iterable[OwnedShard]) -> list[Book]:
+    """The books of these shards as they are now."""
+    return [
+        Book(
+            topic=topic,
+            partition=each.number,
+            first=tally.first or 0,
+            next=each.shard.next.get(topic, 0),
+            records_in=tally.records_in,
+            applied=tally.applied,
+            unattributed=tally.unattributed,
+            duplicate=tally.duplicate,
+            too_late=tally.too_late,
+            dead_lettered=tally.dead_lettered,
+            trimmed=tally.trimmed,
+        )
+        for each in owned
+        if isinstance(each.shard, Shard)
+        for topic, tally in sorted(each.shard.tallies.items())
+    ]
+
+
+def flows(shard_manager: ShardSource) -> list[Flows]:
+    """Where the records went that this process fetched."""
+    found = []
+    for (topic, number), flow in sorted(shard_manager.ingest.ingest_counts.flows.items()):
+        owned = shard_manager.owned.get(number)
+        counted = folded = None
+        if owned is not None and isinstance(owned.shard, Shard):
+            tally = owned.shard.tallies.get(topic)
+            folded = owned.folded[topic]
+            counted = (tally.records_in if tally is not None else 0) - owned.began.get(topic, 0)
+        found.append(
+            Flows(
+                name=f"{topic}/{number}",
+                fetched=flow.fetched,
+                folded=flow.folded,
+                trimmed=flow.trimmed,
+                not_mine=flow.not_mine,
+                given_back=flow.given_back,
+                waiting=0 if owned is None else owned.waiting_records(topic),
+                counted=counted,
+                folded_here=folded or 0,
+            )
+        )
+    return found
+
+
+def minutes(shard: Shard, jobs: Iterable[str]) -> Look:
+    """The last whole minutes of jobs whose windows and rows say the same events at the same prices.
+
+    All that was taken of the shard must be stored.  Jobs that changed since their rows were taken are left out.
+    """
+    shard.settle()
+    known: dict[tuple[str, int], KnownMinutes] = {}
+    names, since, until = [], 2**62, 0
+    if shard.tick_ms is None:
+        return Look(known, (), 0, 0)
+    # Of what is older the windows forget the detail.
+    oldest = (shard.tick_ms - WINDOWS_MS[-1]) // MINUTE_MS + 1
+    for job_id in jobs:
+        job = shard.jobs.get(job_id)
+        if (
+            job is None
+            or job_id in shard.dirty_jobs
+            or any(a.fresh_minutes or a.fresh_traffic for a in job.attempts.values())
+        ):
+            continue
+        if job_id in shard.open_jobs:
+            end = job.booked_as_of_ms // MINUTE_MS  # whole minutes that are paid
+        else:
+            end = max([job.last_ms, *(t.ended_ms or 0 for t in job.timelines().values())]) // MINUTE_MS + 1
+        first = max(end - MINUTES, oldest)
+        if end <= first:
+            continue  # also what was derived without its open attempts: the next payment has it
+        costs = shard.watch.minutes(job_id, first, end - first, shard.book)
+        if costs is None:
+            continue
+        names.append(job_id)
+        since, until = min(since, first), max(until, end)
+        for minute, cost_nano in enumerate(costs.tolist(), first):
+            known[job_id, minute] = KnownMinutes(cost_nano, shard.version)
+    return Look(known, tuple(names), since, until)

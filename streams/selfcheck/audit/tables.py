@@ -1,0 +1,186 @@
+"""What the tables hold, as the checks want it: the statements of `sql` asked and their rows named.
+
+It must not judge.  All calls block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from schemas.reasons import OUTCOMES
+from schemas.tables import KEYS
+from sinks.clickhouse.damage import SET_ASIDE, LostPart
+from streams.selfcheck.audit import count_checks, ledger_checks, snapshot_checks, sql
+from streams.selfcheck.audit.facts import (
+    Costs,
+    LedgerTotals,
+    Letters,
+    MinuteSum,
+    MonthSum,
+    NodeMinute,
+    SnapshotHead,
+    Twins,
+)
+from streams.selfcheck.audit.verdict import AuditFinding, Book
+from streams.selfcheck.recount.recount import VALUES, Key, Row, Span, StoredRows
+
+#: Asks a statement that only reads, with the values of its parameters; rows as objects.
+Ask = Callable[[str, Mapping[str, object]], list[dict[str, Any]]]
+
+LEDGERS: Final = ("job_minutes", "node_minutes")
+_HOUR_S: Final = 3600
+_NODE_MINUTES: Final = 10_000
+#: Ledger rows are read in pieces of so many seconds of event time.
+_PIECE_S: Final = 6 * _HOUR_S
+
+
+class Stand(NamedTuple):
+    """Where a shard's tables stand: the offsets and the version that its books are of, what is paid up to when."""
+
+    ends: dict[str, int]  # by topic
+    version: int
+    paid_ms: int
+
+
+def books(ask: Ask, shards: Sequence[int] = ()) -> list[Book]:
+    """The stored books of these shards' partitions (none named: of all)."""
+    names = ("topic", "partition", "first", "next", "records_in", *OUTCOMES, "trimmed")
+    return [Book(**{name: row[name] for name in names}) for row in ask(sql.BOOKS, {"shards": list(shards)})]
+
+
+def letters(ask: Ask, shards: Sequence[int] = ()) -> list[Letters]:
+    """Dead letters as of the stored books."""
+    return [
+        Letters(f"{r['topic']}/{r['partition']}", r["refused"], r["counted"], r["stored"], r["rows"])
+        for r in ask(sql.LETTERS, {"shards": list(shards)})
+    ]
+
+
+def costs(ask: Ask, shards: Sequence[int] = (), since: int = 0, *, current: bool = True) -> list[Costs]:
+    """The ledgers' rows computed again; `current` only, or all written after the version `since`."""
+    found = []
+    for table in LEDGERS:
+        row = ask(sql.costs(table, current=current), {"shards": list(shards), "since": since})[0]
+        counts = (row["rows"], row["wrong"], row["impossible"], row["unknown"])
+        found.append(Costs(table, *counts, tuple(row["examples"])))
+    return found
+
+
+def twins(ask: Ask, shards: Sequence[int] = (), since: int = 0) -> list[Twins]:
+    """Keys of the ledgers with two different rows of one version."""
+    found = []
+    for table in LEDGERS:
+        row = ask(sql.twins(table), {"shards": list(shards), "since": since})[0]
+        found.append(Twins(table, row["keys"], tuple(row["examples"])))
+    return found
+
+
+def parts(ask: Ask) -> list[LostPart]:
+    """What the engine has set aside of our tables."""
+    return [LostPart(row["table"], row["name"], row["reason"] or "") for row in ask(SET_ASIDE, {})]
+
+
+def totals(ask: Ask) -> LedgerTotals:
+    """Both sums of all that jobs cost."""
+    row = ask(sql.TOTALS, {})[0]
+    return LedgerTotals(row["job_costs_usd"], row["ledger_usd"])
+
+
+def sums(ask: Ask) -> tuple[list[MonthSum], list[MonthSum]]:
+    """What the meter booked by shard and month, and what the ledger's rows add up to now."""
+    names = ("shard", "month", "quantity", "cost_nano", "version")
+    booked = [MonthSum(row["table_name"], *(row[name] for name in names)) for row in ask(sql.SUMS, {})]
+    stored = [
+        MonthSum(table, *(row[name] for name in names))
+        for table in LEDGERS
+        for row in ask(sql.summed(table), {})
+    ]
+    return booked, stored
+
+
+def nodes(ask: Ask) -> tuple[list[NodeMinute], int]:
+    """The last whole hour of nodes: minutes that do not balance, and how many were looked at."""
+    newest_s = ask(sql.NEWEST_MINUTE, {})[0]["second"]
+    # The newest minute is still being paid, by jobs and nodes at different checkpoints.
+    span = {"since_s": max(newest_s - _HOUR_S, 0), "until_s": newest_s}
+    rows = ask(sql.NODES, {**span, "most": _NODE_MINUTES})
+    wrong = [
+        NodeMinute(r["node"], r["minute"], r["idle_usd"], r["free_usd"], r["rows"])
+        for r in rows
+        if r["wrong"]
+    ]
+    return wrong, len(rows)
+
+
+def minutes(ask: Ask, jobs: Sequence[str], since: int, until: int) -> dict[tuple[str, int], MinuteSum]:
+    """The ledger's minutes [since, until) of jobs, by (job, minute); a minute with a capped cost counts as newer."""
+    bound = {"jobs": list(jobs), "since_s": since * 60, "until_s": until * 60}
+    return {
+        (r["job_id"], r["second"] // 60): MinuteSum(
+            int(r["cost_nano"]), r["rows"], 2**64 if r["capped"] else r["newest"]
+        )
+        for r in ask(sql.MINUTES, bound)
+    }
+
+
+def snapshots(ask: Ask, shards: Sequence[int] = ()) -> list[SnapshotHead]:
+    """The stored versions of shards' states."""
+    return [
+        SnapshotHead(r["shard"], r["version"], r["parent"], bool(r["whole"]), r["root"])
+        for r in ask(sql.SNAPSHOTS, {"shards": list(shards)})
+    ]
+
+
+def stored_findings(ask: Ask) -> tuple[list[Book], list[AuditFinding]]:
+    """All checks that need nothing but the tables, over all of them."""
+    known = books(ask)
+    return known, [
+        *count_checks.books(known),
+        *count_checks.letters(letters(ask)),
+        *ledger_checks.costs(costs(ask)),
+        *ledger_checks.totals(totals(ask)),
+        *ledger_checks.sums(*sums(ask), {number: stand.version for number, stand in stands(ask).items()}),
+        *ledger_checks.nodes(*nodes(ask)),
+        *ledger_checks.writers(twins(ask)),
+        *snapshot_checks.snapshots(snapshots(ask), ()),
+    ]
+
+
+def stands(ask: Ask) -> dict[int, Stand]:
+    """Of each shard that has books."""
+    found: dict[int, Stand] = {}
+    for row in ask(sql.BOOKS, {"shards": []}):
+        stand = found.setdefault(row["partition"], Stand({}, row["version"], row["time_ms"]))
+        stand.ends[row["topic"]] = row["next"]
+    return found
+
+
+def ledger(ask: Ask, table: str, shard: int, span: Span, version: int) -> StoredRows:
+    """A shard's rows of a span as of a version."""
+    rows: dict[Key, Row] = {}
+    newer: set[Key] = set()
+    statement = sql.ledger(table, KEYS[table], VALUES[table])
+    reach = ask(sql.reach(table), {"shard": shard})[0]
+    begin_s = max(-(-span.from_ms // 1000), reach["first_s"])
+    end_s = min(-(-span.until_ms // 1000), reach["last_s"] + 1)
+    for since_s in range(begin_s, end_s, _PIECE_S):
+        until_s = min(since_s + _PIECE_S, end_s)
+        for row in ask(statement, {"shard": shard, "since_s": since_s, "until_s": until_s}):
+            key = tuple(row[f"{name}_"] for name in KEYS[table])
+            if row["version_"] > version:
+                newer.add(key)
+            else:
+                rows[key] = tuple(row[f"{name}_"] for name in VALUES[table])
+    return StoredRows(rows, frozenset(newer))
+
+
+def older(ask: Ask, shard: int, before_ms: int) -> list[str]:
+    """Jobs and nodes of a shard that are known from before an instant."""
+    return [row["name"] for row in ask(sql.OLDER, {"shard": shard, "before_ms": before_ms})]
+
+
+def of_store(ask: Ask, key: str) -> str | None:
+    """A fact about the whole store."""
+    values = [row["value"] for row in ask(sql.META, {"key": key})]
+    return str(values[0]) if values else None

@@ -1,0 +1,61 @@
+"""A verdict as plain text and as JSON values, for terminals, curl and other programs.
+
+It must not leave out a fault.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Final
+
+from streams.engine.alerts.formatting import one_line
+from streams.selfcheck.audit.verdict import Book, Verdict
+
+COLUMNS: Final = (
+    "partition",
+    "next",
+    "records in",
+    "applied",
+    "unattributed",
+    "duplicate",
+    "too late",
+    "dead-lettered",
+    "balance",
+)
+
+
+def book_row(book: Book) -> tuple[object, ...]:
+    """A partition's line of the table."""
+    counts = (
+        book.records_in,
+        book.applied,
+        book.unattributed,
+        book.duplicate,
+        book.too_late,
+        book.dead_lettered,
+    )
+    return (book.name, book.next, *counts, "ok" if book.balance == 0 else f"{book.balance:+d}")
+
+
+def as_object(verdict: Verdict) -> dict[str, Any]:
+    """For JSON: findings and books as they are, `ok` in all."""
+    return {
+        "as_of_ms": verdict.as_of_ms,
+        "ok": verdict.ok,
+        "findings": [asdict(finding) for finding in verdict.findings],
+        "books": [{**asdict(book), "balance": book.balance} for book in verdict.books],
+    }
+
+
+def as_text(verdict: Verdict, age_s: int) -> str:
+    """For curl: the verdict first, then each finding, then the books."""
+    head = "balanced" if verdict.ok else f"NOT BALANCED: {len(verdict.faults)} faults"
+    lines = [f"{head}, {age_s} s ago", ""]
+    lines += [f"{'ok  ' if f.ok else 'FAIL'}  {f.check:<15}  {one_line(f.detail)}" for f in verdict.findings]
+    table = [COLUMNS, *(tuple(map(str, book_row(book))) for book in verdict.books)]
+    widths = [max(len(row[at]) for row in table) for at in range(len(COLUMNS))]
+    lines.append("")
+    for row in table:
+        cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+        lines.append("  ".join((row[0].ljust(widths[0]), *cells)).rstrip())
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,244 @@
+"""The canary: a job of known cost through the whole meter, again and again; it pages when it is wrong or late.
+
+It must not hold up the worker nor end it: what goes wrong with the canary itself is a late run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from confluent_kafka import KafkaException
+
+from schemas.tables import CANARY as CANARY_TABLE
+from sinks.errors import SinkBusy
+from sinks.port import Store
+from streams.clock import Clock
+from streams.engine.alerts.formatting import span
+from streams.engine.alerts.meter_rules import CANARY_EVIDENCE, CANARY_LATE, CANARY_WRONG, MeterFinding
+from streams.engine.pricing.book import PriceBook
+from streams.selfcheck.alerts.self_alerts import SelfAlerts
+from streams.selfcheck.canary.client import CanarySender, canary_table, look
+from streams.selfcheck.canary.counts import CanaryCounts
+from streams.selfcheck.canary.judge import CanaryJudge, CanaryResult, CanaryRows, Outcome
+from streams.selfcheck.canary.plan import (
+    EXPECTED_NANO,
+    CanaryOptions,
+    CanaryPrice,
+    CanaryRun,
+    Event,
+    events_of,
+)
+from streams.worker.shards.owned_shard import OwnedShard
+
+logger = logging.getLogger(__name__)
+
+#: Its owner is that of this shard.
+SHARD: Final = 0
+SUBJECT: Final = "canary"
+_RULES: Final[dict[Outcome, str]] = {"wrong": CANARY_WRONG, "late": CANARY_LATE}
+_TURN_S: Final = 0.1
+_AGAIN_S: Final = 1.0
+#: Results that wait for the store; older ones are dropped, their counts are not.
+_RESULTS_AT_MOST: Final = 1_440
+
+
+class Canary:
+    """`run` for as long as the worker meters; it does something only while the worker holds shard 0."""
+
+    def __init__(
+        self,
+        options: CanaryOptions,
+        store: Store,
+        sender: Callable[[], CanarySender],
+        owner: Callable[[], OwnedShard | None],
+        book: Callable[[], PriceBook],
+        alerts: SelfAlerts,
+        clock: Clock,
+    ) -> None:
+        self._options = options
+        self._store = store
+        self._make_sender = sender
+        self._sender: CanarySender | None = None
+        self._owner = owner
+        self._alerts = alerts
+        self._clock = clock
+        self._owned: OwnedShard | None = None
+        self._judge = CanaryJudge(options)
+        self._price = CanaryPrice(book)
+        self._sending: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._writing: asyncio.Task[None] | None = None
+        self._rows: list[CanaryResult] = []
+        self._stopped = False
+        self._threads = {
+            name: ThreadPoolExecutor(1, thread_name_prefix=f"canary-{name}")
+            for name in ("send", "look", "write")
+        }
+        self.counts = CanaryCounts()
+
+    @property
+    def seen(self) -> CanaryCounts | None:
+        """What metrics may show; None while another worker runs the canary."""
+        return None if self._owned is None else self.counts
+
+    async def run(self) -> None:
+        """Turn until cancelled."""
+        try:
+            while True:
+                try:
+                    self.turn()
+                except Exception:
+                    logger.exception("the canary stumbles")
+                    await asyncio.sleep(_AGAIN_S)
+                await asyncio.sleep(_TURN_S)
+        finally:
+            self._stopped = True
+            for pool in self._threads.values():
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    def turn(self) -> None:
+        """Begin what is due, and take in what came; nothing here blocks."""
+        owner = self._owner()
+        if owner is not self._owned:
+            # What an owner before us began is dropped: its delay is not known.  What we began is our successor's to drop.
+            self._owned, self._judge, self._rows = owner, CanaryJudge(self._options), []
+        if owner is None:
+            return
+        now_ms, at_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+        self._publish_price(now_ms)
+        run = self._judge.due(now_ms)
+        if run is not None:
+            self._begin(run, now_ms, at_ms)
+        wanted = self._judge.wanted(at_ms)
+        if wanted and not _runs(self._looking):
+            self._looking = _started(self._look(self._judge, wanted))
+        self._judge.pass_time(at_ms)
+        self._take_results(now_ms)
+        if self._rows and not _runs(self._writing):
+            self._writing = _started(self._write(owner))
+
+    # -- sending -------------------------------------------------------------------------------------------
+
+    def _publish_price(self, now_ms: int) -> None:
+        """Once, if there is none; asked for again now and then until it is known."""
+        if _runs(self._sending) or not self._price.is_due(now_ms, self._options.interval_ms):
+            return
+        self._sending = _started(self._send([self._price.ask(now_ms)], self._judge, None))
+
+    def _begin(self, run: CanaryRun, now_ms: int, at_ms: int) -> None:
+        from_ms = self._price.from_ms()
+        if from_ms is None:
+            # Without its price it would be one more unpriced job.
+            if now_ms - self._price.first_asked_ms > self._options.late_after_ms:
+                self._judge.begin(run, at_ms)
+                self._judge.not_sent(run, "not sent: its price is not known yet")
+        elif _runs(self._sending):
+            self._judge.begin(run, at_ms)
+            self._judge.not_sent(run, "not sent: Kafka has not acknowledged an earlier one yet")
+        elif run.begin_ms >= from_ms:
+            self._judge.begin(run, at_ms)
+            self._sending = _started(self._send(list(events_of(run)), self._judge, run))
+
+    async def _send(self, events: list[Event], judge: CanaryJudge, run: CanaryRun | None) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            why = await loop.run_in_executor(self._threads["send"], self._send_now, events)
+        except KafkaException as fault:
+            why = str(fault)
+        if why:
+            logger.warning("the canary's events are not all in the log: %s", why)
+        if run is not None and why:
+            judge.not_sent(run, why)
+        elif run is not None:
+            judge.acknowledged(run, self._clock.monotonic_ms())
+
+    def _send_now(self, events: list[Event]) -> str:
+        if self._sender is None:
+            self._sender = self._make_sender()
+        return self._sender.send(events, lambda: self._stopped)
+
+    # -- looking -------------------------------------------------------------------------------------------
+
+    async def _look(self, judge: CanaryJudge, wanted: list[str]) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            found: dict[str, CanaryRows] = await loop.run_in_executor(
+                self._threads["look"], look, self._store, wanted
+            )
+        except SinkBusy as busy:
+            logger.debug("the canary cannot look: %s", busy)
+            judge.blind()
+        else:
+            judge.saw(wanted, found, self._clock.monotonic_ms())
+
+    # -- telling -------------------------------------------------------------------------------------------
+
+    def _take_results(self, now_ms: int) -> None:
+        results, self._judge.results = self._judge.results, []
+        for result in results:
+            self.counts.note(result, now_ms)
+            if result.outcome != "right":
+                logger.warning(
+                    "canary %s of shard %d is %s: %s",
+                    result.run.job_id,
+                    result.run.shard,
+                    result.outcome,
+                    result.detail,
+                )
+        self._rows = [*self._rows, *results][-_RESULTS_AT_MOST:]
+        for outcome, opened in self._judge.opened.items():
+            self._alerts.hold(SHARD, self._finding(outcome, opened, now_ms))
+
+    def _finding(self, outcome: Outcome, opened: CanaryResult | None, now_ms: int) -> MeterFinding:
+        if opened is None:
+            return MeterFinding(_RULES[outcome], SUBJECT, False, now_ms)
+        found_nano = opened.found_nano or 0
+        every = span(self._options.interval_ms)
+        return MeterFinding(
+            _RULES[outcome],
+            SUBJECT,
+            True,
+            now_ms,
+            f"the canary in shard {opened.run.shard} is {outcome}: {opened.detail} (job {opened.run.job_id}, "
+            f"one every {every})",
+            CANARY_EVIDENCE,
+            cost_nano=found_nano,
+            ratio=found_nano / EXPECTED_NANO,
+        )
+
+    async def _write(self, owner: OwnedShard) -> None:
+        """Store results in their order; what the store does not take now stays."""
+        loop = asyncio.get_running_loop()
+        while self._rows and self._owner() is owner:
+            result, version = self._rows[0], owner.versions.next()
+            token = f"canary:{result.run.job_id}.{version}"
+            rows = canary_table(result, version)
+            try:
+                await loop.run_in_executor(
+                    self._threads["write"], self._store.insert, CANARY_TABLE, rows, token
+                )
+            except SinkBusy as busy:
+                logger.debug("a result of the canary waits for the store: %s", busy)
+                await asyncio.sleep(_AGAIN_S)
+            else:
+                if self._rows and self._rows[0] is result:
+                    self._rows = self._rows[1:]
+
+
+def _runs(task: asyncio.Task[None] | None) -> bool:
+    return task is not None and not task.done()
+
+
+def _started(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    task = asyncio.get_running_loop().create_task(work)
+    task.add_done_callback(_tell_fault)
+    return task
+
+
+def _tell_fault(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        logger.error("the canary stumbles", exc_info=task.exception())

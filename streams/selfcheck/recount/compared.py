@@ -1,0 +1,52 @@
+"""What a recount found of one shard, and of all: how many rows agree, and which do not.
+
+It must not read anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from streams.selfcheck.recount.recount import LEDGERS, Difference, Recount, StoredRows, compare
+
+
+@dataclass
+class Compared:
+    """Counts of rows; `differences` are the first ones, in words."""
+
+    records: int = 0
+    agree: int = 0
+    differ: int = 0
+    missing: int = 0
+    extra: int = 0
+    newer: int = 0  # written after the books that the log was read up to
+    put_back: int = 0  # rows that were wrong, and were written anew
+    differences: list[str] = field(default_factory=list)
+    unsettled: int = 0  # jobs and nodes that changed after they were last paid
+    unverifiable: list[str] = field(default_factory=list)  # jobs whose beginning the log has lost
+
+    @property
+    def ok(self) -> bool:
+        """Whether every row that could be compared agrees."""
+        return not (self.differ or self.missing or self.extra)
+
+    def take(
+        self, recount: Recount, stored: dict[str, StoredRows], unverifiable: list[str], most: int
+    ) -> None:
+        """Add a shard."""
+        skip = recount.unsettled | frozenset(unverifiable)
+        self.unsettled += len(recount.unsettled)
+        self.unverifiable += unverifiable
+        self.records += sum(tally.records_in for tally in recount.shard.tallies.values())
+        for table in LEDGERS:
+            agree, found = compare(table, recount.rows[table], stored[table], skip)
+            self.agree += agree
+            self.newer += len(stored[table].newer)
+            for difference in found:
+                self._add(difference, most)
+
+    def _add(self, difference: Difference, most: int) -> None:
+        count = {"differs": "differ", "missing": "missing", "extra": "extra"}[difference.kind]
+        setattr(self, count, getattr(self, count) + 1)
+        if len(self.differences) < most:
+            self.differences.append(difference.words)

@@ -1,0 +1,148 @@
+"""Reads a log from Kafka once more, from the beginning of what it keeps up to given offsets.
+
+It must not join a group, commit, or decide what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+from schemas.decode import decode
+from schemas.events import PriceEvent
+from streams.config import KafkaSettings
+from streams.engine.batch import LogBatch, LogRecord
+from streams.engine.pricing.book import PriceBook
+from streams.errors import TrainfareError
+from streams.topics import Topic, full_name
+from streams.transport.log_reader import log_reader
+
+_TIMEOUT_S: Final = 10.0
+_AT_ONCE: Final = 5_000
+#: So long without a record before the end is a fault of the broker.
+_PATIENCE: Final = 30
+
+
+class Kept(NamedTuple):
+    """What a partition of the log still has: its first offset, and the log time of the record there."""
+
+    first: int
+    first_log_ms: int
+
+
+class Relog:
+    """The log that the settings name; `close` it."""
+
+    def __init__(self, kafka: KafkaSettings) -> None:
+        self._kafka = kafka
+        self._consumer = log_reader(kafka, "trainfare-audit", **{"auto.offset.reset": "error"})
+
+    def close(self) -> None:
+        """Let go of the brokers."""
+        self._consumer.close()
+
+    def book(self, newest_allowed_ms: Callable[[int], int]) -> PriceBook:
+        """All prices that the topic has."""
+        name = full_name(Topic.PRICES, self._kafka.topic_prefix)
+        low, high = self._ends(name, 0)
+        events = []
+        for message in self._read({(name, 0): (low, high)}):
+            event = decode(
+                str(Topic.PRICES),
+                message.value(),
+                _headers(message),
+                newest_allowed_ms(message.timestamp()[1]),
+            )
+            if isinstance(event, PriceEvent):
+                events.append(event)
+        return PriceBook.empty().with_events(events)
+
+    def kept(self, number: int, ends: Mapping[str, int]) -> dict[str, Kept]:
+        """Of the topics with a record below these ends, those whose first records are gone from the log."""
+        found = {}
+        for topic, end in ends.items():
+            name = full_name(topic, self._kafka.topic_prefix)
+            low, high = self._ends(name, number)
+            if low > 0 and end > 0:
+                first = next(self._read({(name, number): (low, min(low + 1, high))}), None)
+                found[topic] = Kept(low, 2**62 if first is None else first.timestamp()[1])
+        return found
+
+    def batches(self, number: int, ends: Mapping[str, int]) -> Iterator[LogBatch]:
+        """The records of one shard's partitions below these ends, in order within each topic.
+
+        The first batch of a topic begins at offset 0: what the log has lost counts as read.
+        """
+        names = {full_name(topic, self._kafka.topic_prefix): topic for topic in ends}
+        spans = {(name, number): (self._ends(name, number)[0], ends[topic]) for name, topic in names.items()}
+        next_offsets = dict.fromkeys(ends, 0)
+        waiting: dict[str, list[LogRecord]] = {topic: [] for topic in ends}
+        for message in self._read(spans):
+            topic = names[str(message.topic())]
+            record = LogRecord(
+                int(message.offset() or 0), message.timestamp()[1], message.value(), _headers(message)
+            )
+            waiting[topic].append(record)
+            if len(waiting[topic]) >= _AT_ONCE:
+                yield _batch(topic, number, next_offsets, waiting)
+        for topic in ends:
+            if waiting[topic]:
+                yield _batch(topic, number, next_offsets, waiting)
+
+    def _ends(self, name: str, number: int) -> tuple[int, int]:
+        try:
+            low, high = self._consumer.get_watermark_offsets(TopicPartition(name, number), timeout=_TIMEOUT_S)
+        except KafkaException as fault:
+            raise TrainfareError(f"topic {name} cannot be read: {fault.args[0].str()}") from fault
+        return int(low), int(high)
+
+    def _read(self, spans: Mapping[tuple[str, int], tuple[int, int]]) -> Iterator[Message]:
+        unread = {place: end for place, (begin, end) in spans.items() if begin < end}
+        if not unread:
+            return
+        self._consumer.assign(
+            [TopicPartition(name, number, spans[name, number][0]) for name, number in unread]
+        )
+        silent = 0
+        while unread:
+            messages = self._consumer.consume(_AT_ONCE, timeout=1.0)
+            silent = 0 if messages else silent + 1
+            if silent > _PATIENCE:
+                raise TrainfareError(
+                    f"no broker answers for {', '.join(f'{name}/{number}' for name, number in unread)}; nothing was compared"
+                )
+            for message in messages:
+                place = (str(message.topic()), int(message.partition() or 0))
+                error = message.error()
+                if error is None and place in unread:
+                    offset = int(message.offset() or 0)
+                    if offset < unread[place]:
+                        yield message
+                    if offset + 1 >= unread[place]:
+                        del unread[place]
+                elif error is not None and error.code() == KafkaError._PARTITION_EOF:
+                    unread.pop(
+                        place, None
+                    )  # what is left holds no records: markers, or what was compacted away
+                elif error is not None and error.code() != KafkaError._ALL_BROKERS_DOWN:
+                    raise TrainfareError(
+                        f"topic {place[0]} partition {place[1]} cannot be read: {error.str()}"
+                    )
+        self._consumer.unassign()
+
+
+def _batch(
+    topic: str, number: int, next_offsets: dict[str, int], waiting: dict[str, list[LogRecord]]
+) -> LogBatch:
+    records, waiting[topic] = waiting[topic], []
+    start, next_offsets[topic] = next_offsets[topic], records[-1].offset + 1
+    return LogBatch(topic, number, start, next_offsets[topic], records)
+
+
+def _headers(message: Message) -> list[tuple[str, bytes]]:
+    return [
+        (str(header[0]), header[1] if isinstance(header[1], bytes) else str(header[1] or "").encode())
+        for header in message.headers() or ()
+    ]

@@ -1,0 +1,104 @@
+"""Whether Kafka is there: asked shortly, and told apart from a Kafka that will never take us.
+
+It must not wait: whoever asks decides how often.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from streams.config import KafkaSettings
+from streams.errors import TrainfareError
+from streams.topics import SHARD_TOPICS, full_name
+from streams.transport.admin import check_topics
+from streams.transport.security import librdkafka_config
+
+logger = logging.getLogger(__name__)
+
+#: Errors after which the same settings will be refused again.
+_FINAL: Final = frozenset(
+    {
+        KafkaError._AUTHENTICATION,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
+
+
+class KafkaUnreachableError(TrainfareError):
+    """No broker answers now; it may later."""
+
+
+class FoundLog(NamedTuple):
+    """What tells one log from another: the cluster, and each topic that shards read, which may be made anew."""
+
+    cluster_id: str
+    topic_ids: Mapping[str, str]  # by full name; those that the broker tells
+
+
+def cluster_of(kafka: KafkaSettings, timeout_s: float) -> str:
+    """Return the id of the cluster alone; see `find_log`."""
+    return find_log(kafka, timeout_s).cluster_id
+
+
+def find_log(kafka: KafkaSettings, timeout_s: float) -> FoundLog:
+    """Find the log, whose topics are as they must be.
+
+    Raises KafkaAwayError if it may be asked again, another TrainfareError if that would not help.
+    """
+    said: list[KafkaError] = []
+    config = {
+        **librdkafka_config(kafka),
+        "socket.timeout.ms": int(timeout_s * 1000),
+        "error_cb": said.append,
+        "log_level": 0,  # what it has to say comes by `error_cb`
+    }
+    try:
+        client = AdminClient(config)
+        metadata = client.list_topics(timeout=timeout_s)
+        check_topics(kafka, client)
+    except KafkaException as fault:
+        raise _explained(kafka, fault.args[0], said, timeout_s) from None
+    return FoundLog(str(metadata.cluster_id), _topic_ids(kafka, client, timeout_s))
+
+
+def _topic_ids(kafka: KafkaSettings, client: AdminClient, timeout_s: float) -> dict[str, str]:
+    """Ids of the topics that shards read; a broker that has none, or keeps them to itself, is no fault."""
+    names = [full_name(topic, kafka.topic_prefix) for topic in SHARD_TOPICS]
+    found = {}
+    try:
+        answers = client.describe_topics(TopicCollection(names), request_timeout=timeout_s)
+        for name, answer in answers.items():
+            found[name] = str(answer.result().topic_id)
+    except KafkaException as fault:
+        logger.info("the ids of the topics are not known: %s", fault.args[0].str())
+    return {name: topic_id for name, topic_id in found.items() if topic_id.strip("A")}  # all A: none
+
+
+def log_name(kafka: KafkaSettings, cluster_id: str) -> str:
+    """Name the log, as a store remembers which one it was made from."""
+    return f"topics {kafka.topic_prefix}* of Kafka cluster {cluster_id}"
+
+
+def _explained(
+    kafka: KafkaSettings, error: KafkaError, said: list[KafkaError], timeout_s: float
+) -> TrainfareError:
+    where = kafka.bootstrap_servers
+    final = next((each for each in (error, *said) if each.code() in _FINAL), None)
+    if final is not None:
+        return TrainfareError(
+            f"Kafka at {where} refuses this user: {final.str()}; check kafka.sasl_username and kafka.sasl_password"
+        )
+    if error.code() in (KafkaError._INVALID_ARG, KafkaError._CONFLICT):
+        return TrainfareError(f"the settings of Kafka at {where} cannot be used: {error.str()}")
+    return KafkaUnreachableError(
+        f"no Kafka broker answers at {where} within {timeout_s:g} s ({error.str()}); "
+        "start it or set kafka.bootstrap_servers"
+    )

@@ -1,0 +1,189 @@
+"""Where aiokafka would make an object of each record of a fetch, and makes one of all for the fetcher that is watched.
+
+It must not change what other consumers of this process get; nor what a fetch that failed leaves behind: the position stays, and
+aiokafka asks again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from types import MethodType
+from typing import Any, Final
+
+from aiokafka.consumer import fetcher
+from aiokafka.errors import CorruptRecordException
+
+from streams import fallbacks
+from streams.engine.raw_records import RawRecords
+from streams.fallbacks import OLD_FORMAT
+from streams.transport.decompressed import DecompressedBytes
+from streams.transport.function_copy import rebound
+from streams.transport.raw_batches import Aborted, FetchedPartition, read_fetch
+
+logger = logging.getLogger(__name__)
+
+
+class AsRaw:
+    """Stands where a consumer has what makes values of bytes; aiokafka hands it on to what reads a fetch."""
+
+    def __init__(self, decoded: DecompressedBytes | None = None) -> None:
+        self.decoded = decoded
+
+    def __call__(self, value: bytes | None) -> bytes | None:
+        """As it is."""
+        return value
+
+
+#: A consumer whose `_value_deserializer` is such a one gets RawRecords.
+AS_RAW: Final = AsRaw()
+
+#: Of both formats: after the offset the size of what follows it.
+_SIZE_AT: Final = 8
+_BATCH_AT: Final = 12
+
+_own_bytes: Final[Any] = fetcher.MemoryRecords
+_own_records: Final[Any] = fetcher.PartitionRecords
+
+
+class FetchedBytes:
+    """What the fetcher asks aiokafka's MemoryRecords, and the bytes themselves; MemoryRecords would copy them."""
+
+    __slots__ = ("fetched",)
+
+    def __init__(self, fetched: bytes | memoryview) -> None:
+        self.fetched = fetched
+
+    @property
+    def own(self) -> Any:
+        """Aiokafka's."""
+        return _own_bytes(bytes(self.fetched))
+
+    def has_next(self) -> bool:
+        """Whether a whole batch, or message of an older format, is there; a broker may cut off the last one."""
+        size = int.from_bytes(self.fetched[_SIZE_AT:_BATCH_AT], "big", signed=True)
+        return self.size_in_bytes() >= _BATCH_AT and _BATCH_AT + size <= self.size_in_bytes()
+
+    def size_in_bytes(self) -> int:
+        """How many bytes there are."""
+        return len(self.fetched)
+
+
+class RawPartitionRecords:
+    """As aiokafka's PartitionRecords: gives one object, or none if there is no record; then it ends.
+
+    `next_fetch_offset`: where to go on; it moves when the object is taken, not before.  The bytes are read at once, in
+    the consumer's thread while the agent has its batches before; what is wrong with them is raised where they are taken.
+    """
+
+    def __init__(
+        self,
+        tp: Any,
+        fetched: bytes | memoryview,
+        aborted: list[Aborted] | None,
+        fetch_offset: int,
+        check_crcs: bool,
+        isolation_level: int,
+        decoded: DecompressedBytes | None = None,
+    ) -> None:
+        self.next_fetch_offset = fetch_offset
+        self._tp = tp
+        self._isolation_level = isolation_level
+        committed = isolation_level == fetcher.READ_COMMITTED
+        found: FetchedPartition | Exception | None
+        try:
+            found = read_fetch(
+                fetched,
+                fetch_offset,
+                aborted,
+                check_crcs=check_crcs,
+                read_committed=committed,
+                decoded=decoded,
+            )
+        except Exception as fault:  # noqa: BLE001 - here it would end aiokafka's task that fetches
+            found = fault
+        self._unread = self._old_format(fetched, aborted, check_crcs) if found is None else self._given(found)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._unread)
+
+    def _given(self, found: FetchedPartition | Exception) -> Iterator[RawRecords]:
+        """A generator that has raised is at its end: the fetcher then looks at the position, and asks again."""
+        if isinstance(found, CorruptRecordException):
+            raise CorruptRecordException(f"{found.args[0]} - {self._tp}") from found
+        if isinstance(found, Exception):
+            raise found
+        self.next_fetch_offset = found.next_offset
+        if len(found.records):
+            yield found.records
+
+    def _old_format(
+        self, fetched: bytes | memoryview, aborted: list[Aborted] | None, check_crcs: bool
+    ) -> Iterator[Any]:
+        logger.debug("%s holds an older format", self._tp)
+        fallbacks.counts[OLD_FORMAT] += 1
+        own = _own_records(
+            self._tp,
+            FetchedBytes(fetched).own,
+            aborted,
+            self.next_fetch_offset,
+            None,
+            None,
+            check_crcs,
+            self._isolation_level,
+        )
+        for record in own:
+            self.next_fetch_offset = own.next_fetch_offset
+            yield record
+        self.next_fetch_offset = own.next_fetch_offset
+
+
+def _partition_records(
+    tp: Any,
+    records: FetchedBytes,
+    aborted: list[Aborted] | None,
+    fetch_offset: int,
+    key_deserializer: Any,
+    value_deserializer: Any,
+    check_crcs: bool,
+    isolation_level: int,
+) -> Any:
+    """In place of the class; the fetcher calls it in this order."""
+    if isinstance(value_deserializer, AsRaw):
+        return RawPartitionRecords(
+            tp,
+            records.fetched,
+            aborted,
+            fetch_offset,
+            check_crcs,
+            isolation_level,
+            value_deserializer.decoded,
+        )
+    return _own_records(
+        tp,
+        records.own,
+        aborted,
+        fetch_offset,
+        key_deserializer,
+        value_deserializer,
+        check_crcs,
+        isolation_level,
+    )
+
+
+def watch(fetcher_of_one: Any) -> None:
+    """Put this between one fetcher and its records; must be done before the first fetch."""
+    fetch = rebound(
+        type(fetcher_of_one)._proc_fetch_request,
+        MemoryRecords=FetchedBytes,
+        PartitionRecords=_partition_records,
+    )
+    fetcher_of_one._proc_fetch_request = MethodType(fetch, fetcher_of_one)
+
+
+def only_raw(records: list[Any]) -> RawRecords | None:
+    """What a fetch gave, if it is one object; None: plain records."""
+    return records[0] if len(records) == 1 and isinstance(records[0], RawRecords) else None

@@ -1,0 +1,73 @@
+"""What a process that serves a data directory leaves in it for commands on the same machine: its address, its token.
+
+It must not write a token anywhere but into its file and onto a terminal that somebody looks at.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import TextIO
+
+from streams.config_live import WebSettings
+from streams.web.endpoint import Endpoint, announce, withdraw
+from streams.web.local_token import LocalToken
+
+logger = logging.getLogger(__name__)
+
+
+class LocalAccess:
+    """The files of one process; without a data directory there are none.
+
+    A configured `web.token` can do all that the local one can, so then none is made.
+
+    Raises:
+        SinkError: there is a file of a token, and it is not to be trusted.
+    """
+
+    def __init__(self, web: WebSettings, data_dir: Path | None) -> None:
+        self._data_dir = data_dir
+        makes_token = web.enabled and web.token is None and data_dir is not None
+        self._token = LocalToken(data_dir) if makes_token and data_dir is not None else None
+        self._is_open = False
+
+    @property
+    def token(self) -> str | None:
+        """The token, before it is kept too."""
+        return None if self._token is None else self._token.value
+
+    @property
+    def token_path(self) -> Path | None:
+        """Where the token is kept."""
+        return None if self._token is None else self._token.path
+
+    def link(self, url: str) -> str:
+        """Return the page's address with the token in it, which the page takes out again; for a terminal only."""
+        return url if self._token is None else f"{url}/?token={self._token.value}"
+
+    def open(self, url: str, terminal: TextIO | None = None) -> None:
+        """Leave the files, and say so to whoever looks; whoever calls has the directory open."""
+        if self._data_dir is None:
+            return
+        if self._token is not None:
+            self._token.keep()
+        announce(self._data_dir, Endpoint(url, os.getpid()))
+        self._is_open = True
+        if terminal is not None:
+            self._tell(url, terminal)
+
+    def _tell(self, url: str, terminal: TextIO) -> None:
+        """Say where the page is, with the token on a terminal, else with the place where it is kept."""
+        if self._token is None:
+            return
+        if terminal.isatty():
+            terminal.write(f"page: {self.link(url)}\n")
+            terminal.flush()
+        else:
+            logger.info("the token for SQL over HTTP and for all else is kept in %s", self._token.path)
+
+    def close(self) -> None:
+        """Take the address away again, and leave the token."""
+        if self._is_open and self._data_dir is not None:
+            withdraw(self._data_dir, os.getpid())

@@ -1,0 +1,102 @@
+"""What surrounds every request: its id, its line in the log, who may ask what, errors as JSON, headers.
+
+It must not log a query string, a header or a body: a secret may be in any of them. Nor answer a path without a scope.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from sinks.errors import SinkError
+from streams.web.errors import ApiError, answer, of_http, of_store
+from streams.web.http_protocol import HEADER_MAX_BYTES
+from streams.web.scopes import Caller, Scope
+from streams.web.security import HEADERS, RequestGuard, is_data
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+BODY_MAX_BYTES: Final = 2**20
+CALLER: Final = web.RequestKey("caller", Caller)
+_REQUEST_ID: Final = web.RequestKey("request_id", str)
+_GIVEN_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_PATH_SHOWN: Final = 200
+
+
+def middleware(
+    guard: RequestGuard, scopes: Mapping[str, Scope | None], now_ms: Callable[[], int]
+) -> Middleware:
+    """Return the one middleware of the server; `scopes` has every path, None where it is open to all."""
+
+    @web.middleware
+    async def framed(request: web.Request, handler: Handler) -> web.StreamResponse:
+        given = request.headers.get("X-Request-Id", "")
+        request_id = given if _GIVEN_ID.fullmatch(given) else secrets.token_hex(8)
+        request[_REQUEST_ID] = request_id
+        began_ms = now_ms()
+        with structlog.contextvars.bound_contextvars(request_id=request_id):
+            response = await _answered(request, handler, guard, scopes)
+            path = request.path[:_PATH_SHOWN]
+            level = logging.WARNING if response.status >= 500 else logging.DEBUG
+            logger.log(
+                level, "%s %s: %d in %d ms", request.method, path, response.status, now_ms() - began_ms
+            )
+        return response
+
+    return framed
+
+
+async def _answered(
+    request: web.Request, handler: Handler, guard: RequestGuard, scopes: Mapping[str, Scope | None]
+) -> web.StreamResponse:
+    try:
+        if sum(len(name) + len(value) for name, value in request.raw_headers) > HEADER_MAX_BYTES:
+            raise ApiError(431, f"the headers are larger than {HEADER_MAX_BYTES} bytes", "too_long")
+        guard.check_host(request.headers.get("Host", ""))
+        guard.check_origin(request.path, request.headers)
+        resource = request.match_info.route.resource
+        if resource is not None:  # else there is nothing at the path, which the handler says
+            if resource.canonical not in scopes:
+                raise ApiError(403, f"{request.path[:_PATH_SHOWN]} has no scope")
+            scope = scopes[resource.canonical]
+            request[CALLER] = guard.caller(
+                scope, request.remote or "", request.headers, lambda: request.cookies
+            )
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise ApiError(415, "send the body as it is, without a Content-Encoding")
+        return await handler(request)
+    except ApiError as fault:
+        if fault.delay_s:
+            await asyncio.sleep(fault.delay_s)
+        return answer(fault)
+    except SinkError as fault:
+        return answer(of_store(fault))
+    except web.HTTPRedirection:
+        raise
+    except web.HTTPException as fault:
+        return answer(of_http(fault, request.path[:_PATH_SHOWN], BODY_MAX_BYTES))
+    except ConnectionError:
+        raise  # the asker has left: there is nobody to be told
+    except Exception:
+        logger.exception("%s %s failed", request.method, request.path[:_PATH_SHOWN])
+        message = f"an internal fault; the worker's log has it under request {request[_REQUEST_ID]}"
+        return answer(ApiError(500, message, "internal"))
+
+
+async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    """Set the headers that every answer has."""
+    response.headers.update(HEADERS)
+    if is_data(request.path) or "Cache-Control" not in response.headers:
+        response.headers["Cache-Control"] = "no-store"
+    if _REQUEST_ID in request:
+        response.headers["X-Request-Id"] = request[_REQUEST_ID]

@@ -1,0 +1,31 @@
+"""The last audit and the canary as the values that metrics show.
+
+It must not judge: whoever made them did.
+"""
+
+from __future__ import annotations
+
+from streams.worker.health.worker_status import CanaryStatus, SeenCanary, SeenVerdict
+
+
+def balanced(verdict: SeenVerdict) -> dict[str, bool]:
+    """Whether each check holds of everything that it was made on."""
+    found: dict[str, bool] = {}
+    for finding in verdict.findings:
+        found[finding.check] = found.get(finding.check, True) and finding.ok
+    return found
+
+
+def canary_of(canary: SeenCanary | None, now_ms: int) -> CanaryStatus | None:
+    """What there is to say of the canary now."""
+    if canary is None:
+        return None
+    right_ms = canary.right_at_ms
+    return CanaryStatus(
+        runs=canary.runs,
+        wrong=canary.wrong,
+        late=canary.late,
+        right_age_ms=None if right_ms is None else max(now_ms - right_ms, 0),
+        latency_ms=canary.latency_ms,
+        error_ratio=canary.error_ratio,
+    )

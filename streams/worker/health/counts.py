@@ -1,0 +1,41 @@
+"""What this process counted: shards come with the counts of their whole life, and go.
+
+It must not let a count fall: what a shard counted here stays when it leaves.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from streams.worker.health.shard_counts import LETTERS, counted
+from streams.worker.shards.owned_shard import OwnedShard
+
+
+class Counts:
+    """Look about once a second: counts of a shard that leaves are kept as of the last look before."""
+
+    def __init__(self) -> None:
+        self._owned: dict[OwnedShard, Counter[str]] = {}  # at the last look
+        self._left: Counter[str] = Counter()  # of shards that are no longer ours, up to our last look
+
+    def look(self, shards: Iterable[OwnedShard]) -> Counter[str]:
+        """By the names of the books, and the dead letters as `letters.REASON`, of them `stored`."""
+        now = {owned: counted(owned.shard) for owned in shards}
+        for owned, last in self._owned.items():
+            if owned not in now:
+                self._left.update(_since(owned.came_with, last))
+        total = self._left.copy()
+        for owned, counts in now.items():
+            total.update(_since(owned.came_with, counts))
+        self._owned = now
+        return total
+
+
+def letters(counts: Mapping[str, int]) -> dict[str, int]:
+    """Dead letters by reason."""
+    return {name.removeprefix(LETTERS): count for name, count in counts.items() if name.startswith(LETTERS)}
+
+
+def _since(first: Counter[str], last: Counter[str]) -> Counter[str]:
+    return Counter({name: count - first[name] for name, count in last.items()})

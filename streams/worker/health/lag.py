@@ -1,0 +1,109 @@
+"""How far each shard is behind the log, since when the oldest unread record waits, and since when nothing moves.
+
+It must not ask anybody: shards, ends and both times are handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from streams.engine.shard.sequencer import TICK_MS
+from streams.topics import SHARD_TOPICS
+from streams.worker.shards.owned_shard import OwnedShard
+
+#: (topic, shard, next offset to fold) -> the end of the partition in the log; None: not known.
+EndOf = Callable[[str, int, int], int | None]
+
+#: A worker that was frozen, or nobody who looked: time that does not count as standing still.
+_UNSEEN_MS: Final = 5_000
+
+
+@dataclass(frozen=True)
+class ShardLag:
+    """One shard at one look."""
+
+    number: int
+    records: Mapping[str, int]  # by topic: in the log and not folded
+    age_ms: Mapping[str, int]  # by topic: how old the oldest of them is
+    idle_ms: int  # for how long it has folded nothing although it is behind
+
+    @property
+    def behind(self) -> int:
+        """Records of all topics."""
+        return sum(self.records.values())
+
+
+class LagSource:
+    """A clock that stands while nobody looks."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self._last_ms: int | None = None
+
+    def look(self, monotonic_ms: int) -> int:
+        """Move on, by no more than one can answer for."""
+        last_ms, self._last_ms = self._last_ms, monotonic_ms
+        if last_ms is not None:
+            self.now_ms += min(monotonic_ms - last_ms, _UNSEEN_MS)
+        return self.now_ms
+
+
+@dataclass
+class _Trace:
+    """What was seen of a shard."""
+
+    mark: tuple[int, int | None]
+    moved_ms: int
+    caught_up_ms: dict[str, int]  # by topic: ms since 1970 UTC
+
+
+class LagTracker:
+    """Remembers of each shard when it last moved; one that leaves is forgotten."""
+
+    def __init__(self) -> None:
+        self._traces: WeakKeyDictionary[OwnedShard, _Trace] = WeakKeyDictionary()
+
+    def look(
+        self, shards: Iterable[OwnedShard], end_of: EndOf, watched_ms: int, clock_ms: int
+    ) -> list[ShardLag]:
+        """All shards as they stand: `watched_ms` of a clock that stands while nobody looks."""
+        return [self._shard(owned, end_of, watched_ms, clock_ms) for owned in shards]
+
+    def _shard(self, owned: OwnedShard, end_of: EndOf, watched_ms: int, clock_ms: int) -> ShardLag:
+        folded = {str(topic): owned.shard.next.get(topic, 0) for topic in SHARD_TOPICS}
+        mark = (sum(folded.values()), owned.shard.tick_ms)
+        trace = self._traces.get(owned)
+        if trace is None:
+            trace = self._traces[owned] = _Trace(mark, watched_ms, {})
+        records: dict[str, int] = {}
+        age_ms: dict[str, int] = {}
+        for topic, offset in folded.items():
+            end = end_of(topic, owned.number, offset)
+            records[topic] = 0 if end is None else max(end - offset, 0)
+            if end is not None and not records[topic]:
+                trace.caught_up_ms[topic] = clock_ms
+            age_ms[topic] = self._age_ms(owned, trace, topic, clock_ms) if records[topic] else 0
+        if mark != trace.mark or not any(records.values()):
+            trace.mark, trace.moved_ms = mark, watched_ms
+        return ShardLag(owned.number, records, age_ms, watched_ms - trace.moved_ms)
+
+    @staticmethod
+    def _age_ms(owned: OwnedShard, trace: _Trace, topic: str, clock_ms: int) -> int:
+        """Exact where the record waits to be folded; else since the latest instant up to which all is folded.
+
+        The log time of a record that was not fetched is unknown.  It is later than that of the newest one read, than
+        the last tick judged, and than the last look at which nothing was left.
+        """
+        exact_ms = owned.align.head_ms(topic)
+        if exact_ms is not None:
+            return max(clock_ms - exact_ms, 0)
+        bounds_ms = [owned.align.read_ms(topic), trace.caught_up_ms.get(topic)]
+        if owned.shard.tick_ms is not None:
+            bounds_ms.append(owned.shard.tick_ms - TICK_MS)
+        known_ms = [each for each in bounds_ms if each is not None]
+        if not known_ms:
+            known_ms = [trace.caught_up_ms.setdefault(topic, clock_ms)]  # it waits at least since now
+        return max(clock_ms - max(known_ms), 0)

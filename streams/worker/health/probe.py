@@ -1,0 +1,123 @@
+"""Whether Kafka and the store answer, and how long the log is: asked by a client of its own, beside the consumer.
+
+It must not rely on the consumer, whose standing still is what it is there to show, nor read a record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # not in its __all__
+from faust.types import TP
+
+from streams.clock import Clock
+from streams.config import KafkaSettings
+from streams.topics import REFERENCE_TOPICS, SHARD_TOPICS, full_name
+from streams.transport.security import librdkafka_config
+
+logger = logging.getLogger(__name__)
+
+EVERY_S: Final = 5.0
+_ANSWER_WITHIN_S: Final = 4.0
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """What was seen at the last look."""
+
+    asked_ms: int = 0  # by the monotonic clock, before the ends were asked for
+    ends: Mapping[TP, int] = field(
+        default_factory=dict
+    )  # the last ones known, of the topics as Kafka names them
+    kafka: bool = True
+    store: bool = True
+
+
+class Probe:
+    """Looks in threads of its own, so that neither Kafka nor a store that hangs holds up the other, or the loop."""
+
+    def __init__(self, kafka: KafkaSettings, ping: Callable[[], object], clock: Clock) -> None:
+        self._prefix = kafka.topic_prefix
+        self._ping = ping
+        self._clock = clock
+        config = {
+            **librdkafka_config(kafka),
+            "log_level": 0,
+            "socket.timeout.ms": int(_ANSWER_WITHIN_S * 1000),
+        }
+        self._client = AdminClient(config)
+        self._threads = ThreadPoolExecutor(2, "outlook")
+        self._pinging: asyncio.Future[bool] | None = None
+        self.probed = ProbeResult()
+
+    async def run(self, shards: Callable[[], Iterable[int]], every_s: float = EVERY_S) -> None:
+        """Look again and again, at these shards' partitions, until cancelled; then comes `close`."""
+        while True:
+            await self.look(shards())
+            await asyncio.sleep(every_s)
+
+    async def close(self) -> None:
+        """Let the threads end; what runs is waited for, as the store must not be closed under it."""
+        await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
+
+    async def look(self, shards: Iterable[int]) -> ProbeResult:
+        """Look once."""
+        asked_ms = self._clock.monotonic_ms()
+        asking = asyncio.get_running_loop().run_in_executor(self._threads, self._ends, tuple(shards))
+        store = await self._store_is_there()
+        ends, all_answered = await asking
+        before = self.probed
+        self.probed = ProbeResult(
+            asked_ms if all_answered else before.asked_ms, {**before.ends, **ends}, all_answered, store
+        )
+        return self.probed
+
+    async def _store_is_there(self) -> bool:
+        """Whether the store answers soon; one that hangs is asked no second time before it has."""
+        if self._pinging is None:
+            loop = asyncio.get_running_loop()
+            self._pinging = loop.run_in_executor(self._threads, self._store_answers)
+        await asyncio.wait({self._pinging}, timeout=_ANSWER_WITHIN_S)
+        if not self._pinging.done():
+            return False
+        answered, self._pinging = self._pinging.result(), None
+        return answered
+
+    # -- in threads ----------------------------------------------------------------------------------------
+
+    def _ends(self, shards: Iterable[int]) -> tuple[Mapping[TP, int], bool]:
+        """The high watermarks of the partitions, and whether all have answered."""
+        places = [(topic, number) for topic in SHARD_TOPICS for number in shards]
+        places += [(topic, 0) for topic in REFERENCE_TOPICS]
+        end = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # as the client has it
+        asked = {TopicPartition(full_name(topic, self._prefix), number): end for topic, number in places}
+        ends: dict[TP, int] = {}
+        fault: Exception | None = None
+        try:
+            answers = self._client.list_offsets(
+                asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=_ANSWER_WITHIN_S
+            )
+        except Exception as refused:  # noqa: BLE001 - health must go on, and say that Kafka does not answer
+            answers, fault = {}, refused
+        for tp, answer in answers.items():
+            try:
+                ends[TP(tp.topic, tp.partition)] = answer.result().offset
+            except KafkaException as failed:
+                fault = failed
+        if fault is not None:
+            logger.debug("not all ends of the log are known: %s", fault)
+        return ends, fault is None
+
+    def _store_answers(self) -> bool:
+        try:
+            self._ping()
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the store did not answer
+            logger.debug("the store does not answer: %s", fault)
+            return False
+        return True

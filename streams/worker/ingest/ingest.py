@@ -1,0 +1,245 @@
+"""Feeds shards: batches of the log in the order of their log time, ticks between them.
+
+It must not store, and no await lies between the last look at a shard and the end of its fold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from faust.types import TP
+
+from streams.engine.batch import LogBatch
+from streams.engine.raw_records import first_from
+from streams.engine.shard.sequencer import TICK_MS, FoldStep, Ticks
+from streams.errors import TrainfareError
+from streams.topics import SHARD_TOPICS, full_name
+from streams.worker.ingest.ingest_counts import IngestCounts
+from streams.worker.ingest.log_time import OFF_MS
+from streams.worker.options import ShardManagerOptions
+from streams.worker.shards.owned_shard import OwnedShard
+from streams.worker.shards.ports import LogConsumer, WatermarkSource
+from streams.worker.takeover.rehydrate import Rehydrator
+
+logger = logging.getLogger(__name__)
+
+_REFETCH_EVERY_MS: Final = 1_000
+#: Judged at once; the loop has heartbeats to serve in between.
+_TICKS_AT_ONCE: Final = 2_000
+#: Ticks of this age at most are of now.
+_OF_NOW_MS: Final = 3 * TICK_MS
+#: A topic that is so far ahead of the others of its shard is not read on until they catch up.
+_RECORDS_AHEAD: Final = 50_000
+
+
+class Ingest:
+    """Without a source of horizons everything is folded as it comes, and no tick is judged."""
+
+    def __init__(
+        self,
+        rehydrator: Rehydrator,
+        consumer: Callable[[], LogConsumer],
+        options: ShardManagerOptions,
+        watermarks: WatermarkSource | None,
+        owned: Mapping[int, OwnedShard],
+        tell: Callable[[OwnedShard], None] = lambda _owned: None,
+    ) -> None:
+        """`tell` is handed a shard with alerts of now."""
+        self._tell = tell
+        self._rehydrator = rehydrator
+        self._consumer = consumer
+        self._options = options
+        self._watermarks = watermarks
+        self._owned = owned
+        #: Set when something was judged that should be stored at once.
+        self.urgent = asyncio.Event()
+        #: Whether a log that was waiting is stored at a slower pace, until its end is read.
+        self.awaits_end = False
+        #: How often records were read again because they were lost on the way.
+        self.refetches = 0
+        #: How often a shard was found to have judged ticks that the log had not reached.
+        self.rewinds = 0
+        self.ingest_counts = IngestCounts()
+
+    async def take(self, owned: OwnedShard, *batches: LogBatch) -> None:
+        """What came of a shard; what it lacks is read again."""
+        if self._watermarks is None:
+            for batch in batches:
+                if await self._feed(owned, batch) is False:
+                    await self.fill_holes()
+            return
+        for batch in batches:
+            self._watermarks.came(batch)
+        latest_ms = self._watermarks.latest_ms()
+        behind_holes = [batch for batch in batches if not owned.offer(batch, latest_ms)]
+        for batch in behind_holes:
+            self.ingest_counts.gave_back(batch)
+        if behind_holes:
+            await self.fill_holes()
+        if len(behind_holes) < len(batches):
+            await self.advance(owned)
+
+    def began(self, owned: OwnedShard) -> None:
+        """A shard was restored."""
+        if self._watermarks is not None and owned.align.tick_ms is not None:
+            self._watermarks.knows(owned.align.tick_ms - TICK_MS)
+
+    def came_elsewhere(self, *logs: Sequence[tuple[int, *tuple[object, ...]]]) -> None:
+        """Records that are no shard's say what time it is, too: each begins with its log time."""
+        log_ms = [each[0] for log in logs for each in log]
+        if self._watermarks is not None and log_ms:
+            self._watermarks.saw(max(log_ms))
+
+    async def advance(self, owned: OwnedShard) -> None:
+        """Fold and judge as far as the log is known."""
+        if self._watermarks is None:
+            return
+        async with owned.one_feeds:
+            self._rewind(owned, self._watermarks.live_ms())
+            horizon = partial(_horizon, self._watermarks, owned.number)
+            for step in owned.align.steps(horizon):
+                if self._owned.get(owned.number) is not owned or owned.gone:
+                    return
+                owned.shard.tick_ms = step.first_ms if isinstance(step, Ticks) else owned.align.tick_ms
+                if isinstance(step, FoldStep):
+                    fed = await self._feed(owned, step.batch)
+                    if fed is None:
+                        return
+                    if not fed:
+                        # The shard and what was read for it disagree: read all of it again rather than step over.
+                        self.ingest_counts.reset(owned)
+                        owned.align.reset(owned.shard.next)
+                        await self.fill_holes()
+                        return
+                    continue
+                for part in _parts(step):
+                    owned.shard.judge(part, owned.view)
+                    await asyncio.sleep(0)
+                    if owned.gone:
+                        return
+                if step.last_ms > self._watermarks.clock_ms() - _OF_NOW_MS:
+                    self._tell(owned)  # else they are many, and what is read meanwhile is stored with them
+                if owned.shard.wants_storing:
+                    self.urgent.set()
+            if self._has_caught_up(self._watermarks):
+                self.urgent.set()
+
+    def _rewind(self, owned: OwnedShard, live_ms: int | None) -> None:
+        """What a wrong clock judged before its time must not keep the shard silent until that time comes."""
+        tick_ms = owned.align.tick_ms
+        if live_ms is None or tick_ms is None or tick_ms - TICK_MS <= live_ms + OFF_MS:
+            return
+        ahead_s = (tick_ms - live_ms) // 1000
+        logger.warning("shard %d had judged %d s ahead of the log; it goes back", owned.number, ahead_s)
+        self.rewinds += 1
+        owned.rewind(-(-live_ms // TICK_MS) * TICK_MS)
+
+    @property
+    def fed_bytes(self) -> int:
+        """What was folded into all shards since their last checkpoints."""
+        return sum(owned.fed_bytes for owned in self._owned.values())
+
+    def _has_caught_up(self, watermarks: WatermarkSource) -> bool:
+        """Whether much, or the rest of much, waits for a checkpoint, and nothing behind it is known to be in the log."""
+        much_bytes = self._options.caught_up_bytes
+        if much_bytes is None or self.fed_bytes < (1 if self.awaits_end else much_bytes):
+            return False
+        return not _is_more(watermarks, self._owned.values())
+
+    def is_behind(self) -> bool:
+        """Whether the log is known to hold more than was read."""
+        return self._watermarks is not None and _is_more(self._watermarks, self._owned.values())
+
+    async def _feed(self, owned: OwnedShard, batch: LogBatch) -> bool | None:
+        """Fold a batch; False if records before it are missing, None if the shard was lost meanwhile."""
+        owned.in_hand[batch.topic] += len(batch.records)
+        try:
+            if not await self._rehydrator.for_batch(owned, batch):
+                return None
+        finally:
+            owned.in_hand[batch.topic] -= len(batch.records)
+        trimmed = first_from(batch.records, owned.shard.next.get(batch.topic, 0))
+        if not owned.feed(batch):
+            self.ingest_counts.gave_back(batch)
+            return False
+        self.ingest_counts.fed(owned, batch, trimmed)
+        return True
+
+    async def rest(self, at_most_s: float) -> bool:
+        """Wait until something is urgent, or for so long; whether anything is."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.urgent.wait(), at_most_s)
+        urgent = self.urgent.is_set()
+        self.urgent.clear()
+        return urgent
+
+    def until_tick_ms(self) -> int | None:
+        """How long until the next tick of any shard; 0: one has come, or records wait for it.  None: there is none."""
+        if self._watermarks is None or not self._owned:
+            return None
+        if any(owned.align.waits for owned in self._owned.values()):
+            return 0
+        ticks_ms = [owned.align.tick_ms for owned in self._owned.values() if owned.align.tick_ms is not None]
+        return max(min(ticks_ms) - self._watermarks.clock_ms(), 0) if ticks_ms else None
+
+    async def advance_all(self) -> None:
+        """Judge the shards whose next tick has come."""
+        clock_ms = -1 if self._watermarks is None else self._watermarks.clock_ms()
+        for owned in list(self._owned.values()):
+            tick_ms = owned.align.tick_ms
+            if owned.align.waits or (tick_ms is not None and tick_ms <= clock_ms):
+                await self.advance(owned)
+
+    def too_far_ahead(self) -> set[TP]:
+        """Partitions not to be read until the other topics of their shard have caught up."""
+        prefix = self._options.topic_prefix
+        return {
+            TP(full_name(topic, prefix), owned.number)
+            for owned in list(self._owned.values())
+            for topic in SHARD_TOPICS
+            if owned.align.waiting(topic) > _RECORDS_AHEAD
+        }
+
+    async def fill_holes(self) -> None:
+        """Read again what was lost on the way; if the log itself lacks it, stop."""
+        now_ms = self._options.now_ms()
+        for owned in list(self._owned.values()):
+            for topic, hole in list(owned.holes.items()):
+                if not hole.due(now_ms, _REFETCH_EVERY_MS):
+                    continue
+                name = full_name(topic, self._options.topic_prefix)
+                hole.ask(now_ms, _REFETCH_EVERY_MS)
+                if hole.missed_ms > self._options.hole_patience_ms:
+                    raise TrainfareError(
+                        f"topic {name} partition {owned.number} lacks records {hole.offset} to {hole.found - 1}, which "
+                        "were never metered; restore them, or begin anew with another group and an empty store"
+                    )
+                logger.warning(
+                    "%s/%d: have %d, got %d; reading again", name, owned.number, hole.offset, hole.found
+                )
+                self.refetches += 1
+                await self._consumer().refetch(TP(name, owned.number), hole.offset)
+
+
+def _is_more(watermarks: WatermarkSource, shards: Iterable[OwnedShard]) -> bool:
+    """Whether any partition of these shards may hold more."""
+    return any(
+        watermarks.quiet_until_ms(topic, owned.number, owned.align.end(topic)) < 0
+        for owned in shards
+        for topic in SHARD_TOPICS
+    )
+
+
+def _horizon(watermarks: WatermarkSource, number: int, topic: str, next_offset: int) -> int:
+    return watermarks.quiet_until_ms(topic, number, next_offset)
+
+
+def _parts(ticks: Ticks) -> Iterator[Ticks]:
+    step_ms = _TICKS_AT_ONCE * TICK_MS
+    for first_ms in range(ticks.first_ms, ticks.last_ms + 1, step_ms):
+        yield Ticks(first_ms, min(first_ms + step_ms - TICK_MS, ticks.last_ms))

@@ -1,0 +1,274 @@
+"""Prices and controls: two small topics that every worker reads whole, before anything else, and then follows.
+
+It must not keep shards: it hands over immutable books, and what the store should know of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from schemas.decode import decode
+from schemas.events import ControlEvent, PriceEvent
+from schemas.invalid import Invalid
+from schemas.reasons import Reason
+from schemas.redaction import kept_raw
+from schemas.wire import MAX_KEY_BYTES
+from streams.engine.pricing.book import PriceBook
+from streams.engine.shard.books import Books
+from streams.engine.shard.dead_letters import Quota, RecordPosition, Replay, replay_of
+from streams.engine.shard.job_tables import DeadLetter
+from streams.topics import REFERENCE_TOPICS, Topic, full_name
+from streams.worker.ingest.reference_client import first_of, judge
+
+logger = logging.getLogger(__name__)
+
+_PARTITION = 0  # each has one
+_AT_ONCE = 1_000
+_FIRST_FOLD = 50_000
+_WAIT_S = 0.1
+_PATIENT_WAIT_S = 0.5
+_GATHER_S = 0.05  # what comes together is folded together, as a book is made anew with every fold
+
+
+@dataclass(frozen=True)
+class ReferenceChanges:
+    """What a read brought: the book after it, and what is to be stored."""
+
+    book: PriceBook
+    controls: Mapping[bytes, ControlEvent]
+    revised: Sequence[PriceEvent]
+    refused: Sequence[DeadLetter]
+    # The interval of the prices' log that was read: what was revised in it is a function of it.
+    first: int
+    next: int
+    positions: Mapping[str, int]  # the next offset of each reference topic
+    # What was read, with its log time (ms), in order; a control of None takes its key's control away.
+    price_log: Sequence[tuple[int, PriceEvent]] = ()
+    control_log: Sequence[tuple[int, bytes, ControlEvent | None]] = ()
+    replays: Sequence[Replay] = ()
+
+
+@dataclass
+class _Read:
+    """What the thread knows; nobody else touches it."""
+
+    book: PriceBook
+    controls: dict[bytes, ControlEvent] = field(default_factory=dict)
+    next: dict[str, int] = field(default_factory=dict)
+    log_ms: dict[str, int] = field(default_factory=dict)  # of each topic
+
+
+class ReferenceReader:
+    """A thread with a consumer of its own, outside the group: every worker needs all of it."""
+
+    def __init__(
+        self,
+        client_config: Mapping[str, Any],
+        topic_prefix: str,
+        newest_allowed_ms: Callable[[int], int],
+        on_news: Callable[[ReferenceChanges], object],
+        on_fault: Callable[[BaseException], None],
+        *,
+        book: PriceBook | None = None,
+        controls: Mapping[bytes, ControlEvent] | None = None,
+        base: Mapping[str, int] | None = None,
+        letters_per_minute: int | None = None,
+        backpressure: Callable[[], bool] = lambda: True,
+        patient: bool = False,
+    ) -> None:
+        """A broker that answers a waiting fetch at its first record may be waited for by a `patient` reader."""
+        self._backpressure = backpressure
+        self._wait_s = _PATIENT_WAIT_S if patient else _WAIT_S
+        self._config = dict(client_config)
+        self._prefix = topic_prefix
+        self._newest_allowed_ms = newest_allowed_ms
+        self._on_news = on_news
+        self._on_fault = on_fault
+        self._base = dict(base or {})
+        self._read = _Read(PriceBook.empty() if book is None else book, dict(controls or {}))
+        self._quota = Quota(letters_per_minute)
+        self._replays: list[Replay] = []
+        self._stop = threading.Event()
+        self._ready = asyncio.Event()
+        self._thread: threading.Thread | None = None
+        self.books = Books()
+        # topic -> next offset to read; replaced whole, so that any thread may look.
+        self.next: Mapping[str, int] = {}
+        #: Topic -> where its log ended when it was last read to the end, and the log time of its newest record.
+        self.read_to: Mapping[str, int] = {}
+        self.newest_ms: Mapping[str, int] = {}
+
+    @property
+    def base(self) -> Mapping[str, int]:
+        """Where reading began, by topic."""
+        return self._base
+
+    async def start(self) -> None:
+        """Return when both topics are read to the end they had."""
+        loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, args=(loop,), name="reference", daemon=True)
+        self._thread.start()
+        await self._ready.wait()
+
+    def end(self) -> None:
+        """Read nothing more; the thread ends soon."""
+        self._stop.set()
+
+    async def stop(self) -> None:
+        """End the thread."""
+        self.end()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, 5)
+
+    # -- in the thread -------------------------------------------------------------------------------------
+
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            consumer = Consumer(
+                {
+                    **self._config,
+                    "group.id": "trainfare-reference",  # asked for by the client; nothing is committed
+                    "enable.auto.commit": False,
+                    "isolation.level": "read_committed",
+                    "enable.partition.eof": True,
+                    "auto.offset.reset": "earliest",
+                    "fetch.wait.max.ms": int(self._wait_s * 1000),
+                }
+            )
+            try:
+                self._follow(consumer, loop)
+            finally:
+                consumer.close()
+        except BaseException as fault:  # noqa: BLE001 - a thread that dies in silence would leave old prices in force
+            _tell(loop, self._on_fault, fault)
+        finally:
+            _tell(loop, self._ready.set)
+
+    def _follow(self, consumer: Consumer, loop: asyncio.AbstractEventLoop) -> None:
+        unread = {full_name(topic, self._prefix) for topic in REFERENCE_TOPICS}
+        consumer.assign([first_of(TopicPartition(name, _PARTITION), consumer) for name in sorted(unread)])
+        messages: list[Message] = []
+        while not self._stop.is_set():
+            if not unread and not self._backpressure():
+                self._stop.wait(_WAIT_S)  # what is read would only wait for the store with the rest
+                continue
+            for message in self._come(consumer):
+                error = message.error()
+                if error is None:
+                    messages.append(message)
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    unread.discard(str(message.topic()))
+                    topic, end = self._place(message)
+                    self.read_to = {**self.read_to, topic: end}
+                else:
+                    judge(error)
+            # A book is made anew with every fold, so the first read is folded in few large pieces.
+            if messages and (not unread or len(messages) >= _FIRST_FOLD):
+                _tell(loop, self._on_news, self._fold(messages))
+                messages = []
+            if not unread:
+                _tell(loop, self._ready.set)
+
+    def _come(self, consumer: Consumer) -> list[Message]:
+        """What came, after a wait for the first of it."""
+        first = consumer.poll(self._wait_s)
+        return [] if first is None else [first, *consumer.consume(_AT_ONCE, timeout=_GATHER_S)]
+
+    def _fold(self, messages: Sequence[Message]) -> ReferenceChanges:
+        read = self._read
+        first = read.next.get(Topic.PRICES, self._base.get(Topic.PRICES, 0))
+        bad = 0
+        prices: list[PriceEvent] = []
+        refused: list[DeadLetter] = []
+        price_log: list[tuple[int, PriceEvent]] = []
+        control_log: list[tuple[int, bytes, ControlEvent | None]] = []
+        for message in messages:
+            event = self._decode(message)
+            if isinstance(event, Invalid):
+                bad += 1
+                refused.extend(self._refusal(message, event))
+            elif isinstance(event, PriceEvent):
+                prices.append(event)
+                price_log.append((read.log_ms[Topic.PRICES], event))
+            elif isinstance(event, ControlEvent) and message.value() is None:
+                read.controls.pop(_key(message), None)
+                control_log.append((read.log_ms[Topic.CONTROLS], _key(message), None))
+            elif isinstance(event, ControlEvent):
+                read.controls[_key(message)] = event
+                control_log.append((read.log_ms[Topic.CONTROLS], _key(message), event))
+        before = read.book
+        read.book = book = before.with_events(prices)
+        revised = [event for event in prices if book.stands(event)] if book is not before else []
+        self.books.records_in += len(messages)
+        self.books.dead_lettered += bad
+        self.books.applied += len(messages) - bad
+        replays, self._replays = self._replays, []
+        if refused:
+            logger.warning("%s: %d refused, the last: %s", refused[-1].topic, bad, refused[-1].detail)
+        self.next, self.newest_ms = dict(read.next), dict(read.log_ms)
+        return ReferenceChanges(
+            read.book,
+            dict(read.controls),
+            revised,
+            refused,
+            first,
+            read.next.get(Topic.PRICES, 0),
+            {str(topic): offset for topic, offset in read.next.items()},
+            price_log,
+            control_log,
+            replays,
+        )
+
+    def _decode(self, message: Message) -> object:
+        topic, offset = self._place(message)
+        append_ms = message.timestamp()[1]
+        self._read.log_ms[topic] = max(self._read.log_ms.get(topic, append_ms), append_ms)
+        self._read.next[topic] = offset + 1
+        headers = [(str(header[0]), _as_bytes(header[1])) for header in message.headers() or ()]
+        replayed = replay_of(headers, RecordPosition(topic, _PARTITION, offset)) if headers else None
+        if replayed is not None:
+            self._replays.append(Replay(replayed, self._read.log_ms[topic], _PARTITION, offset))
+        event = decode(topic, message.value(), headers, self._newest_allowed_ms(append_ms))
+        return _judge_key(event, _key(message))
+
+    def _place(self, message: Message) -> tuple[str, int]:
+        topic = str(message.topic()).removeprefix(self._prefix)
+        return topic, int(message.offset() or 0) + self._base.get(topic, 0)
+
+    def _refusal(self, message: Message, invalid: Invalid) -> Iterator[DeadLetter]:
+        """The dead letter; none if there are too many like it."""
+        topic, offset = self._place(message)
+        reason, log_ms = str(invalid.reason), self._read.log_ms[topic]
+        value = kept_raw(topic, reason, message.value() or b"")
+        keep_bytes = self._quota.raw_bytes(topic, reason, log_ms, len(value))
+        if keep_bytes is not None:
+            yield DeadLetter(topic, _PARTITION, offset, reason, invalid.detail, value[:keep_bytes], log_ms)
+
+
+def _key(message: Message) -> bytes:
+    return message.key() or b""
+
+
+def _judge_key(event: object, key: bytes) -> object:
+    """The event, or the refusal of a control whose key is too long: keys are kept as long as the controls are."""
+    if not isinstance(event, ControlEvent) or len(key) <= MAX_KEY_BYTES:
+        return event
+    return Invalid(Reason.too_long, f"key: got {len(key)} bytes, expected at most {MAX_KEY_BYTES}")
+
+
+def _as_bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _tell(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *arguments: object) -> None:
+    try:
+        loop.call_soon_threadsafe(call, *arguments)
+    except RuntimeError:
+        logger.debug("the event loop has ended; what the reader had to say no longer matters")

@@ -1,0 +1,91 @@
+"""Records that are in the log and may not be read: behind the first offset of an open transaction.
+
+It must not ask Kafka: the consumer was told with each answer to a fetch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from faust.exceptions import ConsumerNotStarted
+from faust.types import TP
+
+from streams.topics import SHARD_TOPICS, full_name
+from streams.worker.health.worker_status import Check
+from streams.worker.ingest.watermarks import LogEnds
+
+_TOPICS: Final = tuple(str(topic) for topic in SHARD_TOPICS)
+_NAME: Final = "transactions"
+
+
+class OpenTransactionWait(NamedTuple):
+    """Of one partition."""
+
+    topic: str
+    number: int
+    records: int
+    age_ms: int  # since it was first seen that the end moved no more
+
+
+class Transactions:
+    """Look about once a second; ages are of a clock that stands while nobody looks."""
+
+    def __init__(self, consumer: Callable[[], LogEnds | None], topic_prefix: str, not_ready_ms: int) -> None:
+        self._consumer = consumer
+        self._prefix = topic_prefix
+        self._not_ready_ms = not_ready_ms
+        self._since: dict[tuple[str, int], tuple[int, int]] = {}  # end that may be read, since when
+        self.waiting: list[OpenTransactionWait] = []
+
+    def look(self, shards: Iterable[int], watched_ms: int) -> None:
+        """What waits now."""
+        self.waiting = []
+        found: dict[tuple[str, int], tuple[int, int]] = {}
+        for topic, number in ((topic, number) for number in shards for topic in _TOPICS):
+            end = self._end(topic, number)
+            if end is None or end[1] <= end[0]:
+                continue
+            readable, high_watermark = end
+            before = self._since.get((topic, number))
+            since_ms = before[1] if before is not None and before[0] == readable else watched_ms
+            found[topic, number] = readable, since_ms
+            self.waiting.append(
+                OpenTransactionWait(topic, number, high_watermark - readable, watched_ms - since_ms)
+            )
+        self._since = found
+
+    def _end(self, topic: str, number: int) -> tuple[int, int] | None:
+        consumer = self._consumer()
+        try:
+            end = None if consumer is None else consumer.log_end(TP(full_name(topic, self._prefix), number))
+        except ConsumerNotStarted:
+            return None
+        return None if end is None else (end.readable, end.high_watermark)
+
+    def records(self) -> dict[str, int]:
+        """By topic."""
+        return {topic: sum(each.records for each in self.waiting if each.topic == topic) for topic in _TOPICS}
+
+    def age_ms(self) -> dict[str, int]:
+        """By topic: for how long the oldest have waited."""
+        return {
+            topic: max((each.age_ms for each in self.waiting if each.topic == topic), default=0)
+            for topic in _TOPICS
+        }
+
+    @property
+    def reason(self) -> str:
+        """What holds records up for too long, '' if nothing does: those of a transaction wait for its end by nature."""
+        worst = max(self.waiting, key=lambda each: each.age_ms, default=None)
+        if worst is None or worst.age_ms <= self._not_ready_ms:
+            return ""
+        where = f"{self._prefix}{worst.topic}/{worst.number}"
+        return (
+            f"{worst.records:,} records of {where} are held by an open transaction for {worst.age_ms // 1000} s: its producer must "
+            "commit or abort it, or kafka-transactions.sh abort it"
+        )
+
+    def check(self) -> Check:
+        """For readiness."""
+        return Check(_NAME, not self.reason, self.reason or "no open transaction holds records for long")

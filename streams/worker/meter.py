@@ -1,0 +1,280 @@
+"""One worker's meter: Faust's app, the shard manager of shards and the reference reader, started and stopped together.
+
+It must not choose a store or an engine: both are handed in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from faust.types import TP
+
+from schemas.events import ControlEvent
+from sinks.port import Store
+from streams.config import KafkaSettings
+from streams.engine.alerts.alert import Address
+from streams.engine.alerts.controls import NO_CONTROLS, Controls
+from streams.engine.pricing.book import PriceBook
+from streams.engine.reference_log import ReferenceLog, Standing
+from streams.engine.settings import ShardSettings
+from streams.notify.notifier import Notifier
+from streams.transport.faults import explained, is_explained
+from streams.transport.meter_app import Hooks, MeterApp, new_meter_app
+from streams.transport.options import FetchOptions
+from streams.transport.security import librdkafka_config
+from streams.worker.ingest.dead_letters import DeadLetterSink
+from streams.worker.ingest.reference_reader import ReferenceChanges, ReferenceReader
+from streams.worker.ingest.watermarks import KafkaWatermarks, ReplayWatermarks
+from streams.worker.options import ShardManagerOptions
+from streams.worker.shards.ports import ShardFactory
+from streams.worker.shards.shard_manager import ShardManager
+from streams.worker.storing.checkpoint_schedule import CheckpointSchedule
+from streams.worker.supervise import beside
+
+logger = logging.getLogger(__name__)
+
+# Longer than a hand-over takes, shorter than an orchestrator waits; a broker that is away would hold it up for ever.
+_STOP_TIMEOUT_S = 15.0
+_NO_TICK_MS = 1_000  # how often to see whether there is a tick to wait for
+
+
+@dataclass(frozen=True)
+class LogOrigin:
+    """Where an embedded broker's log begins in the log that is metered; a broker of its own begins at 0."""
+
+    book: PriceBook = field(default_factory=PriceBook.empty)  # prices of the log before
+    reference: Mapping[str, int] = field(default_factory=dict)  # topic -> records of the log before
+    # The broker was given only what the shards have not folded yet, so its first record is what each awaits.
+    at_next: bool = False
+    controls: Mapping[bytes, ControlEvent] = field(default_factory=dict)  # of the log before
+    # Whoever feeds the log says how far he is; None: the brokers' high watermarks do.
+    watermarks: ReplayWatermarks | None = None
+
+
+#: Makes a notifier that asks for an owner's addresses.
+NotifierOf = Callable[[Callable[[str], Sequence[Address]]], Notifier]
+
+
+class OwnerAddresses:
+    """Owners' addresses as the newest controls say."""
+
+    def __init__(self, reference: ReferenceLog) -> None:
+        self._reference = reference
+        self._standing: Standing | None = None
+        self._controls = NO_CONTROLS
+
+    def of(self, owner: str) -> Sequence[Address]:
+        """Where the owner wants to be told."""
+        self.look()
+        return self._controls.address_of(owner)
+
+    def look(self) -> None:
+        """Take newer controls, and say which of them make no sense."""
+        if self._reference.controls is not self._standing:
+            self._standing = self._reference.controls
+            self._controls = Controls.from_events(self._standing.values())
+            for fault in self._controls.faults:
+                logger.warning("control %s/%s has no effect: %s", *fault)
+
+
+class Meter:
+    """One worker's meter; `run` once."""
+
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        shard: ShardSettings,
+        options: ShardManagerOptions,
+        store: Store,
+        factory: ShardFactory,
+        *,
+        dead_letters: DeadLetterSink | None = None,
+        origin: LogOrigin | None = None,
+        notifier: NotifierOf | None = None,
+    ) -> None:
+        self._kafka = kafka
+        self._pace = CheckpointSchedule(options.checkpoint_interval_ms, options.now_ms())
+        self._origin = origin = LogOrigin() if origin is None else origin
+        # Shared with the consumer's thread; an entry is made before the partition is first sought, and stays.
+        self._base: dict[TP, int] = {}
+        self._taking: set[asyncio.Task[None]] = set()  # news; the loop alone would not hold them
+        fetch = FetchOptions(
+            topic_prefix=kafka.topic_prefix,
+            start_offsets=self._start_offsets,
+            fetch_min_bytes=kafka.fetch_min_bytes,
+            fetch_max_wait_ms=kafka.fetch_max_wait_ms,
+            checkpoint_in_ms=lambda: self._pace.left_ms(options.now_ms()),
+            raw_batches=kafka.raw_batches,
+            base=self._base,
+            log_now_ms=options.log_time.now_ms,
+            decoded_max_bytes=options.backlog_max_bytes,
+            too_far_ahead=lambda: self.shard_manager.ingest.too_far_ahead(),
+            ends_with=self._ends_with,
+        )
+        self.app: MeterApp = new_meter_app(kafka, fetch)
+        watermarks = origin.watermarks or KafkaWatermarks(
+            lambda: self.app.meter_consumer, kafka.topic_prefix, options.log_time
+        )
+        reference = ReferenceLog(origin.book, origin.controls)
+        self.shard_manager = ShardManager(
+            store, factory, lambda: self.app.meter_consumer, options, dead_letters, watermarks, reference
+        )
+        self._addresses = OwnerAddresses(self.shard_manager.reference)
+        self.notifier = None if notifier is None else notifier(self._addresses.of)
+        if self.notifier is not None:
+            self.shard_manager.checkpointer.alert_sink = self.notifier
+        self.reader = ReferenceReader(
+            librdkafka_config(kafka),
+            kafka.topic_prefix,
+            shard.newest_allowed_ms,
+            self._news,
+            self.shard_manager.fail,
+            book=origin.book,
+            controls=origin.controls,
+            base=origin.reference,
+            letters_per_minute=shard.dead_letters_per_minute,
+            backpressure=lambda: self.shard_manager.backpressure.is_open,
+            # Who wants every record at once has a broker, embedded, that only looks again when the wait is over.
+            patient=kafka.fetch_min_bytes > 1,
+        )
+        self._wire(options)
+
+    def _news(self, news: ReferenceChanges) -> None:
+        """Called by the loop, which would only log a fault."""
+        with self._no_escape():
+            taking = self.shard_manager.news(news)
+            self._taking.add(taking)
+            taking.add_done_callback(self._taken)
+            self._addresses.look()
+            if self._origin.watermarks is not None:
+                self._origin.watermarks.reference_next = news.positions
+
+    def _taken(self, taking: asyncio.Task[None]) -> None:
+        self._taking.discard(taking)
+        if not taking.cancelled() and (fault := taking.exception()) is not None:
+            self.shard_manager.fail(fault)
+
+    def _ends_with(self, fault: Exception) -> bool:
+        """End in words where there are some."""
+        if not is_explained(fault, self._kafka):
+            return False
+        self.shard_manager.fail(explained(fault, self._kafka))
+        return True
+
+    def _start_offsets(self, partitions: Iterable[TP]) -> Mapping[TP, int]:
+        starts = self.shard_manager.start_offsets(partitions)
+        if self._origin.at_next:
+            for tp, offset in starts.items():
+                self._base.setdefault(tp, offset)
+        return {tp: offset - self._base.get(tp, 0) for tp, offset in starts.items()}
+
+    def _wire(self, options: ShardManagerOptions) -> None:
+        app, shard_manager = self.app, self.shard_manager
+        app.before_reading = self.reader.start
+
+        async def checkpoints() -> None:
+            self._pace.start(options.now_ms())
+            while not app.should_stop:
+                if await self._checkpoint_is_due(options) and not app.rebalancing and not app.should_stop:
+                    await shard_manager.tick()
+
+        async def ticks() -> None:
+            while options.tick_poll_ms is not None and not app.should_stop:
+                until_ms = shard_manager.ingest.until_tick_ms()
+                rest_ms = _NO_TICK_MS if until_ms is None else min(until_ms, _NO_TICK_MS)
+                await app.sleep(max(rest_ms, options.tick_poll_ms) / 1000)
+                if not app.rebalancing and not app.should_stop:
+                    await shard_manager.judge_due()
+
+        async def background() -> None:
+            await asyncio.gather(checkpoints(), ticks())
+
+        async def assigned(partitions: set[TP]) -> None:
+            with self._no_escape():
+                shard_manager.assigned(partitions, app.consumer_generation_id)
+
+        async def complete() -> None:
+            with self._no_escape():
+                await shard_manager.restore_missing()
+
+        async def leaving() -> None:
+            with self._no_escape():
+                await shard_manager.hand_over()
+
+        app.wire(Hooks(shard_manager.take, background, assigned, complete, leaving))
+
+    async def _checkpoint_is_due(self, options: ShardManagerOptions) -> bool:
+        """Rest until the next checkpoint's time; False if it can wait."""
+        pace, ingest = self._pace, self.shard_manager.ingest
+        urgent = await ingest.rest(pace.plan(options.now_ms()) / 1000)
+        if not urgent and (late_ms := pace.late_ms(options.now_ms(), ingest.fed_bytes)):
+            urgent = await ingest.rest(late_ms / 1000)
+        read, behind = (options.now_ms(), ingest.fed_bytes), ingest.is_behind()
+        due = urgent or not pace.can_wait(*read, behind=behind)
+        if due:
+            pace.begins(*read, behind=behind)
+        ingest.awaits_end = pace.is_slow
+        return due
+
+    @contextlib.contextmanager
+    def _no_escape(self) -> Iterator[None]:
+        """A fault in a hook of Faust's ends the meter in words; Faust would crash in its own."""
+        try:
+            yield
+        except Exception as fault:  # noqa: BLE001 - the point of it
+            self.shard_manager.fail(fault)
+
+    async def run(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Start, do `work` beside, stop; raises what went wrong, in words where there are some."""
+        notifier = self.notifier
+        try:
+            await beside(
+                self._run(work), {} if notifier is None else {"the notifier of alerts": notifier.run()}
+            )
+        finally:
+            if notifier is not None:
+                await notifier.stop()  # after the last checkpoint, which may bring alerts
+
+    async def _run(self, work: Callable[[], Awaitable[None]]) -> None:
+        starting = asyncio.ensure_future(self.app.start())
+        working = asyncio.ensure_future(work())
+        failed = asyncio.ensure_future(self.shard_manager.failed.wait())
+        try:
+            await self._watch(starting, working, failed)
+        finally:
+            await self._stop(starting, failed)
+            if not working.done():
+                working.cancel()
+            await asyncio.gather(working, failed, return_exceptions=True)
+        if self.shard_manager.fault is not None:
+            raise explained(self.shard_manager.fault, self._kafka)
+        working.result()
+
+    async def _watch(self, starting: asyncio.Future[None], *others: asyncio.Future[Any]) -> None:
+        """Return when the work is done or anything has failed."""
+        await asyncio.wait({starting, *others}, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done() and not starting.cancelled() and starting.exception() is not None:
+            self.shard_manager.fail(starting.exception())  # type: ignore[arg-type]  # checked in the line above
+        if any(other.done() for other in others):
+            return
+        ended = asyncio.ensure_future(self.app.wait_until_stopped())
+        await asyncio.wait({ended, *others}, return_when=asyncio.FIRST_COMPLETED)
+        ended.cancel()
+        if self.app.crash_reason is not None:
+            self.shard_manager.fail(self.app.crash_reason)
+
+    async def _stop(self, *tasks: asyncio.Future[Any]) -> None:
+        self.reader.end()
+        try:
+            await asyncio.wait_for(self.app.stop(), _STOP_TIMEOUT_S)
+        except Exception as fault:  # noqa: BLE001 - everything that matters is stored or will be replayed
+            logger.warning("the app did not stop in order: %r", fault)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.reader.stop()

@@ -1,0 +1,208 @@
+"""A shard in this worker's hands, with what its keeping needs beside its state.
+
+It must not do I/O.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from streams.engine.batch import LogBatch
+from streams.engine.raw_records import RawRecords
+from streams.engine.reference_log import ReferenceLog, ReferenceView
+from streams.engine.shard.books import Tally
+from streams.engine.shard.sequencer import Sequencer
+from streams.topics import Topic
+from streams.worker.health.shard_counts import counted
+from streams.worker.shards.ports import Checkpoint, Shard
+from streams.worker.storing.versions import VersionClock
+
+#: About what a burn rate weighs while it waits.
+_BURN_ROW_BYTES: Final = 128
+#: About what a row of a checkpoint weighs: 450,000 of the ledger and of burn rates are 64 MiB of Arrow.
+_ROW_BYTES: Final = 150
+#: About what becomes of a record beside its value.
+_RECORD_BYTES: Final = 64
+
+
+@dataclass
+class LogHole:
+    """Records [offset, found) of a topic did not come: lost on the way, or gone from the log."""
+
+    offset: int
+    found: int
+    asked_ms: int | None = None
+    missed: bool = False  # whether a batch came since then that begins behind the hole again
+    missed_ms: int = (
+        0  # for how long that has gone on: silence says nothing of what the log holds, nor does a pause
+    )
+
+    def due(self, now_ms: int, every_ms: int) -> bool:
+        """Whether to ask now: not for every batch that was already on its way behind the hole."""
+        return self.asked_ms is None or now_ms - self.asked_ms >= every_ms
+
+    def ask(self, now_ms: int, every_ms: int) -> None:
+        """Asked for now."""
+        if self.missed and self.asked_ms is not None:
+            self.missed_ms += min(now_ms - self.asked_ms, 2 * every_ms)
+        self.asked_ms, self.missed = now_ms, False
+
+
+@dataclass(frozen=True)
+class Takeover:
+    """Versions at the restore: up to which all rows are known to be right, and the first of our own."""
+
+    known: int
+    first: int
+
+
+@dataclass(eq=False)
+class OwnedShard:
+    """One shard, and what was last done with it."""
+
+    number: int
+    shard: Shard
+    versions: VersionClock
+    takeover: Takeover
+    sweep_due_ms: int | None = None
+    left_over: bool = False  # the last checkpoint could not hold everything
+    # Set when another worker may own it: whatever is still on its way to the store then stops short of a snapshot.
+    gone: bool = False
+    repricing: bool = False  # archived jobs that a price touches are not yet in memory
+    fed_bytes: int = 0  # all that was folded since the last checkpoint
+    # Of it all but samples as bytes, as it came: many samples come to one row, see `sampled_bytes` of the shard.
+    kept_bytes: int = 0
+    # While unfinished attempts are paid in several checkpoints: the instant they are all paid up to.
+    open_as_of_ms: int | None = None
+    holes: dict[str, LogHole] = field(default_factory=dict)  # by topic
+    began: dict[str, int] = field(init=False)  # records that its books had counted by then, by topic
+    came_with: Counter[str] = field(init=False)  # all that it had counted by then
+    align: Sequencer = field(init=False)
+    view: ReferenceView = field(default_factory=lambda: ReferenceLog().view())
+    one_feeds: asyncio.Lock = field(default_factory=asyncio.Lock)
+    folded: Counter[str] = field(
+        default_factory=Counter
+    )  # records by topic, since it is in this worker's hands
+    in_hand: Counter[str] = field(default_factory=Counter)  # records by topic, taken and about to be folded
+
+    def __post_init__(self) -> None:
+        self.align = Sequencer(self.shard.next, self.shard.tick_ms)
+        tallies: Mapping[str, Tally] = getattr(self.shard, "tallies", {})  # the engine's shards have them
+        self.began = {topic: tally.records_in for topic, tally in tallies.items()}
+        self.came_with = counted(self.shard)
+
+    def offer(self, batch: LogBatch, latest_ms: int) -> bool:
+        """Take a batch in, to be folded at its time; False if records before it are missing: a hole."""
+        offset = self.align.offer(batch, latest_ms)
+        if offset is None:
+            self.holes.pop(batch.topic, None)
+            return True
+        self._note_hole(batch, offset)
+        return False
+
+    @property
+    def waiting_bytes(self) -> int:
+        """About what is in memory of what was folded and judged since the last checkpoint."""
+        shard = self.shard
+        return (
+            self.kept_bytes + shard.sampled_bytes + shard.refused_bytes + shard.rows_waiting * _BURN_ROW_BYTES
+        )
+
+    def look(self, now_ms: int) -> None:
+        """Note burn rates as of now; not while ticks of the past are to be judged, which must not see what came later."""
+        tick_ms = self.align.tick_ms
+        if tick_ms is not None and now_ms < tick_ms == self.shard.tick_ms and not self.align.waits:
+            self.shard.look(now_ms, self.view)
+
+    def rewind(self, tick_ms: int) -> None:
+        """Judge from this tick on, an earlier one, with what was known then."""
+        self.align.tick_ms, self.view = tick_ms, self.view.again()
+        self.shard.rewind(tick_ms)
+
+    def waiting_records(self, topic: str) -> int:
+        """Records of the topic that came and are not folded."""
+        return self.align.waiting(topic) + self.in_hand[topic]
+
+    def read_again(self) -> None:
+        """All partitions are sought again: what waits will come once more."""
+        self.holes.clear()
+        self.align.reset(self.shard.next)
+
+    def feed(self, batch: LogBatch) -> bool:
+        """Fold a batch; False if records before it are missing, which are then known as a hole."""
+        offset = self.shard.fold(batch)
+        if offset is None:
+            size_bytes = _size_bytes(batch)
+            self.fed_bytes += size_bytes
+            if batch.topic != Topic.GPU or not isinstance(batch.records, RawRecords):
+                self.kept_bytes += size_bytes
+            self.holes.pop(batch.topic, None)
+            return True
+        self._note_hole(batch, offset)
+        return False
+
+    def _note_hole(self, batch: LogBatch, offset: int) -> None:
+        hole = self.holes.get(batch.topic)
+        if hole is None or hole.offset != offset:
+            self.holes[batch.topic] = LogHole(offset, batch.start)
+        else:
+            hole.missed = hole.asked_ms is not None
+
+    def owe_open(self, as_of_ms: int) -> None:
+        """Unfinished attempts are to be paid up to this instant, in as many checkpoints as it takes."""
+        if self.open_as_of_ms is None:
+            self.open_as_of_ms = as_of_ms
+
+    def owes(self, as_of_ms: int) -> bool:
+        """Whether there is anything to store."""
+        instant_ms, open_attempts = self._clock(as_of_ms)
+        return self.left_over or self.shard.unsaved(instant_ms, open_attempts=open_attempts)
+
+    def checkpoint(self, as_of_ms: int) -> InFlightCheckpoint | None:
+        """What is to be stored now, if anything."""
+        if self.repricing:
+            return None
+        if not self.owes(as_of_ms):
+            # What was read since, as records that came twice, left nothing to store: it must not count as waiting for ever.
+            self.open_as_of_ms, self.fed_bytes, self.kept_bytes = None, 0, 0
+            return None
+        instant_ms, open_attempts = self._clock(as_of_ms)
+        point = self.shard.checkpoint(instant_ms, self.versions.next(), open_attempts=open_attempts)
+        self.left_over, self.fed_bytes, self.kept_bytes = point.more, 0, 0
+        self.open_as_of_ms = instant_ms if point.more and open_attempts else None
+        return InFlightCheckpoint(self, point)
+
+    def _clock(self, as_of_ms: int) -> tuple[int, bool]:
+        """Up to when unfinished attempts are paid, and whether they are paid at all."""
+        return (as_of_ms, False) if self.open_as_of_ms is None else (self.open_as_of_ms, True)
+
+
+@dataclass(frozen=True)
+class InFlightCheckpoint:
+    """A checkpoint that is to be stored, as often as it takes."""
+
+    owned: OwnedShard
+    checkpoint: Checkpoint
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it weighs in memory."""
+        return self.checkpoint.rows * _ROW_BYTES + len(self.checkpoint.snapshot)
+
+    @property
+    def next(self) -> Mapping[str, int]:
+        """Offsets that may be committed once this is stored."""
+        return self.checkpoint.next
+
+
+def _size_bytes(batch: LogBatch) -> int:
+    """About what the batch weighs; the first record stands for all."""
+    if isinstance(batch.records, RawRecords):
+        return batch.records.size_bytes + len(batch.records) * _RECORD_BYTES
+    if not batch.records:
+        return 0
+    return len(batch.records) * (len(batch.records[0].value or b"") + _RECORD_BYTES)

@@ -1,0 +1,300 @@
+"""Keeps the shards that Faust assigns to this worker: restored, fed, priced, stored, handed over.
+
+It must not know how a record is metered, nor anything private of Faust.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+
+from faust.types import TP
+
+from sinks.errors import SinkError
+from sinks.port import Store
+from streams.engine.batch import LogBatch
+from streams.engine.pricing.book import PriceBook
+from streams.engine.reference_log import ReferenceLog
+from streams.engine.shard.job_tables import DeadLetter
+from streams.errors import TrainfareError
+from streams.worker.ingest.assignment import awaited, check_assignment
+from streams.worker.ingest.backpressure import BackpressureGate
+from streams.worker.ingest.dead_letters import DeadLetterSink
+from streams.worker.ingest.ingest import Ingest
+from streams.worker.ingest.reference_reader import ReferenceChanges
+from streams.worker.options import ShardManagerOptions
+from streams.worker.shards.owned_shard import InFlightCheckpoint, OwnedShard
+from streams.worker.shards.ports import LogConsumer, ShardFactory, WatermarkSource
+from streams.worker.storing.accrual_schedule import AccrualSchedule
+from streams.worker.storing.checkpointer import Checkpointer
+from streams.worker.storing.unsharded_rows import reference_rows, refused_rows
+from streams.worker.takeover.fence import sweep
+from streams.worker.takeover.ownership import claim
+from streams.worker.takeover.rehydrate import Rehydrator
+from streams.worker.takeover.restore import Attempts, restore
+
+logger = logging.getLogger(__name__)
+
+
+class ShardManager:
+    """All state is touched in the event loop only; every fault ends in `fail`, none in Faust's supervisor."""
+
+    def __init__(
+        self,
+        store: Store,
+        factory: ShardFactory,
+        consumer: Callable[[], LogConsumer],
+        options: ShardManagerOptions,
+        dead_letters: DeadLetterSink | None = None,
+        watermarks: WatermarkSource | None = None,
+        reference: ReferenceLog | None = None,
+    ) -> None:
+        self._store, self._consumer, self._options = store, consumer, options
+        self.checkpointer = Checkpointer(store, consumer, options, dead_letters)
+        self._rehydrator = Rehydrator(store, self.checkpointer, lambda: self.fault is not None)
+        load = partial(restore, store, factory, self._rehydrator.put)
+        self._claim = partial(claim, self._rehydrator, consumer, load)
+        self._wanted, self._generation = set[int](), -1
+        self._accrual_schedule = AccrualSchedule(options.open_attempts_interval_ms)
+        self._one_restore, self._one_book = asyncio.Lock(), asyncio.Lock()
+        self.backpressure = BackpressureGate(options.backlog_max_bytes)
+        self.reference = ReferenceLog() if reference is None else reference
+        self.book = self.reference.book
+        self.reference_next: Mapping[str, int] = {}  # of prices and controls, what the shards know of
+        self.owned: dict[int, OwnedShard] = {}
+        self.ingest = Ingest(self._rehydrator, consumer, options, watermarks, self.owned, self._tell)
+        self.fault: BaseException | None = None
+        self.failed = asyncio.Event()
+        self.totals = self.checkpointer.totals
+
+    def fail(self, fault: BaseException) -> None:
+        """Stop metering for good: the state of a shard may be half changed, so nothing more is stored."""
+        if self.fault is None:
+            known = isinstance(fault, (TrainfareError, SinkError))
+            logger.error("metering stops: %s", fault, exc_info=None if known else fault)
+            self.fault = fault
+            self.backpressure.open()
+            self.failed.set()
+
+    # -- assignment ----------------------------------------------------------------------------------------
+
+    def assigned(self, partitions: Iterable[TP], generation: int) -> None:
+        """Faust has new partitions for us; what others may have had in between is dropped."""
+        numbers = check_assignment(partitions, self._options.topic_prefix)
+        self.totals.rebalances += 1
+        # Nobody else can have owned a partition between two generations of which we were in both.
+        kept = numbers if generation == self._generation + 1 else set()
+        for number in list(self.owned):
+            if number not in kept:
+                self.ingest.ingest_counts.left(self.owned[number])
+                self.checkpointer.forget(self.owned.pop(number))
+                self.checkpointer.alert_sink.release([number])
+        self._wanted, self._generation = numbers, generation
+        for owned in self.owned.values():
+            owned.versions.enter(generation, self._options.log_time.now_ms())
+            self.ingest.ingest_counts.reset(owned)
+            owned.read_again()
+
+    async def restore_missing(self) -> None:
+        """Load every shard that is ours and not in memory; due before the flow resumes."""
+        async with self._one_restore:
+            while missing := self._wanted - set(self.owned):
+                number = min(missing)
+                generation, began_ms = self._generation, self._options.now_ms()
+                attempts = Attempts(number, generation, self.book, self._options.log_time.now_ms())
+                restored = await self._claim(attempts, self._is_generation)
+                async with self._one_book:
+                    if restored is None or generation != self._generation:
+                        return  # Another rebalance came, and calls again.
+                    owned = self.owned[number] = restored.owned
+                    owned.view = self.reference.view()
+                    self.ingest.began(owned)
+                    owned.sweep_due_ms = self._options.now_ms() + self._options.sweep_after_ms
+                    self.checkpointer.alert_sink.resume([number])
+                    await self._price(owned)
+                rows = restored.rows_put_right
+                self.totals.restored(number, rows, began_ms, self._options.now_ms())
+                logger.info("shard %d begins at %s, %d rows put right", number, owned.shard.next, rows)
+
+    def _is_generation(self, generation: int) -> bool:
+        return generation == self._generation and self.fault is None
+
+    def start_offsets(self, partitions: Iterable[TP]) -> dict[TP, int]:
+        """Where reading starts: at what the shards await, whatever was committed."""
+        return awaited(self.owned, partitions, self._options.topic_prefix)
+
+    # -- feeding -------------------------------------------------------------------------------------------
+
+    async def take(self, *batches: LogBatch) -> None:
+        """Meter what came of one shard."""
+        try:
+            await self.backpressure.wait()
+            owned = None if self.fault is not None else self.owned.get(batches[0].partition)
+            for batch in batches:
+                self.ingest.ingest_counts.came(batch, mine=owned is not None)
+            if owned is not None:
+                await self.ingest.take(owned, *batches)
+                self._keep_room()
+        except Exception as fault:  # noqa: BLE001 - Faust would take the batch for done and go on behind it
+            self.fail(fault)
+
+    def _tell(self, owned: OwnedShard) -> None:
+        if self.fault is None:
+            self.checkpointer.tell_at_once(owned, self.fail)
+
+    async def judge_due(self) -> None:
+        """Judge the shards whose next tick has come."""
+        if not self.backpressure.is_open:
+            return  # a tick's rows would only wait with the others
+        try:
+            await self.ingest.advance_all()
+            self._keep_room()
+        except Exception as fault:  # noqa: BLE001 - as in `take`
+            self.fail(fault)
+
+    # -- prices --------------------------------------------------------------------------------------------
+
+    async def set_book(self, book: PriceBook) -> None:
+        """Take a newer price book; what it changes is derived again with the next checkpoint."""
+        self.book = book
+        async with self._one_book:
+            for owned in list(self.owned.values()):
+                await self._price(owned)
+
+    def news(self, news: ReferenceChanges) -> asyncio.Task[None]:
+        """Take what the reference reader read: rows for the store, the book for the shards."""
+        for extra in reference_rows(news):
+            self.checkpointer.add(extra)
+        # Ticks look at this log, whatever the shards' own books wait for.
+        self.ingest.came_elsewhere(news.price_log, news.control_log)
+        self.reference.extend(news.price_log, news.control_log, news.book, news.controls)
+        return asyncio.ensure_future(self._take_news(news))
+
+    async def _take_news(self, news: ReferenceChanges) -> None:
+        await self.set_book(news.book)
+        # Only now: whoever waits for the last price waits for its effect.
+        self.reference_next = news.positions
+
+    def refuse(self, letters: Sequence[DeadLetter], source: str) -> None:
+        """Store what never came to a shard, with the next checkpoint."""
+        self.checkpointer.add(refused_rows(letters, source))
+
+    async def settled(self) -> None:
+        """Return when all shards have the newest book."""
+        async with self._one_book:
+            return
+
+    async def _price(self, owned: OwnedShard) -> None:
+        """Give a shard the newest book.
+
+        No checkpoint may be taken before the archived jobs that it reprices are adopted: its snapshot would say
+        that the book is known, and a new owner would not look for them.
+        """
+        try:
+            news = owned.shard.set_prices(self.book)
+            if news is None:
+                return
+            owned.repricing = True
+            owned.repricing = not await self._rehydrator.for_prices(owned, news)
+        except Exception as fault:  # noqa: BLE001 - a task of the loop would only log it
+            self.fail(fault)
+
+    # -- storing -------------------------------------------------------------------------------------------
+
+    async def tick(self) -> None:
+        """Store what was metered since the last tick, or try again what could not be stored."""
+        for owned in self._accrual_schedule.due(self.owned.values(), self._options.now_ms()):
+            owned.owe_open(self._options.as_of_ms())
+        stored = await self.checkpoint(open_attempts=False)
+        while stored and self._left_over():
+            await asyncio.sleep(0)
+            stored = await self.checkpoint(open_attempts=False)
+        try:
+            await self.ingest.fill_holes()
+            await self._sweep()
+        except Exception as fault:  # noqa: BLE001 - as in `take`
+            self.fail(fault)
+
+    async def _sweep(self) -> None:
+        """Sweep one shard that is due: all in one tick would keep the next checkpoint waiting for seconds."""
+        now_ms = self._options.now_ms()
+        for owned in self.owned.values():
+            if owned.sweep_due_ms is not None and now_ms >= owned.sweep_due_ms:
+                self.totals.rows_swept += await sweep(self._store, self._rehydrator, owned)
+                return
+
+    async def checkpoint(self, *, open_attempts: bool) -> bool:
+        """One checkpoint of all shards that need it; False if it is not stored (yet)."""
+        if self.fault is not None:
+            return False
+        try:
+            stored = await self.checkpointer.run(lambda: self._due(open_attempts))
+        except Exception as fault:  # noqa: BLE001 - a timer of Faust's would swallow or repeat it
+            self.fail(fault)
+            return False
+        self._keep_room()
+        return stored
+
+    async def hand_over(self) -> bool:
+        """The last checkpoint before a rebalance or a stop; what it does not reach, the next owner replays."""
+        if self.fault is not None or not self.owned or not self._consumer().is_member():
+            return False
+        for owned in self.owned.values():
+            owned.shard.owe_books()
+        storing = asyncio.ensure_future(self.store_all())
+        await asyncio.wait({storing}, timeout=self._options.handover_timeout_ms / 1000)
+        return storing.done() and storing.result()
+
+    async def store_all(self, *, open_attempts: bool = False) -> bool:
+        """A flight under way, then what came since, until nothing is left."""
+        stored = await self.checkpoint(open_attempts=False)
+        if stored and open_attempts:
+            stored = await self.checkpoint(open_attempts=True)
+        while stored and self._left_over():
+            await asyncio.sleep(0)
+            stored = await self.checkpoint(open_attempts=False)
+        return stored
+
+    def _left_over(self) -> bool:
+        """Whether another checkpoint would store more now: a shard that waits for archived jobs gives none."""
+        return any(owned.left_over and not owned.repricing for owned in self.owned.values())
+
+    async def store_until_done(self) -> None:
+        """The last checkpoint of a log that has ended; returns when it is stored, raises if it never can be."""
+        while not await self.store_all(open_attempts=True):
+            if self.fault is not None:
+                raise self.fault
+            await asyncio.sleep(1)
+
+    def _due(self, open_attempts: bool) -> Iterator[InFlightCheckpoint]:
+        """Checkpoints of the shards whose turn it is, as many as one flight may weigh; the others are next."""
+        as_of_ms, weight_bytes = self._options.as_of_ms(), 0
+        for owned in list(self.owned.values()):
+            if self.owned.get(owned.number) is not owned:
+                continue
+            if open_attempts:
+                owned.open_as_of_ms = as_of_ms  # also if it still owes a payment up to an earlier instant
+            if weight_bytes > self._options.flight_max_bytes:
+                owned.left_over = owned.owes(as_of_ms)
+                continue
+            if self._options.look_between_ticks:
+                owned.look(as_of_ms)
+            while (taken := owned.checkpoint(as_of_ms)) is not None:
+                weight_bytes += taken.size_bytes
+                self.owned[owned.number] = self.owned.pop(owned.number)  # last in the next flight
+                yield taken
+                has_room = self._options.fill_flights and weight_bytes <= self._options.flight_max_bytes
+                if not (has_room and owned.left_over and self.owned.get(owned.number) is owned):
+                    break
+
+    @property
+    def backlog_bytes(self) -> int:
+        """What was read and is not stored."""
+        return self.checkpointer.waiting_bytes + sum(owned.waiting_bytes for owned in self.owned.values())
+
+    def _keep_room(self) -> None:
+        """Reading pauses while too much waits; half of that is stored at once, so that it need not."""
+        if self.fault is None and self.backpressure.keep(self.backlog_bytes):
+            self.ingest.urgent.set()

@@ -1,0 +1,277 @@
+"""Stores what shards want stored, in the one order that survives a crash at any point, until it succeeds.
+
+It must not decide when; it never throws a taken checkpoint away but with its shard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+from faust.types import TP
+
+from schemas.tables import ALERTS, BURN_RATES, DEAD_LETTERS, SCHEMAS
+from sinks.errors import SinkBusy, SinkError
+from sinks.port import Store
+from sinks.snapshots import Snapshot
+from streams.engine.alerts.alert import Alert
+from streams.threads import Threads
+from streams.topics import full_name
+from streams.worker.ingest.dead_letters import DeadLetterSink, not_in_store
+from streams.worker.options import ShardManagerOptions
+from streams.worker.shards.owned_shard import InFlightCheckpoint, OwnedShard
+from streams.worker.shards.ports import AlertSink, LogConsumer, NoAlertSink
+from streams.worker.storing.alert_fast_path import AlertFastPath
+from streams.worker.storing.unsharded_rows import UnshardedRows
+
+logger = logging.getLogger(__name__)
+
+#: So many are worth a thread of their own.
+_MANY_ROWS: Final = 100_000
+_REFUSED_AGAIN_MS: Final = 1_000
+
+
+@dataclass
+class StoredTotals:
+    """What was stored since the start."""
+
+    checkpoints: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    refused: int = 0
+    commits_refused: int = 0
+    rebalances: int = 0
+    rows_swept: int = 0  # of an earlier owner that came after the restore
+    rows_phantom: int = 0  # newer than the snapshot at the restore
+    restore_ms: int | None = None  # what the last one took
+    #: Shard -> when its last snapshot was stored or loaded.
+    snapshots_ms: dict[int, int] = field(default_factory=dict)
+
+    def restored(self, number: int, rows_put_right: int, began_ms: int, now_ms: int) -> None:
+        """A shard was loaded."""
+        self.rows_phantom += rows_put_right
+        self.restore_ms = now_ms - began_ms
+        self.snapshots_ms[number] = now_ms
+
+
+class Checkpointer:
+    """One flight of checkpoints at a time; a flight that could not be stored is tried again before any other."""
+
+    def __init__(
+        self,
+        store: Store,
+        consumer: Callable[[], LogConsumer],
+        options: ShardManagerOptions,
+        dead_letters: DeadLetterSink | None,
+    ) -> None:
+        self._store = store
+        self._consumer = consumer
+        self._options = options
+        self._dead_letters = dead_letters
+        self.alert_sink: AlertSink = NoAlertSink()
+        self._flight: list[InFlightCheckpoint] = []
+        self._owed: dict[int, Mapping[str, int]] = {}  # by shard: stored, and its last commit was refused
+        self._extras: list[UnshardedRows] = []
+        self._extra_bytes = 0
+        self._refused_ms: int | None = None  # since when the store refuses
+        self._lock = asyncio.Lock()
+        self._threads = Threads("checkpoints")
+        self._beside: ThreadPoolExecutor | None = None
+        self._fast_path = AlertFastPath(self.insert, self._told)
+        self.totals = StoredTotals()
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What is taken and not stored yet."""
+        return self._extra_bytes + sum(taken.size_bytes for taken in self._flight)
+
+    def carries(self, owned: OwnedShard) -> bool:
+        """Whether something of the shard is taken and not stored yet."""
+        return any(taken.owned is owned for taken in self._flight)
+
+    def add(self, extra: UnshardedRows) -> None:
+        """Store these rows with the next flight."""
+        self._extras.append(extra)
+        self._extra_bytes += int(extra.rows.nbytes)
+
+    def tell_at_once(self, owned: OwnedShard, fail: Callable[[BaseException], None]) -> None:
+        """Store and tell what changed of the shard's alerts beside a flight, but for one that has earlier changes."""
+        carried = any(taken.owned is owned and taken.checkpoint.alerts for taken in self._flight)
+        if self._options.alerts_at_once and not carried:
+            self._fast_path.take(owned)
+            self._fast_path.soon(fail)
+
+    def forget(self, owned: OwnedShard) -> None:
+        """Drop what is taken of a shard that is no longer ours."""
+        owned.gone = True
+        self._fast_path.forget(owned)
+        self._flight = [taken for taken in self._flight if taken.owned is not owned]
+        self._owed.pop(owned.number, None)
+
+    async def run(self, take: Callable[[], Iterable[InFlightCheckpoint]]) -> bool:
+        """Store the flight under way, else a new one; False if the store asks to come again later."""
+        async with self._lock:
+            if not self._flight:
+                for taken in take():
+                    self._flight.append(taken)
+                    await asyncio.sleep(0)  # each is up to a second of work, and heartbeats need the loop
+            flight, extras = list(self._flight), list(self._extras)
+            if not flight and not extras and not self._fast_path.waits:
+                if self._owed and self._consumer().is_member():
+                    # A quiet log brings no other, and whoever watches the lag would wait for it.
+                    await self._commit([])
+                return True
+            if not self._consumer().is_member():
+                logger.warning(
+                    "no checkpoint: the group has not answered for a session, others may own our shards"
+                )
+                return False
+            try:
+                await self._fast_path.flush()  # the snapshots of this flight know of them
+                await self._threads.run(self._put, flight, extras)
+            except SinkBusy as busy:
+                self.totals.refused += 1
+                if self._out_of_patience():
+                    raise
+                logger.warning("checkpoint of %d shards not stored, trying again: %s", len(flight), busy)
+                return False
+            self._flight = [taken for taken in self._flight if taken not in flight]
+            del self._extras[: len(extras)]
+            self._extra_bytes -= sum(int(extra.rows.nbytes) for extra in extras)
+            self._refused_ms = None
+            self._count(flight)
+            # Stored with their start, so that another owner goes on with them; told only now.
+            for taken in flight:
+                # A shard that went meanwhile is its new owner's to tell of, who finds the rows.
+                if taken.checkpoint.alerts and not taken.owned.gone:
+                    self.alert_sink.offer(taken.checkpoint.alerts, taken.owned.number)
+            await self._commit(flight)
+            return True
+
+    def _out_of_patience(self) -> bool:
+        """Whether the store, which has just refused, has done so for too long."""
+        now_ms, patience_ms = self._options.now_ms(), self._options.store_patience_ms
+        if self._refused_ms is None:
+            self._refused_ms = now_ms
+        return patience_ms is not None and now_ms - self._refused_ms > patience_ms
+
+    def _put(self, flight: Sequence[InFlightCheckpoint], extras: Sequence[UnshardedRows]) -> None:
+        """Rows, dead letters, snapshots.
+
+        1. Rows first: a crash after them replays into the same keys, and a new owner zeroes those without successor.
+        2. Dead letters next: a crash after them publishes some twice, never none.
+        3. Snapshots last: from here on the records behind them are never read again.
+        """
+        for extra in extras:
+            if extra.table == DEAD_LETTERS and self._dead_letters is not None:
+                # Every worker reads prices and controls from their beginning at every start: what the table has
+                # was published then.  Published first, so that a crash between the two repeats, not forgets.
+                news = not_in_store(self._store, extra.rows)
+                if news.num_rows:
+                    self._dead_letters.send(news)
+            self.insert(extra.table, extra.rows, extra.token)
+        # A version alone may return when an earlier life stored nothing that bears it; where it ends in the log may not.
+        marks = ",".join(f"{t.owned.number}.{t.checkpoint.version}.{sorted(t.next.items())}" for t in flight)
+        mark = hashlib.blake2b(marks.encode(), digest_size=16).hexdigest()
+        # In one order, whichever shard has which: a job's costs before the job's row that says it ended, dead letters
+        # before the books that count them.
+        names = set(_names(flight))
+        merged = {name: _merged(flight, name) for name in SCHEMAS if name in names}
+        tokens = {name: f"checkpoint:{name}:{mark}" for name in merged}
+        beside = self._put_beside(merged, tokens)
+        try:
+            for name, rows in merged.items():
+                if rows.num_rows:
+                    self.insert(name, rows, tokens[name])
+        finally:
+            if beside is not None:
+                wait([beside])
+        if beside is not None:
+            beside.result()
+        refused = merged.get(DEAD_LETTERS)
+        if self._dead_letters is not None and refused is not None and refused.num_rows:
+            self._dead_letters.send(refused)
+        self.fence()
+        kept = [taken for taken in flight if not taken.owned.gone]
+        self._store.snapshots.save_all(
+            [
+                Snapshot(taken.owned.number, point.version, point.parent, point.snapshot, point.root)
+                for taken in kept
+                for point in (taken.checkpoint,)
+            ]
+        )
+        for taken in kept:
+            if taken.checkpoint.frees:
+                self._store.snapshots.prune(taken.owned.number, self._options.bases_kept)
+
+    def _put_beside(self, merged: dict[str, pa.Table], tokens: Mapping[str, str]) -> Future[None] | None:
+        """Begin to store burn rates, if they are many: no other row waits for them. They are taken out of the tables."""
+        if BURN_RATES not in merged or merged[BURN_RATES].num_rows < _MANY_ROWS:
+            return None
+        if self._beside is None:
+            # One for good: a store keeps a connection for each thread.
+            self._beside = ThreadPoolExecutor(1, "beside")
+        return self._beside.submit(self.insert, BURN_RATES, merged.pop(BURN_RATES), tokens[BURN_RATES])
+
+    def insert(self, table: str, rows: pa.Table, token: str) -> None:
+        """Store rows, as long as the group counts on us; it blocks."""
+        self.fence()
+        try:
+            self._store.insert(table, rows, token)
+        except SinkBusy:
+            raise
+        except SinkError as fault:
+            if table != ALERTS:
+                raise
+            # The ledger does not end over it: what was metered waits, and whoever mends the table need not restart us.
+            message = (
+                f"the store refuses rows of `alerts`, and what was metered since waits for them: {fault}"
+            )
+            raise SinkBusy(message, _REFUSED_AGAIN_MS) from fault
+
+    def fence(self) -> None:
+        """Raise SinkBusy unless the group counts on us: whoever was frozen in the middle of it must not go on writing.
+
+        Rows of a worker that is out are looked for after some time once more, and then never again.
+        """
+        if not self._consumer().is_member():
+            raise SinkBusy("the group has not answered for a session, others may own our shards")
+
+    async def _commit(self, flight: Sequence[InFlightCheckpoint]) -> None:
+        """Commit to Kafka: for people who watch the lag; a start never relies on it."""
+        self._owed |= {taken.owned.number: taken.next for taken in flight if not taken.owned.gone}
+        prefix = self._options.topic_prefix
+        offsets = {
+            TP(full_name(topic, prefix), number): offset
+            for number, following in self._owed.items()
+            for topic, offset in following.items()
+        }
+        if offsets and not await self._consumer().commit_next(offsets):
+            self.totals.commits_refused += 1
+        else:
+            self._owed = {}
+
+    def _told(self, alerts: Sequence[Alert], number: int, rows: int) -> None:
+        self.totals.rows[ALERTS] = self.totals.rows.get(ALERTS, 0) + rows
+        self.alert_sink.offer(alerts, number)
+
+    def _count(self, flight: Sequence[InFlightCheckpoint]) -> None:
+        self.totals.checkpoints += 1
+        for taken in flight:
+            self.totals.snapshots_ms[taken.owned.number] = self._options.now_ms()
+            for name, rows in taken.checkpoint.tables.items():
+                self.totals.rows[name] = self.totals.rows.get(name, 0) + rows.num_rows
+
+
+def _names(flight: Sequence[InFlightCheckpoint]) -> Iterable[str]:
+    return (name for taken in flight for name in taken.checkpoint.tables)
+
+
+def _merged(flight: Sequence[InFlightCheckpoint], name: str) -> pa.Table:
+    parts = [taken.checkpoint.tables[name] for taken in flight if name in taken.checkpoint.tables]
+    return parts[0] if len(parts) == 1 else pa.concat_tables(parts)

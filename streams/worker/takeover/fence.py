@@ -1,0 +1,55 @@
+"""A second look for rows of a shard's earlier owner: an insert of its may have landed after the shard was restored.
+
+It must not run before a restore, nor take rows of the present owner for foreign ones.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sinks.port import Store
+from streams.worker.shards.owned_shard import OwnedShard
+from streams.worker.takeover.rehydrate import Rehydrator
+from streams.worker.takeover.restore import READ_BACK, WITHOUT_JOBS
+
+logger = logging.getLogger(__name__)
+
+
+async def sweep(store: Store, rehydrator: Rehydrator, owned: OwnedShard) -> int:
+    """Put right what came too late, and return how many rows that were; it stays due until all is done."""
+    count = 0
+    if rehydrator.under_way(owned):
+        return count  # archived jobs may be on their way to the store
+    for table in READ_BACK:
+        late = await rehydrator.patiently(partial(_late, store, owned, table), lambda: not owned.gone)
+        if late is None or owned.gone:
+            return count
+        if not late.num_rows:
+            continue
+        if table not in WITHOUT_JOBS and not await rehydrator.for_rows(
+            owned, set(late["job_id"].to_pylist())
+        ):
+            return count
+        version = owned.versions.next()
+        rows = owned.shard.read_back(table, late, version)
+        if rows.num_rows:
+            put = partial(rehydrator.put, table, rows, f"sweep:{table}:{owned.number}.{version}")
+            await rehydrator.patiently(put, lambda: not owned.gone)
+        count += rows.num_rows
+    if owned.gone:
+        return count
+    owned.shard.unswept_from = owned.sweep_due_ms = None
+    if count:
+        first = owned.takeover.first
+        logger.warning("shard %d: %d rows of its earlier owner came after %d", owned.number, count, first)
+    return count
+
+
+def _late(store: Store, owned: OwnedShard, table: str) -> pa.Table:
+    """Current rows that are newer than what was known at the takeover, and older than ourselves."""
+    rows = store.readback.newer(table, owned.number, owned.takeover.known)
+    return rows.filter(pc.less(rows["version"], pa.scalar(owned.takeover.first, pa.uint64())))

@@ -1,0 +1,43 @@
+"""Restores a shard for the generation we are in; where the store knows a later one, the group says which of them counts.
+
+It must not guess: a generation below a stored one is that of a group made anew, or that of a worker which does not
+know yet that it is out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from streams.worker.shards.ports import LogConsumer
+from streams.worker.storing.versions import LaterGenerationError
+from streams.worker.takeover.rehydrate import Rehydrator
+from streams.worker.takeover.restore import Attempts, Restored
+
+logger = logging.getLogger(__name__)
+
+_ASK_AGAIN_S: Final = 1.0
+
+
+async def claim(
+    rehydrator: Rehydrator,
+    consumer: Callable[[], LogConsumer],
+    load: Callable[[Attempts], Restored],
+    attempts: Attempts,
+    is_ours: Callable[[int], bool],
+) -> Restored | None:
+    """Return what `load` restores; None once the generation is no longer ours."""
+    wanted = partial(is_ours, attempts.generation)
+    while wanted():
+        try:
+            return await rehydrator.patiently(partial(load, attempts), wanted)
+        except LaterGenerationError as later:
+            logger.warning("%s; asking the group which of them counts", later)
+            if await consumer().confirm(attempts.generation):
+                attempts.proven = later.newest
+            else:
+                await asyncio.sleep(_ASK_AGAIN_S)
+    return None

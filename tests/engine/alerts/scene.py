@@ -1,0 +1,92 @@
+"""Jobs at ticks, from a few words: ratios per window, and what else a test is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from streams.engine.alerts.alert import Alert, is_change
+from streams.engine.alerts.controls import NO_CONTROLS, Controls
+from streams.engine.alerts.dimensions import AlertDimensions
+from streams.engine.alerts.judge import Judge
+from streams.engine.burn.figures import WindowFigures
+from streams.engine.kernels.burn import WINDOWS_MS
+
+START_MS = 1_772_334_000_000  # 2026-03-01 03:00:00 UTC, a whole 10 s
+TICK_MS = 10_000
+MINUTE_MS = 60_000
+HOUR_MS = 3_600_000
+USD = 10**9
+
+
+@dataclass(frozen=True)
+class At:
+    """A job at a tick: the ratio of each window; expected are 10 dollars in each, so 1.1 is a dollar too much."""
+
+    m5: float = 1.0
+    m15: float = 1.0
+    h1: float = 1.0
+    h6: float = 1.0
+    expected_usd: float = 10.0
+    paid_whole: tuple[bool, bool, bool, bool] = (True, True, True, True)
+    ended: bool = False
+    unpriced: bool = False
+    undecided: bool = False
+    lapsed: bool = False
+
+
+USUAL = At()
+FAST = At(m5=6, m15=2.5)
+SUSTAINED = At(m5=2.1, m15=2.1, h1=2.1)
+DRIFT = At(m5=1.5, m15=1.5, h1=1.5, h6=1.5)
+ALL = At(m5=9, m15=9, h1=9, h6=9)
+UNPRICED = At(unpriced=True)
+SILENT = At(lapsed=True)
+
+
+def figures(rows: Sequence[Sequence[At]]) -> WindowFigures:
+    """The figures of [tick][job]."""
+    made = WindowFigures.empty(len(rows), len(rows[0]))
+    made.now_rate[:] = made.expected_rate[:] = 0
+    made.ended_ms[:] = 0
+    made.elapsed_ms[:] = WINDOWS_MS
+    for tick, row in enumerate(rows):
+        for job, at in enumerate(row):
+            made.expected_nano[tick, job] = at.expected_usd * USD
+            made.cost_nano[tick, job] = np.array((at.m5, at.m15, at.h1, at.h6)) * at.expected_usd * USD
+            made.paid_whole[tick, job] = at.paid_whole
+            made.ended[tick, job] = at.ended
+            made.unpriced[tick, job] = at.unpriced
+            made.undecided[tick, job] = at.undecided
+            made.lapsed[tick, job] = at.lapsed
+    return made
+
+
+class Scene:
+    """One judge and its clock; every call says what each job is for so many ticks."""
+
+    def __init__(self, controls: Controls = NO_CONTROLS, start_ms: int = START_MS) -> None:
+        self.judge = Judge()
+        self.now_ms = start_ms - TICK_MS  # the last tick that was judged
+        self.controls = controls
+        self.dimensions: Mapping[str, AlertDimensions] = {}
+
+    def see(self, *stretches: tuple[int, At], job: str = "j") -> list[Alert]:
+        """Judge a job for stretches of (ms, what it is), each a tick at least, in one call."""
+        rows = [at for ms, at in stretches for _ in range(max(1, ms // TICK_MS))]
+        ticks = [self.now_ms + TICK_MS * (k + 1) for k in range(len(rows))]
+        self.now_ms = ticks[-1]
+        return self.judge.judge(ticks, (job,), figures([[at] for at in rows]), self.of, self.controls)
+
+    def changes(self, *stretches: tuple[int, At], job: str = "j") -> list[tuple[str, str, int]]:
+        """(rule, status, seconds since the start) of each change of status."""
+        return [
+            (alert.rule, alert.status, (alert.changed_ms - START_MS) // 1000)
+            for alert in self.see(*stretches, job=job)
+            if is_change(alert)
+        ]
+
+    def of(self, job_id: str) -> AlertDimensions:
+        return self.dimensions.get(job_id, AlertDimensions(job_id))

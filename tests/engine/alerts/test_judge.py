@@ -1,0 +1,242 @@
+"""What the judge tells, remembers and forgets, however its ticks are cut."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from dataclasses import replace
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.engine.alerts.alert import Alert, is_change, last_ms
+from streams.engine.alerts.controls import Controls
+from streams.engine.alerts.dimensions import AlertDimensions
+from streams.engine.alerts.episodes import Memory, Remembered
+from streams.engine.alerts.from_episode import EpisodeFigures
+from streams.engine.alerts.judge import Judge
+from streams.engine.kernels.episode import EPISODE
+from tests.engine.alerts.scene import (
+    ALL,
+    DRIFT,
+    FAST,
+    HOUR_MS,
+    MINUTE_MS,
+    START_MS,
+    SUSTAINED,
+    TICK_MS,
+    UNPRICED,
+    USD,
+    USUAL,
+    At,
+    Scene,
+    figures,
+)
+from tests.engine.alerts.test_controls import silence
+
+SORTS = (
+    USUAL,
+    USUAL,
+    FAST,
+    SUSTAINED,
+    DRIFT,
+    ALL,
+    UNPRICED,
+    replace(ALL, ended=True),
+    At(m5=5, m15=2, h1=1.3),
+)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[list[At]]:
+    """[tick][job]: three jobs over two hours of ticks a minute apart, in stretches."""
+    jobs = []
+    for _ in range(3):
+        stretches = draw(
+            st.lists(st.tuples(st.integers(1, 70), st.sampled_from(SORTS)), min_size=1, max_size=8)
+        )
+        whole = [at for length, at in stretches for _ in range(length)]
+        jobs.append((whole + [USUAL] * 120)[:120])
+    return [list(row) for row in zip(*jobs, strict=True)]
+
+
+def in_calls(history: list[list[At]], cuts: list[int], *, restart: bool) -> list[Alert]:
+    """All rows, with the ticks cut into calls; a restart goes through the bytes of a snapshot."""
+    controls = Controls.from_events([silence("night", job="b", from_ms=START_MS + 30 * MINUTE_MS)])
+    judge, alerts = Judge(), []
+    edges = [0, *sorted(cuts), len(history)]
+    for begin, end in itertools.pairwise(edges):
+        ticks = [START_MS + k * MINUTE_MS for k in range(begin, end)]
+        if ticks:
+            alerts += judge.judge(ticks, "abc", figures(history[begin:end]), AlertDimensions, controls)
+        if restart:
+            judge = Judge.load(msgspec.msgpack.decode(msgspec.msgpack.encode(judge.dump()), type=Memory))
+    return alerts
+
+
+@given(histories(), st.lists(st.integers(0, 120), max_size=6), st.booleans())
+def test_cut_or_restarted_anywhere_it_tells_the_same(
+    history: list[list[At]], cuts: list[int], restart: bool
+) -> None:
+    at_once = in_calls(history, [], restart=False)
+    cut = in_calls(history, cuts, restart=restart)
+    assert [alert for alert in cut if is_change(alert)] == [alert for alert in at_once if is_change(alert)]
+    assert {alert.alert_id: alert for alert in cut} == {alert.alert_id: alert for alert in at_once}
+    assert [last_ms(alert) for alert in cut] == sorted(last_ms(alert) for alert in cut)
+
+
+def test_figures_are_of_the_longer_window_at_the_last_tick_at_which_it_held() -> None:
+    scene = Scene()
+    opened, held = scene.see(
+        (0, replace(ALL, m15=4, h1=2)), (0, replace(ALL, m15=5, h1=2)), (0, At(m5=5, m15=9))
+    )
+    assert (opened.ratio, opened.cost_nano, opened.usd_nano_per_hour) == (4, 40 * USD, 160 * USD)
+    assert (held.ratio, held.cost_nano, held.usd_nano_per_hour) == (5, 50 * USD, 200 * USD)
+    assert opened.expected_nano_per_hour == held.expected_nano_per_hour == 40 * USD
+    assert (opened.held_ms, held.held_ms, held.changed_ms) == (START_MS, START_MS + 10_000, START_MS)
+    (resolved,) = scene.see((0, USUAL))
+    assert (resolved.ratio, resolved.held_ms) == (5, START_MS + 10_000)
+    assert resolved.changed_ms == resolved.resolved_ms == START_MS + 30_000
+
+
+def test_the_tick_that_clears_counts_if_the_rule_holds_at_it() -> None:
+    opened, resolved = Scene().see((0, ALL), (0, replace(ALL, m15=10, ended=True)))
+    assert (opened.ratio, resolved.ratio, resolved.held_ms) == (9, 10, START_MS + TICK_MS)
+
+
+def test_after_clearing_figures_stay() -> None:
+    """An ended job's windows stay high for a while."""
+    scene = Scene()
+    scene.see((0, ALL), (0, replace(ALL, ended=True)))
+    assert scene.see((HOUR_MS, replace(ALL, m15=99, ended=True))) == []
+
+
+def test_a_rate_is_over_the_time_that_the_job_is_there() -> None:
+    scene = Scene()
+    made = figures([[ALL]])
+    made.elapsed_ms[0, 0] = (300_000, 400_000, 400_000, 400_000)
+    (alert,) = scene.judge.judge([START_MS], ("j",), made, scene.of)
+    assert alert.usd_nano_per_hour == 90 * USD * 9
+    assert alert.expected_nano_per_hour == 10 * USD * 9
+
+
+def test_what_the_tables_cannot_hold_is_capped() -> None:
+    (alert,) = Scene().see((0, replace(FAST, expected_usd=1e12)))
+    assert alert.cost_nano == alert.usd_nano_per_hour == alert.expected_nano_per_hour == 10**18 - 1
+
+
+def test_figures_that_move_are_one_row_a_call_and_of_unpriced_none() -> None:
+    scene = Scene()
+    assert len(scene.see((0, replace(FAST, unpriced=True)))) == 2
+    (row,) = scene.see((MINUTE_MS, replace(FAST, unpriced=True)))
+    assert (row.rule, row.held_ms, is_change(row)) == ("burn_fast", START_MS + MINUTE_MS, False)
+    assert scene.see((MINUTE_MS, At(m5=5, m15=2.6)))[0].rule == "unpriced"
+    assert scene.see((MINUTE_MS, At(m5=5, m15=2.6))) == []
+
+
+def test_the_alert_names_the_job_its_people_and_the_episode() -> None:
+    scene = Scene()
+    scene.dimensions = {"j": AlertDimensions("j", owner="ann", team="nlp", project="p")}
+    (alert,) = scene.see((0, FAST))
+    assert (alert.subject_kind, alert.subject_name) == ("job", "j")
+    assert (alert.owner, alert.team, alert.project) == ("ann", "nlp", "p")
+    assert (alert.rule, alert.severity, alert.window_ms) == ("burn_fast", "page", 900_000)
+    # The first 24 digits of the SHA-256 of: burn_fast|job|j|1772334000000
+    assert alert.alert_id == "al_b3b18ccafe04071ff4a34272"
+
+
+def test_silenced_is_judged_at_the_tick_of_the_change() -> None:
+    until_ms = START_MS + 20_000
+    scene = Scene(Controls.from_events([silence("s", from_ms=START_MS, until_ms=until_ms, rule="burn_fast")]))
+    opened, held = scene.see((0, FAST), (0, FAST))
+    assert (opened.silenced, held.silenced) == (True, True)
+    (held,) = scene.see(
+        (0, FAST)
+    )  # the silence is over, the message of the opening is still the silenced one
+    assert held.silenced
+    (resolved,) = scene.see((0, USUAL))
+    assert not resolved.silenced
+    assert not scene.see((0, FAST))[0].silenced
+
+
+def test_quiet_is_a_job_of_which_nothing_fires() -> None:
+    scene = Scene()
+    assert scene.judge.is_quiet("j")
+    scene.see((0, FAST))
+    assert not scene.judge.is_quiet("j")
+    assert scene.judge.firing_jobs() == ["j"]
+    assert scene.judge.is_quiet("other")
+    scene.see((0, USUAL))
+    assert scene.judge.is_quiet("j")
+    assert scene.judge.firing_jobs() == []
+
+
+def test_a_job_that_stays_away_keeps_its_place_for_an_hour() -> None:
+    """It was left out of the ticks; the order of jobs is another one each time."""
+    scene = Scene()
+    (first, _) = scene.see((0, FAST), (0, USUAL))
+    scene.see((5 * MINUTE_MS, USUAL), job="other")
+    assert scene.see((0, FAST))[0].alert_id == first.alert_id
+    scene.see((0, USUAL))
+    scene.see((2 * HOUR_MS, USUAL), job="other")
+    scene.see((0, FAST), job="other")
+    assert [job.job_id for job in scene.judge.dump().jobs] == ["other"]
+
+
+def test_what_has_no_effect_any_more_is_forgotten_and_its_place_used_again() -> None:
+    scene = Scene()
+    for k in range(50):
+        scene.see((0, ALL), (0, USUAL), (2 * HOUR_MS, USUAL), job=f"j{k}")
+    assert len(scene.judge.dump().jobs) == 1
+    assert len(scene.judge._episodes.lines) == 16
+    for k in range(50):
+        scene.see((0, ALL), job=f"j{k}")
+    assert len(scene.judge.dump().jobs) == 50
+    assert len(scene.judge._episodes.lines) == 64
+
+
+def test_the_silence_of_drift_outlives_a_restart() -> None:
+    scene = Scene()
+    scene.see((0, replace(FAST, h1=1.5, h6=1.5)), (50 * MINUTE_MS, DRIFT))
+    scene.judge = Judge.load(scene.judge.dump())
+    (drift,) = [alert for alert in scene.see((HOUR_MS, DRIFT)) if is_change(alert)]
+    assert drift.started_ms == START_MS + TICK_MS + HOUR_MS
+
+
+def test_ticks_must_rise() -> None:
+    judge = Judge()
+    for ticks in ([0, 0], [10_000, 0]):
+        with pytest.raises(ValueError, match="rise"):
+            judge.judge(ticks, ("j",), figures([[USUAL]] * 2), AlertDimensions)
+
+
+def test_nothing_to_judge_is_no_fault() -> None:
+    judge = Judge()
+    assert judge.judge([], ("j",), figures([[USUAL]]), AlertDimensions) == []
+    assert judge.judge([0], (), figures([[USUAL]]), AlertDimensions) == []
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="the JIT is off")
+def test_a_hundred_thousand_jobs_a_tick() -> None:
+    """Also while something of one of them is remembered, so that all must be looked up."""
+    jobs = 100_000
+    ids = tuple(f"job-{k}" for k in range(jobs))
+    many = figures([[USUAL] * jobs])
+    judge, taken_ms = Judge(), []
+    judge.judge([START_MS], ids[-1:], figures([[ALL]]), AlertDimensions)
+    for k in range(5):
+        begin = time.perf_counter()
+        judge.judge([START_MS + (k + 1) * TICK_MS], ids, many, AlertDimensions)
+        taken_ms.append((time.perf_counter() - begin) * 1000)
+    assert min(taken_ms) < 40, taken_ms
+
+
+def test_what_is_told_and_remembered_follows_the_kernels_layout() -> None:
+    """They are filled by position."""
+    names = EPISODE.names
+    assert names is not None
+    assert EpisodeFigures._fields == names
+    assert (*Remembered.__struct_fields__[1:], "told_ms") == names

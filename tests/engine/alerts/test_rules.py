@@ -1,0 +1,223 @@
+"""Each rule: when it opens, when it clears, when it is the same episode again, when it is silent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import pytest
+
+from streams.engine.alerts.rules import BURN_RULES, NAMES, SEVERITIES, WINDOW_MS
+from tests.engine.alerts.scene import (
+    ALL,
+    DRIFT,
+    FAST,
+    HOUR_MS,
+    MINUTE_MS,
+    START_MS,
+    SUSTAINED,
+    TICK_MS,
+    UNPRICED,
+    USUAL,
+    At,
+    Scene,
+)
+
+
+class Case(NamedTuple):
+    """What just opens a rule, its windows, and the shorter one's ratio that just keeps it open, and just does not."""
+
+    rule: str
+    opens: At
+    short: str
+    long: str
+    stays: float
+    clears: float
+
+
+def at(known: At, **ratios: float) -> At:
+    return replace(known, **ratios)  # type: ignore[arg-type]  # the ratios' fields only
+
+
+each = pytest.mark.parametrize(
+    "case",
+    [
+        Case("burn_fast", FAST, "m5", "m15", 4.8, 4.79),
+        Case("burn_sustained", SUSTAINED, "m15", "h1", 1.68, 1.67),
+        Case("burn_drift", DRIFT, "h1", "h6", 1.2, 1.19),
+    ],
+    ids=lambda case: case.rule,
+)
+
+
+def test_the_rules_are_the_contracts() -> None:
+    assert dict(zip(NAMES, zip(SEVERITIES, WINDOW_MS, strict=True), strict=True)) == {
+        "burn_fast": ("page", 15 * MINUTE_MS),
+        "burn_sustained": ("page", HOUR_MS),
+        "burn_drift": ("ticket", 6 * HOUR_MS),
+        "unpriced": ("ticket", 0),
+        "silent_job": ("ticket", 0),
+    }
+    for rule in BURN_RULES:
+        assert rule.clear_ratio == pytest.approx(0.8 * rule.short_ratio)
+
+
+@each
+def test_it_opens_at_both_thresholds_and_not_beneath_one(case: Case) -> None:
+    assert Scene().changes((0, case.opens)) == [(case.rule, "firing", 0)]
+    for window in (case.short, case.long):
+        beneath = at(case.opens, **{window: getattr(case.opens, window) - 0.01})
+        assert Scene().changes((0, beneath)) == []
+
+
+@each
+def test_it_stays_until_the_shorter_window_is_below_80_percent(case: Case) -> None:
+    scene = Scene()
+    assert scene.changes((0, case.opens)) == [(case.rule, "firing", 0)]
+    assert scene.changes((HOUR_MS, at(USUAL, **{case.short: case.stays}))) == []
+    assert scene.changes((0, at(USUAL, **{case.short: case.clears}))) == [(case.rule, "resolved", 3610)]
+
+
+@each
+def test_it_opens_only_for_a_dollar_more_than_expected(case: Case) -> None:
+    needed = 1 / (getattr(case.opens, case.long) - 1)
+    assert Scene().changes((0, replace(case.opens, expected_usd=needed))) == [(case.rule, "firing", 0)]
+    assert Scene().changes((0, replace(case.opens, expected_usd=needed * 0.999))) == []
+
+
+@each
+def test_once_open_it_stays_for_less_than_a_dollar(case: Case) -> None:
+    scene = Scene()
+    assert scene.changes((0, case.opens), (HOUR_MS, replace(case.opens, expected_usd=0.01))) == [
+        (case.rule, "firing", 0)
+    ]
+
+
+@each
+def test_it_opens_only_if_all_of_the_shorter_window_is_paid(case: Case) -> None:
+    paid = tuple(name != case.short for name in ("m5", "m15", "h1", "h6"))
+    scene = Scene()
+    assert scene.changes((0, replace(case.opens, paid_whole=paid))) == []  # type: ignore[arg-type]  # four of them
+    assert scene.changes((0, case.opens), (HOUR_MS, replace(case.opens, paid_whole=(False,) * 4))) == [
+        (case.rule, "firing", 10)
+    ]
+
+
+@each
+def test_an_ended_job_opens_nothing_and_clears(case: Case) -> None:
+    ended = replace(case.opens, ended=True)
+    assert Scene().changes((HOUR_MS, ended)) == []
+    assert Scene().changes((0, case.opens), (HOUR_MS, ended)) == [
+        (case.rule, "firing", 0),
+        (case.rule, "resolved", 10),
+    ]
+
+
+@each
+def test_nothing_expected_is_not_judged(case: Case) -> None:
+    nothing = replace(case.opens, expected_usd=0)
+    assert Scene().changes((HOUR_MS, nothing)) == []
+    assert Scene().changes((0, case.opens), (0, nothing)) == [
+        (case.rule, "firing", 0),
+        (case.rule, "resolved", 10),
+    ]
+
+
+@each
+def test_within_10_minutes_it_is_the_same_episode_and_after_them_another(case: Case) -> None:
+    for pause_ms, same in ((10 * MINUTE_MS, True), (10 * MINUTE_MS + 10_000, False)):
+        scene = Scene()
+        first, cleared = scene.see((0, case.opens), (0, USUAL))
+        (again,) = scene.see((pause_ms - 10_000, USUAL), (0, case.opens))
+        assert again.changed_ms - cleared.changed_ms == pause_ms
+        assert (again.alert_id == first.alert_id) is same
+        assert (again.started_ms == first.started_ms) is same
+        assert (again.status, again.resolved_ms, again.firings) == ("firing", None, 2 if same else 1)
+
+
+@each
+def test_an_episode_of_many_firings_goes_on_from_its_last_clearing(case: Case) -> None:
+    scene = Scene()
+    alerts = scene.see(*[(0, case.opens), (9 * MINUTE_MS, USUAL)] * 5)
+    assert {alert.started_ms for alert in alerts} == {START_MS}
+    assert [alert.firings for alert in alerts] == [1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
+    assert alerts[-1].resolved_ms == alerts[-1].changed_ms == alerts[-2].changed_ms + 10_000
+
+
+def test_sustained_is_silent_while_fast_fires() -> None:
+    scene = Scene()
+    assert scene.changes((0, SUSTAINED), (HOUR_MS, ALL)) == [
+        ("burn_sustained", "firing", 0),
+        ("burn_fast", "firing", 10),
+        ("burn_sustained", "resolved", 10),
+    ]
+    # Fast is over, and sustained holds still: it fires in the same tick, later than 10 min: a new episode.
+    assert scene.changes((HOUR_MS, SUSTAINED)) == [
+        ("burn_fast", "resolved", 3610),
+        ("burn_sustained", "firing", 3610),
+    ]
+
+
+def test_drift_is_silent_until_an_hour_after_the_last_page() -> None:
+    for page, name in ((FAST, "burn_fast"), (SUSTAINED, "burn_sustained")):
+        scene = Scene()
+        high = replace(page, h1=max(page.h1, 1.5), h6=1.5)
+        assert scene.changes((0, high), (2 * HOUR_MS, DRIFT)) == [
+            (name, "firing", 0),
+            (name, "resolved", 10),
+            ("burn_drift", "firing", 3610),
+        ]
+
+
+def test_drift_is_resolved_when_a_page_opens() -> None:
+    assert Scene().changes((0, DRIFT), (0, replace(SUSTAINED, h6=1.5))) == [
+        ("burn_drift", "firing", 0),
+        ("burn_sustained", "firing", 10),
+        ("burn_drift", "resolved", 10),
+    ]
+
+
+def test_the_hour_of_drift_begins_with_the_later_page() -> None:
+    scene = Scene()
+    high = At(m5=9, m15=2.5, h1=1.5, h6=1.5)
+    sustained = replace(SUSTAINED, h6=1.5)
+    assert scene.changes((0, high), (0, sustained), (2 * HOUR_MS, DRIFT)) == [
+        ("burn_fast", "firing", 0),
+        ("burn_fast", "resolved", 10),
+        ("burn_sustained", "firing", 10),
+        ("burn_sustained", "resolved", 20),
+        ("burn_drift", "firing", 3620),
+    ]
+
+
+def test_unpriced_fires_while_gpu_time_has_no_price_also_after_the_end() -> None:
+    scene = Scene()
+    ended = replace(UNPRICED, ended=True)
+    assert scene.changes((0, UNPRICED), (HOUR_MS, ended), (0, replace(ended, unpriced=False))) == [
+        ("unpriced", "firing", 0),
+        ("unpriced", "resolved", 3610),
+    ]
+    assert Scene().changes((0, ended)) == [("unpriced", "firing", 0)]
+
+
+def test_unpriced_held_up_to_its_end_also_while_nobody_looked_at_the_job() -> None:
+    scene = Scene()
+    scene.see((0, UNPRICED), (MINUTE_MS, UNPRICED))
+    scene.now_ms += HOUR_MS  # nothing of the job was left in any window
+    (row,) = scene.see((0, USUAL))
+    assert (row.status, row.changed_ms - row.held_ms) == ("resolved", TICK_MS)
+
+
+def test_unpriced_silences_nothing() -> None:
+    assert Scene().changes((0, replace(FAST, unpriced=True))) == [
+        ("burn_fast", "firing", 0),
+        ("unpriced", "firing", 0),
+    ]
+
+
+def test_unpriced_again_within_10_minutes_is_the_same_episode() -> None:
+    alerts = Scene().see(
+        (0, UNPRICED), (10 * MINUTE_MS, USUAL), (0, UNPRICED), (11 * MINUTE_MS, USUAL), (0, UNPRICED)
+    )
+    assert [alert.firings for alert in alerts] == [1, 1, 2, 2, 1]
+    assert len({alert.alert_id for alert in alerts}) == 2

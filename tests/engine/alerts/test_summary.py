@@ -1,0 +1,118 @@
+"""An alert in one line, for somebody who was asleep a minute ago."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from streams.engine.alerts.dimensions import AlertDimensions
+from streams.engine.alerts.formatting import gpus, one_line, span, times, usd
+from tests.engine.alerts.asked import ODD
+from tests.engine.alerts.scene import (
+    ALL,
+    DRIFT,
+    FAST,
+    MINUTE_MS,
+    SILENT,
+    SUSTAINED,
+    UNPRICED,
+    USUAL,
+    At,
+    Scene,
+)
+
+RAY = AlertDimensions("llama", owner="ann", team="nlp", gpu_type="h100", region="eu-1", gpu_milli=64_000)
+
+
+def lines(*stretches: tuple[int, At], dimensions: AlertDimensions = RAY) -> list[str]:
+    scene = Scene()
+    scene.dimensions = {"j": dimensions}
+    return [alert.summary for alert in scene.see(*stretches)]
+
+
+def test_a_page_says_how_much_against_what_since_when_and_whose() -> None:
+    (line,) = lines((0, At(m5=6.4, m15=3.2)))
+    assert line == (
+        "llama burns $128.00/h, 3.2x the $40.00/h expected (6.4x over 5 min): $32.00 in 15 min,"
+        " $22.00 more than expected; since 2026-03-01 03:00:00 UTC; 64 GPUs, h100, eu-1; owner ann, team nlp"
+    )
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    (line,) = lines((0, replace(DRIFT, h6=1.6)), dimensions=AlertDimensions("j", gpu_milli=1000))
+    assert line == (
+        "j burns $2.67/h, 1.6x the $1.67/h expected (1.5x over 1 h): $16.00 in 6 h, $6.00 more than expected;"
+        " since 2026-03-01 03:00:00 UTC; 1 GPU"
+    )
+
+
+def test_the_end_says_why_how_long_and_how_often() -> None:
+    over = lines((0, FAST), (0, USUAL), (MINUTE_MS, FAST), (0, USUAL))[-1]
+    assert over == (
+        "llama burns less than 4.8x of what is expected over 5 min again; it burnt $100.00/h, 2.5x the $40.00/h"
+        " expected (6.0x over 5 min): $25.00 in 15 min, $15.00 more than expected; from 2026-03-01 03:00:00 UTC"
+        " for 1 min 20 s, fired 2 times; 64 GPUs, h100, eu-1; owner ann, team nlp"
+    )
+    assert lines((0, FAST), (0, replace(FAST, ended=True)))[-1].startswith(
+        "llama has ended; it burnt $100.00/h"
+    )
+    assert lines((0, SUSTAINED), (0, ALL))[-1].startswith("llama is told by burn_fast now; it burnt")
+    assert lines((0, DRIFT), (0, ALL))[-1].startswith("llama is told by a page now; it burnt")
+
+
+def test_gpu_time_without_a_price_says_what_to_do() -> None:
+    fired, over = lines((0, UNPRICED), (0, USUAL), dimensions=AlertDimensions("j", cluster="c1"))
+    assert fired == (
+        "j has GPU-time without a price, its cost reads too low until one is loaded; since 2026-03-01 03:00:00 UTC; c1"
+    )
+    assert over == "j has a price for all of its GPU-time again; from 2026-03-01 03:00:00 UTC for 10 s; c1"
+
+
+def test_a_job_that_is_not_heard_of_says_what_may_be_lost() -> None:
+    fired, over = lines(
+        (0, SILENT), (MINUTE_MS, SILENT), (0, USUAL), dimensions=AlertDimensions("j", cluster="c1")
+    )
+    assert fired == (
+        "j is paid as running, and neither a heartbeat nor a sample of it came for 10 min: its end may be lost;"
+        " since 2026-03-01 03:00:00 UTC; c1"
+    )
+    assert over == "j was heard of again, or runs no more; from 2026-03-01 03:00:00 UTC for 1 min 10 s; c1"
+
+
+@pytest.mark.parametrize("job_id", ODD)
+def test_a_summary_is_one_line_of_printable_text(job_id: str) -> None:
+    (line,) = lines((0, FAST), dimensions=AlertDimensions(job_id, owner=job_id, gpu_type=job_id))
+    assert line.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("nano", "text"),
+    [(0, "$0.00"), (1_234_567_890_000, "$1,234.57"), (995_000_000_000, "$995.00"), (34_200_000, "$0.0342"), (5, "$0.000000005")],
+)  # fmt: skip
+def test_dollars_are_read_at_a_glance_and_small_ones_are_not_nothing(nano: int, text: str) -> None:
+    assert usd(nano) == text
+
+
+def test_words() -> None:
+    assert [times(ratio) for ratio in (1.5, 2.449, 99.94, 100, 12345.6)] == [
+        "1.5x",
+        "2.4x",
+        "99.9x",
+        "100x",
+        "12,346x",
+    ]
+    assert [span(ms) for ms in (0, 40_000, 900_000, 5_430_000, 90_061_000)] == [
+        "0 s",
+        "40 s",
+        "15 min",
+        "1 h 30 min",
+        "1 d 1 h",
+    ]
+    assert [gpus(milli) for milli in (500, 1000, 2500, 4_096_000)] == [
+        "0.5 GPUs",
+        "1 GPU",
+        "2.5 GPUs",
+        "4,096 GPUs",
+    ]
+    assert one_line("a\nb\x1b") == "a\\nb\\x1b"

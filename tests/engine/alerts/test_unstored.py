@@ -1,0 +1,74 @@
+"""Alerts that wait to be stored, also where earlier owners of the shard stored rows that are ahead."""
+
+from __future__ import annotations
+
+from streams.engine.alerts.alert import Alert, last_ms
+from streams.engine.alerts.unstored import UnstoredAlerts
+from tests.engine.alerts.scene import FAST, USUAL, At, Scene
+
+SHARD = 3
+
+
+def episode() -> tuple[Alert, Alert, Alert]:
+    """An alert as it opens, still holds ten seconds later, and is resolved ten seconds after that."""
+    scene = Scene()
+    opened, resolved = scene.see((0, FAST), (0, At(m5=6, m15=3)), (0, USUAL))
+    again = Scene()
+    _, held = again.see((0, FAST), (0, At(m5=6, m15=3)))
+    assert [last_ms(row) - last_ms(opened) for row in (opened, held, resolved)] == [0, 10_000, 20_000]
+    return opened, held, resolved
+
+
+def rows_of(waiting: UnstoredAlerts) -> list[tuple[str, int]]:
+    return [
+        (row["status"], row["version"])
+        for row in waiting.take_rows(SHARD, 9).select(["status", "version"]).to_pylist()
+    ]
+
+
+def test_what_is_older_than_the_stored_row_is_neither_stored_nor_told() -> None:
+    opened, held, resolved = episode()
+    waiting = UnstoredAlerts()
+    waiting.note_stored({opened.alert_id: last_ms(resolved)})
+    for row in (opened, held):
+        waiting.add(row)
+        waiting.judged(last_ms(row))
+    assert not waiting
+    assert not waiting.any_changed
+    waiting.add(resolved)
+    assert rows_of(waiting) == [("resolved", 9)]
+    assert waiting.take_changes() == [resolved]
+
+
+def test_who_has_come_as_far_as_the_stored_row_and_finds_otherwise_stores_that() -> None:
+    opened, held, resolved = episode()
+    waiting = UnstoredAlerts()
+    waiting.note_stored({opened.alert_id: last_ms(resolved)})
+    waiting.add(opened)
+    waiting.add(held)
+    waiting.judged(last_ms(resolved) - 1)
+    assert not waiting
+    waiting.judged(last_ms(resolved))
+    assert rows_of(waiting) == [("firing", 9)]
+    waiting.add(opened)  # nothing is kept back any more
+    assert rows_of(waiting) == [("firing", 9)]
+
+
+def test_alerts_of_which_nothing_is_stored_do_not_wait() -> None:
+    opened, _, resolved = episode()
+    waiting = UnstoredAlerts()
+    waiting.note_stored({"another": last_ms(resolved)})
+    waiting.add(opened)
+    assert rows_of(waiting) == [("firing", 9)]
+    assert waiting.take_changes() == [opened]
+
+
+def test_the_newest_of_what_is_stored_counts_and_is_handed_on() -> None:
+    waiting = UnstoredAlerts()
+    for at_ms in (5, 7, 6):
+        waiting.note_stored({"a": at_ms})
+    assert waiting.dump() == {"a": 7}
+    waiting.judged(6)
+    assert waiting.dump() == {"a": 7}
+    waiting.judged(7)
+    assert waiting.dump() == {}

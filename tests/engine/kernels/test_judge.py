@@ -1,0 +1,239 @@
+"""The judge of rules against its naive twin, its layout's guards, and what it costs."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.engine.alerts.rules import NAMES, limits
+from streams.engine.kernels import judge as kernels
+from streams.engine.kernels.episode import (
+    ENDED,
+    HELD,
+    NEVER_MS,
+    OPENED,
+    OUTRANKED,
+    RECOVERED,
+    EpisodeArrays,
+    as_arrays,
+    no_episodes,
+)
+from tests.engine.kernels.naive_judge import At, Episode, Job
+
+KINDS = {OPENED: "opened", HELD: "held", RECOVERED: "recovered", ENDED: "ended", OUTRANKED: "outranked"}
+USD = 10**9
+WINDOWS = 4
+ALONE = np.array([-1], np.int32)
+
+# Thresholds, 80 % of them, and what is just beside them.
+RATIOS = (
+    "0",
+    "1",
+    "1.19",
+    "1.2",
+    "1.49",
+    "1.5",
+    "1.68",
+    "1.67",
+    "2.09",
+    "2.1",
+    "2.5",
+    "2.4",
+    "4.79",
+    "4.8",
+    "6",
+    "9",
+)
+STEPS_MS = (10_000, 10_000, 10_000, 300_000, 590_000, 600_000, 610_000, 3_590_000, 3_600_000)
+
+
+@st.composite
+def facts(draw: st.DrawFn) -> At:
+    """One job at one tick: often high in all windows at once, so that something opens."""
+    expected = tuple(draw(st.sampled_from((0, USD, USD, 10 * USD, 10 * USD))) for _ in range(WINDOWS))
+    level = draw(st.sampled_from((None, None, "1", "1.5", "2.1", "9")))
+    cost = tuple(int(Fraction(level or draw(st.sampled_from(RATIOS))) * (each or USD)) for each in expected)
+    usually = st.integers(0, 9).map(bool)
+    return At(
+        cost,
+        expected,
+        tuple(draw(st.integers(1, 10**7)) for _ in range(WINDOWS)),
+        tuple(draw(usually) for _ in range(WINDOWS)),
+        not draw(usually),
+        not draw(usually),
+        draw(st.booleans()),
+        not draw(usually),
+    )
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[list[int], list[list[At]]]:
+    """Ticks, and per job what is known at each; jobs often stay as they are for a while."""
+    steps = draw(st.lists(st.sampled_from(STEPS_MS), min_size=1, max_size=12))
+    ticks = [10_000_000 + sum(steps[:k]) for k in range(len(steps))]
+    jobs = []
+    for _ in range(draw(st.integers(1, 3))):
+        job: list[At] = []
+        for _ in ticks:
+            stays = draw(st.booleans()) and bool(job)
+            job.append(job[-1] if stays else draw(facts()))
+        jobs.append(job)
+    return ticks, jobs
+
+
+def arrays(jobs: list[list[At]]) -> EpisodeArrays:
+    """The kernel's figures of [job][tick]."""
+    by_tick = list(zip(*jobs, strict=True))
+
+    def of(name: str, dtype: type) -> Any:
+        return np.array([[getattr(at, name) for at in row] for row in by_tick], dtype)
+
+    whole = EpisodeArrays(
+        of("cost", np.float64),
+        of("expected", np.float64),
+        of("elapsed", np.int64),
+        of("paid_whole", np.bool_),
+        of("ended", np.bool_),
+        of("unpriced", np.bool_),
+        of("undecided", np.bool_),
+        of("lapsed", np.bool_),
+    )
+    return as_arrays(whole, len(by_tick), len(jobs), WINDOWS)
+
+
+def shown(episode: np.void) -> Episode:
+    """The kernel's episode as the naive one."""
+    cleared = int(episode["cleared_ms"])
+    return Episode(
+        bool(episode["open"]),
+        int(episode["started_ms"]),
+        int(episode["fired_ms"]),
+        None if cleared == NEVER_MS else cleared,
+        int(episode["held_ms"]),
+        int(episode["firings"]),
+        int(episode["cost_nano"]),
+        int(episode["expected_nano"]),
+        int(episode["elapsed_ms"]),
+        Fraction(float(episode["short_ratio"])).limit_denominator(1000),
+    )
+
+
+def run(ticks: list[int], jobs: list[list[At]], lines: Any) -> list[list[tuple[int, str, str, Episode]]]:
+    """Per job, what the kernel tells; `lines` is the memory of all jobs and goes on."""
+    figures = arrays(jobs)
+    found = kernels.find_jobs(limits(), figures, np.arange(len(jobs), dtype=np.int32), lines)
+    changes, episodes = kernels.judge_jobs(ticks, limits(), figures, found, found, lines)
+    told: list[list[tuple[int, str, str, Episode]]] = [[] for _ in jobs]
+    for change, episode in zip(changes, episodes, strict=True):
+        job, rule, kind, at_ms = change.item()
+        told[job].append((at_ms, NAMES[rule], KINDS[kind], shown(episode)))
+    return told
+
+
+@given(histories())
+def test_it_tells_what_its_naive_twin_tells(history: tuple[list[int], list[list[At]]]) -> None:
+    ticks, jobs = history
+    assert run(ticks, jobs, no_episodes(len(jobs))) == [Job().judge(ticks, job) for job in jobs]
+
+
+@given(histories(), st.data())
+def test_cutting_the_ticks_changes_no_change_of_status(
+    history: tuple[list[int], list[list[At]]], data: st.DataObject
+) -> None:
+    ticks, jobs = history
+    cut = data.draw(st.integers(0, len(ticks)))
+    lines, whole = no_episodes(len(jobs)), no_episodes(len(jobs))
+    told: list[list[tuple[int, str, str, Episode]]] = [[] for _ in jobs]
+    for part in (slice(0, cut), slice(cut, None)):
+        if ticks[part]:
+            for mine, more in zip(told, run(ticks[part], [job[part] for job in jobs], lines), strict=True):
+                mine += more
+    at_once = run(ticks, jobs, whole)
+    without = [[entry for entry in job if entry[2] != "held"] for job in told]
+    assert without == [[entry for entry in job if entry[2] != "held"] for job in at_once]
+    # What was given out last of each rule is the same too.
+    assert [{entry[1]: entry for entry in job} for job in told] == [
+        {entry[1]: entry for entry in job} for job in at_once
+    ]
+
+
+def test_many_changes_take_several_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call tells no more than there is room for."""
+    high = At((9 * USD,) * 4, (USD,) * 4, (1,) * 4, (True,) * 4, False, False)
+    flapping = [high, dataclasses.replace(high, ended=True, unpriced=True)] * 10
+    ticks = [10_000 * k for k in range(20)]
+    before = run(ticks, [flapping] * 5, no_episodes(5))
+    monkeypatch.setattr(kernels, "_ROOM", 1)
+    assert run(ticks, [flapping] * 5, no_episodes(5)) == before == [Job().judge(ticks, flapping)] * 5
+
+
+def test_noise_of_the_last_bits_misses_no_threshold() -> None:
+    """6 x 0.1 is not 0.6 in doubles; a millionth below is below."""
+    at = At((6 * USD,) * 4, (USD,) * 4, (1,) * 4, (True,) * 4, False, False)
+    for factor, opens in ((1 - 1e-12, True), (1 - 1e-6, False)):
+        figures = arrays([[at]])
+        figures.cost_nano[:] *= factor
+        figures.expected_nano[:, :, 2:] = 0
+        found = kernels.find_jobs(limits(), figures, ALONE, no_episodes(0))
+        assert bool(len(found)) is opens
+
+
+def test_an_ended_job_is_not_even_looked_at() -> None:
+    """Its windows stay high for hours."""
+    at = At((9 * USD,) * 4, (USD,) * 4, (1,) * 4, (True,) * 4, True, False)
+    assert len(kernels.find_jobs(limits(), arrays([[at]]), ALONE, no_episodes(0))) == 0
+
+
+def test_the_rest_of_a_difference_is_no_expectation() -> None:
+    at = At((6 * USD,) * 4, (0,) * 4, (1,) * 4, (True,) * 4, False, False)
+    figures = arrays([[at]])
+    figures.expected_nano[:] = 1e-4
+    assert len(kernels.find_jobs(limits(), figures, ALONE, no_episodes(0))) == 0
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    """The kernels read without bounds checks."""
+    at = At((USD,) * 4, (USD,) * 4, (1,) * 4, (True,) * 4, False, False)
+    figures = arrays([[at]])
+    for name in EpisodeArrays._fields:
+        wrong = figures._replace(**{name: getattr(figures, name)[:0]})
+        with pytest.raises(ValueError, match=name):
+            as_arrays(wrong, 1, 1, WINDOWS)
+    with pytest.raises(TypeError, match="cast"):
+        as_arrays(figures._replace(elapsed_ms=figures.cost_nano), 1, 1, WINDOWS)  # type: ignore[arg-type]  # the fault
+    for row in ([0], [-1, -1]):
+        with pytest.raises(ValueError, match="places"):
+            kernels.find_jobs(limits(), figures, np.array(row, np.int32), no_episodes(0))
+    one = np.zeros(1, np.int32)
+    with pytest.raises(ValueError, match="2 ticks do not fit"):
+        kernels.judge_jobs([0, 1], limits(), figures, one, one, no_episodes(1))
+    with pytest.raises(ValueError, match="unequal"):
+        kernels.judge_jobs([0], limits(), figures, one, one[:0], no_episodes(1))
+    for found, place in ((one + 1, one), (one - 1, one), (one, one + 1), (one, one - 1)):
+        with pytest.raises(ValueError, match="beyond"):
+            kernels.judge_jobs([0], limits(), figures, found, place, no_episodes(1))
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="the JIT is off")
+@pytest.mark.parametrize(("ticks", "jobs", "least_ms"), [(1, 100_000, 20), (400, 4, 1)])
+def test_jobs_far_from_every_threshold_cost_next_to_nothing(ticks: int, jobs: int, least_ms: float) -> None:
+    cost = np.full((ticks, jobs, WINDOWS), 5e9)
+    whole = np.ones(cost.shape, np.bool_)
+    flat = np.zeros((ticks, jobs), np.bool_)
+    given = EpisodeArrays(cost, cost, cost.astype(np.int64), whole, flat, flat, flat, flat)
+    figures = as_arrays(given, ticks, jobs, WINDOWS)
+    row = np.full(jobs, -1, np.int32)
+    taken_ms = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        assert len(kernels.find_jobs(limits(), figures, row, no_episodes(0))) == 0
+        taken_ms.append((time.perf_counter() - begin) * 1000)
+    assert min(taken_ms) < least_ms

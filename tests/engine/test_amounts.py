@@ -1,0 +1,75 @@
+"""Few amounts are spread over minutes, prices and lost spans as many are by the kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streams.engine.kernels.arrays import BEGINNING_MS
+from streams.engine.kernels.spread import spread
+from streams.engine.ledger.amounts import MINUTE_MS, IntervalAmount, spread_few
+from streams.engine.pricing.kinds import Kind, PriceRef, unpriced
+
+PRICES = [unpriced("network", Kind(kind)) for kind in (Kind.GPU_TIME, Kind.CPU_TIME, Kind.JOB_TIME)]
+instants = st.one_of(st.integers(0, 5).map(lambda minute: minute * MINUTE_MS), st.integers(0, 5 * MINUTE_MS))
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> list[tuple[int, PriceRef]]:
+    times = sorted(draw(st.sets(instants, max_size=2)))
+    return [(at_ms, draw(st.sampled_from(PRICES))) for at_ms in (BEGINNING_MS, *times)]
+
+
+amounts = st.builds(
+    IntervalAmount,
+    st.booleans(),
+    st.one_of(st.integers(0, 1000), st.integers(0, 2**63 - 1)),
+    instants,
+    st.one_of(st.just(0), st.integers(1, 4 * MINUTE_MS)),
+    steps(),
+)
+
+
+@st.composite
+def lost_spans(draw: st.DrawFn) -> list[tuple[int, int]]:
+    ends = sorted(draw(st.sets(instants, max_size=4)))
+    return list(zip(ends[::2], ends[1::2], strict=False))
+
+
+def by_kernel(
+    few: list[IntervalAmount], lo: int, hi: int, lost: list[tuple[int, int]]
+) -> dict[Any, tuple[int, int]]:
+    lines: dict[PriceRef, int] = {}
+    pointers, cuts, cut_lines = [0], [], []
+    for each in few:
+        for from_ms, price in each.steps:
+            cuts.append(from_ms)
+            cut_lines.append(lines.setdefault(price, len(lines)))
+        pointers.append(len(cuts))
+    found = spread(
+        np.array([each.linear for each in few], np.uint8), [each.amount for each in few], [each.start_ms for each in few],
+        [each.interval_ms for each in few], pointers, cuts, np.array(cut_lines, np.int32), lo, hi,
+        [span[0] for span in lost], [span[1] for span in lost],
+    )  # fmt: skip
+    prices = list(lines)
+    rows = zip(*(column.tolist() for column in found), strict=True)
+    return {(prices[line], minute): (quantity, lost) for line, minute, quantity, lost in rows}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(amounts, max_size=4), st.integers(0, 3), st.integers(0, 4), lost_spans())
+def test_few_amounts_come_to_what_the_kernel_says(
+    few: list[IntervalAmount], lo: int, minutes: int, lost: list[tuple[int, int]]
+) -> None:
+    assert spread_few(few, lo, lo + minutes, lost) == by_kernel(few, lo, lo + minutes, lost)
+
+
+@pytest.mark.parametrize("linear", [True, False])
+def test_what_has_no_length_lies_at_its_instant(linear: bool) -> None:
+    price = PRICES[0]
+    each = IntervalAmount(linear, 7, MINUTE_MS, 0, [(BEGINNING_MS, price)])
+    assert spread_few([each], 0, 2, []) == ({} if linear else {(price, 1): (7, 0)})

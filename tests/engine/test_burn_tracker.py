@@ -1,0 +1,267 @@
+"""What a shard remembers of its ticks, and what it forgets."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from schemas.events import Component, PriceEvent
+from schemas.tables import BURN_RATES
+from schemas.units import Per
+from streams.engine.batch import LogBatch, LogRecord
+from streams.engine.burn.curves import CurveBook
+from streams.engine.burn.figures import WindowFigures
+from streams.engine.kernels.arrays import I64
+from streams.engine.pricing.book import PriceBook
+from streams.engine.reference_log import ReferenceLog
+from streams.engine.settings import ShardSettings
+from streams.engine.shard.sequencer import TICK_MS, Ticks
+from streams.engine.shard.shard import Shard
+
+T0 = 1_790_000_000_000 // 60_000 * 60_000
+MINUTE_MS = 60_000
+HOUR_MS = 3_600_000
+BOOK = PriceBook.empty().with_events(
+    [PriceEvent("s", "p", 0, "h100", Component.gpu, 2 * 10**9, Per.gpu_hour, 1, 0, {})]
+)
+
+
+class Log:
+    """One shard, fed by hand."""
+
+    def __init__(self, shard: Shard | None = None) -> None:
+        self.shard = shard or Shard(0, ShardSettings(), BOOK)
+        self.view = ReferenceLog(BOOK).view()
+        self.offsets: dict[str, int] = dict(self.shard.next)
+        self.versions = self.shard.version
+
+    def add(self, topic: str, at_ms: int, **event: Any) -> None:
+        offset = self.offsets.get(topic, 0)
+        self.offsets[topic] = offset + 1
+        value = {"source": "t", "id": f"{topic}{offset}", "time_ms": at_ms, "job_id": "j", **event}
+        record = LogRecord(offset, at_ms, json.dumps(value).encode())
+        assert self.shard.fold(LogBatch(topic, 0, offset, offset + 1, [record])) is None
+
+    def judge(self, first_ms: int, last_ms: int) -> None:
+        self.shard.judge(Ticks(first_ms, last_ms), self.view)
+
+    def rates(self) -> list[tuple[int, float]]:
+        """(minute since T0, dollars per hour now) of the rows that wait."""
+        self.versions += 1
+        table = self.shard.checkpoint(T0, self.versions, open_attempts=False).tables.get(BURN_RATES)
+        rows = [] if table is None else table.to_pylist()
+        return [
+            ((round(row["time"].timestamp() * 1000) - T0) // MINUTE_MS, float(row["usd_per_hour_now"]))
+            for row in rows
+        ]
+
+
+def test_a_restored_shard_goes_on_at_its_next_tick() -> None:
+    log = Log()
+    log.add("jobs", T0, type="started", gpu_count=8)
+    log.judge(T0, T0 + 5 * MINUTE_MS)
+    assert log.rates() == [(minute, 16.0) for minute in range(6)]
+    point = log.shard.checkpoint(T0, 99, open_attempts=False)
+    # An idle log: nothing but the tick itself says where to go on.
+    restored = Shard.restore(0, ShardSettings(), BOOK, [point.snapshot] if point.parent == 0 else [])
+    assert (log.shard.tick_ms, point.parent == 0) == (T0 + 5 * MINUTE_MS + TICK_MS, False)
+    assert restored.tick_ms is None
+
+    fresh = Log()
+    fresh.add("jobs", T0, type="started", gpu_count=8)
+    fresh.judge(T0, T0 + 5 * MINUTE_MS)
+    base = fresh.shard.checkpoint(T0, 1, open_attempts=False)
+    again = Log(Shard.restore(0, ShardSettings(), BOOK, [base.snapshot]))
+    assert again.shard.tick_ms == T0 + 5 * MINUTE_MS + TICK_MS
+    again.judge(T0 + 5 * MINUTE_MS + TICK_MS, T0 + 6 * MINUTE_MS)
+    assert again.rates() == [(5, 16.0), (6, 16.0)]  # what the last row said is not known any more
+
+
+def test_a_change_is_shown_before_the_next_tick_only_if_somebody_looks() -> None:
+    log = Log()
+    log.add("jobs", T0, type="started", gpu_count=8)
+    log.judge(T0, T0)
+    log.rates()
+    log.add("jobs", T0 + 2_000, type="scaled", gpu_count=16)
+    assert log.rates() == []
+    log.shard.look(T0 + 3_000, log.view)
+    assert log.rates() == [(0, 32.0)]
+    log.shard.look(T0 + 4_000, log.view)
+    assert log.rates() == []
+
+
+def test_a_look_of_a_shard_that_is_behind_tells_nothing_and_its_ticks_do_not_learn_what_came_later() -> None:
+    log = Log()
+    reference = ReferenceLog(BOOK)
+    dearer = PriceEvent("s", "q", 1, "h100", Component.gpu, 5 * 10**9, Per.gpu_hour, 1, 1, {})
+    reference.extend([(T0 + 30 * MINUTE_MS, dearer)], [], BOOK.with_events([dearer]), {})
+    log.view = reference.view()
+    log.add("jobs", T0, type="started", gpu_count=8)
+    log.judge(T0, T0)
+    log.rates()
+    log.add("jobs", T0 + 2_000, type="scaled", gpu_count=16)
+    log.shard.look(T0 + HOUR_MS, log.view)  # the worker was away for an hour
+    assert log.rates() == []
+    log.judge(T0 + TICK_MS, T0 + MINUTE_MS)
+    assert log.rates() == [(0, 32.0), (1, 32.0)]
+
+
+@pytest.mark.parametrize("back_to_ms", [T0 + 2_500, T0 - 1, T0 - HOUR_MS])
+def test_a_clock_that_is_set_back_makes_no_look_fail(back_to_ms: int) -> None:
+    log = Log()
+    log.add("jobs", T0, type="started", gpu_count=8)
+    log.judge(T0, T0)
+    log.rates()
+    log.add("jobs", T0 + 2_000, type="scaled", gpu_count=16)
+    log.shard.look(T0 + 3_000, log.view)
+    log.add("jobs", T0 + 2_000, type="scaled", gpu_count=32)
+    log.shard.look(back_to_ms, log.view)
+    assert log.rates() == [(0, 32.0)]
+    log.judge(T0 + TICK_MS, T0 + TICK_MS)
+    assert log.rates() == [(0, 64.0)]
+
+
+def test_samples_of_a_job_that_its_timeline_pays_for_touch_nothing() -> None:
+    log = Log()
+    log.add("jobs", T0, type="started", gpu_count=8)
+    log.judge(T0, T0)
+    log.rates()
+    sample = {"node": "n", "interval_ms": 1_000, "gpus": ["0"], "util_ratio": [0.5]}
+    log.add("gpu", T0 + 5_000, **sample)
+    assert (log.shard.dirty_jobs, log.shard.sampled_jobs) == (set(), {"j"})
+    assert not log.shard.watch.is_due
+    # That it was seen is kept through a restart, and written with the next rows of jobs that go on.
+    base = log.shard.checkpoint(T0, 500, open_attempts=False)
+    assert "jobs" not in base.tables
+    assert log.shard.unsaved(T0, open_attempts=True)
+    rows = log.shard.checkpoint(T0 + 5_000, 501, open_attempts=True).tables["jobs"].to_pylist()
+    assert round(rows[0]["last_event"].timestamp() * 1000) == T0 + 5_000
+    assert log.shard.sampled_jobs == set()
+
+
+@pytest.mark.parametrize("hours", [7, 24 * 180])
+def test_a_job_that_ended_is_forgotten_when_nothing_is_left_of_it(hours: int) -> None:
+    log = Log()
+    log.add("jobs", T0, type="started", gpu_count=8)
+    log.add("jobs", T0 + 10 * MINUTE_MS, type="completed")
+    log.judge(T0, T0 + HOUR_MS)
+    assert log.shard.watch.jobs_live == 1
+    log.judge(T0 + HOUR_MS + TICK_MS, T0 + hours * HOUR_MS)
+    assert log.shard.watch.jobs_live == 0
+    assert log.rates()[-1][1] == 0.0
+
+
+def test_jobs_that_leave_the_windows_one_after_another_cost_no_call_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[int] = []
+
+    def judged(minutes: int) -> list[tuple[int, float]]:
+        """The rows of twenty jobs, if so many minutes are judged at once."""
+        log = Log()
+        for number in range(20):
+            log.add("jobs", T0, job_id=f"j{number}", type="started", gpu_count=1)
+            log.add("jobs", T0 + (number + 1) * MINUTE_MS, job_id=f"j{number}", type="completed")
+        figures = CurveBook.figures
+
+        def counted(book: CurveBook, times_ms: I64) -> WindowFigures:
+            calls.append(len(times_ms))
+            return figures(book, times_ms)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(CurveBook, "figures", counted)
+            end_ms = T0 + 10 * HOUR_MS
+            for first_ms in range(T0, end_ms, minutes * MINUTE_MS):
+                log.judge(first_ms, min(first_ms + minutes * MINUTE_MS, end_ms) - TICK_MS)
+        assert log.shard.watch.jobs_live == 0
+        return sorted(log.rates())
+
+    at_once = judged(10 * 60)
+    assert len(calls) <= 3  # not one for each job that leaves
+    assert at_once == judged(1)
+
+
+def leaves(log: Log) -> bool:
+    """Whether job j is in the archive after a checkpoint."""
+    log.versions += 1
+    log.shard.checkpoint(T0, log.versions, open_attempts=False)
+    return "j" not in log.shard.jobs
+
+
+def test_a_job_leaves_for_the_archive_only_after_a_tick_has_seen_it() -> None:
+    log = Log(Shard(0, ShardSettings(job_horizon_ms=HOUR_MS), BOOK))
+    log.shard.tick_ms = T0
+    log.add("jobs", T0 - 5 * HOUR_MS, type="started", gpu_count=1)
+    log.add("jobs", T0 - 4 * HOUR_MS, type="completed")
+    assert not leaves(log)
+    log.add("nodes", T0, node="n", type="ready", gpu_count=1)
+    assert not leaves(log)
+    log.judge(T0, T0)
+    log.add("nodes", T0 + HOUR_MS, node="n", type="draining")
+    assert leaves(log)
+
+
+def test_a_job_whose_alert_a_new_price_may_end_stays_until_a_tick_has_seen_the_price() -> None:
+    empty = PriceBook.empty()
+    log = Log(Shard(0, ShardSettings(job_horizon_ms=HOUR_MS), empty))
+    reference = ReferenceLog(empty)
+    log.view = reference.view()
+    log.add("jobs", T0 - 5 * HOUR_MS, type="started", gpu_count=1)
+    log.judge(T0 - 5 * HOUR_MS + TICK_MS, T0 - 5 * HOUR_MS + TICK_MS)  # no price: an alert
+    log.add("jobs", T0 - 4 * HOUR_MS, type="completed")
+    log.judge(T0 - 4 * HOUR_MS, T0 - 4 * HOUR_MS)
+    reference.extend([(T0 + MINUTE_MS, BOOK.events[0])], [], BOOK, {})
+    log.shard.set_prices(BOOK)
+    log.versions += 1
+    log.shard.checkpoint(T0, log.versions, open_attempts=False)  # what the price changes is stored
+    log.add("nodes", T0, node="n", type="ready", gpu_count=1)
+    assert not leaves(log)
+    log.judge(T0 + 2 * MINUTE_MS, T0 + 2 * MINUTE_MS)
+    log.add("nodes", T0 + HOUR_MS, node="n", type="draining")
+    assert leaves(log)
+
+
+def test_a_job_whose_alert_fires_stays_while_the_windows_have_anything_of_it() -> None:
+    empty = PriceBook.empty()
+    log = Log(Shard(0, ShardSettings(job_horizon_ms=HOUR_MS), empty))
+    log.view = ReferenceLog(empty).view()
+    log.add("jobs", T0, type="started", gpu_count=1)
+    log.judge(T0 + TICK_MS, T0 + TICK_MS)  # no price: an alert
+    log.add("jobs", T0 + MINUTE_MS, type="completed")
+    log.judge(T0 + MINUTE_MS, T0 + 2 * HOUR_MS)
+    log.add("nodes", T0 + 3 * HOUR_MS, node="n", type="ready", gpu_count=1)
+    assert not leaves(log), "whoever takes the shard over would judge without the job"
+    log.judge(T0 + 2 * HOUR_MS + TICK_MS, T0 + 8 * HOUR_MS)
+    log.add("nodes", T0 + 9 * HOUR_MS, node="n", type="draining")
+    assert leaves(log), "only a price ends the alert, and that may never come"
+
+
+def test_a_job_in_the_windows_that_a_new_price_may_change_stays_until_a_tick_has_seen_the_price() -> None:
+    log = Log(Shard(0, ShardSettings(job_horizon_ms=10 * MINUTE_MS), BOOK))
+    reference = ReferenceLog(BOOK)
+    log.view = reference.view()
+    log.add("jobs", T0 - 30 * MINUTE_MS, type="started", gpu_count=1)
+    log.add("jobs", T0 - 20 * MINUTE_MS, type="completed")
+    log.judge(T0 - 30 * MINUTE_MS, T0)  # it has a price, no alert
+    dearer = PriceEvent("s", "q", 0, "h100", Component.gpu, 9 * 10**9, Per.gpu_hour, 1, 0, {})
+    book = BOOK.with_events([dearer])
+    reference.extend([(T0 + MINUTE_MS, dearer)], [], book, {})
+    log.shard.set_prices(book)
+    log.versions += 1
+    log.shard.checkpoint(T0, log.versions, open_attempts=False)  # what the price changes is stored
+    log.add("nodes", T0, node="n", type="ready", gpu_count=1)
+    assert not leaves(log)
+    log.judge(T0 + TICK_MS, T0 + 2 * MINUTE_MS)
+    log.add("nodes", T0 + HOUR_MS, node="n", type="draining")
+    assert leaves(log)
+
+
+def test_a_node_that_goes_on_asks_for_no_checkpoint_that_cannot_pay_it() -> None:
+    log = Log()
+    log.add("nodes", T0, node="n", type="ready", gpu_count=1)
+    log.versions += 1
+    log.shard.checkpoint(T0, log.versions, open_attempts=False)
+    assert not log.shard.unsaved(T0, open_attempts=False)
+    assert log.shard.unsaved(T0, open_attempts=True)

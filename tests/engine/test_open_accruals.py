@@ -1,0 +1,226 @@
+"""What goes on is paid again and again without a look at its timeline: the rows are those of one look at the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schemas.decode import decode
+from schemas.events import PriceEvent
+from schemas.tables import ATTEMPTS, JOB_MINUTES, JOBS, KEYS, NODE_MINUTES
+from streams.engine.batch import LogBatch, LogRecord
+from streams.engine.pricing.book import PriceBook
+from streams.engine.settings import ShardSettings
+from streams.engine.shard.shard import Shard
+from streams.engine.timeline.lines import attempt_lines
+
+T0 = 1_704_067_200_000
+MINUTE_MS = 60_000
+Json = dict[str, Any]
+Rows = dict[tuple[str, tuple[object, ...]], Json]
+
+
+def event(kind: str, after_ms: int, job_id: str = "j", **named: object) -> Json:
+    key = f"{kind}{after_ms}{job_id}{sorted(named.items())}"
+    return {
+        "source": "s",
+        "id": key,
+        "time_ms": T0 + after_ms,
+        "job_id": job_id,
+        "type": kind,
+        "gpu_type": "H100",
+    } | named
+
+
+def price(sku: str, usd: str, after_ms: int, **match: str) -> PriceEvent:
+    value = {
+        "source": "s", "id": f"{sku}{after_ms}", "time_ms": T0, "sku": sku, "component": "gpu", "usd": usd,
+        "per": "gpu_hour", "effective_ms": T0 + after_ms,
+    } | match  # fmt: skip
+    found = decode("prices", json.dumps(value).encode(), (), T0 + 10**9)
+    assert isinstance(found, PriceEvent)
+    return found
+
+
+BOOK = PriceBook.empty().with_events(
+    [price("a", "2.5", -(10**9), gpu_type="H100"), price("a", "3", 7 * MINUTE_MS + 1, gpu_type="H100")]
+)
+
+
+def feed(shard: Shard, topic: str, events: Sequence[Json]) -> None:
+    first = shard.next.get(topic, 0)
+    records = [LogRecord(first + i, T0 + 10**9, json.dumps(value).encode()) for i, value in enumerate(events)]
+    assert shard.fold(LogBatch(topic, 0, first, first + len(events), records)) is None
+
+
+class Stored:
+    """Tables of one shard, as a store has them."""
+
+    def __init__(self, book: PriceBook = BOOK) -> None:
+        self.shard = Shard(0, ShardSettings(), book)
+        self.rows: Rows = {}
+        self.version = 0
+
+    def pay(self, after_ms: int, *, open_attempts: bool = True) -> dict[str, pa.Table]:
+        """A checkpoint whose rows are stored; its tables."""
+        self.version += 1
+        point = self.shard.checkpoint(T0 + after_ms, self.version, open_attempts=open_attempts)
+        assert not point.more
+        for name in (JOB_MINUTES, NODE_MINUTES, JOBS, ATTEMPTS):
+            for row in point.tables[name].to_pylist() if name in point.tables else ():
+                row.pop("version")
+                key = tuple(row[column] for column in KEYS[name])
+                self.rows[name, key] = row
+        return point.tables
+
+    def current(self) -> Rows:
+        """Rows that count."""
+        return {key: row for key, row in self.rows.items() if row.get("quantity") != 0}
+
+
+KINDS = ("started", "suspended", "resumed", "checkpointed", "scaled", "failed", "preempted", "completed")
+instants = st.one_of(
+    st.integers(0, 20).map(lambda minute: minute * MINUTE_MS), st.integers(0, 20 * MINUTE_MS)
+)
+
+
+@st.composite
+def moments(draw: st.DrawFn) -> list[tuple[int, list[Json], list[Json]]]:
+    """Payments at rising clocks, each with what of jobs and nodes comes before it; some of it is of the future."""
+    clocks = sorted(draw(st.lists(instants, min_size=2, max_size=8)))
+    found = []
+    for clock_ms in clocks:
+        jobs = [
+            event(
+                draw(st.sampled_from(KINDS)),
+                draw(instants),
+                attempt=draw(st.integers(1, 2)),
+                gpu_count=draw(st.integers(1, 3)),
+            )
+            for _ in range(draw(st.integers(0, 2)))
+        ]
+        nodes = [
+            event(draw(st.sampled_from(("provisioned", "updated", "terminated"))), draw(instants))
+            | {"node": "n", "gpu_count": draw(st.integers(1, 3))}
+            for _ in range(draw(st.integers(0, 1)))
+        ]
+        found.append((clock_ms, jobs, [{k: v for k, v in node.items() if k != "job_id"} for node in nodes]))
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(moments())
+def test_payments_at_rising_clocks_come_to_the_rows_of_one_payment(
+    story: list[tuple[int, list[Json], list[Json]]],
+) -> None:
+    often = Stored()
+    once = Stored()
+    for clock_ms, jobs, nodes in story:
+        for stored in (often, once):
+            feed(stored.shard, "jobs", jobs)
+            feed(stored.shard, "nodes", nodes)
+        often.pay(clock_ms)
+    once.pay(story[-1][0])
+    assert often.current() == once.current()
+
+
+def test_a_payment_looks_nothing_up_until_a_price_changes() -> None:
+    stored = Stored()
+    feed(stored.shard, "jobs", [event("started", 0, gpu_count=8)])
+    stored.pay(MINUTE_MS)
+    known = stored.shard.jobs["j"].attempts[1].open_accruals
+    stored.pay(6 * MINUTE_MS)
+    assert stored.shard.jobs["j"].attempts[1].open_accruals is known  # prolonged
+    stored.pay(9 * MINUTE_MS)
+    assert stored.shard.jobs["j"].attempts[1].open_accruals is not known  # the price is another one since
+    expected = Stored()
+    feed(expected.shard, "jobs", [event("started", 0, gpu_count=8)])
+    expected.pay(9 * MINUTE_MS)
+    assert stored.current() == expected.current()
+    timeline = stored.shard.jobs["j"].timelines()[1]
+    lines = attempt_lines(timeline.paid(T0 + 9 * MINUTE_MS), timeline.lost, BOOK, None, None)
+    assert stored.shard.jobs["j"].attempts[1].booked_lines == lines
+
+
+def test_an_event_that_costs_nothing_leaves_what_is_known() -> None:
+    stored = Stored()
+    feed(stored.shard, "jobs", [event("started", 0, gpu_count=8)])
+    stored.pay(MINUTE_MS)
+    attempt = stored.shard.jobs["j"].attempts[1]
+    known = attempt.open_accruals
+    feed(stored.shard, "jobs", [event("checkpointed", MINUTE_MS)])
+    stored.pay(2 * MINUTE_MS)
+    assert attempt.open_accruals is known
+    feed(stored.shard, "jobs", [event("scaled", 2 * MINUTE_MS, gpu_count=4)])
+    stored.pay(3 * MINUTE_MS)
+    assert attempt.open_accruals is not known
+
+
+def test_a_clock_that_is_set_back_takes_back_what_was_paid() -> None:
+    stored, expected = Stored(), Stored()
+    for one in (stored, expected):
+        feed(one.shard, "jobs", [event("started", 0, gpu_count=8)])
+    stored.pay(5 * MINUTE_MS)
+    stored.pay(3 * MINUTE_MS)
+    expected.pay(3 * MINUTE_MS)
+    assert stored.current() == expected.current()
+
+
+def sample(after_s: int, interval_s: int = 10, **named: object) -> Json:
+    return {
+        "source": "s", "time_ms": T0 + after_s * 1000, "interval_ms": interval_s * 1000, "job_id": "j", "node": "n",
+        "gpus": ["a", "b"], "util_ratio": [0.5, 1], "gpu_type": "H100",
+    } | named  # fmt: skip
+
+
+def test_a_metered_job_is_told_again_only_with_what_goes_on_unless_its_rows_say_more() -> None:
+    stored = Stored()
+    feed(stored.shard, "gpu", [sample(10)])
+    assert {JOBS, ATTEMPTS, JOB_MINUTES} <= stored.pay(MINUTE_MS, open_attempts=False).keys()
+    feed(stored.shard, "gpu", [sample(20)])
+    tables = stored.pay(MINUTE_MS, open_attempts=False)
+    assert JOB_MINUTES in tables  # what it costs is there at once
+    assert JOBS not in tables
+    assert not stored.shard.unsaved(T0 + MINUTE_MS, open_attempts=False)
+    tables = stored.pay(MINUTE_MS, open_attempts=True)
+    assert tables[JOBS]["last_event"].cast(pa.int64()).to_pylist() == [T0 + 20_000]
+    feed(stored.shard, "gpu", [sample(30, region="eu")])
+    assert JOBS in stored.pay(MINUTE_MS, open_attempts=False)  # its region is news
+
+
+def test_a_metered_job_that_leaves_has_had_its_last_word() -> None:
+    stored = Stored()
+    feed(stored.shard, "gpu", [sample(10)])
+    stored.pay(MINUTE_MS, open_attempts=False)
+    feed(stored.shard, "gpu", [sample(20)])
+    assert JOBS not in stored.pay(MINUTE_MS, open_attempts=False)
+    feed(stored.shard, "gpu", [sample(3 * 86_400, job_id="k")])
+    tables = stored.pay(MINUTE_MS, open_attempts=False)
+    assert "j" not in stored.shard.jobs
+    told = dict(
+        zip(
+            tables[JOBS]["job_id"].to_pylist(),
+            tables[JOBS]["last_event"].cast(pa.int64()).to_pylist(),
+            strict=True,
+        )
+    )
+    assert told["j"] == T0 + 20_000
+    assert stored.shard.sampled_jobs == set()
+
+
+@given(st.lists(st.tuples(st.integers(0, 600), st.integers(1, 130), st.booleans()), min_size=1, max_size=20))
+@settings(max_examples=50, deadline=None)
+def test_the_newest_winner_is_the_greatest_of_all_whenever_it_is_asked_for(
+    samples: list[tuple[int, int, bool]],
+) -> None:
+    stored = Stored()
+    for end_s, interval_s, is_asked in samples:
+        feed(stored.shard, "gpu", [sample(end_s, interval_s)])
+        attempt = stored.shard.jobs["j"].attempts[1] if "j" in stored.shard.jobs else None
+        if attempt is not None and is_asked:
+            assert attempt.newest_winner() == max(attempt.winners.values(), default=None)

@@ -1,0 +1,209 @@
+"""GPU samples as bytes and as single records: the same books, whatever the records are and however the log is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.engine.batch import LogBatch, LogRecord, Record
+from streams.engine.coverage.shapes import MOST_SHAPES, Shapes
+from streams.engine.pricing.book import PriceBook
+from streams.engine.settings import ShardSettings
+from streams.engine.shard.samples import SampleColumns
+from streams.engine.shard.shard import Shard
+from streams.worker.shards.owned_shard import OwnedShard, Takeover
+from streams.worker.storing.versions import VersionClock
+from tests.property.profile import PROFILE
+from tests.raw_records import raw
+
+T0 = 1_780_308_000_000
+DAY_MS = 86_400_000
+
+SAMPLE: dict[str, Any] = {
+    "source": "x",
+    "time_ms": T0,
+    "node": "n",
+    "interval_ms": 1000,
+    "gpus": ["a"],
+    "util_ratio": [0.5],
+    "job_id": "j",
+}
+_BROKEN = (b"", b"{", b"[]", b'{"node": "n"}', b'{"node": "\xff"}', None)
+
+
+@st.composite
+def samples(draw: st.DrawFn) -> dict[str, Any]:
+    """A sample of one of a few exporters: on time, late, too late, of the future, idle, odd."""
+    gpus = draw(st.sampled_from([["a"], ["a", "b"], ["b", "a"], ["a", "a"], ["ä"]]))
+    found: dict[str, Any] = {
+        "source": draw(st.sampled_from(["x", "y"])),
+        "time_ms": T0
+        + draw(st.integers(0, 3)) * draw(st.sampled_from([500, 1000, 60_000, 400_000, DAY_MS // 2])),
+        "node": draw(st.sampled_from(["n1", "n2"])),
+        "interval_ms": draw(st.sampled_from([1, 1000, 30_000, 90_000])),
+        "gpus": gpus,
+        "util_ratio": draw(
+            st.lists(st.sampled_from([0.0, 0.25, 1, 1.5]), min_size=len(gpus), max_size=len(gpus))
+        ),
+        "job_id": draw(st.sampled_from(["j1", "j2", "", "j\u00e4", 'j"'])),
+    }
+    if draw(st.booleans()):
+        found["attempt"] = draw(st.integers(1, 2))
+    if draw(st.booleans()):
+        found["id"] = draw(st.sampled_from(["1", "2", "é"]))
+    if draw(st.booleans()):
+        found["gpu_type"] = draw(st.sampled_from(["H100", "A100"]))
+    if draw(st.booleans()):
+        found["power_w"] = [draw(st.sampled_from([0, 350.5]))] * len(gpus)
+    if draw(st.booleans()):
+        found["extra"] = 1
+    return found
+
+
+VALUES = st.one_of(samples().map(orjson.dumps), samples().map(orjson.dumps), st.sampled_from(_BROKEN))
+HEADERS = st.sampled_from([(), (), (), (("other", b"1"),)])
+
+
+def state(shard: Shard) -> object:
+    """All that samples may have changed."""
+    shard.settle()
+    coverage = shard.coverage
+    rows = {}
+    for holder in coverage.holders():
+        usage = coverage.usage(coverage.rows_of([holder.number]))
+        rows[(holder.job_id, holder.attempt, holder.node)] = [column.tolist() for column in usage[1:]]
+    jobs = {
+        (job.id, number): (
+            job.first_ms,
+            job.last_ms,
+            job.heard_ms,
+            attempt.sampled,
+            attempt.winners,
+            attempt.dirty_metered,
+        )
+        for job in shard.jobs.values()
+        for number, attempt in job.attempts.items()
+    }
+    return (
+        shard.books, shard.tallies, shard.next, shard.newest_ms, shard.log_ms, rows, jobs, shard.dirty_jobs,
+        shard.sampled_jobs, shard.changes.jobs, shard.changes.sampled, shard.refused.letters, shard.refused.replays,
+    )  # fmt: skip
+
+
+def start(job_id: str) -> LogBatch:
+    value = {"source": "s", "id": "1", "time_ms": T0, "job_id": job_id, "type": "started", "gpu_count": 2}
+    return LogBatch("jobs", 0, 0, 1, [LogRecord(0, T0, orjson.dumps(value))])
+
+
+@PROFILE
+@given(
+    st.lists(st.tuples(VALUES, HEADERS), max_size=25),
+    st.lists(st.integers(0, 25), max_size=4),
+    st.booleans(),
+    st.sampled_from([0, 2 * DAY_MS]),
+    st.sampled_from([1, MOST_SHAPES]),
+)
+def test_bytes_and_records_come_to_the_same(
+    values: list[tuple[bytes | None, tuple[tuple[str, bytes], ...]]],
+    cuts: list[int],
+    started: bool,
+    since_ms: int,
+    most_shapes: int,
+) -> None:
+    log = [
+        LogRecord(i, T0 + 40_000 * i + since_ms, value, headers) for i, (value, headers) in enumerate(values)
+    ]
+    edges = sorted({0, len(log), *(cut for cut in cuts if cut < len(log))})
+    twins = [Shard(0, ShardSettings(dead_letters_per_minute=2), PriceBook.empty()) for _ in range(2)]
+    twins[1].samples = SampleColumns(twins[1].place, Shapes(most_shapes))
+    ways: list[Callable[[list[LogRecord]], Sequence[Record]]] = [list, raw]
+    for shard, as_fetched in zip(twins, ways, strict=True):
+        if started:
+            shard.fold(start("j1"))
+            shard.checkpoint(T0, 1, open_attempts=True)
+        for begin, end in pairwise(edges):
+            # Read again from a little before: what is known is trimmed.
+            first = max(begin - 1, 0)
+            batch = LogBatch("gpu", 0, first, end, as_fetched(log[first:end]))
+            assert shard.missing(batch) == {}
+            assert shard.fold(batch) is None
+    assert state(twins[0]) == state(twins[1])
+
+
+def test_ordinary_samples_need_no_object_each() -> None:
+    shard = Shard(0, ShardSettings(), PriceBook.empty())
+    log = [LogRecord(i, T0, orjson.dumps(SAMPLE | {"job_id": f"j{i % 3}", "id": str(i)})) for i in range(9)]
+    columns = shard.samples.read(raw(log), ShardSettings())
+    assert not columns.events
+    assert shard.samples.job_ids(columns) == {"j0", "j1", "j2"}
+
+
+def test_an_envelope_in_the_headers_is_opened() -> None:
+    shard = Shard(0, ShardSettings(), PriceBook.empty())
+    value = {name: of for name, of in SAMPLE.items() if name not in {"source", "time_ms"}}
+    names = (("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_source", b"x"), ("ce_type", b"gpu"))
+    headers = (*names, ("ce_time", b"2026-06-01T10:00:00Z"))
+    shard.fold(LogBatch("gpu", 0, 0, 1, raw([LogRecord(0, T0, msgspec.json.encode(value), headers)])))
+    assert shard.books.applied == 1, shard.refused.letters
+
+
+def test_samples_of_gpus_that_no_job_has_are_counted_apart() -> None:
+    shard = Shard(0, ShardSettings(), PriceBook.empty())
+    idle = {name: of for name, of in SAMPLE.items() if name != "job_id"}
+    values = [
+        SAMPLE,
+        idle | {"id": "2"},
+        idle | {"id": "3", "job_id": ""},
+        {**idle, "id": "4", "job_id": None},
+    ]
+    log = [LogRecord(i, T0, orjson.dumps(value)) for i, value in enumerate(values)]
+    shard.fold(LogBatch("gpu", 0, 0, 2, raw(log[:2])))
+    shard.fold(LogBatch("gpu", 0, 2, 4, log[2:]))
+    assert (shard.books.records_in, shard.books.applied, shard.books.unattributed) == (4, 1, 3)
+    assert shard.books.balanced
+    assert shard.tallies["gpu"].unattributed == 3
+
+
+def test_samples_that_wait_weigh_as_the_minutes_they_speak_of_not_as_they_are_many() -> None:
+    shard = Shard(0, ShardSettings(), PriceBook.empty())
+    held = OwnedShard(0, shard, VersionClock(0, 1), Takeover(0, 1))
+
+    def feed(first: int, stop: int) -> int:
+        log = [
+            LogRecord(i, T0, orjson.dumps(SAMPLE | {"id": str(i), "time_ms": T0 + 1000 * (i + 1)}))
+            for i in range(first, stop)
+        ]
+        assert held.feed(LogBatch("gpu", 0, first, stop, raw(log)))
+        return held.waiting_bytes
+
+    assert held.waiting_bytes == 0
+    of_a_minute = feed(0, 1)
+    assert of_a_minute > 0
+    assert feed(1, 60) == of_a_minute
+    assert feed(60, 61) == 2 * of_a_minute
+    assert held.fed_bytes > 60 * 100
+    assert held.checkpoint(T0) is not None
+    assert (held.waiting_bytes, held.fed_bytes) == (0, 0)
+
+
+def test_whatever_else_waits_weighs_as_it_came() -> None:
+    held = OwnedShard(0, Shard(0, ShardSettings(), PriceBook.empty()), VersionClock(0, 1), Takeover(0, 1))
+    value = {
+        "source": "x",
+        "id": "1",
+        "time_ms": T0,
+        "job_id": "j",
+        "type": "heartbeat",
+        "note": "x" * 10_000,
+    }
+    log = raw([LogRecord(0, T0, orjson.dumps(value))])
+    assert held.feed(LogBatch("jobs", 0, 0, 1, log))
+    assert held.waiting_bytes == held.fed_bytes > 10_000
+    assert held.checkpoint(T0) is not None
+    assert held.waiting_bytes == 0

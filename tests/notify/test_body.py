@@ -1,0 +1,103 @@
+"""The body of a webhook is the one of the contract, field by field."""
+
+from __future__ import annotations
+
+import json
+
+import orjson
+import pytest
+
+from schemas.escaping import visible
+from streams.notify.body import rfc3339, slack_body, usd, webhook_body
+from tests.notify.scripted_sender import NOW_MS, an_alert, resolved
+
+
+def test_the_message_of_a_firing_alert() -> None:
+    alert = an_alert()
+    assert json.loads(webhook_body(alert)) == {
+        "type": "alert.firing",
+        "timestamp": "2027-01-15T08:00:00.000Z",
+        "data": {
+            "alert_id": alert.alert_id,
+            "rule": "burn_fast",
+            "severity": "page",
+            "status": "firing",
+            "subject": {"kind": "job", "name": "job-1"},
+            "owner": "ada",
+            "team": "vision",
+            "project": "p",
+            "summary": "job-1 burns $786.56/h",
+            "usd_per_hour": "786.560000001",
+            "expected_usd_per_hour": "98.32",
+            "ratio": 8.25,
+            "window_ms": 900_000,
+            "cost_usd": "65.546666667",
+            "budget_usd": None,
+            "exhausted_in_s": None,
+            "started_ms": NOW_MS,
+            "evidence_sql": "SELECT 1",
+        },
+    }
+
+
+def test_a_resolved_one_bears_the_instant_of_its_end() -> None:
+    message = orjson.loads(webhook_body(resolved(after_ms=10_001)))
+    assert (message["type"], message["data"]["status"]) == ("alert.resolved", "resolved")
+    assert message["timestamp"] == "2027-01-15T08:00:10.001Z"
+
+
+def test_the_same_alert_gives_the_same_bytes() -> None:
+    assert webhook_body(an_alert()) == webhook_body(an_alert())
+
+
+def test_a_lone_surrogate_stops_no_alert() -> None:
+    alert = an_alert("job-\ud800", summary="\udfff")
+    assert orjson.loads(webhook_body(alert))["data"]["subject"]["name"] == "job-?"
+    assert "job job-\\ud800," in orjson.loads(slack_body(alert))["text"]
+
+
+def test_names_cannot_forge_lines_of_a_message() -> None:
+    name = "a\n:white_check_mark: resolved\u202e\x1b[2J"
+    alert = an_alert(name, summary=f"{name} burns", owner="\u2066ada")
+    text = orjson.loads(slack_body(alert))["text"]
+    assert visible(text, lines=True) == text
+    assert text.count("\n") == 1
+    data = orjson.loads(webhook_body(alert))["data"]
+    assert data["summary"] == visible(name) + " burns"
+    assert (data["subject"]["name"], data["owner"]) == (name, "\u2066ada"), "exact, for programs"
+
+
+def test_a_slack_text_about_the_meter_names_neither_an_owner_nor_a_rate() -> None:
+    alert = an_alert("canary", subject_kind="meter", owner="", summary="12 s late")
+    second = orjson.loads(slack_body(alert))["text"].splitlines()[1]
+    assert second == f"meter canary | since 2027-01-15T08:00:00.000Z | {alert.alert_id}"
+    assert ", owner ada | $" in orjson.loads(slack_body(an_alert()))["text"]
+
+
+def test_a_slack_text_is_short_enough_and_whole() -> None:
+    text = orjson.loads(slack_body(resolved(summary="&" * 50_000)))["text"]
+    assert text.startswith(":white_check_mark: resolved (page, burn_fast): &amp;")
+    assert len(text) < 20_000
+    assert text.count("&") == text.count("&amp;")
+
+
+@pytest.mark.parametrize(
+    ("nano", "text"),
+    [
+        (0, "0"),
+        (1, "0.000000001"),
+        (1_500_000_000, "1.5"),
+        (100_000_000_000, "100"),
+        (-1_000_000_001, "-1.000000001"),
+        (2**63 - 1, "9223372036.854775807"),
+    ],
+)
+def test_money_is_an_exact_decimal_string(nano: int, text: str) -> None:
+    assert usd(nano) == text
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"), [(0, "1970-01-01T00:00:00.000Z"), (951_782_400_007, "2000-02-29T00:00:00.007Z")]
+)
+def test_instants(ms: int, text: str) -> None:
+    assert rfc3339(ms) == text

@@ -1,0 +1,115 @@
+"""What waits: order within a chain, bounds across them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.engine.alerts.alert import Address
+from streams.notify.delivery import Delivery
+from streams.notify.queue import DeliveryQueue
+from tests.notify.scripted_sender import NOW_MS, an_alert
+
+HOOK = Address("webhook", "https://hooks.example.com/hunter2")
+
+
+def parcel(name: str, receiver: str = "r", change: int = 0, shard: int = 0) -> Delivery:
+    return Delivery(an_alert(name, changed_ms=NOW_MS + change), shard, receiver, HOOK)
+
+
+def test_nothing_is_due_in_an_empty_box() -> None:
+    box = DeliveryQueue(8, 4)
+    assert (len(box), box.flying, box.next_due_ms(), box.take(0)) == (0, 0, None, [])
+
+
+def test_parcels_are_taken_when_they_are_due_the_earliest_first() -> None:
+    box = DeliveryQueue(8, 8)
+    late, early, same = parcel("a"), parcel("b"), parcel("c")
+    box.put(late, 20)
+    box.put(early, 10)
+    box.put(same, 10)
+    assert box.next_due_ms() == 10
+    assert box.take(9) == []
+    assert box.take(10) == [early, same]
+    assert box.take(20) == [late]
+    assert box.next_due_ms() is None
+
+
+def test_a_chain_goes_one_by_one() -> None:
+    box = DeliveryQueue(8, 8)
+    first, second = parcel("a"), parcel("a", change=1)
+    box.put(first, 0)
+    box.put(second, 0)
+    assert box.take(0) == [first]
+    box.again(first, 0, 50)
+    assert (first.attempt, box.take(49)) == (2, [])
+    assert box.take(50) == [first]
+    box.finish(first, 60)
+    assert box.take(60) == [second]
+    box.finish(second, 60)
+    assert len(box) == 0
+
+
+def test_a_message_that_waits_is_not_taken_twice() -> None:
+    box = DeliveryQueue(8, 8)
+    assert box.put(parcel("a"), 0)
+    assert not box.put(parcel("a"), 0)
+    assert box.put(parcel("a", receiver="other"), 0)
+
+
+def test_what_is_dropped_while_it_flies_lands_softly() -> None:
+    box = DeliveryQueue(1, 1)
+    flying, waiting, other = parcel("a", shard=1), parcel("b", shard=1), parcel("c", shard=2)
+    box.put(flying, 0)
+    box.put(waiting, 0)
+    box.put(other, 0)
+    assert box.take(0) == [flying]
+    assert box.drop({1}) == 2
+    box.again(flying, 0, 0)
+    assert box.take(0) == [other]
+    box.finish(other, 0)
+    assert (len(box), box.flying, box.next_due_ms()) == (0, 0, None)
+
+
+def test_a_parcel_does_not_show_its_address() -> None:
+    assert "hunter2" not in repr(parcel("a"))
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"), st.integers(0, 3), st.integers(0, 5))),
+    st.lists(st.tuples(st.booleans(), st.integers(0, 3))),
+    st.integers(1, 3),
+    st.integers(1, 2),
+)
+def test_all_get_out_in_order_within_the_bounds(
+    puts: list[tuple[str, str, int, int]], ends: list[tuple[bool, int]], at_most: int, per_receiver: int
+) -> None:
+    box = DeliveryQueue(at_most, per_receiver)
+    expected: dict[tuple[str, str], list[str]] = {}
+    for name, receiver, change, due_ms in puts:
+        each = parcel(name, receiver, change)
+        if box.put(each, due_ms):
+            expected.setdefault((name, receiver), []).append(each.webhook_id)
+    done: dict[tuple[str, str], list[str]] = {}
+    flying: list[Delivery] = []
+    now_ms = 0
+    while len(box):
+        flying += box.take(now_ms)
+        assert len(flying) == box.flying <= at_most
+        assert max(Counter(each.receiver for each in flying).values(), default=0) <= per_receiver
+        assert len({each.chain for each in flying}) == len(flying)
+        if not flying:
+            next_ms = box.next_due_ms()
+            assert next_ms is not None
+            now_ms = max(now_ms, next_ms)
+            continue
+        fails, wait_ms = ends.pop() if ends else (False, 0)
+        each = flying.pop(0)
+        if fails:
+            box.again(each, now_ms, now_ms + wait_ms)
+        else:
+            box.finish(each, now_ms)
+            done.setdefault((each.alert.subject_name, each.receiver), []).append(each.webhook_id)
+    assert done == expected

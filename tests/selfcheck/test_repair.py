@@ -1,0 +1,107 @@
+"""Files of a store that lost rows: an audit says so, whatever became of them, and a recount puts the rows back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import trainfare
+from tests.replay.logs import write_log
+from tests.selfcheck.damage import DAMAGE, byte_flipped, cut, largest_file, table_folder
+from tests.sinks.stores import embedded
+
+SPAN = ("2020-01-01", "2040-01-01")
+ROWS = "SELECT * EXCEPT (version) FROM {} WHERE quantity != 0 ORDER BY ALL"
+
+
+@pytest.fixture(scope="module")
+def metered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of two replays, and in `before` as it was after the first."""
+    root = tmp_path_factory.mktemp("metered")
+    write_log(root / "first.jsonl", jobs=3, minutes=3)
+    write_log(root / "second.jsonl", jobs=3, minutes=3, seed=2, first_job=10, prices=False)
+    for name in ("first", "second"):
+        words = ("--partitions", "2") if name == "first" else ("--append",)
+        done = trainfare("replay", root / f"{name}.jsonl", "--data", root / "data", *words)
+        assert done.code == 0, done
+        if name == "first":
+            shutil.copytree(root / "data", root / "before", symlinks=True)
+    return root
+
+
+@pytest.fixture
+def root(metered: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(metered, tmp_path / "copy", symlinks=True))
+
+
+def rows(data: Path, table: str) -> list[dict[str, object]]:
+    with embedded(data) as store:
+        found: list[dict[str, object]] = store.query(ROWS.format(f"{table} FINAL")).to_pylist()
+        return found
+
+
+def files_of(root: Path) -> tuple[Path, ...]:
+    return root / "first.jsonl", root / "second.jsonl"
+
+
+def test_an_untouched_store_is_green_and_keeps_sums(root: Path) -> None:
+    done = trainfare("audit", "--data", root / "data")
+    assert done.code == 0, done.out
+    (line,) = (line for line in done.out.splitlines() if line.startswith("ok    ledger_sums"))
+    assert "4 months of shards add up to what was booked" in line
+
+
+@pytest.mark.parametrize(
+    ("table", "damage"), [*(("job_minutes", damage) for damage in DAMAGE), ("node_minutes", "parts missing")]
+)
+def test_what_became_of_the_files_is_said_and_put_back(root: Path, table: str, damage: str) -> None:
+    data = root / "data"
+    before = rows(data, table)
+    assert before
+    DAMAGE[damage](data, table, table_folder(root / "before", table))
+    assert rows(data, table) != before
+
+    audit = trainfare("audit", "--data", data, "--format", "json")
+    assert audit.code == 1
+    faults = {each["check"] for each in json.loads(audit.out)["findings"] if not each["ok"]}
+    assert "ledger_sums" in faults, faults
+    assert ("parts" in faults) == (damage in ("cut short", "a file missing"))
+    assert faults <= {"ledger_sums", "parts"}, "without these two nobody would see it"
+
+    said = trainfare("audit", "--data", data, "--recount", *SPAN, *files_of(root))
+    assert said.code == 1
+    assert rows(data, table) != before
+    done = trainfare(
+        "audit", "--data", data, "--recount", *SPAN, "--repair", *files_of(root), "--format", "json"
+    )
+    assert done.code == 0, done
+    assert json.loads(done.out)["rows_put_back"] > 0
+    assert rows(data, table) == before
+    after = trainfare("audit", "--data", data)
+    assert after.code == 0, after.out
+
+
+def test_a_flipped_byte_is_said_by_whoever_reads_it(root: Path) -> None:
+    byte_flipped(root / "data", "job_minutes", root)
+    for words in (("audit",), ("sql", "SELECT count() FROM (SELECT * FROM job_minutes) WHERE NOT ignore(*)")):
+        done = trainfare(*words, "--data", root / "data")
+        assert done.code == 1, done
+        assert "balanced" not in done.out.splitlines()
+
+
+def test_a_part_of_the_span_leaves_what_was_set_aside(root: Path) -> None:
+    cut(largest_file(root / "data", "job_minutes"))
+    span = ("2020-01-01", "2020-01-02")
+    done = trainfare("audit", "--data", root / "data", "--recount", *span, "--repair", *files_of(root))
+    assert done.code == 0, done
+    assert "is dropped" not in done.err
+    assert trainfare("audit", "--data", root / "data").code == 1
+
+
+def test_a_repair_needs_a_recount(root: Path) -> None:
+    done = trainfare("audit", "--data", root / "data", "--repair")
+    assert done.code == 2
+    assert "--repair goes with --recount FROM TO" in done.one_line()

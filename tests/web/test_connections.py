@@ -1,0 +1,293 @@
+"""Connections as values: caps, who makes room, and how long each may keep the server waiting. Times are handed in."""
+
+from __future__ import annotations
+
+import pytest
+
+from streams.web.connection_rate import BURST, PER_S, ArrivalRate
+from streams.web.connections import (
+    ConnectionPhase,
+    ConnectionTable,
+    DropReason,
+    HttpConnection,
+    RefusalReason,
+    Timeouts,
+)
+
+PATIENCE = Timeouts()
+
+
+class Line:
+    """A socket that only notes what happens to it."""
+
+    def __init__(self) -> None:
+        self.unsent = 0
+        self.unread = False
+        self.is_cut = False
+
+    def unsent_bytes(self) -> int:
+        return self.unsent
+
+    def has_unread(self) -> bool:
+        return self.unread
+
+    def cut(self) -> None:
+        self.is_cut = True
+
+
+def connections(most: int = 8, most_per_address: int = 4) -> ConnectionTable:
+    return ConnectionTable(most, most_per_address, PATIENCE)
+
+
+def admitted(of: ConnectionTable, address: str, now_ms: int = 0) -> HttpConnection:
+    found = of.admit(address, Line(), now_ms)
+    assert isinstance(found, HttpConnection)
+    return found
+
+
+def is_cut(connection: HttpConnection) -> bool:
+    line = connection.line
+    assert isinstance(line, Line)
+    return line.is_cut
+
+
+def busy(connection: HttpConnection, now_ms: int = 0) -> HttpConnection:
+    """The client has asked and waits for us."""
+    connection.heard(1, body_is_due=False, now_ms=now_ms)
+    return connection
+
+
+# -- caps ----------------------------------------------------------------------------------------------------
+
+
+def test_one_too_many_of_an_address_is_refused_while_all_are_answered() -> None:
+    of = connections()
+    for _ in range(4):
+        busy(admitted(of, "a"))
+    assert of.admit("a", Line(), 1) is RefusalReason.ADDRESS
+    admitted(of, "b")
+    assert (of.connections, of.refused) == (5, {"address": 1})
+
+
+def test_one_too_many_in_all_is_refused_while_all_are_answered() -> None:
+    of = connections(most=4)
+    for address in "abcd":
+        busy(admitted(of, address))
+    assert of.admit("e", Line(), 1) is RefusalReason.ALL
+    assert (of.connections, of.refused) == (4, {"all": 1})
+
+
+def test_the_longest_idle_of_the_address_makes_room() -> None:
+    of = connections()
+    first, second, third, fourth = (admitted(of, "a", at) for at in range(4))
+    other = admitted(of, "b", 0)
+    busy(first, 5)
+    new = admitted(of, "a", 100)
+    assert [is_cut(each) for each in (first, second, third, fourth, other, new)] == [
+        False, True, False, False, False, False,
+    ]  # fmt: skip
+    assert (of.connections, of.dropped, of.refused) == (5, {"evicted": 1}, {})
+
+
+def test_a_flood_from_many_connections_evicts_itself_and_not_the_one_that_is_alone() -> None:
+    of = connections(most=4)
+    lonely = admitted(of, "b", 0)  # it has waited longest of all
+    flood = [admitted(of, "a", at) for at in (1, 2, 3)]
+    admitted(of, "c", 100)
+    assert [is_cut(each) for each in (lonely, *flood)] == [False, True, False, False]
+
+
+def test_where_the_busiest_address_is_answered_another_makes_room() -> None:
+    of = connections(most=4)
+    for _ in range(3):
+        busy(admitted(of, "a"))
+    idle = admitted(of, "b")
+    admitted(of, "c", 100)
+    assert is_cut(idle)
+
+
+def test_slow_headers_slow_bodies_and_unread_answers_make_room() -> None:
+    of = connections()
+    header, body, unread, answered = (admitted(of, "a", at) for at in range(4))
+    header.heard(0, body_is_due=False, now_ms=10)
+    body.heard(1, body_is_due=True, now_ms=10)
+    busy(unread, 5)
+    busy(answered, 5)
+    assert isinstance(unread.line, Line)
+    unread.line.unsent = 100
+    unread.look(5, PATIENCE)
+    for gone in (header, unread, body):
+        admitted(of, "a", 100)
+        assert is_cut(gone)
+    assert not is_cut(answered)
+
+
+def test_of_those_that_came_at_once_the_first_that_has_not_asked_makes_room() -> None:
+    of = connections()
+    came = [admitted(of, "a", 0) for _ in range(4)]
+    for connection in came[:2]:
+        assert isinstance(connection.line, Line)
+        connection.line.unread = True
+    admitted(of, "a", 0)
+    assert [is_cut(each) for each in came] == [False, False, True, False]
+
+
+def test_what_a_slow_sender_sends_does_not_keep_it() -> None:
+    of = connections()
+    slow, *others = [admitted(of, "a", 0) for _ in range(4)]
+    slow.heard(0, body_is_due=False, now_ms=1)
+    for connection in (slow, *others):
+        assert isinstance(connection.line, Line)
+        connection.line.unread = True
+    admitted(of, "a", 2)
+    assert is_cut(slow)
+
+
+def test_leaving_twice_counts_once() -> None:
+    of = connections()
+    one, _ = admitted(of, "a"), admitted(of, "a")
+    of.leave(one)
+    of.leave(one)
+    assert of.connections == 1
+
+
+# -- patience ------------------------------------------------------------------------------------------------
+
+
+def after(connection: HttpConnection, now_ms: int, *, crowded: bool = False) -> DropReason | None:
+    connection.look(now_ms, PATIENCE)
+    return connection.overdue(now_ms, PATIENCE, crowded=crowded)
+
+
+def test_a_first_byte_is_waited_for_5_s_and_the_header_5_s_more() -> None:
+    connection = HttpConnection("a", Line(), 0)
+    assert after(connection, 4_999) is None
+    assert after(connection, 5_000) is DropReason.HEADER
+    connection.heard(0, body_is_due=False, now_ms=4_000)
+    for at in (5_000, 6_000, 7_000, 8_000):
+        connection.heard(0, body_is_due=False, now_ms=at)  # a byte a second buys no time
+    assert after(connection, 8_999) is None
+    assert after(connection, 9_000) is DropReason.HEADER
+
+
+def test_a_body_may_take_10_s_and_an_answer_as_long_as_we_do() -> None:
+    connection = HttpConnection("a", Line(), 0)
+    connection.heard(1, body_is_due=True, now_ms=1_000)
+    connection.heard(0, body_is_due=True, now_ms=9_000)
+    assert after(connection, 10_999) is None
+    assert after(connection, 11_000) is DropReason.BODY
+    connection.heard(0, body_is_due=False, now_ms=11_000)
+    assert connection.phase is ConnectionPhase.ANSWER
+    assert after(connection, 10**9) is None
+
+
+def test_between_requests_30_s_and_half_of_it_in_a_connections() -> None:
+    connection = busy(HttpConnection("a", Line(), 0))
+    connection.heard(1, body_is_due=False, now_ms=1)  # two at once
+    connection.answered(1_000)
+    assert connection.phase is ConnectionPhase.ANSWER
+    connection.answered(2_000)
+    assert after(connection, 16_999, crowded=True) is None
+    assert after(connection, 17_000, crowded=True) is DropReason.IDLE
+    assert after(connection, 31_999) is None
+    assert after(connection, 32_000) is DropReason.IDLE
+
+
+def test_the_next_request_has_5_s_for_its_header_too() -> None:
+    connection = busy(HttpConnection("a", Line(), 0))
+    connection.answered(1_000)
+    connection.heard(0, body_is_due=False, now_ms=20_000)
+    assert after(connection, 25_000) is DropReason.HEADER
+
+
+@pytest.mark.parametrize("phase", ["answer", "idle"])
+def test_who_does_not_read_for_10_s_goes(phase: str) -> None:
+    line = Line()
+    connection = busy(HttpConnection("a", line, 0))
+    line.unsent = 50_000
+    connection.look(1_000, PATIENCE)
+    if phase == "idle":
+        connection.answered(1_000)
+    assert after(connection, 10_999) is None
+    assert after(connection, 11_000) is DropReason.NOT_READING
+
+
+def test_a_few_bytes_now_and_then_are_not_reading() -> None:
+    line = Line()
+    connection = busy(HttpConnection("a", line, 0))
+    line.unsent = 50_000
+    for at in range(0, 9_000, 1_000):
+        connection.look(at, PATIENCE)
+        line.unsent -= 100
+    assert after(connection, 10_000) is DropReason.NOT_READING
+
+
+def test_a_slow_reader_that_goes_on_reading_stays() -> None:
+    line = Line()
+    connection = busy(HttpConnection("a", line, 0))
+    for at in range(0, 60_000, 1_000):
+        line.unsent = 50_000 if at % 10_000 == 0 else line.unsent - 5_000
+        assert after(connection, at) is None, at
+    connection.drained()
+    assert after(connection, 65_000) is None
+
+
+def test_a_sweep_cuts_who_is_overdue_and_counts_why() -> None:
+    of = connections()
+    slow, fine = admitted(of, "a"), busy(admitted(of, "a"))
+    of.sweep(4_999)
+    assert of.connections == 2
+    of.sweep(5_000)
+    assert (is_cut(slow), is_cut(fine), of.connections) == (True, False, 1)
+    assert of.dropped == {"header": 1}
+
+
+def test_crowded_is_over_half_of_all() -> None:
+    of = connections(most=4)
+    idle = [busy(admitted(of, "a")) for _ in range(2)]
+    for each in idle:
+        each.answered(0)
+    of.sweep(15_000)
+    assert of.connections == 2
+    busy(admitted(of, "b", 15_000), 15_000)
+    of.sweep(15_001)
+    assert (of.connections, of.dropped) == (1, {"idle": 2})
+
+
+def test_all_are_cut_at_the_end() -> None:
+    of = connections()
+    both = [admitted(of, "a"), busy(admitted(of, "b"))]
+    of.cut_all()
+    assert all(is_cut(each) for each in both)
+    assert of.connections == 0
+
+
+# -- the rate at which one address comes ---------------------------------------------------------------------
+
+
+def test_in_a_connections_an_address_that_comes_too_often_is_refused_and_others_are_not() -> None:
+    of = connections(most=64, most_per_address=64)
+    came = [of.admit("a", Line(), 0) for _ in range(33 + BURST + 5)]
+    assert came.count(RefusalReason.RATE) == 5
+    assert came[-5:] == [RefusalReason.RATE] * 5
+    admitted(of, "b")
+    assert of.admit("a", Line(), 1_000 // PER_S - 1) is RefusalReason.RATE
+    admitted(of, "a", 1_000 // PER_S)
+
+
+def test_without_a_connections_nobody_is_counted() -> None:
+    of = connections(most=64, most_per_address=64)
+    for _ in range(20 * BURST):
+        of.leave(admitted(of, "a"))
+    assert not of.refused
+
+
+def test_addresses_are_forgotten_when_their_bucket_is_full_again() -> None:
+    rate = ArrivalRate(burst=2, per_s=1)
+    assert [rate.allow("a", 0), rate.allow("a", 0), rate.allow("a", 0)] == [True, True, False]
+    assert rate.allow("b", 1_500)
+    rate.forget(2_000)
+    assert len(rate) == 1
+    rate.forget(2_500)
+    assert len(rate) == 0
+    assert [rate.allow("a", 9_000), rate.allow("a", 9_000), rate.allow("a", 9_000)] == [True, True, False]

@@ -1,0 +1,82 @@
+"""What a worker needs is tried until it is there; what waiting cannot mend, or a stop, ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from streams.errors import TrainfareError
+from streams.worker.startup import Startup, stopped_by_signals
+
+
+class AwayError(Exception):
+    """It may come back."""
+
+
+def test_tried_again_until_it_is_there(caplog: pytest.LogCaptureFixture) -> None:
+    async def go() -> None:
+        startup = Startup(asyncio.Event(), first_pause_s=0.001)
+        tries = 0
+
+        def call() -> str:
+            nonlocal tries
+            tries += 1
+            if tries < 4:
+                (check,) = startup.checks
+                assert (check.name, check.ok) == ("kafka", False)
+                raise AwayError(f"no broker at kafka-1:9092, try {tries}")
+            return "there"
+
+        assert await startup.reach("kafka", "Kafka at kafka-1:9092", call, AwayError) == "there"
+        assert tries == 4
+        assert [(check.ok, check.detail) for check in startup.checks] == [(True, "Kafka at kafka-1:9092")]
+
+    asyncio.run(go())
+    assert caplog.text.count("waiting for Kafka at kafka-1:9092") == 3
+    assert "trying again in 0.004 s" in caplog.text, "pauses grow"
+
+
+def test_what_waiting_cannot_mend_is_raised_at_once() -> None:
+    async def go() -> None:
+        def call() -> None:
+            raise TrainfareError("topic jobs does not exist")
+
+        startup = Startup(asyncio.Event())
+        with pytest.raises(TrainfareError, match="topic jobs"):
+            await startup.reach("kafka", "Kafka", call, AwayError)
+
+    asyncio.run(go())
+
+
+def test_a_stop_ends_the_waiting_at_once() -> None:
+    async def go() -> None:
+        stop = asyncio.Event()
+
+        def call() -> str:
+            raise AwayError("away")
+
+        startup = Startup(stop, first_pause_s=60)
+        reaching = asyncio.ensure_future(startup.reach("kafka", "Kafka", call, AwayError))
+        while not startup.checks or "away" not in startup.checks[0].detail:  # noqa: ASYNC110  # a thread says so
+            await asyncio.sleep(0.001)
+        stop.set()
+        assert await asyncio.wait_for(reaching, 1) is None
+        assert startup.checks[0].detail == "away", "what was said last still stands"
+
+    asyncio.run(go())
+
+
+def test_the_first_signal_stops_and_the_second_does_what_it_always_does() -> None:
+    async def go() -> None:
+        stop = asyncio.Event()
+        with pytest.raises(KeyboardInterrupt):  # noqa: PT012  # both signals belong to the case
+            async with stopped_by_signals(stop):
+                os.kill(os.getpid(), signal.SIGINT)
+                await asyncio.wait_for(stop.wait(), 5)
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                os.kill(os.getpid(), signal.SIGINT)
+
+    asyncio.run(go())

@@ -130,6 +130,7 @@ down:  ## Stop what `make up` started; the volumes stay.
 
 docs: $(STAMP)  ## Write the generated pages.
 	@$(BIN)/python -m streams.config_docs > docs/settings.md
+	@$(BIN)/python -m schemas.events_docs > docs/events.md
 
 clean:  ## Remove the environment and caches; data directories stay.
 	rm -rf $(VENV) .venv-peers build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

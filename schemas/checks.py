@@ -10,7 +10,8 @@ from typing import Final
 from schemas.reasons import Reason
 from schemas.refusal import refuse
 from schemas.units import NANO_PER_USD, to_milli, usd_to_nano
-from schemas.wire import MAX_JOB_ID_BYTES, PricedWire
+from schemas.wire import PricedWire
+from schemas.wire_types import MAX_JOB_ID_BYTES
 
 STORED_USD_LIMIT: Final = 10**9
 """Rates and budgets stay below what Decimal(18, 9) holds."""

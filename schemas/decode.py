@@ -49,6 +49,12 @@ _TOPICS: Final[dict[str, _Topic]] = {
     "nodes": _topic(NodeWire, node_event),
     "prices": _topic(PriceWire, price_event),
 }
+WIRES: Final[dict[str, type[Wire]]] = {
+    **{topic: known.wire for topic, known in _TOPICS.items()},
+    CONTROLS: ControlWire,
+}
+"""What the records of each topic look like."""
+
 # A string that does not end matches too, so that no input takes more than one pass.
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _BRACKETS: Final = re.compile(rb"[\[\]{}]")

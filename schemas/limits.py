@@ -12,7 +12,7 @@ from msgspec import Struct
 from schemas.reasons import Reason
 from schemas.redaction import field_name
 from schemas.refusal import RefusedError, shown
-from schemas.wire import MAX_ADDRESS_BYTES, MAX_COMMENT_BYTES, MAX_ENTRIES, MAX_NAME_BYTES
+from schemas.wire_types import MAX_ADDRESS_BYTES, MAX_COMMENT_BYTES, MAX_ENTRIES, MAX_NAME_BYTES
 
 _BYTES_PER_CHARACTER: Final = 4  # of UTF-8, at most
 _NAME_CHARS: Final = 60  # of a name that is shown in a refusal

@@ -7,7 +7,8 @@ from schemas.checks import check_job_id, check_time, milli, money_nano, price_fi
 from schemas.events import JobEvent, JobType, NodeEvent, NodeType
 from schemas.reasons import Reason
 from schemas.refusal import refuse
-from schemas.wire import MAX_GPU_COUNT, BudgetWire, JobWire, NodeWire
+from schemas.wire import BudgetWire, JobWire, NodeWire
+from schemas.wire_types import MAX_GPU_COUNT
 
 
 def job_event(raw: JobWire, newest_allowed_ms: int) -> JobEvent:

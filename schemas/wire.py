@@ -1,166 +1,100 @@
 """The records as they are on the wire, one typed struct per topic.
 
-It must not relate fields to one another: here stands only what one field by itself may be.
-Each field's description is what a refusal says was expected there. Numbers follow JSON strictly:
-an integer field takes 5 but neither 5.0 nor 5e0, a number takes both, and a boolean is no number.
+It must not relate fields to one another: here stands only what one field by itself may be, and what it means.
+docs/events.md is written from this (`schemas.events_docs`).
 """
 
-from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
+from typing import Annotated, Any, get_args
 
 from msgspec import Meta, Struct
 
 from schemas.events import Component
 from schemas.units import Per
-
-MIN_TIME_MS: Final = 946_684_800_000  # 2000-01-01
-MAX_TIME_MS: Final = 10_413_791_999_999  # the end of 2299, where DateTime64 ends
-MAX_GPU_COUNT: Final = 100_000
-MAX_COUNT: Final = (
-    100_000_000_000  # of instances, CPUs, GiB: its thousandths x the ms of a minute fit 64 bits
+from schemas.wire_types import (
+    MAX_ENTRIES,
+    MAX_GPU_COUNT,
+    MAX_GPUS,
+    MAX_JOB_ID_BYTES,
+    MAX_NAME_BYTES,
+    MAX_NODES,
+    MAX_PRICE_GPUS,
+    MAX_SAMPLE_MS,
+    AnyTimeMs,
+    BudgetPeriod,
+    ControlKind,
+    Count,
+    Doc,
+    EndReason,
+    GpuCount,
+    Hours,
+    IntervalMs,
+    JobId,
+    JobTypeName,
+    NodeTypeName,
+    Op,
+    OptAction,
+    OptAmount,
+    OptDirection,
+    OptLevels,
+    OptPath,
+    OptPurchase,
+    OptRatios,
+    OptText,
+    OptTimeMs,
+    Ratios,
+    Short,
+    Text,
+    TimeMs,
+    Usd,
+    WireAmount,
+    WireAttempt,
+    one_of,
 )
-MAX_EXACT: Final = 2**53  # the largest amount: what a JSON number holds exactly everywhere
-MAX_GPUS: Final = 1_024  # in one sample
-MAX_JOB_ID_BYTES: Final = 200
-MAX_NAME_BYTES: Final = 256  # of any other name, id or label, as UTF-8
-MAX_ENTRIES: Final = 64  # labels, match fields, measures of quality
-MAX_NODES: Final = 16_384  # MAX_GPU_COUNT at eight a node are 12,500
-MAX_COMMENT_BYTES: Final = 1_024
-MAX_KEY_BYTES: Final = 512  # of a Kafka key: one that is longer is of a record that is refused
-MAX_ADDRESS_BYTES: Final = 2_048  # of a webhook or Slack
-MAX_SAMPLE_MS: Final = 3_600_000
-MAX_INTERVAL_MS: Final = 31 * 86_400_000
-MAX_ATTEMPT: Final = 2**31 - 1
-MAX_PRICE_GPUS: Final = 1_000_000
-
-Purchase: TypeAlias = Literal["on_demand", "spot", "reserved", "on_prem"]
-Path: TypeAlias = Literal["same_zone", "cross_zone", "cross_region", "internet", "unclassified"]
-Direction: TypeAlias = Literal["egress", "ingress"]
-Op: TypeAlias = Literal["read", "write", "list", "delete", "stored"]
-EndReason: TypeAlias = Literal[
-    "spot_reclaim", "preemption", "out_of_memory", "node_failure", "user_error", "timeout", "unknown"
-]
-BudgetAction: TypeAlias = Literal["notify", "checkpoint", "suspend", "stop"]
-BudgetPeriod: TypeAlias = Literal["month", "week", "day", "total"]
-ControlKind: TypeAlias = Literal["owner", "budget", "silence", "planned"]
-JobTypeName: TypeAlias = Literal[
-    "queued", "allocated", "started", "resumed", "scaled", "checkpointed", "heartbeat", "updated",
-    "suspended", "preempted", "failed", "completed", "cancelled"
-]  # fmt: skip
-NodeTypeName: TypeAlias = Literal["provisioned", "ready", "draining", "terminated"]
-
-
-def _one_of(names: tuple[str, ...]) -> Meta:
-    return Meta(description="one of " + ", ".join(names))
-
-
-# Characters are counted here, as they are read; `schemas.limits` counts bytes where some take more than one.
-_Short: TypeAlias = Annotated[str, Meta(max_length=MAX_NAME_BYTES)]
-Text: TypeAlias = Annotated[
-    _Short,
-    Meta(min_length=1, description=f"a string that is not empty, of at most {MAX_NAME_BYTES} bytes of UTF-8"),
-]
-OptText: TypeAlias = Annotated[
-    _Short | None, Meta(description=f"a string of at most {MAX_NAME_BYTES} bytes of UTF-8")
-]
-TimeMs: TypeAlias = Annotated[
-    int, Meta(ge=MIN_TIME_MS, description=f"an integer of ms since 1970, from {MIN_TIME_MS} (2000-01-01) on")
-]
-AnyTimeMs: TypeAlias = Annotated[
-    int, Meta(ge=0, le=MAX_TIME_MS, description=f"an integer of ms since 1970, from 0 to {MAX_TIME_MS}")
-]
-OptTimeMs: TypeAlias = Annotated[
-    Annotated[int, Meta(ge=0, le=MAX_TIME_MS)] | None,
-    Meta(description=f"an integer of ms since 1970, from 0 to {MAX_TIME_MS}"),
-]
-JobId: TypeAlias = Annotated[
-    str, Meta(min_length=1, description=f"a string of 1 to {MAX_JOB_ID_BYTES} bytes of UTF-8")
-]
-WireAttempt: TypeAlias = Annotated[
-    Annotated[int, Meta(ge=1, le=MAX_ATTEMPT)] | None,
-    Meta(description=f"an integer from 1 to {MAX_ATTEMPT}"),
-]
-WireAmount: TypeAlias = Annotated[
-    int, Meta(ge=0, le=MAX_EXACT, description=f"an integer from 0 to {MAX_EXACT} (2^53)")
-]
-OptAmount: TypeAlias = Annotated[
-    Annotated[int, Meta(ge=0, le=MAX_EXACT)] | None,
-    Meta(description=f"an integer from 0 to {MAX_EXACT} (2^53)"),
-]
-IntervalMs: TypeAlias = Annotated[
-    int, Meta(ge=0, le=MAX_INTERVAL_MS, description=f"an integer from 0 to {MAX_INTERVAL_MS} (31 days)")
-]
-GpuCount: TypeAlias = Annotated[
-    Annotated[float, Meta(ge=0, le=MAX_GPU_COUNT)] | None,
-    Meta(description=f"a number from 0 to {MAX_GPU_COUNT} with at most three decimals"),
-]
-Count: TypeAlias = Annotated[
-    Annotated[float, Meta(ge=0, le=MAX_COUNT)] | None,
-    Meta(description=f"a number from 0 to {MAX_COUNT} with at most three decimals"),
-]
-Hours: TypeAlias = Annotated[
-    Annotated[int, Meta(ge=0, le=MAX_EXACT)] | Annotated[float, Meta(ge=0, le=MAX_EXACT)] | None,
-    Meta(description=f"a number from 0 to {MAX_EXACT}"),
-]
-Usd: TypeAlias = Annotated[
-    _Short | int | float | None,
-    Meta(description="a number or a decimal string of dollars in [0, 1000000000) with at most 9 decimals"),
-]
-_Ratio: TypeAlias = Annotated[float, Meta(ge=0, le=1)]
-_Level: TypeAlias = Annotated[float, Meta(ge=0, le=MAX_EXACT)]
-Ratios: TypeAlias = Annotated[
-    list[_Ratio] | _Ratio, Meta(description="an array of numbers from 0 to 1, or one number")
-]
-OptRatios: TypeAlias = Annotated[
-    list[_Ratio] | _Ratio | None, Meta(description="an array of numbers from 0 to 1, or one number")
-]
-OptLevels: TypeAlias = Annotated[
-    list[_Level] | _Level | None,
-    Meta(description=f"an array of numbers from 0 to {MAX_EXACT}, or one number"),
-]
-OptPurchase: TypeAlias = Annotated[Purchase | None, _one_of(get_args(Purchase))]
-OptPath: TypeAlias = Annotated[Path | None, _one_of(get_args(Path))]
-OptDirection: TypeAlias = Annotated[Direction | None, _one_of(get_args(Direction))]
-OptAction: TypeAlias = Annotated[BudgetAction | None, _one_of(get_args(BudgetAction))]
 
 
 class Wire(Struct, kw_only=True, gc=False):
     """What every record has. A `specversion` says that the record is a CloudEvent."""
 
-    source: Text
-    time_ms: TimeMs
+    source: Annotated[Text, Doc("who sends the event, for example a collector and its host", "slurm/main")]
+    time_ms: Annotated[
+        TimeMs,
+        Doc("event time: when it happened, or when the interval ended", 1780308000000, "ms since 1970 UTC"),
+    ]
     specversion: Any = None
 
 
 class PricedWire(Wire, kw_only=True, gc=False):
     """The price fields."""
 
-    cloud: OptText = None
-    region: OptText = None
-    zone: OptText = None
-    cluster: OptText = None
-    account: OptText = None
-    instance_type: OptText = None
-    gpu_type: OptText = None
-    purchase: OptPurchase = None
+    cloud: Annotated[OptText, Doc("cloud provider", "aws")] = None
+    region: Annotated[OptText, Doc("region of the cloud, or site", "us-east-1")] = None
+    zone: Annotated[OptText, Doc("zone of the region", "us-east-1a")] = None
+    cluster: Annotated[OptText, Doc("cluster of the scheduler", "train-a")] = None
+    account: Annotated[OptText, Doc("account that is billed", "123456789012")] = None
+    instance_type: Annotated[OptText, Doc("type of the machine", "p5.48xlarge")] = None
+    gpu_type: Annotated[OptText, Doc("type of the GPU", "H100")] = None
+    purchase: Annotated[OptPurchase, Doc("how the capacity was bought", "spot")] = None
 
 
 class BudgetWire(Struct, gc=False):
     """A job's own budget."""
 
-    usd: Usd = None
-    gpu_hours: Hours = None
-    wall_clock_hours: Hours = None
-    action: OptAction = None
+    usd: Annotated[Usd, Doc("what the job may cost", "5000", "USD")] = None
+    gpu_hours: Annotated[Hours, Doc("the GPU-time it may use", 1000, "GPU x h")] = None
+    wall_clock_hours: Annotated[Hours, Doc("how long it may run", 72.5, "h")] = None
+    action: Annotated[OptAction, Doc("what is to happen then", "checkpoint")] = None
 
 
 class JobWire(PricedWire, kw_only=True, gc=False):
     """A record of `jobs`."""
 
-    id: Text
-    job_id: JobId
-    type: Annotated[JobTypeName, _one_of(get_args(JobTypeName))]
-    attempt: WireAttempt = None
-    gpu_count: GpuCount = None
+    id: Annotated[Text, Doc("the event's id, unique within `source`", "e1")]
+    job_id: Annotated[JobId, Doc("the job", "run-7")]
+    type: Annotated[JobTypeName, one_of(get_args(JobTypeName)), Doc("what happened", "allocated")]
+    attempt: Annotated[WireAttempt, Doc("number of the attempt; 1 if absent", 1, "number")] = None
+    gpu_count: Annotated[
+        GpuCount, Doc("GPUs of the attempt from now on, shares of a GPU included", 12.5, "GPUs")
+    ] = None
     nodes: Annotated[
         Annotated[dict[Text, Annotated[float, Meta(ge=0, le=MAX_GPU_COUNT)]], Meta(max_length=MAX_NODES)]
         | None,
@@ -168,131 +102,196 @@ class JobWire(PricedWire, kw_only=True, gc=False):
             description=f"an object of node -> GPUs, 0 to {MAX_GPU_COUNT} with at most three decimals, "
             f"of at most {MAX_NODES} nodes"
         ),
+        Doc(
+            "the GPUs held on each node; their sum must be `gpu_count`, if that is given",
+            {"n1": 8, "n2": 4.5},
+            "GPUs",
+        ),
     ] = None
-    instance_count: Count = None
-    cpu_count: Count = None
-    memory_gib: Count = None
-    owner: OptText = None
-    team: OptText = None
-    project: OptText = None
-    experiment: OptText = None
+    instance_count: Annotated[Count, Doc("instances of the attempt", 2, "instances")] = None
+    cpu_count: Annotated[Count, Doc("CPUs of the attempt", 288, "CPUs")] = None
+    memory_gib: Annotated[Count, Doc("memory of the attempt", 3072, "GiB")] = None
+    owner: Annotated[OptText, Doc("who is told of the job's alerts", "ada")] = None
+    team: Annotated[OptText, Doc("team that the job is charged to", "vision")] = None
+    project: Annotated[OptText, Doc("project that the job is charged to", "segmentation")] = None
+    experiment: Annotated[OptText, Doc("experiment that the job belongs to", "lr-sweep")] = None
     labels: Annotated[
-        Annotated[dict[_Short, _Short], Meta(max_length=MAX_ENTRIES)] | None,
+        Annotated[dict[Short, Short], Meta(max_length=MAX_ENTRIES)] | None,
         Meta(
             description=f"an object of strings, at most {MAX_ENTRIES} of at most {MAX_NAME_BYTES} bytes of UTF-8"
         ),
+        Doc("any other names for the job; a later object replaces the whole of it", {"stage": "pretraining"}),
     ] = None
-    reason: Annotated[EndReason | None, _one_of(get_args(EndReason))] = None
-    holds_gpus: Annotated[bool | None, Meta(description="a boolean")] = None
-    expected_usd_per_hour: Usd = None
+    reason: Annotated[
+        EndReason | None,
+        one_of(get_args(EndReason)),
+        Doc("why the attempt ended, on an ending event", "spot_reclaim"),
+    ] = None
+    holds_gpus: Annotated[
+        bool | None,
+        Meta(description="a boolean"),
+        Doc("on `suspended`: the GPUs stay held and paid; false if absent", True),
+    ] = None
+    expected_usd_per_hour: Annotated[
+        Usd, Doc("what the job is expected to cost per hour from now on", "98.32", "USD per hour")
+    ] = None
     budget: Annotated[
-        BudgetWire | None, Meta(description="an object of usd, gpu_hours, wall_clock_hours, action")
+        BudgetWire | None,
+        Meta(description="an object of usd, gpu_hours, wall_clock_hours, action"),
+        Doc("the job's own budget; kept, not judged yet", {"usd": "5000", "action": "checkpoint"}),
     ] = None
-    deadline_ms: OptTimeMs = None
+    deadline_ms: Annotated[
+        OptTimeMs,
+        Doc(
+            "when the job should be done; kept, not judged yet",
+            1780394400000,
+            "ms since 1970 UTC",
+        ),
+    ] = None
     quality: Annotated[
-        Annotated[dict[_Short, float], Meta(max_length=MAX_ENTRIES)] | None,
+        Annotated[dict[Short, float], Meta(max_length=MAX_ENTRIES)] | None,
         Meta(description=f"an object of name -> finite number, at most {MAX_ENTRIES}"),
+        Doc("measures of the model, such as a validation metric; kept", {"accuracy": 0.75}, "as you define"),
     ] = None
 
 
 class GpuWire(PricedWire, kw_only=True, gc=False):
     """A record of `gpu`."""
 
-    id: OptText = None
-    node: Text
+    id: Annotated[OptText, Doc("not needed: repeated samples change nothing", "g1")] = None
+    node: Annotated[Text, Doc("the node of the GPUs", "n1")]
     job_id: Annotated[
         str | None,
         Meta(description=f"a string of at most {MAX_JOB_ID_BYTES} bytes of UTF-8, empty when idle"),
+        Doc("the job that has the GPUs; absent or empty where none has", "run-7"),
     ] = None
-    attempt: WireAttempt = None
+    attempt: Annotated[WireAttempt, Doc("number of the attempt; 1 if absent", 1, "number")] = None
     interval_ms: Annotated[
-        int, Meta(ge=1, le=MAX_SAMPLE_MS, description=f"an integer from 1 to {MAX_SAMPLE_MS} (1 hour)")
+        int,
+        Meta(ge=1, le=MAX_SAMPLE_MS, description=f"an integer from 1 to {MAX_SAMPLE_MS} (1 hour)"),
+        Doc("length of the time that the sample stands for; it ends at `time_ms`", 10000, "ms"),
     ]
     gpus: Annotated[
-        Annotated[list[_Short], Meta(min_length=1, max_length=MAX_GPUS)] | None,
+        Annotated[list[Short], Meta(min_length=1, max_length=MAX_GPUS)] | None,
         Meta(description=f"an array of 1 to {MAX_GPUS} GPU ids (strings of at most {MAX_NAME_BYTES} bytes)"),
+        Doc("the GPUs by their ids on the node; required unless `gpu` is given", ["0", "1"]),
     ] = None
-    util_ratio: Ratios
-    sm_ratio: OptRatios = None
-    tensor_ratio: OptRatios = None
-    memory_used_mib: OptLevels = None
-    power_w: OptLevels = None
+    util_ratio: Annotated[
+        Ratios, Doc("for each GPU, the share of the interval in which it did work", [0.75, 0.5], "ratio")
+    ]
+    sm_ratio: Annotated[OptRatios, Doc("for each GPU, how busy its SMs were", [0.5, 0.25], "ratio")] = None
+    tensor_ratio: Annotated[
+        OptRatios, Doc("for each GPU, how busy its tensor cores were", [0.25, 0.125], "ratio")
+    ] = None
+    memory_used_mib: Annotated[OptLevels, Doc("for each GPU, memory in use", [70000, 65536], "MiB")] = None
+    power_w: Annotated[OptLevels, Doc("for each GPU, power drawn", [650, 512.5], "W")] = None
     gpu: Annotated[
-        _Short | None, Meta(description=f"one GPU id (a string of at most {MAX_NAME_BYTES} bytes)")
+        Short | None,
+        Meta(description=f"one GPU id (a string of at most {MAX_NAME_BYTES} bytes)"),
+        Doc("a single GPU, instead of `gpus`; the values are then single numbers or arrays of one", "0"),
     ] = None
 
 
 class NetworkWire(Wire, kw_only=True, gc=False):
     """A record of `network`."""
 
-    id: Text
-    job_id: JobId
-    attempt: WireAttempt = None
-    interval_ms: IntervalMs
-    bytes: WireAmount
-    path: OptPath = None
-    direction: OptDirection = None
-    cloud: OptText = None
-    region: OptText = None
-    dst_region: OptText = None
+    id: Annotated[Text, Doc("the amount's id, unique within `source`", "f1")]
+    job_id: Annotated[JobId, Doc("the job", "run-7")]
+    attempt: Annotated[WireAttempt, Doc("number of the attempt; 1 if absent", 1, "number")] = None
+    interval_ms: Annotated[
+        IntervalMs, Doc("the time over which the bytes moved; it ends at `time_ms`", 60000, "ms")
+    ]
+    bytes: Annotated[WireAmount, Doc("bytes that moved", 3000000001, "bytes")]
+    path: Annotated[OptPath, Doc("which way they went; `unclassified` if absent", "internet")] = None
+    direction: Annotated[OptDirection, Doc("out of the job or into it", "egress")] = None
+    cloud: Annotated[OptText, Doc("cloud provider", "aws")] = None
+    region: Annotated[OptText, Doc("region that they left", "us-east-1")] = None
+    dst_region: Annotated[OptText, Doc("region that they went to; prices do not look at it", "eu-west-1")] = (
+        None
+    )
 
 
 class StorageWire(Wire, kw_only=True, gc=False):
     """A record of `storage`."""
 
-    id: Text
-    job_id: JobId
-    attempt: WireAttempt = None
-    interval_ms: IntervalMs
-    op: Annotated[Op, _one_of(get_args(Op))]
-    requests: OptAmount = None
-    bytes: OptAmount = None
-    storage_class: OptText = None
-    cloud: OptText = None
-    region: OptText = None
+    id: Annotated[Text, Doc("the amount's id, unique within `source`", "s1")]
+    job_id: Annotated[JobId, Doc("the job", "run-7")]
+    attempt: Annotated[WireAttempt, Doc("number of the attempt; 1 if absent", 1, "number")] = None
+    interval_ms: Annotated[
+        IntervalMs, Doc("the time over which it happened; it ends at `time_ms`", 60000, "ms")
+    ]
+    op: Annotated[Op, one_of(get_args(Op)), Doc("what was done", "read")]
+    requests: Annotated[OptAmount, Doc("requests made", 1200, "requests")] = None
+    bytes: Annotated[
+        OptAmount, Doc("bytes read or written; of `stored`, bytes kept", 1048576000, "bytes")
+    ] = None
+    storage_class: Annotated[OptText, Doc("class of the storage", "standard")] = None
+    cloud: Annotated[OptText, Doc("cloud provider", "aws")] = None
+    region: Annotated[OptText, Doc("region of the storage", "us-east-1")] = None
 
 
 class NodeWire(PricedWire, kw_only=True, gc=False):
     """A record of `nodes`."""
 
-    id: Text
-    node: Text
-    type: Annotated[NodeTypeName, _one_of(get_args(NodeTypeName))]
-    gpu_count: GpuCount = None
+    id: Annotated[Text, Doc("the event's id, unique within `source`", "k1")]
+    node: Annotated[Text, Doc("the node", "n1")]
+    type: Annotated[NodeTypeName, one_of(get_args(NodeTypeName)), Doc("what happened", "provisioned")]
+    gpu_count: Annotated[GpuCount, Doc("GPUs of the node from now on", 8, "GPUs")] = None
 
 
 class PriceWire(PricedWire, kw_only=True, gc=False):
     """A record of `prices`."""
 
-    id: Text
-    sku: Text
-    component: Annotated[Component, _one_of(tuple(Component))]
-    usd: Annotated[_Short, Meta(description="a decimal string in [0, 100000) with at most 9 decimals")]
-    per: Annotated[Per, _one_of(tuple(Per))]
-    effective_ms: AnyTimeMs
+    id: Annotated[Text, Doc("the record's id", "h100-spot-2026-06")]
+    sku: Annotated[Text, Doc("name of the price; its revisions share it", "aws.h100.spot")]
+    component: Annotated[Component, one_of(tuple(Component)), Doc("which part of a cost it prices", "gpu")]
+    usd: Annotated[
+        Short,
+        Meta(description="a decimal string in [0, 100000) with at most 9 decimals"),
+        Doc("the price", "55.04", "USD per `per`"),
+    ]
+    per: Annotated[Per, one_of(tuple(Per)), Doc("what it is the price of", "instance_hour")]
+    effective_ms: Annotated[
+        AnyTimeMs, Doc("the instant from which it applies", 1780272000000, "ms since 1970 UTC")
+    ]
     gpus: Annotated[
         Annotated[int, Meta(ge=1, le=MAX_PRICE_GPUS)] | None,
         Meta(description=f"an integer from 1 to {MAX_PRICE_GPUS}"),
+        Doc("of an `instance_hour`: the GPUs of the instance; one GPU costs `usd` / `gpus`", 8, "GPUs"),
     ] = None
-    team: OptText = None
-    project: OptText = None
-    path: OptPath = None
-    direction: OptDirection = None
-    op: Annotated[Op | None, _one_of(get_args(Op))] = None
-    storage_class: OptText = None
+    team: Annotated[OptText, Doc("team of the job", "vision")] = None
+    project: Annotated[OptText, Doc("project of the job", "segmentation")] = None
+    path: Annotated[OptPath, Doc("path of network traffic", "internet")] = None
+    direction: Annotated[OptDirection, Doc("direction of network traffic", "egress")] = None
+    op: Annotated[Op | None, one_of(get_args(Op)), Doc("operation of storage traffic", "read")] = None
+    storage_class: Annotated[OptText, Doc("class of the storage", "standard")] = None
 
 
 class ControlWire(Wire, kw_only=True, gc=False):
     """The fields of `controls` that are judged here; a record's others are kept as they are."""
 
-    id: Text
-    kind: Annotated[ControlKind, _one_of(get_args(ControlKind))]
-    name: Text
-    usd: Usd = None
-    usd_per_hour: Usd = None
-    gpu_hours: Hours = None
-    wall_clock_hours: Hours = None
-    period: Annotated[BudgetPeriod | None, _one_of(get_args(BudgetPeriod))] = None
-    action: OptAction = None
-    from_ms: OptTimeMs = None
-    until_ms: OptTimeMs = None
+    id: Annotated[Text, Doc("the record's id", "c1")]
+    kind: Annotated[ControlKind, one_of(get_args(ControlKind)), Doc("what the record sets", "planned")]
+    name: Annotated[Text, Doc("its name within the kind; of an `owner`, the owner", "run-7-wide")]
+    usd: Annotated[Usd, Doc("of a `budget`: the money", "10000", "USD")] = None
+    usd_per_hour: Annotated[Usd, Doc("of a `planned`: the rate to expect", "440.33", "USD per hour")] = None
+    gpu_hours: Annotated[Hours, Doc("of a `budget`: the GPU-time", 5000, "GPU x h")] = None
+    wall_clock_hours: Annotated[Hours, Doc("of a `budget`: the run time", 720, "h")] = None
+    period: Annotated[
+        BudgetPeriod | None,
+        one_of(get_args(BudgetPeriod)),
+        Doc("of a `budget`: how often it begins anew", "month"),
+    ] = None
+    action: Annotated[OptAction, Doc("of a `budget`: what is to happen then", "notify")] = None
+    from_ms: Annotated[
+        OptTimeMs,
+        Doc(
+            "of a `silence` or `planned`: first instant; since ever if absent",
+            1780308000000,
+            "ms since 1970 UTC",
+        ),
+    ] = None
+    until_ms: Annotated[
+        OptTimeMs,
+        Doc("of both: first instant after it; for ever if absent", 1780394400000, "ms since 1970 UTC"),
+    ] = None

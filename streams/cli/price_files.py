@@ -17,7 +17,7 @@ import msgspec
 from schemas.decode import decode
 from schemas.events import PriceEvent
 from schemas.invalid import Invalid
-from schemas.wire import MAX_NAME_BYTES
+from schemas.wire_types import MAX_NAME_BYTES
 from streams.cli.files import whole
 from streams.errors import WrongUseError
 from streams.topics import Topic

@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 import typer
 
-from schemas.wire import MAX_KEY_BYTES
+from schemas.wire_types import MAX_KEY_BYTES
 from streams.cli.files import must_exist, numbered_lines
 from streams.cli.options import settings_for
 from streams.cli.progress import progress

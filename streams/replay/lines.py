@@ -14,7 +14,7 @@ from schemas.decode import decode
 from schemas.invalid import Invalid
 from schemas.reasons import Reason
 from schemas.redaction import WITHHELD, is_secret, kept_raw
-from schemas.wire import MAX_KEY_BYTES
+from schemas.wire_types import MAX_KEY_BYTES
 from streams.engine.shard.job_tables import DeadLetter
 from streams.keys import key_of
 from streams.replay.files import FileLine

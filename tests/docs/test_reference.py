@@ -1,17 +1,14 @@
-"""docs/reference.md against the command line and the topics: neither has what the other lacks."""
+"""docs/reference.md against the command line: neither has what the other lacks."""
 
 import re
 from pathlib import Path
 
 from streams.cli import faults
 from streams.cli.main import COMMANDS, GROUPS
-from streams.topics import Topic, partition_count, topic_config
-from streams.transport.admin import DEAD_LETTER_TOPIC
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "reference.md").read_text()
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*.md"))]
-PARTITIONS = 99
 VERBS = {name for name, *_ in COMMANDS} | {
     f"{group} {name}" for group, _, inner in GROUPS for name, *_ in inner
 }
@@ -39,18 +36,6 @@ def test_every_exit_code_is_told_and_no_other() -> None:
     bare = re.compile(r"typer\.Exit\(\d|sys\.exit\(\d|return [1-9]\d*\s*(#|$)", re.MULTILINE)
     for source in (ROOT / "streams" / "cli").glob("*.py"):
         assert not bare.search(source.read_text()), f"{source.name}: a code that has no name in faults.py"
-
-
-def test_every_topic_is_told_with_its_partitions_and_cleanup() -> None:
-    told = {row[0]: (row[1], row[2]) for row in _rows("Topics")}
-    expected = {
-        str(topic): (
-            "1" if partition_count(topic, PARTITIONS) == 1 else "kafka.partitions",
-            topic_config(topic).get("cleanup.policy", "delete"),
-        )
-        for topic in Topic
-    }
-    assert told == {**expected, DEAD_LETTER_TOPIC: ("1", "delete")}
 
 
 def test_no_page_names_a_command_that_is_not_there() -> None:

@@ -10,7 +10,12 @@ from sinks.clickhouse import ClickHouseStore
 from tests.sinks.stores import embedded
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "docs" / "operations.md", ROOT / "examples" / "README.md"]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "docs" / "alerts.md",
+    ROOT / "docs" / "operations.md",
+    ROOT / "examples" / "README.md",
+]
 _QUERY = re.compile(r'trainfare sql "([^"]+)"|`(SELECT [^`]+)`')
 
 

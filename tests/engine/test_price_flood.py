@@ -9,7 +9,7 @@ import pytest
 
 from schemas.decode import decode
 from schemas.events import PriceEvent
-from schemas.wire import MAX_INTERVAL_MS
+from schemas.wire_types import MAX_INTERVAL_MS
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.history import PriceHistory, Revision
 from streams.engine.repricing.price_changes import PriceChanges

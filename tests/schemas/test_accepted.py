@@ -19,7 +19,7 @@ from schemas.events import (
 )
 from schemas.invalid import Invalid
 from schemas.units import Per, Unit
-from schemas.wire import JobTypeName, NodeTypeName
+from schemas.wire_types import JobTypeName, NodeTypeName
 from tests.schemas.records import FULL, NOW_MS, REQUIRED, decoded, record
 
 

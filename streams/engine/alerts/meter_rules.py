@@ -1,4 +1,4 @@
-"""The rules by which the meter pages about itself, and the episodes of their alerts (CONTRACT 5).
+"""The rules by which the meter pages about itself, and the episodes of their alerts (docs/operations.md).
 
 It must not measure anything: whoever does says whether a rule holds.
 """

@@ -1,4 +1,4 @@
-"""The rules and their thresholds (CONTRACT 5).
+"""The rules and their thresholds (docs/alerts.md).
 
 It must not judge: the kernel compares, in the order in which the rules stand here.
 """

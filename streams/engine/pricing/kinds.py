@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 
 class Kind(IntEnum):
-    """A kind of quantity; for each (component, kind) one SKU wins (CONTRACT 1, prices)."""
+    """A kind of quantity; for each (component, kind) one SKU wins (docs/cost_model.md)."""
 
     GPU_TIME = 0
     INSTANCE_TIME = 1
@@ -49,7 +49,7 @@ SHOWN_UNPRICED: Final = frozenset({"gpu", "network", "storage"})
 
 
 class PriceRef(NamedTuple):
-    """One price revision as a ledger row names it.  `divisor` as in CONTRACT 2; usd_nano is per `per`."""
+    """One price revision as a ledger row names it.  `divisor` as in docs/cost_model.md; usd_nano is per `per`."""
 
     component: str
     unit: str

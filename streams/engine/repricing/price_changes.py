@@ -5,7 +5,7 @@ Compares the times in which other revisions are in force; changes nothing itself
 
 from __future__ import annotations
 
-from schemas.wire import MAX_INTERVAL_MS
+from schemas.wire_types import MAX_INTERVAL_MS
 from streams.engine.pricing.book import PriceBook, clipped
 from streams.engine.pricing.context import Context, traffic_context, usage_context
 from streams.engine.pricing.history import Form

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from streams.engine.shard.shard import Shard
 
 
-#: A sample speaks of an hour at most (CONTRACT 1, gpu).
+#: A sample speaks of an hour at most (docs/events.md, gpu).
 LONGEST_SAMPLE_MS: Final = 3_600_000
 
 

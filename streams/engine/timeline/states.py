@@ -1,6 +1,6 @@
 """What each lifecycle event makes of an attempt: its state, and whether its GPUs are held.
 
-A literal transcription of the table in CONTRACT 1 (jobs); no times and no quantities here.
+A literal transcription of the table of types in docs/events.md; no times and no quantities here.
 """
 
 from __future__ import annotations

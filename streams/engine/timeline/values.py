@@ -1,4 +1,4 @@
-"""The values that hold along an attempt: counts, nodes and price fields (CONTRACT 1, jobs).
+"""The values that hold along an attempt: counts, nodes and price fields (docs/cost_model.md).
 
 Each holds from the event that names it to the next one that does; a later attempt begins with the last ones.
 """

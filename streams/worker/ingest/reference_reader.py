@@ -19,7 +19,7 @@ from schemas.events import ControlEvent, PriceEvent
 from schemas.invalid import Invalid
 from schemas.reasons import Reason
 from schemas.redaction import kept_raw
-from schemas.wire import MAX_KEY_BYTES
+from schemas.wire_types import MAX_KEY_BYTES
 from streams.engine.pricing.book import PriceBook
 from streams.engine.shard.books import Books
 from streams.engine.shard.dead_letters import Quota, RecordPosition, Replay, replay_of

@@ -9,7 +9,7 @@ import random
 
 import numpy as np
 
-from schemas.wire import MIN_TIME_MS
+from schemas.wire_types import MIN_TIME_MS
 from tests.engine.coverage.shape_twin import NEWEST_MS, Packed
 from tests.schemas.records import NOW_MS
 

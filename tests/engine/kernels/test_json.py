@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from schemas import decode, wire
+from schemas import decode, wire, wire_types
 from streams.engine.kernels import gpu_slots
 from streams.engine.kernels.arrays import U8
 from streams.engine.kernels.gpu_keys import NAMES, PLANES, REQUIRED, key_of
@@ -153,10 +153,10 @@ def test_what_is_required_and_what_a_plane_is() -> None:
 
 
 def test_the_limits_are_those_of_the_wire_type() -> None:
-    assert wire.MIN_TIME_MS == gpu_slots.MIN_TIME_MS
-    assert wire.MAX_SAMPLE_MS == gpu_slots.MAX_SAMPLE_MS
-    assert wire.MAX_GPUS == gpu_slots.MAX_GPUS
-    assert wire.MAX_NAME_BYTES == gpu_slots.MAX_NAME_BYTES
+    assert wire_types.MIN_TIME_MS == gpu_slots.MIN_TIME_MS
+    assert wire_types.MAX_SAMPLE_MS == gpu_slots.MAX_SAMPLE_MS
+    assert wire_types.MAX_GPUS == gpu_slots.MAX_GPUS
+    assert wire_types.MAX_NAME_BYTES == gpu_slots.MAX_NAME_BYTES
     assert decode.RECORD_MAX_BYTES == gpu_slots.MAX_BYTES
 
 

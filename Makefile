@@ -129,7 +129,7 @@ down:  ## Stop what `make up` started; the volumes stay.
 	@$(COMPOSE) down
 
 docs: $(STAMP)  ## Write the generated pages.
-	@$(BIN)/python -m streams.config_docs > docs/settings.md
+	@$(BIN)/python -m streams.config.page > docs/settings.md
 	@$(BIN)/python -m schemas.events_docs > docs/events.md
 
 clean:  ## Remove the environment and caches; data directories stay.

@@ -23,7 +23,7 @@ from sinks.query.process import QueryProcess
 from sinks.query.wire import ServerAddress, StoreFiles
 from sinks.target import Embedded, query_source
 from streams.cli.producer import LogProducer
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 
 PER_S: Final = 5.0
 _POLL_S: Final = 0.2

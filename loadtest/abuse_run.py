@@ -36,7 +36,7 @@ from loadtest.saying import say
 from loadtest.soak_load import GPUS, Load
 from loadtest.soak_world import Member
 from sinks.clickhouse import ClickHouseStore, Embedded
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.web import local_token
 from tests.chaos.log import Offsets
 

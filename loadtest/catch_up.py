@@ -28,7 +28,7 @@ from loadtest.latency_world import ROOT, WorldError, broker, end_in_order, machi
 from loadtest.soak_world import Member
 from loadtest.verdict import WrongTotalsError, check
 from sinks.clickhouse import Embedded, Target
-from streams.config import ClickHouseSettings, KafkaSettings, Settings
+from streams.config.settings import ClickHouseSettings, KafkaSettings, Settings
 from streams.keys import key_of
 from streams.replay.broker import EmbeddedBroker
 from streams.topics import Topic, full_name

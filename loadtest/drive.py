@@ -14,7 +14,7 @@ from typing import Protocol
 
 from loadtest.soak_load import Event
 from streams.cli.producer import LogProducer
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 
 #: Sent later than this after its due time, a slice counts as late.
 LATE_S = 0.1

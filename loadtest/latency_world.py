@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 
-from streams.config import ClickHouseSettings, KafkaSettings, Settings
+from streams.config.settings import ClickHouseSettings, KafkaSettings, Settings
 from streams.transport.admin import connect, create_topics
 from tests.kafka.broker import VERSION, KafkaBroker, why_not
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from confluent_kafka.admin import AdminClient
 
 from loadtest import inside
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.transport import cluster
 
 

@@ -29,7 +29,7 @@ from loadtest.soak_load import Load
 from loadtest.soak_watch import Watch, line
 from loadtest.soak_world import Member, environment
 from sinks.clickhouse import ClickHouseStore, Embedded, Target
-from streams.config import KafkaSettings, Settings
+from streams.config.settings import KafkaSettings, Settings
 from tests.chaos.log import Offsets
 from tests.store_process import StoreProcess
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from loadtest.soak_world import Member
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from tests.kafka.broker import KafkaBroker
 from tests.store_process import StoreProcess
 

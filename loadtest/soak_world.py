@@ -19,7 +19,7 @@ from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from streams.config import Settings
+from streams.config.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
 MIB = 2**20

@@ -20,8 +20,8 @@ from sinks.errors import SinkBusy
 from sinks.meta import Meta
 from sinks.port import Store
 from streams.clock import Clock, SystemClock
-from streams.config import ClickHouseSettings, KafkaSettings, MeterSettings, Settings
-from streams.config_live import AlertSettings
+from streams.config.live import AlertSettings
+from streams.config.settings import ClickHouseSettings, KafkaSettings, MeterSettings, Settings
 from streams.engine.kernels.warm import compile_all
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard

@@ -18,7 +18,7 @@ from streams.clock import Clock, SystemClock
 if TYPE_CHECKING:
     from structlog.typing import EventDict, Processor
 
-    from streams.config import LogSettings
+    from streams.config.settings import LogSettings
 
 FLOOD_WINDOW_MS = 10_000
 _FLOODING_LOGGERS = ("aiokafka", "faust", "mode", "streams.worker.storing.checkpointer")

@@ -17,8 +17,8 @@ from deploy.grafana.make_dashboards import PLUGIN, PLUGIN_VERSION
 from deploy.make_secrets import FOLDER, NAMES, READERS, USERS_FILE, make
 from deploy.pin_images import images_of
 from streams.cli.main import COMMANDS, GROUPS
-from streams.config import Settings
-from streams.config_load import groups, is_secret, load_settings, variable
+from streams.config.load import groups, is_secret, load_settings, variable
+from streams.config.settings import Settings
 from tests.kafka.broker import VERSION as KAFKA_VERSION
 
 ROOT = Path(__file__).parents[1]

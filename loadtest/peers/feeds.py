@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from loadtest.catch_up import send
 from loadtest.fleet import Shape, job_name, recent, workload
 from loadtest.known import WINDOW_S, Known
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.topics import Topic, full_name
 from streams.transport.admin import connect, create_topics
 

@@ -14,7 +14,7 @@ from schemas.invalid import Invalid
 from schemas.reasons import Reason
 from schemas.redaction import is_withheld
 from streams.cli.dead_letters_select import Letter
-from streams.config import MeterSettings
+from streams.config.settings import MeterSettings
 from streams.engine.shard.dead_letters import REPLAY_HEADER, is_late_again
 from streams.keys import key_of
 from streams.topics import Topic

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from streams.cli.dead_letters_judge import Original
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.engine.shard.dead_letters import RecordPosition, replay_of
 from streams.errors import TrainfareError
 from streams.topics import full_name

@@ -18,7 +18,7 @@ from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write
 from streams.cli.reading import reader
 from streams.clock import SystemClock
-from streams.config import Settings
+from streams.config.settings import Settings
 from streams.engine.shard.dead_letters import RecordPosition
 from streams.errors import TrainfareError, WrongUseError
 

@@ -26,7 +26,7 @@ from streams.cli.dead_letters_select import (
 from streams.cli.producer import LogProducer
 from streams.cli.progress import progress
 from streams.cli.reading import Reader
-from streams.config import Settings
+from streams.config.settings import Settings
 from streams.engine.shard.dead_letters import RecordPosition
 from streams.errors import WrongUseError
 from streams.topics import Topic

@@ -19,7 +19,7 @@ import typer
 from streams.cli.cycles import look_rarely
 from streams.cli.options import settings_for
 from streams.clock import SystemClock
-from streams.config import LogSettings
+from streams.config.settings import LogSettings
 from streams.errors import TrainfareError
 from streams.log import configure_logging
 

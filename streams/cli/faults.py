@@ -14,7 +14,7 @@ import typer
 
 from schemas.escaping import visible
 from sinks.errors import QueryRefused, SinkError, StoreMismatch
-from streams.config_load import SettingsError
+from streams.config.load import SettingsError
 from streams.errors import TrainfareError, WrongUseError
 
 DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130

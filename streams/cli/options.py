@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
-from streams.config import Settings
-from streams.config_load import load_settings
+from streams.config.load import load_settings
+from streams.config.settings import Settings
 
 DataOption = Annotated[
     Path | None,

@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError
 from streams.topics import RECORD_MAX_BYTES, Topic, full_name
 from streams.transport.admin import check_topics, connect

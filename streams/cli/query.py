@@ -21,7 +21,7 @@ from streams.cli.reading import target_of
 
 if TYPE_CHECKING:
     from sinks.answer import QueryResult
-    from streams.config import Settings
+    from streams.config.settings import Settings
 
 _SAY_AFTER_S: Final = 2.0
 

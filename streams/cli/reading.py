@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sinks.errors import StoreInUse
-from streams.config import ClickHouseSettings, Settings
+from streams.config.settings import ClickHouseSettings, Settings
 from streams.errors import WrongUseError
 
 if TYPE_CHECKING:

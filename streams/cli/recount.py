@@ -17,7 +17,7 @@ import pyarrow as pa
 from schemas.decode import decode
 from schemas.events import PriceEvent
 from streams.app import shard_settings
-from streams.config import Settings
+from streams.config.settings import Settings
 from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.pricing.book import PriceBook

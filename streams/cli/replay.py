@@ -17,7 +17,7 @@ from streams.cli.files import must_exist
 from streams.cli.options import settings_for
 from streams.cli.output import Grid, OutputFormat, to_json, write
 from streams.cli.progress import progress
-from streams.config import LogSettings
+from streams.config.settings import LogSettings
 from streams.errors import TrainfareError, WrongUseError
 from streams.log import configure_logging
 

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from streams.cli.options import settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, write
-from streams.config_load import groups, load_origins, load_settings
+from streams.config.load import groups, load_origins, load_settings
 
 
 def check(form: FormatOption = OutputFormat.table) -> None:
@@ -25,7 +25,7 @@ def check(form: FormatOption = OutputFormat.table) -> None:
             value = getattr(getattr(settings, group), name)
             secret = isinstance(value, SecretStr) and value.get_secret_value() != ""
             shown = "***" if secret else "" if value is None or isinstance(value, SecretStr) else str(value)
-            rows.append((f"{group}.{name}", shown, origins.get((group, name), "default")))
+            rows.append((f"{group}.{name}", shown, origins.get(f"{group}.{name}", "default")))
     write(Grid(("setting", "value", "from"), rows), form)
 
 

@@ -15,7 +15,7 @@ from urllib3.exceptions import HTTPError, LocationParseError
 from sinks.clickhouse.lock import holder_of
 from sinks.errors import SinkError
 from streams.cli.top_data import Snapshot, SourceError, snapshot_of
-from streams.config_live import WebSettings
+from streams.config.live import WebSettings
 from streams.errors import WrongUseError
 from streams.web import endpoint
 

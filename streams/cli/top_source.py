@@ -9,7 +9,7 @@ from sinks.errors import SinkError
 from streams.cli.top_data import Snapshot, Source, SourceError
 from streams.cli.top_http import HttpSource, NobodyAnswersError, announced, configured
 from streams.cli.top_store import StoreSource
-from streams.config import Settings
+from streams.config.settings import Settings
 from streams.web import local_token
 
 

@@ -11,7 +11,7 @@ from streams.cli.reading import Reader, reader
 from streams.cli.top_data import Snapshot, snapshot_of
 from streams.cli.top_http import ALERTS_MAX, JOBS_MAX
 from streams.clock import Clock, SystemClock
-from streams.config import Settings
+from streams.config.settings import Settings
 from streams.web.encode import to_json
 from streams.web.figures import ApiFigures
 from streams.web.store_reader import Row, StoreReader

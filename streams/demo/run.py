@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from sinks.clickhouse import ClickHouseStore
 from streams.app import engine, notifier_of, open_store, shard_settings
 from streams.clock import Clock
-from streams.config import Settings
+from streams.config.settings import Settings
 from streams.demo.catalog import TEAMS
 from streams.demo.fleet import Fleet
 from streams.demo.log import FleetLog, until

@@ -14,7 +14,7 @@ from typing import Final, Self
 
 import confluent_kafka
 
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError
 from streams.topics import Topic, full_name, partition_count
 

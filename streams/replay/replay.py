@@ -16,7 +16,7 @@ from typing import Final
 from sinks.clickhouse import ClickHouseStore
 from streams.app import engine, notifier_of, shard_settings, target_of
 from streams.clock import Clock, SystemClock
-from streams.config import Settings
+from streams.config.settings import Settings
 from streams.engine.pricing.book import PriceBook
 from streams.engine.shard.books import Books
 from streams.engine.shard.job_tables import DeadLetter

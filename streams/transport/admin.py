@@ -15,7 +15,7 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError
 from streams.topics import SHARD_TOPICS, Topic, full_name, partition_count, topic_config
 from streams.transport.security import librdkafka_config

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError
 from streams.topics import SHARD_TOPICS, full_name
 from streams.transport.admin import check_topics

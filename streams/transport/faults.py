@@ -13,7 +13,7 @@ from aiokafka.errors import (
 )
 from faust.types import TP
 
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError
 
 

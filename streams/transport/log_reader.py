@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import Consumer
 
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.transport.security import librdkafka_config
 
 

@@ -17,7 +17,7 @@ from faust.sensors import Monitor
 from faust.tables.manager import TableManager
 from faust.types import TP
 
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.engine.batch import LogBatch
 from streams.topics import SHARD_TOPICS, full_name
 from streams.transport.allocator import keep_freed_memory

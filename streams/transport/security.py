@@ -12,7 +12,7 @@ import faust
 from faust.types.auth import CredentialsT
 from yarl import URL
 
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 
 
 def librdkafka_config(kafka: KafkaSettings) -> dict[str, Any]:

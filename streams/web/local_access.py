@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import TextIO
 
-from streams.config_live import WebSettings
+from streams.config.live import WebSettings
 from streams.web.endpoint import Endpoint, announce, withdraw
 from streams.web.local_token import LocalToken
 

@@ -21,7 +21,7 @@ from sinks.query.pool import IDLE_S, QueryPool
 from sinks.query.process import Answered
 from sinks.query.wire import Form, Parameter
 from sinks.target import Embedded, query_source
-from streams.config import QuerySettings
+from streams.config.settings import QuerySettings
 from streams.web.errors import ApiError, of_store
 
 logger = logging.getLogger(__name__)

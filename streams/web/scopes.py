@@ -15,7 +15,7 @@ from typing import Final
 
 from pydantic import SecretStr
 
-from streams.config_live import WebSettings
+from streams.config.live import WebSettings
 
 
 class Scope(StrEnum):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from streams.config_live import WebSettings, is_loopback
+from streams.config.live import WebSettings, is_loopback
 from streams.errors import WrongUseError
 from streams.web.address import group_of
 from streams.web.errors import ApiError

@@ -15,8 +15,8 @@ from importlib.metadata import PackageNotFoundError, version
 from aiohttp import web
 
 from sinks.clickhouse import ClickHouseStore
-from streams.config import QuerySettings
-from streams.config_live import WebSettings
+from streams.config.live import WebSettings
+from streams.config.settings import QuerySettings
 from streams.errors import TrainfareError
 from streams.web import assets, descriptors
 from streams.web.connections import PATIENCE, Timeouts

@@ -16,7 +16,7 @@ from faust.types import TP
 
 from schemas.events import ControlEvent
 from sinks.port import Store
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.engine.alerts.alert import Address
 from streams.engine.alerts.controls import NO_CONTROLS, Controls
 from streams.engine.pricing.book import PriceBook

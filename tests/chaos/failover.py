@@ -26,7 +26,7 @@ from typing import Final, Self
 import orjson
 from confluent_kafka import KafkaException
 
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.transport.admin import connect, create_topics
 from tests.chaos.fleet import Event
 from tests.chaos.log import Feed, Offsets

@@ -12,7 +12,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.topics import SHARD_TOPICS, Topic, full_name, partition_count
 from tests.chaos.fleet import PLANTED, Event
 from tests.oracle.model import Line

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from sinks.clickhouse import ClickHouseStore
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.topics import SHARD_TOPICS
 from streams.transport.admin import connect, create_topics
 from tests.chaos.fleet import Fleet

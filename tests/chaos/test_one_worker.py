@@ -14,7 +14,7 @@ from confluent_kafka import ConsumerGroupState, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from sinks.clickhouse import ClickHouseStore
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.engine.pricing.book import PriceBook
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard

@@ -14,7 +14,7 @@ from schemas.redaction import withheld
 from streams.cli.dead_letters_advice import ADVICE, field_of, pretty
 from streams.cli.dead_letters_judge import Original, Outcome, judge
 from streams.cli.dead_letters_select import Letter, selection
-from streams.config import MeterSettings
+from streams.config.settings import MeterSettings
 from streams.engine.shard.dead_letters import REPLAY_HEADER, RecordPosition
 from streams.errors import WrongUseError
 from tests.cli.command import trainfare

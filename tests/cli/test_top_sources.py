@@ -20,8 +20,8 @@ from streams.cli.top_http import HttpSource, NobodyAnswersError, announced, chec
 from streams.cli.top_source import Found, source_for
 from streams.cli.top_store import DIRECTORY_EVERY_MS, StoreSource
 from streams.clock import ManualClock
-from streams.config import ClickHouseSettings, Settings
-from streams.config_live import WebSettings
+from streams.config.live import WebSettings
+from streams.config.settings import ClickHouseSettings, Settings
 from streams.errors import WrongUseError
 from streams.web.endpoint import Endpoint, announce
 from tests.cli.command import NOBODY, trainfare

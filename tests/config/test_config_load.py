@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from streams.config import KafkaSettings, Settings
-from streams.config_load import SettingsError, groups, load_settings, variable
+from streams.config.load import SettingsError, groups, load_settings, variable
+from streams.config.settings import KafkaSettings, Settings
 
 FULL_OF_FAULTS = """
 [kafka]
@@ -81,6 +81,7 @@ def test_all_faults_at_once_with_origin_and_without_secrets(toml: Path) -> None:
     )
     assert f"(from {toml})" in faults["kafka.partitions"]
     assert "(from TRAINFARE_LOG_LEVEL)" in faults["log.level"]
+    assert "did you mean kafka.heartbeat_interval_ms?" in faults["kafka.heartbeat_ms"]
     assert "did you mean TRAINFARE_KAFKA_PARTITIONS?" in faults["TRAINFARE_KAFKA_PARTITION"]
 
 

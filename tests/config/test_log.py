@@ -14,7 +14,7 @@ import structlog
 
 from schemas.escaping import visible
 from streams.clock import ManualClock
-from streams.config import LogSettings
+from streams.config.settings import LogSettings
 from streams.log import FLOOD_WINDOW_MS, configure_logging
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streams.config_docs import render
-from streams.config_load import groups, variable
+from streams.config.load import groups, variable
+from streams.config.page import render
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 
 
 def test_page_is_current() -> None:
-    """Run `python -m streams.config_docs > docs/settings.md` where this fails."""
+    """Run `python -m streams.config.page > docs/settings.md` where this fails."""
     assert PAGE.read_text(encoding="utf-8") == render()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from schemas.reasons import Reason
-from streams.config_load import groups, variable
+from streams.config.load import groups, variable
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [

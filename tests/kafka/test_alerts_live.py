@@ -18,7 +18,7 @@ from typing import Self
 import pytest
 from confluent_kafka import Producer
 
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.notify.webhooks.receiver import Received, WebhookReceiver
 from streams.topics import full_name
 from streams.transport.admin import connect, create_topics

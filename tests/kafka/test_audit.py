@@ -17,8 +17,8 @@ from urllib.request import urlopen
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from streams.config import ClickHouseSettings, KafkaSettings, Settings
-from streams.config_live import WebSettings
+from streams.config.live import WebSettings
+from streams.config.settings import ClickHouseSettings, KafkaSettings, Settings
 from streams.keys import key_of
 from streams.selfcheck.recount.committed import committed
 from streams.topics import Topic, full_name

@@ -16,7 +16,7 @@ from schemas.tables import DEAD_LETTERS, JOBS
 from sinks.memory import MemoryStore
 from streams.app import engine
 from streams.clock import SystemClock
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.engine.settings import ShardSettings
 from streams.topics import full_name
 from streams.transport.admin import connect, create_topics

@@ -17,7 +17,7 @@ import pytest
 
 from schemas.tables import BOOKS
 from sinks.clickhouse import ClickHouseStore
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.selfcheck.canary.plan import USD_PER_GPU_HOUR, price_at
 from streams.transport.admin import connect, create_topics
 from tests.forked import ROOT

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.transport.admin import connect, create_topics
 from tests.forked import ROOT
 from tests.kafka.broker import shared_broker

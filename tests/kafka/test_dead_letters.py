@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from streams.cli.faults import guarded
 from streams.cli.main import build
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.engine.shard.dead_letters import REPLAY_HEADER
 from streams.transport.admin import connect, create_topics
 from tests.cli.command import Done, trainfare

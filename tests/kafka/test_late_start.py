@@ -16,7 +16,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.transport.admin import connect, create_topics
 from tests.cli.command import ROOT
 from tests.kafka.broker import shared_broker

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from confluent_kafka import Producer
 
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.topics import full_name
 from streams.transport.admin import connect, create_topics
 from tests.kafka.broker import shared_broker

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from streams.config import ClickHouseSettings, KafkaSettings, MeterSettings, Settings
-from streams.config_live import WebSettings
+from streams.config.live import WebSettings
+from streams.config.settings import ClickHouseSettings, KafkaSettings, MeterSettings, Settings
 from streams.replay.files import FileLine, read_lines
 from streams.replay.lines import LineReader, Sendable
 from streams.topics import full_name

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from streams.clock import SystemClock
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.engine.settings import ShardSettings
 from streams.worker.ingest.log_time import LogTime
 from streams.worker.meter import Meter

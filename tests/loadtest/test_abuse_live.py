@@ -12,7 +12,7 @@ import pytest
 from loadtest import abuse_live
 from loadtest.abuse_live import Live
 from sinks.errors import QueryFailed
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 
 
 class Log:

@@ -9,7 +9,7 @@ import pytest
 from loadtest import drive
 from loadtest.drive import Drive, schedule
 from loadtest.soak_load import Event
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.topics import Topic
 
 

@@ -22,7 +22,7 @@ from loadtest.peers.task import Total, Window, rows_of, windows_of
 from loadtest.peers.totals import wrong
 from schemas.decode import decode
 from schemas.events import GpuEvent
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 
 BEGIN_S = 1_772_366_450
 SHAPE = Shape(jobs=3, senders_per_job=2, gpus=2, seconds=20)

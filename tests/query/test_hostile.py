@@ -19,7 +19,7 @@ from sinks.errors import QueryFailed, QueryRefused
 from sinks.query import QueryLimits, QueryProcess, StoreFiles
 from sinks.query.limits import MIB_BYTES
 from sinks.query.session import Parser, local_client
-from streams.config import QuerySettings
+from streams.config.settings import QuerySettings
 from tests.query import bombs
 from tests.query.attacks import Attack, Canary
 from tests.query.hostile import all_attacks

@@ -51,7 +51,7 @@ def _run(files: Sequence[Path], data: Path, options: dict[str, Any]) -> subproce
 
 def main(words: Sequence[str]) -> None:
     """Replay as the one word, a JSON object, says."""
-    from streams.config import KafkaSettings, Settings
+    from streams.config.settings import KafkaSettings, Settings
     from streams.replay import replay as module
 
     job = orjson.loads(words[0])
@@ -97,7 +97,7 @@ def print_rows(words: Sequence[str]) -> None:
 
 def _tables(data: Path) -> dict[str, list[dict[str, Any]]]:
     from streams.app import open_store
-    from streams.config import ClickHouseSettings
+    from streams.config.settings import ClickHouseSettings
 
     store = open_store(ClickHouseSettings(data_dir=data))
     try:

@@ -10,7 +10,7 @@ import pytest
 
 from sinks.clickhouse import ClickHouseStore
 from streams.cli.recount import instant_ms, recount, span_of
-from streams.config import Settings
+from streams.config.settings import Settings
 from streams.errors import WrongUseError
 from streams.selfcheck.audit.live import asking
 from streams.selfcheck.audit.tables import stored_findings

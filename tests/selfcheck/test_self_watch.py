@@ -11,8 +11,8 @@ import pytest
 from sinks.memory import MemoryStore
 from sinks.port import Store
 from streams.clock import ManualClock
-from streams.config import KafkaSettings
-from streams.config_live import CanarySettings
+from streams.config.live import CanarySettings
+from streams.config.settings import KafkaSettings
 from streams.selfcheck.alerts import self_watch
 from streams.selfcheck.alerts.self_watch import SelfWatch
 from streams.worker.ingest.log_time import LogTime

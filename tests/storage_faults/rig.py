@@ -19,7 +19,7 @@ import orjson
 from prometheus_client.parser import text_string_to_metric_families
 
 from sinks.clickhouse import ClickHouseStore, Target
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.transport.admin import connect, create_topics
 from tests.chaos.fleet import PLANTED, Event, Fleet
 from tests.chaos.judged import judge

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError
 from streams.topics import Topic, full_name, partition_count
 from streams.transport import admin

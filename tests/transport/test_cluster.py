@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError
 from streams.transport.cluster import KafkaUnreachableError, _explained, cluster_of
 from tests.cli.command import NOBODY

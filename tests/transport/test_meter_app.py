@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.transport.meter_app import new_meter_app
 from streams.transport.options import FetchOptions
 

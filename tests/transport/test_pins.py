@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError
 from streams.transport import versions
 from streams.transport.meter_app import new_meter_app

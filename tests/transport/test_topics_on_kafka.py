@@ -7,7 +7,7 @@ import time
 import pytest
 from confluent_kafka.cimpl import NewTopic
 
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.errors import TrainfareError
 from streams.transport.admin import check_topics, connect, create_topics, describe
 from tests.kafka.broker import shared_broker

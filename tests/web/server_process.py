@@ -11,7 +11,7 @@ import os
 import sys
 
 from streams.clock import SystemClock
-from streams.config_live import WebSettings
+from streams.config.live import WebSettings
 from streams.web import descriptors
 from streams.web.server import WebServer
 from streams.worker.health.worker_status import WorkerStatus

@@ -11,8 +11,8 @@ import aiohttp
 
 from sinks.clickhouse import ClickHouseStore
 from streams.clock import SystemClock
-from streams.config import QuerySettings
-from streams.config_live import WebSettings
+from streams.config.live import WebSettings
+from streams.config.settings import QuerySettings
 from streams.web.connections import PATIENCE, Timeouts
 from streams.web.server import WebServer
 from streams.worker.health.worker_status import WorkerStatus

@@ -12,7 +12,7 @@ from yarl import URL
 
 from sinks.clickhouse import ClickHouseStore
 from streams.clock import SystemClock
-from streams.config_live import WebSettings
+from streams.config.live import WebSettings
 from streams.errors import TrainfareError, WrongUseError
 from streams.web.security import COOKIE, RequestGuard
 from streams.web.server import WebServer

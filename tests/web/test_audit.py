@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from streams.clock import SystemClock
-from streams.config_live import WebSettings
+from streams.config.live import WebSettings
 from streams.selfcheck.audit.verdict import AuditFinding, Book, Verdict
 from streams.web.last_audit import LastAudit
 from streams.web.server import WebServer

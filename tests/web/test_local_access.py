@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sinks.errors import SinkError
-from streams.config_live import WebSettings
+from streams.config.live import WebSettings
 from streams.web import endpoint, local_token
 from streams.web.local_access import LocalAccess
 

@@ -14,7 +14,7 @@ from sinks.answer import QueryResult
 from sinks.clickhouse import ClickHouseStore
 from sinks.query import arrow
 from streams.cli.output import Grid, OutputFormat, to_json, write
-from streams.config import QuerySettings
+from streams.config.settings import QuerySettings
 from tests.web.log import COST_A
 from tests.web.serving import LOCAL_TOKEN, Client, served
 

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from sinks.clickhouse import ClickHouseStore
-from streams.config import QuerySettings
+from streams.config.settings import QuerySettings
 from streams.web import query, query_service
 from tests.store_process import StoreProcess
 from tests.web.serving import LOCAL_TOKEN, TOKEN, Client, run, served, serving

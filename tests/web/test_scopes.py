@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from streams.config_live import WebSettings
+from streams.config.live import WebSettings
 from streams.web.middleware import add_headers, middleware
 from streams.web.routes import OPEN, Route, Routes
 from streams.web.scopes import ALL, Scope, Tokens, session_of

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from streams.config_live import WebSettings
+from streams.config.live import WebSettings
 from streams.web.errors import ApiError
 from streams.web.scopes import Scope
 from streams.web.security import GUESS_DELAY_S, RequestGuard

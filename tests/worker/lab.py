@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sinks.port import Store
 from streams.clock import SystemClock
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.engine.settings import ShardSettings
 from streams.replay.broker import EmbeddedBroker
 from streams.topics import Topic, full_name, partition_count

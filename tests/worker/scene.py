@@ -11,7 +11,7 @@ from faust.exceptions import ConsumerNotStarted
 from faust.types import TP
 
 from streams.clock import ManualClock
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.engine.pricing.book import PriceBook
 from streams.engine.shard.books import Books
 from streams.transport.answers import LogEnd

@@ -13,8 +13,8 @@ from typing import Final
 from faust.exceptions import ConsumerNotStarted
 
 from sinks.port import Store
-from streams.config import KafkaSettings
-from streams.config_live import CanarySettings
+from streams.config.live import CanarySettings
+from streams.config.settings import KafkaSettings
 from streams.engine.alerts.meter_rules import CANARY_LATE, CANARY_WRONG, MeterFinding
 from streams.selfcheck.alerts.audit_alerts import AuditAlerts, AuditVerdict
 from streams.selfcheck.alerts.clock_alerts import ClockAlerts

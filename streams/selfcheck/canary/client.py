@@ -17,7 +17,7 @@ from schemas.columns import instants
 from schemas.tables import CANARY, SCHEMAS
 from schemas.units import NANO_PER_USD
 from sinks.port import Store
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.selfcheck.canary.judge import CanaryResult, CanaryRows
 from streams.selfcheck.canary.plan import EXPECTED_NANO, Event
 from streams.topics import full_name

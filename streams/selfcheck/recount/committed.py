@@ -10,7 +10,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.topics import full_name
 from streams.transport.security import librdkafka_config
 

@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from schemas.decode import decode
 from schemas.events import PriceEvent
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.pricing.book import PriceBook
 from streams.errors import TrainfareError

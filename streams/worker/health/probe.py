@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from faust.types import TP
 
 from streams.clock import Clock
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.topics import REFERENCE_TOPICS, SHARD_TOPICS, full_name
 from streams.transport.security import librdkafka_config
 

@@ -13,7 +13,7 @@ from faust.types import TP
 
 from schemas.reasons import OUTCOMES
 from streams import fallbacks
-from streams.config import KafkaSettings
+from streams.config.settings import KafkaSettings
 from streams.notify.store_faults import DeliveryFaults
 from streams.topics import SHARD_TOPICS
 from streams.transport.answers import LogEnd

@@ -1,6 +1,6 @@
 """Write docs/settings.md from the settings models, so that the page cannot fall behind the code.
 
-It must not contain words about one setting: they stand in `streams.config`, beside the setting.
+It must not contain words about one setting: they stand in `streams.config.settings`, beside the setting.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from streams.config_load import groups, is_secret, variable
+from streams.config.load import groups, is_secret, variable
 
 _HEAD = """# Settings
 
@@ -37,7 +37,7 @@ user = "trainfare"
 
 Two more variables are read by the command itself: `TRAINFARE_CONFIG` (above) and `TRAINFARE_DEBUG=1` (show tracebacks).
 
-This page is generated: `python -m streams.config_docs > docs/settings.md`.
+This page is generated: `python -m streams.config.page > docs/settings.md`.
 """
 
 

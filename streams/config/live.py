@@ -1,6 +1,6 @@
 """The settings of what is live: where alerts go, and who may look at the page and the API.
 
-It must not read files, the environment or a clock, as `streams.config`, of which it is a part.
+It must not read files, the environment or a clock, as `streams.config.settings`, of which it is a part.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every setting of trainfare, as frozen models that are filled once and handed down.
 
-It must not read files, the environment or a clock: `streams.config_load` does that, at one door.
+It must not read files, the environment or a clock: `streams.config.load` does that, at one door.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from streams.config_live import AlertSettings, CanarySettings, Group, WebSettings
+from streams.config.live import AlertSettings, CanarySettings, Group, WebSettings
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS

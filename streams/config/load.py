@@ -8,15 +8,17 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
+from typing import Final
 
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from streams.config import Settings
-from streams.config_live import is_loopback
+from streams.config.live import is_loopback
+from streams.config.settings import Settings
 from streams.errors import WrongUseError
 
 ENV_PREFIX = "TRAINFARE_"
@@ -61,11 +63,7 @@ class _Given:
 
 def groups() -> dict[str, type[BaseModel]]:
     """Return the settings groups by name, in the order of the documentation."""
-    found: dict[str, type[BaseModel]] = {}
-    for name, field in Settings.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            found[name] = field.annotation
-    return found
+    return {name: type(field.default) for name, field in Settings.model_fields.items()}
 
 
 def variable(group: str, name: str) -> str:
@@ -78,88 +76,92 @@ def is_secret(field: FieldInfo) -> bool:
     return "SecretStr" in str(field.annotation)
 
 
+_FIELDS: Final = {
+    f"{group}.{name}": field
+    for group, model in groups().items()
+    for name, field in model.model_fields.items()
+}
+
+
 def load_settings(
     env: Mapping[str, str], file: Path | None = None, overrides: Mapping[str, object] | None = None
 ) -> Settings:
     """Return the settings; later ones win: file, environment, `overrides` (`{"clickhouse.data_dir": ...}`)."""
-    faults: list[Fault] = []
-    given = _from_file(_config_file(env, file), faults)
-    given |= _from_environment(env, faults)
-    for key, value in (overrides or {}).items():
+    given, faults = _read(env, file)
+    for setting, value in (overrides or {}).items():
         if value is not None:
-            group, _, name = key.partition(".")
-            given[(group, name)] = _Given(value, "the command line")
+            given[setting] = _Given(value, "the command line")
     settings = _validate(given, faults)
-    faults.extend(_cross_checks(settings, given, {fault.setting for fault in faults}))
+    faulty = {fault.setting for fault in faults}
+    for setting, expected in (*_timing_faults(settings), *_access_faults(settings)):
+        if setting not in faulty:
+            origin = given[setting].origin if setting in given else "the default"
+            faults.append(_refused(setting, attrgetter(setting)(settings), expected, origin))
     if faults:
         raise SettingsError(sorted(faults, key=lambda fault: fault.setting))
     return settings
 
 
-def load_origins(env: Mapping[str, str], file: Path | None = None) -> dict[tuple[str, str], str]:
+def load_origins(env: Mapping[str, str], file: Path | None = None) -> dict[str, str]:
     """Return where each setting that was given comes from; what is absent has its default."""
-    given = _from_file(_config_file(env, file), []) | _from_environment(env, [])
-    return {key: each.origin for key, each in given.items()}
+    return {setting: each.origin for setting, each in _read(env, file)[0].items()}
 
 
-def _config_file(env: Mapping[str, str], file: Path | None) -> Path | None:
-    named = file or (Path(env[CONFIG_VARIABLE]) if env.get(CONFIG_VARIABLE) else None)
-    if named is not None:
-        return named
-    return DEFAULT_FILE if DEFAULT_FILE.is_file() else None
+# Not pydantic-settings: it knows no origins, no `..._FILE` variables, no near names, and takes a missing file for an
+# empty one. What it would replace here is shorter than its adapters.
+def _read(env: Mapping[str, str], file: Path | None) -> tuple[dict[str, _Given], list[Fault]]:
+    """Return what the file and the environment give, and what is wrong with how it is given."""
+    faults: list[Fault] = []
+    named = file or env.get(CONFIG_VARIABLE)
+    path = Path(named) if named else DEFAULT_FILE if DEFAULT_FILE.is_file() else None
+    given = _from_file(path, faults) if path is not None else {}
+    return given | _from_environment(env, faults), faults
 
 
-def _from_file(path: Path | None, faults: list[Fault]) -> dict[tuple[str, str], _Given]:
+def _from_file(path: Path, faults: list[Fault]) -> dict[str, _Given]:
     """Read the TOML file, two levels deep."""
-    given: dict[tuple[str, str], _Given] = {}
-    if path is None:
-        return given
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as fault:
-        faults.append(
-            Fault("settings file", str(path), f"expected a readable file ({fault.strerror})", "its name")
-        )
-        return given
+        expected = f"expected a readable file ({fault.strerror})"
+        faults.append(Fault("settings file", str(path), expected, "its name"))
+        return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
         faults.append(Fault("settings file", str(path), f"expected TOML ({fault})", "its content"))
-        return given
-    known = groups()
+        return {}
+    given: dict[str, _Given] = {}
     for group, table in tables.items():
-        if group not in known or not isinstance(table, dict):
-            faults.append(
-                Fault(group, "a table or value", f"expected one of the tables {', '.join(known)}", str(path))
-            )
+        if group not in groups() or not isinstance(table, dict):
+            expected = f"expected one of the tables {', '.join(groups())}"
+            faults.append(Fault(group, "a table or value", expected, str(path)))
             continue
         for name, value in table.items():
-            if name in known[group].model_fields:
-                given[(group, name)] = _Given(value, str(path))
+            setting = f"{group}.{name}"
+            if setting in _FIELDS:
+                given[setting] = _Given(value, str(path))
             else:
-                faults.append(
-                    _unknown(
-                        f"{group}.{name}",
-                        (f"{group}.{each}" for each in known[group].model_fields),
-                        str(path),
-                    )
-                )
+                faults.append(_unknown(setting, _FIELDS, str(path)))
     return given
 
 
-def _from_environment(env: Mapping[str, str], faults: list[Fault]) -> dict[tuple[str, str], _Given]:
+def _from_environment(env: Mapping[str, str], faults: list[Fault]) -> dict[str, _Given]:
     """Read the variables; an empty one counts as not given."""
-    given: dict[tuple[str, str], _Given] = {}
+    given: dict[str, _Given] = {}
     known = {CONFIG_VARIABLE, *_OTHERS}
-    for group, name, field in _all_fields():
-        plain = variable(group, name)
+    for setting, field in _FIELDS.items():
+        plain = variable(*setting.split("."))
         known.add(plain)
         if env.get(plain):
-            given[(group, name)] = _Given(env[plain], plain)
+            given[setting] = _Given(env[plain], plain)
         if is_secret(field):
             by_file = f"{plain}_FILE"
             known.add(by_file)
-            if env.get(by_file):
-                _read_secret(group, name, env, by_file, given, faults)
-    prefixes = tuple(f"{ENV_PREFIX}{group.upper()}_" for group in groups())
+            if env.get(plain) and env.get(by_file):
+                expected = f"expected only one of {plain} and {by_file}"
+                faults.append(Fault(setting, _HIDDEN, expected, "the environment"))
+            elif env.get(by_file):
+                _read_secret(setting, Path(env[by_file]), by_file, given, faults)
+    prefixes = tuple(variable(group, "") for group in groups())
     faults.extend(
         _unknown(name, known, "the environment")
         for name in env
@@ -169,36 +171,22 @@ def _from_environment(env: Mapping[str, str], faults: list[Fault]) -> dict[tuple
 
 
 def _read_secret(
-    group: str,
-    name: str,
-    env: Mapping[str, str],
-    by_file: str,
-    given: dict[tuple[str, str], _Given],
-    faults: list[Fault],
+    setting: str, path: Path, by_file: str, given: dict[str, _Given], faults: list[Fault]
 ) -> None:
     """Take a secret from the file that a `..._FILE` variable names."""
-    path = Path(env[by_file])
-    plain = variable(group, name)
-    if env.get(plain):
-        faults.append(
-            Fault(
-                f"{group}.{name}", _HIDDEN, f"expected only one of {plain} and {by_file}", "the environment"
-            )
-        )
-        return
     try:
         secret = path.read_text(encoding="utf-8").rstrip("\r\n")
+        given[setting] = _Given(secret, f"{by_file} ({path})")
     except (OSError, UnicodeDecodeError) as fault:
         reason = fault.strerror if isinstance(fault, OSError) else "not UTF-8"
-        faults.append(Fault(f"{group}.{name}", str(path), f"expected a readable file ({reason})", by_file))
-        return
-    given[(group, name)] = _Given(secret, f"{by_file} ({path})")
+        faults.append(Fault(setting, str(path), f"expected a readable file ({reason})", by_file))
 
 
-def _validate(given: Mapping[tuple[str, str], _Given], faults: list[Fault]) -> Settings:
+def _validate(given: Mapping[str, _Given], faults: list[Fault]) -> Settings:
     """Return the settings with the faulty ones left at their defaults; the faults are appended."""
     tree: dict[str, dict[str, object]] = {}
-    for (group, name), each in given.items():
+    for setting, each in given.items():
+        group, name = setting.split(".")
         tree.setdefault(group, {})[name] = each.value
     try:
         return Settings.model_validate(tree)
@@ -206,17 +194,17 @@ def _validate(given: Mapping[tuple[str, str], _Given], faults: list[Fault]) -> S
         for detail in error.errors(include_url=False):
             group, name = str(detail["loc"][0]), str(detail["loc"][1])
             if tree[group].pop(name, None) is not None:
-                faults.append(_fault_of(group, name, str(detail["msg"]), given[(group, name)]))
+                each = given[f"{group}.{name}"]
+                message = detail["msg"].removeprefix("Value error, ")
+                expected = _PYDANTIC_WORDS.sub("expected it to", message, count=1)
+                faults.append(_refused(f"{group}.{name}", each.value, expected, each.origin))
     return Settings.model_validate(tree)
 
 
-def _fault_of(group: str, name: str, message: str, given: _Given) -> Fault:
-    """Turn pydantic's words into ours."""
-    expected = _PYDANTIC_WORDS.sub("expected it to", message.removeprefix("Value error, "), count=1)
-    field = groups()[group].model_fields[name]
-    return Fault(
-        f"{group}.{name}", _HIDDEN if is_secret(field) else redact(given.value), expected, given.origin
-    )
+def _refused(setting: str, value: object, expected: str, origin: str) -> Fault:
+    """Return the fault of a value; a secret is not shown."""
+    is_hidden = value is not None and is_secret(_FIELDS[setting])
+    return Fault(setting, _HIDDEN if is_hidden else redact(value), expected, origin)
 
 
 def redact(value: object) -> str:
@@ -227,20 +215,8 @@ def redact(value: object) -> str:
     return text if text else "''"
 
 
-def _cross_checks(
-    settings: Settings, given: Mapping[tuple[str, str], _Given], faulty: set[str]
-) -> Iterator[Fault]:
-    """Yield what is wrong between settings that are right one by one."""
-    for setting, expected in (*_timing_faults(settings), *_access_faults(settings)):
-        if setting in faulty:
-            continue
-        group, _, name = setting.partition(".")
-        value = getattr(getattr(settings, group), name)
-        origin = given[(group, name)].origin if (group, name) in given else "the default"
-        yield Fault(setting, _HIDDEN if isinstance(value, SecretStr) else redact(value), expected, origin)
-
-
 def _timing_faults(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield the times that are right one by one and wrong together, and what is expected."""
     kafka, meter = settings.kafka, settings.meter
     if kafka.heartbeat_interval_ms * 3 > kafka.session_timeout_ms:
         yield "kafka.heartbeat_interval_ms", "expected at most a third of kafka.session_timeout_ms"
@@ -253,6 +229,7 @@ def _timing_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _access_faults(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield what is missing or too much beside another setting, and what is expected."""
     kafka, clickhouse, web = settings.kafka, settings.clickhouse, settings.web
     if web.enabled and not web.tokens() and not is_loopback(web.bind):
         yield "web.token", f"expected a token, as others can reach web.bind {web.bind}"
@@ -276,14 +253,8 @@ def _access_faults(settings: Settings) -> Iterator[tuple[str, str]]:
         )
 
 
-def _all_fields() -> Iterator[tuple[str, str, FieldInfo]]:
-    for group, model in groups().items():
-        for name, field in model.model_fields.items():
-            yield group, name, field
-
-
-def _unknown(name: str, known: Iterator[str] | set[str], origin: str) -> Fault:
+def _unknown(name: str, known: Collection[str], origin: str) -> Fault:
     """Return the fault of a name nobody reads, with the nearest one that somebody does."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}?" if near else "see docs/settings.md"
     return Fault(name, "an unknown setting", f"expected one of the known ({hint})", origin)

@@ -1,0 +1,1 @@
+"""The settings: what may be set (`settings`, `live`), how it is filled (`load`), and the page about it (`page`)."""

@@ -6,9 +6,9 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 
-# The newest Python from 3.11 on; name another with `make PYTHON=...`.
-PYTHON ?= $(shell for each in python3.13 python3.12 python3.11 python3.14 python3 python; do \
-	"$$each" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null && { echo "$$each"; break; }; done)
+# The newest Python from 3.11 on, looked for once and only where it is needed; name another with `make PYTHON=...`.
+PYTHON ?= $(eval PYTHON := $$(shell for each in python3.13 python3.12 python3.11 python3.14 python3 python; do \
+	"$$$$each" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' 2>/dev/null && { echo "$$$$each"; break; }; done))$(PYTHON)
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -74,7 +74,7 @@ test: $(STAMP)  ## Run the tests: kernels without the JIT, then everything (TEST
 	@echo "== the kernels as plain Python (NUMBA_DISABLE_JIT=1)"
 	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(SHARED) tests/engine/kernels tests/engine/coverage
 	@echo "== all tests"
-	@$(BIN)/python -m pytest $(SHARED) $(TEST_ARGS)
+	@$(BIN)/python -m pytest $(SHARED) --durations=25 $(TEST_ARGS)
 
 test-long: $(STAMP)  ## Run what takes minutes: the properties with many examples, whole traces.
 	@echo "== the properties, $(LONG_EXAMPLES) examples each"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -23,6 +24,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.long]
 IN_FLIGHT_S = 12.0
 #: Of a machine that is busy otherwise.
 TAKEOVER_S = 30.0
+PATIENCE_S = 90.0
 
 
 class ZombieChaos(Chaos):
@@ -45,18 +47,19 @@ class ZombieChaos(Chaos):
         # So that what was written can still be seen when it has been replaced.
         urlopen(front.url, data=b"SYSTEM STOP MERGES", timeout=10).close()
         generation = max(self.generations(store))
+        slow = front.fired().get("slow", 0)
         front.fault("slow", 1, delay_s=IN_FLIGHT_S)
-        time.sleep(2.5)  # a checkpoint a second: the next one is in the store's hands now
+        until(lambda: front.fired().get("slow", 0) > slow)  # a checkpoint is in the store's hands
         zombie.signal(signal.SIGSTOP)
-        frozen_s = time.monotonic()
+        self.rows_before = rows_of(store, generation)
         successor = workers.start()
         successor.wait_ready()
-        time.sleep(2)
-        self.rows_before = rows_of(store, generation)
-        assert time.monotonic() - frozen_s < IN_FLIGHT_S, "the successor came too late for the test"
-        time.sleep(IN_FLIGHT_S - (time.monotonic() - frozen_s) + 1)
+        until(lambda: max(self.generations(store)) > generation)
+        assert rows_of(store, generation) == self.rows_before, "the successor came too late for the test"
+        begun = zombie.count(" begins at ")
         zombie.signal(signal.SIGCONT)
-        time.sleep(3)
+        until(lambda: rows_of(store, generation) > self.rows_before)
+        until(lambda: zombie.count(" begins at ") > begun)  # it is one of the group again
         self.rows_after = rows_of(store, generation)
         store.close()
 
@@ -64,6 +67,13 @@ class ZombieChaos(Chaos):
         """Of each shard: that of the newest rows."""
         versions = [store.readback.max_version(number) for number in range(self.plan.partitions)]
         return [Version.unpack(version).generation for version in versions]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
 
 
 def rows_of(store: ClickHouseStore, generation: int) -> int:

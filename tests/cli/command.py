@@ -29,10 +29,15 @@ class Done:
         return lines[0]
 
 
-def trainfare(*words: object, env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:
+def trainfare(
+    *words: object,
+    env: dict[str, str] | None = None,
+    cwd: Path | None = None,
+    function: str = "streams.cli.main:main",
+) -> Done:
     """Run `trainfare` with no settings but those given."""
     done = FORKER.run(
-        "streams.cli.main:main",
+        function,
         *(str(word) for word in words),
         env={**without_settings(), **(env or {})},
         cwd=cwd,

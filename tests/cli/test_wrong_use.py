@@ -11,6 +11,7 @@ import pytest
 from streams.cli.main import COMMANDS, GROUPS
 from tests.cli.command import NOBODY, trainfare
 
+IMPATIENT = "tests.cli.impatient:main"
 PRICE = '{"sku": "h100", "component": "gpu", "usd": "%s", "per": "gpu_hour", "effective_ms": 1700000000000}\n'
 
 
@@ -96,7 +97,9 @@ def test_price_below_zero_names_file_line_and_field(tmp_path: Path) -> None:
 def test_kafka_that_does_not_answer_is_named(words: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "e.jsonl").write_text('{"topic": "jobs", "value": {"job_id": "a"}}\n')
     (tmp_path / "p.jsonl").write_text(PRICE % "2.50")
-    done = trainfare(*words, env={"TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": NOBODY}, cwd=tmp_path)
+    done = trainfare(
+        *words, env={"TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": NOBODY}, cwd=tmp_path, function=IMPATIENT
+    )
     assert done.code == 1
     assert NOBODY in done.one_line()
 
@@ -104,7 +107,9 @@ def test_kafka_that_does_not_answer_is_named(words: tuple[str, ...], tmp_path: P
 @pytest.mark.parametrize("words", [("sql", "SELECT 1"), ("jobs",), ("job", "a"), ("explain", "a")])
 def test_clickhouse_that_does_not_answer_is_named(words: tuple[str, ...]) -> None:
     reader = {"TRAINFARE_CLICKHOUSE_READER_USER": "reader"}
-    done = trainfare(*words, env={"TRAINFARE_CLICKHOUSE_URL": f"http://{NOBODY}", **reader})
+    done = trainfare(
+        *words, env={"TRAINFARE_CLICKHOUSE_URL": f"http://{NOBODY}", **reader}, function=IMPATIENT
+    )
     assert done.code == 1
     assert f"http://{NOBODY}" in done.one_line()
 

@@ -24,7 +24,8 @@ from tests.worker.fakes import FileStore, State
 
 PARTITIONS = 4
 RATE_PER_S = 1_500
-FEED_S = 12.0
+PATIENCE_S = 60.0
+STOP_WITHIN_S = 6.0
 ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.kafka
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.kafka
 
 @dataclass
 class Feed(threading.Thread):
-    """A paced producer that knows what it sent."""
+    """A paced producer that knows what it sent, until it is told to end."""
 
     kafka: KafkaSettings
     sums: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(PARTITIONS), 0))
@@ -40,6 +41,7 @@ class Feed(threading.Thread):
 
     def __post_init__(self) -> None:
         super().__init__(daemon=True)
+        self._ending = threading.Event()
 
     def __hash__(self) -> int:
         return id(self)
@@ -51,8 +53,8 @@ class Feed(threading.Thread):
         name = full_name("gpu", self.kafka.topic_prefix)
         begin_s = time.monotonic()
         number = 0
-        while (elapsed_s := time.monotonic() - begin_s) < FEED_S:
-            while number < elapsed_s * RATE_PER_S:
+        while not self._ending.is_set():
+            while number < (time.monotonic() - begin_s) * RATE_PER_S:
                 partition = number % PARTITIONS
                 value = number * 7919 % 1000 + 1
                 producer.produce(name, value=str(value).encode(), partition=partition)
@@ -61,6 +63,11 @@ class Feed(threading.Thread):
                 number += 1
             producer.poll(0.005)
         assert producer.flush(20) == 0
+
+    def end(self) -> None:
+        """Send no more; returns when all is acknowledged."""
+        self._ending.set()
+        self.join()
 
 
 @dataclass
@@ -87,6 +94,14 @@ class Workers:
         )
         self.running.append(worker)
         return worker
+
+    def wait_begun(self, *numbers: int) -> None:
+        """Return once each of these workers holds a shard."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        logs = [self.directory / f"worker-{number}.log" for number in numbers]
+        while not all(" begins at " in log.read_text() for log in logs):
+            assert time.monotonic() < deadline_s, [log.read_text()[-1500:] for log in logs]
+            time.sleep(0.05)
 
 
 @contextlib.contextmanager
@@ -116,23 +131,22 @@ def test_sums_are_exact_after_a_kill_a_join_and_a_stop(tmp_path: Path) -> None:
     feed = Feed(kafka)
     with workers(kafka, tmp_path) as group:
         first, second = group.start(), group.start()
-        time.sleep(3)
+        group.wait_begun(0, 1)
         feed.start()
-        time.sleep(3)
+        _wait_for(store, dict.fromkeys(range(PARTITIONS), 1))
         first.kill()
-        time.sleep(2)
         third = group.start()
-        time.sleep(4)
+        group.wait_begun(2)
         second.send_signal(signal.SIGTERM)
-        stop_s = time.monotonic()
-        assert second.wait(15) == 0, (tmp_path / "worker-1.log").read_text()[-3000:]
-        stop_s = time.monotonic() - stop_s
-        feed.join()
+        assert second.wait(STOP_WITHIN_S) == 0, (tmp_path / "worker-1.log").read_text()[-3000:]
+        _wait_for(
+            store, {number: count + 1 for number, count in feed.counts.items()}
+        )  # the third has all of them
+        feed.end()
         states = _wait_for(store, feed.counts)
         assert third.poll() is None
     assert {number: state.sum.get("gpu") for number, state in states.items()} == feed.sums
     assert {number: state.count.get("gpu") for number, state in states.items()} == feed.counts
-    assert stop_s < 6
 
 
 def _wait_for(store: FileStore, counts: dict[int, int]) -> dict[int, State]:

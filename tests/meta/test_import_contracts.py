@@ -13,7 +13,7 @@ import pytest
 
 from tests.meta.tree import ROOT
 
-PACKAGES = ("schemas", "sinks", "streams")
+PACKAGES = ("schemas", "sinks", "streams", "tests")
 
 PLANTED = {
     "Import order of the distribution, low to high": ("schemas/planted.py", "import sinks"),
@@ -22,11 +22,15 @@ PLANTED = {
         "streams/config/homeless.py",
         "",
     ),
-    "Only transport, agents, app, embedded and cli import faust": ("sinks/planted.py", "import faust"),
+    "Only transport, worker, app, replay, demo and cli import faust": ("sinks/planted.py", "import faust"),
     "Only transport imports aiokafka": ("streams/worker/planted.py", "import aiokafka"),
     "The core does no I/O and reads no clock": ("streams/engine/kernels/planted.py", "import time"),
     "Only the door of the JIT imports numba": ("streams/engine/coverage/planted.py", "import numba"),
     "The core knows no sink and no door to the environment": ("streams/engine/planted.py", "import sinks"),
+    "The oracle knows nothing of what it judges, and computes in plain Python": (
+        "tests/oracle/planted.py",
+        "import tests.harness",
+    ),
     "Settings are resolved at the outermost door": ("sinks/planted.py", "import streams.config.load"),
 }
 """Contract -> the file and the line that break it."""
@@ -60,6 +64,29 @@ def test_every_contract_has_a_planted_violation() -> None:
         "contracts"
     ]
     assert {each["name"] for each in contracts} == set(PLANTED)
+
+
+def test_every_directory_of_tests_is_a_package() -> None:
+    """Of others import-linter sees no import."""
+    directories = {path.parent for path in (ROOT / "tests").rglob("*.py")}
+    assert sorted(each for each in directories if not (each / "__init__.py").exists()) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["import streams.engine.pricing", "import sinks", "import schemas.events", "import numpy"]
+)
+def test_an_oracle_that_looks_at_what_it_judges_is_found_out(copy: Path, line: str) -> None:
+    """Also where a module between them is what looks."""
+    planted = [copy / "tests/strategies/planted.py", copy / "tests/oracle/planted.py"]
+    planted[0].write_text(f"{line}\n")
+    planted[1].write_text("import tests.strategies.planted\n")
+    try:
+        done = lint(copy)
+    finally:
+        for each in planted:
+            each.unlink()
+    assert done.returncode != 0
+    assert "The oracle knows nothing of what it judges, and computes in plain Python BROKEN" in done.stdout
 
 
 @pytest.mark.parametrize("contract", PLANTED)

@@ -53,11 +53,14 @@ def makefile_verbs() -> set[str]:
     return set(re.findall(r"^([a-z][a-z-]*):.*## ", text, re.MULTILINE))
 
 
+def test_every_verb_has_a_recipe() -> None:
+    done = subprocess.run(["make", "-n", *VERBS], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_verb_exists_and_sets_up_the_environment(verb: str) -> None:
     assert verb in makefile_verbs()
-    done = subprocess.run(["make", "-n", verb], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
     assert re.search(rf"^{verb}: \$\(STAMP\)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
 
 
@@ -90,6 +93,7 @@ def test_ci_script_runs_everything_and_demands_what_is_real() -> None:
     demanded = "TRAINFARE_REQUIRE_KAFKA=1 TRAINFARE_REQUIRE_BROWSER=1 TRAINFARE_REQUIRE_PROMETHEUS=1"
     assert f"export {demanded}\nmake test" in text
     assert "make check" in text
+    assert "--durations=25 $(TEST_ARGS)" in (ROOT / "Makefile").read_text(encoding="utf-8")
     assert text.rstrip().endswith('exit "$status"')
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -48,26 +47,23 @@ def outcomes(store: MemoryStore) -> list[tuple[str, int, str, int]]:
 
 
 def test_the_receiver_verifies_both_messages_in_their_order_at_once() -> None:
-    async def go() -> tuple[list[Received], MemoryStore, float]:
+    async def go() -> tuple[list[Received], MemoryStore]:
         got: list[Received] = []
         receiver = WebhookReceiver(SECRET, got.append)
         await receiver.start()
         store = MemoryStore()
-        begun_s = time.monotonic()
         address = Address("webhook", receiver.url)
         await delivered(store, address, [an_alert(), resolved()], receiver.host_port)
-        took_s = time.monotonic() - begun_s
         await receiver.stop()
         assert (receiver.refused, receiver.repeated) == (0, 0)
-        return got, store, took_s
+        return got, store
 
-    got, store, took_s = asyncio.run(go())
+    got, store = asyncio.run(go())
     assert [(each.type, each.data["subject"]["name"]) for each in got] == [
         ("alert.firing", "job-1"),
         ("alert.resolved", "job-1"),
     ]
     assert outcomes(store) == [("firing", 1, "delivered", 204), ("resolved", 1, "delivered", 204)]
-    assert took_s < 10
 
 
 def test_a_receiver_that_is_ill_for_a_while() -> None:

@@ -172,7 +172,8 @@ def test_a_slow_listener_misses_snapshots_and_holds_up_nobody() -> None:
         broadcaster = Broadcaster(make, interval_s=0.01)
         quick, slow = Listener(), Listener(pause_s=0.2)
         tasks = [asyncio.ensure_future(broadcaster.serve(each.write)) for each in (quick, slow)]
-        await asyncio.sleep(0.7)
+        while len(slow.written) < 4:  # noqa: ASYNC110  # written by the task above
+            await asyncio.sleep(0.01)
         broadcaster.close()
         await asyncio.gather(*tasks)
         assert len(quick.written) > 3 * len(slow.written)

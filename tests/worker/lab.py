@@ -127,8 +127,9 @@ def make_lab(bootstrap_servers: str, embedded: EmbeddedBroker | None) -> Lab:
         partitions=PARTITIONS,
         fetch_min_bytes=1,
         heartbeat_interval_ms=200,
-        session_timeout_ms=6_000,
-        # A mock cluster ends the process when its last member leaves; a static member does not say that it leaves.
+        # A mock cluster ends the process when its last member leaves; a static member does not say that it leaves, and
+        # the next one waits for the end of its session.
+        session_timeout_ms=2_000 if embedded is not None else 6_000,
         group_instance_id="worker" if embedded is not None else None,
     )
     if embedded is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import time
 from dataclasses import replace
 
 import msgspec
@@ -19,6 +18,7 @@ from streams.engine.alerts.episodes import Memory, Remembered
 from streams.engine.alerts.from_episode import EpisodeFigures
 from streams.engine.alerts.judge import Judge
 from streams.engine.kernels.episode import EPISODE
+from tests.counted_work import instructions
 from tests.engine.alerts.scene import (
     ALL,
     DRIFT,
@@ -220,18 +220,16 @@ def test_nothing_to_judge_is_no_fault() -> None:
 
 
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="the JIT is off")
-def test_a_hundred_thousand_jobs_a_tick() -> None:
-    """Also while something of one of them is remembered, so that all must be looked up."""
-    jobs = 100_000
-    ids = tuple(f"job-{k}" for k in range(jobs))
-    many = figures([[USUAL] * jobs])
-    judge, taken_ms = Judge(), []
-    judge.judge([START_MS], ids[-1:], figures([[ALL]]), AlertDimensions)
-    for k in range(5):
-        begin = time.perf_counter()
-        judge.judge([START_MS + (k + 1) * TICK_MS], ids, many, AlertDimensions)
-        taken_ms.append((time.perf_counter() - begin) * 1000)
-    assert min(taken_ms) < 40, taken_ms
+def test_many_jobs_a_tick_are_no_work_for_python() -> None:
+    """Also while something of one of them is remembered, so that all must be looked up: C and the kernel do it."""
+    steps = []
+    for jobs in (10, 10_000):
+        ids = tuple(f"job-{k}" for k in range(jobs))
+        many, judge = figures([[USUAL] * jobs]), Judge()
+        judge.judge([START_MS], ids[-1:], figures([[ALL]]), AlertDimensions)
+        judge.judge([START_MS + TICK_MS], ids, many, AlertDimensions)  # what is compiled is loaded
+        steps.append(instructions(judge.judge, [START_MS + 2 * TICK_MS], ids, many, AlertDimensions))
+    assert steps[1] < steps[0] + 100
 
 
 def test_what_is_told_and_remembered_follows_the_kernels_layout() -> None:

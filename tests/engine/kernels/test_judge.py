@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import time
 from fractions import Fraction
 from typing import Any
 
@@ -16,6 +14,7 @@ from hypothesis import strategies as st
 from streams.engine.alerts.rules import NAMES, limits
 from streams.engine.kernels import judge as kernels
 from streams.engine.kernels.episode import (
+    BURN_RULES,
     ENDED,
     HELD,
     NEVER_MS,
@@ -26,6 +25,7 @@ from streams.engine.kernels.episode import (
     as_arrays,
     no_episodes,
 )
+from tests.counted_work import plain
 from tests.engine.kernels.naive_judge import At, Episode, Job
 
 KINDS = {OPENED: "opened", HELD: "held", RECOVERED: "recovered", ENDED: "ended", OUTRANKED: "outranked"}
@@ -222,18 +222,24 @@ def test_what_does_not_fit_is_refused() -> None:
             kernels.judge_jobs([0], limits(), figures, found, place, no_episodes(1))
 
 
-@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT", "0") != "0", reason="the JIT is off")
-@pytest.mark.parametrize(("ticks", "jobs", "least_ms"), [(1, 100_000, 20), (400, 4, 1)])
-def test_jobs_far_from_every_threshold_cost_next_to_nothing(ticks: int, jobs: int, least_ms: float) -> None:
+@pytest.mark.parametrize(("ticks", "jobs"), [(1, 100), (40, 4)])
+def test_jobs_far_from_every_threshold_cost_next_to_nothing(
+    monkeypatch: pytest.MonkeyPatch, ticks: int, jobs: int
+) -> None:
+    """Of each rule the window that most jobs miss is looked at, and no other."""
+    plain(monkeypatch, kernels)
+    reaches, looks = kernels._reaches, []
+
+    def counted(cost: float, expected: float, ratio: float) -> bool:
+        looks.append(ratio)
+        return reaches(cost, expected, ratio)
+
+    monkeypatch.setattr(kernels, "_reaches", counted)
     cost = np.full((ticks, jobs, WINDOWS), 5e9)
     whole = np.ones(cost.shape, np.bool_)
     flat = np.zeros((ticks, jobs), np.bool_)
     given = EpisodeArrays(cost, cost, cost.astype(np.int64), whole, flat, flat, flat, flat)
     figures = as_arrays(given, ticks, jobs, WINDOWS)
     row = np.full(jobs, -1, np.int32)
-    taken_ms = []
-    for _ in range(5):
-        begin = time.perf_counter()
-        assert len(kernels.find_jobs(limits(), figures, row, no_episodes(0))) == 0
-        taken_ms.append((time.perf_counter() - begin) * 1000)
-    assert min(taken_ms) < least_ms
+    assert len(kernels.find_jobs(limits(), figures, row, no_episodes(0))) == 0
+    assert len(looks) == ticks * jobs * BURN_RULES

@@ -81,11 +81,11 @@ OptTimeMs: TypeAlias = Annotated[
 JobId: TypeAlias = Annotated[
     str, Meta(min_length=1, description=f"a string of 1 to {MAX_JOB_ID_BYTES} bytes of UTF-8")
 ]
-Attempt: TypeAlias = Annotated[
+WireAttempt: TypeAlias = Annotated[
     Annotated[int, Meta(ge=1, le=MAX_ATTEMPT)] | None,
     Meta(description=f"an integer from 1 to {MAX_ATTEMPT}"),
 ]
-Amount: TypeAlias = Annotated[
+WireAmount: TypeAlias = Annotated[
     int, Meta(ge=0, le=MAX_EXACT, description=f"an integer from 0 to {MAX_EXACT} (2^53)")
 ]
 OptAmount: TypeAlias = Annotated[

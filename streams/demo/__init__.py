@@ -1,4 +1,4 @@
-"""A fleet that does not exist, metered by everything that does: broker, agents, store, alerts, webhooks, page.
+"""The demonstration: a simulated fleet, metered by everything that meters a real one.
 
 It must not shortcut the meter: what is shown was read from the log, stored, and read back.
 """

@@ -1,1 +1,1 @@
-"""The engine: shards that fold log batches into books and give out rows, snapshots and offsets."""
+"""The deterministic engine: batches of the log go in; rows, a snapshot and offsets come out. No I/O, no clock."""

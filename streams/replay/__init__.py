@@ -1,4 +1,4 @@
-"""The whole meter in one process: an embedded broker, files as the log, and the same app as in production.
+"""Files as a log: an embedded broker and the same app as in production, until all of it is stored.
 
 It must not meter by itself: whatever is read goes through the broker and the agents.
 """

@@ -1,4 +1,4 @@
-"""Faust and aiokafka, specialised to whole fetches: the only package that touches names private to them.
+"""Faust, aiokafka and librdkafka, specialised to whole fetches. The only package that touches their private names.
 
 It must not know what is in a record, nor any store.
 """

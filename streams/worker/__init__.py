@@ -1,4 +1,4 @@
-"""The I/O around the shards: restoring, feeding, storing and committing them, and the prices that all of them use.
+"""One worker: Faust's app and what surrounds the engine. `meter` starts and stops it.
 
 It must not hold arithmetic of the meter: that is `streams.engine`.
 """

@@ -53,7 +53,7 @@ def watched(lab: Lab, meter: Meter) -> tuple[StatusCollector, Probe]:
     return watch, probe
 
 
-def test_a_consumer_that_stands_still_is_seen_and_so_is_its_open_accruals(
+def test_a_consumer_that_stands_still_is_seen_and_so_is_its_recovery(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = make_lab(shared_broker().bootstrap_servers, None)

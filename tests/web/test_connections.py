@@ -265,7 +265,7 @@ def test_all_are_cut_at_the_end() -> None:
 # -- the rate at which one address comes ---------------------------------------------------------------------
 
 
-def test_in_a_connections_an_address_that_comes_too_often_is_refused_and_others_are_not() -> None:
+def test_when_crowded_an_address_that_comes_too_often_is_refused_and_others_are_not() -> None:
     of = connections(most=64, most_per_address=64)
     came = [of.admit("a", Line(), 0) for _ in range(33 + BURST + 5)]
     assert came.count(RefusalReason.RATE) == 5

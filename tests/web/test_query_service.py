@@ -77,7 +77,7 @@ def test_queries_end_with_the_server(store: ClickHouseStore) -> None:
     assert not processes() & pids
 
 
-def test_one_store_reader_leaves_a_turn_to_others(
+def test_one_client_leaves_a_turn_to_others(
     store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(query_service, "TURN_WITHIN_S", 0.05)
@@ -110,7 +110,7 @@ def test_who_reads_too_slowly_loses_the_turn(store: ClickHouseStore, monkeypatch
     served(store, work, query=QuerySettings(concurrent=1))
 
 
-def test_a_process_serves_one_store_reader_only(store: ClickHouseStore) -> None:
+def test_a_process_serves_one_client_only(store: ClickHouseStore) -> None:
     async def work(client: Client) -> None:
         before = processes()
         await client.ask(ONE)

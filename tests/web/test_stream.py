@@ -111,7 +111,7 @@ def test_one_listener_too_many_is_refused() -> None:
         pass
 
 
-def test_one_store_reader_cannot_take_every_place() -> None:
+def test_one_client_cannot_take_every_place() -> None:
     broadcaster = Broadcaster(lambda: asyncio.sleep(0, "x"), listeners_max=64, per_store_reader_max=2)
     with ExitStack() as held:
         for store_reader in ("ada", "ada", "grace"):

@@ -1,1 +1,1 @@
-"""What each live job costs over the last minutes and hours. Must not judge it and must not read a clock."""
+"""The burn rate of each live job at each tick: its curve, how it is extended, and when it expires."""

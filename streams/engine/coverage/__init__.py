@@ -1,1 +1,1 @@
-"""What GPUs and amounts have been seen: coverage by seconds, and ids. Must not price anything."""
+"""Which seconds of which GPU the samples covered, per minute, and the parsed shapes of GPU messages. Prices nothing."""

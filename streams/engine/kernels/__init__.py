@@ -1,1 +1,1 @@
-"""The arithmetic on arrays: compiled, without Python objects. Must not do I/O or know an event."""
+"""Compiled kernels (Numba) over plain arrays: parsing, coverage, pricing, windows, alert rules."""

@@ -1,1 +1,1 @@
-"""Which price applies to what, when: the price book and its step functions."""
+"""The price book: which price is in force for which price fields at which instant."""

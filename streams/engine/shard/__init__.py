@@ -1,1 +1,1 @@
-"""TODO."""
+"""One shard of the log: folding batches, ticks between records, checkpoints. `shard` is the entry."""

@@ -1,1 +1,1 @@
-"""Lifecycle events to paid time: attempts, nodes, and the closed form of their ledger lines."""
+"""From the events of an attempt or node to intervals: when it ran, on what, and in which phase."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The alerts that the meter raises about itself."""

@@ -1,1 +1,1 @@
-"""Proves while the meter runs that its books balance and that the tables say what the meter knows."""
+"""Audits while the meter runs: every record counted once, every row costs quantity x price, totals agree."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""From fetched records to the engine: order by log time, watermarks, backpressure, prices and controls."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Checkpoints into the store: when they are due, in which order they are stored, under which versions."""

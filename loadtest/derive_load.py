@@ -79,7 +79,7 @@ class Load:
         return rows
 
     def _feed(self, shard: Shard, topic: str, values: list[dict[str, object]]) -> None:
-        begin = shard.next.get(topic, 0)
+        begin = shard.position.next.get(topic, 0)
         for first in range(0, len(values), _BATCH):
             part = values[first : first + _BATCH]
             at = begin + first

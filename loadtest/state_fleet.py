@@ -150,7 +150,7 @@ class Fleet:
         took_s = []
         for shard, view in zip(self.shards, self._views, strict=True):
             began_s = time.process_time()
-            shard.judge(Ticks(shard.tick_ms or last_ms, last_ms), view)
+            shard.judge(Ticks(shard.position.tick_ms or last_ms, last_ms), view)
             took_s.append(time.process_time() - began_s)
         return took_s
 
@@ -172,8 +172,8 @@ class Fleet:
     def drop_rows(self) -> None:
         """Burn rates and alerts that wait are given out, to nobody."""
         for shard in self.shards:
-            shard.watch.tables(shard.number, 1)
-            shard.watch.alerts.take_changes()
+            shard.tracker.tables(shard.number, 1)
+            shard.tracker.alerts.take_changes()
 
     def checkpoint(self, *, open_attempts: bool) -> Iterator[Taken]:
         """A checkpoint of each shard, until nothing is left over."""
@@ -201,7 +201,7 @@ class Fleet:
             started_s, cpu_s = time.perf_counter(), time.thread_time()
             again = Shard.restore(shard.number, shard.settings, self._book, blobs)
             took_s, cpu_s = time.perf_counter() - started_s, time.thread_time() - cpu_s
-            assert again.next == shard.next
+            assert again.position.next == shard.position.next
             yield Restored(took_s, cpu_s, len(blobs), sum(map(len, blobs)))
 
     # -- events --------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ class MinuteSamples:
         count, size = self._data.shape
         for first in range(0, count, _RECORDS_PER_BATCH):
             part = self._data[first : first + _RECORDS_PER_BATCH]
-            start = shard.next.get("gpu", 0)
+            start = shard.position.next.get("gpu", 0)
             records = RawRecords(
                 part.reshape(-1).copy(),
                 np.arange(start, start + len(part)),

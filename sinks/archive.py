@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from schemas.tables import ARCHIVE, SCHEMAS
-from sinks.port import Condition, Rows
+from sinks.rows import Condition, Rows
 
 # One insert holds at most this much, so that no request needs much more memory than that.
 INSERT_BYTES: Final = 32 * 2**20

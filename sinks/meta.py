@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from schemas.tables import META, SCHEMAS
 from sinks.errors import StoreMismatch
-from sinks.port import Condition, Rows
+from sinks.rows import Condition, Rows
 
 
 class Meta:

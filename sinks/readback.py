@@ -18,7 +18,7 @@ from schemas.tables import (
     SNAPSHOTS,
 )
 from sinks.errors import SinkError
-from sinks.port import Condition, Rows
+from sinks.rows import Condition, Rows
 
 SHARDED = (JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES, JOBS, ATTEMPTS, ALERTS)
 #: A checkpoint may end after any of its tables, and an alert is stored before its checkpoint.

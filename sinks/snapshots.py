@@ -11,7 +11,7 @@ import xxhash
 
 from schemas.tables import SCHEMAS, SNAPSHOTS
 from sinks.errors import SinkError
-from sinks.port import Condition, Rows
+from sinks.rows import Condition, Rows
 
 CHUNK_BYTES: Final = 8 * 2**20
 _HEAD: Final = ("version", "parent", "root", "chunk", "chunks", "checksum")

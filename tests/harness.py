@@ -22,7 +22,7 @@ from streams.engine.repricing.price_changes import PriceChanges
 from streams.engine.settings import FUTURE_MS, ShardSettings
 from streams.engine.shard.books import Books
 from streams.engine.shard.shard import Shard
-from streams.engine.step import step
+from tests.engine.stepping import step
 from tests.harness_store import DictStore, Snapshot, chain_of
 from tests.oracle.model import Counts, Line, Tables
 from tests.raw_records import raw
@@ -147,9 +147,9 @@ class Meter:
             known = chain[-1].version if chain else 0
             for table in (JOB_MINUTES, NODE_MINUTES):
                 self._put_right(shard, table, known)
-            self._adopt_repriced(shard, shard.price_news)
+            self._adopt_repriced(shard, shard.price_changes)
             for (topic, partition), records in sorted(self.log.items()):
-                again = records[shard.next.get(topic, 0) :]
+                again = records[shard.position.next.get(topic, 0) :]
                 if partition == number and again:
                     batch = LogBatch(
                         topic, partition, again[0].offset, again[-1].offset + 1, self.records(again)

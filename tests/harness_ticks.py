@@ -67,7 +67,7 @@ class TickMeter:
             self._records.append((topic, log[-1]))
 
     def _begin(self) -> None:
-        self._align = Sequencer(self._shard.next, self._shard.tick_ms)
+        self._align = Sequencer(self._shard.position.next, self._shard.position.tick_ms)
         self._view = self._reference.view()
 
     def read(self, begin: int, end: int, until_ms: int) -> None:
@@ -86,7 +86,7 @@ class TickMeter:
     def _advance(self, until_ms: int) -> None:
         for step in self._align.steps(lambda *_: until_ms):
             if isinstance(step, FoldStep):
-                self._shard.tick_ms = self._align.tick_ms
+                self._shard.position.tick_ms = self._align.tick_ms
                 assert self._shard.fold(step.batch) is None
             else:
                 self._shard.judge(step, self._view)
@@ -109,7 +109,7 @@ class TickMeter:
         for topic, _ in self._records[:read_up_to]:
             known[topic] += 1
         for topic, end in known.items():
-            again = self._log[topic][self._shard.next.get(topic, 0) : end]
+            again = self._log[topic][self._shard.position.next.get(topic, 0) : end]
             if again:
                 self._offer(topic, again)
         self._advance(until_ms)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from schemas.tables import KEYS, SCHEMAS, SNAPSHOTS
 from sinks.errors import SinkError
-from sinks.port import Condition, Value
+from sinks.rows import Condition, Value
 
 _OPS: Final = {"=": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "in": "IN"}
 

@@ -22,8 +22,8 @@ from sinks.clickhouse.tuning import tune
 from sinks.conform import conform
 from sinks.errors import SinkBusy
 from sinks.meta import Meta
-from sinks.port import Condition
 from sinks.readback import Readback
+from sinks.rows import Condition
 from sinks.snapshots import Snapshots
 from sinks.target import Embedded, Target
 

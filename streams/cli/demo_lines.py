@@ -12,7 +12,7 @@ from typing import Any
 
 from schemas.escaping import visible
 from streams.cli.output import usd
-from streams.cli.top_data import Snapshot
+from streams.cli.top_data import MeterView
 from streams.cli.top_lines import ago, percent
 from streams.cli.top_rows import count
 from streams.demo.summary import Summary
@@ -32,7 +32,7 @@ def pace(speed: float, start_ms: int) -> str:
     return f"simulated fleet, {speed:g}x time ({ago(int(speed * 1000))} a second) from {day} {clock(start_ms)} UTC on"
 
 
-def burning(snapshot: Snapshot) -> str:
+def burning(snapshot: MeterView) -> str:
     """Return the fleet's burn rate, and what burns most."""
     burn = snapshot.burn
     dearest = sorted(snapshot.jobs, key=lambda job: -job.usd_per_hour_now)[:_TOP]

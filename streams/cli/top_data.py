@@ -76,7 +76,7 @@ class Subject(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class Alert(msgspec.Struct, frozen=True):
+class AlertView(msgspec.Struct, frozen=True):
     """One alert, firing or resolved."""
 
     alert_id: str
@@ -92,20 +92,20 @@ class Alert(msgspec.Struct, frozen=True):
     silenced: bool = False
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class MeterView(msgspec.Struct, frozen=True):
     """Everything on the screen at one instant."""
 
     as_of_ms: int
     burn: Burn
     jobs: tuple[Job, ...] = ()
-    alerts: tuple[Alert, ...] = ()
+    alerts: tuple[AlertView, ...] = ()
     origin: str = ""  # where it was read, for people
 
 
 class Source(Protocol):
     """Where snapshots come from; one thread calls at a time, not the one that draws."""
 
-    def fetch(self) -> Snapshot:
+    def fetch(self) -> MeterView:
         """Return the newest snapshot, or raise SourceError with words for the screen."""
 
 
@@ -119,10 +119,10 @@ class _Jobs(msgspec.Struct):
 
 
 class _Alerts(msgspec.Struct):
-    alerts: tuple[Alert, ...]
+    alerts: tuple[AlertView, ...]
 
 
-def snapshot_of(jobs: bytes, burn: bytes, alerts: bytes, origin: str) -> Snapshot:
+def snapshot_of(jobs: bytes, burn: bytes, alerts: bytes, origin: str) -> MeterView:
     """Return the three answers of the API as one snapshot; fields it does not know are left out."""
     try:
         listed = msgspec.json.decode(jobs, type=_Jobs)
@@ -130,4 +130,4 @@ def snapshot_of(jobs: bytes, burn: bytes, alerts: bytes, origin: str) -> Snapsho
         found = msgspec.json.decode(alerts, type=_Alerts).alerts
     except msgspec.DecodeError as error:
         raise SourceError(f"{origin}: not an answer of trainfare's API ({error})") from error
-    return Snapshot(max(fleet.as_of_ms, listed.as_of_ms), fleet, listed.jobs, found, origin)
+    return MeterView(max(fleet.as_of_ms, listed.as_of_ms), fleet, listed.jobs, found, origin)

@@ -14,7 +14,7 @@ from urllib3.exceptions import HTTPError, LocationParseError
 
 from sinks.clickhouse.lock import holder_of
 from sinks.errors import SinkError
-from streams.cli.top_data import Snapshot, SourceError, snapshot_of
+from streams.cli.top_data import MeterView, SourceError, snapshot_of
 from streams.config.live import WebSettings
 from streams.errors import WrongUseError
 from streams.web import endpoint
@@ -47,7 +47,7 @@ class HttpSource:
             timeout=urllib3.Timeout(connect=connect_s, read=read_s), retries=False, maxsize=1
         )
 
-    def fetch(self) -> Snapshot:
+    def fetch(self) -> MeterView:
         """Ask the three questions whose answers make a screen."""
         jobs, burn, alerts = (self._get(path) for path in _PATHS)
         return snapshot_of(jobs, burn, alerts, self.url)

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from schemas.escaping import visible
 from streams.cli.output import usd
-from streams.cli.top_data import Alert, Job, Snapshot
+from streams.cli.top_data import AlertView, Job, MeterView
 from streams.cli.top_rows import HIGH, LOW, VERY_HIGH, burning, count, money, ratio_sign, sparkline
 
 BEHIND_MS = 11 * 60_000
@@ -33,7 +33,7 @@ KEYS = (
 )
 
 
-def fleet(snapshot: Snapshot | None) -> Text:
+def fleet(snapshot: MeterView | None) -> Text:
     """Return what all of it costs, in one line."""
     if snapshot is None:
         return Text("waiting for the first figures")
@@ -50,7 +50,7 @@ def fleet(snapshot: Snapshot | None) -> Text:
 
 
 def status(
-    snapshot: Snapshot | None,
+    snapshot: MeterView | None,
     fault: str | None,
     silent_ms: int,
     now_ms: int | None,
@@ -80,7 +80,7 @@ def status(
     return line
 
 
-def alert_lines(alerts: Sequence[Alert], as_of_ms: int) -> Text:
+def alert_lines(alerts: Sequence[AlertView], as_of_ms: int) -> Text:
     """Return one line for each alert, those that fire first, the newest on top."""
     if not alerts:
         return Text("no alerts", "dim")
@@ -100,12 +100,12 @@ def alert_lines(alerts: Sequence[Alert], as_of_ms: int) -> Text:
     return lines
 
 
-def since(alert: Alert, as_of_ms: int) -> str:
+def since(alert: AlertView, as_of_ms: int) -> str:
     """Return for how long an alert fires, or fired."""
     return ago(max(0, (alert.resolved_ms or as_of_ms) - alert.started_ms))
 
 
-def details(job: Job | None, alerts: Sequence[Alert], as_of_ms: int, width: int) -> Table:
+def details(job: Job | None, alerts: Sequence[AlertView], as_of_ms: int, width: int) -> Table:
     """Return everything that is known of one job, for a person."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)

@@ -11,7 +11,7 @@ import msgspec
 
 from schemas.escaping import visible
 from streams.cli.output import Grid, OutputFormat, to_json, usd, write
-from streams.cli.top_data import Job, Snapshot
+from streams.cli.top_data import Job, MeterView
 from streams.cli.top_lines import instant, percent
 from streams.cli.top_rows import Order, count, ordered
 
@@ -35,7 +35,7 @@ _TITLES = (
 )
 
 
-def write_snapshot(snapshot: Snapshot, form: OutputFormat) -> None:
+def write_snapshot(snapshot: MeterView, form: OutputFormat) -> None:
     """Write a snapshot, the dearest jobs first."""
     jobs = ordered(snapshot.jobs, Order())
     if form is OutputFormat.json:
@@ -49,7 +49,7 @@ def write_snapshot(snapshot: Snapshot, form: OutputFormat) -> None:
         write(Grid(_TITLES, [_shown(job) for job in jobs]), form)
 
 
-def _fleet(snapshot: Snapshot) -> str:
+def _fleet(snapshot: MeterView) -> str:
     burn = snapshot.burn
     return (
         f"{instant(snapshot.as_of_ms)}: {usd(burn.usd_per_hour_now)} $/h now, {usd(burn.usd_per_hour_1h)} over 1 h, "

@@ -15,7 +15,7 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from streams.cli.top_data import Snapshot
+from streams.cli.top_data import MeterView
 from streams.cli.top_lines import details, help_table
 
 
@@ -67,7 +67,7 @@ class HelpScreen(Sheet):
 class DetailsScreen(Sheet):
     """One job; it lives on with the snapshots below it."""
 
-    def __init__(self, job_id: str, snapshot: Callable[[], Snapshot | None]) -> None:
+    def __init__(self, job_id: str, snapshot: Callable[[], MeterView | None]) -> None:
         super().__init__()
         self._job_id, self._snapshot = job_id, snapshot
 

@@ -6,7 +6,7 @@ It must not start a worker, nor make a store.
 from __future__ import annotations
 
 from sinks.errors import SinkError
-from streams.cli.top_data import Snapshot, Source, SourceError
+from streams.cli.top_data import MeterView, Source, SourceError
 from streams.cli.top_http import HttpSource, NobodyAnswersError, announced, configured
 from streams.cli.top_store import StoreSource
 from streams.config.settings import Settings
@@ -27,7 +27,7 @@ class Found:
         self._http: HttpSource | None = None
         self._store = StoreSource(settings)
 
-    def fetch(self) -> Snapshot:
+    def fetch(self) -> MeterView:
         """Ask the worker; where none answers, the store."""
         url = self._address()
         if url is None:

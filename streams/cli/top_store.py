@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from streams.cli.reading import Reader, reader
-from streams.cli.top_data import Snapshot, snapshot_of
+from streams.cli.top_data import MeterView, snapshot_of
 from streams.cli.top_http import ALERTS_MAX, JOBS_MAX
 from streams.clock import Clock, SystemClock
 from streams.config.settings import Settings
@@ -27,10 +27,10 @@ class StoreSource:
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         self._settings = settings
         self._clock = SystemClock() if clock is None else clock
-        self._last: Snapshot | None = None
+        self._last: MeterView | None = None
         self._looked_ms = 0
 
-    def fetch(self) -> Snapshot:
+    def fetch(self) -> MeterView:
         """Return the figures of the last look, or look again."""
         every_ms = DIRECTORY_EVERY_MS if self._settings.clickhouse.data_dir else SERVER_EVERY_MS
         now_ms = self._clock.monotonic_ms()
@@ -40,7 +40,7 @@ class StoreSource:
             self._looked_ms = now_ms
         return self._last
 
-    async def _look(self, store: Reader) -> Snapshot:
+    async def _look(self, store: Reader) -> MeterView:
         figures = ApiFigures(_ReaderAsker(store), self._clock.monotonic_ms)
         jobs = to_json(await figures.jobs(limit=JOBS_MAX))
         alerts = to_json(await figures.alerts(limit=ALERTS_MAX))

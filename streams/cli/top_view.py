@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.widgets import DataTable, Footer, Input, Static
 
 from streams.cli.faults import described
-from streams.cli.top_data import Snapshot, Source
+from streams.cli.top_data import MeterView, Source
 from streams.cli.top_lines import BEHIND_MS, alert_lines, fleet, status
 from streams.cli.top_rows import BY_KEY, SORTS, Order, matching, ordered
 from streams.cli.top_screens import DetailsScreen, HelpScreen
@@ -30,7 +30,7 @@ TALL = 32
 class Fetched(Message):
     """A thread came back with a snapshot, or with words why not."""
 
-    def __init__(self, snapshot: Snapshot | None, fault: str | None) -> None:
+    def __init__(self, snapshot: MeterView | None, fault: str | None) -> None:
         super().__init__()
         self.snapshot = snapshot
         self.fault = fault
@@ -81,7 +81,7 @@ class TopApp(App[None]):
         self._moved_ms: int | None = None  # when the figures' own time was last seen to go on
         self._fault: str | None = None
         self.order = Order()
-        self.snapshot: Snapshot | None = None
+        self.snapshot: MeterView | None = None
 
     def compose(self) -> ComposeResult:
         """Two lines, the table, the alerts, the keys."""

@@ -73,7 +73,7 @@ class FleetLog:
         if topic in REFERENCE_TOPICS:
             return int(self._meter.shard_manager.reference_next.get(topic, 0))
         owned = self._meter.shard_manager.owned.get(number)
-        return 0 if owned is None else owned.shard.next.get(topic, 0)
+        return 0 if owned is None else owned.shard.position.next.get(topic, 0)
 
     def _read(self, place: Place) -> int:
         """What was read may wait for its tick; the broker need not keep it any more."""
@@ -86,7 +86,7 @@ class FleetLog:
 
 
 def _judged(owned: OwnedShard, to_ms: int) -> bool:
-    return owned.align.tick_ms is None or (owned.shard.tick_ms or 0) > to_ms
+    return owned.align.tick_ms is None or (owned.shard.position.tick_ms or 0) > to_ms
 
 
 async def until(ready: Callable[[], bool]) -> None:

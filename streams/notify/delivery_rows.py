@@ -16,7 +16,7 @@ import pyarrow as pa
 from schemas.columns import instants
 from schemas.tables import DELIVERIES, SCHEMAS
 from sinks.errors import SinkError
-from sinks.port import Rows
+from sinks.rows import Rows
 from streams.notify.store_faults import DeliveryFaults
 from streams.threads import Threads
 

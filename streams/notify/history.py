@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from schemas.tables import ALERTS, DELIVERIES
-from sinks.port import Condition, Rows
+from sinks.rows import Condition, Rows
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
 
 # Outcomes after which a message is not sent again; the second ones speak of the message as a whole.

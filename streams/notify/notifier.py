@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from sinks.errors import SinkError
-from sinks.port import Rows
+from sinks.rows import Rows
 from streams.clock import Clock
 from streams.engine.alerts.alert import Address, Alert, webhook_id
 from streams.notify.body import slack_body, webhook_body

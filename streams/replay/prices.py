@@ -10,7 +10,7 @@ import pyarrow as pa
 from schemas.events import Component, PriceEvent
 from schemas.tables import PRICES
 from schemas.units import NANO_PER_USD, Per
-from sinks.port import Rows
+from sinks.rows import Rows
 from streams.engine.pricing.book import PriceBook
 
 

@@ -274,7 +274,7 @@ def _position(meter: Meter, place: Place) -> int:
     if topic in REFERENCE_TOPICS:
         return int(meter.shard_manager.reference_next.get(topic, meter.reader.base.get(topic, 0)))
     owned = meter.shard_manager.owned.get(number)
-    return 0 if owned is None else owned.shard.next.get(topic, 0)
+    return 0 if owned is None else owned.shard.position.next.get(topic, 0)
 
 
 def _read(meter: Meter, place: Place) -> int:
@@ -289,7 +289,7 @@ def _read(meter: Meter, place: Place) -> int:
 
 def _judged(owned: OwnedShard, last_ms: int) -> bool:
     """Whether all ticks up to the end were judged."""
-    return owned.align.tick_ms is None or (owned.shard.tick_ms or 0) > last_ms
+    return owned.align.tick_ms is None or (owned.shard.position.tick_ms or 0) > last_ms
 
 
 def _at(base: dict[str, list[int]], place: tuple[str, int]) -> int:

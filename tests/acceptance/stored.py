@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from schemas.tables import JOB_MINUTES
 from sinks.clickhouse import ClickHouseStore
-from sinks.port import Condition
+from sinks.rows import Condition
 from tests.oracle.model import LedgerKey, LedgerRow
 
 

@@ -47,7 +47,7 @@ def guard_off() -> None:
         return _offer(self, batch, latest_ms)
 
     def fold(self: Shard, batch: LogBatch) -> int | None:
-        self.next[batch.topic] = batch.start
+        self.position.next[batch.topic] = batch.start
         return _fold(self, batch)
 
     _set(Sequencer, "offer", offer)
@@ -62,7 +62,7 @@ def step_over_holes() -> None:
         return _offer(self, batch, latest_ms)
 
     def fold(self: Shard, batch: LogBatch) -> int | None:
-        self.next[batch.topic] = max(self.next.get(batch.topic, 0), batch.start)
+        self.position.next[batch.topic] = max(self.position.next.get(batch.topic, 0), batch.start)
         return _fold(self, batch)
 
     _set(Sequencer, "offer", offer)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from schemas.tables import BOOKS, DEAD_LETTER_COUNTS, DEAD_LETTERS, JOB_MINUTES, KEYS, NODE_MINUTES
 from sinks.clickhouse import ClickHouseStore
-from sinks.port import Condition
+from sinks.rows import Condition
 from streams.engine.pricing.book import PriceBook
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard

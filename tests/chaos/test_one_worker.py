@@ -111,7 +111,7 @@ def test_a_stop_in_order_stores_commits_and_leaves(world: World) -> None:
     store = ClickHouseStore(world.front.target())
     for number in range(PARTITIONS):
         shard = Shard.restore(number, ShardSettings(), PriceBook.empty(), store.snapshots.load(number).blobs)
-        assert {(topic, number): offset for topic, offset in shard.next.items() if offset} == {
+        assert {(topic, number): offset for topic, offset in shard.position.next.items() if offset} == {
             place: end for place, end in ends.items() if place[1] == number and end
         }
     assert store.query("SELECT toUInt64(count()) AS n FROM job_costs")["n"].to_pylist() == [4]

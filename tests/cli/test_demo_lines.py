@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from streams.cli import demo_lines as lines
-from streams.cli.top_data import Burn, Job, Snapshot
+from streams.cli.top_data import Burn, Job, MeterView
 from streams.demo.summary import Summary
 from streams.engine.alerts.alert import Alert
 from streams.engine.shard.books import Books
@@ -95,14 +95,14 @@ def test_names_cannot_move_the_cursor(name: str) -> None:
 def test_what_burns_is_one_line() -> None:
     jobs = tuple(Job(f"job-{n}", usd_per_hour_now=Decimal(n)) for n in range(5))
     burn = Burn(AT_MS, Decimal("1796.02"), Decimal(0), Decimal("11344.018"), 0.19, 40, Decimal(331), 1)
-    assert lines.burning(Snapshot(AT_MS, burn, jobs)) == (
+    assert lines.burning(MeterView(AT_MS, burn, jobs)) == (
         "14:58:40  $1,796.02/h  40 jobs on 331 GPUs  idle 19 %  today $11,344.02  1 alert firing  "
         "top: job-4 $4.00/h, job-3 $3.00/h, job-2 $2.00/h"
     )
 
 
 def test_nothing_burns_yet() -> None:
-    assert lines.burning(Snapshot(AT_MS, Burn())).endswith("top: -")
+    assert lines.burning(MeterView(AT_MS, Burn())).endswith("top: -")
 
 
 def test_the_time_is_said_to_be_simulated() -> None:

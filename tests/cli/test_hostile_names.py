@@ -20,7 +20,7 @@ from schemas.escaping import visible
 from streams.cli import demo_lines
 from streams.cli.faults import guarded
 from streams.cli.output import OutputFormat
-from streams.cli.top_data import Alert, Burn, Job, Snapshot, Subject
+from streams.cli.top_data import AlertView, Burn, Job, MeterView, Subject
 from streams.cli.top_lines import alert_lines, details
 from streams.cli.top_plain import write_snapshot
 from streams.errors import TrainfareError
@@ -233,10 +233,10 @@ def test_the_lines_of_the_demonstration_and_of_top(capsys: pytest.CaptureFixture
         "summary": HOSTILE,
     }
     job = Job(HOSTILE, owner=HOSTILE, team=HOSTILE, project=HOSTILE, state=HOSTILE, gpu_type=HOSTILE)
-    alert = Alert(
+    alert = AlertView(
         "a", rule=HOSTILE, severity="page", status="firing", subject=Subject("job", HOSTILE), summary=HOSTILE
     )
-    snapshot = Snapshot(T0, Burn(), (job,), (alert,), HOSTILE)
+    snapshot = MeterView(T0, Burn(), (job,), (alert,), HOSTILE)
     said = [
         demo_lines.delivered(Received("msg_1", "alert.firing", "2026-06-01T00:00:00Z", data)),
         demo_lines.burning(snapshot),

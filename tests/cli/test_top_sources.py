@@ -15,7 +15,7 @@ import pytest
 from schemas.tables import ALERTS, BURN_RATES, JOB_MINUTES, JOBS
 from sinks.clickhouse.lock import LOCK_NAME
 from sinks.private_files import write_private
-from streams.cli.top_data import Snapshot, SourceError
+from streams.cli.top_data import MeterView, SourceError
 from streams.cli.top_http import HttpSource, NobodyAnswersError, announced, checked, configured
 from streams.cli.top_source import Found, source_for
 from streams.cli.top_store import DIRECTORY_EVERY_MS, StoreSource
@@ -135,7 +135,7 @@ def settings_for(data_dir: Path) -> Settings:
     return Settings(clickhouse=ClickHouseSettings(data_dir=data_dir))
 
 
-def check(snapshot: Snapshot) -> None:
+def check(snapshot: MeterView) -> None:
     (job,) = snapshot.jobs
     assert (job.job_id, job.owner, job.state, job.gpu_count) == ("j", "ann", "running", Decimal(8))
     assert (job.usd_per_hour_now, job.ratio, job.cost_usd) == (Decimal(40), 8.0, Decimal(7))

@@ -9,7 +9,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from streams.cli.top_data import JobAlert, Snapshot, SourceError
+from streams.cli.top_data import JobAlert, MeterView, SourceError
 from streams.cli.top_screens import DetailsScreen, HelpScreen
 from streams.cli.top_table import JobTable
 from streams.cli.top_view import TopApp
@@ -228,7 +228,7 @@ def test_a_slow_source_is_not_asked_twice_at_once() -> None:
     release = threading.Event()
 
     class Slow(Script):
-        def fetch(self) -> Snapshot:
+        def fetch(self) -> MeterView:
             found = super().fetch()
             release.wait(30)
             return found

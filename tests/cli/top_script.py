@@ -9,7 +9,7 @@ from decimal import Decimal
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from streams.cli.top_data import Alert, Burn, Job, Snapshot, Subject
+from streams.cli.top_data import AlertView, Burn, Job, MeterView, Subject
 from streams.cli.top_table import JobTable
 from streams.cli.top_view import TopApp
 from streams.clock import ManualClock
@@ -28,21 +28,21 @@ def job(number: int, now: float, **more: object) -> Job:
     return Job(job_id=f"job-{number:03d}", usd_per_hour_now=Decimal(str(now)), ratio=1.0, **fields)  # type: ignore[arg-type]  # as given
 
 
-def snapshot(*jobs: Job, alerts: tuple[Alert, ...] = (), as_of_ms: int = T0_MS) -> Snapshot:
+def snapshot(*jobs: Job, alerts: tuple[AlertView, ...] = (), as_of_ms: int = T0_MS) -> MeterView:
     burn = Burn(
         as_of_ms, Decimal(123), Decimal(100), Decimal(2_000), 0.25, len(jobs), Decimal(64), len(alerts)
     )
-    return Snapshot(as_of_ms, burn, jobs, alerts, "a script")
+    return MeterView(as_of_ms, burn, jobs, alerts, "a script")
 
 
 class Script:
     """Gives what it is told to, and counts how often it was asked."""
 
-    def __init__(self, *jobs: Job, alerts: tuple[Alert, ...] = ()) -> None:
-        self.now: Snapshot | Exception = snapshot(*jobs, alerts=alerts)
+    def __init__(self, *jobs: Job, alerts: tuple[AlertView, ...] = ()) -> None:
+        self.now: MeterView | Exception = snapshot(*jobs, alerts=alerts)
         self.asked = 0
 
-    def fetch(self) -> Snapshot:
+    def fetch(self) -> MeterView:
         self.asked += 1
         if isinstance(self.now, Exception):
             raise self.now
@@ -50,7 +50,7 @@ class Script:
 
 
 THREE = (job(1, 5, cost_usd=Decimal(900)), job(2, 50), job(3, 7, owner="zoe"))
-PAGE = Alert(
+PAGE = AlertView(
     "al_1",
     "burn_fast",
     "page",

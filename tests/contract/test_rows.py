@@ -19,7 +19,8 @@ from schemas.tables import (
     SNAPSHOTS,
 )
 from sinks.errors import SinkError
-from sinks.port import Condition, Store
+from sinks.port import Store
+from sinks.rows import Condition
 from tests.sinks.rows import instant, row, rows
 
 MOST = 2**63 - 1

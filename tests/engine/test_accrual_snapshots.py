@@ -42,7 +42,7 @@ def state(shard: Shard) -> dict[str, Any]:
             job.booked_as_of_ms,
             job.booked_dimensions,
             job.seen.dump(),
-            job.id in shard.open_jobs,
+            job.id in shard.due.open_jobs,
             {number: (attempt.booked_lines, attempt.booked_lost) for number, attempt in job.attempts.items()},
         )
         for job in shard.jobs.values()

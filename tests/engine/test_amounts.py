@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streams.engine.kernels.arrays import BEGINNING_MS
 from streams.engine.kernels.spread import spread
-from streams.engine.ledger.amounts import MINUTE_MS, IntervalAmount, spread_few
+from streams.engine.kernels.spread_few import MINUTE_MS, IntervalAmount, spread_few
 from streams.engine.pricing.kinds import Kind, PriceRef, unpriced
 
 PRICES = [unpriced("network", Kind(kind)) for kind in (Kind.GPU_TIME, Kind.CPU_TIME, Kind.JOB_TIME)]

@@ -12,7 +12,7 @@ from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
 from streams.engine.snapshot import archive_index, compaction
 from streams.engine.snapshot.archive_index import DAY_MS, ArchiveIndex, ranges
-from streams.engine.step import step
+from tests.engine.stepping import step
 from tests.engine.test_shard import HOUR_MS, T0, batch, event, shard
 
 NAMES = [f"job-{number}" for number in range(12)]
@@ -160,12 +160,12 @@ def test_all_of_them_come_back_out_of_a_chain_of_slices(monkeypatch: pytest.Monk
             one.adopt(dict(list(blobs.items())[:2]))
         chain.append((hour + 1, point.snapshot))
     assert len(one.archived) > 60
-    assert one.roll.root > 10
+    assert one.snapshots.compaction.root > 10
     again = Shard.restore(
         3,
         one.settings,
         PriceBook.empty(),
-        [blob for version, blob in chain if version >= one.roll.root],
+        [blob for version, blob in chain if version >= one.snapshots.compaction.root],
         b"another",
     )
     assert again.archived.seed == b"a seed"

@@ -11,14 +11,14 @@ from schemas.events import Component, PriceEvent
 from schemas.tables import BURN_RATES
 from schemas.units import Per
 from streams.engine.batch import LogBatch, LogRecord
-from streams.engine.burn.curves import CurveBook
-from streams.engine.burn.figures import WindowFigures
 from streams.engine.kernels.arrays import I64
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.sequencer import TICK_MS, Ticks
 from streams.engine.shard.shard import Shard
+from streams.engine.windows.curves import CurveBook
+from streams.engine.windows.figures import WindowFigures
 
 T0 = 1_790_000_000_000 // 60_000 * 60_000
 MINUTE_MS = 60_000
@@ -34,8 +34,8 @@ class Log:
     def __init__(self, shard: Shard | None = None) -> None:
         self.shard = shard or Shard(0, ShardSettings(), BOOK)
         self.view = ReferenceLog(BOOK).view()
-        self.offsets: dict[str, int] = dict(self.shard.next)
-        self.versions = self.shard.version
+        self.offsets: dict[str, int] = dict(self.shard.position.next)
+        self.versions = self.shard.snapshots.version
 
     def add(self, topic: str, at_ms: int, **event: Any) -> None:
         offset = self.offsets.get(topic, 0)
@@ -66,15 +66,15 @@ def test_a_restored_shard_goes_on_at_its_next_tick() -> None:
     point = log.shard.checkpoint(T0, 99, open_attempts=False)
     # An idle log: nothing but the tick itself says where to go on.
     restored = Shard.restore(0, ShardSettings(), BOOK, [point.snapshot] if point.parent == 0 else [])
-    assert (log.shard.tick_ms, point.parent == 0) == (T0 + 5 * MINUTE_MS + TICK_MS, False)
-    assert restored.tick_ms is None
+    assert (log.shard.position.tick_ms, point.parent == 0) == (T0 + 5 * MINUTE_MS + TICK_MS, False)
+    assert restored.position.tick_ms is None
 
     fresh = Log()
     fresh.add("jobs", T0, type="started", gpu_count=8)
     fresh.judge(T0, T0 + 5 * MINUTE_MS)
     base = fresh.shard.checkpoint(T0, 1, open_attempts=False)
     again = Log(Shard.restore(0, ShardSettings(), BOOK, [base.snapshot]))
-    assert again.shard.tick_ms == T0 + 5 * MINUTE_MS + TICK_MS
+    assert again.shard.position.tick_ms == T0 + 5 * MINUTE_MS + TICK_MS
     again.judge(T0 + 5 * MINUTE_MS + TICK_MS, T0 + 6 * MINUTE_MS)
     assert again.rates() == [(5, 16.0), (6, 16.0)]  # what the last row said is not known any more
 
@@ -130,15 +130,15 @@ def test_samples_of_a_job_that_its_timeline_pays_for_touch_nothing() -> None:
     log.rates()
     sample = {"node": "n", "interval_ms": 1_000, "gpus": ["0"], "util_ratio": [0.5]}
     log.add("gpu", T0 + 5_000, **sample)
-    assert (log.shard.dirty_jobs, log.shard.sampled_jobs) == (set(), {"j"})
-    assert not log.shard.watch.is_due
+    assert (log.shard.due.dirty_jobs, log.shard.due.sampled_jobs) == (set(), {"j"})
+    assert not log.shard.tracker.is_due
     # That it was seen is kept through a restart, and written with the next rows of jobs that go on.
     base = log.shard.checkpoint(T0, 500, open_attempts=False)
     assert "jobs" not in base.tables
     assert log.shard.unsaved(T0, open_attempts=True)
     rows = log.shard.checkpoint(T0 + 5_000, 501, open_attempts=True).tables["jobs"].to_pylist()
     assert round(rows[0]["last_event"].timestamp() * 1000) == T0 + 5_000
-    assert log.shard.sampled_jobs == set()
+    assert log.shard.due.sampled_jobs == set()
 
 
 @pytest.mark.parametrize("hours", [7, 24 * 180])
@@ -147,9 +147,9 @@ def test_a_job_that_ended_is_forgotten_when_nothing_is_left_of_it(hours: int) ->
     log.add("jobs", T0, type="started", gpu_count=8)
     log.add("jobs", T0 + 10 * MINUTE_MS, type="completed")
     log.judge(T0, T0 + HOUR_MS)
-    assert log.shard.watch.jobs_live == 1
+    assert log.shard.tracker.jobs_live == 1
     log.judge(T0 + HOUR_MS + TICK_MS, T0 + hours * HOUR_MS)
-    assert log.shard.watch.jobs_live == 0
+    assert log.shard.tracker.jobs_live == 0
     assert log.rates()[-1][1] == 0.0
 
 
@@ -175,7 +175,7 @@ def test_jobs_that_leave_the_windows_one_after_another_cost_no_call_each(
             end_ms = T0 + 10 * HOUR_MS
             for first_ms in range(T0, end_ms, minutes * MINUTE_MS):
                 log.judge(first_ms, min(first_ms + minutes * MINUTE_MS, end_ms) - TICK_MS)
-        assert log.shard.watch.jobs_live == 0
+        assert log.shard.tracker.jobs_live == 0
         return sorted(log.rates())
 
     at_once = judged(10 * 60)
@@ -192,7 +192,7 @@ def leaves(log: Log) -> bool:
 
 def test_a_job_leaves_for_the_archive_only_after_a_tick_has_seen_it() -> None:
     log = Log(Shard(0, ShardSettings(job_horizon_ms=HOUR_MS), BOOK))
-    log.shard.tick_ms = T0
+    log.shard.position.tick_ms = T0
     log.add("jobs", T0 - 5 * HOUR_MS, type="started", gpu_count=1)
     log.add("jobs", T0 - 4 * HOUR_MS, type="completed")
     assert not leaves(log)

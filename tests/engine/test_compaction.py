@@ -29,7 +29,7 @@ def gpu(job: int, after_ms: int) -> dict[str, object]:
 
 
 def feed(shard: Shard, topic: str, *events: dict[str, object]) -> None:
-    first = shard.next.get(topic, 0)
+    first = shard.position.next.get(topic, 0)
     batch = LogBatch(topic, 3, first, first + len(events), records(events, first))
     assert shard.fold(batch) is None
 
@@ -106,8 +106,8 @@ def test_a_chain_from_its_root_is_the_shard(last: int) -> None:
     ends = [machine.checkpoint(T0 + 10**6, 10**6, open_attempts=True) for machine in (again, whole)]
     assert ends[0].tables == ends[1].tables
     assert set(again.jobs) == set(whole.jobs)
-    assert (again.open_jobs, again.sampled_jobs, again.books) == (
-        whole.open_jobs, whole.sampled_jobs, whole.books,
+    assert (again.due.open_jobs, again.due.sampled_jobs, again.books) == (
+        whole.due.open_jobs, whole.due.sampled_jobs, whole.books,
     )  # fmt: skip
     for job_id, job in again.jobs.items():
         found, expected = (

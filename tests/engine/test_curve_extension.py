@@ -11,7 +11,6 @@ import pytest
 from schemas.events import Component, PriceEvent
 from schemas.units import Per
 from streams.engine.burn.curve_extension import CurveExtension
-from streams.engine.burn.figures import WindowFigures
 from streams.engine.burn.job_curve import JobCurve
 from streams.engine.kernels.arrays import I64
 from streams.engine.pricing.book import PriceBook
@@ -19,6 +18,7 @@ from streams.engine.reference_log import ReferenceLog
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.sequencer import TICK_MS
 from streams.engine.shard.shard import Shard
+from streams.engine.windows.figures import WindowFigures
 from tests.engine.test_burn_tracker import BOOK, HOUR_MS, MINUTE_MS, T0, Log
 
 GPUS = ["a", "b", "c"]
@@ -65,9 +65,9 @@ class Twin:
         for log in self.logs:
             self.plain = log is self.logs[1]
             log.judge(at_ms, at_ms)
-        assert self.logs[0].shard.watch.job_ids == self.logs[1].shard.watch.job_ids
+        assert self.logs[0].shard.tracker.job_ids == self.logs[1].shard.tracker.job_ids
         ticks: I64 = at_ms + TICK_MS * np.arange(0, 40, 7)
-        found, expected = (log.shard.watch._curves.figures(ticks) for log in self.logs)
+        found, expected = (log.shard.tracker._curves.figures(ticks) for log in self.logs)
         same(found, expected)
 
     def price(self, *events: PriceEvent) -> None:
@@ -135,7 +135,7 @@ def test_a_price_that_changes_within_a_minute_is_part_of_the_tail(monkeypatch: p
         twin.judge(start_ms + second * 1000)
     assert twin.taken == 18
     log = twin.logs[0]
-    figures = log.shard.watch._curves.figures(np.array([start_ms + 180_000]))
+    figures = log.shard.tracker._curves.figures(np.array([start_ms + 180_000]))
     expected = 3 * (90.5 * 2 + 89.5 * 3) / 3600 * 1e9
     assert figures.cost_nano[0, 0, 0] == pytest.approx(expected, rel=1e-12)
 
@@ -145,7 +145,7 @@ def test_samples_without_a_price_go_the_general_way(monkeypatch: pytest.MonkeyPa
     twin.sample(T0 + 10_000, GPUS, 10_000)
     twin.judge(T0 + 10_000)
     assert twin.taken == 0
-    assert twin.logs[0].shard.watch._curves.figures(np.array([T0 + 20_000])).unpriced.all()
+    assert twin.logs[0].shard.tracker._curves.figures(np.array([T0 + 20_000])).unpriced.all()
     twin.sample(T0 + 70_000, GPUS, 10_000, gpu_type="L4")
     twin.judge(T0 + 70_000)
     assert twin.taken == 0
@@ -162,7 +162,7 @@ def test_detail_of_long_ago_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
         twin.sample(at_ms, GPUS, 10_000)
         if minute % 20 == 0:
             twin.judge(at_ms)
-    steps = [len(log.shard.watch._curves._steps.rows) for log in twin.logs]
+    steps = [len(log.shard.tracker._curves._steps.rows) for log in twin.logs]
     assert steps[0] < 2 * 8 * 60 * 1.5 * 1.5
     assert twin.taken == 27
 
@@ -172,9 +172,9 @@ def test_a_job_whose_samples_end_is_forgotten_once_nothing_is_left(monkeypatch: 
     for minute in range(3):
         twin.sample(T0 + minute * MINUTE_MS, GPUS, 10_000)
         twin.judge(T0 + minute * MINUTE_MS)
-    assert twin.logs[0].shard.watch.jobs_live == 1
+    assert twin.logs[0].shard.tracker.jobs_live == 1
     last_ms = T0 + 2 * MINUTE_MS
     twin.judge(last_ms + 6 * HOUR_MS + 20 * MINUTE_MS - TICK_MS)
-    assert twin.logs[0].shard.watch.jobs_live == 1
+    assert twin.logs[0].shard.tracker.jobs_live == 1
     twin.judge(last_ms + 6 * HOUR_MS + 22 * MINUTE_MS)
-    assert twin.logs[0].shard.watch.jobs_live == 0
+    assert twin.logs[0].shard.tracker.jobs_live == 0

@@ -53,7 +53,7 @@ BOOK = PriceBook.empty().with_events(
 
 
 def feed(shard: Shard, topic: str, events: Sequence[Json]) -> None:
-    first = shard.next.get(topic, 0)
+    first = shard.position.next.get(topic, 0)
     records = [LogRecord(first + i, T0 + 10**9, json.dumps(value).encode()) for i, value in enumerate(events)]
     assert shard.fold(LogBatch(topic, 0, first, first + len(events), records)) is None
 
@@ -210,7 +210,7 @@ def test_a_metered_job_that_leaves_has_had_its_last_word() -> None:
         )
     )
     assert told["j"] == T0 + 20_000
-    assert stored.shard.sampled_jobs == set()
+    assert stored.shard.due.sampled_jobs == set()
 
 
 @given(st.lists(st.tuples(st.integers(0, 600), st.integers(1, 130), st.booleans()), min_size=1, max_size=20))

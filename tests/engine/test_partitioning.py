@@ -102,7 +102,7 @@ def test_a_log_that_is_fed_by_a_file_has_partitions_of_its_own(name: str, *, raw
 def test_what_is_late_or_new_in_a_wrong_partition_moves_no_horizon() -> None:
     topic, event, key = EVENTS["a job"]
     shard = fed((partition_of(key, 4) + 1) % 4, topic, event, OF_FOUR, raw=False)
-    assert shard.newest_ms.get(topic, 0) <= 0
+    assert shard.position.newest_ms.get(topic, 0) <= 0
 
 
 def test_a_job_that_is_here_already_goes_on() -> None:
@@ -110,7 +110,7 @@ def test_a_job_that_is_here_already_goes_on() -> None:
     topic, event, key = EVENTS["a job"]
     number = (partition_of(key, 4) + 1) % 4
     shard = fed(number, topic, event, ShardSettings(), raw=False)
-    shard.place.partitions = 4
+    shard.partition.partitions = 4
     end = {**JOB, "id": "end", "type": "completed", "time_ms": T0 + 1_000}
     batch = LogBatch(topic, number, 3, 4, [LogRecord(3, T0 + 1_000, json.dumps(end).encode())])
     assert shard.fold(batch) is None

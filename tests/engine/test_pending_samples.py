@@ -95,5 +95,5 @@ def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         record = LogRecord(offset, T0, orjson.dumps(value | {"time_ms": T0 + offset * 1000}))
         shard.fold(LogBatch("gpu", 0, offset, offset + 1, raw([record])))
         assert ("j" in shard.jobs) == (offset >= 3)  # told once more than three wait
-    shard.settle()
+    shard.publish_samples()
     assert shard.jobs["j"].last_ms == T0 + 4_000

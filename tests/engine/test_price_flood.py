@@ -72,7 +72,7 @@ def test_a_price_looks_at_the_jobs_that_ask_for_it_only(monkeypatch: pytest.Monk
     monkeypatch.setattr(PriceChanges, "touches_job", counted)
     one.set_prices(book := book.with_events([spot(7, T0 + 30_000, "3")]))
     assert looked == ["j7"]
-    assert one.dirty_jobs == {"j7"}
+    assert one.due.dirty_jobs == {"j7"}
     one.set_prices(book := book.with_events([spot(7, T0 + 31_000, "4")]))
     assert looked == ["j7"]  # all of it is derived again anyway
     one.checkpoint(T0 + 120_000, 2, open_attempts=True)
@@ -105,7 +105,7 @@ def test_an_archived_job_comes_back_only_if_its_own_price_is_another(monkeypatch
     one.adopt_repriced(archived, news)
     assert "j7" in one.jobs
     assert "j8" not in one.jobs
-    assert "j7" in one.dirty_jobs
+    assert "j7" in one.due.dirty_jobs
 
 
 def test_a_job_of_a_snapshot_is_found_before_it_was_ever_derived() -> None:
@@ -115,11 +115,11 @@ def test_a_job_of_a_snapshot_is_found_before_it_was_ever_derived() -> None:
     blob = one.checkpoint(T0 + 60_000, 1, open_attempts=True).snapshot
     newer = book.with_events([spot(7, T0 + 30_000, "3")])
     again = Shard.restore(3, ShardSettings(), newer, [blob])
-    assert again.dirty_jobs == {"j7"}
+    assert again.due.dirty_jobs == {"j7"}
     later = Shard.restore(3, ShardSettings(), book, [blob])
-    assert not later.dirty_jobs
+    assert not later.due.dirty_jobs
     later.set_prices(newer)
-    assert later.dirty_jobs == {"j7"}
+    assert later.due.dirty_jobs == {"j7"}
 
 
 def test_histories_of_two_origins_differ_where_their_records_do() -> None:

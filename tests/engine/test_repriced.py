@@ -99,7 +99,7 @@ class World:
             self.log.add("gpu", self.now_ms, job_id="sampled", interval_ms=50_000, **seen)
 
     def _take(self) -> None:
-        tables = self.log.shard.watch.tables(0, 1)
+        tables = self.log.shard.tracker.tables(0, 1)
         for name in (BURN_RATES, ALERTS):
             table: pa.Table | None = tables.get(name)
             self.rows += [{"table": name, **row} for row in ([] if table is None else table.to_pylist())]

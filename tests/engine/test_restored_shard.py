@@ -29,7 +29,7 @@ def test_restored_shard_goes_on_where_the_snapshot_ends() -> None:
     points.append(one.checkpoint(T0 + 120_000, 2, open_attempts=True))
     assert [point.parent for point in points] == [0, 1]
     again = Shard.restore(3, ShardSettings(), PriceBook.empty(), [point.snapshot for point in points])
-    assert (again.next, again.books, again.version) == (one.next, one.books, 2)
+    assert (again.position.next, again.books, again.snapshots.version) == (one.position.next, one.books, 2)
     end = batch(event("completed", 150_000), first=2)
     for machine in (one, again):
         machine.fold(end)
@@ -82,7 +82,7 @@ def test_row_that_was_zeroed_after_the_snapshot_is_read_back_to_what_the_snapsho
 
 def test_a_snapshot_has_the_prices_that_came_since_the_one_before_and_a_chain_has_all() -> None:
     one, points = shard(), []
-    book = one.book
+    book = one.prices.book
     one.fold(batch(*(event("started", job_id=f"j{k}", id=str(k), gpu_count=1) for k in range(20))))
     for number in range(30):
         news = [decode("prices", _value(f"sku-{k}", number), (), T0) for k in range(3)]
@@ -95,7 +95,7 @@ def test_a_snapshot_has_the_prices_that_came_since_the_one_before_and_a_chain_ha
     begin = next(k for k, blob in enumerate(written) if blob.version == points[-1].root)
     assert begin > 0
     again = Shard.restore(3, ShardSettings(), PriceBook.empty(), [point.snapshot for point in points[begin:]])
-    assert again.saved_book.events == book.events
+    assert again.snapshots.book.events == book.events
 
 
 def test_a_book_that_lacks_what_the_last_snapshot_has_is_written_whole() -> None:

@@ -29,7 +29,7 @@ def ahead() -> Log:
 
 def stored(log: Log) -> dict[str, list[dict[str, Any]]]:
     log.versions += 1
-    log.shard.roll.length = 0  # each snapshot whole
+    log.shard.snapshots.compaction.length = 0  # each snapshot whole
     point = log.shard.checkpoint(T0, log.versions, open_attempts=False)
     return {name: table.to_pylist() for name, table in point.tables.items()}
 
@@ -42,7 +42,7 @@ def test_alerts_come_at_ticks_of_now_again() -> None:
     log = ahead()
     log.view = log.view.again()
     log.shard.rewind(NOW_MS)
-    assert log.shard.tick_ms == NOW_MS
+    assert log.shard.position.tick_ms == NOW_MS
     log.add("jobs", NOW_MS - 1, type="started", gpu_count=1, job_id="k")
     log.judge(NOW_MS, NOW_MS + MINUTE_MS)
     found = stored(log)
@@ -73,5 +73,5 @@ def test_a_job_that_ended_before_its_time_came_may_fire_at_once() -> None:
     log.shard.rewind(NOW_MS)
     log.judge(NOW_MS, NOW_MS)
     assert ALERTS not in stored(log), "it is the same episode, which the store has as over"
-    (job,) = log.shard.watch.dump().judge.jobs
+    (job,) = log.shard.tracker.dump().judge.jobs
     assert [rule.cleared_ms <= NOW_MS or rule.open for rule in job.rules] == [True]

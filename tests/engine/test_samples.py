@@ -72,7 +72,7 @@ HEADERS = st.sampled_from([(), (), (), (("other", b"1"),)])
 
 def state(shard: Shard) -> object:
     """All that samples may have changed."""
-    shard.settle()
+    shard.publish_samples()
     coverage = shard.coverage
     rows = {}
     for holder in coverage.holders():
@@ -91,8 +91,8 @@ def state(shard: Shard) -> object:
         for number, attempt in job.attempts.items()
     }
     return (
-        shard.books, shard.tallies, shard.next, shard.newest_ms, shard.log_ms, rows, jobs, shard.dirty_jobs,
-        shard.sampled_jobs, shard.changes.jobs, shard.changes.sampled, shard.refused.letters, shard.refused.replays,
+        shard.books, shard.tallies, shard.position.next, shard.position.newest_ms, shard.position.log_ms, rows, jobs, shard.due.dirty_jobs,
+        shard.due.sampled_jobs, shard.snapshots.changes.jobs, shard.snapshots.changes.sampled, shard.refused.letters, shard.refused.replays,
     )  # fmt: skip
 
 
@@ -121,7 +121,7 @@ def test_bytes_and_records_come_to_the_same(
     ]
     edges = sorted({0, len(log), *(cut for cut in cuts if cut < len(log))})
     twins = [Shard(0, ShardSettings(dead_letters_per_minute=2), PriceBook.empty()) for _ in range(2)]
-    twins[1].samples = SampleColumns(twins[1].place, Shapes(most_shapes))
+    twins[1].samples = SampleColumns(twins[1].partition, Shapes(most_shapes))
     ways: list[Callable[[list[LogRecord]], Sequence[Record]]] = [list, raw]
     for shard, as_fetched in zip(twins, ways, strict=True):
         if started:

@@ -13,7 +13,7 @@ from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.pricing.book import PriceBook
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
-from streams.engine.step import LogHoleError, step
+from tests.engine.stepping import LogHoleError, step
 
 T0 = 1_704_067_200_000
 HOUR_MS = 3_600_000
@@ -46,7 +46,7 @@ def test_batch_above_next_is_a_hole_and_is_not_folded() -> None:
     one = shard()
     assert one.fold(batch(event("started"))) is None
     assert one.fold(batch(event("completed", 5), first=2)) == 1
-    assert one.next == {"jobs": 1}
+    assert one.position.next == {"jobs": 1}
     assert one.books.records_in == 1
 
 
@@ -62,13 +62,13 @@ def test_what_is_below_next_is_trimmed_and_counted() -> None:
     one.fold(batch(*events[:2]))
     one.fold(batch(*events))
     assert (one.books.records_in, one.books.applied, one.books.trimmed) == (3, 3, 2)
-    assert one.next == {"jobs": 3}
+    assert one.position.next == {"jobs": 3}
 
 
 def test_interval_without_records_moves_next() -> None:
     one = shard()
     assert one.fold(LogBatch("jobs", 3, 0, 10, records([event("started")], first=4))) is None
-    assert one.next == {"jobs": 10}
+    assert one.position.next == {"jobs": 10}
 
 
 def test_each_record_is_counted_once_and_a_refused_one_is_kept_with_its_reason() -> None:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from schemas.events import Component, PriceEvent
 from schemas.tables import ALERTS, BURN_RATES
 from schemas.units import Per
-from streams.engine.burn.curves import CurveBook
 from streams.engine.burn.tracker import BurnTracker
 from streams.engine.kernels.arrays import I64
 from streams.engine.pricing.book import PriceBook
@@ -19,6 +18,7 @@ from streams.engine.reference_log import ReferenceLog
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.sequencer import TICK_MS
 from streams.engine.shard.shard import Shard
+from streams.engine.windows.curves import CurveBook
 from tests.engine.test_burn_tracker import HOUR_MS, MINUTE_MS, T0, Log
 from tests.property.profile import EXAMPLES
 
@@ -55,7 +55,7 @@ def told(story: Story, last_ms: int, *, skips: bool) -> tuple[list[dict[str, Any
             if until_ms >= tick_ms:
                 log.judge(tick_ms, until_ms)
                 tick_ms = until_ms + TICK_MS
-            tables = log.shard.watch.tables(0, 1)
+            tables = log.shard.tracker.tables(0, 1)
             for name in (BURN_RATES, ALERTS):
                 rows += [
                     {"table": name, **row} for row in (tables[name].to_pylist() if name in tables else [])

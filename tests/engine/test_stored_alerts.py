@@ -31,7 +31,7 @@ def owner(snapshot: bytes | None = None) -> Log:
 def stored(log: Log) -> tuple[pa.Table | None, bytes]:
     """The rows of alerts of a checkpoint, and its snapshot."""
     log.versions += 1
-    log.shard.roll.length = 0  # each snapshot whole
+    log.shard.snapshots.compaction.length = 0  # each snapshot whole
     point = log.shard.checkpoint(T0, log.versions, open_attempts=False)
     return point.tables.get(ALERTS), point.snapshot
 
@@ -59,7 +59,7 @@ def test_an_owner_with_an_older_snapshot_does_not_open_again_what_is_stored_as_o
     third = owner(halfway)  # which finds nothing above the version of its snapshot
     assert over is not None
     (alert_id,) = over["alert_id"].to_pylist()
-    assert third.shard.watch.alerts.dump() == {alert_id: RESOLVED_MS}
+    assert third.shard.tracker.alerts.dump() == {alert_id: RESOLVED_MS}
     third.judge(T0 + 4 * TICK_MS, RESOLVED_MS - TICK_MS)
     assert words(stored(third)[0]) == []
     third.judge(RESOLVED_MS, RESOLVED_MS + TICK_MS)

@@ -30,7 +30,7 @@ def metered() -> Log:
     log.add("gpu", T0 + 30_000, gpu_type="A100", **SAMPLE)
     log.add("gpu", T0 + 3 * MINUTE_MS, **SAMPLE)
     log.judge(T0 + 4 * MINUTE_MS, LEFT_MS)
-    assert log.shard.watch.jobs_live == 0
+    assert log.shard.tracker.jobs_live == 0
     return log
 
 
@@ -39,7 +39,7 @@ def resolved_ms(log: Log) -> tuple[int, int]:
     log.add("network", LEFT_MS, interval_ms=MINUTE_MS, bytes=1, direction="egress", path="internet")
     assert log.shard.books.dead_lettered == 0
     log.judge(LEFT_MS + TICK_MS, PRICED_MS + MINUTE_MS)
-    (row,) = log.shard.watch.tables(0, 1)[ALERTS].to_pylist()
+    (row,) = log.shard.tracker.tables(0, 1)[ALERTS].to_pylist()
     assert row["status"] == "resolved"
     return round(row["resolved"].timestamp() * 1000), round(row["held"].timestamp() * 1000)
 

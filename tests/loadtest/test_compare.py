@@ -105,7 +105,7 @@ def test_the_planted_slow_down_slows_and_changes_nothing(monkeypatch: pytest.Mon
     slowed.slow_down("sleep", 20.0)
     shard = Shard(0, ShardSettings(), PriceBook.empty())
     assert shard.fold(LogBatch("gpu", 0, 0, 0, [])) is None
-    assert shard.next == {"gpu": 0}
+    assert shard.position.next == {"gpu": 0}
     assert slept == [0.0]
 
 

@@ -43,7 +43,7 @@ def metered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Embedded, Known]:
     store, more = ClickHouseStore(target), True
     try:
         while more:
-            point = shard.checkpoint((BEGIN_S + 100) * 1000, shard.version + 1, open_attempts=True)
+            point = shard.checkpoint((BEGIN_S + 100) * 1000, shard.snapshots.version + 1, open_attempts=True)
             for name, rows in point.tables.items():
                 store.insert(name, rows, f"{name}{point.version}")
             more = point.more

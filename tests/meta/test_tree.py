@@ -15,10 +15,7 @@ from tests.meta.tree import (
     unexplained_in,
 )
 
-LONG_FILES: dict[str, str] = {
-    "schemas/tables.py": "one list of the columns and keys of every stored table",
-    "tests/schemas/test_accepted.py": "one table of every accepted form of every event",
-}
+LONG_FILES: dict[str, str] = {}
 """Path -> the reason why it may be longer. Empty is best."""
 
 LINKED_HOSTS = ("LICENSE",)
@@ -28,7 +25,7 @@ def python_files() -> list[str]:
     return [str(path.relative_to(ROOT)) for path in tracked() if path.suffix == ".py"]
 
 
-def test_no_python_file_is_over_300_lines() -> None:
+def test_no_python_file_is_over_500_lines() -> None:
     lengths = {name: len((ROOT / name).read_text(encoding="utf-8").splitlines()) for name in python_files()}
     too_long = {
         name: count for name, count in lengths.items() if count > LINES_MAX and name not in LONG_FILES

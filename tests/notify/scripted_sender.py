@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from schemas.tables import ALERTS, DELIVERIES
 from sinks.memory import MemoryStore
-from sinks.port import Condition, Rows
+from sinks.rows import Condition, Rows
 from streams.clock import ManualClock
 from streams.engine.alerts.alert import Address, Alert, alert_id
 from streams.engine.alerts.rows import alerts_table

@@ -14,7 +14,7 @@ from schemas.tables import ALERTS, DELIVERIES
 from sinks.clickhouse import ClickHouseStore
 from sinks.errors import QueryFailed
 from sinks.memory import MemoryStore
-from sinks.port import Condition, Rows
+from sinks.rows import Condition, Rows
 from streams.engine.alerts.rows import alerts_table
 from streams.notify.history import AT_ONCE
 from tests.notify.scripted_sender import NOW_MS, SHARD, Office, Watched, an_alert, resolved, run

@@ -10,7 +10,7 @@ import pytest
 from schemas.tables import ALERTS, DELIVERIES
 from sinks.errors import SinkBusy
 from sinks.memory import MemoryStore
-from sinks.port import Rows
+from sinks.rows import Rows
 from streams.engine.alerts.alert import Address
 from streams.notify.webhooks.sender import SendResult
 from tests.notify.scripted_sender import (

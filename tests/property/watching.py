@@ -73,7 +73,7 @@ class Watching:
 
     def _hold(self, shard: Shard) -> None:
         self.shards[shard.number] = shard
-        self.aligned[shard.number] = Sequencer(shard.next, shard.tick_ms)
+        self.aligned[shard.number] = Sequencer(shard.position.next, shard.position.tick_ms)
         self.views[shard.number] = self.reference.view()
         self.snapshots.setdefault(shard.number, [])
 
@@ -90,7 +90,7 @@ class Watching:
         quiet_ms = newest_ms if self.read == len(self.told) else newest_ms - 1
         for step in align.steps(lambda _topic, _offset: quiet_ms):
             # The shard's snapshot says which tick is next.
-            shard.tick_ms = step.first_ms if isinstance(step, Ticks) else align.tick_ms
+            shard.position.tick_ms = step.first_ms if isinstance(step, Ticks) else align.tick_ms
             if isinstance(step, FoldStep):
                 assert shard.fold(step.batch) is None
             else:

@@ -12,7 +12,7 @@ import pytest
 from schemas.tables import JOB_MINUTES, PRICES, SCHEMAS
 from schemas.units import Per, divisor
 from sinks.clickhouse import ClickHouseStore
-from sinks.port import Condition
+from sinks.rows import Condition
 from streams.engine.batch import LogBatch
 from streams.engine.pricing.kinds import UNIT_OF_KIND, kind_of_price
 from streams.engine.pricing.rows import price_table
@@ -72,7 +72,7 @@ def test_a_cost_that_was_changed_is_found(store: ClickHouseStore) -> None:
     async def work(lab: Lab) -> None:
         where = [Condition("job_id", "=", "j4"), Condition("component", "=", "gpu")]
         rows = lab.store.select(JOB_MINUTES, where).slice(0, 1).to_pylist()
-        row = rows[0] | {"version": lab.shard.version + 1}
+        row = rows[0] | {"version": lab.shard.snapshots.version + 1}
         row["cost_usd"] += row["cost_usd"]
         lab.store.insert(JOB_MINUTES, pa.Table.from_pylist([row], schema=SCHEMAS[JOB_MINUTES]), "wrong")
         await lab.send("jobs", [lifecycle("j4", "heartbeat", 570_000)])
@@ -187,7 +187,7 @@ def test_two_writers_of_one_version_are_found(store: ClickHouseStore) -> None:
     async def work(lab: Lab) -> None:
         await lab.send("jobs", [lifecycle("j4", "heartbeat", 570_000)])
         await lab.pass_time(10 * 60_000)
-        version = lab.shard.version
+        version = lab.shard.snapshots.version
         lab.run("SYSTEM STOP MERGES job_minutes")
         lab.run(
             f"INSERT INTO job_minutes SELECT * REPLACE(quantity * 2 AS quantity, cost_usd * 2 AS cost_usd) FROM job_minutes WHERE version = {version}"

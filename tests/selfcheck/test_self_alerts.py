@@ -17,7 +17,7 @@ from streams.selfcheck.alerts.self_alerts import SelfAlerts
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
 from streams.worker.storing.versions import VersionClock
 from tests.notify.scripted_sender import HOOK, NOW_MS, Office, run
-from tests.worker.fakes import CountingShard, State
+from tests.worker.fakes import CountingShard, State, as_shard
 
 ONCALL = "https://oncall.example.com/page"
 
@@ -25,7 +25,7 @@ ONCALL = "https://oncall.example.com/page"
 def holding(number: int, generation: int, newest: int = 0) -> OwnedShard:
     shard = CountingShard(number, PriceBook.empty(), State())
     versions = VersionClock(newest, generation)
-    return OwnedShard(number, shard, versions, Takeover(0, versions.next()))
+    return OwnedShard(number, as_shard(shard), versions, Takeover(0, versions.next()))
 
 
 class Life:

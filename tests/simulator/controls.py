@@ -37,7 +37,7 @@ def holes_stepped_over(patch: Patch) -> None:
         return offer(self, batch, latest_ms)
 
     def folded(self: Shard, batch: LogBatch) -> int | None:
-        self.next[batch.topic] = max(self.next.get(batch.topic, 0), batch.start)
+        self.position.next[batch.topic] = max(self.position.next.get(batch.topic, 0), batch.start)
         return fold(self, batch)
 
     patch.setattr(Sequencer, "offer", offered)
@@ -50,12 +50,12 @@ def guard_off(patch: Patch) -> None:
     decode = Shard._decode
 
     def decoded(self: Shard, batch: LogBatch) -> DecodedBatch:
-        known = self.next
-        self.next = {**known, batch.topic: min(known.get(batch.topic, 0), batch.start)}
+        known = self.position.next
+        self.position.next = {**known, batch.topic: min(known.get(batch.topic, 0), batch.start)}
         try:
             return decode(self, batch)
         finally:
-            self.next = known
+            self.position.next = known
 
     patch.setattr(Shard, "_decode", decoded)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from schemas.tables import SNAPSHOTS
-from sinks.port import Condition
+from sinks.rows import Condition
 from tests.simulator.clocks import WallClock
 from tests.simulator.consumer import FakeConsumer
 from tests.simulator.faults import Fault, Plan

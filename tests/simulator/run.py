@@ -10,9 +10,7 @@ import gc
 import logging
 import random
 from dataclasses import dataclass, field
-from typing import cast
 
-from streams.engine.shard.shard import Shard
 from streams.worker.takeover import rehydrate
 from tests.oracle.model import MINUTE_MS
 from tests.simulator.check import expected_tables, stored_tables, sums_differences, table_differences
@@ -157,9 +155,9 @@ class Run(Lives):
             if each.align.tick_ms is not None and each.align.tick_ms <= self.last_tick_ms:
                 return False
             for part in self.log.shard_parts:
-                if part.partition == each.number and each.shard.next.get(part.topic, 0) < self.log.end(
-                    part, now_ms
-                ):
+                if part.partition == each.number and each.shard.position.next.get(
+                    part.topic, 0
+                ) < self.log.end(part, now_ms):
                     return False
         return all(
             worker.shard_manager.reference_next.get(topic, 0) >= self.log.end(Part(topic, 0), now_ms)
@@ -192,9 +190,7 @@ class Run(Lives):
         workers = [
             slot.worker for slot in self.slots if slot.worker is not None and not slot.worker.process.dead
         ]
-        shards = [
-            cast("Shard", owned.shard) for worker in workers for owned in worker.shard_manager.owned.values()
-        ]
+        shards = [owned.shard for worker in workers for owned in worker.shard_manager.owned.values()]
         books = [shard.books for shard in shards]
         got = stored_tables(self.shelf, self.log, books)
         found = table_differences(got, expected_tables(self.script, self.log, self.as_of_ms))
@@ -211,7 +207,7 @@ class Run(Lives):
         found = []
         for worker in self._live():
             owned = {
-                n: (h.shard.next, h.align.tick_ms, h.sweep_due_ms, h.holes, h.repricing)
+                n: (h.shard.position.next, h.align.tick_ms, h.sweep_due_ms, h.holes, h.repricing)
                 for n, h in worker.shard_manager.owned.items()
             }
             found.append(f"{worker.process.name}: rebalancing {worker.rebalancing}, holds {owned}")

@@ -37,18 +37,18 @@ def expected_alerts(script: Script, log: Log, last_tick_ms: int) -> dict[str, Al
     shelf = Shelf()
     for number in range(script.partitions):
         shard = Shard(number, script.settings, PriceBook.empty())
-        align, view = Sequencer(shard.next), reference.view()
+        align, view = Sequencer(shard.position.next), reference.view()
         for part in log.shard_parts:
             if part.partition == number:
                 records = log.records(part)
                 assert align.offer(LogBatch(part.topic, number, 0, records[-1].offset + 1, records)) is None
         for step in align.steps(lambda *_: last_tick_ms):
-            shard.tick_ms = align.tick_ms if isinstance(step, FoldStep) else step.first_ms
+            shard.position.tick_ms = align.tick_ms if isinstance(step, FoldStep) else step.first_ms
             if isinstance(step, FoldStep):
                 assert shard.fold(step.batch) is None
             else:
                 shard.judge(step, view)
-        tables = shard.watch.tables(number, 1)
+        tables = shard.tracker.tables(number, 1)
         if ALERTS in tables:
             shelf.insert(ALERTS, tables[ALERTS], f"{number}")
     return stored_alerts(shelf)

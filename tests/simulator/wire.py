@@ -16,8 +16,8 @@ from sinks.archive import Archive
 from sinks.conform import conform
 from sinks.errors import SinkBusy, SinkError
 from sinks.meta import Meta
-from sinks.port import Condition
 from sinks.readback import Readback
+from sinks.rows import Condition
 from sinks.snapshots import Snapshots
 from tests.simulator.process import Killed, Process
 from tests.simulator.store import Shelf

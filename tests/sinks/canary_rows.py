@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas.reserved import CANARY, CANARY_JOB_PREFIX
 from schemas.tables import ATTEMPTS, BURN_RATES, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS
-from sinks.port import Rows
+from sinks.rows import Rows
 from tests.sinks.rows import rows
 
 JOB = f"{CANARY_JOB_PREFIX}1772359200000.3"

@@ -22,7 +22,7 @@ from decimal import Decimal
 from typing import Any
 
 from schemas.tables import ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
-from sinks.port import Rows
+from sinks.rows import Rows
 from tests.sinks.rows import instant, rows
 
 GPU_HOUR = 3_600_000_000

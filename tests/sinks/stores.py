@@ -14,7 +14,8 @@ import clickhouse_connect
 
 from schemas.tables import SCHEMAS, SNAPSHOTS
 from sinks.clickhouse import ClickHouseStore, Embedded, Server, Target
-from sinks.port import Condition, Store
+from sinks.port import Store
+from sinks.rows import Condition
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ import pytest
 from schemas.tables import JOB_MINUTES, JOBS
 from sinks.clickhouse import insert, select
 from sinks.errors import SinkError
-from sinks.port import Condition
+from sinks.rows import Condition
 from tests.sinks.rows import rows
 
 

@@ -8,7 +8,7 @@ import pytest
 from schemas.tables import DEAD_LETTERS, DELIVERIES
 from sinks.clickhouse import ClickHouseStore
 from sinks.errors import SinkError
-from sinks.port import Condition
+from sinks.rows import Condition
 from streams.engine.shard.job_tables import DeadLetter, dead_letter_table
 from streams.worker.ingest.dead_letters import not_in_store
 from tests.store_process import StoreProcess

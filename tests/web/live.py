@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from schemas.tables import ALERTS, BURN_RATES, DELIVERIES, SCHEMAS
 from sinks.clickhouse import ClickHouseStore
-from sinks.port import Condition
+from sinks.rows import Condition
 from tests.sinks import canary_rows
 from tests.web.log import AS_OF_MS, T0_MS
 

@@ -11,7 +11,7 @@ from yarl import URL
 
 from schemas.tables import BURN_RATES
 from sinks.clickhouse import ClickHouseStore
-from sinks.port import Condition
+from sinks.rows import Condition
 from tests.web.live import SECRET_RECEIVER, only_ours
 from tests.web.log import AS_OF_MS, COST_A, ODD_ID, T0_MS
 from tests.web.serving import Client, served

@@ -114,7 +114,7 @@ async def until(ready: Callable[[], bool]) -> None:
 def folded(meter: Meter, topic: str, partition: int) -> int:
     """How far a shard has read."""
     owned = meter.shard_manager.owned.get(partition)
-    return 0 if owned is None else owned.shard.next.get(topic, 0)
+    return 0 if owned is None else owned.shard.position.next.get(topic, 0)
 
 
 def make_lab(bootstrap_servers: str, embedded: EmbeddedBroker | None) -> Lab:

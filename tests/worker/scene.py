@@ -25,7 +25,7 @@ from streams.worker.ingest.log_time import LogTime
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
 from streams.worker.storing.checkpointer import StoredTotals
 from streams.worker.storing.versions import VersionClock
-from tests.worker.fakes import CountingShard, State
+from tests.worker.fakes import CountingShard, State, as_shard
 
 NOW_MS = 1_800_000_000_000
 KAFKA = KafkaSettings(bootstrap_servers="kafka-1:9092", group_id="g", session_timeout_ms=10_000)
@@ -55,8 +55,8 @@ class Keeper:
         shard = CountingShard(number, PriceBook.empty(), State(count={"jobs": counted}))
         if tallies is not None:
             shard.tallies = tallies  # type: ignore[attr-defined]  # as the engine's shards
-        shard.newest_ms = {"jobs": newest_ms, "gpu": -(2**62)}  # type: ignore[attr-defined]  # as the engine's shards
-        self.owned[number] = OwnedShard(number, shard, VersionClock(0, 1), Takeover(0, 1))
+        shard.position.newest_ms = {"jobs": newest_ms, "gpu": -(2**62)}
+        self.owned[number] = OwnedShard(number, as_shard(shard), VersionClock(0, 1), Takeover(0, 1))
         return self.owned[number]
 
 

@@ -22,7 +22,7 @@ from streams.worker.shards.owned_shard import InFlightCheckpoint, OwnedShard, Ta
 from streams.worker.shards.shard_manager import ShardManager
 from streams.worker.storing.versions import VersionClock
 from tests.sinks.rows import rows
-from tests.worker.fakes import CountingShard, Point, State, counting_shards
+from tests.worker.fakes import CountingShard, State, as_shard, counting_shards, point
 
 LETTER = DeadLetter("prices", 0, 7, "out_of_range", "field `usd`: got -1", b"{}", 5)
 
@@ -153,9 +153,9 @@ def test_tables_are_stored_in_one_order_whatever_each_shard_has() -> None:
     for number, its in enumerate(names):
         shard = CountingShard(number, PriceBook.empty(), State())
         versions = VersionClock(0, 1)
-        owned = OwnedShard(number, shard, versions, Takeover(0, versions.next()))
+        owned = OwnedShard(number, as_shard(shard), versions, Takeover(0, versions.next()))
         tables = {name: rows(name, {"shard": number} if name != DEAD_LETTERS else {}) for name in sorted(its)}
-        taken.append(InFlightCheckpoint(owned, Point(versions.next(), tables, b"{}", {})))
+        taken.append(InFlightCheckpoint(owned, point(versions.next(), tables, b"{}", {})))
     assert asyncio.run(shard_manager(store).checkpointer.run(lambda: taken))
     order = [name for name in store.order if name in set().union(*names)]
     assert order == [JOB_MINUTES, JOBS, DEAD_LETTERS, BOOKS]

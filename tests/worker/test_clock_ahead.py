@@ -69,7 +69,7 @@ def test_a_snapshot_that_is_ahead_of_the_log_goes_back_to_it() -> None:
     async def scenario() -> None:
         worker = Worker()
         ahead_ms = NOW_MS + 2 * HOUR_MS
-        worker.lab.owned.align.tick_ms = worker.lab.shard.tick_ms = ahead_ms
+        worker.lab.owned.align.tick_ms = worker.lab.shard.position.tick_ms = ahead_ms
         worker.lab.ingest.began(worker.lab.owned)
         await worker.live(30)
         assert worker.lab.ingest.rewinds == 1
@@ -81,7 +81,7 @@ def test_a_snapshot_that_is_ahead_of_the_log_goes_back_to_it() -> None:
 def test_a_shard_that_is_less_than_a_minute_ahead_waits() -> None:
     async def scenario() -> None:
         worker = Worker()
-        worker.lab.owned.align.tick_ms = worker.lab.shard.tick_ms = NOW_MS + 50_000
+        worker.lab.owned.align.tick_ms = worker.lab.shard.position.tick_ms = NOW_MS + 50_000
         await worker.live(30)
         assert (worker.lab.ingest.rewinds, worker.lab.shard.judged) == (0, [])
         await worker.live(30)

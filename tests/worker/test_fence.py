@@ -140,9 +140,9 @@ def test_after_a_sweep_only_what_is_newer_than_the_snapshot_is_looked_at() -> No
         await first_owner(store)
         second = Owner(store)
         await second.own(2)
-        assert second.shard_manager.owned[0].shard.unswept_from is not None
+        assert second.shard_manager.owned[0].shard.snapshots.unswept_from is not None
         await second.sweep()
-        assert second.shard_manager.owned[0].shard.unswept_from is None
+        assert second.shard_manager.owned[0].shard.snapshots.unswept_from is None
         end = STARTED | {"id": "2", "type": "completed", "time_ms": T0 + 60_000}
         await second.shard_manager.take(
             LogBatch("jobs", 0, 1, 2, [LogRecord(1, T0, json.dumps(end).encode())])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -15,14 +16,15 @@ from sinks.errors import SinkBusy
 from sinks.memory import MemoryStore
 from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.pricing.book import PriceBook
+from streams.engine.shard.checkpoint import Checkpoint
+from streams.engine.shard.shard import Shard
 from streams.topics import SHARD_TOPICS
 from streams.worker.options import ShardManagerOptions
 from streams.worker.shards.owned_shard import InFlightCheckpoint
-from streams.worker.shards.ports import Shard
 from streams.worker.shards.shard_manager import ShardManager
 from streams.worker.storing import checkpointer
 from tests.sinks.rows import rows
-from tests.worker.fakes import CountingShard, Point, State
+from tests.worker.fakes import CountingShard, State, as_shard
 from tests.worker.test_checkpointer import Member
 
 
@@ -31,19 +33,19 @@ class Plenty(CountingShard):
 
     left = 3
 
-    def checkpoint(self, as_of_ms: int, version: int, *, open_attempts: bool) -> Point:
+    def checkpoint(self, as_of_ms: int, version: int, *, open_attempts: bool) -> Checkpoint:
         point = super().checkpoint(as_of_ms, version, open_attempts=open_attempts)
         self.left -= 1
         name = {"job_id": f"{self.number}-{self.left}", "shard": self.number, "version": version}
         tables = {BURN_RATES: rows(BURN_RATES, name), JOBS: rows(JOBS, name)}
-        return Point(version, tables, point.snapshot, point.next, rows=2, more=self.left > 0)
+        return replace(point, version=version, tables=tables, rows=2, more=self.left > 0)
 
 
 def shard_manager(
     store: MemoryStore, *, fill_flights: bool = False, flight_max_bytes: int = 2**26
 ) -> ShardManager:
     def make(number: int, book: PriceBook, _blobs: object) -> Shard:
-        return Plenty(number, book, State())
+        return as_shard(Plenty(number, book, State()))
 
     options = ShardManagerOptions(
         "t.", lambda: 0, lambda: 0, fill_flights=fill_flights, flight_max_bytes=flight_max_bytes

@@ -25,7 +25,7 @@ from streams.worker.shards.ports import LogConsumer
 from streams.worker.storing.checkpointer import Checkpointer
 from streams.worker.storing.versions import VersionClock
 from streams.worker.takeover.rehydrate import Rehydrator
-from tests.worker.fakes import CountingShard, State
+from tests.worker.fakes import CountingShard, State, as_shard
 
 FAR = 1_000_000_000
 
@@ -39,7 +39,7 @@ class Lab:
         consumer = cast("Callable[[], LogConsumer]", lambda: None)
         rehydrator = Rehydrator(store, Checkpointer(store, consumer, options, None), lambda: False)
         self.shard = CountingShard(3, PriceBook.empty(), State())
-        self.owned = OwnedShard(3, self.shard, VersionClock(0, 0), Takeover(0, 1))
+        self.owned = OwnedShard(3, as_shard(self.shard), VersionClock(0, 0), Takeover(0, 1))
         self.holders = {3: self.owned}
         self.watermarks = ReplayWatermarks()
         self.told: list[int | None] = []

@@ -9,7 +9,7 @@ from streams.engine.pricing.book import PriceBook
 from streams.worker.health.lag import LagSource, LagTracker, ShardLag
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
 from streams.worker.storing.versions import VersionClock
-from tests.worker.fakes import CountingShard, State
+from tests.worker.fakes import CountingShard, State, as_shard
 
 NOW_MS = 1_800_000_000_000
 
@@ -23,7 +23,7 @@ class Scene:
 
     def __post_init__(self) -> None:
         self.shard = CountingShard(0, PriceBook.empty(), State())
-        self.owned = OwnedShard(0, self.shard, VersionClock(0, 1), Takeover(0, 1))
+        self.owned = OwnedShard(0, as_shard(self.shard), VersionClock(0, 1), Takeover(0, 1))
 
     def look(self, clock_ms: int = NOW_MS) -> ShardLag:
         (found,) = self.progress.look(
@@ -43,7 +43,7 @@ def batch(topic: str, start: int, log_ms: list[int]) -> LogBatch:
 
 def test_lag_is_what_the_log_has_and_the_shard_has_not_folded() -> None:
     scene = Scene({"jobs": 10, "gpu": 500})
-    scene.shard.state.next = {"jobs": 10, "gpu": 480}
+    scene.shard.position.next = {"jobs": 10, "gpu": 480}
     found = scene.look()
     assert {topic: count for topic, count in found.records.items() if count} == {"gpu": 20}
     assert found.behind == 20
@@ -55,13 +55,13 @@ def test_an_end_that_is_not_known_is_no_lag() -> None:
 
 def test_it_stands_still_only_while_it_is_behind() -> None:
     scene = Scene({"gpu": 10})
-    scene.shard.state.next = {"gpu": 10}
+    scene.shard.position.next = {"gpu": 10}
     scene.look()
     assert scene.later(90_000).idle_ms == 0
     scene.ends["gpu"] = 11
     assert scene.later(1_000).idle_ms == 1_000, "since it was last seen to have read everything"
     assert scene.later(60_000).idle_ms == 61_000
-    scene.shard.state.next = {"gpu": 11}
+    scene.shard.position.next = {"gpu": 11}
     assert scene.later(1_000).idle_ms == 0
 
 
@@ -69,10 +69,10 @@ def test_any_offset_or_tick_is_progress() -> None:
     scene = Scene({"gpu": 1_000})
     scene.look()
     assert scene.later(30_000).idle_ms == 30_000
-    scene.shard.state.next = {"jobs": 1}
+    scene.shard.position.next = {"jobs": 1}
     assert scene.later(1_000).idle_ms == 0
     assert scene.later(30_000).idle_ms == 30_000
-    scene.shard.tick_ms = NOW_MS
+    scene.shard.position.tick_ms = NOW_MS
     assert scene.later(1_000).idle_ms == 0, "after a long pause many ticks are judged between two records"
 
 
@@ -86,9 +86,9 @@ def test_else_it_is_since_the_latest_instant_up_to_which_all_is_folded() -> None
     scene = Scene({"gpu": 2})
     scene.owned.align.offer(batch("gpu", 0, [NOW_MS - 7_000]))
     list(scene.owned.align.steps(lambda *_: NOW_MS))
-    scene.shard.state.next = {"gpu": 1}
+    scene.shard.position.next = {"gpu": 1}
     assert scene.look().age_ms["gpu"] == 7_000, "the newest one read"
-    scene.shard.tick_ms = NOW_MS + 5_000
+    scene.shard.position.tick_ms = NOW_MS + 5_000
     assert scene.look().age_ms["gpu"] == 5_000, "the last tick judged: all before it was read"
     scene.ends["gpu"] = 1
     assert scene.look().age_ms["gpu"] == 0
@@ -104,7 +104,7 @@ def test_of_a_shard_of_which_nothing_is_known_it_counts_from_the_first_look() ->
 
 def test_a_restored_shard_that_was_away_for_an_hour_is_an_hour_behind() -> None:
     scene = Scene({"gpu": 9})
-    scene.shard.state.next, scene.shard.tick_ms = {"gpu": 3}, NOW_MS - 3_590_000
+    scene.shard.position.next, scene.shard.position.tick_ms = {"gpu": 3}, NOW_MS - 3_590_000
     assert scene.look().age_ms["gpu"] == 3_600_000
 
 

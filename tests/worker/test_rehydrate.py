@@ -105,7 +105,7 @@ def test_a_row_on_its_way_to_the_store_is_waited_for(monkeypatch: pytest.MonkeyP
 def test_what_was_booked_of_a_lost_job_stays_as_it_is() -> None:
     """Its rows are read back when an owner follows one that had not swept, and once more by the sweep."""
     store, one = MemoryStore(), shard()
-    one.unswept_from = 0
+    one.snapshots.unswept_from = 0
     one.fold(
         batch(event("started", gpu_count=1), event("completed", HOUR_MS), event("started", 30 * HOUR_MS, "k"))
     )
@@ -123,7 +123,7 @@ def test_what_was_booked_of_a_lost_job_stays_as_it_is() -> None:
     asyncio.run(sweep(store, Rehydrator(store, checkpointer, lambda: False), restored.owned))
     rows = [row for row in store.select(JOB_MINUTES).to_pylist() if row["job_id"] == "j"]
     assert sum(row["quantity"] for row in rows) == HOUR_MS * 1000
-    assert restored.owned.shard.unswept_from is None
+    assert restored.owned.shard.snapshots.unswept_from is None
 
 
 def test_lost_jobs_of_many_threads_are_all_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ class Bench:
         await self.shard_manager.take(LogBatch("gpu", number, first, last, records))
 
     def next(self, number: int) -> int:
-        return self.shard_manager.owned[number].shard.next.get("gpu", 0)
+        return self.shard_manager.owned[number].shard.position.next.get("gpu", 0)
 
 
 def test_a_shard_that_stays_ours_in_the_next_generation_keeps_its_memory() -> None:

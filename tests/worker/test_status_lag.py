@@ -21,7 +21,7 @@ def seen(scene: Scene, **ends: int) -> ProbeResult:
 
 
 def folded(owned: OwnedShard, topic: str, offset: int) -> None:
-    owned.shard.next[topic] = offset
+    owned.shard.position.next[topic] = offset
 
 
 def test_lag_is_known_while_the_consumer_stands_still() -> None:

@@ -17,7 +17,7 @@ class Held:
     def __init__(self) -> None:
         self.scene = Scene()
         self.shard = self.scene.shard_manager.hold(0).shard
-        self.shard.next["gpu"] = 100
+        self.shard.position.next["gpu"] = 100
         self.at(100, 140)
 
     def at(self, readable: int, high_watermark: int) -> None:
@@ -27,7 +27,7 @@ class Held:
         """Ticks go on: nothing is known of the records but that they are there."""
         for _ in range(seconds):
             self.scene.wait(1)
-            self.shard.tick_ms = self.scene.clock.now_ms()
+            self.shard.position.tick_ms = self.scene.clock.now_ms()
 
 
 def test_what_a_transaction_holds_is_lag_and_grows_old() -> None:
@@ -49,7 +49,7 @@ def test_readiness_names_it_after_a_minute_and_is_well_when_it_ends() -> None:
         "40 records of trainfare.gpu/0 are held by an open transaction for 61 s"
     )
     owned.at(141, 141)
-    owned.shard.next["gpu"] = 141
+    owned.shard.position.next["gpu"] = 141
     owned.pass_by(1)
     assert owned.scene.failing() == {}
     assert owned.scene.look().lag_records["gpu"] == 0
@@ -59,7 +59,7 @@ def test_one_transaction_after_another_is_none_that_hangs() -> None:
     owned = Held()
     for number in range(200):
         owned.at(100 + number, 140 + number)
-        owned.shard.next["gpu"] = 100 + number
+        owned.shard.position.next["gpu"] = 100 + number
         owned.pass_by(1)
     assert owned.scene.failing() == {}
     assert owned.scene.look().transaction_ms["gpu"] <= 1_000

@@ -15,11 +15,11 @@ from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.episodes import Episodes, Memory
 from streams.engine.alerts.from_episode import EpisodeFigures, alert_of
 from streams.engine.alerts.rules import NAMES, SEVERITIES, limits
-from streams.engine.burn.figures import WindowFigures
 from streams.engine.kernels.arrays import I64
 from streams.engine.kernels.burn import WINDOWS_MS
 from streams.engine.kernels.episode import HELD, EpisodeArrays, as_arrays
 from streams.engine.kernels.judge import find_jobs, judge_jobs
+from streams.engine.windows.figures import WindowFigures
 
 
 class Judge:

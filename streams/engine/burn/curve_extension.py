@@ -12,8 +12,6 @@ from typing import Final
 
 import numpy as np
 
-from streams.engine.burn.curves import CurveBook
-from streams.engine.burn.expected import Expected
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.kernels.arrays import I64, Records
 from streams.engine.kernels.burn import WINDOWS_MS
@@ -22,6 +20,8 @@ from streams.engine.ledger.gpu_rates import UNPRICED, GpuRate, GpuRates
 from streams.engine.state.attempt import AttemptState, Winner
 from streams.engine.state.job import JobState
 from streams.engine.state.traffic import MINUTE_MS
+from streams.engine.windows.curves import CurveBook
+from streams.engine.windows.expected import Expected
 
 #: The longest window, its far minute, and one more.
 DETAIL_MS: Final = WINDOWS_MS[-1] + 2 * MINUTE_MS

@@ -11,10 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.engine.burn.curve import METERED_HOLDS_MS, Curve, MeteredRun, build_curve
 from streams.engine.burn.curve_extension import DETAIL_MS, CurveExtension, CurveTail
-from streams.engine.burn.curves import CurveBook
-from streams.engine.burn.expected import Expected
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.kernels.bill import MAX_COST_NANO, cost_of
@@ -35,6 +32,9 @@ from streams.engine.state.traffic import MINUTE_MS
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.intervals import Span, union
 from streams.engine.timeline.lines import Lines, attempt_lines
+from streams.engine.windows.curve import METERED_HOLDS_MS, Curve, MeteredRun, build_curve
+from streams.engine.windows.curves import CurveBook
+from streams.engine.windows.expected import Expected
 
 #: (from_ms, until_ms, nano-dollars per hour), disjoint.
 Planned = Sequence[tuple[int, int, int]]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streams.engine.burn.curves import CurveBook
 from streams.engine.kernels.arrays import BEGINNING_MS
 from streams.engine.state.job import JobState
 from streams.engine.state.job_facts import LAPSES_AFTER_MS, lapse
+from streams.engine.windows.curves import CurveBook
 
 
 class Liveness:

@@ -5,30 +5,26 @@ It must not touch what is metered, which depends on no tick.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec.structs import replace
 
 from streams.engine.alerts.episodes import Memory, Remembered
 from streams.engine.burn.tracker import BurnTracker
 from streams.engine.burn.tracker_blob import BurnTrackerBlob
 from streams.engine.kernels.arrays import NEVER_MS
-
-if TYPE_CHECKING:
-    from streams.engine.shard.shard import Shard
+from streams.engine.shard.state import ShardState
 
 
-def rewind(shard: Shard, tick_ms: int) -> None:
+def rewind(shard: ShardState, tick_ms: int) -> None:
     """Judge on from this tick, as after a restore; what fires goes on firing until a tick says otherwise."""
-    shard.settle()
-    old, shard.watch = shard.watch, BurnTracker()
-    shard.watch.load(BurnTrackerBlob(_before(old.dump().judge, tick_ms), None))
-    shard.watch.alerts = old.alerts
+    shard.publish_samples()
+    old, shard.tracker = shard.tracker, BurnTracker()
+    shard.tracker.load(BurnTrackerBlob(_before(old.dump().judge, tick_ms), None))
+    shard.tracker.alerts = old.alerts
     # What earlier owners stored as of ticks that had not come is no reason to hold rows back.
-    shard.watch.alerts.judged(NEVER_MS)
+    shard.tracker.alerts.judged(NEVER_MS)
     for job in shard.jobs.values():
-        shard.watch.restored(job.id)
-    shard.tick_ms = tick_ms
+        shard.tracker.restored(job.id)
+    shard.position.tick_ms = tick_ms
 
 
 def _before(memory: Memory, tick_ms: int) -> Memory:

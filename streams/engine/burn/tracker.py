@@ -6,7 +6,7 @@ Ticks and what was known at them are handed in; nothing is stored, sent or timed
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,28 +16,26 @@ from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.judge import Judge
 from streams.engine.alerts.unstored import UnstoredAlerts
-from streams.engine.burn.burn_rows import BurnRows, RowPolicy, ticks_with_rows
 from streams.engine.burn.curve_extension import CurveExtension
-from streams.engine.burn.curves import CurveBook
 from streams.engine.burn.expiry_queue import ExpiryQueue
-from streams.engine.burn.figures import WindowFigures
 from streams.engine.burn.job_curve import JobCurve
 from streams.engine.burn.liveness import Liveness
 from streams.engine.burn.tracker_blob import BurnTrackerBlob
+from streams.engine.coverage.coverage import Coverage
 from streams.engine.kernels.arrays import F64, I64, NEVER_MS
 from streams.engine.kernels.burn import WINDOWS_MS
+from streams.engine.kernels.episode import TICK_MS
 from streams.engine.ledger.gpu_rates import GpuRates
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import KnownReference, ReferenceView, Standing
-from streams.engine.repricing.price_changes import PriceChanges
-from streams.engine.repricing.reprice import list_asks
-from streams.engine.shard.sequencer import TICK_MS
-from streams.engine.state.job import JobState
+from streams.engine.repricing.price_changes import PriceChanges, index_job
+from streams.engine.repricing.price_index import PriceIndex
+from streams.engine.state.job import JobBook, JobState
 from streams.engine.state.job_facts import dimensions_of, is_fresh
 from streams.engine.state.traffic import MINUTE_MS
-
-if TYPE_CHECKING:
-    from streams.engine.shard.shard import Shard
+from streams.engine.windows.burn_rows import BurnRows, RowPolicy, ticks_with_rows
+from streams.engine.windows.curves import CurveBook
+from streams.engine.windows.figures import WindowFigures
 
 #: Ticks x jobs of one call: enough for the kernel to be worth it, little enough for heartbeats between two.
 _CELLS_PER_CALL: Final = 200_000
@@ -48,8 +46,16 @@ _LINGER_MS: Final = 60 * MINUTE_MS
 _DRAINED_MS: Final = WINDOWS_MS[-1] + 20 * MINUTE_MS  # and the row of zeros after it
 
 
+class TrackedJobs(NamedTuple):
+    """What the tracker reads of a tracked."""
+
+    jobs: JobBook
+    coverage: Coverage
+    price_index: PriceIndex
+
+
 class BurnTracker:
-    """The live jobs of a shard."""
+    """The live jobs of a tracked."""
 
     def __init__(self) -> None:
         self._curves = CurveBook()
@@ -58,8 +64,8 @@ class BurnTracker:
         self._judge = Judge()
         self._jobs: dict[str, JobCurve] = {}
         self._changed: set[str] = set()
-        self._told: set[str] = set()  # those of them of whose life something was said
-        self._retiring = ExpiryQueue()
+        self._lifecycle: set[str] = set()  # those of them whose life went on: an event of `jobs` came
+        self._expiry_queue = ExpiryQueue()
         self._book: PriceBook | None = None
         self._rates: GpuRates | None = None  # by that book
         self._standing: Standing | None = None
@@ -102,11 +108,11 @@ class BurnTracker:
             return None
         return self._curves.minutes(job_id, first, count)
 
-    def touch(self, job_id: str, *, told: bool = False) -> None:
-        """Something of the job changed; `told`: in its life, which is shown before the next tick."""
+    def touch(self, job_id: str, *, lifecycle: bool = False) -> None:
+        """Something of the job changed; `lifecycle`: its life, which is shown before the next tick."""
         self._changed.add(job_id)
-        if told:
-            self._told.add(job_id)
+        if lifecycle:
+            self._lifecycle.add(job_id)
 
     def heard(self, job_id: str) -> None:
         """A sample of the job came that pays for nothing."""
@@ -131,40 +137,40 @@ class BurnTracker:
 
     # -- ticks ---------------------------------------------------------------------------------------------
 
-    def judge(self, shard: Shard, first_ms: int, last_ms: int, view: ReferenceView) -> None:
+    def judge(self, tracked: TrackedJobs, first_ms: int, last_ms: int, view: ReferenceView) -> None:
         """Judge the ticks first_ms ... last_ms, between which the shard folded nothing."""
         tick_ms = first_ms
         while tick_ms <= last_ms:
             known = view.at(tick_ms)
-            self._take_known(shard, known)
-            self._refresh(shard, tick_ms, self._changed)
-            self._changed, self._told = set(), set()
+            self._take_known(tracked, known)
+            self._refresh(tracked, tick_ms, self._changed)
+            self._changed, self._lifecycle = set(), set()
             until_ms = min(last_ms, (known.until_ms - 1) // TICK_MS * TICK_MS)
             if self._curves:
-                leaving_ms = self._retiring.next_ms + _LINGER_MS
+                leaving_ms = self._expiry_queue.next_ms + _LINGER_MS
                 until_ms = min(until_ms, max(tick_ms, leaving_ms // TICK_MS * TICK_MS))
                 most = max(_CELLS_PER_CALL // len(self._curves), 1)
                 until_ms = min(until_ms, tick_ms + (most - 1) * TICK_MS)
-                self._liveness.look_up(shard.jobs, tick_ms, until_ms)
+                self._liveness.look_up(tracked.jobs, tick_ms, until_ms)
                 self._judge_ticks(np.arange(tick_ms, until_ms + 1, TICK_MS, dtype=np.int64))
             self._retire(until_ms)
             self.alerts.judged(until_ms)
             tick_ms = until_ms + TICK_MS
 
-    def look(self, shard: Shard, now_ms: int, known: KnownReference) -> None:
+    def look(self, tracked: TrackedJobs, now_ms: int, known: KnownReference) -> None:
         """Write burn rates of jobs that changed since the last tick, as of an instant between two ticks."""
-        if not self._told:
+        if not self._lifecycle:
             return
-        self._take_known(shard, known)
-        moved = self._refresh(shard, now_ms, self._told)
-        self._changed -= self._told
-        self._told = set()
+        self._take_known(tracked, known)
+        moved = self._refresh(tracked, now_ms, self._lifecycle)
+        self._changed -= self._lifecycle
+        self._lifecycle = set()
         if moved:  # else only heartbeats were heard
             self._write(np.array([now_ms], np.int64))
 
     def _judge_ticks(self, times_ms: I64) -> None:
         if len(times_ms) > 2 and self._judge.is_idle:
-            # What begins or ends at the very first tick is told of there, and at the next one.
+            # What begins or ends at the very first tick gets a row there, and at the next one.
             for first in range(2):
                 if self._curves.is_steady(int(times_ms[first]), int(times_ms[-1])):
                     self._write(times_ms[ticks_with_rows(times_ms, first)])
@@ -181,18 +187,18 @@ class BurnTracker:
         self._rows.add(times_ms, job_ids, figures, self._policy.choose(times_ms, job_ids, figures))
         return figures
 
-    def _take_known(self, shard: Shard, known: KnownReference) -> None:
+    def _take_known(self, tracked: TrackedJobs, known: KnownReference) -> None:
         """Other controls may change every job, other prices those that pay them."""
         if known.book is not self._book:
-            self._reprice(shard, known.book)
+            self._reprice(tracked, known.book)
         if known.controls is not self._standing:
             self._standing = known.controls
-            # What makes no sense in them is told where owners' addresses are taken from them.
+            # What makes no sense in them is reported where owners' addresses are taken from them.
             self._controls = Controls.from_events(known.controls.values())
             self._changed.update(self._jobs)
             self._changed.update(self._judge.firing_jobs())
 
-    def _reprice(self, shard: Shard, book: PriceBook) -> None:
+    def _reprice(self, tracked: TrackedJobs, book: PriceBook) -> None:
         """Look again at the jobs that cost something else by the newer book."""
         before, self._book = self._book, book
         if before is None or self._rates is None or self._rates.is_full:
@@ -202,27 +208,27 @@ class BurnTracker:
         self._rates.book = book
         self._changed.update(job_id for job_id in self._judge.firing_jobs() if job_id not in self._jobs)
         news = PriceChanges(book if before is None else before, book)
-        for job_id in news.asking(shard.priced):
+        for job_id in news.asking(tracked.price_index):
             known = self._jobs.get(job_id)
-            if known is not None and news.touches(shard.jobs[job_id], *known.payer):
+            if known is not None and news.touches(tracked.jobs[job_id], *known.payer):
                 known.repriced = True
                 self._changed.add(job_id)
 
-    def _refresh(self, shard: Shard, now_ms: int, job_ids: Iterable[str]) -> bool:
+    def _refresh(self, tracked: TrackedJobs, now_ms: int, job_ids: Iterable[str]) -> bool:
         """Build the curves of what changed; whether any did."""
         assert self._rates is not None  # a tick always comes with prices
-        tails = CurveExtension(self._rates, shard.coverage, now_ms)
+        tails = CurveExtension(self._rates, tracked.coverage, now_ms)
         moved = False
         for job_id in sorted(job_ids):
-            job = shard.jobs.get(job_id)
-            if job is not None and self._put(job, shard, tails):
+            job = tracked.jobs.get(job_id)
+            if job is not None and self._put(job, tracked, tails):
                 moved = True
         tails.store(self._curves)
         return moved
 
-    def _put(self, job: JobState, shard: Shard, tails: CurveExtension) -> bool:
+    def _put(self, job: JobState, tracked: TrackedJobs, tails: CurveExtension) -> bool:
         controls = self._controls
-        list_asks(shard, job)
+        index_job(tracked.price_index, job)
         known = self._jobs.get(job.id)
         if known is None:
             known = self._jobs[job.id] = JobCurve()
@@ -240,12 +246,12 @@ class BurnTracker:
         if not known.has_news(job, planned):
             return False
         if known.take_whole(job, tails, self._curves, planned):
-            self._retiring.put(job.id, max(known.newest_ms() + _DRAINED_MS, tails.now_ms))
+            self._expiry_queue.put(job.id, max(known.newest_ms() + _DRAINED_MS, tails.now_ms))
             return True
-        curve = known.curve(job, shard.coverage, tails.rates.book, planned, tails.now_ms)
+        curve = known.curve(job, tracked.coverage, tails.rates.book, planned, tails.now_ms)
         self._curves.put(curve)
         self._liveness.put(job)
-        self._retiring.put(job.id, max(self._drained_ms(job.id), tails.now_ms))
+        self._expiry_queue.put(job.id, max(self._drained_ms(job.id), tails.now_ms))
         return True
 
     def _drained_ms(self, job_id: str) -> int:
@@ -254,7 +260,7 @@ class BurnTracker:
 
     def _retire(self, judged_ms: int) -> None:
         """Forget the curves of jobs of which nothing is left in any window."""
-        for job_id in self._retiring.take(judged_ms, self._drained_ms):
+        for job_id in self._expiry_queue.take(judged_ms, self._drained_ms):
             self._curves.drop(job_id)
             self._policy.drop(job_id)
             self._liveness.drop(job_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from streams.engine.alerts.episodes import Memory
-from streams.engine.burn.burn_rows import LastRow
+from streams.engine.windows.burn_rows import LastRow
 
 
 class BurnTrackerBlob(msgspec.Struct):

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from streams.engine.ledger.open_accruals import OpenAccruals, Payer, cut_lines
 from streams.engine.ledger.rows import LedgerRows
 from streams.engine.ledger.sampled_minutes import MinutePrices, SampledMinutes
 from streams.engine.pricing.book import PriceBook
 from streams.engine.state.attempt import AttemptState
 from streams.engine.state.job import JobState
 from streams.engine.state.node import NodeState
+from streams.engine.state.open_accruals import OpenAccruals, Payer, cut_lines
 from streams.engine.state.traffic import MINUTE_MS, MinuteRows
 from streams.engine.timeline.attempts import OPEN_MS, Timeline
 from streams.engine.timeline.intervals import Span, union

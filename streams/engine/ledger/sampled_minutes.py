@@ -14,13 +14,13 @@ import numpy as np
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS, U16
 from streams.engine.kernels.sampled_minutes import minute_pieces
-from streams.engine.ledger.open_accruals import Payer
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.context import Context, usage_context
 from streams.engine.pricing.history import PriceHistory
 from streams.engine.pricing.kinds import SHOWN_UNPRICED, TIME_COMPONENTS, Kind, PriceRef, unpriced
 from streams.engine.state.attempt import Winner
 from streams.engine.state.job import JobState
+from streams.engine.state.open_accruals import Payer
 from streams.engine.state.traffic import MINUTE_MS
 from streams.engine.timeline.lines import Line, price_pieces
 

@@ -166,3 +166,10 @@ def node_asks(node: NodeState) -> frozenset[Ask]:
 
 def _overlap(spans: tuple[Span, ...], start_ms: int, end_ms: int) -> bool:
     return any(from_ms < end_ms and start_ms < until_ms for from_ms, until_ms in spans)
+
+
+def index_job(index: PriceIndex, job: JobState) -> None:
+    """Note which prices a job asks for, when its curve or rows are made: `reprice` finds only these jobs."""
+    if job.asks_anew():
+        dimensions = job.dimensions()
+        index.put(job.id, job_asks(job, dimensions.team, dimensions.project))

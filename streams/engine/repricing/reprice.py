@@ -1,57 +1,45 @@
 """A newer price book handed to a shard: what of its jobs and nodes is derived again.
 
-How two books differ is found in `price_news`; archived jobs are fetched and adopted around the core.
+How two books differ is found in `price_changes`; archived jobs are fetched and adopted around the core.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from streams.engine.pricing.book import PriceBook
-from streams.engine.repricing.price_changes import PriceChanges, job_asks, node_asks
-from streams.engine.state.job import JobState
-
-if TYPE_CHECKING:
-    from streams.engine.shard.shard import Shard
+from streams.engine.repricing.price_changes import PriceChanges, index_job, node_asks
+from streams.engine.shard.state import ShardState
 
 
-def reprice(shard: Shard, book: PriceBook) -> PriceChanges | None:
+def reprice(shard: ShardState, book: PriceBook) -> PriceChanges | None:
     """See `Shard.set_prices`."""
-    if book is shard.book:
+    if book is shard.prices.book:
         return None
-    shard.settle()
-    news = PriceChanges(shard.book, book)
-    shard.book = book
+    shard.publish_samples()
+    news = PriceChanges(shard.prices.book, book)
+    shard.prices.book = book
     if news.span is None:
         return None
-    shard.changes.prices = True
-    for job_id in shard.unlisted:
+    shard.snapshots.changes.prices = True
+    for job_id in shard.prices.unindexed:
         if job_id in shard.jobs:
-            list_asks(shard, shard.jobs[job_id])
-    shard.unlisted = []
-    for job_id in news.asking(shard.priced):
+            index_job(shard.prices.jobs, shard.jobs[job_id])
+    shard.prices.unindexed = []
+    for job_id in news.asking(shard.prices.jobs):
         job = shard.jobs[job_id]
         if not job.is_redone and news.touches_job(job):
             job.redo_all()
-            shard.dirty_jobs.add(job_id)
-            shard.changes.jobs.add(job_id)
-    for name in news.asking(shard.priced_nodes):
+            shard.due.dirty_jobs.add(job_id)
+            shard.snapshots.changes.jobs.add(job_id)
+    for name in news.asking(shard.prices.nodes):
         node = shard.nodes[name]
         if news.touches_node(node):
             node.reprice()
-            shard.changes.nodes.add(name)
+            shard.snapshots.changes.nodes.add(name)
     return news
 
 
-def list_asks(shard: Shard, job: JobState) -> None:
-    """Note what prices are asked for of a job whose curve or rows are made now: only those are found by `reprice`."""
-    if job.asks_anew():
-        dimensions = job.dimensions()
-        shard.priced.put(job.id, job_asks(job, dimensions.team, dimensions.project))
-
-
-def after_restore(shard: Shard) -> None:
+def after_restore(shard: ShardState) -> None:
     """List what came with a snapshot; jobs are listed with the first price that comes, or when they are derived."""
-    shard.unlisted = list(shard.jobs)
+    shard.prices.unindexed = list(shard.jobs)
     for name, node in shard.nodes.items():
-        shard.priced_nodes.put(name, node_asks(node))
+        shard.prices.nodes.put(name, node_asks(node))

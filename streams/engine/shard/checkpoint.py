@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -20,17 +20,13 @@ from streams.engine.coverage.usage_table import usage_table
 from streams.engine.ledger.derive import derive_job, derive_node, pay_job
 from streams.engine.ledger.rows import LedgerRows
 from streams.engine.ledger.sampled_minutes import SampledMinutes
-from streams.engine.repricing.price_changes import node_asks
-from streams.engine.repricing.reprice import list_asks
+from streams.engine.repricing.price_changes import index_job, node_asks
 from streams.engine.shard.books import book_tables
 from streams.engine.shard.job_tables import job_tables
+from streams.engine.shard.state import ShardState
 from streams.engine.snapshot import writer
 from streams.engine.state.job import JobState
 from streams.engine.state.traffic import MINUTE_MS
-
-if TYPE_CHECKING:
-    from streams.engine.shard.shard import Shard
-
 
 #: A sample speaks of an hour at most (docs/events.md, gpu).
 LONGEST_SAMPLE_MS: Final = 3_600_000
@@ -54,51 +50,55 @@ class Checkpoint:
     next: dict[str, int]
     rows: int
     more: bool
-    alerts: list[Alert]  # whose status changed, in order; to be told once the tables are stored
+    alerts: list[Alert]  # whose status changed, in order; to be sent once the tables are stored
 
 
-def take(shard: Shard, as_of_ms: int, version: int, *, open_attempts: bool) -> Checkpoint:
+def take(shard: ShardState, as_of_ms: int, version: int, *, open_attempts: bool) -> Checkpoint:
     """The checkpoint of a shard; its rows count as booked from now on."""
-    if version <= shard.version:
-        raise ValueError(f"version {version} of shard {shard.number} is not above its last, {shard.version}")
+    if version <= shard.snapshots.version:
+        raise ValueError(
+            f"version {version} of shard {shard.number} is not above its last, {shard.snapshots.version}"
+        )
     tables: dict[str, pa.Table] = {}
-    told, room, more = _derive_jobs(shard, as_of_ms, version, tables, open_attempts=open_attempts)
+    changed, room, more = _derive_jobs(shard, as_of_ms, version, tables, open_attempts=open_attempts)
     more |= _derive_nodes(shard, as_of_ms, version, tables, room, open_nodes=open_attempts)
     usage = usage_table(shard.coverage, shard.number, version)
     if usage.num_rows:
         tables[JOB_USAGE_MINUTES] = usage
     tables.update(shard.refused.take(version))
-    tables.update(shard.watch.tables(shard.number, version))
+    tables.update(shard.tracker.tables(shard.number, version))
     leaving = [
-        job for job in _finished(shard) if job.id not in shard.dirty_jobs and not _unjudged(shard, job)
+        job for job in _finished(shard) if job.id not in shard.due.dirty_jobs and not _unjudged(shard, job)
     ]
-    told += [job for job in leaving if job.id in shard.sampled_jobs]  # their last word still waits
-    tables.update(job_tables(told, as_of_ms, shard.number, version))
+    changed += [job for job in leaving if job.id in shard.due.sampled_jobs]  # their last word still waits
+    tables.update(job_tables(changed, as_of_ms, shard.number, version))
     if leaving:
         tables[ARCHIVE] = _archive(shard, leaving, version)
     if open_attempts and not more:
-        shard.paid_ms = as_of_ms
+        shard.due.accrued_to_ms = as_of_ms
     # After the dead letters, which the rows count, and after those that came back: whoever sees these finds those.
     # Once no row is left over, so that the ledger is as of the same offsets.
-    if not more and (open_attempts or (shard.books_owed and shard.next != shard.told)):
+    if not more and (open_attempts or (shard.due.books_owed and shard.position.next != shard.due.books_next)):
         tables.update(shard.sums.take(shard.number, version))
-        tables.update(book_tables(shard.tallies, shard.next, shard.paid_ms, shard.number, version))
-        shard.told, shard.books_owed = dict(shard.next), False
-    parent, root = shard.snapshot_version, shard.roll.root
-    shard.version = shard.snapshot_version = version
+        tables.update(
+            book_tables(shard.tallies, shard.position.next, shard.due.accrued_to_ms, shard.number, version)
+        )
+        shard.due.books_next, shard.due.books_owed = dict(shard.position.next), False
+    parent, root = shard.snapshots.parent, shard.snapshots.compaction.root
+    shard.snapshots.version = shard.snapshots.parent = version
     blob = writer.take(shard)
-    shard.saved_next = dict(shard.next)
+    shard.snapshots.next = dict(shard.position.next)
     rows = sum(table.num_rows for table in tables.values())
-    alerts = shard.watch.alerts.take_changes()
+    alerts = shard.tracker.alerts.take_changes()
     return Checkpoint(
         shard=shard.number,
         version=version,
         parent=parent,
-        root=shard.roll.root,
-        frees=shard.roll.root != root,
+        root=shard.snapshots.compaction.root,
+        frees=shard.snapshots.compaction.root != root,
         tables=tables,
         snapshot=blob,
-        next=shard.saved_next,
+        next=shard.snapshots.next,
         rows=rows,
         more=more,
         alerts=alerts,
@@ -106,7 +106,7 @@ def take(shard: Shard, as_of_ms: int, version: int, *, open_attempts: bool) -> C
 
 
 def _derive_jobs(
-    shard: Shard, as_of_ms: int, version: int, tables: dict[str, pa.Table], *, open_attempts: bool
+    shard: ShardState, as_of_ms: int, version: int, tables: dict[str, pa.Table], *, open_attempts: bool
 ) -> tuple[list[JobState], int, bool]:
     """Derive dirty jobs (and, if asked, those that go on) until the checkpoint is large enough.
 
@@ -114,13 +114,13 @@ def _derive_jobs(
     left over.
     """
     rows = LedgerRows()
-    told: list[JobState] = []
+    changed: list[JobState] = []
     if open_attempts:
-        _begin_paying(shard, as_of_ms)  # before what changed takes the room, or what goes on is forgotten
+        _begin_accrual(shard, as_of_ms)  # before what changed takes the room, or what goes on is forgotten
     due = _due(shard, as_of_ms, open_attempts=open_attempts)
-    prices = shard.minute_prices
-    prices.book = shard.book
-    sampled = SampledMinutes(shard.coverage, (shard.jobs[job_id] for job_id in sorted(shard.dirty_jobs)))
+    prices = shard.prices.minutes
+    prices.book = shard.prices.book
+    sampled = SampledMinutes(shard.coverage, (shard.jobs[job_id] for job_id in sorted(shard.due.dirty_jobs)))
     room = shard.settings.things_per_checkpoint
     while room > 0 and rows.estimate <= shard.settings.rows_per_checkpoint:
         job_id = next(due, None)
@@ -128,62 +128,68 @@ def _derive_jobs(
             break
         room -= 1
         job = shard.jobs[job_id]
-        if job_id not in shard.dirty_jobs and pay_job(job, rows, as_of_ms):
-            shard.sampled_jobs.discard(job_id)
-            shard.changes.jobs.add(job_id)
-            told.append(job)
+        if job_id not in shard.due.dirty_jobs and pay_job(job, rows, as_of_ms):
+            shard.due.sampled_jobs.discard(job_id)
+            shard.snapshots.changes.jobs.add(job_id)
+            changed.append(job)
             continue
         derive_job(job, rows, prices, sampled, as_of_ms, open_attempts=open_attempts)
-        list_asks(shard, job)
-        shard.dirty_jobs.discard(job_id)
-        shard.sampled_jobs.discard(job_id)
+        index_job(shard.prices.jobs, job)
+        shard.due.dirty_jobs.discard(job_id)
+        shard.due.sampled_jobs.discard(job_id)
         # A job that goes on is due again with the next open attempts: until then its clocks can wait.
         if not job.says_no_more() or open_attempts or job.has_ended:
-            told.append(job)
+            changed.append(job)
         elif not job.is_open:
-            shard.sampled_jobs.add(job_id)
-        shard.changes.jobs.add(job_id)
+            shard.due.sampled_jobs.add(job_id)
+        shard.snapshots.changes.jobs.add(job_id)
         if job.is_open:
-            shard.open_jobs.add(job_id)
+            shard.due.open_jobs.add(job_id)
         else:
-            shard.open_jobs.discard(job_id)
+            shard.due.open_jobs.discard(job_id)
     if rows.estimate:
         table, capped = rows.job_minutes(shard.number, version)
         shard.sums.add(JOB_MINUTES, rows.sums)
         shard.books.capped_costs += capped
         if table.num_rows:
             tables[JOB_MINUTES] = table
-    return told, room, bool(shard.dirty_jobs or (open_attempts and _owes_more(shard, as_of_ms)))
+    return changed, room, bool(shard.due.dirty_jobs or (open_attempts and _owes_more(shard, as_of_ms)))
 
 
-def _begin_paying(shard: Shard, as_of_ms: int) -> None:
+def _begin_accrual(shard: ShardState, as_of_ms: int) -> None:
     """Note who goes on, unless some of those noted for this instant are left."""
-    up_to_ms, left = shard.paying
+    up_to_ms, left = shard.due.accruing
     if not left or up_to_ms != as_of_ms:
-        shard.paying = (as_of_ms, sorted(shard.open_jobs | shard.sampled_jobs, reverse=True))
+        shard.due.accruing = (as_of_ms, sorted(shard.due.open_jobs | shard.due.sampled_jobs, reverse=True))
 
 
-def _due(shard: Shard, as_of_ms: int, *, open_attempts: bool) -> Iterator[str]:
+def _due(shard: ShardState, as_of_ms: int, *, open_attempts: bool) -> Iterator[str]:
     """Jobs to derive: what changed, then, if asked, what goes on and is not paid up to this instant yet."""
-    yield from sorted(shard.dirty_jobs)
+    yield from sorted(shard.due.dirty_jobs)
     while open_attempts and _owes_more(shard, as_of_ms):
-        yield shard.paying[1].pop()
+        yield shard.due.accruing[1].pop()
 
 
-def _owes_more(shard: Shard, as_of_ms: int) -> bool:
+def _owes_more(shard: ShardState, as_of_ms: int) -> bool:
     """Whether any of those noted goes on and is not paid up to this instant; then the last of them is."""
-    left = shard.paying[1]
+    left = shard.due.accruing[1]
     while left:
         job = shard.jobs.get(left[-1])
-        is_due = job is not None and job.id in shard.open_jobs and job.booked_as_of_ms != as_of_ms
-        if is_due or left[-1] in shard.sampled_jobs:
+        is_due = job is not None and job.id in shard.due.open_jobs and job.booked_as_of_ms != as_of_ms
+        if is_due or left[-1] in shard.due.sampled_jobs:
             return True
         left.pop()
     return False
 
 
 def _derive_nodes(
-    shard: Shard, as_of_ms: int, version: int, tables: dict[str, pa.Table], room: int, *, open_nodes: bool
+    shard: ShardState,
+    as_of_ms: int,
+    version: int,
+    tables: dict[str, pa.Table],
+    room: int,
+    *,
+    open_nodes: bool,
 ) -> bool:
     """Derive so many nodes; whether any is left over."""
     rows = LedgerRows()
@@ -195,9 +201,9 @@ def _derive_nodes(
         and (open_nodes if node.is_open else node.dirty)
     ]
     for node in due[:room]:
-        derive_node(node, rows, shard.book, as_of_ms, open_nodes=open_nodes)
-        shard.priced_nodes.put(node.name, node_asks(node))
-        shard.changes.nodes.add(node.name)
+        derive_node(node, rows, shard.prices.book, as_of_ms, open_nodes=open_nodes)
+        shard.prices.nodes.put(node.name, node_asks(node))
+        shard.snapshots.changes.nodes.add(node.name)
     if rows.estimate:
         table, capped = rows.node_minutes(shard.number, version)
         shard.sums.add(NODE_MINUTES, rows.sums)
@@ -207,38 +213,38 @@ def _derive_nodes(
     return len(due) > room
 
 
-def _finished(shard: Shard) -> list[JobState]:
+def _finished(shard: ShardState) -> list[JobState]:
     """Jobs that ended longer than the job horizon ago, by the shard's newest event time."""
-    newest_ms = max(shard.newest_ms.values(), default=0)
+    newest_ms = max(shard.position.newest_ms.values(), default=0)
     limit_ms = newest_ms - shard.settings.job_horizon_ms
-    if limit_ms < shard.archive_due_ms:
+    if limit_ms < shard.due.archive_due_ms:
         return []
-    shard.archive_due_ms = limit_ms + shard.settings.job_horizon_ms // 24
+    shard.due.archive_due_ms = limit_ms + shard.settings.job_horizon_ms // 24
     _forget_old(shard)
     shard.archived.forget_before(newest_ms - shard.settings.archived_for_ms)
     return [job for job in shard.jobs.values() if job.is_finished and _last_ms(job) < limit_ms]
 
 
-def _unjudged(shard: Shard, job: JobState) -> bool:
+def _unjudged(shard: ShardState, job: JobState) -> bool:
     """Whether a tick is still to see what is new of the job; where no ticks are judged it need not wait for one."""
-    return shard.tick_ms is not None and shard.watch.awaits(job.id, shard.book)
+    return shard.position.tick_ms is not None and shard.tracker.awaits(job.id, shard.prices.book)
 
 
-def _forget_old(shard: Shard) -> None:
+def _forget_old(shard: ShardState) -> None:
     """Drop what of live jobs can never change again, as all that may still come is newer.
 
     Also if the horizon is raised later: what comes from behind it then has nothing left to be added to.
     """
-    limit_ms = {topic: ms - shard.settings.job_horizon_ms for topic, ms in shard.newest_ms.items()}
+    limit_ms = {topic: ms - shard.settings.job_horizon_ms for topic, ms in shard.position.newest_ms.items()}
     forgot: set[str] = set()
     if "gpu" in limit_ms and shard.coverage.evict((limit_ms["gpu"] - LONGEST_SAMPLE_MS) // MINUTE_MS):
         forgot.add("gpu")
     for job in shard.jobs.values():
         if job.forget_checkpoints(limit_ms.get("jobs", 0)):
-            shard.changes.jobs.add(job.id)
+            shard.snapshots.changes.jobs.add(job.id)
             forgot.add("jobs")
     for topic in forgot:
-        shard.forgotten_ms[topic] = max(limit_ms[topic], shard.forgotten_ms.get(topic, 0))
+        shard.position.forgotten_ms[topic] = max(limit_ms[topic], shard.position.forgotten_ms.get(topic, 0))
 
 
 def _last_ms(job: JobState) -> int:
@@ -247,7 +253,7 @@ def _last_ms(job: JobState) -> int:
     return max([job.last_ms, *ends])
 
 
-def _archive(shard: Shard, leaving: list[JobState], version: int) -> pa.Table:
+def _archive(shard: ShardState, leaving: list[JobState], version: int) -> pa.Table:
     """Rows of `archive`; the jobs leave memory."""
     columns: dict[str, object] = {
         "shard": [shard.number] * len(leaving),
@@ -260,10 +266,10 @@ def _archive(shard: Shard, leaving: list[JobState], version: int) -> pa.Table:
     for job in leaving:
         shard.archived.put(job.id, version, _last_ms(job))
         del shard.jobs[job.id]
-        shard.priced.drop(job.id)
-        shard.watch.leave(job.id)
-        shard.sampled_jobs.discard(job.id)
-        shard.changes.jobs.discard(job.id)
-        shard.changes.gone[job.id] = version
+        shard.prices.jobs.drop(job.id)
+        shard.tracker.leave(job.id)
+        shard.due.sampled_jobs.discard(job.id)
+        shard.snapshots.changes.jobs.discard(job.id)
+        shard.snapshots.changes.gone[job.id] = version
     shard.coverage.forget([job.id for job in leaving])
     return pa.Table.from_pydict(columns, schema=SCHEMAS[ARCHIVE])

@@ -13,7 +13,7 @@ import xxhash
 from schemas.events import GpuEvent, JobEvent, JobType, NodeEvent, TrafficEvent
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.coverage.ids import SeenIds, identities128
-from streams.engine.state.job import JobState
+from streams.engine.state.job import JobBook
 from streams.engine.state.node import NodeState
 
 
@@ -24,17 +24,6 @@ class FoldOutcome(Enum):
     UNATTRIBUTED = "unattributed"
     DUPLICATE = "duplicate"
     TOO_LATE = "too_late"
-
-
-class JobBook(dict[str, JobState]):
-    """The jobs in memory by id."""
-
-    def of(self, job_id: str) -> JobState:
-        """The job of that id, new when it is not known."""
-        job = self.get(job_id)
-        if job is None:
-            job = self[job_id] = JobState(job_id)
-        return job
 
 
 def fold_job(jobs: JobBook, coverage: Coverage, event: JobEvent) -> FoldOutcome:

@@ -1,11 +1,9 @@
 """A batch of GPU samples in columns, applied to a shard: late or not, merged, counted.
 
-It must come to what `Shard.fold` comes to record by record; only the way there differs.
+It must come to what `fold_records` comes to record by record; only the way there differs.
 """
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +13,12 @@ from streams.engine.kernels.arrays import BEGINNING_MS
 from streams.engine.shard.books import Tally
 from streams.engine.shard.job_tables import late_by, late_gpus
 from streams.engine.shard.samples import SampleBatch
-
-if TYPE_CHECKING:
-    from streams.engine.shard.shard import Shard
+from streams.engine.shard.state import ShardState
 
 _TOPIC = "gpu"
 
 
-def fold_columns(shard: Shard, columns: SampleBatch, tally: Tally) -> None:
+def fold_columns(shard: ShardState, columns: SampleBatch, tally: Tally) -> None:
     """Apply all records of the columns; what is refused waits in `shard.refused`."""
     if not len(columns.records):
         return
@@ -36,15 +32,15 @@ def fold_columns(shard: Shard, columns: SampleBatch, tally: Tally) -> None:
     tally.too_late += len(folded.too_late)
     tally.unattributed += folded.unattributed
     tally.applied += int(timely.sum()) - len(folded.too_late) - folded.unattributed
-    for job_id, attempt in folded.told:
+    for job_id, attempt in folded.sampled:
         shard.note_sampled(job_id, attempt)
 
 
-def _accept(shard: Shard, columns: SampleBatch, tally: Tally) -> NDArray[np.bool_]:
+def _accept(shard: ShardState, columns: SampleBatch, tally: Tally) -> NDArray[np.bool_]:
     """[n] which records are valid and timely; the others become dead letters."""
     records, times_ms = columns.records, columns.times_ms()
-    newest_ms = shard.newest_ms.get(_TOPIC, BEGINNING_MS)
-    forgotten_ms = shard.forgotten_ms.get(_TOPIC, 0)
+    newest_ms = shard.position.newest_ms.get(_TOPIC, BEGINNING_MS)
+    forgotten_ms = shard.position.forgotten_ms.get(_TOPIC, 0)
     # The newest before each record: of those accepted, but what is too late by the horizon is never the newest.
     known_ms = np.where(times_ms < forgotten_ms, BEGINNING_MS, times_ms)
     before_ms = np.maximum.accumulate(np.concatenate((np.array([newest_ms]), known_ms)))
@@ -58,6 +54,6 @@ def _accept(shard: Shard, columns: SampleBatch, tally: Tally) -> NDArray[np.bool
         tally.too_late += 1
         detail = late_by(int(times_ms[index]), int(before_ms[index]))
         shard.refused.add(records[index], Reason.too_late, detail)
-    shard.newest_ms[_TOPIC] = int(before_ms[-1])
-    shard.log_ms[_TOPIC] = max(shard.log_ms.get(_TOPIC, 0), int(records.log_ms.max()))
+    shard.position.newest_ms[_TOPIC] = int(before_ms[-1])
+    shard.position.log_ms[_TOPIC] = max(shard.position.log_ms.get(_TOPIC, 0), int(records.log_ms.max()))
     return timely

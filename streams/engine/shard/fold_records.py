@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from schemas.events import Event, GpuEvent, JobEvent, NodeEvent, TrafficEvent
 from schemas.invalid import Invalid
@@ -17,13 +16,11 @@ from streams.engine.kernels.arrays import BEGINNING_MS
 from streams.engine.shard.books import Tally
 from streams.engine.shard.fold import FoldOutcome, fold_job, fold_node, fold_samples, fold_traffic
 from streams.engine.shard.job_tables import late_by, late_gpus
-
-if TYPE_CHECKING:
-    from streams.engine.shard.shard import Shard
+from streams.engine.shard.state import ShardState
 
 
 def fold_records(
-    shard: Shard, topic: str, records: Sequence[Record], events: Sequence[Event | Invalid], tally: Tally
+    shard: ShardState, topic: str, records: Sequence[Record], events: Sequence[Event | Invalid], tally: Tally
 ) -> None:
     """Apply the events of the records; what is refused waits in `shard.refused`."""
     accepted = _accept(shard, topic, records, events, tally)
@@ -33,11 +30,11 @@ def fold_records(
 
 
 def _accept(
-    shard: Shard, topic: str, records: Sequence[Record], events: Sequence[Event | Invalid], tally: Tally
+    shard: ShardState, topic: str, records: Sequence[Record], events: Sequence[Event | Invalid], tally: Tally
 ) -> list[tuple[Record, Event]]:
     """The valid and timely events; the others become dead letters."""
-    newest_ms, log_ms = shard.newest_ms.get(topic, BEGINNING_MS), shard.log_ms.get(topic, 0)
-    forgotten_ms = shard.forgotten_ms.get(topic, 0)
+    newest_ms, log_ms = shard.position.newest_ms.get(topic, BEGINNING_MS), shard.position.log_ms.get(topic, 0)
+    forgotten_ms = shard.position.forgotten_ms.get(topic, 0)
     accepted: list[tuple[Record, Event]] = []
     for record, event in zip(records, events, strict=True):
         log_ms = max(log_ms, record.timestamp)
@@ -50,12 +47,12 @@ def _accept(
         else:
             newest_ms = max(newest_ms, event.time_ms)
             accepted.append((record, event))
-    shard.newest_ms[topic] = newest_ms
-    shard.log_ms[topic] = log_ms
+    shard.position.newest_ms[topic] = newest_ms
+    shard.position.log_ms[topic] = log_ms
     return accepted
 
 
-def _apply(shard: Shard, topic: str, accepted: Sequence[tuple[Record, Event]]) -> list[FoldOutcome]:
+def _apply(shard: ShardState, topic: str, accepted: Sequence[tuple[Record, Event]]) -> list[FoldOutcome]:
     events = [event for _, event in accepted]
     if topic == "jobs":
         return [
@@ -74,7 +71,7 @@ def _apply(shard: Shard, topic: str, accepted: Sequence[tuple[Record, Event]]) -
     return fold_traffic(shard.jobs, shard.seen[topic], amounts, log_ms, shard.settings.dedupe_horizon_ms)
 
 
-def _count(shard: Shard, record: Record, event: Event, outcome: FoldOutcome, tally: Tally) -> None:
+def _count(shard: ShardState, record: Record, event: Event, outcome: FoldOutcome, tally: Tally) -> None:
     if outcome is FoldOutcome.DUPLICATE:
         tally.duplicate += 1
         return
@@ -87,8 +84,8 @@ def _count(shard: Shard, record: Record, event: Event, outcome: FoldOutcome, tal
         return
     tally.applied += 1
     if isinstance(event, NodeEvent):
-        shard.changes.nodes.add(event.node)
+        shard.snapshots.changes.nodes.add(event.node)
     elif isinstance(event, GpuEvent):
         shard.note_sampled(event.job_id, event.attempt)
     elif isinstance(event, JobEvent | TrafficEvent):
-        shard.note_changed(event.job_id, told=isinstance(event, JobEvent))
+        shard.note_changed(event.job_id, lifecycle=isinstance(event, JobEvent))

@@ -23,11 +23,12 @@ from streams.engine.kernels.spans import ABSENT, SPAN, sum_up
 from streams.engine.kernels.store import DIRTY_ROWS, Samples
 from streams.engine.raw_records import RawRecords
 from streams.engine.settings import ShardSettings
-from streams.engine.shard.fold import FoldOutcome, JobBook
+from streams.engine.shard.fold import FoldOutcome
 from streams.engine.shard.fold import fold_samples as fold_events
 from streams.engine.shard.partitioning import PartitionCheck
 from streams.engine.shard.pending_samples import MOST_WAITING, PendingSamples
 from streams.engine.state.attempt import AttemptState, Winner, winning_fields
+from streams.engine.state.job import JobBook
 from streams.fallbacks import GPU_DECODED
 
 _NOBODY: Final = -1
@@ -63,7 +64,7 @@ class SampledAttempt(NamedTuple):
 
 
 class FoldedSamples(NamedTuple):
-    """What a batch did: indices of the records of which all GPUs were late, single GPUs late, what was told.
+    """What a batch did: indices of the records of which all GPUs were late, single GPUs late, of which attempts the jobs were handed samples.
 
     `unattributed`: records of GPUs that no job has.
     """
@@ -71,11 +72,11 @@ class FoldedSamples(NamedTuple):
     too_late: list[int]
     late: int
     unattributed: int
-    told: set[SampledAttempt]
+    sampled: set[SampledAttempt]
 
 
 class SampleColumns:
-    """Reads and folds the GPU records of one shard; `tell` is due before anybody looks at its jobs."""
+    """Reads and folds the GPU records of one shard; `publish` is due before anybody looks at its jobs."""
 
     def __init__(self, place: PartitionCheck, shapes: Shapes | None = None) -> None:
         self._place = place
@@ -116,7 +117,7 @@ class SampleColumns:
         direct = accepted & (parsed.shape >= 0)
         late = unattributed = 0
         too_late: list[int] = []
-        told = self._learn_owners(jobs)
+        sampled = self._learn_owners(jobs)
         coverage.trim_groups()  # not while a batch is folded, which holds numbers of groups
         samples = self._samples(parsed, direct, coverage)
         done = 0
@@ -132,7 +133,7 @@ class SampleColumns:
                 elif outcome is FoldOutcome.UNATTRIBUTED:
                     unattributed += 1
                 else:
-                    told.add(SampledAttempt(event.job_id, event.attempt))
+                    sampled.add(SampledAttempt(event.job_id, event.attempt))
             done = stop
         coverage.fold_columns(samples, done, len(accepted))
         sizes = coverage.group_sizes(samples.group)
@@ -141,8 +142,8 @@ class SampleColumns:
         unattributed += int((direct & (samples.group == 0)).sum())
         self._note(columns, direct & ~all_late & (samples.group > 0))
         if len(self._pending) > MOST_WAITING:
-            told |= self.tell(jobs)
-        return FoldedSamples(sorted(too_late), int(samples.late.sum()) + late, unattributed, told)
+            sampled |= self.publish(jobs)
+        return FoldedSamples(sorted(too_late), int(samples.late.sum()) + late, unattributed, sampled)
 
     def _samples(self, parsed: Parsed, direct: NDArray[np.bool_], coverage: Coverage) -> Samples:
         """The kernel's view; group 0, which has no slot, for what is not to be merged this way."""
@@ -180,8 +181,8 @@ class SampleColumns:
             parsed.id_size[newest], data,
         )  # fmt: skip
 
-    def tell(self, jobs: JobBook) -> set[SampledAttempt]:
-        """Tell the jobs what was sampled of them since the last time, and with which price fields."""
+    def publish(self, jobs: JobBook) -> set[SampledAttempt]:
+        """Hand the jobs what was sampled of them since the last time, and with which price fields."""
         if not len(self._pending):
             return set()
         seen, newest = self._pending.take()
@@ -208,11 +209,11 @@ class SampleColumns:
     def _learn_owners(self, jobs: JobBook) -> set[SampledAttempt]:
         """Which attempt each shape is of; many exporters, one for each GPU perhaps, speak of one.
 
-        Returns who was told, as numbers are given anew where the table of shapes was emptied.
+        Returns the attempts that were handed samples, as numbers are given anew where the table of shapes was emptied.
         """
-        told: set[SampledAttempt] = set()
+        sampled: set[SampledAttempt] = set()
         if self._generation != self._shapes.generation:
-            told = self.tell(jobs)
+            sampled = self.publish(jobs)
             self._generation = self._shapes.generation
             self._known.clear()
             self._fields.clear()
@@ -221,7 +222,7 @@ class SampleColumns:
             self._owner = np.zeros(0, np.int32)
         known, count = len(self._owner), len(self._shapes)
         if known == count:
-            return told
+            return sampled
         numbers = np.full(count - known, _NOBODY, np.int32)
         for index in range(known, count):
             try:
@@ -239,7 +240,7 @@ class SampleColumns:
         if len(self._spans) < len(self._owners):
             self._spans = np.zeros(max(len(self._owners), 2 * len(self._spans)), SPAN)
             self._spans["newest"] = ABSENT
-        return told
+        return sampled
 
 
 def sampled_bytes(coverage: Coverage) -> int:

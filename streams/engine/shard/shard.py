@@ -1,4 +1,4 @@
-"""One shard of the meter: all books of the jobs whose ids hash to one partition number.
+"""One shard of the meter: everything about the jobs whose ids hash to one partition number.
 
 A deterministic machine: its state is a function of the log prefix up to `next`.  It does no I/O and reads no
 clock; fetching, storing and committing are done around it.
@@ -14,80 +14,34 @@ from schemas.decode import decode
 from streams.engine.alerts.alert import Alert
 from streams.engine.batch import LogBatch
 from streams.engine.burn.rewind import rewind
-from streams.engine.burn.tracker import BurnTracker
-from streams.engine.coverage.coverage import Coverage
-from streams.engine.coverage.ids import SeenIds
-from streams.engine.ledger.sampled_minutes import MinutePrices
-from streams.engine.ledger.sums import LedgerSums
 from streams.engine.pricing.book import PriceBook
 from streams.engine.raw_records import RawRecords, first_from
 from streams.engine.reference_log import ReferenceView
 from streams.engine.repricing import reprice
 from streams.engine.repricing.price_changes import PriceChanges
-from streams.engine.repricing.price_index import PriceIndex
 from streams.engine.settings import ShardSettings
 from streams.engine.shard import checkpoint as checkpoints
-from streams.engine.shard.books import Books, Tally
+from streams.engine.shard.books import Tally
 from streams.engine.shard.decoded_batch import DecodedBatch
-from streams.engine.shard.fold import JobBook
 from streams.engine.shard.fold_columns import fold_columns
 from streams.engine.shard.fold_records import fold_records
-from streams.engine.shard.partitioning import PartitionCheck
-from streams.engine.shard.refused import RefusedRecords
-from streams.engine.shard.samples import SampleColumns, sampled_bytes
+from streams.engine.shard.samples import sampled_bytes
 from streams.engine.shard.sequencer import TICK_MS, Ticks
+from streams.engine.shard.state import ShardState
 from streams.engine.snapshot import read_back as restoring
 from streams.engine.snapshot import reader
-from streams.engine.snapshot.archive_index import ArchiveIndex
-from streams.engine.snapshot.compaction import Compaction
-from streams.engine.snapshot.writer import new_compressor
-from streams.engine.state.changes import Changes
-from streams.engine.state.node import NodeState
 
 
-class Shard:
-    """The state of one partition number of `jobs`, `gpu`, `network`, `storage` and `nodes`."""
+class Shard(ShardState):
+    """The state, and what is done with it: fold, judge ticks, take prices, make checkpoints, restore."""
 
-    def __init__(self, number: int, settings: ShardSettings, book: PriceBook, id_seed: bytes = b"") -> None:
-        self.number, self.settings = number, settings
-        self.book = self.saved_book = book  # and as the last snapshot has it
-        self.next: dict[str, int] = {}
-        self.newest_ms: dict[str, int] = {}
-        self.forgotten_ms: dict[str, int] = {}  # by topic: of what is earlier not all is known any more
-        self.log_ms: dict[str, int] = {}
-        self.jobs = JobBook()
-        self.nodes: dict[str, NodeState] = {}
-        self.coverage = Coverage(settings.late_horizon_ms // 1000)
-        self.place = PartitionCheck(number, settings.partitions, self.jobs)
-        self.samples = SampleColumns(self.place)
-        # One table per topic: nothing orders the topics, so their log times must not meet.
-        self.seen = {topic: SeenIds(settings.dedupe_horizon_ms) for topic in ("network", "storage")}
-        self.archived = ArchiveIndex(id_seed)
-        self.books = Books()
-        self.tallies: dict[str, Tally] = {}  # by topic; `books` is their sum
-        self.sums, self.books_owed = LedgerSums(), False
-        self.told: dict[str, int] = {}  # offsets that the stored books were of
-        self.paying: tuple[int, list[str]] = (0, [])  # in several checkpoints: up to when, what is left
-        self.archive_due_ms = self.paid_ms = 0  # paid: up to when all that goes on is
-        self.refused = RefusedRecords(settings.dead_letters_per_minute)
-        self.dirty_jobs: set[str] = set()
-        self.open_jobs: set[str] = set()
-        self.sampled_jobs: set[str] = set()  # open ones; samples alone were seen since they were derived
-        self.version = self.snapshot_version = 0  # of the last rows given out, of the last snapshot
-        self.saved_next: dict[str, int] = {}
-        self.roll, self.compressor = Compaction(), new_compressor()
-        self.changes, self.watch = Changes(), BurnTracker()
-        self.minute_prices = MinutePrices(book)
-        self.priced, self.priced_nodes = PriceIndex(), PriceIndex()
-        self.unlisted: list[str] = []  # of a snapshot, not in `priced` yet
-        self.tick_ms: int | None = None  # the next tick to judge; None before the first record
-        self._decoded: DecodedBatch | None = None
+    _decoded: DecodedBatch | None = None  # by `missing`, for `fold`
 
     # -- the log -------------------------------------------------------------------------------------------
 
     def missing(self, batch: LogBatch) -> dict[str, int]:
         """Archived jobs that the batch speaks of, with the version to fetch: `adopt` them before `fold`."""
-        if not self.archived or batch.start > self.next.get(batch.topic, 0):
+        if not self.archived or batch.start > self.position.next.get(batch.topic, 0):
             return {}
         decoded = self._decode(batch)
         if decoded.columns is not None:
@@ -101,18 +55,18 @@ class Shard:
 
     def fold(self, batch: LogBatch) -> int | None:
         """Apply a batch.  Returns None, or the offset to fetch again from when records before it are missing."""
-        expected = self.next.get(batch.topic, 0)
+        expected = self.position.next.get(batch.topic, 0)
         if batch.start > expected:
             return expected
         decoded = self._decode(batch)
         self._decoded = None
-        self.next[batch.topic] = max(expected, batch.end)
+        self.position.next[batch.topic] = max(expected, batch.end)
         tally = Tally(records_in=len(decoded.records), trimmed=decoded.trimmed)
-        log_ms = self.log_ms.get(batch.topic, 0)
+        log_ms = self.position.log_ms.get(batch.topic, 0)
         if decoded.columns is not None:
             fold_columns(self, decoded.columns, tally)
         else:
-            self.settle()  # a start decides what samples before it say
+            self.publish_samples()  # a start decides what samples before it say
             fold_records(self, batch.topic, decoded.records, decoded.events, tally)
         self.refused.end(batch, decoded.records, log_ms, tally)
         self.tallies.setdefault(batch.topic, Tally(expected)).add(tally)
@@ -121,7 +75,7 @@ class Shard:
 
     def _decode(self, batch: LogBatch) -> DecodedBatch:
         """Decode once, whether `missing` or `fold` asks first."""
-        expected = self.next.get(batch.topic, 0)
+        expected = self.position.next.get(batch.topic, 0)
         known = self._decoded
         if known is not None and known.batch is batch and known.expected == expected:
             return known
@@ -131,39 +85,18 @@ class Shard:
             columns = self.samples.read(records, self.settings)
             self._decoded = DecodedBatch(batch, expected, first, records, [], columns)
             return self._decoded
-        allowed, judged = self.settings.newest_allowed_ms, self.place.judged
+        allowed, judged = self.settings.newest_allowed_ms, self.partition.judged
         events = [judged(decode(batch.topic, r.value, r.headers, allowed(r.timestamp))) for r in records]
         self._decoded = DecodedBatch(batch, expected, first, records, events)
         return self._decoded
-
-    def settle(self) -> None:
-        """Tell the jobs what samples said of them; due before anything but samples looks at them."""
-        for job_id, attempt in self.samples.tell(self.jobs):
-            self.note_sampled(job_id, attempt)
-
-    def note_sampled(self, job_id: str, attempt: int) -> None:
-        """Samples of an attempt were merged."""
-        if job_id in self.open_jobs and self.jobs[job_id].attempts[attempt].has_start:
-            # Its timeline pays, and it goes on: no row is derived anew; that it was seen is noted with the next.
-            self.sampled_jobs.add(job_id)
-            self.changes.sampled.add(job_id)
-            self.watch.heard(job_id)
-        else:
-            self.note_changed(job_id, told=False)
-
-    def note_changed(self, job_id: str, *, told: bool) -> None:
-        """Something that costs changed, or (`told`) something was said of the job's life."""
-        self.dirty_jobs.add(job_id)
-        self.changes.jobs.add(job_id)
-        self.watch.touch(job_id, told=told)
 
     # -- ticks ---------------------------------------------------------------------------------------------
 
     def judge(self, ticks: Ticks, view: ReferenceView) -> None:
         """Judge what the jobs burn at these ticks, with the prices and controls known then."""
-        self.settle()
-        self.watch.judge(self, ticks.first_ms, ticks.last_ms, view)
-        self.tick_ms = ticks.last_ms + TICK_MS
+        self.publish_samples()
+        self.tracker.judge(self.tracked, ticks.first_ms, ticks.last_ms, view)
+        self.position.tick_ms = ticks.last_ms + TICK_MS
 
     def rewind(self, tick_ms: int) -> None:
         """Take this for the next tick: those that were judged beyond it had not come."""
@@ -174,16 +107,19 @@ class Shard:
 
         A shard that is behind has nothing to say of now, and its next ticks must not know what came since.
         """
-        if self.tick_ms is None or not self.tick_ms - TICK_MS <= now_ms < self.tick_ms:
+        if (
+            self.position.tick_ms is None
+            or not self.position.tick_ms - TICK_MS <= now_ms < self.position.tick_ms
+        ):
             return
         if now_ms >= view.at_ms:  # a clock may be set back
-            self.settle()
-            self.watch.look(self, now_ms, view.at(now_ms))
+            self.publish_samples()
+            self.tracker.look(self.tracked, now_ms, view.at(now_ms))
 
     @property
     def rows_waiting(self) -> int:
         """How many burn rates wait for the next checkpoint."""
-        return self.watch.rows_waiting
+        return self.tracker.rows_waiting
 
     @property
     def sampled_bytes(self) -> int:
@@ -198,16 +134,16 @@ class Shard:
     @property
     def wants_storing(self) -> bool:
         """Whether something should be stored at once."""
-        return self.watch.wants_storing
+        return self.tracker.wants_storing
 
     @property
     def alerts_changed(self) -> bool:
         """Whether the status of an alert changed and nobody has taken its row."""
-        return self.watch.alerts.any_changed
+        return self.tracker.alerts.any_changed
 
     def take_alerts(self, version: int) -> tuple[pa.Table, list[Alert]]:
         """The rows of alerts that wait, and those whose status changed, in order; no checkpoint has them then."""
-        return self.watch.alerts.take_rows(self.number, version), self.watch.alerts.take_changes()
+        return self.tracker.alerts.take_rows(self.number, version), self.tracker.alerts.take_changes()
 
     # -- prices --------------------------------------------------------------------------------------------
 
@@ -226,14 +162,14 @@ class Shard:
 
     def adopt(self, blobs: Mapping[str, bytes]) -> None:
         """Take archived jobs back into memory; they are derived again, as prices may have changed meanwhile."""
-        self.settle()
+        self.publish_samples()
         for job_id, blob in blobs.items():
             if job_id not in self.jobs:
                 restoring.adopt_job(self, job_id, blob)
 
     def adopt_repriced(self, blobs: Mapping[str, bytes], news: PriceChanges) -> None:
         """Take back those of the archived jobs that were paid at prices that are others now."""
-        self.settle()
+        self.publish_samples()
         for job_id, blob in blobs.items():
             if job_id not in self.jobs:
                 restoring.adopt_job(self, job_id, blob, news)
@@ -242,30 +178,31 @@ class Shard:
 
     def checkpoint(self, as_of_ms: int, version: int, *, open_attempts: bool) -> checkpoints.Checkpoint:
         """What must be stored now: rows, snapshot, offsets."""
-        self.settle()
+        self.publish_samples()
         return checkpoints.take(self, as_of_ms, version, open_attempts=open_attempts)
 
     def owe_books(self) -> None:
         """Write the books with the next checkpoint, whatever it pays."""
-        self.books_owed = True
+        self.due.books_owed = True
 
     def unsaved(self, as_of_ms: int, *, open_attempts: bool) -> bool:
         """Whether a checkpoint would store anything new."""
-        self.settle()
+        self.publish_samples()
         return bool(
-            self.next != (self.told if open_attempts or self.books_owed else self.saved_next)
-            or self.dirty_jobs
+            self.position.next
+            != (self.due.books_next if open_attempts or self.due.books_owed else self.snapshots.next)
+            or self.due.dirty_jobs
             or self.refused
-            or self.changes.jobs
-            or self.changes.prices
-            or self.watch.is_due
+            or self.snapshots.changes.jobs
+            or self.snapshots.changes.prices
+            or self.tracker.is_due
             # Nodes that go on are paid with open attempts only, whatever became known of them.
             or any(
                 (node.dirty or open_attempts) and (open_attempts if node.is_open else node.dirty)
                 for node in self.nodes.values()
             )
-            or (open_attempts and self.sampled_jobs)
-            or (open_attempts and any(self.jobs[j].booked_as_of_ms != as_of_ms for j in self.open_jobs))
+            or (open_attempts and self.due.sampled_jobs)
+            or (open_attempts and any(self.jobs[j].booked_as_of_ms != as_of_ms for j in self.due.open_jobs))
         )
 
     @classmethod
@@ -284,13 +221,12 @@ class Shard:
         shard = cls(number, settings, PriceBook.empty(), id_seed)
         reader.load(shard, blobs)
         reprice.after_restore(shard)
-        shard.price_news = shard.set_prices(book)
+        shard.price_changes = shard.set_prices(book)
         return shard
 
-    price_news: PriceChanges | None = None  # since the snapshot that it was restored from
-    unswept_from: int | None = None  # rows above this version may be an earlier owner's
+    price_changes: PriceChanges | None = None  # since the snapshot that it was restored from
 
     def read_back(self, table: str, rows: pa.Table, version: int) -> pa.Table:
         """Rows stored after the snapshot, as the snapshot has them: see `streams.engine.readback`."""
-        self.settle()
+        self.publish_samples()
         return restoring.read_back(self, table, rows, version)

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
-from weakref import proxy
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from schemas.events import PriceEvent
-from streams.engine.coverage.ids import SeenPart
+from streams.engine.coverage.coverage import Coverage
+from streams.engine.coverage.ids import SeenIds, SeenPart
 from streams.engine.coverage.names import Holder
-from streams.engine.snapshot.archive_index import ranges
-
-if TYPE_CHECKING:
-    from streams.engine.shard.shard import Shard
-    from streams.engine.state.job import JobState
+from streams.engine.snapshot.archive_index import ArchiveIndex, ranges
+from streams.engine.state.job import JobBook, JobState
+from streams.engine.state.node import NodeState
+from streams.engine.state.shard_parts import ShardPrices
 
 #: A slice is no larger than this or than what changed, whichever is more, even if the round takes longer then.
 SLICE_BYTES: Final = 2 * 2**20
@@ -52,6 +51,17 @@ class _SliceBuilder:
     slice: CompactionSlice = field(default_factory=CompactionSlice)
 
 
+class ShardContents(NamedTuple):
+    """What of a shard is written anew in each round."""
+
+    jobs: JobBook
+    nodes: dict[str, NodeState]
+    coverage: Coverage
+    archived: ArchiveIndex
+    seen: dict[str, SeenIds]
+    prices: ShardPrices
+
+
 class Compaction:
     """Rounds through a shard.  `root`: the version at which a restore must begin, 0 before the first snapshot.
 
@@ -66,16 +76,24 @@ class Compaction:
         self._tray = _SliceBuilder()
         self._share_bytes = self._expected = 0.0  # what each of so many snapshots carries
 
-    def next(self, shard: Shard, changed_bytes: int) -> CompactionSlice:
-        """What the snapshot under way (of `shard.version`) carries besides its changes, of which there are so many."""
+    def next(
+        self, contents: ShardContents, version: int, snapshots_per_round: int, changed_bytes: int
+    ) -> CompactionSlice:
+        """What the snapshot of this version carries besides its changes, which weigh `changed_bytes`.
+
+        Args:
+            contents: of the shard. None of them may refer to this object: a round is under way at all times, and in a
+                cycle with it a shard that leaves this worker would stay in memory until cycles are collected.
+            version: of the snapshot.
+            snapshots_per_round: how many snapshots share a round at least.
+            changed_bytes: about what the changes weigh.
+        """
         if self._waiting is None:
-            self._began, self._taken = shard.version, 0
-            weight_bytes, least = _weight(shard), shard.settings.snapshots_per_round
-            self._share_bytes = weight_bytes / least
-            self._expected = max(least, weight_bytes / SLICE_BYTES)
-            # A round is under way at all times: if it held the shard that holds it, a shard that leaves this worker would
-            # stay until old cycles are collected, which takes minutes.
-            self._waiting = _walk(proxy(shard), self._tray)
+            self._began, self._taken = version, 0
+            weight_bytes = _weight(contents)
+            self._share_bytes = weight_bytes / snapshots_per_round
+            self._expected = max(snapshots_per_round, weight_bytes / SLICE_BYTES)
+            self._waiting = _walk(contents, self._tray)
         self.length, self._taken = self.length + 1, self._taken + 1
         hurry = max(1.0, self.length / (_ROUNDS_AT_EASE * self._expected))
         left = hurry * min(self._share_bytes, max(SLICE_BYTES, changed_bytes))
@@ -89,18 +107,18 @@ class Compaction:
         return found
 
 
-def _walk(shard: Shard, tray: _SliceBuilder) -> Iterator[int]:
+def _walk(contents: ShardContents, tray: _SliceBuilder) -> Iterator[int]:
     """Put one thing after the other into the slice of the moment; gives the weight of each.
 
     What comes while a round is under way is carried as a change; what goes, is gone.
     """
-    archived_bytes = len(shard.archived) * _ARCHIVED_BYTES
-    parts = list(ranges(-(-len(shard.archived) // _IDS_AT_ONCE)))
-    seen = [(topic, ids.everything()) for topic, ids in shard.seen.items()]
-    nodes, jobs, holders = list(shard.nodes), list(shard.jobs), shard.coverage.holders()
-    prices = shard.book.events
+    archived_bytes = len(contents.archived) * _ARCHIVED_BYTES
+    parts = list(ranges(-(-len(contents.archived) // _IDS_AT_ONCE)))
+    seen = [(topic, ids.everything()) for topic, ids in contents.seen.items()]
+    nodes, jobs, holders = list(contents.nodes), list(contents.jobs), contents.coverage.holders()
+    prices = contents.prices.book.events
     for first in range(0, len(prices), _PRICES_AT_ONCE):
-        tray.slice.prices += filter(shard.book.stands, prices[first : first + _PRICES_AT_ONCE])
+        tray.slice.prices += filter(contents.prices.book.stands, prices[first : first + _PRICES_AT_ONCE])
         yield _PRICES_AT_ONCE * _PRICE_BYTES
     for part in parts:
         tray.slice.archived.append(part)
@@ -113,13 +131,13 @@ def _walk(shard: Shard, tray: _SliceBuilder) -> Iterator[int]:
         tray.slice.nodes.append(name)
         yield _NODE_BYTES
     for job_id in jobs:
-        job = shard.jobs.get(job_id)
+        job = contents.jobs.get(job_id)
         if job is not None:
             tray.slice.jobs.append(job_id)
             yield _job_weight(job)
     for holder in holders:
         tray.slice.holders.append(holder)
-        yield shard.coverage.bytes_per_holder
+        yield contents.coverage.bytes_per_holder
 
 
 def _cut(ids: SeenPart) -> Iterator[SeenPart]:
@@ -132,15 +150,15 @@ def _cut(ids: SeenPart) -> Iterator[SeenPart]:
         yield SeenPart(ids.clock, none, none, ids.older_lo[some], ids.older_hi[some])
 
 
-def _weight(shard: Shard) -> float:
+def _weight(contents: ShardContents) -> float:
     """About what everything weighs: jobs are taken for small ones."""
     return (
-        len(shard.archived) * _ARCHIVED_BYTES
-        + sum(len(ids) for ids in shard.seen.values()) * _SEEN_BYTES
-        + len(shard.nodes) * _NODE_BYTES
-        + len(shard.jobs) * 2 * _JOB_BYTES
-        + shard.coverage.holder_count * shard.coverage.bytes_per_holder
-        + len(shard.book) * _PRICE_BYTES
+        len(contents.archived) * _ARCHIVED_BYTES
+        + sum(len(ids) for ids in contents.seen.values()) * _SEEN_BYTES
+        + len(contents.nodes) * _NODE_BYTES
+        + len(contents.jobs) * 2 * _JOB_BYTES
+        + contents.coverage.holder_count * contents.coverage.bytes_per_holder
+        + len(contents.prices.book) * _PRICE_BYTES
         + 1
     )
 

@@ -18,6 +18,7 @@ from streams.engine.snapshot.job_blobs import DIRTY, OPEN, SAMPLED, load_job
 from streams.engine.snapshot.job_parts import PaidPart, apply_paid, apply_part
 from streams.engine.snapshot.writer import StoredBlob
 from streams.engine.state.job import JobState
+from streams.engine.state.shard_parts import DueWork
 
 
 class JobsOfChain(msgspec.Struct):
@@ -47,9 +48,7 @@ class RestoreTarget(Protocol):
         """By id."""
         ...
 
-    open_jobs: set[str]
-    dirty_jobs: set[str]
-    sampled_jobs: set[str]
+    due: DueWork
 
 
 @dataclass
@@ -57,9 +56,7 @@ class KnownJobs:
     """Jobs without a shard around them."""
 
     jobs: dict[str, JobState] = field(default_factory=dict)
-    open_jobs: set[str] = field(default_factory=set)
-    dirty_jobs: set[str] = field(default_factory=set)
-    sampled_jobs: set[str] = field(default_factory=set)
+    due: DueWork = field(default_factory=DueWork)
 
 
 def unpack_jobs(data: bytes) -> tuple[JobsOfChain, int]:
@@ -114,8 +111,8 @@ def apply_jobs(
                 _flag(target, job_id, whole.flags)
     _apply_parts(target, blob, awaited, place, last)
     if blob.format == 1:
-        target.dirty_jobs, target.open_jobs = set(blob.dirty_jobs), set(blob.open_jobs)
-        target.sampled_jobs = set()
+        target.due.dirty_jobs, target.due.open_jobs = set(blob.dirty_jobs), set(blob.open_jobs)
+        target.due.sampled_jobs = set()
     for job_id, seen_ms in blob.sampled.items():
         if last.get(job_id, -1) > place:
             continue
@@ -123,7 +120,7 @@ def apply_jobs(
         if known is None:
             awaited.add(job_id)
             continue
-        target.sampled_jobs.add(job_id)
+        target.due.sampled_jobs.add(job_id)
         known.first_ms, known.last_ms = min(known.first_ms, seen_ms[0]), max(known.last_ms, seen_ms[1])
         known.heard_ms = max([known.heard_ms, *seen_ms[2:]])
 
@@ -159,7 +156,8 @@ def _apply_parts(
 
 
 def _flag(target: RestoreTarget, job_id: str, flags: int) -> None:
-    for flag, jobs in ((OPEN, target.open_jobs), (DIRTY, target.dirty_jobs), (SAMPLED, target.sampled_jobs)):
+    due = target.due
+    for flag, jobs in ((OPEN, due.open_jobs), (DIRTY, due.dirty_jobs), (SAMPLED, due.sampled_jobs)):
         if flags & flag:
             jobs.add(job_id)
         else:

@@ -15,6 +15,7 @@ from schemas.tables import ALERTS, ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES, JOB
 from streams.engine.coverage.usage_table import usage_rows
 from streams.engine.ledger.rows import LedgerRows, quantity_in
 from streams.engine.pricing.kinds import PriceRef
+from streams.engine.shard.state import ShardState
 from streams.engine.snapshot import writer
 from streams.engine.snapshot.job_blobs import load_job
 from streams.engine.state.job import JobState
@@ -23,19 +24,18 @@ from streams.engine.timeline.lines import Line, Lines
 
 if TYPE_CHECKING:
     from streams.engine.repricing.price_changes import PriceChanges
-    from streams.engine.shard.shard import Shard
 
 _NANO = 10**9
 
 
-def drop_counts(shard: Shard, job: JobState) -> None:
+def drop_counts(shard: ShardState, job: JobState) -> None:
     """Attempts that the timeline pays need no counts by second, also those whose first sample is yet to come."""
     for number, attempt in job.attempts.items():
         if attempt.has_start:
             shard.coverage.drop_counts(job.id, number)
 
 
-def adopt_job(shard: Shard, job_id: str, data: bytes, news: PriceChanges | None = None) -> None:
+def adopt_job(shard: ShardState, job_id: str, data: bytes, news: PriceChanges | None = None) -> None:
     """Take an archived job back (if the news touch it); everything of it is derived again."""
     archived = writer.unpack_job(data)
     if archived.version != shard.archived.version_of(job_id):
@@ -47,14 +47,14 @@ def adopt_job(shard: Shard, job_id: str, data: bytes, news: PriceChanges | None 
     shard.jobs[job_id] = job
     shard.coverage.adopt(archived.coverage)
     drop_counts(shard, job)
-    shard.dirty_jobs.add(job_id)
-    shard.changes.jobs.add(job_id)
-    shard.watch.touch(job_id)
+    shard.due.dirty_jobs.add(job_id)
+    shard.snapshots.changes.jobs.add(job_id)
+    shard.tracker.touch(job_id)
     if job.is_open:
-        shard.open_jobs.add(job_id)
+        shard.due.open_jobs.add(job_id)
 
 
-def read_back(shard: Shard, table: str, rows: pa.Table, version: int) -> pa.Table:
+def read_back(shard: ShardState, table: str, rows: pa.Table, version: int) -> pa.Table:
     """Those of the given rows (stored by an owner that is gone) that differ from the snapshot, as that has them.
 
     A key holds derived facts (phase, sku), so such a row may have no successor of the same key: it must be
@@ -73,8 +73,8 @@ def read_back(shard: Shard, table: str, rows: pa.Table, version: int) -> pa.Tabl
         return _usage_back(shard, rows, version)
     if table in (JOBS, ATTEMPTS):
         for job_id in set(rows["job_id"].to_pylist()) & shard.jobs.keys():
-            shard.dirty_jobs.add(job_id)
-            shard.changes.jobs.add(job_id)
+            shard.due.dirty_jobs.add(job_id)
+            shard.snapshots.changes.jobs.add(job_id)
         return rows.slice(0, 0)
     values = LedgerRows()
     for row in rows.to_pylist():
@@ -98,12 +98,12 @@ def read_back(shard: Shard, table: str, rows: pa.Table, version: int) -> pa.Tabl
             found = _booked(shard, row["job_id"], row["attempt"], line, minute)
             if not _stands(row, line, found):
                 values.add_row(row["job_id"], row["attempt"], found[0], minute, found[1], found[2])
-    shard.version = max(shard.version, version)
+    shard.snapshots.version = max(shard.snapshots.version, version)
     build = {NODE_MINUTES: values.node_minutes, JOB_MINUTES: values.job_minutes}[table]
     return build(shard.number, version)[0]
 
 
-def _usage_back(shard: Shard, rows: pa.Table, version: int) -> pa.Table:
+def _usage_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
     """What samples covered in the minutes of these rows, as far as the snapshot knows of them."""
     minutes = rows["minute"].cast(pa.int64()).to_pylist()
     keys = set(zip(rows["job_id"].to_pylist(), rows["attempt"].to_pylist(), minutes, strict=True))
@@ -113,14 +113,14 @@ def _usage_back(shard: Shard, rows: pa.Table, version: int) -> pa.Table:
         if shard.coverage.holders_of(job_id, attempt)
     ]
     places = np.concatenate(found) if found else np.empty(0, np.int64)
-    shard.version = max(shard.version, version)
+    shard.snapshots.version = max(shard.snapshots.version, version)
     return usage_rows(shard.coverage, places, shard.number, version)
 
 
-def _note_alerts(shard: Shard, rows: pa.Table) -> None:
+def _note_alerts(shard: ShardState, rows: pa.Table) -> None:
     """Up to which ticks earlier owners have stored these alerts."""
     ticks = pc.max_element_wise(*(rows[name].cast(pa.int64()) for name in ("held", "changed")))
-    shard.watch.alerts.note_stored(dict(zip(rows["alert_id"].to_pylist(), ticks.to_pylist(), strict=True)))
+    shard.tracker.alerts.note_stored(dict(zip(rows["alert_id"].to_pylist(), ticks.to_pylist(), strict=True)))
 
 
 def _stands(row: dict[str, Any], line: Line, found: tuple[Line, int, int]) -> bool:
@@ -130,7 +130,7 @@ def _stands(row: dict[str, Any], line: Line, found: tuple[Line, int, int]) -> bo
     return same_price and (quantity, lost) == (row["quantity"], row.get("lost_quantity", 0))
 
 
-def _booked(shard: Shard, job_id: str, attempt: int, line: Line, minute: int) -> tuple[Line, int, int]:
+def _booked(shard: ShardState, job_id: str, attempt: int, line: Line, minute: int) -> tuple[Line, int, int]:
     job = shard.jobs.get(job_id)
     if job is None and shard.archived.version_of(job_id) is not None:
         raise LookupError(f"job {job_id} is archived: adopt it before its rows are read back")

@@ -8,20 +8,17 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from streams.engine.pricing.book import PriceBook
+from streams.engine.shard.state import ShardState
 from streams.engine.snapshot import writer
 from streams.engine.snapshot.job_blobs import NodeBlob, load_node
 from streams.engine.snapshot.job_reader import apply_archived, apply_jobs
 from streams.engine.snapshot.read_back import drop_counts
 from streams.engine.snapshot.writer import StoredBlob
 
-if TYPE_CHECKING:
-    from streams.engine.shard.shard import Shard
 
-
-def load(shard: Shard, blobs: Sequence[bytes]) -> None:
+def load(shard: ShardState, blobs: Sequence[bytes]) -> None:
     """Apply a chain to an empty shard, with the prices as the last snapshot knew them.
 
     What changed of a job that is not known is passed over: a later snapshot has the job whole, or it is gone.  So is
@@ -43,7 +40,7 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _load(shard: Shard, blobs: Sequence[bytes]) -> None:
+def _load(shard: ShardState, blobs: Sequence[bytes]) -> None:
     awaited: set[str] = set()
     nodes: dict[str, NodeBlob] = {}  # the last of each: they come whole
     last = {job_id: place for place, data in enumerate(blobs) for job_id in writer.whole_jobs(data)}
@@ -63,32 +60,38 @@ def _load(shard: Shard, blobs: Sequence[bytes]) -> None:
     if awaited or not shard.coverage.is_whole:
         raise ValueError(f"the snapshots of shard {shard.number} do not begin early enough")
     # Older snapshots have what the shard has forgotten since.
-    shard.archived.forget_before(max(shard.newest_ms.values(), default=0) - shard.settings.archived_for_ms)
+    shard.archived.forget_before(
+        max(shard.position.newest_ms.values(), default=0) - shard.settings.archived_for_ms
+    )
     shard.nodes.update((name, load_node(node)) for name, node in nodes.items())
     for known in shard.jobs.values():
         known.forget_derived()
         known.mark_saved()
         drop_counts(shard, known)
-        shard.watch.restored(known.id)
-    shard.roll.length = len(blobs)
-    shard.changes.clear()
+        shard.tracker.restored(known.id)
+    shard.snapshots.compaction.length = len(blobs)
+    shard.snapshots.changes.clear()
 
 
-def _apply_facts(shard: Shard, blob: StoredBlob) -> None:
+def _apply_facts(shard: ShardState, blob: StoredBlob) -> None:
     """What each snapshot has whole."""
-    shard.version = shard.snapshot_version = blob.version
+    shard.snapshots.version = shard.snapshots.parent = blob.version
     if blob.is_base or blob.root:
-        shard.roll.root = blob.root or blob.version
-    shard.next, shard.saved_next = dict(blob.next), dict(blob.next)
-    shard.newest_ms, shard.log_ms, shard.forgotten_ms = blob.newest_ms, blob.log_ms, blob.forgotten_ms
-    shard.archive_due_ms = blob.archive_due_ms
-    shard.books, shard.tallies, shard.paid_ms = blob.books, blob.tallies, blob.paid_ms
+        shard.snapshots.compaction.root = blob.root or blob.version
+    shard.position.next, shard.snapshots.next = dict(blob.next), dict(blob.next)
+    shard.position.newest_ms, shard.position.log_ms, shard.position.forgotten_ms = (
+        blob.newest_ms,
+        blob.log_ms,
+        blob.forgotten_ms,
+    )
+    shard.due.archive_due_ms = blob.archive_due_ms
+    shard.books, shard.tallies, shard.due.accrued_to_ms = blob.books, blob.tallies, blob.paid_ms
     shard.sums.load(blob.sums)
     shard.refused.quota.load(blob.letter_minutes)
-    shard.unswept_from = blob.unswept_from
-    shard.tick_ms = blob.tick_ms
+    shard.snapshots.unswept_from = blob.unswept_from
+    shard.position.tick_ms = blob.tick_ms
     if blob.prices is not None:
-        shard.book = PriceBook.empty().with_events(blob.prices)
-    shard.book = shard.saved_book = shard.book.with_events(blob.more_prices)
+        shard.prices.book = PriceBook.empty().with_events(blob.prices)
+    shard.prices.book = shard.snapshots.book = shard.prices.book.with_events(blob.more_prices)
     if blob.watch is not None:
-        shard.watch.load(blob.watch)
+        shard.tracker.load(blob.watch)

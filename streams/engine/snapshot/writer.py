@@ -1,13 +1,13 @@
 """Snapshots of a shard: each has what changed since the one before, and a slice of what did not.
 
-The form, and state into bytes; how a chain of them becomes a shard again is told in `chain`, and where they are
+The form, and state into bytes; how a chain of them becomes a shard again is the work of `reader`, and where they are
 stored is not known here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -19,21 +19,19 @@ from streams.engine.coverage.ids import SeenPart
 from streams.engine.ledger.sums import MonthSums
 from streams.engine.shard.books import Books, Tally
 from streams.engine.shard.dead_letters import Minutes
+from streams.engine.shard.state import ShardState
 from streams.engine.snapshot.compaction import CompactionSlice
+from streams.engine.snapshot.compression import LEVEL, new_compressor
 from streams.engine.snapshot.job_blobs import DIRTY, OPEN, SAMPLED, JobBlob, NodeBlob, dump_job, dump_node
 from streams.engine.snapshot.job_parts import JobPart, PaidPart, dump_paid, dump_part
 from streams.engine.state.job import JobState
 from streams.errors import TrainfareError
-
-if TYPE_CHECKING:
-    from streams.engine.shard.shard import Shard
 
 #: The form below.  A snapshot of a form not in READS is refused; raise this with every change that needs it.
 #: In format 1 a base had everything, and each increment had all of a job that changed.  Format 2 had no `paid`, format 3
 #: all prices in each snapshot after any of them changed, format 4 hashes of 64 bits of archived jobs.
 FORMAT: Final = 5
 READS: Final = (1, 2, 3, 4, 5)
-_LEVEL: Final = 1
 _SMALL_BYTES: Final = 2**16
 
 
@@ -116,34 +114,36 @@ class ArchivedJob(msgspec.Struct, array_like=True):
     coverage: bytes
 
 
-def take(shard: Shard) -> bytes:
+def take(shard: ShardState) -> bytes:
     """The snapshot of the shard as it stands, under its version; what changed counts as saved from now on.
 
     A shard without a snapshot has nothing but changes: its first one is whole.
     """
-    changes = shard.changes
-    is_first = shard.roll.root == 0
+    changes = shard.snapshots.changes
+    is_first = shard.snapshots.compaction.root == 0
     if is_first:
-        shard.roll.root = shard.version
+        shard.snapshots.compaction.root = shard.snapshots.version
         also = CompactionSlice()
     else:
-        also = shard.roll.next(shard, changes.size_bytes)
+        also = shard.snapshots.compaction.next(
+            shard.contents, shard.snapshots.version, shard.settings.snapshots_per_round, changes.size_bytes
+        )
     whole = {*also.jobs, *(job_id for job_id in changes.jobs if not shard.jobs[job_id].saved)}
     nodes = changes.nodes.union(name for name in also.nodes if name in shard.nodes)
     coverage = shard.coverage.export_dirty(also.holders)
     parts, paid = _parts(shard, changes.jobs - whole)
     # Of a flood of prices each is written once, and once a round.
-    more_prices = None if is_first else shard.book.grown_from(shard.saved_book)
-    shard.saved_book = shard.book
+    more_prices = None if is_first else shard.prices.book.grown_from(shard.snapshots.book)
+    shard.snapshots.book = shard.prices.book
     blob = SnapshotBlob(
         format=FORMAT,
         shard=shard.number,
         is_base=is_first,
-        version=shard.version,
-        next=shard.next,
-        newest_ms=shard.newest_ms,
-        log_ms=shard.log_ms,
-        archive_due_ms=shard.archive_due_ms,
+        version=shard.snapshots.version,
+        next=shard.position.next,
+        newest_ms=shard.position.newest_ms,
+        log_ms=shard.position.log_ms,
+        archive_due_ms=shard.due.archive_due_ms,
         books=shard.books,
         jobs=[_whole(shard, job_id) for job_id in sorted(whole)],
         dirty_jobs=[],
@@ -152,25 +152,25 @@ def take(shard: Shard) -> bytes:
         gone=sorted(changes.gone),
         newly_archived={},
         nodes=[dump_node(shard.nodes[name]) for name in sorted(nodes)],
-        prices=shard.book.events if more_prices is None else None,
+        prices=shard.prices.book.events if more_prices is None else None,
         more_prices=[*also.prices, *(more_prices or [])],
         coverage=coverage,
         seen={topic: _ids(ids.export_new()) for topic, ids in shard.seen.items()},
-        tick_ms=shard.tick_ms,
+        tick_ms=shard.position.tick_ms,
         sampled={
             job_id: (job.first_ms, job.last_ms, job.heard_ms)
-            for job_id in changes.sampled & shard.sampled_jobs
+            for job_id in changes.sampled & shard.due.sampled_jobs
             for job in (shard.jobs[job_id],)
         },
-        watch=shard.watch.dump(),
+        watch=shard.tracker.dump(),
         tallies=shard.tallies,
-        paid_ms=shard.paid_ms,
+        paid_ms=shard.due.accrued_to_ms,
         letter_minutes=shard.refused.quota.dump(),
-        unswept_from=shard.unswept_from,
-        root=shard.roll.root,
+        unswept_from=shard.snapshots.unswept_from,
+        root=shard.snapshots.compaction.root,
         parts=parts,
         seen_older=[(topic, _ids(part)) for topic, part in also.seen],
-        forgotten_ms=shard.forgotten_ms,
+        forgotten_ms=shard.position.forgotten_ms,
         paid=paid,
         sums=shard.sums.dump(),
         id_seed=shard.archived.seed,
@@ -181,22 +181,17 @@ def take(shard: Shard) -> bytes:
     data = msgspec.msgpack.encode(blob)
     # To make a compressor takes longer than to compress a small snapshot; one that has seen a large one keeps its memory.
     small = len(data) <= _SMALL_BYTES
-    return shard.compressor.compress(data) if small else zstandard.compress(data, _LEVEL)
+    return shard.snapshots.compressor.compress(data) if small else zstandard.compress(data, LEVEL)
 
 
-def new_compressor() -> zstandard.ZstdCompressor:
-    """One as snapshots are compressed with; not to be shared by threads."""
-    return zstandard.ZstdCompressor(level=_LEVEL)
-
-
-def _whole(shard: Shard, job_id: str) -> JobBlob:
+def _whole(shard: ShardState, job_id: str) -> JobBlob:
     job = shard.jobs[job_id]
     blob = dump_job(job, flags_of(shard, job_id))
     job.mark_saved()
     return blob
 
 
-def _parts(shard: Shard, job_ids: Iterable[str]) -> tuple[list[JobPart], list[PaidPart]]:
+def _parts(shard: ShardState, job_ids: Iterable[str]) -> tuple[list[JobPart], list[PaidPart]]:
     """What changed of jobs that an earlier snapshot has; of those that were only paid, in short."""
     parts: list[JobPart] = []
     paid: list[PaidPart] = []
@@ -210,12 +205,12 @@ def _parts(shard: Shard, job_ids: Iterable[str]) -> tuple[list[JobPart], list[Pa
     return parts, paid
 
 
-def flags_of(shard: Shard, job_id: str) -> int:
+def flags_of(shard: ShardState, job_id: str) -> int:
     """What the shard remembers of a job besides."""
     return (
-        OPEN * (job_id in shard.open_jobs)
-        + DIRTY * (job_id in shard.dirty_jobs)
-        + SAMPLED * (job_id in shard.sampled_jobs)
+        OPEN * (job_id in shard.due.open_jobs)
+        + DIRTY * (job_id in shard.due.dirty_jobs)
+        + SAMPLED * (job_id in shard.due.sampled_jobs)
     )
 
 
@@ -253,7 +248,7 @@ def job_part(raw: msgspec.Raw) -> JobPart:
     return _PARTS.decode(raw)
 
 
-def job_blobs(shard: Shard, jobs: Iterable[JobState], version: int) -> Iterator[bytes]:
+def job_blobs(shard: ShardState, jobs: Iterable[JobState], version: int) -> Iterator[bytes]:
     """Jobs for the archive, as of a version."""
     # A replay archives thousands of jobs, most without a sample: what is the same for all of them is made once.
     compressor, nothing = new_compressor(), shard.coverage.export(())

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from schemas.events import GpuEvent, JobEvent, JobType
-from streams.engine.ledger.open_accruals import OpenAccruals
+from streams.engine.state.open_accruals import OpenAccruals
 from streams.engine.state.traffic import MinuteRows, Traffic
 from streams.engine.state.unsaved import UnsavedParts
 from streams.engine.timeline.attempts import event_order

@@ -246,3 +246,14 @@ class JobState:
         self.is_redone = True
         for attempt in self.attempts.values():
             attempt.redo_all()
+
+
+class JobBook(dict[str, JobState]):
+    """The jobs in memory by id."""
+
+    def of(self, job_id: str) -> JobState:
+        """The job of that id, new when it is not known."""
+        job = self.get(job_id)
+        if job is None:
+            job = self[job_id] = JobState(job_id)
+        return job

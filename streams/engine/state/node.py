@@ -6,8 +6,8 @@ Nodes have their own books beside the jobs'; who used them is joined in the tabl
 from __future__ import annotations
 
 from schemas.events import NodeEvent
-from streams.engine.ledger.open_accruals import OpenAccruals
 from streams.engine.state.identities import Identities
+from streams.engine.state.open_accruals import OpenAccruals
 from streams.engine.timeline.lines import Lines
 from streams.engine.timeline.nodes import NodeSegment, node_segments
 

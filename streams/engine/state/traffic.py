@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from schemas.events import TrafficEvent
 from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.engine.kernels.spread import spread
-from streams.engine.ledger.amounts import IntervalAmount, spread_few
+from streams.engine.kernels.spread_few import IntervalAmount, spread_few
 from streams.engine.pricing.book import PriceBook, Steps
 from streams.engine.pricing.context import Context, traffic_context
 from streams.engine.pricing.kinds import KIND_OF_UNIT, Kind, PriceRef, unpriced

@@ -16,7 +16,7 @@ from weakref import ReferenceType, ref
 
 from schemas.tables import ALERTS
 from sinks.errors import SinkBusy
-from sinks.port import Rows
+from sinks.rows import Rows
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.meter_rules import METER, MeterFinding, after
 from streams.engine.alerts.rows import alerts_table

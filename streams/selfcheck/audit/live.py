@@ -155,9 +155,9 @@ class LiveAudit:
         """Rows that were written since the last look; those found wrong are looked at again until they are not."""
         # What is still on its way to the tables is left to the next look.
         now = {
-            each: each.shard.version
+            each: each.shard.snapshots.version
             for each in owned
-            if isinstance(each.shard, Shard) and not self._shard_manager.checkpointer.carries(each)
+            if not self._shard_manager.checkpointer.carries(each)
         }
         since = {each: self._since.setdefault(each, each.takeover.first) for each in now}
         moved = [each for each, version in now.items() if version > since[each]]
@@ -183,7 +183,7 @@ class LiveAudit:
         looks: list[memory.Look] = []
         for each in owned:
             shard = each.shard
-            if not isinstance(shard, Shard) or not await self._landed(each):
+            if not await self._landed(each):
                 continue
             look = memory.minutes(shard, self._next_jobs(each, shard, max(JOBS_AT_ONCE // len(owned), 1)))
             if look.jobs:
@@ -211,7 +211,7 @@ class LiveAudit:
 
     def _next_jobs(self, owned: OwnedShard, shard: Shard, count: int) -> Sequence[str]:
         """The next jobs in turn."""
-        jobs = shard.watch.job_ids
+        jobs = shard.tracker.job_ids
         if not jobs:
             return ()
         begin = self._jobs_seen.get(owned, 0) % len(jobs)
@@ -243,9 +243,7 @@ class LiveAudit:
                 return
             mine = owned[self._turn // CHAIN_EVERY % len(owned)]
         # What is stored by now: of a newer version some chunks may be on their way.
-        newest = (
-            mine.shard.snapshot_version if await self._landed(mine) and isinstance(mine.shard, Shard) else 0
-        )
+        newest = mine.shard.snapshots.parent if await self._landed(mine) else 0
         heads = await self._threads.run(tables.snapshots, self._ask, [mine.number])
         self._heads = [head for head in heads if head.whole or head.version <= newest]
 
@@ -255,8 +253,8 @@ def _awaited(owned: Sequence[OwnedShard]) -> list[tuple[str, int, int]]:
     return [
         (topic, each.number, offset)
         for each in owned
-        if isinstance(each.shard, Shard) and not each.gone
-        for topic, offset in sorted(each.shard.saved_next.items())
+        if not each.gone
+        for topic, offset in sorted(each.shard.snapshots.next.items())
     ]
 
 

@@ -54,7 +54,7 @@ def books(owned: Iterable[OwnedShard]) -> list[Book]:
             topic=topic,
             partition=each.number,
             first=tally.first or 0,
-            next=each.shard.next.get(topic, 0),
+            next=each.shard.position.next.get(topic, 0),
             records_in=tally.records_in,
             applied=tally.applied,
             unattributed=tally.unattributed,
@@ -64,7 +64,6 @@ def books(owned: Iterable[OwnedShard]) -> list[Book]:
             trimmed=tally.trimmed,
         )
         for each in owned
-        if isinstance(each.shard, Shard)
         for topic, tally in sorted(each.shard.tallies.items())
     ]
 
@@ -100,33 +99,33 @@ def minutes(shard: Shard, jobs: Iterable[str]) -> Look:
 
     All that was taken of the shard must be stored.  Jobs that changed since their rows were taken are left out.
     """
-    shard.settle()
+    shard.publish_samples()
     known: dict[tuple[str, int], KnownMinutes] = {}
     names, since, until = [], 2**62, 0
-    if shard.tick_ms is None:
+    if shard.position.tick_ms is None:
         return Look(known, (), 0, 0)
     # Of what is older the windows forget the detail.
-    oldest = (shard.tick_ms - WINDOWS_MS[-1]) // MINUTE_MS + 1
+    oldest = (shard.position.tick_ms - WINDOWS_MS[-1]) // MINUTE_MS + 1
     for job_id in jobs:
         job = shard.jobs.get(job_id)
         if (
             job is None
-            or job_id in shard.dirty_jobs
+            or job_id in shard.due.dirty_jobs
             or any(a.fresh_minutes or a.fresh_traffic for a in job.attempts.values())
         ):
             continue
-        if job_id in shard.open_jobs:
+        if job_id in shard.due.open_jobs:
             end = job.booked_as_of_ms // MINUTE_MS  # whole minutes that are paid
         else:
             end = max([job.last_ms, *(t.ended_ms or 0 for t in job.timelines().values())]) // MINUTE_MS + 1
         first = max(end - MINUTES, oldest)
         if end <= first:
             continue  # also what was derived without its open attempts: the next payment has it
-        costs = shard.watch.minutes(job_id, first, end - first, shard.book)
+        costs = shard.tracker.minutes(job_id, first, end - first, shard.prices.book)
         if costs is None:
             continue
         names.append(job_id)
         since, until = min(since, first), max(until, end)
         for minute, cost_nano in enumerate(costs.tolist(), first):
-            known[job_id, minute] = KnownMinutes(cost_nano, shard.version)
+            known[job_id, minute] = KnownMinutes(cost_nano, shard.snapshots.version)
     return Look(known, tuple(names), since, until)

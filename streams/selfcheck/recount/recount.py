@@ -88,20 +88,22 @@ class Recount:
             self._derive(0, open_attempts=False)
             for batch in self._late:
                 self._fold(batch)
-            self.shard.settle()
-            self._touched = self.shard.dirty_jobs | self.shard.changes.nodes
+            self.shard.publish_samples()
+            self._touched = self.shard.due.dirty_jobs | self.shard.snapshots.changes.nodes
         self._derive(as_of_ms, open_attempts=True)
 
     @property
     def unsettled(self) -> frozenset[str]:
         """Jobs and nodes that go on and changed after the stored rows paid them: not to be compared."""
         nodes = {name for name, node in self.shard.nodes.items() if node.is_open}
-        return frozenset(self._touched & (self.shard.open_jobs | nodes))
+        return frozenset(self._touched & (self.shard.due.open_jobs | nodes))
 
     def _derive(self, as_of_ms: int, *, open_attempts: bool) -> None:
         self._fresh, more = 0, True
         while more:
-            point = self.shard.checkpoint(as_of_ms, self.shard.version + 1, open_attempts=open_attempts)
+            point = self.shard.checkpoint(
+                as_of_ms, self.shard.snapshots.version + 1, open_attempts=open_attempts
+            )
             more = point.more
             for row in point.tables[ARCHIVE].to_pylist() if ARCHIVE in point.tables else ():
                 self._archive[row["job_id"], row["version"]] = row["blob"]

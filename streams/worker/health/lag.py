@@ -73,8 +73,8 @@ class LagTracker:
         return [self._shard(owned, end_of, watched_ms, clock_ms) for owned in shards]
 
     def _shard(self, owned: OwnedShard, end_of: EndOf, watched_ms: int, clock_ms: int) -> ShardLag:
-        folded = {str(topic): owned.shard.next.get(topic, 0) for topic in SHARD_TOPICS}
-        mark = (sum(folded.values()), owned.shard.tick_ms)
+        folded = {str(topic): owned.shard.position.next.get(topic, 0) for topic in SHARD_TOPICS}
+        mark = (sum(folded.values()), owned.shard.position.tick_ms)
         trace = self._traces.get(owned)
         if trace is None:
             trace = self._traces[owned] = _Trace(mark, watched_ms, {})
@@ -101,8 +101,8 @@ class LagTracker:
         if exact_ms is not None:
             return max(clock_ms - exact_ms, 0)
         bounds_ms = [owned.align.read_ms(topic), trace.caught_up_ms.get(topic)]
-        if owned.shard.tick_ms is not None:
-            bounds_ms.append(owned.shard.tick_ms - TICK_MS)
+        if owned.shard.position.tick_ms is not None:
+            bounds_ms.append(owned.shard.position.tick_ms - TICK_MS)
         known_ms = [each for each in bounds_ms if each is not None]
         if not known_ms:
             known_ms = [trace.caught_up_ms.setdefault(topic, clock_ms)]  # it waits at least since now

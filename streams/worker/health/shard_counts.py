@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from streams.worker.shards.ports import Shard
+from streams.engine.shard.shard import Shard
 
 LETTERS: Final = "letters."
 STORED: Final = "stored"

@@ -34,7 +34,7 @@ def check_assignment(partitions: Iterable[TP], prefix: str) -> set[int]:
 def awaited(owned: Mapping[int, OwnedShard], partitions: Iterable[TP], prefix: str) -> dict[TP, int]:
     """The next offset of each partition whose shard is held."""
     return {
-        tp: owned[tp.partition].shard.next.get(tp.topic.removeprefix(prefix), 0)
+        tp: owned[tp.partition].shard.position.next.get(tp.topic.removeprefix(prefix), 0)
         for tp in partitions
         if tp.partition in owned
     }

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from schemas.tables import DEAD_LETTERS
 from sinks.errors import SinkBusy
-from sinks.port import Condition, Rows
+from sinks.rows import Condition, Rows
 
 #: A wait is as long as a message lives, so what holds the room has come back after the first, if nobody else fills it.
 _WAITS_FOR_ROOM: Final = 3

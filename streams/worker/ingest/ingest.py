@@ -105,7 +105,9 @@ class Ingest:
             for step in owned.align.steps(horizon):
                 if self._owned.get(owned.number) is not owned or owned.gone:
                     return
-                owned.shard.tick_ms = step.first_ms if isinstance(step, Ticks) else owned.align.tick_ms
+                owned.shard.position.tick_ms = (
+                    step.first_ms if isinstance(step, Ticks) else owned.align.tick_ms
+                )
                 if isinstance(step, FoldStep):
                     fed = await self._feed(owned, step.batch)
                     if fed is None:
@@ -113,7 +115,7 @@ class Ingest:
                     if not fed:
                         # The shard and what was read for it disagree: read all of it again rather than step over.
                         self.ingest_counts.reset(owned)
-                        owned.align.reset(owned.shard.next)
+                        owned.align.reset(owned.shard.position.next)
                         await self.fill_holes()
                         return
                     continue
@@ -163,7 +165,7 @@ class Ingest:
                 return None
         finally:
             owned.in_hand[batch.topic] -= len(batch.records)
-        trimmed = first_from(batch.records, owned.shard.next.get(batch.topic, 0))
+        trimmed = first_from(batch.records, owned.shard.position.next.get(batch.topic, 0))
         if not owned.feed(batch):
             self.ingest_counts.gave_back(batch)
             return False

@@ -15,10 +15,11 @@ from streams.engine.batch import LogBatch
 from streams.engine.raw_records import RawRecords
 from streams.engine.reference_log import ReferenceLog, ReferenceView
 from streams.engine.shard.books import Tally
+from streams.engine.shard.checkpoint import Checkpoint
 from streams.engine.shard.sequencer import Sequencer
+from streams.engine.shard.shard import Shard
 from streams.topics import Topic
 from streams.worker.health.shard_counts import counted
-from streams.worker.shards.ports import Checkpoint, Shard
 from streams.worker.storing.versions import VersionClock
 
 #: About what a burn rate weighs while it waits.
@@ -90,7 +91,7 @@ class OwnedShard:
     in_hand: Counter[str] = field(default_factory=Counter)  # records by topic, taken and about to be folded
 
     def __post_init__(self) -> None:
-        self.align = Sequencer(self.shard.next, self.shard.tick_ms)
+        self.align = Sequencer(self.shard.position.next, self.shard.position.tick_ms)
         tallies: Mapping[str, Tally] = getattr(self.shard, "tallies", {})  # the engine's shards have them
         self.began = {topic: tally.records_in for topic, tally in tallies.items()}
         self.came_with = counted(self.shard)
@@ -115,7 +116,7 @@ class OwnedShard:
     def look(self, now_ms: int) -> None:
         """Note burn rates as of now; not while ticks of the past are to be judged, which must not see what came later."""
         tick_ms = self.align.tick_ms
-        if tick_ms is not None and now_ms < tick_ms == self.shard.tick_ms and not self.align.waits:
+        if tick_ms is not None and now_ms < tick_ms == self.shard.position.tick_ms and not self.align.waits:
             self.shard.look(now_ms, self.view)
 
     def rewind(self, tick_ms: int) -> None:
@@ -130,7 +131,7 @@ class OwnedShard:
     def read_again(self) -> None:
         """All partitions are sought again: what waits will come once more."""
         self.holes.clear()
-        self.align.reset(self.shard.next)
+        self.align.reset(self.shard.position.next)
 
     def feed(self, batch: LogBatch) -> bool:
         """Fold a batch; False if records before it are missing, which are then known as a hole."""

@@ -116,7 +116,9 @@ class ShardManager:
                     await self._price(owned)
                 rows = restored.rows_put_right
                 self.totals.restored(number, rows, began_ms, self._options.now_ms())
-                logger.info("shard %d begins at %s, %d rows put right", number, owned.shard.next, rows)
+                logger.info(
+                    "shard %d begins at %s, %d rows put right", number, owned.shard.position.next, rows
+                )
 
     def _is_generation(self, generation: int) -> bool:
         return generation == self._generation and self.fault is None

@@ -42,7 +42,7 @@ async def sweep(store: Store, rehydrator: Rehydrator, owned: OwnedShard) -> int:
         count += rows.num_rows
     if owned.gone:
         return count
-    owned.shard.unswept_from = owned.sweep_due_ms = None
+    owned.shard.snapshots.unswept_from = owned.sweep_due_ms = None
     if count:
         first = owned.takeover.first
         logger.warning("shard %d: %d rows of its earlier owner came after %d", owned.number, count, first)

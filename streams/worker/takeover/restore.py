@@ -17,8 +17,9 @@ from sinks.port import Store
 from streams import fallbacks
 from streams.engine.pricing.book import PriceBook
 from streams.engine.repricing.price_changes import PriceChanges
+from streams.engine.shard.shard import Shard
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
-from streams.worker.shards.ports import Shard, ShardFactory
+from streams.worker.shards.ports import ShardFactory
 from streams.worker.storing.versions import VersionClock, refuse_if_later
 
 logger = logging.getLogger(__name__)
@@ -66,13 +67,13 @@ def restore(store: Store, factory: ShardFactory, put: Put, attempts: Attempts) -
     versions = VersionClock(max(newest, attempts.given), generation, attempts.now_ms)
     attempts.given = versions.next()
     shard = factory(number, book, chain.blobs)
-    if shard.unswept_from is None:
+    if shard.snapshots.unswept_from is None:
         # Else its owner had not yet looked for late rows of the one before, so that some may be older than the snapshot.
-        shard.unswept_from = chain.version
-    takeover = Takeover(shard.unswept_from, attempts.given)
-    put_right = _put_right(store, shard, put, attempts.number, shard.unswept_from, versions)
-    if shard.price_news is not None:
-        shard.adopt_repriced(repriced(store, shard, number, shard.price_news), shard.price_news)
+        shard.snapshots.unswept_from = chain.version
+    takeover = Takeover(shard.snapshots.unswept_from, attempts.given)
+    put_right = _put_right(store, shard, put, attempts.number, shard.snapshots.unswept_from, versions)
+    if shard.price_changes is not None:
+        shard.adopt_repriced(repriced(store, shard, number, shard.price_changes), shard.price_changes)
     return Restored(OwnedShard(number, shard, versions, takeover), put_right)
 
 

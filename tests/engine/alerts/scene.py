@@ -11,8 +11,8 @@ from streams.engine.alerts.alert import Alert, is_change
 from streams.engine.alerts.controls import NO_CONTROLS, Controls
 from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.judge import Judge
-from streams.engine.burn.figures import WindowFigures
 from streams.engine.kernels.burn import WINDOWS_MS
+from streams.engine.windows.figures import WindowFigures
 
 START_MS = 1_772_334_000_000  # 2026-03-01 03:00:00 UTC, a whole 10 s
 TICK_MS = 10_000

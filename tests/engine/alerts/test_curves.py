@@ -11,11 +11,11 @@ from streams.engine.alerts.alert import Alert, is_change
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.judge import Judge
-from streams.engine.burn.curve import Curve, build_curve
-from streams.engine.burn.curves import CurveBook
 from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.pricing.kinds import PriceRef
 from streams.engine.timeline.lines import Line
+from streams.engine.windows.curve import Curve, build_curve
+from streams.engine.windows.curves import CurveBook
 from tests.engine.alerts.scene import HOUR_MS, START_MS, TICK_MS, USD
 
 PRICE = PriceRef("gpu", "gpu_milli_ms", "h100", 0, 3 * USD, 3_600_000 * 1000)

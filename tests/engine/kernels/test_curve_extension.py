@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from schemas.events import GpuEvent
-from streams.engine.burn.curve import METERED_HOLDS_MS
-from streams.engine.burn.curves import CurveBook
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.kernels.arrays import BEGINNING_MS
 from streams.engine.kernels.burn import MINUTE_MS
 from streams.engine.kernels.curve_extension import TAIL
+from streams.engine.windows.curve import METERED_HOLDS_MS
+from streams.engine.windows.curves import CurveBook
 from tests.engine.coverage.samples import T0_S, sample
 
 FIRST = T0_S // 60 + 1  # minute

@@ -52,7 +52,7 @@ class Judging(Meter):
     def judge(self) -> None:
         """The ticks that are due, with the prices of now."""
         shard = self.shards[0]
-        first_ms = shard.tick_ms or self.newest_ms // TICK_MS * TICK_MS
+        first_ms = shard.position.tick_ms or self.newest_ms // TICK_MS * TICK_MS
         last_ms = self.newest_ms // TICK_MS * TICK_MS
         if first_ms <= last_ms:
             shard.judge(Ticks(first_ms, last_ms), ReferenceLog(self.book, {}).view())

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from streams.engine.burn.expected import Expected
 from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.engine.kernels.burn import HOUR_MS, MINUTE_MS, NO_LAPSE
 from streams.engine.timeline.intervals import Span
 from streams.engine.timeline.lines import Lines
+from streams.engine.windows.expected import Expected
 
 #: Twice the longest interval that exporters usually sample at.
 METERED_HOLDS_MS: Final = 120_000

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.engine.burn.curve import MeteredRun
-from streams.engine.burn.curves import CurveBook
-from streams.engine.burn.figures import WindowFigures, per_hour, ratios
 from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.kernels.burn import WINDOWS_MS
-from tests.engine.burn import random_curves
-from tests.engine.burn.random_curves import HOUR_MS, NOON_MS, PRICES, Made
-from tests.engine.burn.test_curve import GPU, gpus
+from streams.engine.windows.curve import MeteredRun
+from streams.engine.windows.curves import CurveBook
+from streams.engine.windows.figures import WindowFigures, per_hour, ratios
+from tests.engine.windows import random_curves
+from tests.engine.windows.random_curves import HOUR_MS, NOON_MS, PRICES, Made
+from tests.engine.windows.test_curve import GPU, gpus
 from tests.property.profile import PROFILE
 
 ids = st.sampled_from(["a", "b", "c", "d"])

@@ -10,14 +10,14 @@ from typing import Final
 
 import numpy as np
 
-from streams.engine.burn.curve import Curve, CurveStep
-from streams.engine.burn.figures import WindowFigures
 from streams.engine.kernels.arrays import F64, I64, NEVER_MS, Records, exact
 from streams.engine.kernels.burn import CURVE, LUMP, MINUTE_MS, STEP, fill_figures
 from streams.engine.kernels.curve_extension import put_tails
 from streams.engine.kernels.steady import BUSY, UNKNOWN, is_steady
 from streams.engine.kernels.store import CoverageStore
 from streams.engine.timeline.intervals import Span
+from streams.engine.windows.curve import Curve, CurveStep
+from streams.engine.windows.figures import WindowFigures
 
 _SMALLEST: Final = 16
 #: So few steps are put in row by row: numpy asks more for a call than for a step.

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from schemas.columns import instants_of, money, table_of
 from schemas.tables import BURN_RATES, SCHEMAS
-from streams.engine.burn.figures import WindowFigures, per_hour, ratios
 from streams.engine.kernels.arrays import F64, I64, Records, exact
 from streams.engine.kernels.bill import MAX_COST_NANO
 from streams.engine.kernels.burn import MINUTE_MS, WINDOWS_MS, Bool
 from streams.engine.kernels.due import ENDED, FORGOTTEN, LAST_ROW, NONE, ONGOING, choose_rows, take_rows
+from streams.engine.windows.figures import WindowFigures, per_hour, ratios
 
 _JUDGED: Final = WINDOWS_MS.index(900_000)
 _RATE_COLUMNS: Final = ("usd_per_hour", "usd_per_hour_15m", "usd_per_hour_1h", "usd_per_hour_6h")

@@ -1,11 +1,4 @@
-"""The whole flow on one screen: a batch of the log goes in, rows and a snapshot come out.
-
-This is the order of things for every shard, live or in a replay; `streams.worker` does the same with real I/O.
-
-    log batch ─► decode ─► late? known? ─► books ─► lines and minutes ─► cost ─► tables
-                   │            │        (timeline, coverage,   (prices)          + snapshot
-              dead letters  duplicates    amounts, nodes)                         + offsets
-"""
+"""Drives a shard without a worker: fold batches, take prices, make checkpoints."""
 
 from __future__ import annotations
 

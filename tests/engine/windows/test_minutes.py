@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from streams.engine.burn.curve import Curve
-from streams.engine.burn.curves import CurveBook
 from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
+from streams.engine.windows.curve import Curve
+from streams.engine.windows.curves import CurveBook
 
 MINUTE_MS = 60_000
 

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-from streams.engine.burn.curve import Curve, MeteredRun, build_curve
 from streams.engine.kernels.arrays import F64, I64, NEVER_MS
 from streams.engine.kernels.burn import Bool
 from streams.engine.pricing.kinds import PriceRef
 from streams.engine.timeline.lines import Line, Lines
+from streams.engine.windows.curve import Curve, MeteredRun, build_curve
 from tests.engine.kernels import naive_burn
 from tests.engine.kernels.naive_burn import Figure, Piece
 

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.tables import BURN_RATES, SCHEMAS
-from streams.engine.burn.burn_rows import BurnRows, Chosen, LastRow, RowPolicy
-from streams.engine.burn.curves import CurveBook
-from streams.engine.burn.figures import WindowFigures
 from streams.engine.kernels.arrays import I64
-from tests.engine.burn import random_curves
-from tests.engine.burn.random_curves import HOUR_MS, NOON_MS, Made
-from tests.engine.burn.test_curve import gpus
-from tests.engine.burn.test_curves import book_of
+from streams.engine.windows.burn_rows import BurnRows, Chosen, LastRow, RowPolicy
+from streams.engine.windows.curves import CurveBook
+from streams.engine.windows.figures import WindowFigures
+from tests.engine.windows import random_curves
+from tests.engine.windows.random_curves import HOUR_MS, NOON_MS, Made
+from tests.engine.windows.test_curve import gpus
+from tests.engine.windows.test_curves import book_of
 from tests.property.profile import PROFILE
 
 TICK_MS = 10_000

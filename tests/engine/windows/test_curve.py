@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from streams.engine.burn.curve import MeteredRun
 from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.engine.timeline.lines import Line
-from tests.engine.burn import random_curves
-from tests.engine.burn.random_curves import HOUR_MS, NOON_MS, PRICES, UNPRICED, Made, columns, in_force
+from streams.engine.windows.curve import MeteredRun
+from tests.engine.windows import random_curves
+from tests.engine.windows.random_curves import HOUR_MS, NOON_MS, PRICES, UNPRICED, Made, columns, in_force
 from tests.property.profile import PROFILE
 
 GPU = Line("n", "running", PRICES[0])

@@ -1,0 +1,79 @@
+"""The state of one shard: everything that a checkpoint stores and a restore brings back.
+
+It holds the parts together and decides nothing: folding, ticks, checkpoints and snapshots are modules of their own,
+each of which takes this state or the part of it that it needs.
+"""
+
+from __future__ import annotations
+
+from streams.engine.burn.tracker import BurnTracker, TrackedJobs
+from streams.engine.coverage.coverage import Coverage
+from streams.engine.coverage.ids import SeenIds
+from streams.engine.ledger.sums import LedgerSums
+from streams.engine.pricing.book import PriceBook
+from streams.engine.settings import ShardSettings
+from streams.engine.shard.books import Books, Tally
+from streams.engine.shard.partitioning import PartitionCheck
+from streams.engine.shard.refused import RefusedRecords
+from streams.engine.shard.samples import SampleColumns
+from streams.engine.snapshot.archive_index import ArchiveIndex
+from streams.engine.snapshot.compaction import ShardContents
+from streams.engine.snapshot.progress import SnapshotProgress
+from streams.engine.state.job import JobBook
+from streams.engine.state.node import NodeState
+from streams.engine.state.shard_parts import DueWork, LogPosition, ShardPrices
+
+
+class ShardState:
+    """The state of one partition number of `jobs`, `gpu`, `network`, `storage` and `nodes`."""
+
+    def __init__(self, number: int, settings: ShardSettings, book: PriceBook, id_seed: bytes = b"") -> None:
+        self.number, self.settings = number, settings
+        self.position = LogPosition()
+        self.jobs = JobBook()
+        self.nodes: dict[str, NodeState] = {}
+        self.coverage = Coverage(settings.late_horizon_ms // 1000)
+        self.partition = PartitionCheck(number, settings.partitions, self.jobs)
+        self.samples = SampleColumns(self.partition)
+        # One table per topic: nothing orders the topics, so their log times must not meet.
+        self.seen = {topic: SeenIds(settings.dedupe_horizon_ms) for topic in ("network", "storage")}
+        self.archived = ArchiveIndex(id_seed)
+        self.books = Books()
+        self.tallies: dict[str, Tally] = {}  # by topic; `books` is their sum
+        self.refused = RefusedRecords(settings.dead_letters_per_minute)
+        self.sums = LedgerSums()
+        self.due = DueWork()
+        self.prices = ShardPrices(book)
+        self.snapshots = SnapshotProgress(book)
+        self.tracker = BurnTracker()
+
+    @property
+    def tracked(self) -> TrackedJobs:
+        """What the burn tracker reads of the shard."""
+        return TrackedJobs(self.jobs, self.coverage, self.prices.jobs)
+
+    @property
+    def contents(self) -> ShardContents:
+        """What compaction writes anew, round after round."""
+        return ShardContents(self.jobs, self.nodes, self.coverage, self.archived, self.seen, self.prices)
+
+    def publish_samples(self) -> None:
+        """Hand the jobs what samples said of them; due before anything but samples looks at a job."""
+        for job_id, attempt in self.samples.publish(self.jobs):
+            self.note_sampled(job_id, attempt)
+
+    def note_sampled(self, job_id: str, attempt: int) -> None:
+        """Samples of an attempt were merged."""
+        if job_id in self.due.open_jobs and self.jobs[job_id].attempts[attempt].has_start:
+            # Its timeline is what costs, and it goes on: no row is derived anew; the next one notes that it was seen.
+            self.due.sampled_jobs.add(job_id)
+            self.snapshots.changes.sampled.add(job_id)
+            self.tracker.heard(job_id)
+        else:
+            self.note_changed(job_id)
+
+    def note_changed(self, job_id: str, *, lifecycle: bool = False) -> None:
+        """Something of a job changed that costs; `lifecycle`: by an event of its life."""
+        self.due.dirty_jobs.add(job_id)
+        self.snapshots.changes.jobs.add(job_id)
+        self.tracker.touch(job_id, lifecycle=lifecycle)

@@ -1,0 +1,14 @@
+"""How snapshots are compressed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import zstandard
+
+LEVEL: Final = 1
+
+
+def new_compressor() -> zstandard.ZstdCompressor:
+    """One as snapshots are compressed with; not to be shared by threads."""
+    return zstandard.ZstdCompressor(level=LEVEL)

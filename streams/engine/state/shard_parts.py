@@ -1,0 +1,48 @@
+"""The parts of a shard's state that several modules write to, each with one meaning.
+
+Plain memory: no part computes a cost, and none knows the shard that it belongs to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from streams.engine.ledger.sampled_minutes import MinutePrices
+from streams.engine.pricing.book import PriceBook
+from streams.engine.repricing.price_index import PriceIndex
+
+
+@dataclass(slots=True)
+class LogPosition:
+    """How far the shard has read the log.  The dictionaries are by topic."""
+
+    next: dict[str, int] = field(default_factory=dict)  # the first offset that is not folded
+    newest_ms: dict[str, int] = field(default_factory=dict)  # the newest event time
+    forgotten_ms: dict[str, int] = field(default_factory=dict)  # of earlier event times some state is dropped
+    log_ms: dict[str, int] = field(default_factory=dict)  # the newest log time
+    tick_ms: int | None = None  # the next tick to judge; None before the first record
+
+
+@dataclass(slots=True)
+class DueWork:
+    """What the next checkpoints must derive, and how far the accrual of open attempts has come."""
+
+    dirty_jobs: set[str] = field(default_factory=set)  # something that costs changed
+    open_jobs: set[str] = field(default_factory=set)
+    sampled_jobs: set[str] = field(default_factory=set)  # open; only samples came since they were derived
+    # Accrual of all open attempts may take several checkpoints: its instant, and the jobs that are left.
+    accruing: tuple[int, list[str]] = (0, [])
+    accrued_to_ms: int = 0  # every open attempt is booked up to this instant
+    archive_due_ms: int = 0  # event time from which finished jobs are looked for again
+    books_owed: bool = False
+    books_next: dict[str, int] = field(default_factory=dict)  # the offsets of the stored books
+
+
+class ShardPrices:
+    """The price book, and which jobs and nodes ask for which of its prices."""
+
+    def __init__(self, book: PriceBook) -> None:
+        self.book = book
+        self.minutes = MinutePrices(book)
+        self.jobs, self.nodes = PriceIndex(), PriceIndex()
+        self.unindexed: list[str] = []  # jobs of a snapshot that `jobs` does not have yet

@@ -21,8 +21,8 @@ from schemas.validate_prices import ALLOWED_PER
 from schemas.wire import BudgetWire, PricedWire, Wire
 from schemas.wire_types import Doc
 
-#: Part of the envelope, told there.
-_NOT_TOLD: Final = frozenset({"specversion"})
+#: Documented with the envelope.
+_ENVELOPE_ONLY: Final = frozenset({"specversion"})
 _NUMBERS: Final = frozenset({int, float})
 _TABLE: Final = (
     "| field | required | type and limits | unit | meaning | example |\n|---|---|---|---|---|---|\n"
@@ -50,7 +50,7 @@ def render() -> str:
 def example(topic: str) -> dict[str, Any]:
     """Return one whole record of a topic, made of the examples of its fields."""
     wire = WIRES[topic]
-    names = [name for name in wire.__struct_fields__ if name not in LEFT_OUT[topic] | _NOT_TOLD]
+    names = [name for name in wire.__struct_fields__ if name not in LEFT_OUT[topic] | _ENVELOPE_ONLY]
     docs = documented(wire)
     return {name: docs[name].example for name in names} | FREE_FIELDS.get(topic, {})
 
@@ -59,7 +59,7 @@ def documented(struct: type[msgspec.Struct]) -> dict[str, Doc]:
     """Return what is said of each field of a struct, inherited ones included; raises LookupError for one without."""
     found: dict[str, Doc] = {}
     for name, hint in get_type_hints(struct, include_extras=True).items():
-        if name in _NOT_TOLD:
+        if name in _ENVELOPE_ONLY:
             continue
         docs = [each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Doc)]
         if not docs:
@@ -84,7 +84,7 @@ def _table(struct: type[msgspec.Struct]) -> str:
     own = [
         field
         for field in msgspec.structs.fields(struct)
-        if field.name in struct.__annotations__ and field.name not in _NOT_TOLD
+        if field.name in struct.__annotations__ and field.name not in _ENVELOPE_ONLY
     ]
     rows = [
         f"| `{field.name}` | {'yes' if field.required else 'no'} | {expected[field.name]} | {docs[field.name].unit} "

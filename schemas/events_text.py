@@ -121,7 +121,7 @@ What happens to an attempt of a job. Besides these fields it takes the [common](
 | `suspended` | `suspended` | released, unless `holds_gpus` is true |
 | `preempted`, `failed`, `completed`, `cancelled` | ended, in the state of that name | released |
 
-- Two more states are shown: `superseded` (a later attempt began) and `metered` ([no start was ever told](cost_model.md#samples)).
+- Two more states are shown: `superseded` (a later attempt began) and `metered` ([no `started` event ever came](cost_model.md#samples)).
 - Counts, nodes and price fields hold from any event that names them; a `scaled` is only the event that does nothing else. `owner`, `team`, `project`,
   `experiment` and `labels` belong to the whole job. [What holds when](cost_model.md#timeline).
 - `resumed` counts as `started` everywhere. A `scaled` while no GPU is held changes the count for later. `queued` or `allocated` after `started` mean
@@ -162,12 +162,12 @@ fields are kept as they are: 64 at most, of 256 bytes ([more for a comment and a
 
 | kind | further fields | does |
 |---|---|---|
-| `owner` | `webhook`, `slack`, `email` | says where the owner is told of alerts |
+| `owner` | `webhook`, `slack`, `email` | where the owner's alerts are sent |
 | `silence` | match fields, `comment` | keeps messages of alerts from being sent |
 | `planned` | match fields, `comment` | says what matching jobs will cost per hour |
 | `budget` | `subject`, match fields | nothing yet: it is kept, and the log says that it has no effect |
 
-What they do, and the match fields, is told [with the alerts](alerts.md#owners-silences-planned-rates).
+What they do, and their match fields, is described [with the alerts](alerts.md#owners-silences-planned-rates).
 """,
 }
 #: Fields that do not stand in the example record, as they do not fit the others.

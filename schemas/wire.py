@@ -111,7 +111,7 @@ class JobWire(PricedWire, kw_only=True, gc=False):
     instance_count: Annotated[Count, Doc("instances of the attempt", 2, "instances")] = None
     cpu_count: Annotated[Count, Doc("CPUs of the attempt", 288, "CPUs")] = None
     memory_gib: Annotated[Count, Doc("memory of the attempt", 3072, "GiB")] = None
-    owner: Annotated[OptText, Doc("who is told of the job's alerts", "ada")] = None
+    owner: Annotated[OptText, Doc("who gets the job's alerts", "ada")] = None
     team: Annotated[OptText, Doc("team that the job is charged to", "vision")] = None
     project: Annotated[OptText, Doc("project that the job is charged to", "segmentation")] = None
     experiment: Annotated[OptText, Doc("experiment that the job belongs to", "lr-sweep")] = None

@@ -36,7 +36,7 @@ BUSY_CODES: Final = frozenset(
         319,  # UNKNOWN_STATUS_OF_INSERT
         394,  # QUERY_WAS_CANCELLED (the server shuts down)
         439,  # CANNOT_SCHEDULE_TASK
-        999,  # KEEPER_EXCEPTION
+        999,  # an error of ClickHouse's coordination service
     }
 )
 _NOT_ENOUGH_SPACE: Final = 243

@@ -14,7 +14,7 @@ from schemas.tables import MONTHLY
 # ClickHouse refuses an insert into more than 100 partitions.
 MOST_MONTHS: Final = 90
 MOST_ROWS: Final = 1_000_000
-#: Of each insert. Rows of one key are told apart by who reads: to look for them here is a quarter of its time.
+#: For each insert. Readers deduplicate rows of one key; to do it here would take a quarter of the insert's time.
 SETTINGS: Final = {"insert_deduplicate": 1, "optimize_on_insert": 0}
 
 

@@ -1,4 +1,4 @@
-"""What the embedded engine is told of our tables: settings that a server's administrator chooses there.
+"""Table settings for the embedded engine; on a server its administrator chooses them.
 
 It must not change what is stored.  The engine's version is pinned with the package, so it knows these settings.
 """

@@ -18,7 +18,7 @@ from sinks.query.limits import MIB_BYTES, QueryLimits
 from sinks.query.refusal import FailedQueryError, QueriesOffError, RefusedQueryError
 
 _CHANNEL: Final = 0
-#: Words of the engine for a limit that a query exceeded, and how the memory's is told.
+#: The engine's messages for an exceeded limit, and the one for the memory limit.
 _TIME: Final = "TIMEOUT_EXCEEDED"
 _MEMORY: Final = ("MEMORY_LIMIT_EXCEEDED", "CANNOT_ALLOCATE_MEMORY", "std::bad_alloc")
 
@@ -118,14 +118,14 @@ def _reply(runner: Runner, request: wire.Request, out: BinaryIO, limits: QueryLi
         return wire.Reply("off", str(fault), reusable=False)
     except OSError as fault:
         return wire.Reply("failed", f"the answer could not be written: {fault.strerror}", reusable=False)
-    except Exception as fault:  # noqa: BLE001 - whatever it is, whoever asked is told, and this process ends
+    except Exception as fault:  # noqa: BLE001 - whatever it is, the caller gets it as an error, and this process ends
         return wire.Reply("failed", f"the query process failed: {type(fault).__name__}", reusable=False)
     finally:
         confine.end_after(0)
 
 
 def too_much_memory(limits: QueryLimits) -> str:
-    """How a query that needs more memory than it may have is told."""
+    """The error message of a query that exceeds its memory limit."""
     return (
         f"the query needs more than {limits.memory_bytes // MIB_BYTES} MiB of memory (query.memory_max_bytes); "
         "read fewer rows or columns, or group by less"

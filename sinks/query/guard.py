@@ -22,7 +22,7 @@ _COLUMN: Final = re.compile(r"[^\\]{1,256}")
 _PARAMETER_TYPE: Final = re.compile(
     r"(?:Array\()?(?:String|Int64|UInt64|Float64|Bool|Date|DateTime|DateTime64\(3\)|Decimal(?:\(\d{1,2}, ?\d{1,2}\))?)\)?"
 )
-#: The columns that the table function `values` may be told, as one text: the engine takes expressions there too (ALIAS, DEFAULT).
+#: The column list that the table function `values` may get as a string: the engine also accepts expressions there (ALIAS, DEFAULT).
 _TYPE: Final = (
     r"(?:(?:Array|Nullable|LowCardinality)\(){0,4}(?:U?Int(?:8|16|32|64|128|256)|Float(?:32|64)|String|Bool|Date|Date32|UUID|DateTime"
     r"|DateTime64\(\d\)|Decimal\(\d{1,2}, ?\d{1,2}\))\){0,4}"
@@ -32,7 +32,7 @@ _COLUMNS: Final = re.compile(
 )
 #: Functions whose second argument may name a table.
 _IN: Final = frozenset({"in", "notin", "nullin", "notnullin"})
-#: Functions that are told a type as a text, and which of their arguments it is.
+#: Functions that take a type as a string, and the index of that argument.
 _TYPED: Final = {
     "cast": 1,
     "accuratecast": 1,

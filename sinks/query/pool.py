@@ -1,6 +1,6 @@
 """The processes that run users' SQL: a few, started when somebody asks, kept for a while, replaced when spent.
 
-It must not run more of them than it may, nor wait for one: who asks when all are busy is told so by the caller.
+It must not run more of them than it may, nor wait for one: when all are busy, the caller answers that they are.
 """
 
 import logging

@@ -38,7 +38,7 @@ ENVIRONMENT: Final = {
 
 
 class Spawned(NamedTuple):
-    """A process that has been told nothing yet: it loads what it needs and waits."""
+    """A process without a configuration yet: it loads what it needs and waits."""
 
     process: subprocess.Popen[bytes]
     channel: socket.socket

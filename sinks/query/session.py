@@ -167,10 +167,10 @@ def answering(client: Client, prepared: Prepared) -> Iterator[tuple[ColumnTypes,
     values: dict[str, Any] | None = dict(prepared.parameters) or None
     with failing():
         if not prepared.selects:
-            told = client.query(prepared.sql, parameters=values, tz_mode="aware", query_tz="UTC")
+            found = client.query(prepared.sql, parameters=values, tz_mode="aware", query_tz="UTC")
             yield (
-                ColumnTypes(tuple(told.column_names), _names_of(told.column_types)),
-                iter([told.result_columns]),
+                ColumnTypes(tuple(found.column_names), _names_of(found.column_types)),
+                iter([found.result_columns]),
             )
             return
         stream = client.query_column_block_stream(

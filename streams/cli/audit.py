@@ -185,13 +185,13 @@ def _show_recount(found: Compared, form: OutputFormat) -> None:
         "cannot_tell": len(found.unverifiable),
     }
     if form is OutputFormat.json:
-        told = {
+        report = {
             "ok": found.ok,
             **counts,
             "differences": found.differences,
             "cannot_tell_of": found.unverifiable,
         }
-        sys.stdout.write(to_json(told) + "\n")
+        sys.stdout.write(to_json(report) + "\n")
         return
     write(
         Grid(("", ""), [(name.replace("_", " "), count) for name, count in counts.items()]),

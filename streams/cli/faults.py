@@ -31,7 +31,7 @@ def guarded(command: Callable[[], int | None]) -> int:
         _say("stopped")
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader (head, less) has what it wanted; nobody is left to be told.
+        # The reader (head, less) has what it wanted; nobody is left to read a message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except Exception as fault:  # noqa: BLE001  # the last door: everything else would be a traceback

@@ -43,7 +43,7 @@ _AT_ONCE: Final = 2_000
 _PRICES: Final = str(Topic.PRICES)
 _SHARD_TOPICS: Final = frozenset(map(str, SHARD_TOPICS))
 #: In words; the others are counted.
-DIFFERENCES_TOLD: Final = 10
+DIFFERENCES_SHOWN: Final = 10
 
 
 def instant_ms(text: str) -> int:
@@ -140,7 +140,7 @@ def _compare(
                 insert(table, rows_of(table, wrong, number, version))
                 compared.put_back += len(wrong)
                 stored[table] = tables.ledger(ask, table, number, again.span, version)
-    compared.take(again, stored, list(unverifiable), DIFFERENCES_TOLD)
+    compared.take(again, stored, list(unverifiable), DIFFERENCES_SHOWN)
 
 
 # -- from files --------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ class FleetLog:
         self._feeder = LogFeeder(broker.bootstrap_servers, topic_prefix, {}, self._read, self._stop)
 
     async def add(self, records: Sequence[DemoRecord], from_ms: int, to_ms: int) -> None:
-        """Return when the broker has all records up to an instant; what is older than `from_ms` was only told then."""
+        """Return when the broker has all records up to an instant; what is older than `from_ms` was written only then."""
         if records:
             sendable = [self._sendable(record, from_ms) for record in records]
             try:

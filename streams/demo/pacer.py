@@ -39,14 +39,14 @@ class Pacer:
 
     def __init__(
         self,
-        told: FleetSource,
+        source: FleetSource,
         feed: Callable[[list[DemoRecord], int], Awaitable[None]],
         start_ms: int,
         speed: float,
         clock: Clock,
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
-        self._told = told
+        self._source = source
         self._feed = feed
         self._start_ms = start_ms
         self._speed = speed
@@ -66,7 +66,7 @@ class Pacer:
         while True:
             passed_ms = min(self._clock.monotonic_ms() - began_ms, until_ms)
             to_ms = self._start_ms + int(passed_ms * self._speed)
-            await self._feed(self._told.advance(to_ms), to_ms)
+            await self._feed(self._source.advance(to_ms), to_ms)
             self._now_ms = to_ms
             if passed_ms >= until_ms or stop.is_set():
                 return

@@ -215,7 +215,7 @@ class _Demo:
             raise shown
 
     async def _finish(self, meter: Meter, log: FleetLog, end_ms: int) -> None:
-        """Everything that was told is metered, judged, stored and delivered."""
+        """Wait until every record is metered, judged, stored and delivered."""
         await log.metered(end_ms)
         await meter.shard_manager.settled()
         await meter.shard_manager.store_until_done()

@@ -29,7 +29,7 @@ from streams.engine.snapshot.job_reader import (
 
 #: Of snapshots, unpacked, that are kept between two questions.
 KEPT_MAX_BYTES: Final = 64 * 2**20
-#: Why an explanation is told by the minute though it was asked to the millisecond.
+#: Why an explanation falls back to whole minutes.
 FALLBACKS: Final = ("too_large", "no_state", "differs")
 
 
@@ -81,7 +81,7 @@ class _Unpacked:
 class StoredJobs:
     """Reads jobs from snapshots; to be shared by threads.
 
-    `fallbacks` counts explanations that had to be told by the minute, by reason.
+    `fallbacks` counts explanations that fell back to whole minutes, by reason.
     """
 
     kept_max_bytes: int = KEPT_MAX_BYTES
@@ -116,7 +116,7 @@ class StoredJobs:
         return writer.unpack_job(fetched[job_id]).job if job_id in fetched else None
 
     def fell_back(self, reason: str) -> None:
-        """Count an explanation that is told by the minute."""
+        """Count an explanation that falls back to whole minutes."""
         with self._lock:
             self.fallbacks[reason] = self.fallbacks.get(reason, 0) + 1
 

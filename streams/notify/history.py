@@ -49,10 +49,10 @@ class DeliveryHistory:
     def settled(self, receivers: Collection[str]) -> bool:
         """Whether nobody is owed the message.
 
-        Once all who were to be told are done with, an address that the owner gave since gets no old message.
+        Once every receiver is settled, an address that the owner adds later gets no old message.
         """
-        all_told = self.finals == set(self.attempts) and len(self.attempts) >= len(receivers)
-        return self.closed or (bool(self.attempts) and all_told)
+        all_settled = self.finals == set(self.attempts) and len(self.attempts) >= len(receivers)
+        return self.closed or (bool(self.attempts) and all_settled)
 
 
 class StoredAlerts(NamedTuple):

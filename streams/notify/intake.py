@@ -143,7 +143,7 @@ class AlertIntake:
             self._faults.worked("read_alerts")
             try:
                 histories = await self._histories(page)
-            except Exception as fault:  # noqa: BLE001 - as above; without it all that was ever told would be told again
+            except Exception as fault:  # noqa: BLE001 - as above; without the history every message would be sent again
                 self._rest(self._faults.failed("read_deliveries", fault))
                 return
             self._hand_over(page, histories)

@@ -28,7 +28,7 @@ class NotifierOptions:
     waiting_at_most: int = 10_000
     # Rows of `deliveries` that wait for the store; no new attempt begins beyond.
     rows_at_most: int = 10_000
-    # After a restart an alert that resolved longer ago is no news; None: tell of all. Firing ones are always told.
+    # After a restart no message is sent for an alert that resolved longer ago than this; None: no limit. Firing alerts are always sent.
     resolved_horizon_ms: int | None = DAY_MS
     # How long a look at what was already delivered may hold up a message; then it goes without.
     look_up_timeout_ms: int = 2_000

@@ -1,4 +1,4 @@
-"""One place where an outcome is told: as a row, as a line, as a count, and to the memory of this process.
+"""Records the outcome of each delivery: as a row, a log line, a counter, and in this process's history.
 
 It must not send, and nothing that it is handed holds a secret.
 """

@@ -1,4 +1,4 @@
-"""Who is told of an owner's alerts, and under which names these receivers may be seen.
+"""Which receivers get an owner's alerts, and the names under which they may be shown.
 
 It must not send; a name never holds more of an address than scheme, host and port.
 """
@@ -39,7 +39,7 @@ class Receivers:
         return named
 
     def nobody(self, owner: str, receivers: Collection[str]) -> str:
-        """Why nobody can be told; empty if somebody can."""
+        """Why there is no receiver; empty if there is one."""
         if not self._may_send:
             if not self._said_so:
                 logger.warning("alerts.webhook_secret is not set: alerts are stored, and nothing is sent")

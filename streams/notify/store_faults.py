@@ -13,7 +13,7 @@ from sinks.errors import SinkBusy, SinkError
 
 logger = logging.getLogger(__name__)
 
-#: `read_alerts`: what is owed after a takeover; `read_deliveries`: what was told already; `store_deliveries`.
+#: `read_alerts`: what is owed after a takeover; `read_deliveries`: what was sent already; `store_deliveries`.
 What = Literal["read_alerts", "read_deliveries", "store_deliveries"]
 
 _FIRST_MS: Final = 1_000

@@ -1,4 +1,4 @@
-"""Whether Kafka is there: asked shortly, and told apart from a Kafka that will never take us.
+"""Whether Kafka can be reached: a short probe that separates a cluster that is away from one that refuses us.
 
 It must not wait: whoever asks decides how often.
 """

@@ -1,4 +1,4 @@
-"""The Faust consumer that hands over one object per shard and fetch, and starts where it is told to.
+"""The Faust consumer that hands over one object per shard and fetch, and starts at the offsets that it is given.
 
 It must not interpret records, nor believe the group's committed offsets: these only report.
 Names private to Faust and aiokafka that are used here are listed in tests/transport/pins.py.
@@ -155,7 +155,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         fetched_to = self._fetched_to.get(tp)
         if state is None or state.timestamp is None or not state.has_valid_position or fetched_to is None:
             return None
-        # First the instant, which the other thread sets last: an answer that comes in between is then told with the
+        # First the instant, which the other thread sets last: an answer that comes in between is then given with the
         # instant of the one before, never an old end with a new instant.
         answered_ms = self._answers.at_ms(tp)
         if answered_ms is None:

@@ -18,7 +18,7 @@ NO_GENERATION: Final = -1
 
 
 class Membership:
-    """Of one consumer; `displaced` is told, in the consumer thread, when another worker has joined by our name."""
+    """Of one consumer; `displaced` is called, in the consumer thread, when another worker has joined by our name."""
 
     def __init__(
         self, session_timeout_s: float, instance_id: str | None, displaced: Callable[[TrainfareError], None]

@@ -1,4 +1,4 @@
-"""How the transport is told where to read from, and the marks it hands back for a start.
+"""Options of the transport: where reading starts, and the callbacks that it calls.
 
 Plain values; it must not read settings files or the environment.
 """
@@ -40,5 +40,5 @@ class FetchOptions:
     base: Mapping[TP, int] = field(default_factory=dict)
     # Partitions that are not to be read now; asked before every fetch.
     too_far_ahead: Callable[[], set[TP]] = set
-    # Told of what a fetch raised; True: whoever is told ends the worker, in words.  Faust would log tracebacks.
+    # Called with the exception of a fetch; True: the callee ends the worker with a message.  Faust would log tracebacks.
     ends_with: Callable[[Exception], bool] = lambda _: False

@@ -131,7 +131,7 @@ def _is_abort(control: bytes) -> bool:
 def _decompressed(
     data: U8, batches: Records, decoded: DecompressedBytes | None
 ) -> tuple[U8, Records, Records]:
-    """The records behind each other, the batches that are told where they stand, and those that are too large.
+    """The records one after the other, the batches with the positions of their records, and the batches that are too large.
 
     As many batches as a slice holds, one at least.
     """

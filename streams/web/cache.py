@@ -1,6 +1,6 @@
 """Answers that are asked for again and again, made once: whoever comes meanwhile waits for the same one.
 
-It must not outlive its answers: a fault is told to all who wait, and forgotten.
+It must not outlive its answers: a fault is raised to everyone who waits, and not kept.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from streams.web import queries
 from streams.web.figures import ApiFigures
 from streams.web.store_reader import StoreReader
 
-#: A shard's stored state above this is left alone; phases and intervals are then told by the minute.
+#: A shard's stored state above this is not read; phases and intervals then fall back to whole minutes.
 STATE_MAX_BYTES: Final = 64 * 2**20
 
 

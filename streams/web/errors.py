@@ -1,4 +1,4 @@
-"""The faults of the API, and the one form in which all of them are told.
+"""The errors of the API, and the one JSON form that all of them have.
 
 It must not show what is none of the asker's business: an unforeseen fault is named by its request id only.
 """

@@ -1,4 +1,4 @@
-"""One connection of the server: aiohttp's handler of requests, told to a `HttpConnection` of the crowd as it goes on.
+"""The protocol of one server connection: aiohttp's request handler, which reports its progress to an `HttpConnection`.
 
 It must not decide anything. All that is private to aiohttp and used by us is used here, and nowhere else.
 """
@@ -36,7 +36,7 @@ _NEVER_S: Final = 3600.0
 
 
 class HttpProtocol(web.RequestHandler):
-    """aiohttp's handler of one connection, with what it does told to `connection`."""
+    """aiohttp's handler of one connection, which reports its progress to `connection`."""
 
     __slots__ = ("_body", "_connection", "_gate", "_header_bytes", "_lost", "_now_ms")
 

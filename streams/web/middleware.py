@@ -86,7 +86,7 @@ async def _answered(
     except web.HTTPException as fault:
         return answer(of_http(fault, request.path[:_PATH_SHOWN], BODY_MAX_BYTES))
     except ConnectionError:
-        raise  # the asker has left: there is nobody to be told
+        raise  # the client has left: nobody reads an answer
     except Exception:
         logger.exception("%s %s failed", request.method, request.path[:_PATH_SHOWN])
         message = f"an internal fault; the worker's log has it under request {request[_REQUEST_ID]}"

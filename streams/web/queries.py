@@ -11,14 +11,14 @@ from schemas.reserved import CANARY_JOB_PREFIX
 
 #: A job whose newest burn rate is older than this, seen from the newest of all, burns nothing any more.
 LIVE_MS: Final = 11 * 60_000
-#: The span of which utilisation is told.
+#: The span over which utilisation is averaged.
 USAGE_MS: Final = 30 * 60_000
 SPARKLINE_MS: Final = 3_600_000
 SPARKLINE_POINTS: Final = 60
 #: A chart of one job has so many points at most.
 POINTS_MAX: Final = 720
 
-# Rows are read as they are told here (FINAL where it matters), and no question runs for ever.
+# These settings hold for every query: FINAL where it matters, and a time limit.
 _SETTINGS: Final = "SETTINGS final = 0, max_execution_time = 30"
 _SINCE: Final = "time > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')"
 # The meter's canary is no user's job. Where all jobs are asked for, it is left out by the first column of the keys.

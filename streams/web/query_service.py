@@ -26,7 +26,7 @@ from streams.web.errors import ApiError, of_store
 
 logger = logging.getLogger(__name__)
 
-#: Who waits longer for a turn is told to come back.
+#: A query that waits longer for its turn is refused with Retry-After.
 TURN_WITHIN_S: Final = 10.0
 _LOOK_EVERY_S: Final = 0.5
 WAITING_MAX: Final = 32

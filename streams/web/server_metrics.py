@@ -89,7 +89,7 @@ def collect(facts: ServerFacts) -> Iterable[Metric]:
     )
     yield _by_reason(
         "trainfare_explain_fallbacks",
-        "Explanations told by the minute though asked to the millisecond, by why.",
+        "Explanations that fell back to whole minutes, by reason.",
         dict.fromkeys(FALLBACKS, 0) | dict(facts.explain_fallbacks),
     )
 

@@ -69,7 +69,7 @@ class OwnerAddresses:
         self._controls = NO_CONTROLS
 
     def of(self, owner: str) -> Sequence[Address]:
-        """Where the owner wants to be told."""
+        """Where the owner's alerts are sent."""
         self.look()
         return self._controls.address_of(owner)
 

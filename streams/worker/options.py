@@ -31,7 +31,7 @@ class ShardManagerOptions:
     tick_poll_ms: int | None = 100
     # Whether jobs that changed have their burn rate written at a checkpoint, though no tick has come.
     look_between_ticks: bool = False
-    # Whether alerts of a tick of now are stored and told before the checkpoint that follows.
+    # Whether alerts of a current tick are stored and sent ahead of the next checkpoint.
     alerts_at_once: bool = False
     # Rows that are on their way to the store at once; they are held in memory two or three times over.
     flight_max_bytes: int = 64 * 2**20

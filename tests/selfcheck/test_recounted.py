@@ -6,7 +6,7 @@ from schemas.tables import JOB_MINUTES, NODE_MINUTES
 from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.pricing.book import PriceBook
 from streams.engine.settings import ShardSettings
-from streams.selfcheck.audit.verdict import FAULTS_TOLD, AuditFinding, findings
+from streams.selfcheck.audit.verdict import FAULTS_LISTED, AuditFinding, findings
 from streams.selfcheck.recount.compared import Compared
 from streams.selfcheck.recount.recount import Recount, Span, StoredRows
 from tests.engine.test_shard import records
@@ -79,10 +79,10 @@ def test_a_row_of_quantity_0_is_no_row() -> None:
 
 def test_of_many_faults_the_first_are_told_and_the_others_counted() -> None:
     faults = [
-        AuditFinding("books", str(at), "0", "1", ok=False, detail=str(at)) for at in range(FAULTS_TOLD + 3)
+        AuditFinding("books", str(at), "0", "1", ok=False, detail=str(at)) for at in range(FAULTS_LISTED + 3)
     ]
     found = findings("books", faults, "all", "nothing")
-    assert [each.detail for each in found[:FAULTS_TOLD]] == [str(at) for at in range(FAULTS_TOLD)]
+    assert [each.detail for each in found[:FAULTS_LISTED]] == [str(at) for at in range(FAULTS_LISTED)]
     assert found[-1].found == "3 more"
     assert not found[-1].ok
     (good,) = findings("books", (), "all", "7 records")

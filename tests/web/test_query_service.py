@@ -77,9 +77,7 @@ def test_queries_end_with_the_server(store: ClickHouseStore) -> None:
     assert not processes() & pids
 
 
-def test_one_client_leaves_a_turn_to_others(
-    store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_client_leaves_a_turn_to_others(store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query_service, "TURN_WITHIN_S", 0.05)
 
     async def work(client: Client) -> None:

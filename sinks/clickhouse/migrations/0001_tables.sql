@@ -1,6 +1,6 @@
 -- Tables of the meter. Rows are absolute: of equal keys the greatest version counts.
 -- All versions of a key lie in one partition (its own month), so FINAL need not look across partitions.
--- The windows let a retried insert be told by its token from a new one.
+-- The windows let the server recognise a retried insert by its token.
 
 CREATE TABLE IF NOT EXISTS job_minutes
 (

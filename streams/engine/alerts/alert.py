@@ -1,4 +1,4 @@
-"""An alert as it is stored and told: the values every layer passes on, and the ids that are derived from them.
+"""An alert as it is stored and sent: the values every layer passes on, and the ids that are derived from them.
 
 It must not decide whether an alert fires, nor how a message looks on the wire.
 """
@@ -56,14 +56,14 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Address(NamedTuple):
-    """Where an owner wants to be told."""
+    """Where an owner's alerts are sent."""
 
     kind: Literal["webhook", "slack", "email"]
     url: str
 
 
 def is_change(alert: Alert) -> bool:
-    """Whether the row is one of a change of status, to be told, and not of figures that moved since."""
+    """Whether the row is a change of status, which is sent, and not one of figures that moved since."""
     return alert.status == RESOLVED or alert.held_ms == alert.changed_ms
 
 

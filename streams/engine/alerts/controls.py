@@ -25,7 +25,7 @@ from streams.engine.alerts.planned import FOR_EVER_MS, FROM_EVER_MS, Planned, sp
 _OWN_FIELDS: Final = frozenset({"from_ms", "until_ms", "comment", "usd_per_hour", "match"})
 _ALIASES: Final = {"job": "job_id"}
 _OF_ALERTS: Final = ("rule", "severity")
-_NO_BUDGETS: Final = "this version keeps budgets and judges none: nobody is told when it is used up"
+_NO_BUDGETS: Final = "this version keeps budgets and judges none: no alert fires when it is used up"
 _KINDS: Final = ("webhook", "slack", "email")
 
 
@@ -90,7 +90,7 @@ class Controls:
         return cls(addresses, silences, planned, faults)
 
     def address_of(self, owner: str) -> tuple[Address, ...]:
-        """Where the owner wants to be told; empty if no control says so."""
+        """Where the owner's alerts are sent; empty if no control names an address."""
         return self._addresses.get(owner, ())
 
     def planned_for(self, dimensions: AlertDimensions) -> tuple[tuple[int, int, int], ...]:

@@ -23,7 +23,7 @@ _FIRST_ROOM: Final = 16
 
 
 class Remembered(Struct, frozen=True, array_like=True, gc=False):
-    """One rule of one job, as the kernel's EPISODE has it, but for `told_ms`; a new field needs a default."""
+    """One rule of one job, as the kernel's EPISODE has it, but for `reported_ms`; a new field needs a default."""
 
     rule: str
     open: int

@@ -34,7 +34,7 @@ class EpisodeFigures(NamedTuple):
     expected_nano: float
     short_ratio: float
     silenced: int
-    told_ms: int
+    reported_ms: int
 
 
 def alert_of(
@@ -42,7 +42,7 @@ def alert_of(
 ) -> Alert:
     """The row after a change of that kind at `at_ms`."""
     name, job_id, window_ms = NAMES[rule], dimensions.job_id, WINDOW_MS[rule]
-    told = AlertFigures(
+    shown = AlertFigures(
         rule=name,
         kind=kind,
         started_ms=then.started_ms,
@@ -61,7 +61,7 @@ def alert_of(
     elif rule == SILENT:
         evidence_sql = silent_evidence(job_id)
     else:
-        evidence_sql = burn_evidence(job_id, then.held_ms, window_ms, told.expected_nano_per_hour)
+        evidence_sql = burn_evidence(job_id, then.held_ms, window_ms, shown.expected_nano_per_hour)
     fires = kind in (OPENED, HELD)
     return Alert(
         alert_id=alert_id(name, SUBJECT_KIND, job_id, then.started_ms),
@@ -75,12 +75,12 @@ def alert_of(
         project=dimensions.project,
         started_ms=then.started_ms,
         resolved_ms=None if fires else at_ms,
-        ratio=told.ratio,
-        usd_nano_per_hour=told.usd_nano_per_hour,
-        expected_nano_per_hour=told.expected_nano_per_hour,
-        cost_nano=told.cost_nano,
+        ratio=shown.ratio,
+        usd_nano_per_hour=shown.usd_nano_per_hour,
+        expected_nano_per_hour=shown.expected_nano_per_hour,
+        cost_nano=shown.cost_nano,
         window_ms=window_ms,
-        summary=summary(told, dimensions),
+        summary=summary(shown, dimensions),
         evidence_sql=evidence_sql,
         held_ms=then.held_ms,
         changed_ms=then.fired_ms if fires else at_ms,

@@ -58,7 +58,7 @@ def after(last: Alert | None, found: MeterFinding) -> Alert | None:
     fires = last is not None and last.status == FIRING
     if found.holds == fires:
         return None
-    # Later than what was told before, whatever the clock says: messages are put in order by it.
+    # Later than the last change, whatever the clock says: messages are ordered by it.
     at_ms = found.at_ms if last is None else max(found.at_ms, last.changed_ms + 1)
     if last is not None and fires:
         words = f"over after {span(at_ms - last.started_ms)}: {last.summary}"

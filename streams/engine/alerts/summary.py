@@ -33,62 +33,62 @@ class AlertFigures(NamedTuple):
     short_ratio: float
 
 
-def summary(told: AlertFigures, dimensions: AlertDimensions) -> str:
+def summary(shown: AlertFigures, dimensions: AlertDimensions) -> str:
     """One line of plain text."""
     job = one_line(dimensions.job_id)
-    text = _TEXTS.get(told.rule, _burn)(job, told)
+    text = _TEXTS.get(shown.rule, _burn)(job, shown)
     return "; ".join((text, *_who(dimensions)))
 
 
-def _burn(job: str, told: AlertFigures) -> str:
-    rule = _RULES[told.rule]
+def _burn(job: str, shown: AlertFigures) -> str:
+    rule = _RULES[shown.rule]
     figures = (
-        f"{usd(told.usd_nano_per_hour)}/h, {times(told.ratio)} the {usd(told.expected_nano_per_hour)}/h expected"
-        f" ({times(told.short_ratio)} over {span(rule.short_ms)}):"
-        f" {usd(told.cost_nano)} in {span(told.elapsed_ms)},"
-        f" {usd(told.cost_nano - told.expected_nano)} more than expected"
+        f"{usd(shown.usd_nano_per_hour)}/h, {times(shown.ratio)} the {usd(shown.expected_nano_per_hour)}/h expected"
+        f" ({times(shown.short_ratio)} over {span(rule.short_ms)}):"
+        f" {usd(shown.cost_nano)} in {span(shown.elapsed_ms)},"
+        f" {usd(shown.cost_nano - shown.expected_nano)} more than expected"
     )
-    if told.kind not in (RECOVERED, ENDED, OUTRANKED):
-        return f"{job} burns {figures}; since {instant(told.started_ms)}{_again(told)}"
-    if told.kind == ENDED:
+    if shown.kind not in (RECOVERED, ENDED, OUTRANKED):
+        return f"{job} burns {figures}; since {instant(shown.started_ms)}{_again(shown)}"
+    if shown.kind == ENDED:
         end = "has ended"
-    elif told.kind == OUTRANKED:
-        end = f"is told by {_COVERED_BY[told.rule]} now"
+    elif shown.kind == OUTRANKED:
+        end = f"is covered by {_COVERED_BY[shown.rule]} now"
     else:
         end = (
             f"burns less than {times(rule.clear_ratio)} of what is expected over {span(rule.short_ms)} again"
         )
-    return f"{job} {end}; it burnt {figures}; {_from_to(told)}"
+    return f"{job} {end}; it burnt {figures}; {_from_to(shown)}"
 
 
-def _unpriced(job: str, told: AlertFigures) -> str:
-    if told.kind != RECOVERED:
+def _unpriced(job: str, shown: AlertFigures) -> str:
+    if shown.kind != RECOVERED:
         return (
             f"{job} has GPU-time without a price, its cost reads too low until one is loaded;"
-            f" since {instant(told.started_ms)}{_again(told)}"
+            f" since {instant(shown.started_ms)}{_again(shown)}"
         )
-    return f"{job} has a price for all of its GPU-time again; {_from_to(told)}"
+    return f"{job} has a price for all of its GPU-time again; {_from_to(shown)}"
 
 
-def _silent(job: str, told: AlertFigures) -> str:
-    if told.kind != RECOVERED:
+def _silent(job: str, shown: AlertFigures) -> str:
+    if shown.kind != RECOVERED:
         return (
             f"{job} is paid as running, and neither a heartbeat nor a sample of it came for 10 min: its end may be lost;"
-            f" since {instant(told.started_ms)}{_again(told)}"
+            f" since {instant(shown.started_ms)}{_again(shown)}"
         )
-    return f"{job} was heard of again, or runs no more; {_from_to(told)}"
+    return f"{job} was heard of again, or runs no more; {_from_to(shown)}"
 
 
 _TEXTS: Final = {UNPRICED_RULE: _unpriced, SILENT_RULE: _silent}
 
 
-def _from_to(told: AlertFigures) -> str:
-    length = span(told.at_ms - told.started_ms)
-    return f"from {instant(told.started_ms)} for {length}{_again(told)}"
+def _from_to(shown: AlertFigures) -> str:
+    length = span(shown.at_ms - shown.started_ms)
+    return f"from {instant(shown.started_ms)} for {length}{_again(shown)}"
 
 
-def _again(told: AlertFigures) -> str:
-    return f", fired {told.firings} times" if told.firings > 1 else ""
+def _again(shown: AlertFigures) -> str:
+    return f", fired {shown.firings} times" if shown.firings > 1 else ""
 
 
 def _who(dimensions: AlertDimensions) -> list[str]:

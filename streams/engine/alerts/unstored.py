@@ -1,4 +1,4 @@
-"""Alerts that changed and are not stored yet: the newest row of each, and the changes of status to be told.
+"""Alerts that changed and are not stored yet: the newest row of each, and the changes of status to send.
 
 It must not judge, nor give a row out twice.
 """
@@ -43,7 +43,7 @@ class UnstoredAlerts:
             self._put(alert)
 
     def note_stored(self, stored_ms: Mapping[str, int]) -> None:
-        """Earlier owners stored rows of these alerts as of these ticks, and told of them."""
+        """Earlier owners stored rows of these alerts as of these ticks, and sent them."""
         for alert, at_ms in stored_ms.items():
             self._stored_ms[alert] = max(at_ms, self._stored_ms.get(alert, at_ms))
 

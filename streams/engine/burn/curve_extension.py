@@ -96,7 +96,7 @@ class CurveExtension:
         attempt = job.attempts[tail.attempt]
         first, last = tail.begin, tail.newest
         for winner in {winner.fields: winner for winner in attempt.winners.values()}.values():
-            # What had no price long ago is told too: the general way keeps account of it.
+            # Time without a price long ago counts too: the general path keeps account of it.
             if not self.rates.of(winner, tail.payer).is_priced(first, last):
                 return False
         minutes = [first, *range(max(self._since, first + 1), last + 1)]

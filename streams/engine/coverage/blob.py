@@ -120,19 +120,19 @@ def changed(
 def _holder_parts(
     holders: Sequence[Holder], values: Records, entire: Container[int] | None
 ) -> list[HolderPart]:
-    """What is told of the holders; they count as exported, unless all of each was asked for (None)."""
+    """The blob parts of the holders; they count as exported, unless all of each was asked for (None)."""
     counting, packed_to = (values["counting"] != 0).tolist(), values["packed_to"].tolist()
     parts: list[HolderPart] = []
     for holder, counts, to_minute in zip(holders, counting, packed_to, strict=True):
         named, size = holder.exported_gpus, len(holder.gpus)
         if entire is not None and named == size and holder.number not in entire:
             # Nothing new to be said of it, as of nearly all in nearly every increment: said in the same words.
-            told = holder.told
-            if told is None or told.counting != counts or told.first_gpu != size:
-                told = holder.told = HolderPart(
+            part = holder.part
+            if part is None or part.counting != counts or part.first_gpu != size:
+                part = holder.part = HolderPart(
                     holder.job_id, holder.attempt, holder.node, counts, size, [], False
                 )
-            parts.append(told)
+            parts.append(part)
             continue
         if entire is None or holder.number in entire:
             named = -1

@@ -24,7 +24,7 @@ Shape = tuple[str, str, int, tuple[str, ...]]
 class Holder:
     """The GPUs of one node that one attempt was seen on."""
 
-    __slots__ = ("attempt", "exported_gpus", "gpus", "job_id", "node", "number", "packed", "told")
+    __slots__ = ("attempt", "exported_gpus", "gpus", "job_id", "node", "number", "packed", "part")
 
     def __init__(self, number: int, job_id: str, attempt: int, node: str) -> None:
         self.number = number
@@ -35,7 +35,7 @@ class Holder:
         self.gpus: dict[str, int] = {}
         self.exported_gpus = -1  # how many of them an export named; -1: the holder itself is new
         self.packed = b""  # its old rows, see OldRows
-        self.told: HolderPart | None = None  # what increments say of it while nothing is new
+        self.part: HolderPart | None = None  # what increments say of it while nothing is new
 
 
 class HolderNames:

@@ -47,7 +47,7 @@ EPISODE = np.dtype(
         ("expected_nano", np.float64),
         ("short_ratio", np.float64),
         ("silenced", np.int64),
-        ("told_ms", np.int64),  # the `held_ms` that was given out last, of this call only
+        ("reported_ms", np.int64),  # the `held_ms` that was given out last, of this call only
     ],
     align=True,
 )
@@ -103,6 +103,6 @@ def as_arrays(figures: EpisodeArrays, ticks: int, jobs: int, windows: int) -> Ep
 def no_episodes(jobs: int) -> Records:
     """Episodes [job, rule] of jobs of which nothing is remembered."""
     episodes = np.zeros((jobs, RULES), EPISODE)
-    for name in ("started_ms", "fired_ms", "cleared_ms", "held_ms", "told_ms"):
+    for name in ("started_ms", "fired_ms", "cleared_ms", "held_ms", "reported_ms"):
         episodes[name] = NEVER_MS
     return episodes

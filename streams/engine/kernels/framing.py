@@ -98,7 +98,7 @@ def count_batches(data: U8) -> int:
 def read_batches(data: U8, batches: Records) -> int:
     """Fill `batches` [n of count_batches] from their headers; the first one that cannot be, or -1.
 
-    Of a batch of an older format only its place and its magic are told.
+    For a batch of an older format only its position and magic are given.
     """
     at = 0
     for b in range(batches.size):

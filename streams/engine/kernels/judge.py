@@ -111,7 +111,7 @@ def _tell(
     rule: int, kind: int, at_ms: int, job: int, episodes: Records, out: Records, shown: Records, count: int
 ) -> int:
     """Note a change, and the episode as it is now."""
-    episodes[rule]["told_ms"] = episodes[rule]["held_ms"]
+    episodes[rule]["reported_ms"] = episodes[rule]["held_ms"]
     out[count]["job"] = job
     out[count]["rule"] = rule
     out[count]["kind"] = kind
@@ -210,7 +210,7 @@ def _judge_job(
 ) -> int:
     """Step all rules of one job through the ticks; the number of changes so far."""
     for rule in range(RULES):
-        episodes[rule]["told_ms"] = episodes[rule]["held_ms"]
+        episodes[rule]["reported_ms"] = episodes[rule]["held_ms"]
     for tick in range(times_ms.size):
         at_ms = times_ms[tick]
         for rule in range(RULES):
@@ -226,7 +226,7 @@ def _judge_job(
             if kind != 0:
                 count = _tell(rule, kind, at_ms, job, episodes, out, shown, count)
     for rule in range(BURN_RULES):
-        if episodes[rule]["open"] != 0 and episodes[rule]["held_ms"] > episodes[rule]["told_ms"]:
+        if episodes[rule]["open"] != 0 and episodes[rule]["held_ms"] > episodes[rule]["reported_ms"]:
             count = _tell(rule, HELD, episodes[rule]["held_ms"], job, episodes, out, shown, count)
     return count
 
@@ -283,14 +283,14 @@ def judge_jobs(
     most = RULES * (len(ticks) + 1)
     out = np.empty(max(most, min(most * len(jobs), _ROOM)), CHANGE)
     shown = np.empty(len(out), EPISODE)
-    told: list[tuple[Records, Records]] = []
+    calls: list[tuple[Records, Records]] = []
     first = 0
     while first < len(jobs):
         first, count = _step(first, jobs, lines, ticks, limits, figures, episodes, out, shown)
-        told.append((out[:count].copy(), shown[:count].copy()))
-    if not told:
+        calls.append((out[:count].copy(), shown[:count].copy()))
+    if not calls:
         return out[:0], shown[:0]
-    changes, episodes_then = zip(*told, strict=True)
+    changes, episodes_then = zip(*calls, strict=True)
     return np.concatenate(changes), np.concatenate(episodes_then)
 
 

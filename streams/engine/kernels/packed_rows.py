@@ -86,7 +86,7 @@ def _set_value(column: int, row: int, value: int, store: CoverageStore) -> None:
 def _pack_column(
     column: int, rows: I64, begin: int, stop: int, store: CoverageStore, out: U8, at: int
 ) -> int:
-    """One column of the rows [begin, stop); a minute is told by how far it is from the one after the last."""
+    """One column of the rows [begin, stop); a minute is stored as its distance from the minute after the last one."""
     each = 1 if column == 0 else 0
     first = _value(column, rows[begin], store)
     steady = True

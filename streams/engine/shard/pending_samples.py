@@ -1,4 +1,4 @@
-"""What samples said of attempts that these were not told yet: one word for all fetches since the last one who asked.
+"""Samples folded into the coverage that their attempts have not seen yet: one entry per attempt, however many fetches came.
 
 A fetch tells each attempt little that is new, and a log that is waiting brings many fetches between two checkpoints.
 It must not know a job, nor what a shape is beyond its number; whoever looks at jobs asks for it before.

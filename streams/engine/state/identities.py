@@ -13,7 +13,7 @@ _LOOSE: Final = 64
 
 
 class Identities:
-    """Ids, with those that came since the last `take_fresh` told apart."""
+    """A set of ids that also knows which came since the last `take_fresh`."""
 
     __slots__ = ("_fresh", "_loose", "_packed")
 

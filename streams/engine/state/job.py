@@ -50,8 +50,8 @@ class JobState:
         "_asks",
         "_declared",
         "_dimensions",
+        "_shown",
         "_timelines",
-        "_told",
         "attempts",
         "booked_as_of_ms",
         "booked_dimensions",
@@ -82,7 +82,7 @@ class JobState:
             False  # whether all of it is to be derived again, so that no price matters before that
         )
         # What its rows last said but for clocks and the times of events; not known after a restart.
-        self._told: Said | None = None
+        self._shown: Said | None = None
         # What decides which prices are asked for of it, as of the last time it was asked.
         self._asks: tuple[dict[int, Timeline], JobDimensions, int, int] | None = None
         self.said_rows: tuple[Said, ShownRows] | None = None  # and these rows, for who builds the tables
@@ -205,8 +205,8 @@ class JobState:
 
     def says_no_more(self) -> bool:
         """Whether its rows of jobs and attempts would differ by clocks alone from those of the last time it was asked."""
-        told, self._told = self._told, self.says()
-        return told == self._told
+        shown, self._shown = self._shown, self.says()
+        return shown == self._shown
 
     @property
     def is_open(self) -> bool:

@@ -29,7 +29,7 @@ class UnsavedParts:
         self.paid_ms: tuple[int, int] | None = None
 
     def note_paid(self, from_ms: int, until_ms: int) -> bool:
-        """What goes on is booked further, by moving its end; False if that must be told line by line."""
+        """Note that open lines were extended by moving their end; False if the snapshot must carry them line by line."""
         if self.lines or (self.paid_ms is not None and self.paid_ms[1] != from_ms):
             return False
         self.paid_ms = (from_ms if self.paid_ms is None else self.paid_ms[0], until_ms)

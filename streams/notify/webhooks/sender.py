@@ -48,7 +48,7 @@ class Sender:
         self._tls = ssl.create_default_context()
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> SendResult:
-        """Send the bytes once. Whatever goes wrong is told in the answer."""
+        """Send the bytes once. Any failure is part of the result."""
         try:
             return await self._post(self._guard.check(url), body, headers)
         except ReceiverRefusedError as refused:

@@ -90,7 +90,7 @@ class AuditAlerts:
 
 
 def _by_shard(faults: Iterable[AuditFault], ours: set[int]) -> dict[int, dict[str, str]]:
-    """Shard -> subject -> summary; what is of no shard of ours is told by the lowest one."""
+    """Shard -> subject -> summary; a finding of none of our shards belongs to the lowest one."""
     found: dict[int, dict[str, str]] = {}
     for fault in faults:
         match = _SHARD.fullmatch(fault.subject)

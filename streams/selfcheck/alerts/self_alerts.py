@@ -1,4 +1,4 @@
-"""The meter's alerts about itself: kept as a shard's are, in the same table, told by the same notifier.
+"""The meter's alerts about itself: kept as a shard's are, in the same table, and sent by the same notifier.
 
 It must not judge, and tells nobody of what is not stored; without the store such an alert waits.
 """

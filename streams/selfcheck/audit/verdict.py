@@ -23,8 +23,8 @@ PARTS: Final = "parts"
 SUMS: Final = "ledger_sums"
 
 RECOUNT: Final = "`trainfare audit --recount FROM TO` says which rows are wrong"
-#: Of one check so many faults are told, and the number of the others.
-FAULTS_TOLD: Final = 10
+#: How many faults of one check are listed; the others are only counted.
+FAULTS_LISTED: Final = 10
 
 
 @dataclass(frozen=True)
@@ -91,10 +91,10 @@ def findings(check: str, faults: Iterable[AuditFinding], subject: str, looked_at
     found = list(faults)
     if not found:
         return [AuditFinding(check, subject, "no difference", "none", ok=True, detail=looked_at)]
-    more = len(found) - FAULTS_TOLD
+    more = len(found) - FAULTS_LISTED
     if more > 0:
         rest = AuditFinding(
             check, subject, "no difference", f"{more} more", ok=False, detail=f"{more} more like these"
         )
-        return [*found[:FAULTS_TOLD], rest]
+        return [*found[:FAULTS_LISTED], rest]
     return found

@@ -11,9 +11,9 @@ const FEW = 8;
 export function sentence(alert) {
   const rate = Number(alert.usd_per_hour) > 0 ? `, ${money(alert.usd_per_hour)} per hour` : "";
   const owner = alert.owner ? `, owner ${alert.owner}` : ", no owner";
-  const told = alert.status === "firing" ? `, ${delivery(alert).text}` : "";
+  const delivered = alert.status === "firing" ? `, ${delivery(alert).text}` : "";
   const kind = alert.status === "firing" ? alert.severity : "resolved";
-  return `${kind}: ${ruleName(alert.rule)}, ${alert.subject.kind} ${alert.subject.name}${owner}${rate}${told}.`;
+  return `${kind}: ${ruleName(alert.rule)}, ${alert.subject.kind} ${alert.subject.name}${owner}${rate}${delivered}.`;
 }
 
 export function figures(alert) {
@@ -72,9 +72,9 @@ export class Alerts {
     const text = foreign(name);
     const subject = kind === "job" ? h("a", { href: jobHash(name), class: "subject", title: name }, text) : h("span", { class: "subject", title: name }, `${kind} `, text);
     const element = h("li", { class: "alert", "data-severity": alert.severity, "data-status": alert.status });
-    const part = { badge: h("span", { class: "badge" }), rule: h("span", { class: "rule" }), when: h("time", { class: "when" }), who: h("p", { class: "who" }), figures: h("p", { class: "figures" }), told: h("p", { class: "told" }) };
+    const part = { badge: h("span", { class: "badge" }), rule: h("span", { class: "rule" }), when: h("time", { class: "when" }), who: h("p", { class: "who" }), figures: h("p", { class: "figures" }), delivered: h("p", { class: "delivered" }) };
     element.fields = part;
-    element.append(h("p", { class: "top" }, part.badge, part.rule, part.when), h("p", { class: "about" }, subject), part.figures, part.who, part.told);
+    element.append(h("p", { class: "top" }, part.badge, part.rule, part.when), h("p", { class: "about" }, subject), part.figures, part.who, part.delivered);
     return element;
   }
 
@@ -96,10 +96,10 @@ export class Alerts {
     }
     const owner = [alert.owner || "no owner", alert.team].filter(Boolean).join(", ");
     say(part.who, `${owner} · since ${near(alert.started_ms, now)}`);
-    const told = delivery(alert);
-    mark(part.told, "data-told", told.kind);
-    const sign = { yes: "✓", no: "✗", wait: "…" }[told.kind];
-    say(part.told, `${sign} ${told.text}${told.kind === "yes" && alert.owner ? ` to ${alert.owner}` : ""}`, told.title);
+    const delivered = delivery(alert);
+    mark(part.delivered, "data-delivered", delivered.kind);
+    const sign = { yes: "✓", no: "✗", wait: "…" }[delivered.kind];
+    say(part.delivered, `${sign} ${delivered.text}${delivered.kind === "yes" && alert.owner ? ` to ${alert.owner}` : ""}`, delivered.title);
   }
 
   /** Say what is new, once; at the start only how many there are. */

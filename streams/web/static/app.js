@@ -88,7 +88,7 @@ function status() {
   byId("notice").hidden = !text;
   if (waiting) return;
   const clock = meter.foreign ? `meter clock ${stamp(meter.timeMs)} UTC` : `${hour(meter.timeMs)} UTC`;
-  say(byId("clock"), meter.speed === 1 ? clock : `${clock}, ${meter.told ? "" : "about "}${meter.speed}×`, `Instant of the figures: ${stamp(meter.asOfMs)} UTC`);
+  say(byId("clock"), meter.speed === 1 ? clock : `${clock}, ${meter.reportedSpeed ? "" : "about "}${meter.speed}×`, `Instant of the figures: ${stamp(meter.asOfMs)} UTC`);
   const firing = last.burn.alerts_firing;
   if (meter.asOfMs === null) say(byId("clock"), "no figures yet", "");
   const title = `${stale ? "stale · " : ""}${firing ? `(${firing}) ` : ""}${money(last.burn.usd_per_hour_now)}/h · trainfare`;

@@ -37,14 +37,14 @@ export class Evidence {
   }
 
   item() {
-    const part = { badge: h("span", { class: "badge" }), rule: h("strong", { class: "rule" }), when: h("p", { class: "dim" }), figures: h("p", { class: "figures" }), summary: h("p", {}), told: h("p", { class: "told" }), sql: h("code", {}), said: h("span", { class: "dim", role: "status" }) };
+    const part = { badge: h("span", { class: "badge" }), rule: h("strong", { class: "rule" }), when: h("p", { class: "dim" }), figures: h("p", { class: "figures" }), summary: h("p", {}), delivered: h("p", { class: "delivered" }), sql: h("code", {}), said: h("span", { class: "dim", role: "status" }) };
     const pre = h("pre", { tabindex: 0, "aria-label": "Query" }, part.sql);
     const button = h("button", { type: "button", class: "copy" }, "Copy the query");
     button.addEventListener("click", async () => {
       say(part.said, await copy(part.sql.textContent, part.sql));
       setTimeout(() => say(part.said, ""), SAID_MS);
     });
-    const element = h("li", { class: "alert" }, h("p", { class: "top" }, part.badge, part.rule), part.when, part.figures, part.summary, part.told, h("details", {}, h("summary", {}, "Evidence SQL"), pre, h("p", { class: "copy-line" }, button, part.said)));
+    const element = h("li", { class: "alert" }, h("p", { class: "top" }, part.badge, part.rule), part.when, part.figures, part.summary, part.delivered, h("details", {}, h("summary", {}, "Evidence SQL"), pre, h("p", { class: "copy-line" }, button, part.said)));
     element.fields = part;
     return element;
   }
@@ -60,9 +60,9 @@ export class Evidence {
     say(part.when, firing ? `firing since ${near(alert.started_ms, now)}` : `${near(alert.started_ms, now)} to ${near(alert.resolved_ms, now)}`, `${stamp(alert.started_ms)} UTC`);
     part.figures.replaceChildren(...(alert.summary ? [] : figures(alert)));
     say(part.summary, alert.summary ?? "");
-    const told = delivery(alert);
-    part.told.dataset.told = told.kind;
-    say(part.told, `${{ yes: "✓", no: "✗", wait: "…" }[told.kind]} ${told.text}${told.title ? ` (${told.title})` : ""}`);
+    const delivered = delivery(alert);
+    part.delivered.dataset.delivered = delivered.kind;
+    say(part.delivered, `${{ yes: "✓", no: "✗", wait: "…" }[delivered.kind]} ${delivered.text}${delivered.title ? ` (${delivered.title})` : ""}`);
     say(part.sql, alert.evidence_sql ?? "");
   }
 }

@@ -13,7 +13,7 @@ export class Meter {
     this.now = now;
     this.asOfMs = null;
     this.speed = 1;
-    this.told = null;
+    this.reportedSpeed = null;
     this.arrivedMs = null;
     this.movedMs = null;
     this.shownMs = null;
@@ -29,8 +29,8 @@ export class Meter {
       this.movedMs = this.arrivedMs;
     }
     this.asOfMs = instantMs;
-    if (Number.isFinite(speed) && speed > 0) this.told = speed;
-    this.speed = this.told ?? this.measured; // single requests do not carry it
+    if (Number.isFinite(speed) && speed > 0) this.reportedSpeed = speed;
+    this.speed = this.reportedSpeed ?? this.measured; // single requests do not carry it
   }
 
   remember(instantMs) {

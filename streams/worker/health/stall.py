@@ -30,7 +30,7 @@ def readiness(standings: Sequence[ShardLag], limits: StallLimits, clock_ms: int,
     )
     if not still:
         return Check(_NAME, True, "every shard moves or has nothing to read")
-    return Check(_NAME, False, _told(still, clock_ms) + (f"; {reason}" if reason else ""))
+    return Check(_NAME, False, _described(still, clock_ms) + (f"; {reason}" if reason else ""))
 
 
 class RestartCheck:
@@ -58,10 +58,10 @@ class RestartCheck:
         still = [each for each in standings if each.idle_ms > limit_ms]
         if not still:
             return ""
-        return f"{_told(still, clock_ms)} although Kafka and ClickHouse answer"
+        return f"{_described(still, clock_ms)} although Kafka and ClickHouse answer"
 
 
-def _told(still: Sequence[ShardLag], clock_ms: int) -> str:
+def _described(still: Sequence[ShardLag], clock_ms: int) -> str:
     worst = still[0]
     since = datetime.fromtimestamp((clock_ms - worst.idle_ms) / 1000, UTC).isoformat(" ", "seconds")
     waiting = ", ".join(f"{topic} {count:,}" for topic, count in worst.records.items() if count)

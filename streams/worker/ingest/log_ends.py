@@ -46,13 +46,13 @@ class Ends:
         asked = probed.ends.get(tp)
         consumer = self._consumer()
         try:
-            told = None if consumer is None else consumer.log_end(tp)
+            known = None if consumer is None else consumer.log_end(tp)
         except ConsumerNotStarted:
-            told = None
-        if told is None or asked is None:
-            return asked if told is None else told.high_watermark
-        high_watermark = told.high_watermark
-        return high_watermark if told.answered_ms >= probed.asked_ms else max(high_watermark, asked)
+            known = None
+        if known is None or asked is None:
+            return asked if known is None else known.high_watermark
+        high_watermark = known.high_watermark
+        return high_watermark if known.answered_ms >= probed.asked_ms else max(high_watermark, asked)
 
     def unread(self, reader: WatchedReader | None) -> dict[str, int]:
         """Records of each reference topic that are not read yet; none of a topic whose end is not known."""

@@ -48,7 +48,7 @@ class LogTime:
     """A `Clock` whose `now_ms` is log time.
 
     A record that is there was appended before now: the newest one bounds log time from below. A record that was not
-    there at an earlier answer, which told of the partition's end, was appended after it: that bounds log time from above,
+    there at an earlier answer, which gave the partition's end, was appended after it: that bounds log time from above,
     and only then is it known whether the wall clock is right. Until then (a backlog is read, nothing was written since
     the start) the wall clock counts, but for no more than a minute beyond the log.
     """

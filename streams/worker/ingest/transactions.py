@@ -1,6 +1,6 @@
 """Records that are in the log and may not be read: behind the first offset of an open transaction.
 
-It must not ask Kafka: the consumer was told with each answer to a fetch.
+It must not ask Kafka: the consumer learns them with each fetch response.
 """
 
 from __future__ import annotations

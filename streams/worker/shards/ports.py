@@ -33,7 +33,7 @@ class AlertSink(Protocol):
 
 
 class NoAlertSink:
-    """Alerts are stored, and nobody is told."""
+    """Alerts are stored and not sent."""
 
     def offer(self, alerts: Iterable[Alert], shard: int) -> None:
         """Nothing."""

@@ -1,4 +1,4 @@
-"""Alerts stored and told ahead of the checkpoint that follows: people wait for one small insert, not for a flight.
+"""Stores and sends alerts ahead of the next checkpoint: people wait for one small insert, not for the whole checkpoint.
 
 A row of an alert rests on nothing but the log, so it may be stored before the snapshot that knows of it: after a crash
 in between the next owner judges the same tick again and comes to the same alert under the same ids.  The other way

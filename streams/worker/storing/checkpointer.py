@@ -82,7 +82,7 @@ class Checkpointer:
         self._lock = asyncio.Lock()
         self._threads = Threads("checkpoints")
         self._beside: ThreadPoolExecutor | None = None
-        self._fast_path = AlertFastPath(self.insert, self._told)
+        self._fast_path = AlertFastPath(self.insert, self._fast_path_stored)
         self.totals = StoredTotals()
 
     @property
@@ -145,7 +145,7 @@ class Checkpointer:
             self._extra_bytes -= sum(int(extra.rows.nbytes) for extra in extras)
             self._refused_ms = None
             self._count(flight)
-            # Stored with their start, so that another owner goes on with them; told only now.
+            # Stored with their start, so that another owner goes on with them; sent only now.
             for taken in flight:
                 # A shard that went meanwhile is its new owner's to tell of, who finds the rows.
                 if taken.checkpoint.alerts and not taken.owned.gone:
@@ -256,7 +256,7 @@ class Checkpointer:
         else:
             self._owed = {}
 
-    def _told(self, alerts: Sequence[Alert], number: int, rows: int) -> None:
+    def _fast_path_stored(self, alerts: Sequence[Alert], number: int, rows: int) -> None:
         self.totals.rows[ALERTS] = self.totals.rows.get(ALERTS, 0) + rows
         self.alert_sink.offer(alerts, number)
 

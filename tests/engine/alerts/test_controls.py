@@ -247,7 +247,7 @@ def test_a_number_is_rounded_half_to_even_as_everywhere() -> None:
 def test_a_deletion_means_nothing_and_a_budget_is_said_to_guard_nothing() -> None:
     (fault,) = Controls.from_events([control("budget", "b", usd=5), control("", "")]).faults
     assert fault[:2] == ("budget", "b")
-    assert "nobody is told" in fault.detail
+    assert "no alert fires" in fault.detail
     assert NO_CONTROLS.planned_for(JOB) == ()
 
 

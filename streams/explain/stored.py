@@ -66,14 +66,13 @@ class _Unpacked:
         return JobsOfChain(
             format=self.blob.format,
             jobs=[] if whole is None else [whole.copy()],
-            dirty_jobs=[],
-            open_jobs=[],
             gone=[job_id] if job_id in self.gone else [],
-            archived={},
-            newly_archived={},
             sampled={} if sampled is None else {job_id: sampled},
             parts=[] if part is None else [part.copy()],
             paid=[] if paid is None else [paid],
+            id_seed=self.blob.id_seed,
+            archived_jobs=b"",
+            newly_archived_jobs=b"",
         )
 
 

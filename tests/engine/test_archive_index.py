@@ -85,32 +85,6 @@ def test_another_seed_gives_other_keys() -> None:
     assert other.version_of("j") is None
 
 
-def test_what_old_snapshots_name_by_64_bits_is_found_and_another_job_of_that_hash_is_new(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(archive_index, "_old_hash", lambda job_id: 7 if job_id in "ab" else 8)
-    table = ArchiveIndex(b"seed")
-    table.load_old({7: 3}, newest_ms=5 * DAY_MS)
-    assert (table.version_of("a"), table.version_of("b"), table.version_of("c")) == (3, 3, None)
-    table.forget(["b"])
-    table.put("b", 9, 6 * DAY_MS)
-    assert (table.version_of("a"), table.version_of("b")) == (3, 9), "one that has its hash leaves it"
-    assert moved(table, 3).version_of("a") == 3
-    table.put("a", 4, 6 * DAY_MS)
-    table.forget_before(0)
-    assert (table.version_of("a"), len(table)) == (4, 2)
-
-
-def test_what_old_snapshots_name_is_forgotten_with_the_years_after_them() -> None:
-    table = ArchiveIndex(b"seed")
-    table.load_old({archive_index._old_hash(f"job-{number}"): number for number in range(20_000)}, 5 * DAY_MS)
-    assert table.nbytes < 40 * 20_000
-    table.forget_before(5 * DAY_MS)
-    assert table.version_of("job-19999") == 19_999
-    table.forget_before(6 * DAY_MS)
-    assert len(table) == 0
-
-
 def test_versions_are_unsigned_as_in_the_archive() -> None:
     table = ArchiveIndex(b"seed")
     table.put("j", 2**64 - 1, 0)

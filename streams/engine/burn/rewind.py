@@ -18,7 +18,7 @@ def rewind(shard: ShardState, tick_ms: int) -> None:
     """Judge on from this tick, as after a restore; what fires goes on firing until a tick says otherwise."""
     shard.publish_samples()
     old, shard.tracker = shard.tracker, BurnTracker()
-    shard.tracker.load(BurnTrackerBlob(_before(old.dump().judge, tick_ms), None))
+    shard.tracker.load(BurnTrackerBlob(_before(old.dump().judge, tick_ms), {}))
     shard.tracker.alerts = old.alerts
     # What earlier owners stored as of ticks that had not come is no reason to hold rows back.
     shard.tracker.alerts.judged(NEVER_MS)

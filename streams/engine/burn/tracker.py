@@ -285,15 +285,14 @@ class BurnTracker:
 
     def dump(self) -> BurnTrackerBlob:
         """What the next owner needs beside the jobs; a row or two of each it writes again."""
-        return BurnTrackerBlob(self._judge.dump(), None, self.alerts.dump())
+        return BurnTrackerBlob(self._judge.dump(), self.alerts.dump())
 
     def load(self, blob: BurnTrackerBlob) -> None:
-        """Go on from a snapshot; jobs must be touched besides.
+        """Go on from a snapshot; the jobs must be touched besides.
 
-        What an older base counts as written may have changed and changed back since: then rows are written again.
+        The snapshot does not say which burn rates are written, so a row or two of each job is written again.
         """
         self._judge = Judge.load(blob.judge)
         self._policy = RowPolicy()
-        self._policy.load(blob.written or ())
         self.alerts = UnstoredAlerts()
         self.alerts.note_stored(blob.stored_ms)

@@ -181,7 +181,7 @@ def _own_holders(blob: Blob, arrays: CoverageArrays, names: HolderNames, touch: 
             or part.first_gpu > len(known.gpus)
             or (not part.counting and was_counting[known.number])
         ):
-            known = _own_holder(part, arrays, names, counting, is_new=blob.format == 1)
+            known = _own_holder(part, arrays, names, counting)
             if known is not None and not touch:
                 known.exported_gpus = len(known.gpus)
         # Else, as nearly ever, there is nothing to be learnt of it, and it was exported before.
@@ -190,10 +190,10 @@ def _own_holders(blob: Blob, arrays: CoverageArrays, names: HolderNames, touch: 
 
 
 def _own_holder(
-    part: HolderPart, arrays: CoverageArrays, names: HolderNames, was_counting: I32, *, is_new: bool
+    part: HolderPart, arrays: CoverageArrays, names: HolderNames, was_counting: I32
 ) -> Holder | None:
     known = names.find(part.job_id, part.attempt, part.node)
-    if known is None and not (part.whole or is_new):
+    if known is None and not part.whole:
         return None
     if known is not None and len(known.gpus) < part.first_gpu:
         raise ValueError(f"{part.job_id} on {part.node}: an increment before this one is missing")

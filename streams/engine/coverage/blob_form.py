@@ -9,9 +9,6 @@ import msgspec
 import numpy as np
 
 FORMAT = 3
-# Of format 1 a holder that no blob before named was new: there an increment rested on a base.  Before format 3 all
-# rows stood among the rows.
-_READS = (1, 2, 3)
 SLOT = np.dtype([("holder", "<i4"), ("ordinal", "<i4"), ("newest_s", "<i8"), ("from_s", "<i8")])
 SUMS = ("sampled_gpu_s", "productive_gpu_ms", "memory_used_mib_max", "power_w_max")
 ROW = np.dtype([("holder", "<i4"), ("minute", "<i4"), ("counted", "<i8"), *((name, "<i8") for name in SUMS)])
@@ -59,6 +56,6 @@ class _Format(msgspec.Struct, array_like=True):
 def read(data: bytes) -> Blob:
     """Decode, or ValueError for a format of another version."""
     version = msgspec.msgpack.decode(data, type=_Format).format
-    if version not in _READS:
-        raise ValueError(f"coverage format {version}, this version reads {', '.join(map(str, _READS))}")
+    if version != FORMAT:
+        raise ValueError(f"coverage format {version}, this version reads {FORMAT}")
     return msgspec.msgpack.decode(data, type=Blob)

@@ -7,11 +7,10 @@ module does not read the archive; whoever finds that a job is missing there call
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 from streams.engine.kernels.arrays import Records
@@ -27,21 +26,14 @@ _Key = tuple[int, int]
 
 
 class ArchiveIndex:
-    """By a key of 128 bits, the version of a job's state and the day of its last event.
-
-    Snapshots of formats before 5 knew 64 bits, without a seed and a day: these are upper halves, the lower one is 0 and
-    the day that of the snapshot.  They are asked last.
-    """
+    """By a key of 128 bits, the version of a job's state and the day of its last event."""
 
     def __init__(self, seed: bytes = b"") -> None:
         self.seed = seed
         self._rows: Records = np.zeros(0, ENTRY)  # by `hi`
         self._hi: NDArray[np.uint64] = np.zeros(0, np.uint64)  # the same, in one piece for the search
         self._recent: dict[_Key, tuple[int, int]] = {}  # version and day, before those of the rows
-        self._has_old = False
-        self._left_again: list[_Key] = []  # of old ones: they have a key of their own now
-        # Ids that were forgotten as the archive lacks them; an old hash of them may be that of another job.
-        self.lost: set[str] = set()
+        self.lost: set[str] = set()  # ids that were forgotten, as the archive lacks them
 
     def __len__(self) -> int:
         return len(self._rows) + len(self._recent)
@@ -53,15 +45,10 @@ class ArchiveIndex:
 
     def version_of(self, job_id: str) -> int | None:
         """The version of the job's state; None if it is not archived as far as is known."""
-        version = self._version(self._key(job_id))
-        if version is None and self._has_old and job_id not in self.lost:
-            version = self._version((_old_hash(job_id), 0))
-        return version
+        return self._version(self._key(job_id))
 
     def put(self, job_id: str, version: int, last_ms: int) -> None:
         """The job leaves memory; `last_ms`: the last instant that anything of it is about."""
-        if self._has_old and job_id not in self.lost:
-            self._left_again.append((_old_hash(job_id), 0))
         self._recent[self._key(job_id)] = version, _day(last_ms)
         if len(self._recent) > max(_FEW, len(self._rows) // 8):
             self._sort_in()
@@ -100,12 +87,6 @@ class ArchiveIndex:
             self._sort_in()
             self._merge(np.frombuffer(entries, ENTRY))
 
-    def load_old(self, entries: Mapping[int, int], newest_ms: int) -> None:
-        """Take over what an old snapshot has; `newest_ms`: no event of these jobs is later."""
-        day = _day(newest_ms)
-        self._recent.update(((old_hash, 0), (version, day)) for old_hash, version in entries.items())
-        self._sort_in()
-
     # -- the table -----------------------------------------------------------------------------------------
 
     def _key(self, job_id: str) -> _Key:
@@ -133,9 +114,6 @@ class ArchiveIndex:
             entries = sorted((*key, *entry) for key, entry in self._recent.items())
             self._recent = {}
             self._merge(np.array(entries, ENTRY))
-        if self._left_again:
-            self._remove(self._left_again)
-            self._left_again = []
 
     def _remove(self, keys: Iterable[_Key]) -> None:
         places = [place for key in keys if (place := self._place(key)) is not None]
@@ -160,7 +138,6 @@ class ArchiveIndex:
     def _set(self, rows: Records) -> None:
         self._rows = rows
         self._hi = np.ascontiguousarray(rows["hi"], np.uint64)
-        self._has_old = bool((rows["lo"] == 0).any())
 
 
 def ranges(count: int) -> Iterator[tuple[int, int]]:
@@ -171,7 +148,3 @@ def ranges(count: int) -> Iterator[tuple[int, int]]:
 
 def _day(at_ms: int) -> int:
     return min(max(at_ms // DAY_MS, 0), _LAST_DAY)
-
-
-def _old_hash(job_id: str) -> int:
-    return xxhash.xxh3_64_intdigest(job_id.encode("utf-8", "surrogatepass"))

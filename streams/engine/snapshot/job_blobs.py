@@ -45,7 +45,7 @@ class JobBlob(msgspec.Struct, array_like=True):
     """A job's state; its samples' coverage is written apart."""
 
     id: str
-    seen: bytes | list[bytes]  # of 16 bytes, one after the other; a list in snapshots of format 1
+    seen: bytes  # identities of 16 bytes, one after the other
     first_ms: int
     last_ms: int
     booked_as_of_ms: int
@@ -60,7 +60,7 @@ class NodeBlob(msgspec.Struct, array_like=True):
 
     name: str
     dirty: bool
-    seen: bytes | list[bytes]
+    seen: bytes
     events: list[NodeEvent]
     booked_lines: BookedLines
     booked_as_of_ms: int = -1
@@ -103,7 +103,7 @@ def dump_job(job: JobState, flags: int = 0) -> JobBlob:
 def load_job(blob: JobBlob) -> JobState:
     """The inverse of `dump_job`; it counts as unsaved."""
     job = JobState(blob.id)
-    job.seen = _identities(blob.seen)
+    job.seen = Identities(blob.seen)
     job.first_ms, job.last_ms, job.heard_ms = blob.first_ms, blob.last_ms, blob.heard_ms
     job.booked_as_of_ms = blob.booked_as_of_ms
     job.booked_dimensions = blob.booked_dimensions
@@ -139,15 +139,11 @@ def load_node(blob: NodeBlob) -> NodeState:
     """The inverse of `dump_node`."""
     node = NodeState(blob.name)
     node.events = blob.events
-    node.seen = _identities(blob.seen)
+    node.seen = Identities(blob.seen)
     node.booked_lines = load_lines(blob.booked_lines)
     node.dirty = blob.dirty
     node.booked_as_of_ms = blob.booked_as_of_ms
     return node
-
-
-def _identities(seen: bytes | list[bytes]) -> Identities:
-    return Identities(seen if isinstance(seen, bytes) else b"".join(seen))
 
 
 def load_lines(booked: BookedLines) -> Lines:

@@ -26,18 +26,13 @@ class JobsOfChain(msgspec.Struct):
 
     format: int
     jobs: list[msgspec.Raw]
-    dirty_jobs: list[str]
-    open_jobs: list[str]
     gone: list[str]
-    archived: dict[int, int]
-    newly_archived: dict[int, int]
-    sampled: dict[str, tuple[int, ...]] = {}
-    parts: list[msgspec.Raw] = []
-    paid: list[PaidPart] = []
-    id_seed: bytes | None = None
-    archived_jobs: bytes = b""
-    newly_archived_jobs: bytes = b""
-    newest_ms: dict[str, int] = {}
+    sampled: dict[str, tuple[int, ...]]
+    parts: list[msgspec.Raw]
+    paid: list[PaidPart]
+    id_seed: bytes
+    archived_jobs: bytes
+    newly_archived_jobs: bytes
 
 
 class RestoreTarget(Protocol):
@@ -72,11 +67,7 @@ def unpack_jobs(data: bytes) -> tuple[JobsOfChain, int]:
 
 def apply_archived(known: ArchiveIndex, blob: StoredBlob | JobsOfChain) -> None:
     """Take over what a snapshot says of archived jobs; the oldest snapshot comes first."""
-    if blob.id_seed is not None:
-        known.seed = blob.id_seed
-    newest_ms = max(blob.newest_ms.values(), default=0)
-    for old in (blob.archived, blob.newly_archived):
-        known.load_old(old, newest_ms)
+    known.seed = blob.id_seed
     for entries in (blob.archived_jobs, blob.newly_archived_jobs):
         known.load(entries)
 
@@ -107,12 +98,8 @@ def apply_jobs(
             whole = writer.whole_job(raw)
             target.jobs[job_id] = load_job(whole)
             awaited.discard(job_id)
-            if blob.format > 1:
-                _flag(target, job_id, whole.flags)
+            _flag(target, job_id, whole.flags)
     _apply_parts(target, blob, awaited, place, last)
-    if blob.format == 1:
-        target.due.dirty_jobs, target.due.open_jobs = set(blob.dirty_jobs), set(blob.open_jobs)
-        target.due.sampled_jobs = set()
     for job_id, seen_ms in blob.sampled.items():
         if last.get(job_id, -1) > place:
             continue

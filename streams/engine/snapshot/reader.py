@@ -76,8 +76,7 @@ def _load(shard: ShardState, blobs: Sequence[bytes]) -> None:
 def _apply_facts(shard: ShardState, blob: StoredBlob) -> None:
     """What each snapshot has whole."""
     shard.snapshots.version = shard.snapshots.parent = blob.version
-    if blob.is_base or blob.root:
-        shard.snapshots.compaction.root = blob.root or blob.version
+    shard.snapshots.compaction.root = blob.root
     shard.position.next, shard.snapshots.next = dict(blob.next), dict(blob.next)
     shard.position.newest_ms, shard.position.log_ms, shard.position.forgotten_ms = (
         blob.newest_ms,
@@ -93,5 +92,4 @@ def _apply_facts(shard: ShardState, blob: StoredBlob) -> None:
     if blob.prices is not None:
         shard.prices.book = PriceBook.empty().with_events(blob.prices)
     shard.prices.book = shard.snapshots.book = shard.prices.book.with_events(blob.more_prices)
-    if blob.watch is not None:
-        shard.tracker.load(blob.watch)
+    shard.tracker.load(blob.watch)

@@ -27,11 +27,8 @@ from streams.engine.snapshot.job_parts import JobPart, PaidPart, dump_paid, dump
 from streams.engine.state.job import JobState
 from streams.errors import TrainfareError
 
-#: The form below.  A snapshot of a form not in READS is refused; raise this with every change that needs it.
-#: In format 1 a base had everything, and each increment had all of a job that changed.  Format 2 had no `paid`, format 3
-#: all prices in each snapshot after any of them changed, format 4 hashes of 64 bits of archived jobs.
+#: The form below.  A snapshot of another form is refused; raise this with every change that needs it.
 FORMAT: Final = 5
-READS: Final = (1, 2, 3, 4, 5)
 _SMALL_BYTES: Final = 2**16
 
 
@@ -44,7 +41,6 @@ class SnapshotBlob(msgspec.Struct):
 
     format: int
     shard: int
-    is_base: bool  # whether there is none before it
     version: int
     next: dict[str, int]
     newest_ms: dict[str, int]
@@ -52,45 +48,36 @@ class SnapshotBlob(msgspec.Struct):
     archive_due_ms: int
     books: Books
     jobs: list[JobBlob]
-    dirty_jobs: list[str]
-    open_jobs: list[str]
-    archived: dict[int, int]
     gone: list[str]
-    newly_archived: dict[int, int]
     nodes: list[NodeBlob]
     prices: list[PriceEvent] | None
     coverage: bytes
     seen: dict[str, list[bytes]]
-    # The rest is absent in snapshots from before there were alerts.
-    tick_ms: int | None = None
-    # Jobs of which samples alone were seen since they were written: first and last event, and last sample.
-    sampled: dict[str, tuple[int, ...]] = {}
-    watch: BurnTrackerBlob | None = None
-    tallies: dict[str, Tally] = {}  # by topic; absent in snapshots that knew the sum only
-    paid_ms: int = 0  # up to when all that goes on is paid; 0: not known
-    letter_minutes: Minutes = {}  # how many dead letters of the newest minute were kept
-    unswept_from: int | None = None
-    # The rest is absent in format 1; `dirty_jobs` and `open_jobs` are flags of the jobs from format 2 on.
-    root: int = 0  # the version at which a restore of it begins
-    parts: list[JobPart] = []  # of jobs that an earlier snapshot has
-    seen_older: list[tuple[str, list[bytes]]] = []  # topic and ids: slices of those remembered before
-    forgotten_ms: dict[str, int] = {}
-    # The rest is absent in format 2.
-    paid: list[PaidPart] = []  # of jobs that an earlier snapshot has, and of which nothing else changed
-    # The rest is absent in format 3.
-    more_prices: list[PriceEvent] = []  # that came since the snapshot before, and a slice of the others
-    sums: dict[str, MonthSums] | None = None  # of the ledger by table and month; None: not kept
-    # The rest is absent in format 4, which has versions by hash in `archived` and `newly_archived`.
-    id_seed: bytes | None = None
-    archived_jobs: bytes = b""
-    newly_archived_jobs: bytes = b""
+    tick_ms: int | None
+    # Jobs of which only samples came since they were written: first and last event time, and that of the last sample.
+    sampled: dict[str, tuple[int, ...]]
+    watch: BurnTrackerBlob
+    tallies: dict[str, Tally]  # by topic
+    paid_ms: int  # every open attempt is booked up to this instant
+    letter_minutes: Minutes  # how many dead letters of the newest minute were kept
+    unswept_from: int | None
+    root: int  # the version at which a restore of it begins
+    parts: list[JobPart]  # of jobs that an earlier snapshot has
+    seen_older: list[tuple[str, list[bytes]]]  # topic and ids: slices of those remembered before
+    forgotten_ms: dict[str, int]
+    paid: list[PaidPart]  # of jobs that an earlier snapshot has, and of which only the accrual changed
+    more_prices: list[PriceEvent]  # that came since the snapshot before, and a slice of the others
+    sums: dict[str, MonthSums] | None  # of the ledger by table and month; None: not kept
+    id_seed: bytes
+    archived_jobs: bytes
+    newly_archived_jobs: bytes
 
 
 class StoredBlob(SnapshotBlob):
     """A snapshot as it is read: jobs wait to be decoded, most are written anew later in a chain."""
 
     jobs: list[msgspec.Raw]  # type: ignore[assignment]  # the bytes of the same
-    parts: list[msgspec.Raw] = []  # type: ignore[assignment]  # likewise
+    parts: list[msgspec.Raw]  # type: ignore[assignment]  # likewise
 
 
 class _Id(msgspec.Struct, array_like=True):
@@ -138,7 +125,6 @@ def take(shard: ShardState) -> bytes:
     blob = SnapshotBlob(
         format=FORMAT,
         shard=shard.number,
-        is_base=is_first,
         version=shard.snapshots.version,
         next=shard.position.next,
         newest_ms=shard.position.newest_ms,
@@ -146,11 +132,7 @@ def take(shard: ShardState) -> bytes:
         archive_due_ms=shard.due.archive_due_ms,
         books=shard.books,
         jobs=[_whole(shard, job_id) for job_id in sorted(whole)],
-        dirty_jobs=[],
-        open_jobs=[],
-        archived={},
         gone=sorted(changes.gone),
-        newly_archived={},
         nodes=[dump_node(shard.nodes[name]) for name in sorted(nodes)],
         prices=shard.prices.book.events if more_prices is None else None,
         more_prices=[*also.prices, *(more_prices or [])],
@@ -288,8 +270,8 @@ class SnapshotFormat(msgspec.Struct):
 
 def check_format(found: int) -> None:
     """Raise UnknownFormatError unless this program can read it."""
-    if found not in READS:
+    if found != FORMAT:
         raise UnknownFormatError(
-            f"the stored state has format {found}, this program reads format {' and '.join(map(str, READS))}: "
+            f"the stored state has format {found}, this program reads format {FORMAT}: "
             "run the program that wrote it, or meter the log again into an empty store"
         )

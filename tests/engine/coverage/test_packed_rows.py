@@ -218,22 +218,6 @@ def test_a_snapshot_of_hours_is_small_and_what_is_old_is_not_opened() -> None:
     assert rows_by_key(other, every_row(other)) == rows_by_key(coverage, every_row(coverage))
 
 
-def test_a_snapshot_from_before_rows_were_packed_is_packed_as_it_is_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(packed_rows, "_YOUNG", 10**8)
-    plain = Coverage()
-    hours_of(plain, hours=3)
-    blob = read(plain.export_dirty(plain.holders()))
-    assert not any(holder.packed for holder in blob.holders)
-    old = msgspec.msgpack.encode([2, *msgspec.msgpack.decode(msgspec.msgpack.encode(blob))[1:]])
-    monkeypatch.undo()
-    other = Coverage()
-    other.apply(old)
-    assert other.row_count < 75
-    assert rows_by_key(other, every_row(other)) == rows_by_key(plain, every_row(plain))
-
-
 def test_old_rows_that_are_cut_off_are_found_out() -> None:
     coverage = Coverage()
     hours_of(coverage, hours=2)

@@ -34,7 +34,11 @@ def main() -> int:
     assert len(chain) >= 5
     assert machine.store.tables[ARCHIVE]
     target.mkdir()
-    about = {"format": writer.FORMAT, "read": END, "chain": [[one.version, one.parent] for one in chain]}
+    about = {
+        "format": writer.FORMAT,
+        "read": END,
+        "chain": [[one.version, one.parent, one.root] for one in chain],
+    }
     (target / "about.json").write_text(json.dumps(about) + "\n", "utf-8")
     for one in chain:
         (target / f"snapshot-{one.version}.bin").write_bytes(one.blob)

@@ -1,6 +1,6 @@
 """Names that belong to the meter itself, so that whoever shows users' jobs can leave them out.
 
-It must not know what is done under these names; the views of ClickHouse spell the prefix out (0007_canary.sql).
+It must not know what is done under these names; the views of ClickHouse spell the prefix out (0002_views.sql).
 """
 
 from typing import Final

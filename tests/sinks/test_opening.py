@@ -121,8 +121,12 @@ class TestMigrations:
         self, connection: ClickHouseConnection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """It makes a view as an older file has it, between two statements of a newer file that rest on each other."""
-        older = next(each for each in shipped() if each.name.startswith("0007_"))
-        newer = next(each for each in shipped() if each.name.startswith("0009_"))
+        older = Migration("8000_older.sql", "CREATE OR REPLACE VIEW probe AS SELECT 1 AS a;\n")
+        newer = Migration(
+            "8001_newer.sql",
+            "CREATE OR REPLACE VIEW probe AS SELECT 1 AS a, 2 AS b;\n"
+            "CREATE OR REPLACE VIEW probe_sum AS SELECT a + b AS c FROM probe;\n",
+        )
         behind = list(older.statements())
         run = migrations._run
 
@@ -133,10 +137,19 @@ class TestMigrations:
                     run(on, behind.pop(0))
 
         monkeypatch.setattr(migrations, "_run", interleaved)
-        connection.call(lambda client: client.command("TRUNCATE TABLE migrations"))
-        assert migrate(connection, shipped()) == [each.name for each in shipped()]
-        assert not behind
-        connection.call(lambda client: client.command("SELECT lost_gpu_milli_ms FROM attempt_costs LIMIT 1"))
+        try:
+            assert migrate(connection, [*shipped(), newer]) == [newer.name]
+            assert not behind
+            connection.call(lambda client: client.command("SELECT c FROM probe_sum"))
+        finally:
+            for statement in (
+                "DROP VIEW IF EXISTS probe_sum",
+                "DROP VIEW IF EXISTS probe",
+                "TRUNCATE TABLE migrations",
+            ):
+                connection.call(lambda client, sql=statement: client.command(sql))  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+            monkeypatch.undo()
+            migrate(connection, shipped())
 
     def test_comments_are_no_statements(self) -> None:
         sql = "-- one; two\n-- three;\nSELECT 1;\n\n-- tail;\nSELECT 2;\n-- end\n"

@@ -18,7 +18,7 @@ from tests.page.conftest import CHROMIUM
 from tests.page.picture import smaller
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
-PAGED = ".alert[data-severity=page][data-status=firing]:has(.told[data-told=yes])"
+PAGED = ".alert[data-severity=page][data-status=firing]:has(.delivered[data-delivered=yes])"
 
 
 @contextmanager

@@ -135,7 +135,7 @@ def test_what_became_of_each_message_is_said(board: Board, script: Script) -> No
     script.alerts.append(fleet.alert("job-new", 0, script.now_ms - 2, deliveries=[]))
     page = board().page
     for outcome, words in (*outcomes.items(), ("quiet", "silenced, not sent"), ("new", "not sent yet")):
-        expect(page.locator(".alert", has_text=f"job-{outcome}").locator(".told")).to_contain_text(words)
+        expect(page.locator(".alert", has_text=f"job-{outcome}").locator(".delivered")).to_contain_text(words)
 
 
 def test_the_meters_clock_is_shown_where_it_is_another(board: Board) -> None:

@@ -24,7 +24,7 @@ from streams.engine.batch import LogBatch
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceView
 from streams.engine.repricing.price_changes import PriceChanges
-from streams.engine.shard.books import Books
+from streams.engine.shard.books import Books, Tally
 from streams.engine.shard.checkpoint import Checkpoint
 from streams.engine.shard.job_tables import DeadLetter, dead_letter_table
 from streams.engine.shard.sequencer import TICK_MS, Ticks
@@ -75,6 +75,7 @@ class CountingShard:
     prices_seen: int = 0
     opened: int = 0
     position: LogPosition = field(default_factory=LogPosition)
+    tallies: dict[str, Tally] = field(default_factory=dict)
     snapshots: SnapshotProgress = field(default_factory=lambda: SnapshotProgress(PriceBook.empty()))
     judged: list[Ticks] = field(default_factory=list)
     looks: list[int] = field(default_factory=list)

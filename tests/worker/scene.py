@@ -6,6 +6,7 @@ It must not hold logic: what is looked at is what a test set.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 from faust.exceptions import ConsumerNotStarted
 from faust.types import TP
@@ -13,7 +14,7 @@ from faust.types import TP
 from streams.clock import ManualClock
 from streams.config.settings import KafkaSettings
 from streams.engine.pricing.book import PriceBook
-from streams.engine.shard.books import Books
+from streams.engine.shard.books import Books, Tally
 from streams.transport.answers import LogEnd
 from streams.worker.health.probe import ProbeResult
 from streams.worker.health.stall import StallLimits
@@ -54,7 +55,7 @@ class Keeper:
     ) -> OwnedShard:
         shard = CountingShard(number, PriceBook.empty(), State(count={"jobs": counted}))
         if tallies is not None:
-            shard.tallies = tallies  # type: ignore[attr-defined]  # as the engine's shards
+            shard.tallies = cast("dict[str, Tally]", tallies)
         shard.position.newest_ms = {"jobs": newest_ms, "gpu": -(2**62)}
         self.owned[number] = OwnedShard(number, as_shard(shard), VersionClock(0, 1), Takeover(0, 1))
         return self.owned[number]

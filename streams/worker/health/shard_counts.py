@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from streams.engine.shard.shard import Shard
 
@@ -12,19 +11,11 @@ LETTERS: Final = "letters."
 STORED: Final = "stored"
 
 
-class _Tally(Protocol):
-    """The counts of one topic of a shard, as far as they are looked at."""
-
-    reasons: dict[str, int]
-    stored: dict[str, int]
-
-
 def counted(shard: Shard) -> Counter[str]:
     """By the names of the books, and the dead letters as `letters.REASON`, of them `stored`."""
     books = shard.books
     counts = Counter({name: int(getattr(books, name)) for name in books.__struct_fields__})
-    tallies: Mapping[str, _Tally] = getattr(shard, "tallies", {})  # the engine's shards have them
-    for tally in tallies.values():
+    for tally in shard.tallies.values():
         counts.update({f"{LETTERS}{reason}": records for reason, records in tally.reasons.items()})
         counts[STORED] += sum(tally.stored.values())
     return counts

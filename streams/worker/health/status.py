@@ -5,7 +5,7 @@ It must not touch a shard: it only reads, in the event loop, between two batches
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from faust.exceptions import ConsumerNotStarted
@@ -258,8 +258,7 @@ class StatusCollector:
     def _watermark_age_ms(self) -> int | None:
         newest: list[int] = []
         for owned in self._shard_manager.owned.values():
-            by_topic: Mapping[str, int] = getattr(owned.shard, "newest_ms", {})  # the engine's shards have it
-            newest += (ms for ms in by_topic.values() if ms > 0)
+            newest += (ms for ms in owned.shard.position.newest_ms.values() if ms > 0)
         return self._clock.now_ms() - max(newest) if newest else None
 
 

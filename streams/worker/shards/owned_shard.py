@@ -14,7 +14,6 @@ from typing import Final
 from streams.engine.batch import LogBatch
 from streams.engine.raw_records import RawRecords
 from streams.engine.reference_log import ReferenceLog, ReferenceView
-from streams.engine.shard.books import Tally
 from streams.engine.shard.checkpoint import Checkpoint
 from streams.engine.shard.sequencer import Sequencer
 from streams.engine.shard.shard import Shard
@@ -92,8 +91,7 @@ class OwnedShard:
 
     def __post_init__(self) -> None:
         self.align = Sequencer(self.shard.position.next, self.shard.position.tick_ms)
-        tallies: Mapping[str, Tally] = getattr(self.shard, "tallies", {})  # the engine's shards have them
-        self.began = {topic: tally.records_in for topic, tally in tallies.items()}
+        self.began = {topic: tally.records_in for topic, tally in self.shard.tallies.items()}
         self.came_with = counted(self.shard)
 
     def offer(self, batch: LogBatch, latest_ms: int) -> bool:

@@ -232,9 +232,9 @@ def test_many_jobs_a_tick_are_no_work_for_python() -> None:
     assert steps[1] < steps[0] + 100
 
 
-def test_what_is_told_and_remembered_follows_the_kernels_layout() -> None:
+def test_what_is_reported_and_remembered_follows_the_kernels_layout() -> None:
     """They are filled by position."""
     names = EPISODE.names
     assert names is not None
     assert EpisodeFigures._fields == names
-    assert (*Remembered.__struct_fields__[1:], "told_ms") == names
+    assert (*Remembered.__struct_fields__[1:], "reported_ms") == names

@@ -19,9 +19,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -30,7 +31,50 @@ from tests.query import priority
 ROOT = Path(__file__).parents[1]
 _WIDTH = 12
 # With what the product loads only when it needs it. Not chDB: it begins threads as it is loaded, and a fork has none of them.
-LOADED = ("streams.cli.main", "streams.replay.replay", "streams.transport.meter_app", "pandas")
+LOADED = (
+    "streams.cli.main",
+    "streams.app",
+    "streams.replay.replay",
+    "streams.transport.meter_app",
+    "tests.cli.variants",
+    "pandas",
+)
+
+
+class Forked:
+    """A fork that goes on by itself, as far as a `subprocess.Popen` is asked for. It is nobody's child here."""
+
+    def __init__(self, pid: int, code: IO[bytes]) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._code = code  # written when it has ended
+
+    def poll(self) -> int | None:
+        """The exit code, if it has ended."""
+        if self.returncode is None:
+            self._code.seek(0)
+            said = self._code.read()
+            self.returncode = int(said) if len(said) == _WIDTH else None
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, once it has ended."""
+        deadline_s = None if timeout is None else time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if deadline_s is not None and time.monotonic() > deadline_s:
+                raise subprocess.TimeoutExpired(["a fork"], timeout or 0)
+            time.sleep(0.01)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Signal it, if it still lives."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.send_signal(signal.SIGKILL)
 
 
 class Forker:
@@ -45,13 +89,8 @@ class Forker:
     ) -> subprocess.CompletedProcess[bytes]:
         """Call `module:function` with the words in a fork, to its end; TimeoutExpired kills it."""
         with self._lock, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            # Nobody's until it has answered: whoever is interrupted in between leaves it to its end.
-            process, self._process = self._started(), None
-            streams = [f"/proc/{os.getpid()}/fd/{file.fileno()}" for file in (out, err)]
-            job = {"function": function, "words": words, "env": dict(env), "cwd": str(cwd or Path.cwd())}
-            assert process.stdin is not None
-            process.stdin.write(json.dumps(job | {"streams": streams}).encode() + b"\n")
-            pid = self._answer(process, 240)  # at first it loads
+            streams = [_path_of(file) for file in (out, err)]
+            process, pid = self._forked(function, words, env=env, cwd=cwd, streams=streams)
             try:
                 code = self._answer(process, timeout_s)
             except TimeoutError:
@@ -63,6 +102,39 @@ class Forker:
             out.seek(0)
             err.seek(0)
             return subprocess.CompletedProcess([function, *words], code, out.read(), err.read())
+
+    def start(
+        self, function: str, *words: str, env: Mapping[str, str], cwd: Path, out: Path | None, err: Path
+    ) -> Forked:
+        """Call `module:function` with the words in a fork that goes on by itself, in a session of its own.
+
+        What it writes is appended to the files.
+        """
+        code = tempfile.TemporaryFile()  # noqa: SIM115  # closed with what is returned
+        err.touch()
+        with self._lock:
+            streams = [str(out or os.devnull), str(err)]
+            options = {"env": env, "cwd": cwd, "streams": streams, "code": _path_of(code)}
+            self._process, pid = self._forked(function, words, **options)  # type: ignore[arg-type]  # each is what its name takes
+        return Forked(pid, code)
+
+    def _forked(
+        self,
+        function: str,
+        words: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: Path | None,
+        streams: Sequence[str],
+        code: str | None = None,
+    ) -> tuple[subprocess.Popen[bytes], int]:
+        """The process that forks and the fork's pid. Nobody's until it has answered: whoever is interrupted in between
+        leaves it to its end."""
+        process, self._process = self._started(), None
+        job = {"function": function, "words": words, "env": dict(env), "cwd": str(cwd or Path.cwd())}
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(job | {"streams": streams, "code": code}).encode() + b"\n")
+        return process, self._answer(process, 240)  # at first it loads
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
@@ -97,6 +169,11 @@ class Forker:
 FORKER = Forker()
 
 
+def _path_of(file: IO[bytes]) -> str:
+    """For another process."""
+    return f"/proc/{os.getpid()}/fd/{file.fileno()}"
+
+
 def without_settings() -> dict[str, str]:
     """Our environment without settings of the meter."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TRAINFARE_")}
@@ -119,12 +196,29 @@ def _serve() -> None:
         job: dict[str, Any] = json.loads(line)
         pid = os.fork()
         if pid == 0:
+            if job["code"] is not None:
+                _wait_for_another(answers, job["code"])
             os.close(answers)
             _become(job["env"], job["cwd"], job["streams"])
             module, _, function = job["function"].partition(":")
             _end(_code_of(getattr(importlib.import_module(module), function), job["words"]))
+        if job["code"] is not None:
+            continue
         os.write(answers, f"{pid:{_WIDTH}}".encode())
         os.write(answers, f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):{_WIDTH}}".encode())
+
+
+def _wait_for_another(answers: int, code: str) -> None:
+    """Fork once more and return in that fork; this one answers its pid, and leaves its exit code when it has ended."""
+    with open(code, "r+b", buffering=0) as file:  # noqa: PTH123  # of a process, not of a directory
+        pid = os.fork()
+        if pid == 0:
+            os.setsid()
+            return
+        os.write(answers, f"{pid:{_WIDTH}}".encode())
+        os.close(answers)
+        file.write(f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):{_WIDTH}}".encode())
+    os._exit(0)
 
 
 def _code_of(function: Callable[[Sequence[str]], object], words: Sequence[str]) -> int:
@@ -156,7 +250,7 @@ def _become(env: Mapping[str, str], cwd: str, streams: Sequence[str]) -> None:
     os.environ.update(env)
     os.chdir(cwd)
     for number, (path, flags) in enumerate(
-        [(os.devnull, os.O_RDONLY), *((path, os.O_WRONLY) for path in streams)]
+        [(os.devnull, os.O_RDONLY), *((path, os.O_WRONLY | os.O_APPEND) for path in streams)]
     ):
         opened = os.open(path, flags)
         os.dup2(opened, number)

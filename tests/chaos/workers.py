@@ -16,8 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from tests.forked import FORKER, Forked
+
 ROOT: Final = Path(__file__).parents[2]
 STOP_TIMEOUT_S: Final = 30.0
+COMMAND: Final = ("streams.cli.main",)
 _READY: Final = "begins at"
 
 
@@ -26,7 +29,7 @@ class Worker:
     """One life of a worker."""
 
     name: str
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Forked
     log: Path
     expected_end: bool = False
 
@@ -86,7 +89,7 @@ class Workers:
 
     directory: Path
     env: dict[str, str]
-    module: tuple[str, ...] = ("streams.cli.main",)  # and what goes before `worker`
+    module: tuple[str, ...] = COMMAND  # and what goes before `worker`
     lives: list[Worker] = field(default_factory=list)
 
     def start(self, **env: str) -> Worker:
@@ -94,18 +97,23 @@ class Workers:
         name = f"w{len(self.lives)}"
         log = self.directory / f"{name}.log"
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("TRAINFARE_")}
+        environment = {**inherited, "PYTHONPATH": str(ROOT), **self.env, **env}
+        worker = Worker(name, self._process(environment, log), log)
+        self.lives.append(worker)
+        return worker
+
+    def _process(self, env: dict[str, str], log: Path) -> subprocess.Popen[bytes] | Forked:
+        if self.module == COMMAND:
+            return FORKER.start("streams.cli.main:main", "worker", env=env, cwd=ROOT, out=log, err=log)
         with log.open("wb") as out:
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 [sys.executable, "-m", *self.module, "worker"],
                 cwd=ROOT,
-                env={**inherited, "PYTHONPATH": str(ROOT), **self.env, **env},
+                env=env,
                 stdout=out,
                 stderr=out,
                 start_new_session=True,
             )
-        worker = Worker(name, process, log)
-        self.lives.append(worker)
-        return worker
 
     @property
     def alive(self) -> list[Worker]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
-from tests.cli.command import trainfare
+from tests.cli import command
 from tests.replay.logs import write_log
 from tests.sinks.stores import embedded
+
+trainfare = partial(command.trainfare, function="tests.cli.variants:impatient")
 
 
 def test_a_replay_balances_until_a_row_is_changed(tmp_path: Path) -> None:

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.cli.command import Done, trainfare
 from tests.cli.test_metered import LINES
-from tests.forked import ROOT, without_settings
 
 
-def replay(data: Path, events: Path) -> subprocess.CompletedProcess[str]:
-    """Replay as a user whose umask opens everything to everybody; forked commands would have that of the tests."""
-    return subprocess.run(
-        [sys.executable, "-m", "streams.cli.main", "replay", str(events), "--data", str(data)],
-        env=without_settings(),
-        cwd=ROOT,
-        umask=0,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+def replay(data: Path, events: Path) -> Done:
+    """Replay as a user whose umask opens everything to everybody."""
+    return trainfare("replay", events, "--data", data, function="tests.cli.variants:open_to_all")
 
 
 @pytest.fixture
@@ -42,7 +32,7 @@ def open_to_others(data: Path) -> list[Path]:
 
 def test_a_fresh_directory_is_for_its_owner_with_all_that_is_in_it(tmp_path: Path, events: Path) -> None:
     done = replay(tmp_path / "meter", events)
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     assert open_to_others(tmp_path / "meter") == []
 
 
@@ -51,9 +41,9 @@ def test_a_directory_that_was_open_is_closed(tmp_path: Path, events: Path) -> No
     data.mkdir()
     data.chmod(0o755)
     done = replay(data, events)
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     assert stat.S_IMODE(data.stat().st_mode) == 0o700
-    assert "was open to other users (mode 0755); it is now 0700" in done.stderr
+    assert "was open to other users (mode 0755); it is now 0700" in done.err
 
 
 @pytest.mark.parametrize("name", ["lock", "clickhouse"])
@@ -69,7 +59,7 @@ def test_a_planted_link_is_refused_and_its_target_is_as_it_was(
         target.mkdir()
     (data / name).symlink_to(target)
     done = replay(data, events)
-    assert done.returncode == 1
-    assert f"{name} is a link" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.code == 1
+    assert f"{name} is a link" in done.err
+    assert "Traceback" not in done.err
     assert target.read_text() == "precious" if target.is_file() else list(target.iterdir()) == []

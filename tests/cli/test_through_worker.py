@@ -19,6 +19,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.cli.command import NOBODY, ROOT, Done, trainfare
+from tests.forked import FORKER, Forked
 from tests.web import log
 from tests.web.log import ODD_ID
 
@@ -40,7 +41,7 @@ ASKING = {"TRAINFARE_WEB_TOKEN": TOKEN}
 class Worker:
     """A worker that waits for a Kafka that is not there."""
 
-    process: subprocess.Popen[bytes]
+    process: Forked
     url: str
     output: Path
 
@@ -52,24 +53,24 @@ class Worker:
 def working(data: Path, output: Path, env: dict[str, str] = ENV) -> Iterator[Worker]:
     """Start one and wait until its store is open; it is killed at the end at the latest."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TRAINFARE_")}
-    with output.open("wb") as file:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "streams.cli.main", "worker", "--data", str(data)],
-            env={**inherited, "PYTHONPATH": str(ROOT), **env},
-            cwd=output.parent,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            deadline_s = time.monotonic() + 60
-            while not (data / "api.json").exists():
-                assert process.poll() is None, output.read_text()
-                assert time.monotonic() < deadline_s, output.read_text()
-                time.sleep(0.05)
-            yield Worker(process, json.loads((data / "api.json").read_text())["url"], output)
-        finally:
-            process.kill()
-            process.wait(10)
+    process = FORKER.start(
+        "streams.cli.main:main",
+        *("worker", "--data", str(data)),
+        env={**inherited, "PYTHONPATH": str(ROOT), **env},
+        cwd=output.parent,
+        out=output,
+        err=output,
+    )
+    try:
+        deadline_s = time.monotonic() + 60
+        while not (data / "api.json").exists():
+            assert process.poll() is None, output.read_text()
+            assert time.monotonic() < deadline_s, output.read_text()
+            time.sleep(0.05)
+        yield Worker(process, json.loads((data / "api.json").read_text())["url"], output)
+    finally:
+        process.kill()
+        process.wait(10)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 from streams.cli.main import COMMANDS, GROUPS
 from tests.cli.command import NOBODY, trainfare
 
-IMPATIENT = "tests.cli.impatient:main"
+IMPATIENT = "tests.cli.variants:impatient"
 PRICE = '{"sku": "h100", "component": "gpu", "usd": "%s", "per": "gpu_hour", "effective_ms": 1700000000000}\n'
 
 

@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -23,7 +22,7 @@ from streams.engine.shard.partitioning import partition_of
 from streams.notify.webhooks.receiver import Received, WebhookReceiver
 from streams.topics import full_name
 from streams.transport.admin import connect, create_topics
-from tests.forked import ROOT
+from tests.forked import FORKER, ROOT, Forked
 from tests.kafka.broker import shared_broker
 
 MINUTE_MS = 60_000
@@ -64,7 +63,7 @@ def inbox() -> Iterator[Inbox]:
         yield inbox
 
 
-def worker(kafka: KafkaSettings, data: Path, inbox: Inbox) -> subprocess.Popen[bytes]:
+def worker(kafka: KafkaSettings, data: Path, inbox: Inbox) -> Forked:
     given = {
         "TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap_servers,
         "TRAINFARE_KAFKA_TOPIC_PREFIX": kafka.topic_prefix,
@@ -76,12 +75,13 @@ def worker(kafka: KafkaSettings, data: Path, inbox: Inbox) -> subprocess.Popen[b
         "TRAINFARE_ALERTS_ALLOW_HOSTS": inbox.receiver.host_port,
         "TRAINFARE_WEB_ENABLED": "false",
     }
-    return subprocess.Popen(
-        [sys.executable, "-m", "streams.cli.main", "worker", "--data", str(data)],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=(data.parent / "worker.log").open("ab"),
+    return FORKER.start(
+        "streams.cli.main:main",
+        *("worker", "--data", str(data)),
         env={**os.environ, **given},
+        cwd=ROOT,
+        out=None,
+        err=data.parent / "worker.log",
     )
 
 
@@ -104,7 +104,7 @@ class Publisher:
         assert self._producer.flush(10) == 0
 
 
-def until(ready: object, process: subprocess.Popen[bytes], log: Path) -> None:
+def until(ready: object, process: Forked | subprocess.Popen[bytes], log: Path) -> None:
     deadline_s = time.monotonic() + PATIENCE_S
     while not ready():  # type: ignore[operator]  # a callable
         assert process.poll() is None, log.read_text()

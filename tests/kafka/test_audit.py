@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,6 +25,7 @@ from streams.transport.partitions import partition_of
 from streams.web import endpoint
 from streams.worker.options import ShardManagerOptions
 from tests.cli.command import ROOT, Done, trainfare
+from tests.forked import FORKER, without_settings
 from tests.kafka.broker import shared_broker
 
 MINUTE_MS = 60_000
@@ -35,15 +34,15 @@ PARTITIONS = 2
 pytestmark = pytest.mark.kafka
 
 
-def run(settings_json: str) -> None:
+def run(words: Sequence[str]) -> None:
     """In the worker's process: audits and payments are a second apart."""
     from streams import app
     from streams.selfcheck.audit import live
     from tests.kafka.test_worker import run as run_worker
 
     live.EVERY_S = 1.0  # type: ignore[misc]  # else the test would wait half a minute
-    vars(app)["KeeperOptions"] = partial(ShardManagerOptions, open_attempts_interval_ms=1_000)
-    run_worker(settings_json)
+    vars(app)["ShardManagerOptions"] = partial(ShardManagerOptions, open_attempts_interval_ms=1_000)
+    run_worker(words)
 
 
 def settings_for(data: Path, bootstrap_servers: str) -> Settings:
@@ -121,15 +120,9 @@ def test_a_worker_audits_itself_and_its_log_is_recounted(tmp_path: Path) -> None
     def audit(*words: object) -> Done:
         return trainfare("audit", "--data", tmp_path / "data", "--format", "json", *words, env=env)
 
-    code = "import sys; from tests.kafka.test_audit import run; run(sys.argv[1])"
-    output = (tmp_path / "worker.log").open("wb")
-    worker = subprocess.Popen(
-        [sys.executable, "-c", code, settings.model_dump_json()],
-        cwd=ROOT,
-        stdout=output,
-        stderr=output,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    output = tmp_path / "worker.log"
+    words = (f"{__name__}:run", settings.model_dump_json())
+    worker = FORKER.start(*words, env=without_settings(), cwd=ROOT, out=output, err=output)
     try:
         found = verdict(tmp_path / "data", records)
         assert found["ok"], found
@@ -162,7 +155,6 @@ def test_a_worker_audits_itself_and_its_log_is_recounted(tmp_path: Path) -> None
     finally:
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(30) == 0
-        output.close()
     assert audit().code == 0
     span = ("--recount", now_ms - 20 * MINUTE_MS, now_ms - MINUTE_MS)
     again = audit(*span)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +18,7 @@ from sinks.clickhouse import ClickHouseStore
 from streams.config.settings import KafkaSettings
 from streams.selfcheck.canary.plan import USD_PER_GPU_HOUR, price_at
 from streams.transport.admin import connect, create_topics
-from tests.forked import ROOT
+from tests.forked import FORKER, ROOT, Forked
 from tests.kafka.broker import shared_broker
 from tests.kafka.test_alerts_live import SECRET, Inbox, Publisher
 from tests.sinks.rows import rows
@@ -30,15 +28,6 @@ PARTITIONS = 2
 PATIENCE_S = 120.0
 INTERVAL_MS = LATE_AFTER_MS = 3_000
 PRICE_LEAD_MS = 20_000  # from so long before it is published a price of the canary's own holds
-# The command, with audits that come more often.
-WORKER = """
-import sys
-import streams.selfcheck.audit.live as live
-from streams.cli.main import main
-live.EVERY_S = 1.0
-sys.argv = ["trainfare", "worker"]
-sys.exit(main())
-"""
 
 pytestmark = pytest.mark.kafka
 
@@ -62,7 +51,7 @@ class Place:
         self.reader = ClickHouseStore(store.target())
 
     @contextmanager
-    def worker(self, **settings: object) -> Iterator[subprocess.Popen[bytes]]:
+    def worker(self, **settings: object) -> Iterator[Forked]:
         given = {
             "kafka_bootstrap_servers": self.kafka.bootstrap_servers,
             "kafka_topic_prefix": self.kafka.topic_prefix,
@@ -81,13 +70,9 @@ class Place:
             **settings,
         }
         variables = {f"TRAINFARE_{name.upper()}": str(value) for name, value in given.items()}
-        process = subprocess.Popen(
-            [sys.executable, "-c", WORKER],
-            cwd=ROOT,
-            stdout=subprocess.DEVNULL,
-            stderr=self.log.open("ab"),
-            env={**os.environ, **variables},
-        )
+        environment = {**os.environ, **variables}
+        words = ("tests.cli.variants:watchful", "worker")
+        process = FORKER.start(*words, env=environment, cwd=ROOT, out=None, err=self.log)
         try:
             yield process
             if process.poll() is None:

@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -18,7 +16,7 @@ import pytest
 
 from streams.config.settings import KafkaSettings
 from streams.transport.admin import connect, create_topics
-from tests.cli.command import ROOT
+from tests.forked import FORKER, ROOT
 from tests.kafka.broker import shared_broker
 from tests.store_process import StoreProcess
 
@@ -99,13 +97,8 @@ def test_both_come_late(tmp_path: Path) -> None:
         "TRAINFARE_WEB_TOKEN": TOKEN,
     }
     output = tmp_path / "worker.log"
-    worker = subprocess.Popen(
-        [sys.executable, "-m", "streams.cli.main", "worker"],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=output.open("ab"),
-        env={**os.environ, **given},
-    )
+    environment = {**os.environ, **given}
+    worker = FORKER.start("streams.cli.main:main", "worker", env=environment, cwd=ROOT, out=None, err=output)
     url = f"http://127.0.0.1:{web_port}"
 
     def wait_for(ready: dict[str, bool]) -> dict[str, dict[str, object]]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,7 +18,7 @@ from streams.replay.files import FileLine, read_lines
 from streams.replay.lines import LineReader, Sendable
 from streams.topics import full_name
 from streams.transport.admin import connect, create_topics
-from tests.forked import ROOT
+from tests.forked import FORKER, ROOT, Forked, without_settings
 from tests.kafka.broker import shared_broker
 from tests.replay.logs import BEGIN_MS, write_log
 from tests.replay.replay_process import replay, stored_rows
@@ -43,18 +41,12 @@ def settings_for(data: Path, **kafka: object) -> Settings:
     )
 
 
-def start(settings: Settings, log: Path) -> subprocess.Popen[bytes]:
-    code = "import sys; from tests.kafka.test_worker import run; run(sys.argv[1])"
-    return subprocess.Popen(
-        [sys.executable, "-c", code, settings.model_dump_json()],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=log.open("ab"),
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+def start(settings: Settings, log: Path) -> Forked:
+    words = (f"{__name__}:run", settings.model_dump_json())
+    return FORKER.start(*words, env=without_settings(), cwd=ROOT, out=None, err=log)
 
 
-def run(settings_json: str) -> None:
+def run(words: Sequence[str]) -> None:
     """In the worker's process; what goes wrong is said as the command would."""
     import logging
 
@@ -63,7 +55,7 @@ def run(settings_json: str) -> None:
 
     logging.basicConfig(level=logging.INFO)
     try:
-        run_worker(Settings.model_validate_json(settings_json))
+        run_worker(Settings.model_validate_json(words[0]))
     except TrainfareError as fault:
         sys.exit(f"trainfare: {fault}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,21 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def whole(log: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def metered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of `whole`; nobody writes into it."""
+    return tmp_path_factory.mktemp("whole") / "data"
+
+
+@pytest.fixture(scope="module")
+def whole(log: Path, metered: Path) -> dict[str, Any]:
     """What an uninterrupted replay stores."""
-    return replay([log], tmp_path_factory.mktemp("whole") / "data")
+    return replay([log], metered)
+
+
+@pytest.fixture
+def data(metered: Path, whole: dict[str, Any], tmp_path: Path) -> Path:
+    """A directory into which the log was replayed."""
+    return Path(shutil.copytree(metered, tmp_path / "data", symlinks=True))
 
 
 @pytest.fixture(scope="module")
@@ -64,12 +77,11 @@ def test_a_killed_replay_resumes_to_the_same_rows(
     assert _books(resumed) == _books(long_whole)
 
 
-def test_the_same_files_again_change_nothing(log: Path, whole: dict[str, Any], tmp_path: Path) -> None:
-    first = replay([log], tmp_path / "data")
-    again = replay([log], tmp_path / "data")
-    assert again["tables"] == first["tables"] == whole["tables"]
+def test_the_same_files_again_change_nothing(log: Path, whole: dict[str, Any], data: Path) -> None:
+    again = replay([log], data)
+    assert again["tables"] == whole["tables"]
     assert again["result"]["rows"] == 0
-    assert _books(again) == _books(first)
+    assert _books(again) == _books(whole)
 
 
 def test_the_meters_clock_cuts_unfinished_jobs(log: Path, whole: dict[str, Any], tmp_path: Path) -> None:
@@ -80,11 +92,10 @@ def test_the_meters_clock_cuts_unfinished_jobs(log: Path, whole: dict[str, Any],
 
 
 def test_a_run_with_another_clock_that_is_killed_leaves_the_first_command_something_to_do(
-    log: Path, whole: dict[str, Any], tmp_path: Path
+    log: Path, whole: dict[str, Any], data: Path
 ) -> None:
-    replay([log], tmp_path / "data")
-    killed([log], tmp_path / "data", 2_000, as_of=1_704_000_600_000)
-    assert replay([log], tmp_path / "data")["tables"] == whole["tables"]
+    killed([log], data, 2_000, as_of=1_704_000_600_000)
+    assert replay([log], data)["tables"] == whole["tables"]
 
 
 def test_the_last_lines_may_be_prices(log: Path, whole: dict[str, Any], tmp_path: Path) -> None:
@@ -107,23 +118,21 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line(
     assert replay([marked], tmp_path / "data")["tables"] == whole["tables"]
 
 
-def test_appended_files_go_on_where_the_log_ended(log: Path, tmp_path: Path) -> None:
+def test_appended_files_go_on_where_the_log_ended(log: Path, data: Path, tmp_path: Path) -> None:
     more = write_log(tmp_path / "more.jsonl", jobs=5, minutes=3, seed=2, first_job=100, prices=False)
     together = replay([log, more], tmp_path / "together")
-    replay([log], tmp_path / "data")
-    appended = replay([more], tmp_path / "data", append=True)
+    appended = replay([more], data, append=True)
     assert appended["tables"] == together["tables"]
     assert _books(appended) == _books(together)
-    assert replay([more], tmp_path / "data", append=True)["result"]["rows"] == 0
-    assert replay([log], tmp_path / "data")["result"]["rows"] == 0
+    assert replay([more], data, append=True)["result"]["rows"] == 0
+    assert replay([log], data)["result"]["rows"] == 0
 
 
-def test_an_append_that_was_killed_resumes(log: Path, tmp_path: Path) -> None:
+def test_an_append_that_was_killed_resumes(log: Path, data: Path, tmp_path: Path) -> None:
     more = write_log(tmp_path / "more.jsonl", jobs=20, minutes=20, seed=2, prices=False)
     together = replay([log, more], tmp_path / "together")
-    replay([log], tmp_path / "data")
-    killed([more], tmp_path / "data", 2_000, append=True)
-    appended = replay([more], tmp_path / "data", append=True)
+    killed([more], data, 2_000, append=True)
+    appended = replay([more], data, append=True)
     assert appended["tables"] == together["tables"]
     assert _books(appended) == _books(together)
 

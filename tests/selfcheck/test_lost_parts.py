@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import trainfare
+from tests.cli import command
 from tests.replay.logs import write_log
 from tests.selfcheck.damage import cut, largest_file
 from tests.sinks.stores import embedded
+
+trainfare = partial(command.trainfare, function="tests.cli.variants:impatient")
 
 
 @pytest.fixture(scope="module")

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import trainfare
+from tests.cli import command
 from tests.replay.logs import write_log
 from tests.selfcheck.damage import DAMAGE, byte_flipped, cut, largest_file, table_folder
 from tests.sinks.stores import embedded
 
 SPAN = ("2020-01-01", "2040-01-01")
 ROWS = "SELECT * EXCEPT (version) FROM {} WHERE quantity != 0 ORDER BY ALL"
+
+trainfare = partial(command.trainfare, function="tests.cli.variants:impatient")
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,9 @@ from streams.engine.coverage.shapes import SPARE_SHAPES, Shapes
 from tests.engine.coverage.shape_twin import checked, parse
 from tests.schemas.records import NOW_MS
 
+# Without the JIT a message takes milliseconds, and a tenth of them takes every branch too.
+FEWER = 1 if os.environ.get("NUMBA_DISABLE_JIT", "0") == "0" else 10
+
 
 def message(job: int) -> bytes:
     return json.dumps(
@@ -38,7 +41,7 @@ def test_shapes_of_jobs_that_ended_are_forgotten() -> None:
 def test_shapes_that_all_come_stay() -> None:
     shapes = Shapes()
     values = [message(job) for job in range(2 * SPARE_SHAPES)]
-    for _ in range(40):
+    for _ in range(40 // FEWER):
         parse(shapes, values)
     assert (len(shapes), shapes.generation) == (2 * SPARE_SHAPES, 0)
 
@@ -47,7 +50,7 @@ def test_shapes_that_come_now_and_then_stay() -> None:
     shapes = Shapes()
     often, seldom = ([message(job) for job in jobs] for jobs in (range(900), range(900, 1500)))
     parse(shapes, seldom)
-    for turn in range(200):
+    for turn in range(200 // FEWER):
         parse(shapes, often)
         if turn % 7 == 0:
             parse(shapes, seldom)
@@ -57,6 +60,6 @@ def test_shapes_that_come_now_and_then_stay() -> None:
 def test_a_few_shapes_are_kept_whether_they_come_or_not() -> None:
     shapes = Shapes()
     parse(shapes, [message(job) for job in range(SPARE_SHAPES)])
-    for _ in range(100):
+    for _ in range(100 // FEWER):
         parse(shapes, [message(0)] * 1000)
     assert (len(shapes), shapes.generation) == (SPARE_SHAPES, 0)

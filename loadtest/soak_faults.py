@@ -5,7 +5,6 @@ It must not touch the observer, a worker that nothing is done to; what is shared
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import time
@@ -45,6 +44,17 @@ class Faults:
         self._freeze_s = kafka.session_timeout_ms / 1000 + 3
         self._rng = random.Random(seed)
         self._turn = [kind for kind in IN_TURN if store is not None or kind not in OF_STORE]
+        self._faults: dict[str, Callable[[], str]] = {
+            "kill": self._kill,
+            "term": self._term,
+            "freeze": self._freeze,
+            "store_kill": self._store_kill,
+            "store_slow": lambda: self._store_fault("slow", 12, 2.0),
+            "store_503": lambda: self._store_fault("unavailable", 20),
+            "commit_then_reset": lambda: self._store_fault("reset_after", 12),
+            "broker_restart": self._broker_restart,
+            "broker_freeze": self._broker_freeze,
+        }
         self._count = 0
         self.doing = ""  # the kind that is under way
         self.fired: dict[str, int] = {}
@@ -54,7 +64,7 @@ class Faults:
         kind = self._turn[self._count % len(self._turn)]
         self._count += 1
         self.doing = kind
-        what = _DO[kind](self)
+        what = self._faults[kind]()
         self.doing = ""
         self.fired[kind] = self.fired.get(kind, 0) + 1
         return what
@@ -108,22 +118,7 @@ class Faults:
         return "broker killed and started again"
 
     def _broker_freeze(self) -> str:
-        process = self._broker._process
-        assert process is not None
-        os.kill(process.pid, signal.SIGSTOP)
+        self._broker.signal(signal.SIGSTOP)
         time.sleep(_AWAY_S)
-        os.kill(process.pid, signal.SIGCONT)
+        self._broker.signal(signal.SIGCONT)
         return f"broker frozen for {_AWAY_S:g} s"
-
-
-_DO: Final[dict[str, Callable[[Faults], str]]] = {
-    "kill": Faults._kill,
-    "term": Faults._term,
-    "freeze": Faults._freeze,
-    "store_kill": Faults._store_kill,
-    "store_slow": lambda self: self._store_fault("slow", 12, 2.0),
-    "store_503": lambda self: self._store_fault("unavailable", 20),
-    "commit_then_reset": lambda self: self._store_fault("reset_after", 12),
-    "broker_restart": Faults._broker_restart,
-    "broker_freeze": Faults._broker_freeze,
-}

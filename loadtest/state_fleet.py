@@ -201,7 +201,8 @@ class Fleet:
             started_s, cpu_s = time.perf_counter(), time.thread_time()
             again = Shard.restore(shard.number, shard.settings, self._book, blobs)
             took_s, cpu_s = time.perf_counter() - started_s, time.thread_time() - cpu_s
-            assert again.position.next == shard.position.next
+            if again.position.next != shard.position.next:
+                raise RuntimeError(f"shard {shard.number} was restored to another offset than it stood at")
             yield Restored(took_s, cpu_s, len(blobs), sum(map(len, blobs)))
 
     # -- events --------------------------------------------------------------------------------------------

@@ -88,9 +88,10 @@ def pom_version(name: str) -> str:
 
 def java_version() -> str | None:
     """Return what the JVM calls itself; None without one."""
-    if shutil.which("java") is None:
+    java = shutil.which("java")
+    if java is None:
         return None
-    said = subprocess.run(["java", "-version"], capture_output=True, text=True, timeout=60).stderr
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60).stderr
     return next((line.strip() for line in said.splitlines() if "Server VM" in line), None)
 
 

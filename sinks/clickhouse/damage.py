@@ -16,7 +16,7 @@ _HARMLESS: Final = ("ignored", "clone", "attaching", "deleting", "tmp-fetch", "c
 #: For whoever asks by a connection of its own; the reason of a part that an operator detached is empty.
 SET_ASIDE: Final = f"""
 SELECT table, name, reason FROM system.detached_parts
-WHERE database = currentDatabase() AND coalesce(reason, '') NOT IN {_HARMLESS} ORDER BY table, name"""
+WHERE database = currentDatabase() AND coalesce(reason, '') NOT IN {_HARMLESS} ORDER BY table, name"""  # noqa: S608 - of constants
 
 
 class LostPart(NamedTuple):

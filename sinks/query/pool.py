@@ -69,10 +69,10 @@ class QueryPool:
         run = self.begin()
         process, queries = None, 0
         try:
-            process, queries = self._take(run.owner)
-            self._say_what_is_open(process.wait_ready())
+            process, queries = self.take(run.owner)
+            self.warn_of_gaps(process.wait_ready())
         finally:
-            self._give_back(run, process, queries)
+            self.give_back(run, process, queries)
 
     def close(self) -> None:
         """End every process."""
@@ -94,7 +94,8 @@ class QueryPool:
         for each in old:
             each.process.close()
 
-    def _take(self, owner: str) -> tuple[QueryProcess, int]:
+    def take(self, owner: str) -> tuple[QueryProcess, int]:
+        """A process for a run of the owner, and how many queries it has answered."""
         with self._lock:
             mine = [each for each in self._idle if each.owner == owner and each.process.reusable]
             gone = [each for each in self._idle if not each.process.reusable]
@@ -111,7 +112,8 @@ class QueryPool:
             return found.process, found.queries
         return self._start(self._source, self.limits), 0
 
-    def _give_back(self, run: "QueryRun", process: QueryProcess | None, queries: int) -> None:
+    def give_back(self, run: "QueryRun", process: QueryProcess | None, queries: int) -> None:
+        """End a run; its process is kept for the next, or closed."""
         with self._lock:
             self._runs.discard(run)
             keep = process is not None and process.reusable and queries < QUERIES_MAX and not self._closed
@@ -120,7 +122,8 @@ class QueryPool:
         if process is not None and not keep:
             process.close()
 
-    def _say_what_is_open(self, left_open: list[str]) -> None:
+    def warn_of_gaps(self, left_open: list[str]) -> None:
+        """Log once what the kernel does not confine."""
         if left_open and not self._said_open:
             self._said_open = True
             logger.warning(
@@ -144,17 +147,17 @@ class QueryRun:
         """Run it; blocks. Raises QueryRefused, QueryFailed (also when cancelled) or QueriesOff."""
         process, queries = None, 0
         try:
-            process, queries = self._pool._take(self.owner)
+            process, queries = self._pool.take(self.owner)
             with self._lock:
                 if self._cancelled:
                     raise QueryFailed("the query was cancelled")
                 self._process = process
-            self._pool._say_what_is_open(process.wait_ready())
+            self._pool.warn_of_gaps(process.wait_ready())
             return process.ask(sql, parameters, form)
         finally:
             with self._lock:
                 self._process = None
-            self._pool._give_back(self, process, queries + 1)
+            self._pool.give_back(self, process, queries + 1)
 
     def cancel(self) -> None:
         """End it, wherever it is."""

@@ -49,7 +49,7 @@ LEFT ANY JOIN (SELECT * FROM dead_letter_replays FINAL) AS r
 ON r.topic = d.topic AND r.partition = d.partition AND r.offset = d.offset
 ORDER BY topic, partition, offset
 LIMIT {{limit:UInt64}}
-"""
+"""  # noqa: S608 - of constants, values bound
 _GROUPS: Final = f"""
 SELECT g.topic AS topic, g.reason AS reason, greatest(g.stored, c.records) AS records, g.stored AS stored,
        g.replayed AS replayed, g.first AS first, g.last AS last, g.example AS example
@@ -69,12 +69,12 @@ LEFT ANY JOIN
 ) AS c ON c.topic = g.topic AND c.reason = g.reason
 ORDER BY records DESC, topic, reason
 LIMIT {{limit:UInt64}}
-"""
-_RAW: Final = f"SELECT topic, partition, offset, base64Encode(raw) AS raw FROM dead_letters FINAL {_WHERE}"
+"""  # noqa: S608 - of constants, values bound
+_RAW: Final = f"SELECT topic, partition, offset, base64Encode(raw) AS raw FROM dead_letters FINAL {_WHERE}"  # noqa: S608 - of constants, values bound
 _LOWEST: Final = f"""
 SELECT topic, partition, min(offset) AS lowest FROM dead_letters FINAL {_WHERE}
 GROUP BY topic, partition ORDER BY topic, partition
-"""
+"""  # noqa: S608 - of constants, values bound
 
 
 class Letter(NamedTuple):

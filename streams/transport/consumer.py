@@ -37,7 +37,7 @@ _HANDED_OVER_S = 0.05  # no batch takes so long from the fetcher to the mark of 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
     """Runs in the consumer thread's loop; `_fetched_to` is touched only there, in one step with fetch or seek."""
 
-    _options: FetchOptions
+    fetch_options: FetchOptions
     _fetched_to: dict[TP, int]
     membership: Membership
     _answers: Answers
@@ -46,38 +46,40 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._options = cast("Any", self.app).fetch_options
+        self.fetch_options = cast("Any", self.app).fetch_options
         self._fetched_to = {}
         conf = self.app.conf
         self.membership = Membership(
             conf.broker_session_timeout, conf.consumer_group_instance_id, self._displaced
         )
         self._behind = {}
-        self._answers, self._decoded = Answers(), DecompressedBytes(self._options.decoded_max_bytes)
+        self._answers, self._decoded = Answers(), DecompressedBytes(self.fetch_options.decoded_max_bytes)
 
     async def on_start(self) -> None:
         """Start the consumer, and from then on listen to what the group says of us."""
         await super().on_start()
         consumer = self._ensure_consumer()
         self.membership.watch(consumer._coordinator)
-        if self._options.raw_batches:
+        if self.fetch_options.raw_batches:
             raw_fetch.watch(consumer._fetcher)
-        if self._options.fetch_min_bytes > 1:
-            FetchWait(self._options.checkpoint_in_ms, self._options.log_now_ms).watch(consumer._fetcher)
+        if self.fetch_options.fetch_min_bytes > 1:
+            FetchWait(self.fetch_options.checkpoint_in_ms, self.fetch_options.log_now_ms).watch(
+                consumer._fetcher
+            )
         self._answers.watch(consumer._fetcher)
         self._decoded.watch(consumer._fetcher)
 
     def _displaced(self, fault: TrainfareError) -> None:
-        self.app.loop.call_soon_threadsafe(self._options.ends_with, fault)
+        self.app.loop.call_soon_threadsafe(self.fetch_options.ends_with, fault)
 
     def _create_worker_consumer(self, transport: driver.Transport) -> Any:
         consumer = super()._create_worker_consumer(transport)
         # AIOKafkaConsumer.start() reads these later.
-        consumer._isolation_level = self._options.isolation_level
-        consumer._fetch_max_wait_ms = self._options.fetch_max_wait_ms
-        consumer._fetch_min_bytes = self._options.fetch_min_bytes
-        consumer._fetch_max_bytes = self._options.fetch_max_bytes
-        if self._options.raw_batches:
+        consumer._isolation_level = self.fetch_options.isolation_level
+        consumer._fetch_max_wait_ms = self.fetch_options.fetch_max_wait_ms
+        consumer._fetch_min_bytes = self.fetch_options.fetch_min_bytes
+        consumer._fetch_max_bytes = self.fetch_options.fetch_max_bytes
+        if self.fetch_options.raw_batches:
             large_responses.watch(consumer._client)
             consumer._value_deserializer = raw_fetch.AsRaw(self._decoded)
         # How often to see whether to fetch although nothing happened that calls for it; a fifth of a second by default.
@@ -138,13 +140,13 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return messages_of(batches)
 
     def _batch(self, tp: TP, start: int, end: int, records: list[Any]) -> LogBatch:
-        base = self._options.base.get(tp, 0)
+        base = self.fetch_options.base.get(tp, 0)
         raw = raw_fetch.only_raw(records)
         if raw is not None:
             raw.offsets += base
         elif base:
             records = [LogRecord(r.offset + base, r.timestamp, r.value, r.headers) for r in records]
-        topic = tp.topic.removeprefix(self._options.topic_prefix)
+        topic = tp.topic.removeprefix(self.fetch_options.topic_prefix)
         return LogBatch(topic, tp.partition, start + base, end + base, records if raw is None else raw)
 
     def log_end(self, tp: TP) -> LogEnd | None:
@@ -208,7 +210,7 @@ class Consumer(driver.Consumer):
         batches = cast("list[LogBatch]", record)
         last = batches[0].records[-1]
         # Faust compares message offsets with where it sought to, which are the broker's offsets.
-        offset = last.offset - self._thread._options.base.get(tp, 0)
+        offset = last.offset - self._thread.fetch_options.base.get(tp, 0)
         return ConsumerMessage(
             tp.topic,
             tp.partition,
@@ -232,7 +234,7 @@ class Consumer(driver.Consumer):
         """As Faust's, without its naps of one second."""
         if not self.flow_active:
             await self.wait(cast("Any", self.can_resume_flow))
-        held_back = self._thread._options.too_far_ahead()
+        held_back = self._thread.fetch_options.too_far_ahead()
         active = self._get_active_partitions() - held_back
         poll_s = _BUSY_POLL_S if self._buffered_partitions else _HELD_POLL_S if held_back else _IDLE_POLL_S
         if not active:
@@ -241,14 +243,14 @@ class Consumer(driver.Consumer):
         try:
             return await self._getmany(active_partitions=active, timeout=min(timeout, poll_s)), active
         except KafkaError as fault:
-            if not self._thread._options.ends_with(fault):
+            if not self._thread.fetch_options.ends_with(fault):
                 raise
             await self.sleep(_HELD_POLL_S)
             return {}, active
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
         """Seek to our own positions; Faust calls this at the end of every rebalance, for retained partitions too."""
-        start = dict(self._thread._options.start_offsets(self.assignment()))
+        start = dict(self._thread.fetch_options.start_offsets(self.assignment()))
         if start:
             await self.seek_wait(start)
         return start
@@ -259,13 +261,13 @@ class Consumer(driver.Consumer):
     async def refetch(self, tp: TP, log_offset: int) -> None:
         """Read `tp` again from an offset of the log."""
         try:
-            await self.seek_wait({tp: log_offset - self._thread._options.base.get(tp, 0)})
+            await self.seek_wait({tp: log_offset - self._thread.fetch_options.base.get(tp, 0)})
         except KafkaError:
             self.log.info("%s was revoked before it could be read again", tp)
 
     async def commit_next(self, next_offsets: Mapping[TP, int], timeout_s: float = 5.0) -> bool:
         """Commit {partition: next log offset to read}; unlike Faust's `_commit` it never stops the worker."""
-        base = self._thread._options.base
+        base = self._thread.fetch_options.base
         return await self._thread.commit_next(
             {tp: offset - base.get(tp, 0) for tp, offset in next_offsets.items()}, timeout_s
         )
@@ -285,7 +287,7 @@ class Consumer(driver.Consumer):
 
     def log_end(self, tp: TP) -> LogEnd | None:
         """The end of the partition in the log as of the last answer to a fetch."""
-        end, base = self._thread.log_end(tp), self._thread._options.base.get(tp, 0)
+        end, base = self._thread.log_end(tp), self._thread.fetch_options.base.get(tp, 0)
         return end and LogEnd(end.readable + base, end.high_watermark + base, end.answered_ms)
 
 

@@ -17,7 +17,7 @@ from sinks.private_files import read_private, write_private
 FILE_NAME: Final = "api.json"
 _MAX_BYTES: Final = 4096
 #: Addresses that mean every one; they are asked at a loopback address.
-_EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+_EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not bound
 
 
 class Endpoint(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -103,6 +104,12 @@ class KafkaBroker:
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait(10)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send the running process a signal."""
+        if self._process is None:
+            raise RuntimeError("the broker was not started")
+        self._process.send_signal(number)
 
     def stop(self) -> None:
         """Stop the process in order; kill it when it takes too long."""

@@ -156,7 +156,7 @@ def test_a_process_of_another_owner_makes_room() -> None:
 def test_what_the_kernel_left_open_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     pool = pool_of([0.0])
     for _ in range(2):
-        pool._say_what_is_open(["tcp", "network"])
+        pool.warn_of_gaps(["tcp", "network"])
     assert caplog.text.count("open are tcp, network") == 1
 
 

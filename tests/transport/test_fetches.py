@@ -26,7 +26,7 @@ def fetch(fetched: dict[TP, list[LogRecord]], monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(driver.AIOKafkaConsumerThread, "_fetch_records", answer)
     thread = object.__new__(ConsumerThread)
-    thread._options = SimpleNamespace(base={TP("t.gpu", 1): 100}, topic_prefix="t.")  # type: ignore[assignment]  # two of its fields
+    thread.fetch_options = SimpleNamespace(base={TP("t.gpu", 1): 100}, topic_prefix="t.")  # type: ignore[assignment]  # two of its fields
     thread._fetched_to = {TP(topic, number): 5 for topic in TOPICS for number in (0, 1)}
     assignment = SimpleNamespace(state_value=lambda _: SimpleNamespace(position=9))
     client = SimpleNamespace(

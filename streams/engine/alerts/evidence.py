@@ -44,7 +44,7 @@ def burn_evidence(job_id: str, held_ms: int, window_ms: int, expected_nano_per_h
     """What the job cost over the window: dollars per hour beside the expected ones, GPUs, and the prices in force."""
     step_minutes = max(1, window_ms // _MINUTE_MS // _ROWS_ABOUT)
     return (
-        f"SELECT toStartOfInterval(l.minute, INTERVAL {step_minutes} MINUTE) AS from_minute,"
+        f"SELECT toStartOfInterval(l.minute, INTERVAL {step_minutes} MINUTE) AS from_minute,"  # noqa: S608 - quoted() escapes the name
         " round(toFloat64(sum(l.cost_usd)) * 60 / uniqExact(l.minute), 4) AS usd_per_hour,"
         f" {decimal(expected_nano_per_hour)} AS expected_usd_per_hour,"
         " sum(l.cost_usd) AS cost_usd,"
@@ -62,7 +62,7 @@ def silent_evidence(job_id: str) -> str:
     """The job's attempts, what they cost, when samples of them came last, and when anything of the job did."""
     name = quoted(job_id)
     return (
-        "SELECT a.attempt AS attempt, a.state AS state, a.started AS started, a.ended AS ended,"
+        "SELECT a.attempt AS attempt, a.state AS state, a.started AS started, a.ended AS ended,"  # noqa: S608 - quoted() escapes the name
         f" (SELECT max(j.last_event) FROM jobs AS j FINAL WHERE j.job_id = {name}) AS last_event,"
         f" (SELECT max(u.minute) FROM job_usage_minutes AS u FINAL WHERE u.job_id = {name}) AS last_sampled,"
         f" (SELECT sum(l.cost_usd) FROM ledger AS l WHERE l.job_id = {name}) AS job_cost_usd"
@@ -73,7 +73,7 @@ def silent_evidence(job_id: str) -> str:
 def unpriced_evidence(job_id: str) -> str:
     """The GPU-time without a price, and the fields that a price could match."""
     return (
-        "SELECT l.attempt AS attempt, l.cloud AS cloud, l.region AS region, l.cluster AS cluster,"
+        "SELECT l.attempt AS attempt, l.cloud AS cloud, l.region AS region, l.cluster AS cluster,"  # noqa: S608 - quoted() escapes the name
         " l.instance_type AS instance_type, l.gpu_type AS gpu_type, l.purchase AS purchase,"
         " min(l.minute) AS first_minute, max(l.minute) AS last_minute,"
         " round(sum(l.quantity) / 3600000000, 4) AS unpriced_gpu_h"

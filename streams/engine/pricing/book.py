@@ -40,7 +40,7 @@ class PriceBook:
         self._index = index
         self._answers: dict[Asked, Steps] = {}
         self._token = object()  # stands for the book where holding it would hold all books before it
-        self._before = None if before is None else before._token
+        self._before = None if before is None else before._token  # noqa: SLF001 - a book too
         self._grown: tuple[str, ...] = ()
 
     @classmethod

@@ -73,7 +73,7 @@ def start_committed() -> None:
     """Read from where the group has committed, as a stock consumer does."""
 
     async def seek_to_committed(self: Consumer) -> Mapping[TP, int]:
-        start = dict(self._thread._options.start_offsets(self.assignment()))
+        start = dict(self._thread.fetch_options.start_offsets(self.assignment()))
         for tp in start:
             aiokafka = self._thread._ensure_consumer()
             committed = await self._thread.call_thread(aiokafka.committed, TopicPartition(*tp))

@@ -37,3 +37,16 @@ def test_every_link_into_the_code_leads_somewhere(page: str) -> None:
 )
 def test_a_dead_link_is_found(link: str) -> None:
     assert len(dead_links(link)) == 1
+
+
+def missing_files(text: str) -> list[str]:
+    """Files of the project in backticks that are not there."""
+    named = re.findall(r"`((?:schemas|sinks|streams|tests|docs)/[\w./]+\.\w+)`", text)
+    return [path for path in named if not (ROOT / path).exists()]
+
+
+def test_every_file_of_the_recipes_is_there() -> None:
+    text = (ROOT / ".github" / "CONTRIBUTING.md").read_text()
+    assert text.count("\n### ") >= 5
+    assert missing_files(text) == []
+    assert missing_files("`streams/nowhere.py`") == ["streams/nowhere.py"]

@@ -19,7 +19,7 @@ from streams.engine.snapshot import writer
 from streams.engine.snapshot.archive_index import ArchiveIndex
 from streams.engine.snapshot.job_blobs import JobBlob, dump_job
 from streams.engine.snapshot.job_parts import PaidPart
-from streams.engine.snapshot.job_reader import (
+from streams.engine.snapshot.reader import (
     JobsOfChain,
     KnownJobs,
     apply_archived,

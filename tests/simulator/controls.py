@@ -13,9 +13,8 @@ import pyarrow as pa
 import pytest
 
 from streams.engine.batch import LogBatch
-from streams.engine.shard.decoded_batch import DecodedBatch
 from streams.engine.shard.sequencer import Sequencer
-from streams.engine.shard.shard import Shard
+from streams.engine.shard.shard import DecodedBatch, Shard
 from streams.worker.ingest.log_time import LogTime
 from streams.worker.shards.owned_shard import InFlightCheckpoint
 from streams.worker.shards.shard_manager import ShardManager

@@ -8,19 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from schemas.tables import ALERTS, BURN_RATES
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.dimensions import AlertDimensions
+from streams.engine.alerts.episodes import Memory
 from streams.engine.alerts.judge import Judge
 from streams.engine.alerts.unstored import UnstoredAlerts
 from streams.engine.burn.curve_extension import CurveExtension
 from streams.engine.burn.expiry_queue import ExpiryQueue
 from streams.engine.burn.job_curve import JobCurve
 from streams.engine.burn.liveness import Liveness
-from streams.engine.burn.tracker_blob import BurnTrackerBlob
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.kernels.arrays import F64, I64, NEVER_MS
 from streams.engine.kernels.burn import WINDOWS_MS
@@ -36,6 +37,14 @@ from streams.engine.state.traffic import MINUTE_MS
 from streams.engine.windows.burn_rows import BurnRows, RowPolicy, ticks_with_rows
 from streams.engine.windows.curves import CurveBook
 from streams.engine.windows.figures import WindowFigures
+
+
+class BurnTrackerBlob(msgspec.Struct):
+    """What the next owner cannot know from the jobs themselves."""
+
+    judge: Memory
+    stored_ms: dict[str, int]  # ticks of stored alerts that are ahead of the snapshot
+
 
 #: Ticks x jobs of one call: enough for the kernel to be worth it, little enough for heartbeats between two.
 _CELLS_PER_CALL: Final = 200_000

@@ -6,19 +6,19 @@ Must not price anything, and reads no clock: a sample is late by the samples bef
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schemas.events import GpuEvent
 from streams.engine.coverage.arrays import CoverageArrays
 from streams.engine.coverage.blob import all_slots, changed, pack, unpack
 from streams.engine.coverage.blob_form import read
-from streams.engine.coverage.columns import FoldResult, UsageRows
 from streams.engine.coverage.flatten import flatten
 from streams.engine.coverage.names import Holder, HolderNames, Key
 from streams.engine.coverage.packed_rows import PackedRows
-from streams.engine.coverage.shape_groups import ShapeGroups
-from streams.engine.coverage.shapes import Shapes
+from streams.engine.coverage.shapes import ShapeGroups, Shapes
 from streams.engine.kernels.arrays import I32, I64, U16
 from streams.engine.kernels.coverage import fold_samples
 from streams.engine.kernels.rings import free_rows, rows_at, rows_between
@@ -34,6 +34,30 @@ from streams.engine.kernels.store import (
     CoverageStore,
     Samples,
 )
+
+
+class FoldResult(NamedTuple):
+    """What a batch did."""
+
+    late: int  # samples of a GPU that came too late for it
+    all_late: NDArray[np.bool_]  # by record: all of its GPUs were late
+    touched: I64  # the records that cover a second of a GPU which was not late, idle ones never
+
+
+class UsageRows(NamedTuple):
+    """Columns of usage rows."""
+
+    holder: I32
+    minute: I32
+    sampled_gpu_s: I64
+    productive_gpu_ms: I64
+    sm_gpu_ms: I64
+    sm_sampled_gpu_s: I64
+    tensor_gpu_ms: I64
+    tensor_sampled_gpu_s: I64
+    memory_used_mib_max: I64
+    power_w_max: I64
+
 
 # Cells merged by one kernel call, about a tenth of a second.
 _CELLS_PER_CALL = 50_000_000

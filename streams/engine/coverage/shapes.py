@@ -15,6 +15,7 @@ from schemas.decode import decode
 from schemas.events import GpuEvent
 from streams import fallbacks
 from streams.engine.coverage.arrays import grown
+from streams.engine.coverage.names import HolderNames
 from streams.engine.kernels.arrays import F64, I32, I64, U8, equal_lengths, exact
 from streams.engine.kernels.gpu_json import Batch, GpuColumns, drop_refused, parse_gpu
 from streams.engine.kernels.gpu_keys import PLANES, UTIL
@@ -267,3 +268,29 @@ def _parsed(out: GpuColumns) -> Parsed:
     planes = [out.values[plane * room :][: total if (has >> plane) & 1 else 0] for plane in range(PLANES)]
     times = out.shape, out.time_ms, out.interval_ms
     return Parsed(*times, out.id_at, out.id_size, out.value_ptr, *planes)
+
+
+_UNKNOWN = -1
+
+
+class ShapeGroups:
+    """Groups by the index of a shape."""
+
+    def __init__(self, names: HolderNames) -> None:
+        self._names = names
+        self._valid = (-1, -1)
+        self._group = np.zeros(0, np.int32)
+
+    def of(self, shapes: Shapes, index: I32) -> I32:
+        """[n] the group of each shape; 0, which has no slot, for idle GPUs.  New ones are learnt."""
+        valid = (shapes.generation, self._names.epoch)
+        if valid != self._valid:
+            self._valid, self._group = valid, np.zeros(0, np.int32)
+        if len(self._group) < len(shapes):
+            larger = np.full(max(len(shapes), 2 * len(self._group)), _UNKNOWN, np.int32)
+            larger[: len(self._group)] = self._group
+            self._group = larger
+        unknown = np.unique(index[self._group[index] == _UNKNOWN]).tolist()
+        self._group[unknown] = self._names.groups(shapes[number][1:5] for number in unknown)
+        found: I32 = self._group[index]
+        return found

@@ -7,12 +7,15 @@ clock; fetching, storing and committing are done around it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from schemas.decode import decode
+from schemas.events import Event
+from schemas.invalid import Invalid
 from streams.engine.alerts.alert import Alert
-from streams.engine.batch import LogBatch
+from streams.engine.batch import LogBatch, Record
 from streams.engine.burn.rewind import rewind
 from streams.engine.pricing.book import PriceBook
 from streams.engine.raw_records import RawRecords, first_from
@@ -22,14 +25,24 @@ from streams.engine.repricing.price_changes import PriceChanges
 from streams.engine.settings import ShardSettings
 from streams.engine.shard import checkpoint as checkpoints
 from streams.engine.shard.books import Tally
-from streams.engine.shard.decoded_batch import DecodedBatch
-from streams.engine.shard.fold_columns import fold_columns
-from streams.engine.shard.fold_records import fold_records
-from streams.engine.shard.samples import sampled_bytes
+from streams.engine.shard.fold_batch import fold_columns, fold_records
+from streams.engine.shard.samples import SampleBatch, sampled_bytes
 from streams.engine.shard.sequencer import TICK_MS, Ticks
 from streams.engine.shard.state import ShardState
 from streams.engine.snapshot import read_back as restoring
 from streams.engine.snapshot import reader
+
+
+@dataclass(slots=True)
+class DecodedBatch:
+    """A batch's records from `next` on, decoded, each with its log time."""
+
+    batch: LogBatch
+    expected: int
+    trimmed: int
+    records: Sequence[Record]
+    events: list[Event | Invalid]
+    columns: SampleBatch | None = None  # of GPU samples that came as bytes; then `events` is empty
 
 
 class Shard(ShardState):

@@ -13,8 +13,8 @@ from streams.engine.ledger.sums import LedgerSums
 from streams.engine.pricing.book import PriceBook
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.books import Books, Tally
+from streams.engine.shard.dead_letters import RefusedRecords
 from streams.engine.shard.partitioning import PartitionCheck
-from streams.engine.shard.refused import RefusedRecords
 from streams.engine.shard.samples import SampleColumns
 from streams.engine.snapshot.archive_index import ArchiveIndex
 from streams.engine.snapshot.compaction import ShardContents

@@ -14,7 +14,7 @@ import numpy as np
 import zstandard
 
 from schemas.events import PriceEvent
-from streams.engine.burn.tracker_blob import BurnTrackerBlob
+from streams.engine.burn.tracker import BurnTrackerBlob
 from streams.engine.coverage.ids import SeenPart
 from streams.engine.ledger.sums import MonthSums
 from streams.engine.shard.books import Books, Tally

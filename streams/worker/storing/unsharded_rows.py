@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from schemas.tables import DEAD_LETTER_REPLAYS, DEAD_LETTERS, PRICES
 from streams.engine.pricing.rows import price_table
-from streams.engine.shard.dead_letters import RecordPosition
+from streams.engine.shard.dead_letters import RecordPosition, replay_table
 from streams.engine.shard.job_tables import DeadLetter, dead_letter_table
-from streams.engine.shard.refused import replay_table
 from streams.topics import REFERENCE_TOPICS
 from streams.worker.ingest.reference_reader import ReferenceChanges
 

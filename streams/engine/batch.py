@@ -1,4 +1,4 @@
-"""What the engine is fed: the records of one fetch of one partition, and the log interval it went over.
+"""The input of the engine: the records of one fetch of one partition, and the offsets that the fetch covered.
 
 Plain data; where it came from (Kafka, the embedded broker, a test) does not show.
 """

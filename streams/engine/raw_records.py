@@ -1,4 +1,4 @@
-"""The records of a fetch as bytes and where each one stands in them: no Python object per record until one is asked for.
+"""The records of a fetch as bytes with the position of each; a record becomes an object only when asked for.
 
 It must not interpret a value, and knows neither the framing of the log nor what compressed it.
 """

@@ -1,4 +1,4 @@
-"""Prices and controls as they were known at an instant of log time, so that what came later changes no past tick.
+"""Prices and controls by log time, so that later changes do not affect earlier ticks.
 
 Plain memory of what was read, in order; it reads no topic.
 """

@@ -1,4 +1,4 @@
-"""The few numbers the core depends on, handed in once; nothing below reads configuration."""
+"""The settings of a shard, passed in once; the engine reads no configuration."""
 
 from __future__ import annotations
 

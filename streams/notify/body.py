@@ -1,4 +1,4 @@
-"""What is said of an alert: the JSON that the contract promises, and a few lines for Slack.
+"""Builds the message of an alert: JSON for webhooks, a few lines of text for Slack.
 
 It must not sign or send: it makes bytes from values, the same bytes from the same values.
 """

@@ -1,4 +1,4 @@
-"""The rows of `deliveries`: written in batches until they are stored, in the order in which things happened.
+"""Writes the rows of `deliveries` in batches and in order, and retries until they are stored.
 
 It must not lose a row nor hold up a message; it never sees a secret.
 """

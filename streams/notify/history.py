@@ -1,4 +1,4 @@
-"""What the tables say of alerts and their messages: what was sent, and what is still owed.
+"""Reads from the tables which messages of an alert were sent and which are still owed.
 
 It must not write. All calls block, so they belong in a thread.
 """

@@ -1,4 +1,4 @@
-"""What is to be delivered: alerts that are offered, and those that the tables owe after a takeover or a flood.
+"""Collects the alerts to deliver: those just stored, and those that the tables still owe after a takeover or overflow.
 
 It must not send: it hands each alert on with the history of its message.
 """

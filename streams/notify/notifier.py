@@ -1,4 +1,4 @@
-"""Brings alerts to their owners: at least once, each alert's messages in order, every attempt in `deliveries`.
+"""Delivers alerts to their owners: at least once, in order per alert, with every attempt in `deliveries`.
 
 It must not judge alerts; it sends only what is stored, and neither its lines nor its rows hold a secret or a URL's path.
 """

@@ -1,4 +1,4 @@
-"""The bounds and the pace of deliveries, resolved from the settings once.
+"""The limits and intervals of deliveries, resolved from the settings once.
 
 It must not read the environment, and its repr shows no secret.
 """

@@ -1,4 +1,4 @@
-"""The messages that wait: in order per alert and receiver, each with the instant of its next attempt.
+"""The queue of waiting messages: in order per alert and receiver, each with the time of its next attempt.
 
 It must not send anything, wait, or read a clock: every instant is handed in (monotonic ms).
 """

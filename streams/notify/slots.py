@@ -1,4 +1,4 @@
-"""Which of the messages that are due goes next: a fair share of the attempts for each receiver, and some for pages.
+"""Schedules due messages: a fair share of concurrent attempts per receiver, with some reserved for pages.
 
 It must not send anything or read a clock: every instant is handed in (monotonic ms).
 """

@@ -1,4 +1,4 @@
-"""What goes wrong between the notifier and the tables: counted, said, and how long to leave them alone then.
+"""Counts and logs failures between the notifier and the tables, and computes the back-off.
 
 It must not try again by itself, nor end anything: deliveries fail alone, and metering goes on.
 """

@@ -1,4 +1,4 @@
-"""Topics at the broker: made as the contract asks, and checked before anything is read.
+"""Creates the topics at the broker, and checks their settings before anything is read.
 
 It must not change or delete a topic that exists: what is wrong is said, and a person decides.
 """

@@ -1,4 +1,4 @@
-"""What the C library does with memory that is freed: it is kept for the next fetch.
+"""Keeps freed memory in the C allocator for the next fetch.
 
 It must not keep a peak: `agents.memory` gives back what is still free after a while.  Where there is no such switch
 (musl, macOS), nothing changes.

@@ -1,4 +1,4 @@
-"""When the brokers last answered a fetch, by the monotonic clock; aiokafka notes it by the wall clock, which may jump.
+"""Records when brokers last answered a fetch, by the monotonic clock; aiokafka uses the wall clock, which may jump.
 
 It must not look at records. The names of aiokafka that it touches are in tests/transport/pins.py.
 """

@@ -1,4 +1,4 @@
-"""What a batch's records are behind its compression, in as much memory as a batch may have and no more.
+"""Decompresses record batches within a memory limit.
 
 41 kB can stand for 950 MB: nothing here makes room for what the data claim, nor for all that they hold.  The codecs are
 aiokafka's (cramjam), zlib and zstandard.  It must not know where the bytes come from.

@@ -1,4 +1,4 @@
-"""How much of what was decompressed is still in memory: read, waiting, or about to be folded.
+"""Counts the decompressed bytes that are still in memory.
 
 It must not wait for long: what waits may need what is to be fetched next.
 """

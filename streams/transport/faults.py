@@ -1,4 +1,4 @@
-"""What Faust's and aiokafka's exceptions mean to whoever runs the worker.
+"""Explains exceptions of Faust and aiokafka to whoever runs the worker.
 
 It must not decide to go on: all of these end the worker.
 """

@@ -1,4 +1,4 @@
-"""How long a broker may keep a fetch: until a checkpoint wants what it brings, and where nothing comes, until it does.
+"""Sets how long a broker may hold a fetch: no longer than until the next tick or checkpoint needs the records.
 
 Every answer costs about the same, full or empty, and what is read between two checkpoints waits for the next one.
 Of a log of which more is known to be there nothing is gathered.

@@ -1,4 +1,4 @@
-"""A function of another package that finds other objects under some of the names it uses: for one instance, not for all.
+"""Copies a function of another package with some of its global names replaced, for one instance only.
 
 It must not touch the package: what others of this process get from it stays as it is.
 """

@@ -1,4 +1,4 @@
-"""A broker's large answers, received where they stay: the system puts them into the memory that the records are read from.
+"""Receives large fetch responses into the memory that the records are then read from, without copies.
 
 asyncio's reader keeps what comes in a buffer that grows, gives a copy of it, and aiokafka copies each partition's part
 out of that: four times all bytes of a fetch, with the interpreter's lock held, while the agent wants it for the batches

@@ -1,4 +1,4 @@
-"""A consumer of the log outside every group: for whoever reads it a second time.
+"""Creates a consumer without a group, to read the log a second time.
 
 It must not commit, nor decide what is read.
 """

@@ -1,4 +1,4 @@
-"""Whether the group counts on us: by the answers to what we sent it, and by what it says of our name.
+"""Tracks whether the consumer group still counts this worker as a member.
 
 It must not join or leave; it listens to aiokafka's coordinator, in the consumer thread. Its names are in tests/transport/pins.py.
 """

@@ -1,4 +1,4 @@
-"""What Faust sees of a fetch: messages that are lists of batches, few of them, and no memory of offsets.
+"""Converts fetches to what Faust sees: few messages, each a list of batches, and no offset bookkeeping.
 
 It must not touch a record.
 """

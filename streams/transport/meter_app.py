@@ -1,4 +1,4 @@
-"""The Faust app every meter runs on: our transport, no tables, no web, nothing on disk.
+"""The Faust app of every meter: our transport, no tables, no web server, nothing on disk.
 
 It must not wire agents or stores: that is done in `streams.app`.
 """

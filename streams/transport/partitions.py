@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: Java's default partitioner, so that all producers agree.
+"""Computes the partition of a key as Java's default partitioner does.
 
 It must not choose for records without a key.
 """

@@ -1,4 +1,4 @@
-"""The bytes of one fetch of one partition -> RawRecords: checksums, aborted transactions, decompression, framing.
+"""Converts the bytes of a fetched partition to `RawRecords`: checksums, aborted transactions, decompression, framing.
 
 The checksum is google-crc32c's (Apache-2.0, wheels with the processor's own instruction): aiokafka's compiled one takes
 ten times as long, which is as long as all the rest of this.  It must not hold state between two fetches, nor give part

@@ -1,4 +1,4 @@
-"""Where aiokafka would make an object of each record of a fetch, and makes one of all for the fetcher that is watched.
+"""Replaces aiokafka's object per record by one object per fetch, for the fetcher that is watched.
 
 It must not change what other consumers of this process get; nor what a fetch that failed leaves behind: the position stays, and
 aiokafka asks again.

@@ -1,4 +1,4 @@
-"""How brokers are spoken to, said once for librdkafka's clients and once for Faust.
+"""Converts the settings for connecting to brokers, for librdkafka's clients and for Faust.
 
 It must not connect anywhere, nor let a password into a message.
 """

@@ -1,4 +1,4 @@
-"""The versions of Faust, mode and aiokafka whose private parts this package touches: a worker runs on no others.
+"""Refuses versions of Faust, mode and aiokafka other than those whose private parts this package uses.
 
 It must not look into what is installed: whether the names still stand is for the tests (tests/transport/pins.py).
 """

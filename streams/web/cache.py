@@ -1,4 +1,4 @@
-"""Answers that are asked for again and again, made once: whoever comes meanwhile waits for the same one.
+"""Caches answers that many clients ask for: each is computed once, and everyone who waits gets the same one.
 
 It must not outlive its answers: a fault is raised to everyone who waits, and not kept.
 """

@@ -1,4 +1,4 @@
-"""The connections of a server: how many there may be, how long each may keep the server waiting, which one goes first.
+"""Limits the server's connections: how many there may be, how long each may be slow, and which one is closed first.
 
 It must not read a clock, nor touch a socket: times are handed in, and a connection is cut by whoever made it.
 """

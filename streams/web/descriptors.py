@@ -1,4 +1,4 @@
-"""File descriptors of the process: as many as the system allows, and some of them never for the web.
+"""Raises the limit of open files, and reserves some of them for everything but the web.
 
 It must not open or close any.
 """

@@ -1,4 +1,4 @@
-"""Everything about one job: what it costs and why, its attempts, phases, GPU use and alerts.
+"""Collects everything about one job: its cost and why, attempts, phases, GPU use and alerts.
 
 It must not know HTTP, nor decode a shard's state that would hold up the worker.
 """

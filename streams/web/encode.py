@@ -1,4 +1,4 @@
-"""JSON of the API: that of answers to SQL, so that a value looks the same wherever it is read.
+"""Encodes JSON of the API like answers to SQL, so that a value looks the same everywhere.
 
 It must not encode anything in a way of its own.
 """

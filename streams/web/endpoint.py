@@ -1,4 +1,4 @@
-"""`api.json` in a data directory: where the worker that has it open can be asked.
+"""Writes and reads `api.json` in a data directory: the address of the worker that has it open.
 
 It must not hold a secret, nor be believed by itself: whoever reads it compares the process with the lock's.
 """

@@ -1,4 +1,4 @@
-"""The figures of the API: rows of the store as the objects that the page, the terminal and other programs read.
+"""Builds the objects of the API from rows of the store, for the page, the terminal and other programs.
 
 It must not know HTTP, nor add up money: sums are ClickHouse's, over decimals.
 """

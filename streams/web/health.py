@@ -1,4 +1,4 @@
-"""Readiness: what the worker says of itself, and whether the store answers now.
+"""Readiness checks: those of the worker, and whether the store answers now.
 
 It must not wait for a store that is away: it says so, and since when.
 """

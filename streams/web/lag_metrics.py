@@ -1,4 +1,4 @@
-"""The metrics of what is still to be read, of the clock that says how old it is, and of what makes reading slow.
+"""The metrics of consumer lag, of the clock that it is measured by, and of what slows reading down.
 
 It must not keep state: every figure is of one look at the worker.
 """

@@ -1,4 +1,4 @@
-"""The last audit of a worker, as its paths answer with it.
+"""Serves the result of a worker's last audit.
 
 It must not audit: what was found last is handed in.
 """

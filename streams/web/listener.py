@@ -1,4 +1,4 @@
-"""Where connections come in: the listening sockets, the crowd that they join, and the sweep that cuts the slow ones.
+"""Opens the listening sockets, admits connections, and closes the slow ones at an interval.
 
 It must not wait for a client, nor end for lack of descriptors: it pauses, and goes on.
 """

@@ -1,4 +1,4 @@
-"""What a process that serves a data directory leaves in it for commands on the same machine: its address, its token.
+"""Leaves the address and token of a serving process in its data directory, for commands on the same machine.
 
 It must not write a token anywhere but into its file and onto a terminal that somebody looks at.
 """

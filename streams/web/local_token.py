@@ -1,4 +1,4 @@
-"""The token of a data directory: made once, kept in a file of its owner alone, used by commands by themselves.
+"""The token of a data directory: created once, readable by its owner only, used by local commands.
 
 It must not be printed here, nor be written before the directory is ours.
 """

@@ -1,4 +1,4 @@
-"""The page of metrics: one look at the worker and at the store, in Prometheus' words.
+"""Builds the Prometheus page from the state of the worker and the store.
 
 It must not keep state of its own, and has no series per job: those are rows in ClickHouse.
 """

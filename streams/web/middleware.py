@@ -1,4 +1,4 @@
-"""What surrounds every request: its id, its line in the log, who may ask what, errors as JSON, headers.
+"""Wraps every request: request id, log line, authorisation, errors as JSON, security headers.
 
 It must not log a query string, a header or a body: a secret may be in any of them. Nor answer a path without a scope.
 """

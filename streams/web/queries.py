@@ -1,4 +1,4 @@
-"""The SQL behind the API: every value bound, every question of one job or of the listed jobs only where it can be.
+"""The SQL behind the API; every value is bound as a parameter.
 
 It must not build text from what a user sent; orders and filters are chosen from fixed text.
 """

@@ -1,4 +1,4 @@
-"""Users' SQL from the event loop: a few queries at a time, each cancelled when whoever asked has left.
+"""Runs users' SQL from the event loop: a few queries at a time, each cancelled when its client leaves.
 
 It must not hold up the loop, share a thread or a session with the meter, nor outlive the server: `close` ends all that runs.
 """

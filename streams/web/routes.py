@@ -1,4 +1,4 @@
-"""Every path of the server: which scope it needs, and what answers it.
+"""The routes of the server: the scope that each needs, and its handler.
 
 It must not hold SQL, nor decide who has a scope.
 """

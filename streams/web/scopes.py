@@ -1,4 +1,4 @@
-"""Tokens and what each may do: a name, a digest and a few scopes; a session of the page has those of its token.
+"""Tokens and the scopes that each grants; a session of the page has those of its token.
 
 It must not keep a token itself, nor compare in a time that tells how much of one is right.
 """

@@ -1,4 +1,4 @@
-"""Who may ask what: tokens and scopes, the Host header of a loopback address, requests that other sites make a browser send.
+"""Authorises requests: tokens and scopes, the Host header on loopback, and cross-site requests.
 
 It must not let a secret into an answer or a log line.
 """

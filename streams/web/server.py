@@ -1,4 +1,4 @@
-"""The HTTP server of a worker: made of its parts, listening from `start` to `stop`, in the worker's event loop.
+"""The HTTP server of a worker, composed of its parts and run in the worker's event loop.
 
 It must not start without the address it was given, be open to others without a token, nor take the files of the meter.
 """

@@ -1,4 +1,4 @@
-"""The metrics of the server itself: connections, whom it cut, wrong tokens, SQL of users.
+"""The metrics of the HTTP server: connections, closed ones by reason, wrong tokens, users' SQL.
 
 It must not know more of a client than a reason: addresses are for the log.
 """

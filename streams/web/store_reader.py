@@ -1,4 +1,4 @@
-"""Questions to the store from the event loop: in a few threads, as long as there is a store.
+"""Runs store queries of the event loop in a few threads.
 
 It must not hold up the loop, nor let a user's slow query keep the live figures waiting.
 """

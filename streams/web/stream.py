@@ -1,4 +1,4 @@
-"""Server-sent events: one snapshot a second while anybody listens, computed once for all who do.
+"""Server-sent events: one snapshot a second while anyone listens, computed once for all listeners.
 
 It must not queue: a listener that is slow gets the newest snapshot when it is ready, never the ones between.
 """

@@ -1,4 +1,4 @@
-"""Wrong tokens by address: how many came, how long the next one should wait, and when a line about it is due.
+"""Counts wrong tokens by address, and delays and logs repeated guesses.
 
 It must not refuse a right token, read a clock, or grow with the number of addresses.
 """

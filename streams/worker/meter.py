@@ -1,4 +1,4 @@
-"""One worker's meter: Faust's app, the shard manager of shards and the reference reader, started and stopped together.
+"""Starts and stops the parts of one worker's meter together: Faust's app, the shard manager, the reference reader.
 
 It must not choose a store or an engine: both are handed in.
 """

@@ -1,4 +1,4 @@
-"""The pace and the bounds of keeping shards, resolved from the settings once.
+"""The limits and intervals of the shard manager, resolved from the settings once.
 
 It must not read the environment; durations end in their unit.
 """

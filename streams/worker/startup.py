@@ -1,4 +1,4 @@
-"""What a worker needs before it can begin, tried again and again until it is there.
+"""Waits until Kafka and the store are available, with retries, before the worker begins.
 
 It must not try again what waiting cannot mend: such a fault ends the worker, in words.
 """

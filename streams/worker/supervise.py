@@ -1,4 +1,4 @@
-"""Work with tasks beside it that go on as long as it does: one that ends before ends it all, with its reason.
+"""Runs tasks beside the main work: if one ends early, everything ends, with its reason.
 
 It must not know what the work is, nor begin a task again: what may pass is tried again by the task itself.
 """

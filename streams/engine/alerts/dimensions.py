@@ -1,4 +1,4 @@
-"""What a job is, as far as alerts care: whom to tell, and what silences and planned rates can ask for.
+"""The attributes of a job that alerts use: its owner, and what silences and planned rates match on.
 
 It must not say how these are found: the caller knows the job's events.
 """

@@ -1,4 +1,4 @@
-"""What is remembered of jobs with alerts: one line of an array per job, and its form in a snapshot.
+"""Keeps the alert episodes of jobs, one array line per job, and converts them to and from a snapshot.
 
 It must not judge, and it keeps nothing of a job that no alert ever opened for or whose last one is long over.
 """

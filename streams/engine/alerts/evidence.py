@@ -1,4 +1,4 @@
-"""The query that shows why an alert fires, ready for `trainfare sql`.
+"""Builds the query that proves an alert, ready for `trainfare sql`.
 
 It must not hold anything but literals that are quoted here: names in it come from other people's events.
 """

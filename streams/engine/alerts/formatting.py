@@ -1,4 +1,4 @@
-"""Money, times and names as people read them, in one line.
+"""Formats money, ratios, durations and names for one-line texts.
 
 It must not be parsed by anything: exact values stand in the columns beside the text.
 """

@@ -1,4 +1,4 @@
-"""Makes the row of an alert from what the kernel tells of an episode.
+"""Builds an alert row from an episode that the kernel reports.
 
 It must not judge: it gives names, ids, rates and words to what was found.
 """

@@ -1,4 +1,4 @@
-"""Judges the rules of a shard's jobs over ticks, and says which alerts changed.
+"""Evaluates the alert rules of a shard's jobs over a range of ticks and returns the alerts that changed.
 
 It must not know where figures come from or what becomes of an alert; what it remembers can be dumped and loaded.
 """

@@ -1,4 +1,4 @@
-"""Controls found by what they ask for, without a look at those that ask for something else.
+"""Finds the controls that match a job without scanning those that cannot.
 
 It must not know what a control does.
 """

@@ -1,4 +1,4 @@
-"""The rules by which the meter pages about itself, and the episodes of their alerts (docs/operations.md).
+"""The rules of alerts about the meter itself, and their episodes (docs/operations.md).
 
 It must not measure anything: whoever does says whether a rule holds.
 """

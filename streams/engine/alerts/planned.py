@@ -1,4 +1,4 @@
-"""Planned rates of one job laid over one another: disjoint spans, each with the rate of the smallest name.
+"""Overlays the planned rates of one job: disjoint spans; where plans overlap, the smallest name wins.
 
 It must not know which job it is, nor how a control is read.
 """

@@ -1,4 +1,4 @@
-"""What an alert says in one line: how much, against what, since when, and who runs it.
+"""Writes the one-line summary of an alert: how much, against what, since when, and whose job.
 
 It must not decide anything, nor hold a figure that the alert's columns lack, but for the shorter window's ratio.
 """

@@ -1,4 +1,4 @@
-"""Metered jobs whose curve moves at its end only: what is new of them goes to the kernel together.
+"""Extends the curves of sampled jobs whose curve changes only at its end, all in one kernel call.
 
 In general a curve is built anew (`curves`); where samples alone pay for a job and nothing but samples came, only the
 minutes from the first one on that they touch are.  It must come to the same curve.

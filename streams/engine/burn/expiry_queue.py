@@ -1,4 +1,4 @@
-"""When nothing of a job is left in any window: a queue that holds each job once, however often its end moves.
+"""A queue of jobs by the time at which nothing of them is left in any window; each job is in it once.
 
 Must not know why a job ends.
 """

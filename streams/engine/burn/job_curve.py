@@ -1,4 +1,4 @@
-"""From a job's state to its curve: what it costs over time, as the windows see it.
+"""Builds the cost curve of a job from its state, as the windows need it.
 
 Reads the job and remembers what it read, so that a change costs no more than its part; it judges nothing.
 """

@@ -1,4 +1,4 @@
-"""Which running jobs nothing was heard of for long: neither a heartbeat nor a sample.
+"""Finds running jobs that sent neither a heartbeat nor a sample for a long time.
 
 Samples of a job that its timeline pays for move no curve, so a lapse is looked up when it seems to have come: then the
 job says when it was heard of last.

@@ -1,4 +1,4 @@
-"""A shard that judged ticks which had not come goes back to those that have: nothing of them may outlive them.
+"""Moves a shard back to an earlier tick after a wrong clock made it judge ticks that had not come.
 
 It must not touch what is metered, which depends on no tick.
 """

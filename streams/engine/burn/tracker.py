@@ -1,4 +1,4 @@
-"""Watches what the jobs of a shard burn: at each tick the windows, the rows of burn rates, the alerts.
+"""Tracks what the live jobs of a shard burn: at each tick the window sums, burn rate rows and alerts.
 
 Ticks and what was known at them are handed in; nothing is stored, sent or timed here.
 """

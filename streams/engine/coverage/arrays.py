@@ -1,4 +1,4 @@
-"""The arrays of a coverage as they grow and shrink: room before a kernel call, compaction after forgetting.
+"""The arrays of a coverage: they grow before a kernel call and shrink after jobs are forgotten.
 
 Must not interpret a sample, and no array may be kept by others across a call that makes room.
 """

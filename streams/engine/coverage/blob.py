@@ -1,4 +1,4 @@
-"""Holders, rings and rows as bytes and back: for the archive, a snapshot's base and its increments.
+"""Converts holders, rings and rows to bytes and back, for the archive and for snapshots.
 
 Must not compress or checksum (the snapshot does), and no number of this process may leave it: a blob speaks of
 holders by name and of GPUs by their place in their holder.

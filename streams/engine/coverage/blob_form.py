@@ -1,4 +1,4 @@
-"""The form of a coverage's blob: its parts, their dtypes, its number.
+"""The msgpack form of a coverage blob: its parts, their dtypes and its format number.
 
 Must not know the arrays of a process.
 """

@@ -1,4 +1,4 @@
-"""Seconds of GPUs covered by samples, and their sums per (job, attempt, node) and minute, of one shard.
+"""The GPU seconds that samples covered, and their sums per (job, attempt, node) and minute, for one shard.
 
 Must not price anything, and reads no clock: a sample is late by the samples before it.
 """

@@ -1,4 +1,4 @@
-"""GPU records to the flat arrays of the fold kernel.
+"""Converts GPU events to the flat arrays of the fold kernel.
 
 Must not drop or judge a record: lateness and coverage are the kernel's to decide.
 """

@@ -1,4 +1,4 @@
-"""Ids of amounts already booked, remembered for at least a horizon of log time.
+"""Remembers the ids of amounts that are booked, for at least one horizon of log time.
 
 Must not be shared by topics: each has its own log time, and one that runs ahead would make another forget.
 """

@@ -1,4 +1,4 @@
-"""Names of holders and GPUs, and the numbers under which the kernels know them.
+"""Maps holders and GPUs to the numbers that the kernels use.
 
 Must not hold a quantity: what a number stands for in the arrays is the business of Arrays.
 """

@@ -1,4 +1,4 @@
-"""Rows that hardly anything asks for any more, packed: a few bytes each instead of 76, or 200 with counts.
+"""Packs rows of old minutes, which are rarely read, into a few bytes each instead of 76 to 200.
 
 A row of long ago can still be changed, by a GPU that was never seen before, and be asked for: then it is unpacked
 first, so a row is in one place only.  Must not decide what is late, nor drop what may be asked for.

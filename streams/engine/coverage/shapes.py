@@ -1,4 +1,4 @@
-"""The shapes of GPU messages: all of a message that is text, which hundreds of records of an exporter have in common.
+"""Parses GPU messages by shape: the constant text that hundreds of messages of one exporter share.
 
 Must not believe a hash, nor decide what is valid: a shape is learnt from a record that the general decoder takes.
 """

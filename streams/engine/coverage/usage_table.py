@@ -1,4 +1,4 @@
-"""Rows of `job_usage_minutes`: what samples covered, by job, attempt, node and minute.
+"""Builds the rows of `job_usage_minutes`: sampled GPU usage by job, attempt, node and minute.
 
 Columns of coverage in, an Arrow table out.
 """

@@ -1,4 +1,4 @@
-"""The end of a metered job's curve anew, from the seconds that its samples cover.
+"""Rebuilds the end of a sampled job's curve from the seconds that its samples cover.
 
 Must not know a price or a name: what a GPU costs in each second of a minute is a row of a table.
 """

@@ -1,4 +1,4 @@
-"""Which burn rates are written: at changes and whole minutes, and ever more rarely after a job's end.
+"""Chooses which burn rates are written: at changes and whole minutes, and less and less often after a job's end.
 
 Must not round money for storage; the state says only what was last written of each job.
 """

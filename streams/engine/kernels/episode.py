@@ -1,4 +1,4 @@
-"""Layout of what is judged and remembered of alerts: rules, changes, dtypes and array bundles.
+"""Array layouts of alert rules, episodes and alert changes.
 
 Must not hold behaviour: the kernels of `judge` step these arrays, streams/engine/alerts keeps them.
 """

@@ -1,4 +1,4 @@
-"""Where the records of a fetch stand: Kafka's record batches of format 2, walked without an object per record.
+"""Finds the records in a fetch response: walks Kafka's record batches (format 2) without an object per record.
 
 Must not read outside the bytes it is given, whatever they hold, nor decompress or check sums: who calls does.
 """

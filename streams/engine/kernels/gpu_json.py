@@ -1,4 +1,4 @@
-"""GPU messages from JSON bytes to columns: one walk over each, no object, no copy of its text.
+"""Parses GPU messages from JSON bytes to columns: one pass over each, no objects, no copies of text.
 
 Must not decide what text is valid: new skeletons are for the caller to judge.
 """

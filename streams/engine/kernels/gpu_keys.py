@@ -1,4 +1,4 @@
-"""The keys of a GPU message, known by their bytes as two words.
+"""The keys of a GPU message, recognised by their bytes as two 64-bit words.
 
 Must not know more keys than the wire type has; a test compares them.
 """

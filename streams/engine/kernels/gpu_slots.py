@@ -1,4 +1,4 @@
-"""What differs between two messages of one skeleton: the instant, the interval, the id and the planes of numbers.
+"""Parses the variable parts of a GPU message: time, interval, id and the arrays of numbers.
 
 Must not take a number that the general decoder would refuse, nor give another one than it does.
 """

@@ -1,4 +1,4 @@
-"""One walk over a GPU message of JSON: where its text stands, what is in its slots, and whether it is plain.
+"""Walks once over a GPU message in JSON and separates its constant text from its variable parts.
 
 Must not take a message that the general decoder would refuse for anything but its text.
 """

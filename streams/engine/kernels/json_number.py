@@ -1,4 +1,4 @@
-"""Numbers of JSON in bytes: not negative, and each rounded as its exact value would be.
+"""Parses non-negative JSON numbers from bytes, each correctly rounded.
 
 Must not guess: where the plain way could be off by a bit, the scan ends with a negative place, and somebody else reads
 the record.

@@ -1,4 +1,4 @@
-"""Words and strings of JSON in bytes: only their plainest forms.
+"""Scans JSON words and strings in bytes, in their plainest forms only.
 
 Must not guess: what is not plain ends a scan with a negative number, and somebody else reads the record.
 No sum or product may leave int64, with any input: for the compiler what overflows never happens, and Python's integers

@@ -1,4 +1,4 @@
-"""Judges rules over a range of ticks: figures of jobs and what is remembered of them in, changes of alerts out.
+"""Evaluates the alert rules over a range of ticks: figures and episodes in, alert changes out.
 
 Must not look at a job that nothing of is open and that no tick could open: nearly all jobs are such at any time.
 """

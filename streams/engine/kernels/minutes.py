@@ -1,4 +1,4 @@
-"""Which minutes of a line have another quantity now: old and new intervals in, changed minutes out.
+"""Finds the minutes of a line whose quantity changed: old and new intervals in, changed minutes out.
 
 Must not visit minutes in which both lists agree at every instant: the cost is that of what changed.
 """

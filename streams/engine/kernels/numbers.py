@@ -1,4 +1,4 @@
-"""Whole numbers as bytes and back: small ones in few.
+"""Encodes and decodes integers as variable-length bytes.
 
 Must not know what they count.  The first byte of a number has its lowest six bits, its sign (64) and whether there is
 more (128); each one after that has the next seven.

@@ -1,4 +1,4 @@
-"""Rows of a holder as bytes and back: column after column, of each what changes from one minute to the next.
+"""Encodes and decodes the rows of a holder: column by column, as differences from minute to minute.
 
 Must not decide which rows, nor hold the bytes; the caller has room for them.
 

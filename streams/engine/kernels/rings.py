@@ -1,4 +1,4 @@
-"""Rings and rows out of a store and into another one, and walks over the rows of a holder.
+"""Copies rings and rows between coverage stores, and walks over the rows of a holder.
 
 Must not know names: slots, holders and rows are numbers here.
 """

@@ -1,4 +1,4 @@
-"""GPU-time of a metered attempt: the covered seconds of a minute, cut where its price changes.
+"""Splits the covered seconds of a minute where the price of a sampled attempt changes.
 
 Must not decide the cuts or the price.
 """

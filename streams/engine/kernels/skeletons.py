@@ -1,4 +1,4 @@
-"""Skeletons: the bytes of a message without what is in its slots, found in a table by their hash and compared in full.
+"""Finds the skeleton of a message, its bytes without the variable parts, by hash and full comparison.
 
 Must not grow a table: `find_or_add` says when there is no room.
 A skeleton is a sequence of spans, each with the key of the slot behind it; no two have the same.

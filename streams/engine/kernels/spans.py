@@ -1,4 +1,4 @@
-"""What many records of one owner say together: from when to when, and which of them is the newest of its minutes.
+"""Summarises many records of one owner: the time span that they cover, and the newest of each minute.
 
 Must not know what a shape or an owner is, beyond its number.
 """

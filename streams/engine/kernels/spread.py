@@ -1,4 +1,4 @@
-"""Amounts over the minutes and price lines of their intervals, by the floor rule, exact in 128 bits.
+"""Spreads amounts over the minutes and price lines of their intervals by the floor rule, exact in 128 bits.
 
 Must not decide which line is in force or what is lost: cuts and lost intervals are handed in.
 """

@@ -1,4 +1,4 @@
-"""A few amounts over minutes and prices in plain integers: to the unit what the kernel does for many, without its arrays.
+"""Spreads a few amounts in plain Python integers, with the same result as the kernel and without its arrays.
 
 It must not decide what is lost nor which price is in force: both are handed in.
 """

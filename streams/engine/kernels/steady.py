@@ -1,4 +1,4 @@
-"""Whether jobs go on as they are: then no alert can open, and what is shown of them changes at whole minutes only.
+"""Checks whether jobs continue unchanged, so that no alert can open and rows are due at whole minutes only.
 
 Must not know an alert's rule: what costs no more than expected opens none.
 """

@@ -1,4 +1,4 @@
-"""Layout of the coverage of a shard: dtypes, array bundles and the meaning of their special values.
+"""Array layout of a shard's coverage: dtypes, bundles of arrays and their special values.
 
 Must not hold behaviour: kernels fold into these arrays, streams/engine/coverage grows them.
 """

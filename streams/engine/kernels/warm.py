@@ -1,4 +1,4 @@
-"""Compile every kernel, before the consumer group is joined: compilation holds the GIL for seconds.
+"""Compiles every kernel before the worker joins the consumer group: compilation holds the GIL for seconds.
 
 Must not leave a kernel out: a test compares what is compiled here with what the suite's calls need.
 """

@@ -1,4 +1,4 @@
-"""From a job's state to the rows that changed: the one place where usage, time and prices meet.
+"""Derives the rows of a job or node that changed: the one place where usage, time and prices meet.
 
 Pure: state and prices in, rows out, and the state remembers what it gave out.
 """

@@ -1,4 +1,4 @@
-"""What a sampled GPU costs in each second of a minute, by the price fields of its samples and who pays.
+"""The cost of a sampled GPU in each second of a minute, by its price fields and by who pays.
 
 Of the newest price book it was given; must not know a job.
 """

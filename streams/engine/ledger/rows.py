@@ -1,4 +1,4 @@
-"""Collects what changed in a shard's lines and turns it into priced rows, all lines in one kernel call.
+"""Collects the changed minutes of a shard's ledger lines and prices them all in one kernel call.
 
 It derives money from quantities at the last moment; it does not decide what changed or when to write.
 """

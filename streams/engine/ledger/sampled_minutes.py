@@ -1,4 +1,4 @@
-"""Rows of metered attempts: sampled GPU-seconds, priced by the newest sample of each minute.
+"""Builds the rows of sampled attempts: GPU-seconds, priced by the newest sample of each minute.
 
 Coverage is read for many minutes at once; nothing here remembers what was booked.
 """

@@ -1,4 +1,4 @@
-"""Sums of a shard's ledger, per table and month: what its stored rows are held against.
+"""Sums a shard's ledger per table and month, so that audits can compare them with the stored rows.
 
 They follow what the shard booked, row by row, so rows that the tables lost, or have of an older copy, leave a difference.
 """

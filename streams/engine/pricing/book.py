@@ -1,4 +1,4 @@
-"""The price book: which SKU and revision applies to a context at an instant (docs/cost_model.md).
+"""The price book: it answers which SKU and revision applies to a context at an instant (docs/cost_model.md).
 
 Immutable, so that a book can be handed between threads: a newer one shares with the one before it all that is the
 same, and what it costs is a matter of what is new.  It reads no topic and stores nothing.

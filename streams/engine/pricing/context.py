@@ -1,4 +1,4 @@
-"""A price context: the values of all match fields that a piece of usage has.
+"""A price context: the values of all match fields that a unit of usage has.
 
 Contexts are plain tuples so that they compare, hash and store cheaply; this module does no look-ups.
 """

@@ -1,4 +1,4 @@
-"""The revisions of one SKU, and which SKUs may have a say in a price: what price books share and never change.
+"""The revisions of one SKU, immutable and shared by price books.
 
 A history knows one SKU; what wins between SKUs is decided in `book`.
 """

@@ -1,4 +1,4 @@
-"""What a price multiplies: the kinds of quantity and the money a quantity comes to.
+"""The kinds of quantity that a price multiplies, and the money that a quantity comes to.
 
 Knows nothing of jobs or events; prices and quantities only.
 """

@@ -1,4 +1,4 @@
-"""Rows of the `prices` table: each revision as it was published."""
+"""Builds the rows of the `prices` table: each revision as it was published."""
 
 from __future__ import annotations
 

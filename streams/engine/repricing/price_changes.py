@@ -1,4 +1,4 @@
-"""What a newer price book means for jobs and nodes in memory: whose rows must be derived again.
+"""Compares two price books and finds the jobs and nodes whose rows must be derived again.
 
 Compares the times in which other revisions are in force; changes nothing itself.
 """

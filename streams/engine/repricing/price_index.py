@@ -1,4 +1,4 @@
-"""Whose prices are asked for by which contexts: where to look when a price changes.
+"""An index from price contexts to the jobs and nodes that ask for them.
 
 Knows names and contexts; whether a change matters to one of those found is decided by the caller.
 """

@@ -1,4 +1,4 @@
-"""A newer price book handed to a shard: what of its jobs and nodes is derived again.
+"""Applies a newer price book to a shard: marks the jobs and nodes whose rows must be derived again.
 
 How two books differ is found in `price_changes`; archived jobs are fetched and adopted around the core.
 """

@@ -1,4 +1,4 @@
-"""The books of a shard: every record that came in is accounted for exactly once.
+"""The record accounting of a shard: every input record is counted exactly once.
 
 Counts only; the equation is `records_in = applied + unattributed + duplicate + too_late + dead_lettered`, in all and per topic.
 """

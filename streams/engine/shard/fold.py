@@ -1,4 +1,4 @@
-"""What one event does to a shard's books, topic by topic.
+"""Applies one event to a shard's state, topic by topic.
 
 Decoding, lateness and offsets are settled before; nothing here writes a row or knows a price.
 """

@@ -1,4 +1,4 @@
-"""A batch applied to a shard, as records one by one or as columns of GPU samples: late or not, folded, counted.
+"""Applies a batch to a shard, record by record or as columns of GPU samples: checks lateness, folds, counts.
 
 It must not decode; what one event does to the books stands in `fold`.
 """

@@ -1,4 +1,4 @@
-"""The rows of jobs, attempts, usage and dead letters as Arrow tables.
+"""Builds the Arrow tables of jobs, attempts, usage and dead letters.
 
 Builds columns from state that is handed in; decides nothing.
 """

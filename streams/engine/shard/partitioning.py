@@ -1,4 +1,4 @@
-"""Whether an event came in the partition of its key: of its job, or its node where it has none.
+"""Checks that an event came in the partition of its key: its job, or its node where it has no job.
 
 It must not know Kafka: keys are placed as every producer's murmur2 places them.
 """

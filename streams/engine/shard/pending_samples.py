@@ -1,4 +1,4 @@
-"""Samples folded into the coverage that their attempts have not seen yet: one entry per attempt, however many fetches came.
+"""Summaries of samples that are in the coverage but not yet applied to their attempts, one entry per attempt.
 
 A fetch tells each attempt little that is new, and a log that is waiting brings many fetches between two checkpoints.
 It must not know a job, nor what a shape is beyond its number; whoever looks at jobs asks for it before.

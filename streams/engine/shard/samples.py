@@ -1,4 +1,4 @@
-"""GPU samples of a fetch, folded from columns: what a shard does record by record elsewhere, at once.
+"""Reads and folds a batch of GPU samples as columns, with the same result as record by record.
 
 It must give what the general way gives (`schemas.decode`, `fold.fold_samples`), record for record; whatever the
 parser leaves alone goes that way, in its place among the others.

@@ -1,4 +1,4 @@
-"""One shard of the meter: everything about the jobs whose ids hash to one partition number.
+"""One shard: everything about the jobs whose ids hash to one partition number.
 
 A deterministic machine: its state is a function of the log prefix up to `next`.  It does no I/O and reads no
 clock; fetching, storing and committing are done around it.

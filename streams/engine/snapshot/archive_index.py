@@ -1,4 +1,4 @@
-"""Which jobs are in the archive, and the version of their state: some 34 bytes each, and none for ever.
+"""An index of archived jobs with the version of their state: about 34 bytes each, forgotten after a time limit.
 
 Producers choose job ids, so a key is a 128-bit hash of the id, seeded per store: nobody can make two ids collide.  This
 module does not read the archive; whoever finds that a job is missing there calls `forget`.

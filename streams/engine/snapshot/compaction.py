@@ -1,4 +1,4 @@
-"""Which part of a shard that has not changed the next snapshot carries besides, so that no base is ever due.
+"""Chooses which unchanged part of a shard the next snapshot carries, so that no full snapshot is ever needed.
 
 Round after round all that there is is written anew, a slice with each snapshot.  When a round ends, the snapshot in
 which it began is the root: nothing older is needed.  It chooses; it writes nothing down.

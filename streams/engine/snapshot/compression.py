@@ -1,4 +1,4 @@
-"""How snapshots are compressed."""
+"""Compresses snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a job's and a node's state is written down: typed records in MessagePack.
+"""Encodes the state of a job or node as typed MessagePack records.
 
 The form only; when it is written and where it goes is decided elsewhere.
 """

@@ -1,4 +1,4 @@
-"""What changed of a job since its last snapshot, as typed records in MessagePack, and how it is put in place.
+"""Encodes what changed of a job since its last snapshot, and applies it to a restored job.
 
 The form only.  A part rests on all before it: where the job is not known, it is passed over.
 """

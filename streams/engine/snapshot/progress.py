@@ -1,4 +1,4 @@
-"""Where a shard stands in its chain of snapshots."""
+"""Tracks where a shard stands in its chain of snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job from the archive, and rows that a crash left behind put right.
+"""Takes an archived job back into a shard, and corrects rows that a crash left behind.
 
 Bytes and rows are handed in; nothing is fetched here.
 """

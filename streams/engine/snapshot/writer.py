@@ -1,4 +1,4 @@
-"""Snapshots of a shard: each has what changed since the one before, and a slice of what did not.
+"""Writes snapshots of a shard: what changed since the last one, and a slice of what did not.
 
 The form, and state into bytes; how a chain of them becomes a shard again is the work of `reader`, and where they are
 stored is not known here.

@@ -1,4 +1,4 @@
-"""The state of one attempt of a job: its events, amounts and samples' contexts, and what has been booked.
+"""The state of one attempt of a job: its events, amounts, sample contexts and booked rows.
 
 State only; how it changes stands in the fold modules, what it costs in `derive`.
 """

@@ -1,4 +1,4 @@
-"""What of a shard changed since its last snapshot.
+"""Tracks what of a shard changed since its last snapshot.
 
 Plain memory; it does not write the snapshot.
 """

@@ -1,4 +1,4 @@
-"""Identity hashes of the events of one job or node, in 16 bytes each.
+"""A set of event identities of one job or node, in 16 bytes each.
 
 A few are kept in a set, the others packed in one sorted string; none is ever forgotten here.
 """

@@ -1,4 +1,4 @@
-"""The state of a job in memory: its attempts, what belongs to the whole job, and what has been booked.
+"""The state of a job in memory: its attempts, its dimensions and what has been booked.
 
 State only; how it changes stands in the fold modules, what it costs in `derive`.
 """

@@ -1,4 +1,4 @@
-"""What the windows ask of a job: who pays for it, whether anything came that they have not seen, when it ended.
+"""Answers what the burn tracker asks of a job: who pays, whether it changed, when it ended.
 
 Reads the job; must not change it.
 """

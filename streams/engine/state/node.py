@@ -1,4 +1,4 @@
-"""The state of a node in memory: its events and what has been booked of it.
+"""The state of a node in memory: its events and what has been booked.
 
 Nodes have their own books beside the jobs'; who used them is joined in the tables.
 """

@@ -1,4 +1,4 @@
-"""Lines that time alone makes longer: paid again and again, and nothing of them looked up anew.
+"""Ledger lines of open attempts, extended as time passes without deriving them again.
 
 Knows until when that holds, and what it rests on: a timeline and who pays.  Whoever finds that a price of it is another
 one now throws it away.

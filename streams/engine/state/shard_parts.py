@@ -1,4 +1,4 @@
-"""The parts of a shard's state that several modules write to, each with one meaning.
+"""The parts of a shard's state that several modules write to, each with one owner and one meaning.
 
 Plain memory: no part computes a cost, and none knows the shard that it belongs to.
 """

@@ -1,4 +1,4 @@
-"""Network and storage amounts of an attempt: kept as they came, so that any minute can be derived again.
+"""Network and storage amounts of an attempt, kept as received so that any minute can be derived again.
 
 Identity (what is a duplicate) is decided before this; prices and lost work are handed in.
 """

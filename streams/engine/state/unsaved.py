@@ -1,4 +1,4 @@
-"""What of an attempt the snapshots do not have yet, so that an increment carries no more than that.
+"""Tracks what of an attempt is not in a snapshot yet, so that the next one carries only that.
 
 Marks only; how they are written down is decided elsewhere.
 """

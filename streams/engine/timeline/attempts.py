@@ -1,4 +1,4 @@
-"""From the set of a job's lifecycle events to the timeline of each attempt (docs/cost_model.md).
+"""Builds the timeline of each attempt from the set of a job's lifecycle events (docs/cost_model.md).
 
 A pure function of the set: arrival order, duplicates and batches are gone before this; no prices here.
 """

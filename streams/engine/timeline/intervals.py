@@ -1,4 +1,4 @@
-"""Half-open time spans [start, end) in ms: union, intersection, what nobody covered before.
+"""Half-open time spans [start, end) in ms: union, intersection and difference.
 
 Plain integers; knows nothing of jobs.
 """

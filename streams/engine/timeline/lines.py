@@ -1,4 +1,4 @@
-"""From paid segments and prices to ledger lines: the closed form of an attempt's rows.
+"""Builds ledger lines from paid segments and prices: the closed form of an attempt's rows.
 
 A line is one ledger key without its minute; its intervals say when it accrues and how fast.  Whatever the
 minute, its quantity is the sum of overlap x rate, so a late or corrected event re-derives only what it touches.

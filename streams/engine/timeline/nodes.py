@@ -1,4 +1,4 @@
-"""When a node is paid, and at what price: the timeline of `nodes` events (docs/cost_model.md).
+"""Builds the timeline of a node from `nodes` events: when it is paid, and at what price (docs/cost_model.md).
 
 A pure function of the set of a node's events; who used the node is no business of this module.
 """

@@ -1,4 +1,4 @@
-"""What each lifecycle event makes of an attempt: its state, and whether its GPUs are held.
+"""The effect of each lifecycle event on an attempt: its state, and whether it holds its GPUs.
 
 A literal transcription of the table of types in docs/events.md; no times and no quantities here.
 """

@@ -1,4 +1,4 @@
-"""Which burn rates are written, and their rows as an Arrow table.
+"""Chooses which burn rates are written, and builds their rows as an Arrow table.
 
 Must not derive a figure: windows come filled, here they are divided and rounded to nano-dollars.
 """

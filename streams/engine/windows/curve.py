@@ -1,4 +1,4 @@
-"""What one job costs over time, as step functions: a sweep over the intervals of its lines.
+"""Builds the cost of one job over time as step functions, by a sweep over the intervals of its lines.
 
 Must not look for a price or a matching control: both come resolved.  Nothing here is cut by a clock.
 """

@@ -1,4 +1,4 @@
-"""The curves of all live jobs of a shard, flat in arrays for the kernel.
+"""Keeps the curves of all live jobs of a shard in flat arrays for the kernel.
 
 Must not interpret a figure; arrays handed out belong to the caller, the book's own never leave it.
 """

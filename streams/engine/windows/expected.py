@@ -1,4 +1,4 @@
-"""The rate that a job is expected to cost at each instant: planned, declared or quoted, in this order.
+"""The expected rate of a job at each instant: planned, declared or quoted, in this order.
 
 Must not know whether the job is paid at that instant.
 """

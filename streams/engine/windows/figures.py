@@ -1,4 +1,4 @@
-"""What the windows of all jobs hold at some ticks, as arrays [tick, job] and [tick, job, window].
+"""The window sums of all jobs at some ticks, as arrays [tick, job] and [tick, job, window].
 
 Must not be compared without slack: money is float64 here, right to about 1e-12 of all that accrued.
 """

@@ -1,4 +1,4 @@
-"""Which IP addresses belong to the public internet, and what the others are.
+"""Decides whether an IP address belongs to the public internet.
 
 It must not resolve names nor open sockets.
 """

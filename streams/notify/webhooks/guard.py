@@ -1,4 +1,4 @@
-"""Which addresses a message may go to: a URL is judged before use, and each IP address when a socket is opened to it.
+"""Decides which addresses a message may go to: checks the URL first, and each IP address when a socket is opened.
 
 It must not resolve names, and its words never hold more of a URL than scheme, host and port.
 """

@@ -1,4 +1,4 @@
-"""A receiver of signed webhooks as one should be: it verifies first, and hands on each message once.
+"""An example receiver of signed webhooks: it verifies first, and passes on each message once.
 
 It must not listen beyond this machine; it is for the demo, for tests, and as an example.
 """

@@ -1,4 +1,4 @@
-"""Look-ups of receivers' names, in threads of their own: a name server that hangs holds up nothing but messages.
+"""Resolves receivers' host names in threads of its own, so that a slow name server delays only messages.
 
 It must not judge what a name leads to: that is done when a socket is opened.
 """

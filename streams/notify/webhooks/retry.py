@@ -1,4 +1,4 @@
-"""When a message is tried again: a schedule with full jitter, and what a receiver asks for.
+"""The retry schedule of messages: exponential back-off with full jitter, and the receiver's Retry-After.
 
 It must not draw random numbers nor read a clock: both are handed in.
 """

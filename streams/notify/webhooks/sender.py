@@ -1,4 +1,4 @@
-"""One POST to a guarded address, and what its answer means.
+"""Sends one POST to a guarded address and classifies the response.
 
 It must not try again, follow redirects, use a proxy of the environment, or repeat anything a receiver said.
 """

@@ -1,4 +1,4 @@
-"""Signatures of Standard Webhooks 1.0 over the exact bytes that are sent.
+"""Signs the exact bytes that are sent, as Standard Webhooks 1.0 asks.
 
 It must not read a clock, and never shows its secret.
 """

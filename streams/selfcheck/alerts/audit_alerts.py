@@ -1,4 +1,4 @@
-"""From what an audit of this worker found to alerts: one for each check that fails, of the shard that it fails in.
+"""Turns the findings of a worker's audit into alerts: one per failing check and shard.
 
 It must not audit, nor speak of a shard that the audit cannot have known.
 """

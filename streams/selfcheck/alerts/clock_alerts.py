@@ -1,4 +1,4 @@
-"""Pages while this machine's clock is more than a minute off the log: one alert, of the lowest shard in our hands.
+"""Raises one alert while this machine's clock differs from the log by more than a minute.
 
 It must not measure anything: `LogTime` does.
 """

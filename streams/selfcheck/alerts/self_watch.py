@@ -1,4 +1,4 @@
-"""What a worker watches itself by: the canary, the alerts that come of it and of its audits.
+"""Runs a worker's watch over itself: the canary, and the alerts of the canary and of audits.
 
 It must not hold logic of its own: it wires them to a meter.
 """

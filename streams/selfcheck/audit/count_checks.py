@@ -1,4 +1,4 @@
-"""Whether every record is accounted for: plain counts in, findings out, with what is wrong and what to do.
+"""Checks that every record is accounted for: counts in, findings out.
 
 It must not read anything, nor allow a difference without a stated reason.
 """

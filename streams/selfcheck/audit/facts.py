@@ -1,4 +1,4 @@
-"""What the checks compare, as plain values: read by `sql` from the tables, by `memory` from a running worker.
+"""The plain values that the checks compare, from the tables or from a running worker.
 
 It must not judge.
 """

@@ -1,4 +1,4 @@
-"""Whether the ledger says what the meter knows: plain sums in, findings out, with what is wrong and what to do.
+"""Checks that the stored ledger agrees with what the meter knows: sums in, findings out.
 
 It must not read anything, nor allow a difference without a stated reason.
 """

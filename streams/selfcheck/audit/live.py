@@ -1,4 +1,4 @@
-"""A running worker audits its own shards, again and again, and keeps what it found last.
+"""Audits a running worker's own shards at an interval and keeps the last result.
 
 It must not hold up the event loop: SQL runs in a thread, memory is looked at in small pieces.  What one look costs
 is bounded: JOBS_AT_ONCE jobs x 30 minutes, the rows written since the last look (a million at most), and at each tenth

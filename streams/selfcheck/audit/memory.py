@@ -1,4 +1,4 @@
-"""What a running worker knows, as the checks want it: the shards' books, its intake, the windows' minutes.
+"""Reads from a running worker what the checks compare: record counts, ingest counts, minutes of the windows.
 
 It must run in the event loop, where shards do not change meanwhile; it must not change them, nor wait.
 """

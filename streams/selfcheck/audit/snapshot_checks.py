@@ -1,4 +1,4 @@
-"""Whether a shard can be restored: its stored versions and offsets in, findings out, with what to do.
+"""Checks that a shard can be restored: its stored versions and offsets in, findings out.
 
 It must not read anything, nor allow a difference without a stated reason.
 """

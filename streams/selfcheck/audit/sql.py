@@ -1,4 +1,4 @@
-"""Questions to the tables, each a statement that only reads and answers with a few rows.
+"""The read-only statements of the audit; each returns a few rows.
 
 It must not judge, nor leave a sum to the reader that ClickHouse can make exactly.
 """

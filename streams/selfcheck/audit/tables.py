@@ -1,4 +1,4 @@
-"""What the tables hold, as the checks want it: the statements of `sql` asked and their rows named.
+"""Runs the audit's statements and returns their rows as named values.
 
 It must not judge.  All calls block.
 """

@@ -1,4 +1,4 @@
-"""A verdict as plain text and as JSON values, for terminals, curl and other programs.
+"""Formats an audit's result as plain text and as JSON values.
 
 It must not leave out a fault.
 """

@@ -1,4 +1,4 @@
-"""What an audit found: one finding a check, or one for each thing that is wrong.
+"""The result of an audit: findings by check.
 
 Plain values, that a metric, a page, an alert and a person can read; nothing is looked at here.
 """

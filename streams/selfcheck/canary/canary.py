@@ -1,4 +1,4 @@
-"""The canary: a job of known cost through the whole meter, again and again; it pages when it is wrong or late.
+"""Runs the canary, a job of known cost that goes through the whole meter; it pages when the cost is wrong or late.
 
 It must not hold up the worker nor end it: what goes wrong with the canary itself is a late run.
 """

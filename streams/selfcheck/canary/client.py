@@ -1,4 +1,4 @@
-"""The canary's hands and eyes: it sends events as users do, and reads what they came to with SQL as users do.
+"""Sends the canary's events to Kafka and reads their cost by SQL, as a user would.
 
 It must not judge; its calls block, each in the one thread of its kind, so that a hanging one holds up nothing else.
 """

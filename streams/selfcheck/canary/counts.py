@@ -1,4 +1,4 @@
-"""What metrics say of the canary.
+"""The canary's counters for the metrics.
 
 It must not judge: it counts results.
 """

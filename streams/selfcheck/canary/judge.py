@@ -1,4 +1,4 @@
-"""Whether the canary is right: what is known of its runs, and what becomes of each as time goes on.
+"""Decides from what is known of each canary run whether it is right, wrong or late.
 
 It must not ask anybody: looks are handed in, with their instant (monotonic ms).
 """

@@ -1,4 +1,4 @@
-"""What the canary does and when: its runs, their events and their known cost; all a function of the time.
+"""Plans the canary's runs as a function of time: their events and their known cost.
 
 It must not read a clock nor send anything. Two workers that both believe to own the canary make equal events for
 equal instants, which count once.

@@ -1,4 +1,4 @@
-"""What the consumer group has committed, asked of the brokers and not of whoever committed it.
+"""Asks the brokers for the offsets that the consumer group has committed.
 
 It must not join the group, nor commit.  Calls block.
 """

@@ -1,4 +1,4 @@
-"""What a recount found of one shard, and of all: how many rows agree, and which do not.
+"""Counts how many rows of a recount agree with the stored ones, and keeps those that do not.
 
 It must not read anything.
 """

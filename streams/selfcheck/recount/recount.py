@@ -1,4 +1,4 @@
-"""Meters a part of a log once more, in memory, to compare its ledger rows with the stored ones.
+"""Meters a part of the log again in memory, to compare its ledger rows with the stored ones.
 
 The engine is the same, the sink is a dict; it must not read a log, nor write anything.
 """

@@ -1,4 +1,4 @@
-"""Reads a log from Kafka once more, from the beginning of what it keeps up to given offsets.
+"""Reads a log from Kafka again, from its earliest records up to given offsets.
 
 It must not join a group, commit, or decide what is wrong.
 """

@@ -1,4 +1,4 @@
-"""Rows that a recount found wrong, as they are put back into the tables.
+"""Builds the rows that replace those that a recount found wrong.
 
 It must not decide what is wrong, nor write: it makes rows of what the log says.
 """

@@ -1,4 +1,4 @@
-"""The last audit and the canary as the values that metrics show.
+"""Converts the last audit and the canary to values for the metrics.
 
 It must not judge: whoever made them did.
 """

@@ -1,4 +1,4 @@
-"""What this process counted: shards come with the counts of their whole life, and go.
+"""Counts what this process did, though shards arrive with the counts of their whole life.
 
 It must not let a count fall: what a shard counted here stays when it leaves.
 """

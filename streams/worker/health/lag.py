@@ -1,4 +1,4 @@
-"""How far each shard is behind the log, since when the oldest unread record waits, and since when nothing moves.
+"""Measures the consumer lag of each shard: records behind, age of the oldest unread record, time without progress.
 
 It must not ask anybody: shards, ends and both times are handed in.
 """

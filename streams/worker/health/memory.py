@@ -1,4 +1,4 @@
-"""Gives memory that nothing uses back to the system: after a catching up or a rebalance the allocators keep it.
+"""Returns freed memory to the system after a catch-up or rebalance, as the allocators keep it.
 
 Without it a worker's memory creeps up with every rebalance, though what it holds does not. It must not free anything.
 What a single thread has in a pool of its own no other one may use.

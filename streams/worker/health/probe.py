@@ -1,4 +1,4 @@
-"""Whether Kafka and the store answer, and how long the log is: asked by a client of its own, beside the consumer.
+"""Probes Kafka and the store, and the end offsets of the log, with a client apart from the consumer.
 
 It must not rely on the consumer, whose standing still is what it is there to show, nor read a record.
 """

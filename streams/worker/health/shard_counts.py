@@ -1,4 +1,4 @@
-"""What a shard has counted in its whole life, in one bag of names; it must not know which worker counted it."""
+"""Collects everything that a shard has counted in its life."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a shard stands still, and whether only a restart of the worker helps.
+"""Decides whether a shard stands still, and whether a restart of the worker would help.
 
 It must not mend anything, nor read a clock: times are handed in, of a clock that stands while nobody looks.
 """

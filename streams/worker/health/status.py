@@ -1,4 +1,4 @@
-"""One look at a running meter: its shard manager and its consumer as the values that health and metrics show.
+"""Collects the state of a running meter for health checks and metrics.
 
 It must not touch a shard: it only reads, in the event loop, between two batches.
 """

@@ -1,4 +1,4 @@
-"""What a worker says of itself, as values: counters for the metrics, checks for its readiness.
+"""The values in which a worker reports itself: counters for metrics, checks for readiness.
 
 It must not know who fills it in, nor how it is shown.
 """

@@ -1,4 +1,4 @@
-"""Whether an assignment keeps each shard whole, which shards it names, and where reading them begins.
+"""Checks that a partition assignment keeps each shard whole, and finds where reading begins.
 
 It must not ask the broker: it judges what Faust was given.
 """

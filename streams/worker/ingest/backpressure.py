@@ -1,4 +1,4 @@
-"""Room for what was read and is not stored yet: while there is none, reading pauses.
+"""Pauses reading while too many bytes were read and are not stored.
 
 It must not measure: whoever stores says how much waits.
 """

@@ -1,4 +1,4 @@
-"""Refused records sent on to a Kafka topic, so that whoever produced them can look at them there.
+"""Sends refused records on to a Kafka topic, where their producers can find them.
 
 At least once, before the offset they came from is passed; it must not decide what is refused.
 """

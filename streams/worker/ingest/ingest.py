@@ -1,4 +1,4 @@
-"""Feeds shards: batches of the log in the order of their log time, ticks between them.
+"""Feeds batches to shards in the order of log time, with ticks between them.
 
 It must not store, and no await lies between the last look at a shard and the end of its fold.
 """

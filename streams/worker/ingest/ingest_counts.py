@@ -1,4 +1,4 @@
-"""Where the records that reached this process went, per topic and partition; counts only.
+"""Counts where the records that reached this process went, per topic and partition.
 
 `fetched = folded + trimmed + not mine + given back + waiting`: it must not count what waits, which can be looked at.
 """

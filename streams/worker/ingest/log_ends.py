@@ -1,4 +1,4 @@
-"""Where the log ends, as the consumer and our own client know it, and how much of prices and controls is unread.
+"""Finds the end of the log, from the consumer and from a client of our own, and the unread prices and controls.
 
 It must not ask Kafka: both have.
 """

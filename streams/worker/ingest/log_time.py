@@ -1,4 +1,4 @@
-"""What time it is by the log: the brokers' append times, carried on by the monotonic clock between two records.
+"""Computes the current log time: the brokers' append times, advanced by the monotonic clock between records.
 
 It must not judge or store, and it believes the wall clock only as long as the log has not shown otherwise. Any thread may ask.
 """

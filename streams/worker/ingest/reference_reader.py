@@ -1,4 +1,4 @@
-"""Prices and controls: two small topics that every worker reads whole, before anything else, and then follows.
+"""Reads prices and controls: every worker reads these two small topics whole before anything else, then follows them.
 
 It must not keep shards: it hands over immutable books, and what the store should know of them.
 """

@@ -1,4 +1,4 @@
-"""Records that are in the log and may not be read: behind the first offset of an open transaction.
+"""Counts records that cannot be read yet, as they lie behind the first offset of an open transaction.
 
 It must not ask Kafka: the consumer learns them with each fetch response.
 """

@@ -1,4 +1,4 @@
-"""How far the log is known to have been read: on Kafka by its high watermarks, of a log we feed ourselves by marks.
+"""Watermarks of the shards' partitions: from Kafka's high watermarks, or from marks where we feed the log ourselves.
 
 It must not read a clock: the time is handed in.
 """

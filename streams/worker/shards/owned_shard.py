@@ -1,4 +1,4 @@
-"""A shard in this worker's hands, with what its keeping needs beside its state.
+"""A shard that this worker owns, with what ownership adds to its state: holes in the log, versions, in-flight checkpoints.
 
 It must not do I/O.
 """

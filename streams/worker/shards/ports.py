@@ -1,4 +1,4 @@
-"""What the shard manager needs of a shard and of the consumer: protocols, so that tests can stand in for both.
+"""The protocols of what the shard manager needs from the consumer, the notifier and the watermarks.
 
 It must not import the engine nor Faust.
 """

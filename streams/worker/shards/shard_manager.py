@@ -1,4 +1,4 @@
-"""Keeps the shards that Faust assigns to this worker: restored, fed, priced, stored, handed over.
+"""Manages the shards that Faust assigns to this worker: restores, feeds, reprices, stores and hands them over.
 
 It must not know how a record is metered, nor anything private of Faust.
 """

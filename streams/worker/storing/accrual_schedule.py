@@ -1,4 +1,4 @@
-"""When the unfinished attempts of each shard are paid: all equally often, in turn, so that no flight carries all of them.
+"""Schedules the accrual of open attempts: equally often for each shard, and spread over the checkpoints.
 
 An alert waits for the flight it is in; must not read a clock.
 """

@@ -1,4 +1,4 @@
-"""When the next checkpoint is due: at a steady pace, a quicker one where much is read, a slower one far behind the log's end.
+"""Schedules checkpoints: at a steady interval, shorter under much load, longer far behind the end of the log.
 
 A checkpoint costs as much for each shard and job, however little it holds, so that a worker of few records takes its
 time; one of many would rather have its rows readable sooner; and rows of a log that was waiting are old anyway. It must

@@ -1,4 +1,4 @@
-"""Stores what shards want stored, in the one order that survives a crash at any point, until it succeeds.
+"""Stores checkpoints in the one order that survives a crash at any point, and retries until they are stored.
 
 It must not decide when; it never throws a taken checkpoint away but with its shard.
 """

@@ -1,4 +1,4 @@
-"""Rows that belong to no shard: prices, and what was refused before it came to one.
+"""Builds rows that belong to no shard: prices, and records that were refused before they reached one.
 
 Each names its content by a token, so that storing it twice changes nothing; it must not do I/O.
 """

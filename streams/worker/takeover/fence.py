@@ -1,4 +1,4 @@
-"""A second look for rows of a shard's earlier owner: an insert of its may have landed after the shard was restored.
+"""Looks again for rows of a shard's former owner that were stored after the takeover, and corrects them.
 
 It must not run before a restore, nor take rows of the present owner for foreign ones.
 """

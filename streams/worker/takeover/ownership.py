@@ -1,4 +1,4 @@
-"""Restores a shard for the generation we are in; where the store knows a later one, the group says which of them counts.
+"""Restores a shard for this worker's generation; if the store has a later one, the group decides which counts.
 
 It must not guess: a generation below a stored one is that of a group made anew, or that of a worker which does not
 know yet that it is out.

@@ -1,4 +1,4 @@
-"""Brings archived jobs back into a shard's memory, however long the store takes to answer.
+"""Brings archived jobs back into a shard's memory, and retries as long as the store takes.
 
 It must not run while its shard is checkpointed: whoever calls sees to that.
 """

@@ -1,4 +1,4 @@
-"""A shard as the store has it: its newest snapshot, and the rows stored after that put right.
+"""Restores a shard from its newest snapshots, and corrects the rows that were stored after them.
 
 It must not run in the event loop: every call blocks.
 """

@@ -36,8 +36,9 @@ def main() -> None:
     confine.lower_priority()  # first of all: to load what a query needs takes a third of a second
     channel = socket.socket(fileno=_CHANNEL)
     sys.meta_path.insert(0, _WithoutPandas())
-    # While whoever started this one finds out what to say. These start no thread; the engine does.
-    for name in ("numpy", "pyarrow", "clickhouse_connect", "sinks.query.answers"):
+    # While whoever started this one finds out what to say. These start no thread; the engine does. `schemas` is found
+    # now: a checkout's own folder cannot be looked through later, and Python does so again when it has changed.
+    for name in ("schemas", "numpy", "pyarrow", "clickhouse_connect", "sinks.query.answers"):
         import_module(name)
     first = wire.receive(channel)
     if first is None:

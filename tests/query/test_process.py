@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from sinks.query.process import Answered
 from sinks.query.wire import Form
 from tests.query import priority
 
+ROOT = Path(__file__).parents[2]
 NOWHERE = StoreFiles("/nowhere", "trainfare")
 
 
@@ -64,6 +66,23 @@ def test_it_gives_way_to_everything_else(source: StoreFiles, monkeypatch: pytest
         assert os.getpriority(os.PRIO_PROCESS, made.pid) == 19
     finally:
         made.close()
+
+
+def test_it_starts_in_a_checkout_that_changes_meanwhile(process: QueryProcess) -> None:
+    """Python looks a folder through again when it has changed; a confined process may not."""
+    started = threading.Event()
+
+    def change() -> None:
+        while not started.wait(0.005):
+            os.utime(ROOT)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        process.wait_ready()
+    finally:
+        started.set()
+        thread.join()
 
 
 def test_what_the_engine_does_not_interrupt_the_kernel_ends(process: QueryProcess) -> None:

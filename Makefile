@@ -1,4 +1,4 @@
-# Every verb works from a fresh checkout: it makes .venv from requirements.lock first, and says so.
+# Every verb works from a fresh checkout: those that need packages make .venv from requirements.lock first, and say so.
 # `make` alone lists the verbs.
 
 SHELL := /bin/bash
@@ -14,6 +14,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.trainfare-installed
 TEST_ARGS ?=
+BENCH_ARGS ?=
+PYTEST = $(BIN)/python -m pytest
 # Processes that share the tests; each has its own broker, and as many tests wait for theirs, two cores bear three.
 TEST_WORKERS ?= 3
 # Each begins with a run of whole files, so that what the tests of a file share is made once, and takes over from the others.
@@ -36,9 +38,11 @@ EXAMPLE_DATA ?= ./meter
 EXAMPLE_ARGS ?=
 EXAMPLE_FILES ?= examples/helios-500.jsonl.gz
 
-.PHONY: help demo example test test-long check bench bench-check peers lock pin secrets image up down docs clean
+.PHONY: help demo example test test-long coverage coverage-erased check bench bench-check peers lock dist pin secrets image up down docs clean
 
 help:  ## List the verbs.
+	@echo "make VERB [NAME=VALUE...]    PYTHON=/path/to/python3 names the Python to make .venv with (3.11 to 3.14)"
+	@echo
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(STAMP): requirements.lock pyproject.toml
@@ -59,7 +63,7 @@ $(STAMP): requirements.lock pyproject.toml
 demo: $(STAMP)  ## Watch a simulated fleet cost money, and a runaway job page its owner (DEMO_ARGS: options of trainfare demo).
 	@$(BIN)/trainfare demo $(DEMO_ARGS)
 
-example: $(STAMP)  ## Meter a real trace of 500 jobs and show what they cost (EXAMPLE_ARGS: more options of replay).
+example: $(STAMP)  ## Meter a real trace of 500 jobs and show what they cost (EXAMPLE_FILES, EXAMPLE_DATA: other ones; EXAMPLE_ARGS: more options of replay).
 	@echo "== trainfare replay $(EXAMPLE_FILES) --data $(EXAMPLE_DATA) $(EXAMPLE_ARGS)"
 	@$(BIN)/trainfare replay $(EXAMPLE_FILES) --data $(EXAMPLE_DATA) --format table $(EXAMPLE_ARGS)
 	@echo; echo "== the ten dearest jobs: trainfare jobs --data $(EXAMPLE_DATA) --limit 10"
@@ -70,19 +74,27 @@ example: $(STAMP)  ## Meter a real trace of 500 jobs and show what they cost (EX
 	@echo; echo "Next: $(BIN)/trainfare explain JOB --data $(EXAMPLE_DATA)   every interval of one job's cost"
 
 # The suite without the JIT comes first, so that the last line of all is the summary of the whole suite.
-test: $(STAMP)  ## Run the tests: kernels without the JIT, then everything (TEST_ARGS: options of pytest).
+test: $(STAMP)  ## Run the tests: kernels without the JIT, then everything (TEST_ARGS: options of pytest; TEST_WORKERS; TRAINFARE_EXAMPLES; TRAINFARE_SEEDS).
 	@echo "== the kernels as plain Python (NUMBA_DISABLE_JIT=1)"
-	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(SHARED) tests/engine/kernels tests/engine/coverage
+	@NUMBA_DISABLE_JIT=1 $(PYTEST) $(SHARED) tests/engine/kernels tests/engine/coverage
 	@echo "== all tests"
-	@$(BIN)/python -m pytest $(SHARED) --durations=25 $(TEST_ARGS)
+	@$(PYTEST) $(SHARED) --durations=25 $(TEST_ARGS)
 
-test-long: $(STAMP)  ## Run what takes minutes: the properties with many examples, whole traces.
+test-long: $(STAMP)  ## Run what takes minutes: the properties with many examples, whole traces (LONG_EXAMPLES, LONG_SEEDS, TEST_ARGS).
 	@echo "== the properties, $(LONG_EXAMPLES) examples each"
-	@TRAINFARE_EXAMPLES=$(LONG_EXAMPLES) $(BIN)/python -m pytest $(SHARED) tests/property --timeout 3600 $(TEST_ARGS)
+	@TRAINFARE_EXAMPLES=$(LONG_EXAMPLES) $(PYTEST) $(SHARED) tests/property --timeout 3600 $(TEST_ARGS)
 	@echo "== the simulator, $(LONG_SEEDS) seeds"
-	@TRAINFARE_SEEDS=$(LONG_SEEDS) $(BIN)/python -m pytest $(SHARED) tests/simulator --timeout 3600 $(TEST_ARGS)
+	@TRAINFARE_SEEDS=$(LONG_SEEDS) $(PYTEST) $(SHARED) tests/simulator --timeout 3600 $(TEST_ARGS)
 	@echo "== the tests marked long"
 	@$(BIN)/python -m pytest -m long --timeout 3600 $(TEST_ARGS)
+
+coverage: PYTEST = $(BIN)/coverage run -m pytest
+coverage: coverage-erased test  ## Run the tests as `make test` does, slower, and show which lines they leave out (TEST_ARGS).
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage report
+
+coverage-erased:
+	@rm -rf build/coverage
 
 check: $(STAMP)  ## Lint, format, types and import contracts.
 	@$(BIN)/ruff check .
@@ -93,7 +105,7 @@ check: $(STAMP)  ## Lint, format, types and import contracts.
 bench: $(STAMP)  ## Measure every scenario against a real Kafka, one table (BENCH_ARGS: names of scenarios, --list, options).
 	@$(BIN)/python -m loadtest.bench $(BENCH_ARGS)
 
-bench-check: $(STAMP)  ## Fail if the meter has become slower than the committed ratios say (two to three minutes).
+bench-check: $(STAMP)  ## Fail if the meter has become slower than the committed ratios say (two to three minutes; BENCH_ARGS).
 	@$(BIN)/python -m loadtest.bench check --compare --out loadtest/results/check.json $(BENCH_ARGS)
 
 peers: $(STAMP)  ## Run the same windowed sums on other engines and on ours; fetches them first (PEERS_ARGS: --quick, names).
@@ -104,6 +116,16 @@ lock: $(STAMP)  ## Resolve requirements.lock, -runtime.lock and -build.lock anew
 	@$(COMPILE) --extra test --extra dev pyproject.toml --output-file requirements.lock
 	@$(COMPILE) --constraint requirements.lock pyproject.toml --output-file requirements-runtime.lock
 	@echo setuptools | $(COMPILE) --constraint requirements.lock - --output-file requirements-build.lock >/dev/null
+
+# By the locked setuptools and nothing else; the wheel is built from the sdist, so the sdist has all that it needs.
+dist:  ## Build the sdist and the wheel of a release into dist/.
+	@rm -rf dist build
+	@$(PYTHON) -m venv build/env
+	@build/env/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-build.lock
+	@build/env/bin/python -c 'from setuptools import build_meta; build_meta.build_sdist("dist")' >build/log
+	@build/env/bin/python -m pip wheel --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation \
+		--wheel-dir dist dist/*.tar.gz
+	@ls dist
 
 # What follows needs Docker and no environment of ours: Python's own library is enough.
 pin:  ## Ask a registry for the digests of deploy/images.toml and write deploy/images.env; commit that file.
@@ -133,4 +155,4 @@ docs: $(STAMP)  ## Write the generated pages.
 	@$(BIN)/python -m schemas.events_docs > docs/events.md
 
 clean:  ## Remove the environment and caches; data directories stay.
-	rm -rf $(VENV) .venv-peers build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -84,7 +84,7 @@ SMALL = {
 
 DEVELOPMENT = {
     "setuptools", "pip", "wheel", "uv", "ruff", "mypy", "pytest", "pytest-xdist", "pytest-timeout", "hypothesis",
-    "playwright", "import-linter", "grafana-foundation-sdk", "pyyaml", "greenlet",
+    "playwright", "import-linter", "grafana-foundation-sdk", "pyyaml", "greenlet", "coverage",
 }  # fmt: skip
 
 

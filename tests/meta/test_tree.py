@@ -1,24 +1,11 @@
-"""Rules of the whole tree: size, words, reasons, docstrings. Each guard is shown to fire."""
+"""Rules of the whole tree: size, reasons, docstrings. Each guard is shown to fire."""
 
 from __future__ import annotations
 
-from tests.meta.tree import (
-    BACKGROUND,
-    LINES_MAX,
-    MACHINE_PATHS,
-    REGISTRY_HOSTS,
-    ROOT,
-    docstring_of,
-    forbidden_in,
-    text_of,
-    tracked,
-    unexplained_in,
-)
+from tests.meta.tree import LINES_MAX, ROOT, docstring_of, tracked, unexplained_in
 
 LONG_FILES: dict[str, str] = {}
 """Path -> the reason why it may be longer. Empty is best."""
-
-LINKED_HOSTS = ("LICENSE",)
 
 
 def python_files() -> list[str]:
@@ -39,24 +26,6 @@ def test_every_exception_in_the_list_has_a_reason() -> None:
     assert all(len(reason) > 20 for reason in LONG_FILES.values())
 
 
-def test_no_host_path_or_word_of_the_workshop() -> None:
-    found = {}
-    for path in tracked():
-        text = text_of(path)
-        if text is not None and path.name not in LINKED_HOSTS and forbidden_in(text):
-            found[str(path.relative_to(ROOT))] = forbidden_in(text)
-    assert not found
-
-
-def test_background_is_named_by_tests_only() -> None:
-    found = [
-        str(path.relative_to(ROOT))
-        for path in tracked()
-        if BACKGROUND in (text_of(path) or "") and path.relative_to(ROOT).parts[0] != "tests"
-    ]
-    assert not found
-
-
 def test_silenced_checks_say_why() -> None:
     found = {
         name: lines
@@ -74,12 +43,6 @@ def test_modules_say_their_purpose() -> None:
         if name.startswith(packages) and not docstring_of((ROOT / name).read_text(encoding="utf-8"))
     ]
     assert not silent
-
-
-def test_word_guard_fires() -> None:
-    for word in (*REGISTRY_HOSTS, *MACHINE_PATHS):
-        assert forbidden_in(f"see {word.upper() if word.islower() else word} for it") == [word]
-    assert forbidden_in("Faust agents work at home/users of shared models") == []
 
 
 def test_suppression_guard_fires() -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import tomllib
 
 import pytest
 
@@ -70,6 +71,15 @@ def test_help_lists_every_verb() -> None:
         assert re.search(rf"^{verb} ", done.stdout, re.MULTILINE)
 
 
+def test_help_names_every_variable_that_a_verb_takes() -> None:
+    variables = re.findall(
+        r"^(?:export )?([A-Z_]+) \?=", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert len(variables) > 10
+    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert [name for name in variables if not re.search(rf"\b{name}\b", done.stdout)] == []
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_of_the_pages_exist(page: str) -> None:
     wrong = [words for words in commands_of((ROOT / page).read_text(encoding="utf-8")) if unknown(words)]
@@ -103,3 +113,8 @@ def test_lint_exceptions_carry_their_reason() -> None:
     for line in block.splitlines()[1:]:
         if line.strip().startswith('"'):
             assert re.search(r"#\s+\S.{15,}", line), line
+
+
+def test_lint_exceptions_of_files_are_of_files_that_exist() -> None:
+    ruff = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["ruff"]
+    assert [glob for glob in ruff["lint"]["per-file-ignores"] if not any(ROOT.glob(glob))] == []

@@ -12,25 +12,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 LINES_MAX = 500
 
-# Spelt in parts, so that this file does not contain what it looks for.
-REGISTRY_HOSTS = tuple(
-    "".join(parts)
-    for parts in (
-        ("py", "pi.org"),
-        ("python", "hosted.org"),
-        ("repo.maven", ".apache.org"),
-        ("repo1.", "maven.org"),
-        ("registry-1.", "docker.io"),
-        ("gh", "cr.io"),
-        ("qu", "ay.io"),
-        ("registry.", "npmjs.org"),
-        ("proxy.", "golang.org"),
-    )
-)
-MACHINE_PATHS = tuple(
-    "".join(parts) for parts in (("/wo", "rk/"), ("/ro", "ot/"), ("/home/", "user"), ("/opt/", "wheels"))
-)
-BACKGROUND = "../" + "shared"
 _SUPPRESSION = re.compile(
     r"#\s*(noqa|type:\s*ignore|pragma: no cover|fmt: skip)(?P<codes>[^#]*)(?P<rest>#.*)?$"
 )
@@ -43,22 +24,6 @@ def tracked() -> list[Path]:
     if done.returncode:
         pytest.skip(f"not a git checkout: {done.stderr.strip()}")
     return [ROOT / name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()]
-
-
-def text_of(path: Path) -> str | None:
-    """Return a file's text; None for what is no text."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        return None
-
-
-def forbidden_in(text: str) -> list[str]:
-    """Return what must not stand in any tracked file."""
-    lower = text.lower()
-    words = (*REGISTRY_HOSTS, *MACHINE_PATHS)
-    # A word in lower case is meant in any case; a file's name as it is spelt.
-    return [word for word in words if word in (lower if word.islower() else text)]
 
 
 def unexplained_in(text: str) -> list[str]:

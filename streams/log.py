@@ -26,6 +26,8 @@ _FLOODING_LOGGERS = ("aiokafka", "faust", "mode", "streams.worker.storing.checkp
 _ECHOES = ("clickhouse_connect", "urllib3")
 """They write every fault of a request, with its traceback, before they raise what our own line says; for `debug` only."""
 
+_HOSTS = ("aiokafka", "faust", "mode")
+"""Their services log each step of their own life at `info`, a hundred lines in a quiet minute; for `debug` only."""
 
 _OF_SEVERAL_LINES = ("exception", "stack")
 """Tracebacks: they stay as they are, but indented, since the text of an exception may be anybody's."""
@@ -89,6 +91,7 @@ def configure_logging(
     if settings.level != "debug":
         # Not by their levels: clickhouse-connect sets that of urllib3 when it is imported, which may be later.
         handler.addFilter(lambda record: not record.name.startswith(_ECHOES))
+        handler.addFilter(lambda record: not _is_life_of_a_service(record))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.level.upper())
@@ -98,6 +101,12 @@ def configure_logging(
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
+
+
+def _is_life_of_a_service(record: logging.LogRecord) -> bool:
+    """Whether a library reports a step of its own: mode writes `[^Name]: ...`, also by the loggers of our subclasses."""
+    from_library = record.name.startswith(_HOSTS) or str(record.msg).startswith("[^")
+    return from_library and record.levelno < logging.WARNING
 
 
 def _for_people(_logger: object, _method: str, line: EventDict) -> EventDict:

@@ -59,6 +59,26 @@ def test_level_holds() -> None:
     assert "loud" in out.getvalue()
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "faust.transport.consumer",
+        "mode.services",
+        "streams.transport.consumer",
+        "aiokafka.consumer.group_coordinator",
+    ],
+)
+def test_the_life_of_libraries_shows_at_debug_only_and_their_warnings_always(name: str) -> None:
+    quiet, full = io.StringIO(), io.StringIO()
+    for level, out in (("info", quiet), ("debug", full)):
+        configure_logging(LogSettings(level=level, format="console"), out)  # type: ignore[arg-type]  # two of its levels
+        logging.getLogger(name).info("[^--Recovery]: Resuming flow...")
+        logging.getLogger(name).warning("heartbeat failed")
+    assert "Resuming flow" not in quiet.getvalue()
+    assert "Resuming flow" in full.getvalue()
+    assert "heartbeat failed" in quiet.getvalue()
+
+
 @pytest.mark.parametrize("name", ["aiokafka.conn", "streams.worker.storing.checkpointer"])
 def test_a_flood_is_held_back_and_counted(name: str) -> None:
     """A broker that is away must not fill the disk."""

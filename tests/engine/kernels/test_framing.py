@@ -167,7 +167,7 @@ def test_what_aiokafka_refuses_in_the_records_is_refused(data: bytes, seed: int)
 def test_no_byte_outside_is_read(beyond: int) -> None:
     """Behind the bytes there is a page that ends the process when it is read; the control reads one byte of it."""
     code = f"from tests.engine.kernels.test_framing import walk_before_a_guarded_page as f; f({beyond})"
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, check=False)
     assert (done.returncode == 0) == (beyond == 0), done.stderr.decode()[-2000:]
 

@@ -93,7 +93,7 @@ def compiled_after_warming() -> list[str]:
 def test_a_warm_process_compiles_nothing_more() -> None:
     # In a process of its own: here, other tests have compiled all they need.
     code = "from tests.engine.kernels.test_jit import compiled_after_warming as f; print(f())"
-    root = Path(streams.engine.kernels.__file__).parents[2]
+    root = Path(streams.engine.kernels.__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
@@ -133,7 +133,7 @@ def test_machine_code_that_others_could_have_written_is_not_run(
     done = subprocess.run(
         [sys.executable, "-c", "from streams.engine.kernels import _jit; print(_jit._CACHED)"],
         env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
-        cwd=Path(streams.engine.kernels.__file__).parents[2],
+        cwd=Path(streams.engine.kernels.__file__).parents[3],
         capture_output=True,
         text=True,
         check=True,
@@ -143,7 +143,7 @@ def test_machine_code_that_others_could_have_written_is_not_run(
 
 
 def test_only_the_door_imports_numba() -> None:
-    root = Path(streams.engine.kernels.__file__).parents[1]
+    root = Path(streams.engine.kernels.__file__).parents[2]
     importers = [
         path.name
         for path in root.rglob("*.py")

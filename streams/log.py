@@ -1,7 +1,11 @@
 """Set-up of structured logging: structlog for our own lines, and the libraries' lines in the same form.
 
-It must not decide what is worth a line; it only renders, on stderr, and keeps a flood of one line out. What a line holds
-is escaped for people; JSON, being for programs, has escapes of its own.
+Our modules log an event in a few plain words and hand the values over as `extra`; each becomes a field of the line. A
+field named `runbook` links what the operator should do.
+
+It must not decide what is worth a line; it only renders, on stderr, keeps a flood of one line out, and leaves the
+libraries' account of their own life to `debug`. What a line holds is escaped for people; JSON, being for programs, has
+escapes of its own.
 """
 
 from __future__ import annotations
@@ -25,8 +29,9 @@ _FLOODING_LOGGERS = ("aiokafka", "faust", "mode", "streams.worker.storing.checkp
 """A broker that is away makes aiokafka write some fifty equal lines a second, and every checkpoint fails anew."""
 _ECHOES = ("clickhouse_connect", "urllib3")
 """They write every fault of a request, with its traceback, before they raise what our own line says; for `debug` only."""
-
-
+_SERVICES = ("aiokafka", "faust", "mode", "streams.transport.consumer", "streams.transport.meter_app")
+"""Loggers of Faust's services: they say each start, stop and rebalance at `info`. mode names a service's logger by the
+module of its class, so two of our modules are among them."""
 _OF_SEVERAL_LINES = ("exception", "stack")
 """Tracebacks: they stay as they are, but indented, since the text of an exception may be anybody's."""
 
@@ -49,9 +54,19 @@ class RepeatFilter(logging.Filter):
             return False
         self._seen[key] = (now_ms, 0)
         if held:
-            record.msg = f"{record.getMessage()} ({held} more like this held back)"
-            record.args = ()
+            record.held_back = held
         return True
+
+
+def _demote(record: logging.LogRecord) -> bool:
+    """What the services say of their own life is for debugging; their warnings and errors stay what they are."""
+    if record.levelno == logging.INFO and _is_of(record, _SERVICES):
+        record.levelno, record.levelname = logging.DEBUG, "DEBUG"
+    return record.levelno >= logging.getLogger().level
+
+
+def _is_of(record: logging.LogRecord, loggers: tuple[str, ...]) -> bool:
+    return any(record.name == name or record.name.startswith(f"{name}.") for name in loggers)
 
 
 def configure_logging(
@@ -80,15 +95,16 @@ def configure_logging(
     handler = logging.StreamHandler(out)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
+            foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *shared],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
         )
     )
     flood = RepeatFilter(SystemClock() if clock is None else clock)
-    handler.addFilter(lambda record: not record.name.startswith(_FLOODING_LOGGERS) or flood.filter(record))
+    handler.addFilter(_demote)
+    handler.addFilter(lambda record: not _is_of(record, _FLOODING_LOGGERS) or flood.filter(record))
     if settings.level != "debug":
         # Not by their levels: clickhouse-connect sets that of urllib3 when it is imported, which may be later.
-        handler.addFilter(lambda record: not record.name.startswith(_ECHOES))
+        handler.addFilter(lambda record: not _is_of(record, _ECHOES))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.level.upper())

@@ -18,7 +18,7 @@ from typing import Final, Self
 
 ROOT: Final = Path(__file__).parents[2]
 STOP_TIMEOUT_S: Final = 30.0
-_READY: Final = "begins at"
+_READY: Final = "shard begins"
 
 
 @dataclass

@@ -43,4 +43,7 @@ def judge(error: KafkaError) -> None:
         KafkaError._AUTHENTICATION,
     ):
         raise TrainfareError(f"prices and controls cannot be read: {error.str()}") from KafkaException(error)
-    logger.warning("prices and controls: %s", error.str())
+    logger.warning(
+        "prices and controls cannot be read, retrying",
+        extra={"reason": error.str(), "runbook": "docs/operations.md#kafka-unavailable"},
+    )

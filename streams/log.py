@@ -126,4 +126,14 @@ def _shown(name: str, value: object) -> object:
         return value
     if name in _OF_SEVERAL_LINES:
         return "\n".join(f"    {each}" for each in visible(str(value), lines=True).split("\n"))
-    return visible(value if isinstance(value, str) else repr(value))
+    return _Field(visible(value if isinstance(value, str) else repr(value)))
+
+
+class _Field(str):
+    """Escaped text: the renderer quotes what has spaces by `repr`, which must not escape it once more."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        quoted = self.replace('"', '\\"')
+        return f'"{quoted}"'

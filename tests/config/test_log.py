@@ -149,7 +149,7 @@ def test_extra_values_are_fields(form: Literal["json", "console"]) -> None:
     out = io.StringIO()
     configure_logging(LogSettings(format=form), out)
     logging.getLogger("ours").warning(
-        "reading pauses", extra={"waiting_bytes": 7, "runbook": "docs/operations.md#lag"}
+        "reading pauses", extra={"waiting_bytes": 7, "reason": 'it said "a\x1b"'}
     )
     logging.getLogger("modest").info("a name that begins as a library's")
     first, second = out.getvalue().splitlines()
@@ -157,4 +157,5 @@ def test_extra_values_are_fields(form: Literal["json", "console"]) -> None:
         assert json.loads(first)["waiting_bytes"] == 7
     else:
         assert "waiting_bytes=7" in first
+        assert 'reason="it said \\"a\\x1b\\""' in first, "escaped once"
     assert "modest" in second

@@ -158,7 +158,14 @@ def _tighten(path: Path, descriptor: int) -> None:
     ):
         raise SinkError(f"{path} is shared with other users; give a directory of its own")
     os.fchmod(descriptor, DIR_MODE)
-    logger.warning("%s was open to other users (mode %04o); it is now 0700", path, mode)
+    logger.warning(
+        "directory was open to other users, its mode is now 0700",
+        extra={
+            "path": str(path),
+            "old_mode": f"{mode:04o}",
+            "runbook": "docs/operations.md#data-directory-was-open",
+        },
+    )
 
 
 def _holds_files_of_others(descriptor: int) -> bool:

@@ -1,7 +1,11 @@
 """Set-up of structured logging: structlog for our own lines, and the libraries' lines in the same form.
 
-It must not decide what is worth a line; it only renders, on stderr, and keeps a flood of one line out. What a line holds
-is escaped for people; JSON, being for programs, has escapes of its own.
+Our modules log an event in a few plain words and hand the values over as `extra`; each becomes a field of the line. A
+field named `runbook` links what the operator should do.
+
+It must not decide what is worth a line; it only renders, on stderr, keeps a flood of one line out, and leaves the
+libraries' account of their own life to `debug`. What a line holds is escaped for people; JSON, being for programs, has
+escapes of its own.
 """
 
 from __future__ import annotations
@@ -25,10 +29,8 @@ _FLOODING_LOGGERS = ("aiokafka", "faust", "mode", "streams.worker.storing.checkp
 """A broker that is away makes aiokafka write some fifty equal lines a second, and every checkpoint fails anew."""
 _ECHOES = ("clickhouse_connect", "urllib3")
 """They write every fault of a request, with its traceback, before they raise what our own line says; for `debug` only."""
-
-_HOSTS = ("aiokafka", "faust", "mode")
+_SERVICES = ("aiokafka", "faust", "mode")
 """Their services log each step of their own life at `info`, a hundred lines in a quiet minute; for `debug` only."""
-
 _OF_SEVERAL_LINES = ("exception", "stack")
 """Tracebacks: they stay as they are, but indented, since the text of an exception may be anybody's."""
 
@@ -51,9 +53,23 @@ class RepeatFilter(logging.Filter):
             return False
         self._seen[key] = (now_ms, 0)
         if held:
-            record.msg = f"{record.getMessage()} ({held} more like this held back)"
-            record.args = ()
+            record.held_back = held
         return True
+
+
+def _demote(record: logging.LogRecord) -> bool:
+    """Lower the lines of the libraries' own life to `debug`; their warnings and errors keep their level.
+
+    mode writes such a line as `[^Name]: ...`, also by the loggers of our subclasses of its services.
+    """
+    from_service = _is_of(record, _SERVICES) or str(record.msg).startswith("[^")
+    if record.levelno == logging.INFO and from_service:
+        record.levelno, record.levelname = logging.DEBUG, "DEBUG"
+    return record.levelno >= logging.getLogger().level
+
+
+def _is_of(record: logging.LogRecord, loggers: tuple[str, ...]) -> bool:
+    return any(record.name == name or record.name.startswith(f"{name}.") for name in loggers)
 
 
 def configure_logging(
@@ -82,16 +98,16 @@ def configure_logging(
     handler = logging.StreamHandler(out)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
+            foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *shared],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
         )
     )
     flood = RepeatFilter(SystemClock() if clock is None else clock)
-    handler.addFilter(lambda record: not record.name.startswith(_FLOODING_LOGGERS) or flood.filter(record))
+    handler.addFilter(_demote)
+    handler.addFilter(lambda record: not _is_of(record, _FLOODING_LOGGERS) or flood.filter(record))
     if settings.level != "debug":
         # Not by their levels: clickhouse-connect sets that of urllib3 when it is imported, which may be later.
-        handler.addFilter(lambda record: not record.name.startswith(_ECHOES))
-        handler.addFilter(lambda record: not _is_life_of_a_service(record))
+        handler.addFilter(lambda record: not _is_of(record, _ECHOES))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.level.upper())
@@ -101,12 +117,6 @@ def configure_logging(
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
-
-
-def _is_life_of_a_service(record: logging.LogRecord) -> bool:
-    """Whether a library reports a step of its own: mode writes `[^Name]: ...`, also by the loggers of our subclasses."""
-    from_library = record.name.startswith(_HOSTS) or str(record.msg).startswith("[^")
-    return from_library and record.levelno < logging.WARNING
 
 
 def _for_people(_logger: object, _method: str, line: EventDict) -> EventDict:
@@ -119,4 +129,14 @@ def _shown(name: str, value: object) -> object:
         return value
     if name in _OF_SEVERAL_LINES:
         return "\n".join(f"    {each}" for each in visible(str(value), lines=True).split("\n"))
-    return visible(value if isinstance(value, str) else repr(value))
+    return _Field(visible(value if isinstance(value, str) else repr(value)))
+
+
+class _Field(str):
+    """Escaped text: the renderer quotes what has spaces by `repr`, which must not escape it once more."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        quoted = self.replace('"', '\\"')
+        return f'"{quoted}"'

@@ -32,10 +32,10 @@ class Absence:
             self._failures += 1
             if self._since_s is None:
                 self._since_s = self._said_s = now_s
-                logger.warning("%s; trying again", str(fault))
+                self._say(fault, 0)
             elif now_s - self._said_s >= SAY_AGAIN_AFTER_S:
                 self._said_s = now_s
-                logger.warning("%s; for %d s now, trying on", str(fault), now_s - self._since_s)
+                self._say(fault, now_s - self._since_s)
 
     def served(self) -> None:
         """A request was served."""
@@ -45,6 +45,19 @@ class Absence:
             if self._since_s is not None:
                 away_s = self._now_s() - self._since_s
                 logger.warning(
-                    "%s serves again after %.1f s and %d failures", self._where, away_s, self._failures
+                    "store is available again",
+                    extra={"store": self._where, "away_s": round(away_s, 1), "failures": self._failures},
                 )
                 self._since_s, self._failures = None, 0
+
+    def _say(self, fault: Exception, away_s: float) -> None:
+        logger.warning(
+            "store is unavailable, retrying",
+            extra={
+                "store": self._where,
+                "reason": str(fault),
+                "away_s": round(away_s),
+                "failures": self._failures,
+                "runbook": "docs/operations.md#store-unavailable",
+            },
+        )

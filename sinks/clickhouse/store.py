@@ -133,9 +133,12 @@ class ClickHouseStore:
         self.lost_parts = lost_parts(self._connection)
         for part in self.lost_parts:
             logger.error(
-                "%s: %s was set aside, its rows are missing; see docs/operations.md#a-part-was-set-aside",
-                self.target,
-                part,
+                "part was set aside, its rows are missing",
+                extra={
+                    "store": str(self.target),
+                    "part": str(part),
+                    "runbook": "docs/operations.md#a-part-was-set-aside",
+                },
             )
         if isinstance(self.target, Embedded):
             tune(self._connection)

@@ -114,7 +114,7 @@ def _array(kind: str, column: Sequence[object]) -> tuple[pa.Array, bytes]:
         try:
             return pa.array(column, target), b""
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as fault:
-            logger.debug("a column of %s goes as JSON: %s", kind, fault)
+            logger.debug("column is sent as JSON", extra={"type": kind, "reason": str(fault)})
     return _as_json(column), _AS_JSON
 
 

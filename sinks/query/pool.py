@@ -127,9 +127,11 @@ class QueryPool:
         if left_open and not self._said_open:
             self._said_open = True
             logger.warning(
-                "this kernel does not confine the processes that run users' SQL in full (Landlock, namespaces): open are %s; "
-                "the check of the statement, the read-only session and file modes hold",
-                ", ".join(left_open),
+                "query processes are not fully confined by this kernel",
+                extra={
+                    "unconfined": ", ".join(left_open),
+                    "runbook": "docs/operations.md#query-processes-not-confined",
+                },
             )
 
 

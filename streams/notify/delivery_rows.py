@@ -80,8 +80,7 @@ class DeliveryWriter:
             try:
                 await self.flush()
             except SinkError as fault:
-                rest_ms = self._faults.failed("store_deliveries", fault)
-                logger.warning("%d rows of deliveries not stored", self.waiting)
+                rest_ms = self._faults.failed("store_deliveries", fault, rows=self.waiting)
                 await asyncio.sleep(rest_ms / 1000)
 
 

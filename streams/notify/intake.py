@@ -77,7 +77,10 @@ class AlertIntake:
         for alert in alerts:
             if self._room() <= 0:
                 if shard not in self._behind:
-                    logger.warning("too many messages wait: alerts of shard %d are left in the table", shard)
+                    logger.warning(
+                        "too many messages wait, alerts are left in the table",
+                        extra={"shard": shard, "runbook": "docs/operations.md#messages-not-delivered"},
+                    )
                 self._behind.add(shard)
             else:
                 self._offered.append(StoredAlerts(alert, shard))
@@ -161,7 +164,6 @@ class AlertIntake:
             histories = await asyncio.wait_for(self._histories(batch), patience_s)
         except Exception as fault:  # noqa: BLE001 - deliveries fail alone
             self._faults.failed("read_deliveries", fault)
-            logger.warning("deliveries cannot be read: messages may be sent again")
         self._hand_over(batch, histories)
 
     def _hand_over(self, batch: Sequence[StoredAlerts], histories: Mapping[str, DeliveryHistory]) -> None:

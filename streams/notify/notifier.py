@@ -147,7 +147,8 @@ class Notifier:
             await asyncio.wait_for(self._ledger.flush(), patience_s)
         except (SinkError, TimeoutError):
             logger.warning(
-                "%d rows of deliveries not stored: their messages may be sent again", self.rows_waiting
+                "delivery rows not stored, their messages may be sent again",
+                extra={"rows": self.rows_waiting, "runbook": "docs/operations.md#messages-not-delivered"},
             )
 
     async def drain(self, timeout_ms: int) -> int:

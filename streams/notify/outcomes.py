@@ -55,16 +55,21 @@ class OutcomeRecorder:
         self._ledger.add(row)
         self._recent.note(message, receiver, attempt, outcome)
         self.outcomes[outcome] += 1
+        bad = outcome in _BAD
         logger.log(
-            logging.WARNING if outcome in _BAD else logging.INFO,
-            "alert %s (%s %s, %s %s): %s, receiver %s, attempt %d%s",
-            alert.alert_id,
-            alert.rule,
-            alert.status,
-            alert.subject_kind,
-            one_line(alert.subject_name),
-            outcome,
-            one_line(receiver) or "none",
-            attempt,
-            f": {detail}" if detail else "",
+            logging.WARNING if bad else logging.INFO,
+            "alert delivery",
+            extra={
+                "outcome": outcome,
+                "alert_id": alert.alert_id,
+                "rule": alert.rule,
+                "status": alert.status,
+                "subject_kind": alert.subject_kind,
+                "subject": one_line(alert.subject_name),
+                "receiver": one_line(receiver),
+                "attempt": attempt,
+                "http_status": http_status,
+                "reason": detail,
+                **({"runbook": "docs/operations.md#messages-not-delivered"} if bad else {}),
+            },
         )

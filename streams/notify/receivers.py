@@ -42,7 +42,13 @@ class Receivers:
         """Why there is no receiver; empty if there is one."""
         if not self._may_send:
             if not self._said_so:
-                logger.warning("alerts.webhook_secret is not set: alerts are stored, and nothing is sent")
+                logger.warning(
+                    "alerts are stored but not sent",
+                    extra={
+                        "reason": "alerts.webhook_secret is not set",
+                        "runbook": "docs/operations.md#messages-not-delivered",
+                    },
+                )
             self._said_so = True
             return "alerts.webhook_secret is not set"
         if not receivers:

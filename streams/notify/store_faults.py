@@ -27,7 +27,7 @@ class DeliveryFaults:
         self.counts: Counter[str] = Counter()
         self._in_a_row: Counter[What] = Counter()
 
-    def failed(self, what: What, fault: Exception) -> int:
+    def failed(self, what: What, fault: Exception, **fields: int) -> int:
         """Take note of a call that failed; returns for how many ms to rest, twice as long each time in a row."""
         self.counts[what] += 1
         self._in_a_row[what] += 1
@@ -36,10 +36,14 @@ class DeliveryFaults:
         rest_ms = min(first_ms << doublings, _LONGEST_MS)
         why = str(fault) if isinstance(fault, SinkError) else f"{type(fault).__name__}: {fault}"
         logger.warning(
-            "%s failed, trying again in %g s, metering goes on: %s",
-            what.replace("_", " "),
-            rest_ms / 1000,
-            " ".join(why.split()) or "no answer",
+            "notifier's call to the store failed, retrying",
+            extra={
+                "call": what,
+                "retry_ms": rest_ms,
+                "reason": " ".join(why.split()) or "no answer",
+                **fields,
+                "runbook": "docs/operations.md#messages-not-delivered",
+            },
         )
         return rest_ms
 

@@ -245,7 +245,8 @@ class _Replay:
             left = await meter.notifier.drain(_DELIVERY_TIMEOUT_MS)
             if left:
                 logger.warning(
-                    "%d messages could not be delivered in time; the same replay again goes on", left
+                    "messages not delivered in time, run the same replay again",
+                    extra={"messages": left, "runbook": "docs/operations.md#messages-not-delivered"},
                 )
         segment, numbers = self._segment, range(self._replayed.partitions)
         every = {(str(topic), number): 0 for topic in SHARD_TOPICS for number in numbers} | ends

@@ -78,7 +78,7 @@ def _topic_ids(kafka: KafkaSettings, client: AdminClient, timeout_s: float) -> d
         for name, answer in answers.items():
             found[name] = str(answer.result().topic_id)
     except KafkaException as fault:
-        logger.info("the ids of the topics are not known: %s", fault.args[0].str())
+        logger.info("topic ids are not known", extra={"reason": fault.args[0].str()})
     return {name: topic_id for name, topic_id in found.items() if topic_id.strip("A")}  # all A: none
 
 

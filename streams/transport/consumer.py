@@ -7,6 +7,7 @@ Names private to Faust and aiokafka that are used here are listed in tests/trans
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Mapping
 from typing import Any, cast
@@ -26,6 +27,8 @@ from streams.transport.fetch_wait import FetchWait, OtherPartitionsError, end_wa
 from streams.transport.membership import NO_GENERATION, Membership
 from streams.transport.messages import NoReadOffsets, messages_of
 from streams.transport.options import FetchOptions
+
+logger = logging.getLogger(__name__)
 
 _BUSY_POLL_S = 0.005  # while a partition's buffer is full: Faust would sleep a second before it looks again
 _IDLE_POLL_S = 1.0  # no buffer is full, so only a fetch can bring something, and that wakes the wait
@@ -187,7 +190,10 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
                     return False
                 await asyncio.wait_for(consumer.commit(ours), timeout_s)
             except (KafkaError, TimeoutError) as error:
-                self.log.warning("commit refused: %r", error)
+                logger.warning(
+                    "commit refused",
+                    extra={"reason": repr(error), "runbook": "docs/operations.md#kafka-unavailable"},
+                )
                 return False
             return True
 
@@ -263,7 +269,10 @@ class Consumer(driver.Consumer):
         try:
             await self.seek_wait({tp: log_offset - self._thread.fetch_options.base.get(tp, 0)})
         except KafkaError:
-            self.log.info("%s was revoked before it could be read again", tp)
+            logger.debug(
+                "partition was revoked before it could be read again",
+                extra={"topic": tp.topic, "partition": tp.partition, "offset": log_offset},
+            )
 
     async def commit_next(self, next_offsets: Mapping[TP, int], timeout_s: float = 5.0) -> bool:
         """Commit {partition: next log offset to read}; unlike Faust's `_commit` it never stops the worker."""

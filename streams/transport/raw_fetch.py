@@ -123,7 +123,10 @@ class RawPartitionRecords:
     def _old_format(
         self, fetched: bytes | memoryview, aborted: list[Aborted] | None, check_crcs: bool
     ) -> Iterator[Any]:
-        logger.debug("%s holds an older format", self._tp)
+        logger.debug(
+            "partition holds an older record format",
+            extra={"topic": self._tp.topic, "partition": self._tp.partition},
+        )
         fallbacks.counts[OLD_FORMAT] += 1
         own = _own_records(
             self._tp,

@@ -29,9 +29,16 @@ def raise_limit() -> int:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         except (OSError, ValueError) as fault:
-            logger.warning("the limit of open files stays at %d: %s", soft, fault)
+            logger.warning(
+                "limit of open files could not be raised",
+                extra={
+                    "limit": soft,
+                    "reason": str(fault),
+                    "runbook": "docs/operations.md#limits-of-clients",
+                },
+            )
     found = limit()
-    logger.info("the limit of open files is %d", found)
+    logger.info("limit of open files", extra={"limit": found})
     return found
 
 

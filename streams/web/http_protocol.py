@@ -123,9 +123,13 @@ class HttpProtocol(web.RequestHandler):
     ) -> web.StreamResponse:
         """Answer what is no request of HTTP in our form; a client's fault is no line in our log."""
         if status >= 500:
-            logger.error("a request failed outside of its handler", exc_info=exc)
+            logger.error(
+                "request failed outside of its handler",
+                exc_info=exc,
+                extra={"runbook": "docs/operations.md#internal-fault"},
+            )
         else:
-            logger.debug("a malformed request: %s", type(exc).__name__)
+            logger.debug("malformed request", extra={"reason": type(exc).__name__})
         if request.writer.output_size > 0:
             raise ConnectionError("a part of an answer is sent already")
         response = answer(_fault(status, exc))

@@ -123,9 +123,12 @@ class Listener:
         if now_ms - self._logged_ms >= _LOGGED_EVERY_MS:
             self._logged_ms = now_ms
             logger.warning(
-                "no connection can be taken: %s (the limit is %d open files); trying again",
-                fault.strerror,
-                descriptors.limit(),
+                "no connection can be taken, retrying",
+                extra={
+                    "reason": fault.strerror,
+                    "limit": descriptors.limit(),
+                    "runbook": "docs/operations.md#limits-of-clients",
+                },
             )
         loop.remove_reader(listening.fileno())
         self._timers[listening] = loop.call_later(self._options.pause_s, self._resume, listening)

@@ -65,7 +65,7 @@ class LocalAccess:
             terminal.write(f"page: {self.link(url)}\n")
             terminal.flush()
         else:
-            logger.info("the token for SQL over HTTP and for all else is kept in %s", self._token.path)
+            logger.info("token of all scopes is kept in a file", extra={"path": str(self._token.path)})
 
     def close(self) -> None:
         """Take the address away again, and leave the token."""

@@ -49,7 +49,15 @@ def middleware(
             path = request.path[:_PATH_SHOWN]
             level = logging.WARNING if response.status >= 500 else logging.DEBUG
             logger.log(
-                level, "%s %s: %d in %d ms", request.method, path, response.status, now_ms() - began_ms
+                level,
+                "request",
+                extra={
+                    "method": request.method,
+                    "path": path,
+                    "http_status": response.status,
+                    "duration_ms": now_ms() - began_ms,
+                    **({"runbook": "docs/operations.md#failed-request"} if response.status >= 500 else {}),
+                },
             )
         return response
 
@@ -88,7 +96,14 @@ async def _answered(
     except ConnectionError:
         raise  # the client has left: nobody reads an answer
     except Exception:
-        logger.exception("%s %s failed", request.method, request.path[:_PATH_SHOWN])
+        logger.exception(
+            "request failed",
+            extra={
+                "method": request.method,
+                "path": request.path[:_PATH_SHOWN],
+                "runbook": "docs/operations.md#internal-fault",
+            },
+        )
         message = f"an internal fault; the worker's log has it under request {request[_REQUEST_ID]}"
         return answer(ApiError(500, message, "internal"))
 

@@ -87,7 +87,7 @@ class QueryService:
             await asyncio.get_running_loop().run_in_executor(self._threads, pool.check)
             self._end_idle_later(pool)
         except (QueriesOff, ApiError) as off:
-            logger.warning("%s", off)
+            logger.warning("SQL is off", extra={"reason": str(off), "runbook": "docs/operations.md#sql"})
 
     async def close(self) -> None:
         """End everything, at once."""

@@ -71,11 +71,14 @@ class WebServer:
         connections_max = descriptors.connections_within(files, settings.max_connections)
         if connections_max < settings.max_connections:
             logger.warning(
-                "at most %d connections, not web.max_connections %d: the limit is %d open files, and %d are kept for the meter",
-                connections_max,
-                settings.max_connections,
-                files,
-                descriptors.KEPT,
+                "fewer connections than web.max_connections",
+                extra={
+                    "connections_max": connections_max,
+                    "wanted": settings.max_connections,
+                    "limit": files,
+                    "kept_for_meter": descriptors.KEPT,
+                    "runbook": "docs/operations.md#limits-of-clients",
+                },
             )
         options = ListenerOptions(connections_max, settings.max_connections_per_address, patience)
         self._entrance = Listener(options, now_ms)
@@ -120,7 +123,7 @@ class WebServer:
             raise TrainfareError(_not_to_be_had(settings, fault)) from fault
         self._looking = asyncio.create_task(self.queries.look_at_reader())
         self.url = url_of(settings.bind, port)
-        logger.info("the live page and the API are at %s", self.url)
+        logger.info("live page and API are served", extra={"url": self.url})
 
     async def stop(self) -> None:
         """Let listeners go, finish what is being answered, and stop listening."""

@@ -131,7 +131,9 @@ class Broadcaster:
             return _framed("fault", {"error": {"code": fault.code, "message": fault.message}})
         except Exception:
             # Listeners stay: what passes is over with the next second.
-            logger.exception("no snapshot")
+            logger.exception(
+                "snapshot for the live page failed", extra={"runbook": "docs/operations.md#internal-fault"}
+            )
             return _framed("fault", {"error": {"code": "internal", "message": "the worker's log says why"}})
 
 

@@ -58,6 +58,13 @@ class TokenGuesses:
         if self._logged_ms is not None and now_ms - self._logged_ms < _LOGGED_EVERY_MS:
             self._unsaid += 1
             return
-        others = f"; {self._unsaid} more since the last such line" if self._unsaid else ""
-        logger.warning("a wrong token from %s, its number %d%s", address, count, others)
+        logger.warning(
+            "wrong token",
+            extra={
+                "address": address,
+                "guesses": count,
+                "held_back": self._unsaid,
+                "runbook": "docs/operations.md#tokens",
+            },
+        )
         self._logged_ms, self._unsaid = now_ms, 0

@@ -79,7 +79,15 @@ class OwnerAddresses:
             self._standing = self._reference.controls
             self._controls = Controls.from_events(self._standing.values())
             for fault in self._controls.faults:
-                logger.warning("control %s/%s has no effect: %s", *fault)
+                kind, name, reason = fault
+                logger.warning(
+                    "control has no effect",
+                    extra={
+                        "control": f"{kind}/{name}",
+                        "reason": reason,
+                        "runbook": "docs/operations.md#control-has-no-effect",
+                    },
+                )
 
 
 class Meter:
@@ -273,7 +281,7 @@ class Meter:
         try:
             await asyncio.wait_for(self.app.stop(), _STOP_TIMEOUT_S)
         except Exception as fault:  # noqa: BLE001 - everything that matters is stored or will be replayed
-            logger.warning("the app did not stop in order: %r", fault)
+            logger.warning("app did not stop in order", extra={"reason": repr(fault)})
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -49,7 +49,15 @@ class Startup:
             except away as fault:
                 detail = " ".join(str(fault).split())
                 self._checks[name] = Check(name, False, detail)
-                logger.warning("waiting for %s, trying again in %g s: %s", where, pause_s, detail)
+                logger.warning(
+                    "waiting for a service to start",
+                    extra={
+                        "service": where,
+                        "retry_s": pause_s,
+                        "reason": detail,
+                        "runbook": "docs/operations.md#waiting-at-start",
+                    },
+                )
             else:
                 self._checks[name] = Check(name, True, where)
                 return found
@@ -71,7 +79,7 @@ async def stopped_by_signals(stop: asyncio.Event) -> AsyncIterator[None]:
     signals = (signal.SIGTERM, signal.SIGINT)
 
     def stop_now() -> None:
-        logger.info("stopping: what was metered is being stored")
+        logger.info("stopping, storing what was metered")
         stop.set()
         remove()
 

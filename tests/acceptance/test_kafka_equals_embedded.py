@@ -91,7 +91,7 @@ def test_two_workers_on_real_kafka_store_what_a_replay_stores(tmp_path: Path, fr
             assert stored(store)[table] == want[table], table
         owners = store.query("SELECT uniqExact(shard) AS n FROM job_minutes")["n"].to_pylist()
         assert owners == [PARTITIONS]
-        assert all("begins at" in (tmp_path / f"worker{n}.log").read_text() for n in range(2))
+        assert all("shard begins" in (tmp_path / f"worker{n}.log").read_text() for n in range(2))
     finally:
         store.close()
         for worker in workers:

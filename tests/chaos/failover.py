@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import re
 import signal
 import statistics
 import tempfile
@@ -39,8 +38,8 @@ PARTITIONS: Final = 8
 _JOBS: Final = 64
 _PER_S: Final = 400.0
 _PATIENCE_S: Final = 60.0
-_BEGINS: Final = re.compile(r"shard (\d+) begins at")
-_ASSIGNED: Final = "Executing _on_partitions_assigned"
+_BEGINS: Final = "shard begins"
+_ASSIGNED: Final = "shards assigned"
 
 
 @dataclass(frozen=True)
@@ -176,8 +175,9 @@ class Scene:
 def begun(worker: Worker) -> Iterator[tuple[int, float]]:
     """Shards that a worker took up, and when."""
     for line in worker.text().splitlines():
-        if (found := _BEGINS.search(line)) is not None:
-            yield int(found.group(1)), datetime.fromisoformat(orjson.loads(line)["timestamp"]).timestamp()
+        if _BEGINS in line:
+            found = orjson.loads(line)
+            yield found["shard"], datetime.fromisoformat(found["timestamp"]).timestamp()
 
 
 def samples() -> Iterator[Event]:

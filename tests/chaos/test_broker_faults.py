@@ -21,7 +21,7 @@ from tests.store_process import StoreProcess
 pytestmark = pytest.mark.kafka
 
 MOST_LINES_A_MINUTE = 100
-PAGE = "the API are at "
+PAGE = '"url": "'
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ class BrokerChaos(Chaos):
 
 def asked(worker: Worker, path: str) -> tuple[int, str]:
     """Status and body of a page of the worker's."""
-    url = worker.text().partition(PAGE)[2].split('"')[0].split()[0]
+    url = worker.text().partition(PAGE)[2].partition('"')[0]
     try:
         with urlopen(f"{url}{path}", timeout=5) as answer:
             return int(answer.status), answer.read().decode()

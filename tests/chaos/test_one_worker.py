@@ -89,7 +89,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def metered(worker: Worker) -> int:
     """Records that came to a shard, whatever became of them."""
-    url = worker.text().partition("the API are at ")[2].split('"')[0].split()[0]
+    url = worker.text().partition('"url": "')[2].partition('"')[0]
     with urlopen(f"{url}/metrics", timeout=5) as page:
         lines = page.read().decode().splitlines()
     return sum(int(float(line.split()[-1])) for line in lines if line.startswith("trainfare_records_total{"))

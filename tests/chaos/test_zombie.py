@@ -56,10 +56,10 @@ class ZombieChaos(Chaos):
         successor.wait_ready()
         until(lambda: max(self.generations(store)) > generation)
         assert rows_of(store, generation) == self.rows_before, "the successor came too late for the test"
-        begun = zombie.count(" begins at ")
+        begun = zombie.count("shard begins")
         zombie.signal(signal.SIGCONT)
         until(lambda: rows_of(store, generation) > self.rows_before)
-        until(lambda: zombie.count(" begins at ") > begun)  # it is one of the group again
+        until(lambda: zombie.count("shard begins") > begun)  # it is one of the group again
         self.rows_after = rows_of(store, generation)
         store.close()
 

@@ -21,7 +21,7 @@ from tests.forked import FORKER, Forked
 ROOT: Final = Path(__file__).parents[2]
 STOP_TIMEOUT_S: Final = 30.0
 COMMAND: Final = ("streams.cli.main",)
-_READY: Final = "begins at"
+_READY: Final = "shard begins"
 
 
 @dataclass

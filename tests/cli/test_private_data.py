@@ -43,7 +43,8 @@ def test_a_directory_that_was_open_is_closed(tmp_path: Path, events: Path) -> No
     done = replay(data, events)
     assert done.code == 0, done.err
     assert stat.S_IMODE(data.stat().st_mode) == 0o700
-    assert "was open to other users (mode 0755); it is now 0700" in done.err
+    assert "directory was open to other users" in done.err
+    assert "0755" in done.err
 
 
 @pytest.mark.parametrize("name", ["lock", "clickhouse"])

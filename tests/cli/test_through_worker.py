@@ -147,7 +147,7 @@ def test_no_secret_is_in_any_output(data: Path, worker: Worker) -> None:
         for secret in (TOKEN, PASSWORD, SECRET):
             assert secret not in shown, path
     said = worker.said() + (data / "api.json").read_text()
-    assert "GET /nowhere: 404" in said, "requests are logged"
+    assert '"path": "/nowhere", "http_status": 404' in said, "requests are logged"
     for secret in (TOKEN, PASSWORD, SECRET):
         assert secret not in said
 

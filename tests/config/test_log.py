@@ -97,7 +97,7 @@ def test_a_flood_is_held_back_and_counted(name: str) -> None:
     complain()
     lines = out.getvalue().splitlines()
     assert len(lines) == 2
-    assert "(99 more like this held back)" in lines[-1]
+    assert json.loads(lines[-1])["held_back"] == 99
 
 
 HOSTILE = "ada\x1b]52;c;x\x07\r\n2026-11-23T00:00:00Z [error    ] forged\u202e\x9b\u2028"
@@ -144,3 +144,38 @@ def test_what_the_drivers_say_of_a_fault_that_they_raise_is_shown_for_debugging_
     logging.getLogger("urllib3.connectionpool").warning("Retrying")
     logging.getLogger("clickhouse_connect.driver._backend.http_sync").warning("Unexpected")
     assert len(out.getvalue().splitlines()) == shown
+
+
+@pytest.mark.parametrize(
+    ("level", "shown"), [("info", ["warning", "error"]), ("debug", ["debug", "warning", "error"])]
+)
+@pytest.mark.parametrize(
+    "name", ["mode.services", "faust.app.base", "aiokafka", "streams.transport.meter_app"]
+)
+def test_the_services_own_life_is_for_debugging_and_their_warnings_stay(
+    name: str, level: Literal["info", "debug"], shown: list[str]
+) -> None:
+    out = io.StringIO()
+    configure_logging(LogSettings(level=level, format="json"), out)
+    logger = logging.getLogger(name)
+    logger.info("[^---Conductor]: Starting...")
+    logger.warning("[^---Fetcher]: slow")
+    logger.error("[^---Consumer]: crashed")
+    assert [json.loads(line)["level"] for line in out.getvalue().splitlines()] == shown
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_extra_values_are_fields(form: Literal["json", "console"]) -> None:
+    out = io.StringIO()
+    configure_logging(LogSettings(format=form), out)
+    logging.getLogger("ours").warning(
+        "reading pauses", extra={"waiting_bytes": 7, "reason": 'it said "a\x1b"'}
+    )
+    logging.getLogger("modest").info("a name that begins as a library's")
+    first, second = out.getvalue().splitlines()
+    if form == "json":
+        assert json.loads(first)["waiting_bytes"] == 7
+    else:
+        assert "waiting_bytes=7" in first
+        assert 'reason="it said \\"a\\x1b\\""' in first, "escaped once"
+    assert "modest" in second

@@ -129,8 +129,8 @@ def test_both_come_late(tmp_path: Path) -> None:
             wait_for({"clickhouse": True, "kafka": True, "group": True, "shards": True})
             assert readiness(url)[0] == 200
             said = output.read_text()
-            assert f"waiting for Kafka at {door.address}" in said
-            assert f"waiting for ClickHouse at {front.url}" in said
+            assert f"Kafka at {door.address}" in said
+            assert f"ClickHouse at {front.url}" in said
             front.kill()
             away = wait_for({"clickhouse": False})
             assert front.url in str(away["clickhouse"]["detail"])

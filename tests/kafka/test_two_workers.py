@@ -99,7 +99,7 @@ class Workers:
         """Return once each of these workers holds a shard."""
         deadline_s = time.monotonic() + PATIENCE_S
         logs = [self.directory / f"worker-{number}.log" for number in numbers]
-        while not all(" begins at " in log.read_text() for log in logs):
+        while not all("shard begins" in log.read_text() for log in logs):
             assert time.monotonic() < deadline_s, [log.read_text()[-1500:] for log in logs]
             time.sleep(0.05)
 

@@ -15,6 +15,7 @@ from streams.engine.alerts.alert import Address, Alert
 from streams.notify.notifier import Notifier
 from streams.notify.options import NotifierOptions
 from streams.notify.webhooks.receiver import Received, WebhookReceiver
+from tests.logged import logged
 from tests.notify.scripted_sender import SECRET, SHARD, an_alert, resolved
 from tests.notify.webhooks.server import serving
 
@@ -108,7 +109,7 @@ def test_an_owner_cannot_make_us_call_this_machine(caplog: Any) -> None:
     calls, store = asyncio.run(go())
     assert calls == 0
     assert outcomes(store) == [("firing", 1, "refused", 0)] * 2
-    assert "hunter2" not in caplog.text + str(store.select(DELIVERIES).to_pylist())
+    assert "hunter2" not in logged(caplog) + str(store.select(DELIVERIES).to_pylist())
 
 
 def test_many_alerts_at_once() -> None:

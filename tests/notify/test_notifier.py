@@ -13,6 +13,7 @@ from streams.engine.alerts.alert import Address, webhook_id
 from streams.notify.notifier import Notifier
 from streams.notify.options import NotifierOptions
 from streams.notify.webhooks.sender import Sender, SendResult
+from tests.logged import logged
 from tests.notify.scripted_sender import (
     BUSY,
     HOOK,
@@ -270,7 +271,7 @@ def test_an_odd_failure_of_one_message_is_tried_again(caplog: pytest.LogCaptureF
         ]
 
     run(go())
-    assert "hunter2" not in caplog.text
+    assert "hunter2" not in logged(caplog)
 
 
 def test_options_and_clock_have_sane_defaults() -> None:

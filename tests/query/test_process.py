@@ -18,6 +18,7 @@ from sinks.query import process as processes
 from sinks.query.pool import IDLE_S, QueryPool
 from sinks.query.process import Answered
 from sinks.query.wire import Form
+from tests.logged import logged
 from tests.query import priority
 
 ROOT = Path(__file__).parents[2]
@@ -176,7 +177,7 @@ def test_what_the_kernel_left_open_is_said_once(caplog: pytest.LogCaptureFixture
     pool = pool_of([0.0])
     for _ in range(2):
         pool.warn_of_gaps(["tcp", "network"])
-    assert caplog.text.count("open are tcp, network") == 1
+    assert logged(caplog).count("unconfined=tcp, network") == 1
 
 
 def test_a_table_that_could_not_be_opened_leaves_nothing_open(

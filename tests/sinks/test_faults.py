@@ -14,6 +14,7 @@ from sinks.clickhouse.absence import Absence
 from sinks.clickhouse.faults import as_ours
 from sinks.errors import QueryFailed, SinkBusy, SinkError, StoreFull, StoreUnreachable
 from sinks.memory import MemoryStore
+from tests.logged import events
 from tests.sinks.rows import rows
 from tests.sinks.stores import empty, opened
 from tests.store_faults import Fault
@@ -108,12 +109,15 @@ def test_an_absence_is_said_once_then_now_and_then_and_its_end_once(caplog: pyte
         absence.served()
         absence.served()
         absence.failed(SinkBusy("the store is away"))
-    assert caplog.messages == [
-        "the store is away; trying again",
-        "the store is away; for 30 s now, trying on",
-        "the store is away; for 60 s now, trying on",
-        "the store serves again after 61.0 s and 9 failures",
-        "the store is away; trying again",
+    away, back = "store is unavailable, retrying", "store is available again"
+    where = {"store": "the store"}
+    why = where | {"reason": "the store is away"}
+    assert events(caplog.records) == [
+        (away, why | {"away_s": 0, "failures": 1}),
+        (away, why | {"away_s": 30, "failures": 5}),
+        (away, why | {"away_s": 60, "failures": 8}),
+        (back, where | {"away_s": 61.0, "failures": 9}),
+        (away, why | {"away_s": 0, "failures": 1}),
     ]
 
 

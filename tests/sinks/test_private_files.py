@@ -12,6 +12,7 @@ import pytest
 
 from sinks.errors import SinkError
 from sinks.private_files import make_private_dir, open_private, read_private, write_private
+from tests.logged import events
 
 OTHER_USER = 54_321
 _REAL_USER = os.geteuid()
@@ -50,7 +51,8 @@ def test_a_directory_open_to_others_is_closed_once_and_said_once(
         make_private_dir(data)
         make_private_dir(data)
     assert mode(data) == 0o700
-    assert caplog.messages == [f"{data} was open to other users (mode 0755); it is now 0700"]
+    (said,) = events(caplog.records)
+    assert said[1] == {"path": str(data), "old_mode": "0755"}
 
 
 def test_a_directory_that_is_a_link_is_refused(tmp_path: Path) -> None:

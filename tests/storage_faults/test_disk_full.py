@@ -102,7 +102,7 @@ def test_a_worker_waits_for_room_within_its_bounds_and_loses_nothing(disk: Disk,
         assert worker.alive
         assert worker.count(FULL) < 20, "the log is flooded"
         disk.free()
-        worker.wait_until("serves again")
+        worker.wait_until("store is available again")
         made.wait_reading()
         assert "reading goes on" in worker.text()
         made.publish()

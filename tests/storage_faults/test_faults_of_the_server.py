@@ -31,7 +31,7 @@ INSERTS: list[Fault] = [
     "wrong",
     "wrong_after",
 ]
-SAID = ("reading pauses", "reading goes on", "serves again")
+SAID = ("reading pauses", "reading goes on", "store is available again")
 QUERIES: list[Fault] = ["unavailable", "reset_before", "truncated", "wrong"]
 
 

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import sys
 
 from streams.clock import SystemClock
 from streams.config.live import WebSettings
+from streams.config.settings import LogSettings
+from streams.log import configure_logging
 from streams.web import descriptors
 from streams.web.server import WebServer
 from streams.worker.health.worker_status import WorkerStatus
@@ -53,5 +54,5 @@ def say(word: str, value: object) -> None:
 
 
 if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO)
+    configure_logging(LogSettings(format="json"))
     asyncio.run(main())

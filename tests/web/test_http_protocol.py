@@ -276,7 +276,7 @@ def test_what_is_no_request_is_answered_in_our_form_and_not_logged(
     with caplog.at_level(logging.INFO):
         served(None, work, patience=LONG)
     lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.INFO]
-    assert [line for line in lines if not line.startswith("the live page and the API are at")] == []
+    assert [line for line in lines if not line.startswith("live page and API")] == []
 
 
 def test_a_target_may_be_as_long_as_it_must_be() -> None:

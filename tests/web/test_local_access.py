@@ -14,6 +14,7 @@ from sinks.errors import SinkError
 from streams.config.live import WebSettings
 from streams.web import endpoint, local_token
 from streams.web.local_access import LocalAccess
+from tests.logged import logged
 
 URL = "http://127.0.0.1:8787"
 
@@ -55,8 +56,8 @@ def test_a_pipe_gets_the_place(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     with caplog.at_level(logging.INFO):
         door.open(URL, pipe)
     assert pipe.getvalue() == ""
-    assert str(tmp_path / "token") in caplog.text
-    assert str(door.token) not in caplog.text
+    assert str(tmp_path / "token") in logged(caplog)
+    assert str(door.token) not in logged(caplog)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 from sinks.clickhouse import ClickHouseStore
 from streams.config.settings import QuerySettings
 from streams.web import query, query_service
+from tests.logged import logged
 from tests.store_process import StoreProcess
 from tests.web.serving import LOCAL_TOKEN, TOKEN, Client, run, served, serving
 
@@ -245,5 +246,5 @@ def test_on_a_server_the_user_is_looked_at_before_anybody_asks(
             served(store, work)
         finally:
             store.close()
-    assert why in caplog.text
-    assert bool(why) == ("reader_user" in caplog.text)
+    assert why in logged(caplog)
+    assert bool(why) == ("reader_user" in logged(caplog))

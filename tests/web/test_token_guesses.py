@@ -11,6 +11,7 @@ from streams.web.errors import ApiError
 from streams.web.scopes import Scope
 from streams.web.security import GUESS_DELAY_S, RequestGuard
 from streams.web.token_guesses import FREE, TokenGuesses
+from tests.logged import events
 
 
 def waits(guesses: TokenGuesses, address: str, *at_ms: int) -> list[int]:
@@ -57,9 +58,9 @@ def test_a_line_every_ten_seconds_at_most(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.WARNING):
         waits(guesses, "192.0.2.7", *range(0, 9_999, 100))
         guesses.wrong("192.0.2.8", 10_000)
-    assert [record.getMessage() for record in caplog.records] == [
-        "a wrong token from 192.0.2.7, its number 1",
-        "a wrong token from 192.0.2.8, its number 1; 99 more since the last such line",
+    assert events(caplog.records) == [
+        ("wrong token", {"address": "192.0.2.7", "guesses": 1, "held_back": 0}),
+        ("wrong token", {"address": "192.0.2.8", "guesses": 1, "held_back": 99}),
     ]
 
 

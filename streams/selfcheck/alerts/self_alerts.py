@@ -122,7 +122,10 @@ class SelfAlerts:
         try:
             return await self.step()
         except Exception:
-            logger.exception("alerts about the meter stumble")
+            logger.exception(
+                "alerts about the meter failed, retrying",
+                extra={"runbook": "docs/operations.md#internal-fault"},
+            )
             return False
 
     async def step(self) -> bool:
@@ -135,7 +138,14 @@ class SelfAlerts:
             try:
                 done &= await self._settle(shard, desk)
             except SinkBusy as busy:
-                logger.warning("alerts about the meter wait for the store: %s", busy)
+                logger.warning(
+                    "alerts about the meter wait for the store",
+                    extra={
+                        "shard": shard,
+                        "reason": str(busy),
+                        "runbook": "docs/operations.md#store-unavailable",
+                    },
+                )
                 done = False
         return done
 
@@ -170,7 +180,16 @@ class SelfAlerts:
             await self._threads.run(self._insert(shard, owner, change))
             desk.changes.popleft()
             if not owner.gone:
-                logger.warning("%s %s: %s", change.alert.rule, change.alert.status, change.alert.summary)
+                logger.warning(
+                    "alert about the meter",
+                    extra={
+                        "rule": change.alert.rule,
+                        "status": change.alert.status,
+                        "shard": shard,
+                        "summary": change.alert.summary,
+                        "runbook": "docs/operations.md#the-meter-about-itself",
+                    },
+                )
                 self._alert_sink.offer([change.alert], shard)
         return True
 

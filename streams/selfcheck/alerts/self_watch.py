@@ -91,7 +91,10 @@ class SelfWatch:
                 if self._canary is None:
                     self._end_canary_alerts()
             except Exception:
-                logger.exception("the audit's alerts stumble")
+                logger.exception(
+                    "check of the meter failed, retrying",
+                    extra={"runbook": "docs/operations.md#internal-fault"},
+                )
             await asyncio.sleep(_LOOK_EVERY_S)
 
     def _end_canary_alerts(self) -> None:

@@ -104,9 +104,17 @@ class LiveAudit:
             try:
                 await self.look()
             except SinkError as fault:
-                logger.warning("no audit: %s", " ".join(str(fault).split()))
+                logger.warning(
+                    "audit could not read the store",
+                    extra={
+                        "reason": " ".join(str(fault).split()),
+                        "runbook": "docs/operations.md#store-unavailable",
+                    },
+                )
             except Exception:
-                logger.exception("the audit stumbles")
+                logger.exception(
+                    "audit failed, retrying", extra={"runbook": "docs/operations.md#internal-fault"}
+                )
 
     async def look(self) -> Verdict | None:
         """Look once; what is wrong is looked at a second time, as tables are read one after the other.
@@ -123,7 +131,14 @@ class LiveAudit:
         before = set() if self.last is None else {fault.detail for fault in self.last.faults}
         for fault in verdict.faults:
             if fault.detail not in before:
-                logger.error("the books do not balance: %s: %s", fault.check, one_line(fault.detail))
+                logger.error(
+                    "books do not balance",
+                    extra={
+                        "check": fault.check,
+                        "reason": one_line(fault.detail),
+                        "runbook": "docs/operations.md#audit",
+                    },
+                )
         self.last = verdict
         return verdict
 

@@ -92,7 +92,9 @@ class Canary:
                 try:
                     self.turn()
                 except Exception:
-                    logger.exception("the canary stumbles")
+                    logger.exception(
+                        "canary failed, retrying", extra={"runbook": "docs/operations.md#internal-fault"}
+                    )
                     await asyncio.sleep(_AGAIN_S)
                 await asyncio.sleep(_TURN_S)
         finally:
@@ -150,7 +152,9 @@ class Canary:
         except KafkaException as fault:
             why = str(fault)
         if why:
-            logger.warning("the canary's events are not all in the log: %s", why)
+            logger.warning(
+                "canary events not all sent", extra={"reason": why, "runbook": "docs/operations.md#canary"}
+            )
         if run is not None and why:
             judge.not_sent(run, why)
         elif run is not None:
@@ -170,7 +174,7 @@ class Canary:
                 self._threads["look"], look, self._store, wanted
             )
         except SinkBusy as busy:
-            logger.debug("the canary cannot look: %s", busy)
+            logger.debug("canary waits for the store", extra={"reason": str(busy)})
             judge.blind()
         else:
             judge.saw(wanted, found, self._clock.monotonic_ms())
@@ -183,11 +187,14 @@ class Canary:
             self.counts.note(result, now_ms)
             if result.outcome != "right":
                 logger.warning(
-                    "canary %s of shard %d is %s: %s",
-                    result.run.job_id,
-                    result.run.shard,
-                    result.outcome,
-                    result.detail,
+                    "canary is not right",
+                    extra={
+                        "job_id": result.run.job_id,
+                        "shard": result.run.shard,
+                        "outcome": result.outcome,
+                        "reason": result.detail,
+                        "runbook": "docs/operations.md#canary",
+                    },
                 )
         self._rows = [*self._rows, *results][-_RESULTS_AT_MOST:]
         for outcome, opened in self._judge.opened.items():
@@ -222,7 +229,7 @@ class Canary:
                     self._threads["write"], self._store.insert, CANARY_TABLE, rows, token
                 )
             except SinkBusy as busy:
-                logger.debug("a result of the canary waits for the store: %s", busy)
+                logger.debug("canary result waits for the store", extra={"reason": str(busy)})
                 await asyncio.sleep(_AGAIN_S)
             else:
                 if self._rows and self._rows[0] is result:
@@ -241,4 +248,8 @@ def _started(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
 
 def _tell_fault(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
-        logger.error("the canary stumbles", exc_info=task.exception())
+        logger.error(
+            "canary task failed",
+            exc_info=task.exception(),
+            extra={"runbook": "docs/operations.md#internal-fault"},
+        )

@@ -111,13 +111,13 @@ class Probe:
             except KafkaException as failed:
                 fault = failed
         if fault is not None:
-            logger.debug("not all ends of the log are known: %s", fault)
+            logger.debug("ends of the log are not all known", extra={"reason": str(fault)})
         return ends, fault is None
 
     def _store_answers(self) -> bool:
         try:
             self._ping()
         except Exception as fault:  # noqa: BLE001 - whatever it is, the store did not answer
-            logger.debug("the store does not answer: %s", fault)
+            logger.debug("store does not answer", extra={"reason": str(fault)})
             return False
         return True

@@ -41,9 +41,12 @@ class BackpressureGate:
         was_half_full, self._half_full = self._half_full, 2 * waiting_bytes >= self.max_bytes
         if waiting_bytes < self.max_bytes:
             if not self._opened.is_set():
-                logger.warning("reading goes on: %d bytes wait for the store", waiting_bytes)
+                logger.warning("reading goes on", extra={"waiting_bytes": waiting_bytes})
             self._opened.set()
         elif self._opened.is_set():
-            logger.warning("reading pauses: %d bytes wait for the store", waiting_bytes)
+            logger.warning(
+                "reading pauses",
+                extra={"waiting_bytes": waiting_bytes, "runbook": "docs/operations.md#lag"},
+            )
             self._opened.clear()
         return self._half_full and not was_half_full

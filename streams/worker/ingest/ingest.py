@@ -137,7 +137,14 @@ class Ingest:
         if live_ms is None or tick_ms is None or tick_ms - TICK_MS <= live_ms + OFF_MS:
             return
         ahead_s = (tick_ms - live_ms) // 1000
-        logger.warning("shard %d had judged %d s ahead of the log; it goes back", owned.number, ahead_s)
+        logger.warning(
+            "shard was ahead of the log and goes back",
+            extra={
+                "shard": owned.number,
+                "ahead_s": ahead_s,
+                "runbook": "docs/operations.md#the-meter-about-itself",
+            },
+        )
         self.rewinds += 1
         owned.rewind(-(-live_ms // TICK_MS) * TICK_MS)
 
@@ -222,7 +229,14 @@ class Ingest:
                         "were never metered; restore them, or begin anew with another group and an empty store"
                     )
                 logger.warning(
-                    "%s/%d: have %d, got %d; reading again", name, owned.number, hole.offset, hole.found
+                    "records are missing, reading again",
+                    extra={
+                        "topic": name,
+                        "partition": owned.number,
+                        "offset": hole.offset,
+                        "found_offset": hole.found,
+                        "runbook": "docs/operations.md#records-are-missing",
+                    },
                 )
                 self.refetches += 1
                 await self._consumer().refetch(TP(name, owned.number), hole.offset)

@@ -109,7 +109,10 @@ class LogTime:
         is_off = abs(ahead_ms) > OFF_MS
         if is_off and not self._was_off:
             self.faults += 1
-            logger.warning("the clock of this machine is %s; ticks follow the log", in_words(ahead_ms))
+            logger.warning(
+                "clock of this machine is wrong",
+                extra={"ahead_ms": ahead_ms, "runbook": "docs/operations.md#the-meter-about-itself"},
+            )
         self._was_off = is_off
         return is_off
 

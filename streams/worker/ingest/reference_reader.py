@@ -59,7 +59,10 @@ def judge(error: KafkaError) -> None:
         KafkaError._AUTHENTICATION,
     ):
         raise TrainfareError(f"prices and controls cannot be read: {error.str()}") from KafkaException(error)
-    logger.warning("prices and controls: %s", error.str())
+    logger.warning(
+        "prices and controls cannot be read, retrying",
+        extra={"reason": error.str(), "runbook": "docs/operations.md#kafka-unavailable"},
+    )
 
 
 logger = logging.getLogger(__name__)
@@ -246,7 +249,15 @@ class ReferenceReader:
         self.books.applied += len(messages) - bad
         replays, self._replays = self._replays, []
         if refused:
-            logger.warning("%s: %d refused, the last: %s", refused[-1].topic, bad, refused[-1].detail)
+            logger.warning(
+                "prices or controls refused",
+                extra={
+                    "topic": refused[-1].topic,
+                    "records": bad,
+                    "last_reason": refused[-1].detail,
+                    "runbook": "docs/operations.md#dead-letters",
+                },
+            )
         self.next, self.newest_ms = dict(read.next), dict(read.log_ms)
         return ReferenceChanges(
             read.book,
@@ -306,4 +317,4 @@ def _tell(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *argumen
     try:
         loop.call_soon_threadsafe(call, *arguments)
     except RuntimeError:
-        logger.debug("the event loop has ended; what the reader had to say no longer matters")
+        logger.debug("event loop has ended, the reader's news is dropped")

@@ -73,7 +73,11 @@ class ShardManager:
         """Stop metering for good: the state of a shard may be half changed, so nothing more is stored."""
         if self.fault is None:
             known = isinstance(fault, (TrainfareError, SinkError))
-            logger.error("metering stops: %s", fault, exc_info=None if known else fault)
+            logger.error(
+                "metering stops",
+                exc_info=None if known else fault,
+                extra={"reason": str(fault), "runbook": "docs/operations.md#metering-stopped"},
+            )
             self.fault = fault
             self.backpressure.open()
             self.failed.set()
@@ -84,6 +88,7 @@ class ShardManager:
         """Faust has new partitions for us; what others may have had in between is dropped."""
         numbers = check_assignment(partitions, self._options.topic_prefix)
         self.totals.rebalances += 1
+        logger.info("shards assigned", extra={"generation": generation, "shards": sorted(numbers)})
         # Nobody else can have owned a partition between two generations of which we were in both.
         kept = numbers if generation == self._generation + 1 else set()
         for number in list(self.owned):
@@ -117,7 +122,12 @@ class ShardManager:
                 rows = restored.rows_put_right
                 self.totals.restored(number, rows, began_ms, self._options.now_ms())
                 logger.info(
-                    "shard %d begins at %s, %d rows put right", number, owned.shard.position.next, rows
+                    "shard begins",
+                    extra={
+                        "shard": number,
+                        "offsets": dict(owned.shard.position.next),
+                        "rows_put_right": rows,
+                    },
                 )
 
     def _is_generation(self, generation: int) -> bool:

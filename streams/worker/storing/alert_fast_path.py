@@ -77,7 +77,10 @@ class AlertFastPath:
             while self._came:  # more may come while some are stored
                 await self.flush()
         except SinkBusy as busy:
-            logger.warning("alerts not stored, trying again with the next checkpoint: %s", busy)
+            logger.warning(
+                "alerts not stored, retrying with the next checkpoint",
+                extra={"reason": str(busy), "runbook": "docs/operations.md#store-unavailable"},
+            )
         except Exception as fault:  # noqa: BLE001 - a task of the loop would only log it
             fail(fault)
 

@@ -128,7 +128,8 @@ class Checkpointer:
                 return True
             if not self._consumer().is_member():
                 logger.warning(
-                    "no checkpoint: the group has not answered for a session, others may own our shards"
+                    "no checkpoint, the group has not answered for a session",
+                    extra={"runbook": "docs/operations.md#kafka-unavailable"},
                 )
                 return False
             try:
@@ -138,7 +139,14 @@ class Checkpointer:
                 self.totals.refused += 1
                 if self._out_of_patience():
                     raise
-                logger.warning("checkpoint of %d shards not stored, trying again: %s", len(flight), busy)
+                logger.warning(
+                    "checkpoint not stored, retrying",
+                    extra={
+                        "shards": len(flight),
+                        "reason": str(busy),
+                        "runbook": "docs/operations.md#store-unavailable",
+                    },
+                )
                 return False
             self._flight = [taken for taken in self._flight if taken not in flight]
             del self._extras[: len(extras)]

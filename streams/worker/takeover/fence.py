@@ -45,7 +45,10 @@ async def sweep(store: Store, rehydrator: Rehydrator, owned: OwnedShard) -> int:
     owned.shard.snapshots.unswept_from = owned.sweep_due_ms = None
     if count:
         first = owned.takeover.first
-        logger.warning("shard %d: %d rows of its earlier owner came after %d", owned.number, count, first)
+        logger.warning(
+            "late rows of the earlier owner were put right",
+            extra={"shard": owned.number, "rows": count, "after_version": first},
+        )
     return count
 
 

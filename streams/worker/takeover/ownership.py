@@ -35,7 +35,10 @@ async def claim(
         try:
             return await rehydrator.patiently(partial(load, attempts), wanted)
         except LaterGenerationError as later:
-            logger.warning("%s; asking the group which of them counts", later)
+            logger.warning(
+                "later owner found, asking the group which of them counts",
+                extra={"generation": attempts.generation, "reason": str(later)},
+            )
             if await consumer().confirm(attempts.generation):
                 attempts.proven = later.newest
             else:

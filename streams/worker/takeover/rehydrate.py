@@ -44,7 +44,14 @@ class Rehydrator:
             try:
                 return await self._threads.run(call)
             except SinkBusy as busy:
-                logger.warning("waiting for the store: %s", busy)
+                logger.warning(
+                    "waiting for the store",
+                    extra={
+                        "retry_ms": busy.retry_after_ms,
+                        "reason": str(busy),
+                        "runbook": "docs/operations.md#store-unavailable",
+                    },
+                )
                 await asyncio.sleep(busy.retry_after_ms / 1000)
         return None
 

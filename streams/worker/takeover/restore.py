@@ -15,6 +15,7 @@ import pyarrow as pa
 from schemas.tables import ALERTS, ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
 from sinks.port import Store
 from streams import fallbacks
+from streams.engine.alerts.formatting import one_line
 from streams.engine.pricing.book import PriceBook
 from streams.engine.repricing.price_changes import PriceChanges
 from streams.engine.shard.shard import Shard
@@ -104,10 +105,13 @@ def take_as_new(shard: Shard, number: int, lacking: Mapping[str, int]) -> None:
         return
     fallbacks.add(fallbacks.NOT_ARCHIVED, len(lacking))
     logger.warning(
-        "the archive of shard %d lacks %d jobs, the first is %.64r: taken as new ones; trainfare audit shows what that changed",
-        number,
-        len(lacking),
-        min(lacking),
+        "archive lacks jobs, they are taken as new",
+        extra={
+            "shard": number,
+            "jobs": len(lacking),
+            "first_job_id": one_line(min(lacking)[:64]),
+            "runbook": "docs/operations.md#archive-lacks-jobs",
+        },
     )
     shard.forget_archived(lacking)
 

@@ -84,14 +84,14 @@ def test_a_move_inside_one_minute_is_no_change() -> None:
 
 
 def test_a_grown_interval_costs_only_its_new_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A year of old minutes is not visited again: it costs as many steps as an hour."""
+    """A day of old minutes is not visited again: it costs as many steps as an hour."""
     plain(monkeypatch, kernels)
     steps = []
-    for age_ms in (3_600_000, 366 * 86_400_000):
-        old = [[(k, age_ms, 8000, 0)] for k in range(20)]
-        new = [[(k, age_ms + 60_000, 8000, 0)] for k in range(20)]
+    for age_ms in (3_600_000, 86_400_000):
+        old = [[(k, age_ms, 8000, 0)] for k in range(2)]
+        new = [[(k, age_ms + 60_000, 8000, 0)] for k in range(2)]
         steps.append(instructions(diff, old, new))
-        assert diff(old, new) == [(k, age_ms // 60_000, 8000 * 60_000, 0, 0) for k in range(20)]
+        assert diff(old, new) == [(k, age_ms // 60_000, 8000 * 60_000, 0, 0) for k in range(2)]
     assert steps[0] == steps[1]
 
 

@@ -18,7 +18,7 @@ from tests.kafka.broker import why_not
 from tests.loadtest.abuse_figures import figures
 
 OPTIONS = {
-    "seconds": 3, "quiet": 3, "settle": 1, "rate": 500, "jobs": 20, "idle": 100, "slow": 10, "deaf": 4, "bombers": 2,
+    "seconds": 6, "quiet": 4, "settle": 1, "rate": 500, "jobs": 20, "idle": 100, "slow": 10, "deaf": 4, "bombers": 2,
     "guessers": 1, "addresses": 4,
 }  # fmt: skip
 _TIMED = {

@@ -14,7 +14,7 @@ import numpy as np
 
 from loadtest.derive_load import GPUS, SAMPLED_S, Load
 from loadtest.saying import say
-from streams.cli.cycles import look_rarely
+from streams.cli.cycles import collect_rarely
 from streams.engine.kernels.bill import bill_rows
 from streams.engine.shard import checkpoint
 from streams.engine.snapshot import writer
@@ -36,7 +36,7 @@ class Timed:
         self.spent_s: dict[str, float] = {}
         for name, shown in _PARTS.items():
             vars(checkpoint)[name] = self._timed(shown, vars(checkpoint)[name])
-        vars(writer)["take"] = self._timed("snapshot", writer.take)
+        vars(writer)["take"] = self._timed("snapshot", writer.build_snapshot)
 
     def _timed(self, shown: str, work: Callable[..., object]) -> Callable[..., object]:
         def timed(*args: object, **kwargs: object) -> object:
@@ -133,7 +133,7 @@ def bill(options: argparse.Namespace) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run what is asked for."""
     options = _options(argv)
-    look_rarely()  # as a worker does
+    collect_rarely()  # as a worker does
     {"metered": metered, "open": open_attempts, "prices": prices, "bill": bill}[options.what](options)
     return 0
 

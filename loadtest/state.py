@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from loadtest.saying import say
 from loadtest.state_fleet import METERED, Fleet
 from loadtest.state_measure import Measured, rss_mib
-from streams.cli.cycles import look_rarely
+from streams.cli.cycles import collect_rarely
 
 MIB = 2**20
 
@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Fill, checkpoint each second, restore; print a table."""
     options = _options(argv)
     gc.collect()
-    look_rarely()  # as a worker does
+    collect_rarely()  # as a worker does
     fleet = Fleet(options.gpus, options.jobs, options.shards, options.minutes, options.metered)
     say(
         f"{options.gpus} GPUs on {fleet.nodes} nodes, {options.jobs} jobs, {options.shards} shards; "

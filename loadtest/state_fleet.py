@@ -173,7 +173,7 @@ class Fleet:
         """Burn rates and alerts that wait are given out, to nobody."""
         for shard in self.shards:
             shard.tracker.tables(shard.number, 1)
-            shard.tracker.alerts.take_changes()
+            shard.tracker.alerts.drain_changes()
 
     def checkpoint(self, *, open_attempts: bool) -> Iterator[Taken]:
         """A checkpoint of each shard, until nothing is left over."""

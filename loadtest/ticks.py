@@ -18,7 +18,7 @@ from loadtest.state_fleet import GPUS, Fleet
 from loadtest.state_measure import rss_mib
 from schemas.events import Component, PriceEvent
 from schemas.units import Per
-from streams.cli.cycles import look_rarely
+from streams.cli.cycles import collect_rarely
 from streams.engine.kernels.warm import compile_all
 from streams.engine.shard.sequencer import TICK_MS
 
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _options(argv)
     compile_all()
     gc.collect()
-    look_rarely()  # as a worker does
+    collect_rarely()  # as a worker does
     fleet = Repriced(
         options.jobs * GPUS,
         options.jobs,

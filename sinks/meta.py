@@ -30,7 +30,7 @@ class Meta:
         row = pa.Table.from_pylist([{"key": key, "value": value, "version": version}], schema=SCHEMAS[META])
         self._rows.insert(META, row, f"meta:{key}:{version}:{value}")
 
-    def claim(self, key: str, value: str, hint: str = "") -> None:
+    def set_once(self, key: str, value: str, hint: str = "") -> None:
         """Set the value if there is none; raise StoreMismatch if there is another."""
         stored = self.get(key)
         if stored is None:

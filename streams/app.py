@@ -38,7 +38,7 @@ from streams.transport.security import librdkafka_config
 from streams.web.last_audit import LastAudit
 from streams.web.local_access import LocalAccess
 from streams.web.server import WebServer
-from streams.worker.health.memory import give_back
+from streams.worker.health.memory import release_free_pages
 from streams.worker.health.probe import Probe
 from streams.worker.health.stall import StallLimits
 from streams.worker.health.status import StatusCollector
@@ -109,14 +109,14 @@ def notifier_of(
     return lambda addresses: Notifier(store, addresses, options, clock)
 
 
-def claim(meta: Meta, kafka: KafkaSettings, found: FoundLog) -> None:
+def bind_store_to_log(meta: Meta, kafka: KafkaSettings, found: FoundLog) -> None:
     """A store belongs to one log, and a job to one shard: another cluster or partition count would mix them up."""
-    meta.claim("log", log_name(kafka, found.cluster_id), "give each log a store of its own")
-    meta.claim("partitions", str(kafka.partitions), "the partition count of a log cannot change")
+    meta.set_once("log", log_name(kafka, found.cluster_id), "give each log a store of its own")
+    meta.set_once("partitions", str(kafka.partitions), "the partition count of a log cannot change")
     for name, topic_id in found.topic_ids.items():
         # Made anew under its name, it may have more records than were metered, and the first of them would be lost.
         hint = "the topic was made anew: begin anew with another group and an empty store"
-        meta.claim(f"id of topic {name}", topic_id, hint)
+        meta.set_once(f"id of topic {name}", topic_id, hint)
 
 
 def run_worker(settings: Settings, clock: Clock | None = None) -> None:
@@ -172,7 +172,7 @@ class Worker:
         return None if self._audit is None else self._audit.last
 
     def _status(self) -> WorkerStatus:
-        return WorkerStatus(checks=self._startup.checks) if self._watch is None else self._watch.look()
+        return WorkerStatus(checks=self._startup.checks) if self._watch is None else self._watch.collect()
 
     async def _meter(self, server: WebServer | None) -> None:
         kafka, meter = self._settings.kafka, self._settings.meter
@@ -182,10 +182,10 @@ class Worker:
         found, store = reaching.result(), self._store
         if found is None or store is None:
             return  # stopped before there was anything to meter
-        await asyncio.to_thread(claim, store.meta, kafka, found)
+        await asyncio.to_thread(bind_store_to_log, store.meta, kafka, found)
         options = ShardManagerOptions(
             topic_prefix=kafka.topic_prefix,
-            as_of_ms=self._clock.paid_ms if meter.as_of_ms is None else (lambda: meter.as_of_ms or 0),
+            as_of_ms=self._clock.accrue_until_ms if meter.as_of_ms is None else (lambda: meter.as_of_ms or 0),
             now_ms=self._clock.monotonic_ms,
             checkpoint_interval_ms=meter.checkpoint_interval_ms,
             backlog_max_bytes=meter.backlog_max_bytes,
@@ -233,9 +233,9 @@ class Worker:
                 worker.run(stopped),
                 {
                     "the look at Kafka and ClickHouse": probe.run(lambda: worker.shard_manager.owned),
-                    "the look at the worker's progress": self._look_often(self._watch),
+                    "the look at the worker's progress": self._poll_status(self._watch),
                     "the audit": self._audit.run(),
-                    "the giving back of memory": _give_memory_back(),
+                    "the giving back of memory": _release_free_memory(),
                 },
             )
         finally:
@@ -269,16 +269,16 @@ class Worker:
         if self._store is not None and server is not None:
             self._door.open(server.url, sys.stderr)
 
-    async def _look_often(self, watch: StatusCollector) -> None:
+    async def _poll_status(self, watch: StatusCollector) -> None:
         while True:
-            watch.look()
+            watch.collect()
             await asyncio.sleep(_LOOK_EVERY_S)
 
 
-async def _give_memory_back() -> None:
+async def _release_free_memory() -> None:
     while True:
         await asyncio.sleep(_GIVE_BACK_EVERY_S)
-        await asyncio.to_thread(give_back)
+        await asyncio.to_thread(release_free_pages)
 
 
 def _log_end(worker: Meter, kafka: KafkaSettings, topic: str, number: int) -> int | None:

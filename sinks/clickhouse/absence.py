@@ -32,10 +32,10 @@ class Absence:
             self._failures += 1
             if self._since_s is None:
                 self._since_s = self._said_s = now_s
-                self._say(fault, 0)
+                self._log(fault, 0)
             elif now_s - self._said_s >= SAY_AGAIN_AFTER_S:
                 self._said_s = now_s
-                self._say(fault, now_s - self._since_s)
+                self._log(fault, now_s - self._since_s)
 
     def served(self) -> None:
         """A request was served."""
@@ -50,7 +50,7 @@ class Absence:
                 )
                 self._since_s, self._failures = None, 0
 
-    def _say(self, fault: Exception, away_s: float) -> None:
+    def _log(self, fault: Exception, away_s: float) -> None:
         logger.warning(
             "store is unavailable, retrying",
             extra={

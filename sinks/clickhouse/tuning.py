@@ -21,8 +21,8 @@ def tune(connection: ClickHouseConnection) -> None:
     names = {"names": list(_TABLES)}
     untuned = connection.call(lambda client: client.query(_UNTUNED, parameters=names)).result_rows
     for (name,) in untuned:
-        _tell(connection, str(name))
+        _send(connection, str(name))
 
 
-def _tell(connection: ClickHouseConnection, table: str) -> None:
+def _send(connection: ClickHouseConnection, table: str) -> None:
     connection.call(lambda client: client.command(f"ALTER TABLE `{table}` MODIFY SETTING {_STATISTICS}"))

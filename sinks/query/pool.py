@@ -52,7 +52,7 @@ class QueryPool:
         self._closed = False
         self._said_open = False
 
-    def begin(self, owner: str = "") -> "QueryRun":
+    def new_run(self, owner: str = "") -> "QueryRun":
         """A run of one query, which may be cancelled from the moment it is there.
 
         A process serves one `owner` only: whoever took it over could see and forge the answers of the next.
@@ -66,13 +66,13 @@ class QueryPool:
 
     def check(self) -> None:
         """Start a process, if there is none; raises QueriesOff where none can answer."""
-        run = self.begin()
+        run = self.new_run()
         process, queries = None, 0
         try:
-            process, queries = self.take(run.owner)
+            process, queries = self.acquire(run.owner)
             self.warn_of_gaps(process.wait_ready())
         finally:
-            self.give_back(run, process, queries)
+            self.release(run, process, queries)
 
     def close(self) -> None:
         """End every process."""
@@ -85,7 +85,7 @@ class QueryPool:
         for each in idle:
             each.process.close()
 
-    def end_idle(self) -> None:
+    def close_idle(self) -> None:
         """End processes that nobody has asked for a while."""
         oldest_s = self._now_s() - IDLE_S
         with self._lock:
@@ -94,7 +94,7 @@ class QueryPool:
         for each in old:
             each.process.close()
 
-    def take(self, owner: str) -> tuple[QueryProcess, int]:
+    def acquire(self, owner: str) -> tuple[QueryProcess, int]:
         """A process for a run of the owner, and how many queries it has answered."""
         with self._lock:
             mine = [each for each in self._idle if each.owner == owner and each.process.reusable]
@@ -112,7 +112,7 @@ class QueryPool:
             return found.process, found.queries
         return self._start(self._source, self.limits), 0
 
-    def give_back(self, run: "QueryRun", process: QueryProcess | None, queries: int) -> None:
+    def release(self, run: "QueryRun", process: QueryProcess | None, queries: int) -> None:
         """End a run; its process is kept for the next, or closed."""
         with self._lock:
             self._runs.discard(run)
@@ -149,7 +149,7 @@ class QueryRun:
         """Run it; blocks. Raises QueryRefused, QueryFailed (also when cancelled) or QueriesOff."""
         process, queries = None, 0
         try:
-            process, queries = self._pool.take(self.owner)
+            process, queries = self._pool.acquire(self.owner)
             with self._lock:
                 if self._cancelled:
                     raise QueryFailed("the query was cancelled")
@@ -159,7 +159,7 @@ class QueryRun:
         finally:
             with self._lock:
                 self._process = None
-            self._pool.give_back(self, process, queries + 1)
+            self._pool.release(self, process, queries + 1)
 
     def cancel(self) -> None:
         """End it, wherever it is."""

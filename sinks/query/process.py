@@ -50,7 +50,7 @@ class Spawned(NamedTuple):
             with suppress(OSError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
-    def end(self) -> int:
+    def close(self) -> int:
         """End it and remove what it kept on the disk; how it ended."""
         self.kill()
         code = self.process.wait()
@@ -169,7 +169,7 @@ class QueryProcess:
     def close(self) -> None:
         """End it and remove what it kept on the disk."""
         self._killed = True
-        self._spawned.end()
+        self._spawned.close()
 
     def _replied(self, request: wire.Request, file: int) -> wire.Reply:
         try:

@@ -34,7 +34,7 @@ def taken() -> Spawned | None:
 
 def _end_unused() -> None:
     for spawned in _started:
-        spawned.end()
+        spawned.close()
 
 
 if __name__ == "__main__":

@@ -106,11 +106,11 @@ def _inserting(store: Reader) -> Callable[[str, pa.Table], None]:
 
 def _forget_parts(store: Reader, span: Span) -> None:
     """What was set aside of months that are whole again need not be kept."""
-    from streams.selfcheck.recount.repair import made_good
+    from streams.selfcheck.recount.repair import repaired
 
     opened = store.store
     assert opened is not None
-    for part in made_good(opened.lost_parts, span):
+    for part in repaired(opened.lost_parts, span):
         opened.forget_part(part)
         sys.stderr.write(f"trainfare: {part} is dropped: all rows of its month are right\n")
 

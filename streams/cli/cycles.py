@@ -13,7 +13,7 @@ from typing import Final
 _COLLECT_AFTER: Final = 20_000
 
 
-def look_rarely() -> None:
+def collect_rarely() -> None:
     """From now on, once all modules are loaded."""
     gc.freeze()  # they stay for good
     gc.set_threshold(_COLLECT_AFTER)

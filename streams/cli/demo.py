@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.cli.cycles import look_rarely
+from streams.cli.cycles import collect_rarely
 from streams.cli.options import settings_for
 from streams.clock import SystemClock
 from streams.config.settings import LogSettings
@@ -66,7 +66,7 @@ def demo(
         from streams.cli.demo_lines import summary  # loads Kafka, ClickHouse, the kernels, the terminal
         from streams.demo.run import DemoOptions, run_demo
 
-        look_rarely()
+        collect_rarely()
         screen = _screen(speed, browser=not no_browser)
         found = run_demo(settings, DemoOptions(speed, seconds), screen, SystemClock())
     for name, value in summary(found):

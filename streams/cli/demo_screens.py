@@ -68,7 +68,7 @@ class DemoApp(TopApp):
     TITLE = "trainfare demo"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "quit", "Quit", show=False, priority=True)]
 
-    def say(self, text: str) -> None:
+    def show_caption(self, text: str) -> None:
         """Show a line above the table."""
         if self.is_running:
             self.screen_stack[0].query_one("#note", Static).update(text)
@@ -97,7 +97,7 @@ class TerminalScreen:
     def happens(self, time_ms: int, what: str) -> None:
         """Show what somebody did."""
         if self._app is not None:
-            self._app.say(f"simulated, {self._speed:g}x time · {lines.clock(time_ms)}  {what}")
+            self._app.show_caption(f"simulated, {self._speed:g}x time · {lines.clock(time_ms)}  {what}")
 
     async def show(self, stage: Stage) -> None:
         """Show until cancelled, or until the person quits."""

@@ -29,7 +29,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         raise WrongUseError(f"{path}: cannot be read: {_reason(fault)}; name a file of events") from None
 
 
-def whole(path: Path) -> bytes:
+def read_bounded(path: Path) -> bytes:
     """Return the content, if it is not too large and no line of it too long."""
     try:
         with open_packed(path) as file:

@@ -18,7 +18,7 @@ from schemas.decode import decode
 from schemas.events import PriceEvent
 from schemas.invalid import Invalid
 from schemas.wire_types import MAX_NAME_BYTES
-from streams.cli.files import whole
+from streams.cli.files import read_bounded
 from streams.errors import WrongUseError
 from streams.topics import Topic
 
@@ -62,7 +62,7 @@ def _id(name: str) -> str:
 
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
     """Yield records with the number of the line on which each begins."""
-    content = whole(path)
+    content = read_bounded(path)
     suffixes = [suffix for suffix in path.suffixes if suffix not in (".gz", ".zst")]
     if suffixes and suffixes[-1].lower() == ".csv":
         yield from _of_csv(path, content)

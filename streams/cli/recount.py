@@ -104,7 +104,7 @@ def _of_kafka(
     relog = Relog(settings.kafka)
     try:
         book = relog.book(shard.newest_allowed_ms)
-        for number, stand in sorted(tables.stands(ask).items()):
+        for number, stand in sorted(tables.shard_positions(ask).items()):
             # A clock that stands still says nothing of when a record came.
             paid_ms = stand.paid_ms if settings.meter.as_of_ms is None else NEVER_MS
             again = Recount(number, shard, book, span, paid_ms)
@@ -140,7 +140,7 @@ def _compare(
                 insert(table, rows_of(table, wrong, number, version))
                 compared.put_back += len(wrong)
                 stored[table] = tables.ledger(ask, table, number, again.span, version)
-    compared.take(again, stored, list(unverifiable), DIFFERENCES_SHOWN)
+    compared.add(again, stored, list(unverifiable), DIFFERENCES_SHOWN)
 
 
 # -- from files --------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def _of_files(
         for batch in _batches(_records(settings, replayed, segment, paths), ends):
             shards[batch.partition].feed(batch)
             advance(len(batch.records))
-    stands, compared = tables.stands(ask), Compared()
+    stands, compared = tables.shard_positions(ask), Compared()
     for again in shards:
         again.finish(as_of_ms)
         number = again.shard.number

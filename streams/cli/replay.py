@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streams.cli.cycles import look_rarely
+from streams.cli.cycles import collect_rarely
 from streams.cli.files import must_exist
 from streams.cli.options import settings_for
 from streams.cli.output import Grid, OutputFormat, to_json, write
@@ -61,7 +61,7 @@ def replay(
     configure_logging(_quieter(settings.log))
     from streams.replay.replay import run_replay  # loads Kafka, ClickHouse and the kernels
 
-    look_rarely()
+    collect_rarely()
     with progress("metering", None) as advance:
         result = run_replay(files, data, as_of, append, settings, advance, deliver=deliver)
     _show(result, form or (OutputFormat.table if sys.stdout.isatty() else OutputFormat.json))

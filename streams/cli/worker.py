@@ -9,7 +9,7 @@ import signal
 import sys
 from types import FrameType
 
-from streams.cli.cycles import look_rarely
+from streams.cli.cycles import collect_rarely
 from streams.cli.faults import DONE
 from streams.cli.options import DataOption, settings_for
 from streams.log import configure_logging
@@ -17,7 +17,7 @@ from streams.log import configure_logging
 
 def worker(data: DataOption = None) -> None:
     """Run the meter; start as many as you like, up to kafka.partitions of them share the work."""
-    end_quietly_while_loading()
+    exit_quietly_while_loading()
     settings = settings_for(data)
     configure_logging(settings.log)
     from streams.worker.health.memory import share_arenas
@@ -28,11 +28,11 @@ def worker(data: DataOption = None) -> None:
     raise_limit()
     from streams.app import run_worker  # loads Faust, Kafka, ClickHouse and the kernels
 
-    look_rarely()
+    collect_rarely()
     run_worker(settings)
 
 
-def end_quietly_while_loading() -> None:
+def exit_quietly_while_loading() -> None:
     """Until the loop listens to SIGTERM itself nothing is held: a rollout that changes its mind sees an orderly end."""
 
     def end(_number: int, _frame: FrameType | None) -> None:

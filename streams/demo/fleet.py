@@ -51,7 +51,7 @@ class Fleet:
             scene_ms = self.start_ms + self._scene.at_ms
             timer_ms = self._timers[0][0] if self._timers else scene_ms + 1
             if min(scene_ms, timer_ms) > to_ms:
-                return self._out.take()
+                return self._out.drain()
             if timer_ms <= scene_ms:
                 time_ms, _, timer = heapq.heappop(self._timers)
                 timer(time_ms)
@@ -142,12 +142,12 @@ class Fleet:
         for _ in range(more):
             node = self._add_node(time_ms, job.spec.pool)
             job.extra.append(node)
-            job.held[node] = pool.hold(node)
+            job.held[node] = pool.reserve(node)
         job.too_wide = scene.expected_usd_per_hour is None
         self._scaled(time_ms, job, scene.expected_usd_per_hour)
 
     def _scale_back(self, time_ms: int, job: DemoJob) -> None:
-        self._give_back_extra(time_ms, job)
+        self._release_extra(time_ms, job)
         job.too_wide = False
         self._scaled(time_ms, job, None)
 
@@ -162,7 +162,7 @@ class Fleet:
             expected_usd_per_hour=expected_usd_per_hour,
         )
 
-    def _give_back_extra(self, time_ms: int, job: DemoJob) -> None:
+    def _release_extra(self, time_ms: int, job: DemoJob) -> None:
         for node in job.extra:
             job.held.pop(node, None)
             self._remove_node(time_ms, job.spec.pool, node, _NODE_AWAY_MS)
@@ -230,7 +230,7 @@ class Fleet:
     ) -> None:
         quality = {"val_loss": round(job.rng.uniform(1.4, 2.6), 4)} if kind == "completed" else None
         self._out.job(time_ms, job.spec.job_id, job.attempt, kind, reason=reason, quality=quality)
-        self._give_back_extra(time_ms, job)
+        self._release_extra(time_ms, job)
         held = job.ended()
         del self._jobs[job.spec.job_id]
         if keep_nodes:

@@ -155,6 +155,6 @@ def trial(number: int, begins_ms: int, runs_ms: int, outcome: str) -> JobSpec:
     )
 
 
-def bring_up(begins_ms: int) -> JobSpec:
+def first_unpriced_job(begins_ms: int) -> JobSpec:
     """The first job on GPUs that the price list does not know yet."""
     return JobSpec(UNPRICED, "radia", "platform", "b200", 8, 0.66, begins_ms, runs_ms=90 * MINUTE_MS)

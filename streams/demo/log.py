@@ -81,7 +81,7 @@ class FleetLog:
         return (
             self._folded(place)
             if owned is None or place[0] in REFERENCE_TOPICS
-            else owned.align.end(place[0])
+            else owned.align.next_offset(place[0])
         )
 
 

@@ -43,7 +43,7 @@ class PoolNodes:
             nodes = [node for node, free in self._free.items() if len(free) == share][: -(-gpus // share)]
         if len(nodes) * share < gpus:
             return None
-        return {node: self._hold(node, share) for node in nodes}
+        return {node: self._reserve(node, share) for node in nodes}
 
     def release(self, held: Mapping[str, list[int]]) -> None:
         """Give GPUs back; those of a node that is gone are gone."""
@@ -55,11 +55,11 @@ class PoolNodes:
         """Nodes with free GPUs, and which."""
         return ((node, free) for node, free in self._free.items() if free)
 
-    def hold(self, node: str) -> list[int]:
+    def reserve(self, node: str) -> list[int]:
         """Hold what is free of a node."""
-        return self._hold(node, GPUS_PER_NODE)
+        return self._reserve(node, GPUS_PER_NODE)
 
-    def _hold(self, node: str, count: int) -> list[int]:
+    def _reserve(self, node: str, count: int) -> list[int]:
         free = self._free[node]
         self._free[node] = free[count:]
         return free[:count]

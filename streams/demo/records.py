@@ -30,7 +30,7 @@ class Writer:
         self._records: list[DemoRecord] = []
         self._count = 0
 
-    def take(self) -> list[DemoRecord]:
+    def drain(self) -> list[DemoRecord]:
         """Return what was written since the last call."""
         records, self._records = self._records, []
         return records

@@ -86,7 +86,7 @@ def run_demo(settings: Settings, options: DemoOptions, screen: Screen, clock: Cl
     """Run it to its end; `settings` name the store's directory and where the page is served."""
     store = open_store(settings.clickhouse)
     try:
-        store.meta.claim("log", f"demo {secrets.token_hex(8)}", "give each demo a directory of its own")
+        store.meta.set_once("log", f"demo {secrets.token_hex(8)}", "give each demo a directory of its own")
         return asyncio.run(_Demo(settings, options, screen, clock, store).run())
     finally:
         store.close()
@@ -150,7 +150,7 @@ class _Demo:
         )
 
     def _status(self) -> WorkerStatus:
-        return WorkerStatus() if self._watch is None else self._watch.look()
+        return WorkerStatus() if self._watch is None else self._watch.collect()
 
     def _now_ms(self) -> int:
         return self._start_ms if self._pacer is None else self._pacer.now_ms()
@@ -195,7 +195,7 @@ class _Demo:
 
         async def feed(records: list[DemoRecord], to_ms: int) -> None:
             await log.add(records, self._start_ms, to_ms)
-            captions.tell(to_ms - self._start_ms)
+            captions.show_until(to_ms - self._start_ms)
 
         pacer = Pacer(fleet, feed, self._start_ms, self._options.speed, self._clock, asyncio.sleep)
         self._pacer = pacer
@@ -234,7 +234,7 @@ class _Captions:
         self._scene = next(self._scenes)
         self._tell = tell
 
-    def tell(self, to_ms: int) -> None:
+    def show_until(self, to_ms: int) -> None:
         while self._scene.at_ms <= to_ms:
             said = caption(self._scene)
             if said is not None:

@@ -78,7 +78,7 @@ def _opening() -> Iterator[Scene]:
 def _once() -> Iterator[Scene]:
     yield Scene(_CRASH_MS, 1_000, Verb.crash, job_specs.CRASHING)
     yield Scene(_BRING_UP_MS, 1_000, Verb.add_node, pool="b200")
-    new = job_specs.bring_up(_BRING_UP_MS)
+    new = job_specs.first_unpriced_job(_BRING_UP_MS)
     yield Scene(_BRING_UP_MS, 1_001, Verb.submit, new.job_id, spec=new)
     yield Scene(_LATE_PRICE_MS, 1_000, Verb.late_price)
     yield Scene(

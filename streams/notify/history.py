@@ -32,7 +32,7 @@ class DeliveryHistory:
     finals: set[str] = field(default_factory=set)  # receivers that are done with
     attempts: dict[str, int] = field(default_factory=dict)  # by receiver
 
-    def note(self, receiver: str, attempt: int, outcome: str) -> None:
+    def add(self, receiver: str, attempt: int, outcome: str) -> None:
         """Take in one row."""
         self.closed |= outcome in FINAL_FOR_ALL
         self.attempts[receiver] = max(self.attempts.get(receiver, 0), attempt)
@@ -82,7 +82,7 @@ class StoredDeliveries:
         for ids in pieces(sorted(set(alert_ids))):
             for row in self._store.select(DELIVERIES, [Condition("alert_id", "in", ids)], names).to_pylist():
                 history = found.setdefault(row["webhook_id"], DeliveryHistory())
-                history.note(row["receiver"], row["attempt"], row["outcome"])
+                history.add(row["receiver"], row["attempt"], row["outcome"])
         return found
 
     def owed(
@@ -128,10 +128,10 @@ class RecentDeliveries:
         self._histories: OrderedDict[str, DeliveryHistory] = OrderedDict()
         self._changes: OrderedDict[str, int] = OrderedDict()
 
-    def note(self, webhook_id: str, receiver: str, attempt: int, outcome: str) -> None:
+    def add(self, webhook_id: str, receiver: str, attempt: int, outcome: str) -> None:
         """Take in one row."""
         history = self._histories.setdefault(webhook_id, DeliveryHistory())
-        history.note(receiver, attempt, outcome)
+        history.add(receiver, attempt, outcome)
         self._histories.move_to_end(webhook_id)
         if len(self._histories) > self._at_most:
             self._histories.popitem(last=False)

@@ -75,7 +75,7 @@ class AlertIntake:
         """Take changes of status, which are stored, in their order."""
         self._ours.add(shard)
         for alert in alerts:
-            if self._room() <= 0:
+            if self._free_places() <= 0:
                 if shard not in self._behind:
                     logger.warning(
                         "too many messages wait, alerts are left in the table",
@@ -105,13 +105,13 @@ class AlertIntake:
         self._reading.difference_update(shards)
         self._offered = [stored for stored in self._offered if stored.shard not in shards]
 
-    async def hand_on(self) -> None:
+    async def forward(self) -> None:
         """Hand on what was offered, then what the tables owe."""
         offered, self._offered = self._offered, []
         if offered:
             self._taking = len(offered)
             try:
-                await self._hand_on(offered)
+                await self._forward(offered)
             finally:
                 self._taking = 0
         if self._left and self._clock.monotonic_ms() >= self._left_due_ms:
@@ -122,7 +122,7 @@ class AlertIntake:
     async def _catch_up(self) -> None:
         """Read pages of what is owed until one brought something, or what was offered meanwhile comes first."""
         if self._place is None:
-            if self._room() * 2 < self._options.waiting_at_most:
+            if self._free_places() * 2 < self._options.waiting_at_most:
                 self._rest(_LOOK_AGAIN_MS)
                 return
             # Emptied before the tables are read: what is left there from now on is looked for again.
@@ -131,7 +131,7 @@ class AlertIntake:
         since_ms = None if horizon_ms is None else self._clock.now_ms() - horizon_ms
         queued = self._queued()
         while self._place is not None and self._reading:
-            if self._room() <= 0:
+            if self._free_places() <= 0:
                 self._rest(_LOOK_AGAIN_MS)
                 return
             if self._offered or self._queued() > queued:
@@ -149,14 +149,14 @@ class AlertIntake:
             except Exception as fault:  # noqa: BLE001 - as above; without the history every message would be sent again
                 self._rest(self._faults.failed("read_deliveries", fault))
                 return
-            self._hand_over(page, histories)
+            self._enqueue(page, histories)
             self._place = following
         self._place = None
 
     def _rest(self, for_ms: int) -> None:
         self._behind_due_ms = self._clock.monotonic_ms() + for_ms
 
-    async def _hand_on(self, batch: Sequence[StoredAlerts]) -> None:
+    async def _forward(self, batch: Sequence[StoredAlerts]) -> None:
         """What is offered; a store that does not say what an earlier life delivered holds nothing up."""
         patience_s = self._options.look_up_timeout_ms / 1000
         histories: dict[str, DeliveryHistory] = {}
@@ -164,9 +164,9 @@ class AlertIntake:
             histories = await asyncio.wait_for(self._histories(batch), patience_s)
         except Exception as fault:  # noqa: BLE001 - deliveries fail alone
             self._faults.failed("read_deliveries", fault)
-        self._hand_over(batch, histories)
+        self._enqueue(batch, histories)
 
-    def _hand_over(self, batch: Sequence[StoredAlerts], histories: Mapping[str, DeliveryHistory]) -> None:
+    def _enqueue(self, batch: Sequence[StoredAlerts], histories: Mapping[str, DeliveryHistory]) -> None:
         for alert, shard in batch:
             if shard in self._ours:  # it may have been released meanwhile
                 message = webhook_id(alert.alert_id, alert.status, alert.changed_ms)
@@ -181,5 +181,5 @@ class AlertIntake:
         self._faults.worked("read_deliveries")
         return histories
 
-    def _room(self) -> int:
+    def _free_places(self) -> int:
         return self._options.waiting_at_most - self.waiting - self._queued()

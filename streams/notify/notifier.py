@@ -123,7 +123,7 @@ class Notifier:
         try:
             while not self._stopping:
                 self._wake.clear()
-                await self.turn()
+                await self.run_once()
                 await self._pause()
                 if writer.done():
                     writer.result()
@@ -161,14 +161,14 @@ class Notifier:
             pass
         return self.waiting
 
-    async def turn(self) -> None:
+    async def run_once(self) -> None:
         """Take in what came and begin what is due."""
         if self.rows_waiting >= self._options.rows_at_most:
             return
-        await self._intake.hand_on()
+        await self._intake.forward()
         if self._stopping:
             return
-        for parcel in self._outbox.take(self._clock.monotonic_ms()):
+        for parcel in self._outbox.pop_due(self._clock.monotonic_ms()):
             task = asyncio.create_task(self._attempt(parcel), name=f"webhook {parcel.webhook_id}")
             self._flying.add(task)
             task.add_done_callback(self._flown)
@@ -188,17 +188,17 @@ class Notifier:
         if history.settled(receivers):
             return
         if alert.silenced:
-            self._log.tell(alert, alert.owner, "silenced", "a silence covers it")
+            self._log.record(alert, alert.owner, "silenced", "a silence covers it")
             return
         why = self._receivers.nobody(alert.owner, receivers)
         if why:
-            self._log.tell(alert, alert.owner, "no_receiver", why)
+            self._log.record(alert, alert.owner, "no_receiver", why)
             return
         for name, address in receivers.items():
             if name in history.finals:
                 continue
             if address.kind == "email":
-                self._log.tell(alert, name, "unsupported", UNSUPPORTED)
+                self._log.record(alert, name, "unsupported", UNSUPPORTED)
                 continue
             attempts = history.attempts.get(name, 0)
             # An earlier life's attempts count, and its backoff goes on.
@@ -244,7 +244,7 @@ class Notifier:
         elif outcome == "retry":
             outcome, detail = "failed", f"{detail}; given up after {attempt} attempts"
         status = answer.http_status
-        self._log.tell(parcel.alert, parcel.receiver, outcome, detail, attempt=attempt, http_status=status)
+        self._log.record(parcel.alert, parcel.receiver, outcome, detail, attempt=attempt, http_status=status)
         if retried:
             asked_ms = retry_after_ms(answer.retry_after, self._clock.now_ms())
             wait_ms = delay_ms(attempt, self._jitter_ratio(), asked_ms)

@@ -29,7 +29,7 @@ class OutcomeRecorder:
         self._clock = clock
         self.outcomes: Counter[str] = Counter()
 
-    def tell(
+    def record(
         self,
         alert: Alert,
         receiver: str,
@@ -53,7 +53,7 @@ class OutcomeRecorder:
             detail=detail,
         )
         self._ledger.add(row)
-        self._recent.note(message, receiver, attempt, outcome)
+        self._recent.add(message, receiver, attempt, outcome)
         self.outcomes[outcome] += 1
         bad = outcome in _BAD
         logger.log(

@@ -46,13 +46,13 @@ class DeliveryQueue:
             self._push(parcel, due_ms)
         return True
 
-    def take(self, now_ms: int) -> list[Delivery]:
+    def pop_due(self, now_ms: int) -> list[Delivery]:
         """The parcels to attempt now; each must come back by `finish` or `again`."""
         while self._due and self._due[0][0] <= now_ms:
             parcel = heapq.heappop(self._due)[2]
             if self._is_first(parcel):  # not dropped since
                 self._slots.add(parcel)
-        return self._slots.take(now_ms)
+        return self._slots.pop_due(now_ms)
 
     def finish(self, parcel: Delivery, now_ms: int) -> None:
         """Its message is done with; the next one of the chain is due."""
@@ -114,7 +114,7 @@ class DeliveryQueue:
         self._size = sum(map(len, self._chains.values()))
         self._size_of = Counter(parcel.host for parcels in self._chains.values() for parcel in parcels)
         self._ill &= self._size_of.keys()
-        self._slots.keep(kept)
+        self._slots.retain(kept)
         self._due = [entry for entry in self._due if kept(entry[2])]
         heapq.heapify(self._due)
         return before - self._size

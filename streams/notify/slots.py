@@ -58,7 +58,7 @@ class AttemptSlots:
         self._due.setdefault(parcel.host, (deque(), deque()))[not parcel.is_page].append(parcel)
         self._line_up(parcel.host)
 
-    def take(self, now_ms: int) -> list[Delivery]:
+    def pop_due(self, now_ms: int) -> list[Delivery]:
         """What to attempt now; each must come back by `land`."""
         taken: list[Delivery] = []
         for lane, line in enumerate(self._lines):
@@ -89,7 +89,7 @@ class AttemptSlots:
                 del self._slow[next(iter(self._slow))]
         self._line_up(host)
 
-    def keep(self, kept: Callable[[Delivery], bool]) -> None:
+    def retain(self, kept: Callable[[Delivery], bool]) -> None:
         """Forget the others; attempts under way go on."""
         for host, (pages, others) in list(self._due.items()):
             self._due[host] = deque(filter(kept, pages)), deque(filter(kept, others))

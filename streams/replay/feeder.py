@@ -100,10 +100,10 @@ class LogFeeder:
                 self._mark(record.log_ms)
             self._send(record)
             if number % _POLL_EVERY == 0:
-                self._look()
+                self._poll()
         while self._producer.flush(0.2):
-            self._look()
-        self._look()
+            self._poll()
+        self._poll()
 
     def _mark(self, log_ms: int) -> None:
         """Whatever has an earlier log time was sent before: ticks up to then may be judged once it is read."""
@@ -133,7 +133,7 @@ class LogFeeder:
                 )
             except BufferError:
                 self._producer.poll(_PAUSE_S)
-                self._look()
+                self._poll()
             except KafkaException as fault:
                 raise TrainfareError(
                     f"the embedded broker refused a record: {fault.args[0].str()}"
@@ -148,9 +148,9 @@ class LogFeeder:
             if window.sent_bytes - window.taken_bytes <= WINDOW_BYTES:
                 return
             self._producer.poll(_PAUSE_S)
-            self._look()
+            self._poll()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         """Serve the producer's events; end when asked to, or when a record was lost."""
         self._producer.poll(0)
         if self._refused is not None:

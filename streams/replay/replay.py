@@ -284,7 +284,7 @@ def _read(meter: Meter, place: Place) -> int:
     return (
         _position(meter, place)
         if owned is None or place[0] in REFERENCE_TOPICS
-        else owned.align.end(place[0])
+        else owned.align.next_offset(place[0])
     )
 
 

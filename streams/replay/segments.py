@@ -115,7 +115,7 @@ class Replayed(msgspec.Struct):
 
 def load(meta: Meta, partitions: int) -> Replayed:
     """Return what was replayed into a store; a store of a live log is refused."""
-    meta.claim(LOG_KEY, LOG_OF_FILES, "a replay needs a directory of its own")
+    meta.set_once(LOG_KEY, LOG_OF_FILES, "a replay needs a directory of its own")
     stored = meta.get(_KEY)
     if stored is None:
         return Replayed(partitions)

@@ -23,7 +23,7 @@ from streams.errors import TrainfareError
 from streams.transport import large_responses, raw_fetch
 from streams.transport.answers import Answers, LogEnd
 from streams.transport.decompressed import DecompressedBytes
-from streams.transport.fetch_wait import FetchWait, OtherPartitionsError, end_waits, readable_end
+from streams.transport.fetch_wait import FetchWait, OtherPartitionsError, finish_waits, readable_end
 from streams.transport.membership import NO_GENERATION, Membership
 from streams.transport.messages import NoReadOffsets, messages_of
 from streams.transport.options import FetchOptions
@@ -92,13 +92,13 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """Deliver nothing again before it was sought."""
         self._fetched_to.clear()
-        end_waits(self._ensure_consumer()._fetcher)
+        finish_waits(self._ensure_consumer()._fetcher)
         await super().on_partitions_revoked(revoked)
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
         """Joining is as good as a heartbeat."""
         self.membership.joined()
-        end_waits(self._ensure_consumer()._fetcher)
+        finish_waits(self._ensure_consumer()._fetcher)
         await super().on_partitions_assigned(assigned, generation_id)
 
     @property

@@ -54,7 +54,7 @@ class OtherPartitionsError(Exception):
     """Ends a wait for records of partitions that are no longer those that are ours."""
 
 
-def end_waits(fetcher: Any) -> None:
+def finish_waits(fetcher: Any) -> None:
     """Whoever waits for records waits for those of the partitions before."""
     for waiter in list(fetcher._fetch_waiters):
         if not waiter.done():

@@ -35,7 +35,7 @@ class FrameReader(asyncio.StreamReader):
         self._rest: memoryview | None = None  # of a large piece, what is to come of it
         self._came: asyncio.Future[None] | None = None
 
-    def room(self) -> memoryview:
+    def next_buffer(self) -> memoryview:
         """Where the next bytes go."""
         return self._small if self._rest is None else self._rest
 
@@ -73,7 +73,7 @@ class FrameReader(asyncio.StreamReader):
         whole[: len(begun)] = begun
         if len(begun) < n:
             self._rest = whole[len(begun) :]
-            await self._all_came()
+            await self._is_complete()
             if self._rest is not None:
                 missing, self._rest = len(self._rest), None
                 fault = self.exception()
@@ -85,7 +85,7 @@ class FrameReader(asyncio.StreamReader):
     def _buffered(self) -> bool:
         return bool(self._buffer)  # type: ignore[attr-defined]  # asyncio's own, which says nowhere else what it holds
 
-    async def _all_came(self) -> None:
+    async def _is_complete(self) -> None:
         if self._eof or self.exception() is not None:  # type: ignore[attr-defined]  # as above
             return
         self._came = asyncio.get_running_loop().create_future()
@@ -104,7 +104,7 @@ class FrameProtocol(_own_protocol, asyncio.BufferedProtocol):  # type: ignore[mi
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go."""
-        return self.frames.room()
+        return self.frames.next_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
         """They are there."""

@@ -105,7 +105,7 @@ class HttpConnection:
         self._unsent_bytes = 0
         self._taken_bytes = 0
 
-    def heard(self, requests: int, *, body_is_due: bool, now_ms: int) -> None:
+    def on_received(self, requests: int, *, body_is_due: bool, now_ms: int) -> None:
         """Bytes came; with them so many headers became complete."""
         self._open += requests
         if requests or self.phase is ConnectionPhase.BODY:
@@ -128,7 +128,7 @@ class HttpConnection:
         """The client has taken nearly all that was written."""
         self.stalled_ms = None
 
-    def look(self, now_ms: int, patience: Timeouts) -> None:
+    def check_writes(self, now_ms: int, patience: Timeouts) -> None:
         """Compare what is not taken yet with the last look."""
         unsent_bytes = self.line.unsent_bytes()
         if not unsent_bytes:
@@ -216,12 +216,12 @@ class ConnectionTable:
         if not of_address:
             del self._by_address[connection.address]
 
-    def sweep(self, now_ms: int) -> None:
+    def close_stalled(self, now_ms: int) -> None:
         """Cut whoever has kept the server waiting too long."""
         crowded = self.is_crowded
         self._arrivals.forget(now_ms)
         for connection in list(self):
-            connection.look(now_ms, self._patience)
+            connection.check_writes(now_ms, self._patience)
             why = connection.overdue(now_ms, self._patience, crowded=crowded)
             if why is not None:
                 self._drop(connection, why)

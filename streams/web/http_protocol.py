@@ -83,7 +83,7 @@ class HttpProtocol(web.RequestHandler):
             self._body = self._messages[-1][1]
         if not data and not requests:
             return
-        self._connection.heard(requests, body_is_due=self._body_is_due(), now_ms=self._now_ms())
+        self._connection.on_received(requests, body_is_due=self._body_is_due(), now_ms=self._now_ms())
         self._header_bytes = 0 if requests or was_body else self._header_bytes + len(data)
         if self._header_bytes > HEADER_MAX_BYTES and self.transport is not None:
             self.transport.write(

@@ -78,7 +78,7 @@ class Listener:
             raise
         for each in self._listening:
             loop.add_reader(each.fileno(), self._ready, each)
-        self._sweep()
+        self._close_stalled()
         bound: int = self._listening[0].getsockname()[1]
         return bound
 
@@ -113,7 +113,7 @@ class Listener:
                 self._pause(listening, fault)
                 return
             client.setblocking(False)
-            self._come(client, group_of(str(peer[0])))
+            self._admit(client, group_of(str(peer[0])))
 
     def _pause(self, listening: socket.socket, fault: OSError) -> None:
         """The socket stays readable: without a pause the loop would try again at once, for ever."""
@@ -138,7 +138,7 @@ class Listener:
         if listening in self._listening:
             asyncio.get_running_loop().add_reader(listening.fileno(), self._ready, listening)
 
-    def _come(self, client: socket.socket, address: str) -> None:
+    def _admit(self, client: socket.socket, address: str) -> None:
         gate = WriteGate(client)
         connections, server = self.connections, self._server
         admitted = connections.admit(address, gate, self._now_ms())
@@ -169,10 +169,10 @@ class Listener:
 
         gate.wait(spoke, lost)
 
-    def _sweep(self) -> None:
+    def _close_stalled(self) -> None:
         # Set before the sweep, so that a fault in one sweep is not the end of all.
-        self._timers[self] = asyncio.get_running_loop().call_later(self._options.sweep_s, self._sweep)
-        self.connections.sweep(self._now_ms())
+        self._timers[self] = asyncio.get_running_loop().call_later(self._options.sweep_s, self._close_stalled)
+        self.connections.close_stalled(self._now_ms())
 
 
 def _listening(family: int, kind: int, protocol: int, address: Any) -> socket.socket:

@@ -51,13 +51,13 @@ class LocalAccess:
         if self._data_dir is None:
             return
         if self._token is not None:
-            self._token.keep()
+            self._token.write_if_new()
         announce(self._data_dir, Endpoint(url, os.getpid()))
         self._is_open = True
         if terminal is not None:
-            self._tell(url, terminal)
+            self._announce(url, terminal)
 
-    def _tell(self, url: str, terminal: TextIO) -> None:
+    def _announce(self, url: str, terminal: TextIO) -> None:
         """Say where the page is, with the token on a terminal, else with the place where it is kept."""
         if self._token is None:
             return

@@ -33,7 +33,7 @@ class LocalToken:
         self._is_new = found is None
         self.value = secrets.token_urlsafe(_RANDOM_BYTES) if found is None else found
 
-    def keep(self) -> None:
+    def write_if_new(self) -> None:
         """Write it, if it is new; whoever calls has the directory open.
 
         Raises:

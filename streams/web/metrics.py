@@ -119,12 +119,12 @@ def _read(status: WorkerStatus) -> Iterable[Metric]:
         "Records of shards that had left when they came.",
         status.records_not_mine,
     )
-    by_reason = dict.fromkeys(REASONS, 0) | dict(status.letters)
+    by_reason = dict.fromkeys(REASONS, 0) | dict(status.dead_letters)
     yield _counters("trainfare_dead_letters", "Records refused or too late, by reason.", "reason", by_reason)
     yield _counter(
         "trainfare_dead_letters_sampled_out",
         "Of them, those that were counted and not stored.",
-        status.letters_sampled_out,
+        status.dead_letters_sampled_out,
     )
     yield _counter(
         "trainfare_refused_reference", "Prices and controls that were refused.", status.reference_refused

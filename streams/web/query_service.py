@@ -66,7 +66,7 @@ class QueryService:
 
         `asker` names who asks: where two or more run at a time, one asker has all of them but one at most.
         """
-        async with self._turn(store_reader):
+        async with self._admission(store_reader):
             with self._counted():
                 pool = self._pool_now()
                 answer = await self._run(pool, store_reader, _Query(sql, dict(parameters), form))
@@ -76,7 +76,7 @@ class QueryService:
                 os.close(answer.descriptor)
                 self._end_idle_later(pool)
 
-    async def look_at_reader(self) -> None:
+    async def check_reader(self) -> None:
         """Once the store is open: say in the log where a server gives us no user to run SQL as, and why."""
         while (store := self._store()) is None:  # noqa: ASYNC110 - whoever opens it has no event for us
             await asyncio.sleep(_LOOK_EVERY_S)
@@ -98,14 +98,14 @@ class QueryService:
         await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
 
     @asynccontextmanager
-    async def _turn(self, store_reader: str) -> AsyncIterator[None]:
+    async def _admission(self, store_reader: str) -> AsyncIterator[None]:
         waiting = self._askers[store_reader]
         if self._askers.total() >= WAITING_MAX + self._settings.concurrent or waiting >= WAITING_OF_ONE_MAX:
             self.outcomes["busy"] += 1
             raise ApiError(503, "too many queries wait already; ask again later", "busy")
         self._askers[store_reader] += 1
         try:
-            async with self._turn_of(store_reader):
+            async with self._slot(store_reader):
                 yield
         finally:
             self._askers[store_reader] -= 1
@@ -114,7 +114,7 @@ class QueryService:
                 self._own_turns.pop(store_reader, None)
 
     @asynccontextmanager
-    async def _turn_of(self, store_reader: str) -> AsyncIterator[None]:
+    async def _slot(self, store_reader: str) -> AsyncIterator[None]:
         own = self._own_turns.setdefault(
             store_reader, asyncio.Semaphore(max(1, self._settings.concurrent - 1))
         )
@@ -161,7 +161,7 @@ class QueryService:
 
     async def _run(self, pool: QueryPool, store_reader: str, query: _Query) -> Answered:
         try:
-            run = pool.begin(store_reader)
+            run = pool.new_run(store_reader)
             future = self._threads.submit(run.answer, *query)
             try:
                 return await asyncio.wrap_future(future)
@@ -176,7 +176,7 @@ class QueryService:
         if self._timer is not None:
             self._timer.cancel()
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(IDLE_S + 1, lambda: self._threads.submit(pool.end_idle))
+        self._timer = loop.call_later(IDLE_S + 1, lambda: self._threads.submit(pool.close_idle))
 
 
 def _closed(future: Future[Answered]) -> None:

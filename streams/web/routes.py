@@ -163,7 +163,7 @@ class Routes:
     # -- figures -------------------------------------------------------------------------------------------
 
     async def _jobs(self, request: web.Request) -> web.Response:
-        asked = _asked(request, {"limit", "order", "state", "owner", "team"})
+        asked = _parameters(request, {"limit", "order", "state", "owner", "team"})
         order = _one_of("order", asked.get("order", "burn"), queries.ORDERS)
         names = {name: asked.get(name, "") for name in ("state", "owner", "team")}
         return _json(await self._parts.figures.jobs(order, _limit(asked), **names))
@@ -172,7 +172,7 @@ class Routes:
         return _json(await self._parts.figures.burn())
 
     async def _alerts(self, request: web.Request) -> web.Response:
-        asked = _asked(request, {"status", "limit"})
+        asked = _parameters(request, {"status", "limit"})
         status = _one_of("status", asked.get("status", ""), _STATUSES)
         return _json(await self._parts.figures.alerts(status, _limit(asked)))
 
@@ -181,7 +181,7 @@ class Routes:
         return _json(_known(job_id, await self._parts.details.job(job_id)))
 
     async def _explain(self, request: web.Request) -> web.Response:
-        asked = _asked(request, {"by"})
+        asked = _parameters(request, {"by"})
         by = _one_of("by", asked.get("by", "interval"), ("interval", "minute"))
         job_id = request.match_info["job_id"]
         found = await self._parts.details.explanation(job_id, by_minute=by == "minute")
@@ -241,7 +241,7 @@ def _known(job_id: str, found: T | None) -> T:
     return found
 
 
-def _asked(request: web.Request, names: set[str]) -> dict[str, str]:
+def _parameters(request: web.Request, names: set[str]) -> dict[str, str]:
     """The parameters; a name that nobody reads is a fault, as is one given twice."""
     for name in request.query:
         if name not in names:

@@ -121,7 +121,7 @@ class WebServer:
         except OSError as fault:
             await self._runner.cleanup()
             raise TrainfareError(_not_to_be_had(settings, fault)) from fault
-        self._looking = asyncio.create_task(self.queries.look_at_reader())
+        self._looking = asyncio.create_task(self.queries.check_reader())
         self.url = url_of(settings.bind, port)
         logger.info("live page and API are served", extra={"url": self.url})
 

@@ -48,13 +48,13 @@ class TokenGuesses:
         too_many = len(times) == FREE and now_ms - times[0] < WINDOW_MS
         guesser.wait_s = min(max(guesser.wait_s * 2, 1), WAIT_MAX_S) if too_many else 0
         times.append(now_ms)
-        self._say(address, guesser.count, now_ms)
+        self._log(address, guesser.count, now_ms)
         return guesser.wait_s
 
     def __len__(self) -> int:
         return len(self._guessers)
 
-    def _say(self, address: str, count: int, now_ms: int) -> None:
+    def _log(self, address: str, count: int, now_ms: int) -> None:
         if self._logged_ms is not None and now_ms - self._logged_ms < _LOGGED_EVERY_MS:
             self._unsaid += 1
             return

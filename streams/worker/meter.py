@@ -70,10 +70,10 @@ class OwnerAddresses:
 
     def of(self, owner: str) -> Sequence[Address]:
         """Where the owner's alerts are sent."""
-        self.look()
+        self.refresh()
         return self._controls.address_of(owner)
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Take newer controls, and say which of them make no sense."""
         if self._reference.controls is not self._standing:
             self._standing = self._reference.controls
@@ -140,7 +140,7 @@ class Meter:
             librdkafka_config(kafka),
             kafka.topic_prefix,
             shard.newest_allowed_ms,
-            self._news,
+            self._on_reference_changes,
             self.shard_manager.fail,
             book=origin.book,
             controls=origin.controls,
@@ -152,13 +152,13 @@ class Meter:
         )
         self._wire(options)
 
-    def _news(self, news: ReferenceChanges) -> None:
+    def _on_reference_changes(self, news: ReferenceChanges) -> None:
         """Called by the loop, which would only log a fault."""
         with self._no_escape():
-            taking = self.shard_manager.news(news)
+            taking = self.shard_manager.on_reference_changes(news)
             self._taking.add(taking)
             taking.add_done_callback(self._taken)
-            self._addresses.look()
+            self._addresses.refresh()
             if self._origin.watermarks is not None:
                 self._origin.watermarks.reference_next = news.positions
 
@@ -212,9 +212,9 @@ class Meter:
 
         async def leaving() -> None:
             with self._no_escape():
-                await shard_manager.hand_over()
+                await shard_manager.final_checkpoint()
 
-        app.wire(Hooks(shard_manager.take, background, assigned, complete, leaving))
+        app.wire(Hooks(shard_manager.ingest_batches, background, assigned, complete, leaving))
 
     async def _checkpoint_is_due(self, options: ShardManagerOptions) -> bool:
         """Rest until the next checkpoint's time; False if it can wait."""
@@ -277,7 +277,7 @@ class Meter:
             self.shard_manager.fail(self.app.crash_reason)
 
     async def _stop(self, *tasks: asyncio.Future[Any]) -> None:
-        self.reader.end()
+        self.reader.request_stop()
         try:
             await asyncio.wait_for(self.app.stop(), _STOP_TIMEOUT_S)
         except Exception as fault:  # noqa: BLE001 - everything that matters is stored or will be replayed

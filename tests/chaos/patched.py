@@ -31,7 +31,7 @@ _STALE_RATIO: Final = 0.5
 _offer, _fold, _take, _load, _heads = (
     Sequencer.offer,
     Shard.fold,
-    ShardManager.take,
+    ShardManager.ingest_batches,
     Snapshots.load,
     Snapshots._heads,
 )
@@ -58,7 +58,7 @@ def step_over_holes() -> None:
     """Take records that did not come for a legal gap."""
 
     def offer(self: Sequencer, batch: LogBatch, latest_ms: int = 2**62) -> int | None:
-        self._end[batch.topic] = max(self.end(batch.topic), batch.start)
+        self._end[batch.topic] = max(self.next_offset(batch.topic), batch.start)
         return _offer(self, batch, latest_ms)
 
     def fold(self: Shard, batch: LogBatch) -> int | None:

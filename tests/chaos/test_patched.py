@@ -23,7 +23,7 @@ def test_a_patch_that_takes_other_arguments_is_refused() -> None:
 
     with pytest.raises(AssertionError, match="a worker would end"):
         patched._set(ShardManager, "take", take)
-    assert ShardManager.take is patched._take
+    assert ShardManager.ingest_batches is patched._take
 
 
 def test_a_patch_of_what_is_gone_is_refused() -> None:

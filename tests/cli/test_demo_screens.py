@@ -71,7 +71,7 @@ def test_lines_say_what_happens_even_where_no_figures_come() -> None:
 def headless(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """No terminal; yields what the line above the table said."""
     noted: list[str] = []
-    run_async, say = DemoApp.run_async, DemoApp.say
+    run_async, say = DemoApp.run_async, DemoApp.show_caption
 
     async def run_headless(app: DemoApp, **_: Any) -> None:
         await run_async(app, headless=True, size=(120, 40))

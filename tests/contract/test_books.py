@@ -286,11 +286,11 @@ class TestMeta:
 
     def test_the_first_claim_holds_and_agrees_with_itself(self, store: Store) -> None:
         for _ in range(2):
-            store.meta.claim("log", "mine")
+            store.meta.set_once("log", "mine")
         assert store.meta.get("log") == "mine"
 
     def test_another_claim_is_a_mismatch_and_changes_nothing(self, store: Store) -> None:
-        store.meta.claim("log", "mine")
+        store.meta.set_once("log", "mine")
         with pytest.raises(StoreMismatch, match="its log is `mine`, not `theirs`; use --append"):
-            store.meta.claim("log", "theirs", "use --append")
+            store.meta.set_once("log", "theirs", "use --append")
         assert store.meta.get("log") == "mine"

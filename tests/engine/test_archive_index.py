@@ -46,7 +46,7 @@ def test_it_knows_what_a_dictionary_knows(few: int, halves: str, history: list[t
         table, plain = ArchiveIndex(b"seed"), dict[str, tuple[int, int]]()
         for version, (kind, name, day) in enumerate(history):
             if kind == "put":
-                table.put(name, version, day * DAY_MS + 5)
+                table.add(name, version, day * DAY_MS + 5)
                 plain[name] = version, day
             elif kind == "forget":
                 table.forget([name])
@@ -66,7 +66,7 @@ def test_it_knows_what_a_dictionary_knows(few: int, halves: str, history: list[t
 def test_a_job_takes_few_bytes_and_none_for_ever() -> None:
     table = ArchiveIndex(b"seed")
     for number in range(20_000):
-        table.put(f"job-{number}", number, number * DAY_MS // 100)
+        table.add(f"job-{number}", number, number * DAY_MS // 100)
     table.forget_before(0)
     assert table.nbytes < 40 * 20_000
     assert {table.version_of(f"job-{number}") for number in (0, 1, 19_999)} == {0, 1, 19_999}
@@ -79,7 +79,7 @@ def test_a_job_takes_few_bytes_and_none_for_ever() -> None:
 def test_another_seed_gives_other_keys() -> None:
     one, other = ArchiveIndex(b"one"), ArchiveIndex(b"other")
     for table in (one, other):
-        table.put("j", 1, 0)
+        table.add("j", 1, 0)
     assert one.entries_of(["j"]) != other.entries_of(["j"])
     other.seed = b"one"
     assert other.version_of("j") is None
@@ -87,7 +87,7 @@ def test_another_seed_gives_other_keys() -> None:
 
 def test_versions_are_unsigned_as_in_the_archive() -> None:
     table = ArchiveIndex(b"seed")
-    table.put("j", 2**64 - 1, 0)
+    table.add("j", 2**64 - 1, 0)
     assert moved(table, 2).version_of("j") == 2**64 - 1
 
 

@@ -86,9 +86,9 @@ def test_a_change_is_shown_before_the_next_tick_only_if_somebody_looks() -> None
     log.rates()
     log.add("jobs", T0 + 2_000, type="scaled", gpu_count=16)
     assert log.rates() == []
-    log.shard.look(T0 + 3_000, log.view)
+    log.shard.write_interim_rates(T0 + 3_000, log.view)
     assert log.rates() == [(0, 32.0)]
-    log.shard.look(T0 + 4_000, log.view)
+    log.shard.write_interim_rates(T0 + 4_000, log.view)
     assert log.rates() == []
 
 
@@ -102,7 +102,7 @@ def test_a_look_of_a_shard_that_is_behind_tells_nothing_and_its_ticks_do_not_lea
     log.judge(T0, T0)
     log.rates()
     log.add("jobs", T0 + 2_000, type="scaled", gpu_count=16)
-    log.shard.look(T0 + HOUR_MS, log.view)  # the worker was away for an hour
+    log.shard.write_interim_rates(T0 + HOUR_MS, log.view)  # the worker was away for an hour
     assert log.rates() == []
     log.judge(T0 + TICK_MS, T0 + MINUTE_MS)
     assert log.rates() == [(0, 32.0), (1, 32.0)]
@@ -115,9 +115,9 @@ def test_a_clock_that_is_set_back_makes_no_look_fail(back_to_ms: int) -> None:
     log.judge(T0, T0)
     log.rates()
     log.add("jobs", T0 + 2_000, type="scaled", gpu_count=16)
-    log.shard.look(T0 + 3_000, log.view)
+    log.shard.write_interim_rates(T0 + 3_000, log.view)
     log.add("jobs", T0 + 2_000, type="scaled", gpu_count=32)
-    log.shard.look(back_to_ms, log.view)
+    log.shard.write_interim_rates(back_to_ms, log.view)
     assert log.rates() == [(0, 32.0)]
     log.judge(T0 + TICK_MS, T0 + TICK_MS)
     assert log.rates() == [(0, 64.0)]

@@ -42,7 +42,7 @@ class Twin:
         self.price()
         self.taken = 0
         self.plain = False
-        twin, take, whole = self, CurveExtension._take, JobCurve.take_whole
+        twin, take, whole = self, CurveExtension._add_minutes, JobCurve.build_whole_tail
 
         def counted(tails: CurveExtension, *args: Any) -> bool:
             taken = not twin.plain and take(tails, *args)

@@ -19,7 +19,7 @@ T0 = 1_780_308_000_000
 
 def pending() -> PendingSamples:
     found = PendingSamples()
-    found.make_room(3)
+    found.resize(3)
     return found
 
 
@@ -42,9 +42,9 @@ def test_owners_are_seen_from_the_first_fetch_to_the_last() -> None:
     one = pending()
     say(one, (2, 0, 30, "a"), (0, 1, 20, "b"))
     say(one, (2, 0, 10, "c"))
-    seen, _ = one.take()
+    seen, _ = one.drain()
     assert seen == [(0, T0 + 20_000, T0 + 20_000), (2, T0 + 10_000, T0 + 30_000)]
-    assert one.take() == ([], [])
+    assert one.drain() == ([], [])
     assert len(one) == 0
 
 
@@ -53,7 +53,7 @@ def test_of_a_minute_the_newest_is_told_and_all_that_are_as_new() -> None:
     say(one, (0, 0, 10, "a"), (1, 5, 10, "other"))
     say(one, (0, 0, 61, "next"), (0, 1, 20, ""))
     say(one, (0, 2, 20, "b"), (0, 0, 15, "c"))
-    _, newest = one.take()
+    _, newest = one.drain()
     assert sorted(newest) == sorted(
         [
             NewestSample(0, 1, T0 + 20_000, 1000, ""),
@@ -69,15 +69,15 @@ def test_samples_that_cover_no_second_are_seen_and_newest_of_nothing() -> None:
     none, nothing = np.zeros(0, np.int32), np.zeros(0, np.int64)
     one.newest(none, none, nothing, nothing, nothing, none, np.zeros(0, np.uint8))
     one.seen(np.array([1], np.int32), np.array([T0]), np.array([T0]))
-    assert one.take() == ([(1, T0, T0)], [])
+    assert one.drain() == ([(1, T0, T0)], [])
 
 
 def test_there_is_room_for_owners_that_come_later() -> None:
     one = pending()
     say(one, (2, 0, 1, ""))
-    one.make_room(100)
+    one.resize(100)
     say(one, (99, 0, 2, ""))
-    assert [number for number, _, _ in one.take()[0]] == [2, 99]
+    assert [number for number, _, _ in one.drain()[0]] == [2, 99]
 
 
 def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

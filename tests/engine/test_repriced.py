@@ -58,7 +58,7 @@ class World:
         self.built: list[tuple[int, str]] = []  # (ms since T0, job)
         self.rows: list[dict[str, Any]] = []
         self.now_ms = T0
-        curve, whole = JobCurve.curve, JobCurve.take_whole
+        curve, whole = JobCurve.curve, JobCurve.build_whole_tail
 
         def built(known: JobCurve, job: Any, *rest: Any) -> Any:
             self.built.append((self.now_ms - T0, job.id))

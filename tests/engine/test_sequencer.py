@@ -72,7 +72,7 @@ def test_markers_alone_are_passed() -> None:
     align = Sequencer({}, 10_000)
     align.offer(LogBatch("jobs", 0, 0, 3, []))
     assert done(align, 9_999) == [("jobs", [])]
-    assert align.end("jobs") == 3
+    assert align.next_offset("jobs") == 3
 
 
 def test_a_hole_is_told_and_nothing_of_the_batch_is_kept() -> None:
@@ -89,7 +89,7 @@ def test_what_waits_is_forgotten_when_it_will_be_read_again() -> None:
     align.offer(batch("jobs", 0, 11_000))
     assert align.waiting("jobs") == 1
     align.reset({"jobs": 0})
-    assert (align.waits, align.end("jobs"), align.tick_ms) == (False, 0, 10_000)
+    assert (align.waits, align.next_offset("jobs"), align.tick_ms) == (False, 0, 10_000)
 
 
 @given(

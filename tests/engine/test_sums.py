@@ -26,10 +26,10 @@ def test_minutes_are_added_up_by_their_month() -> None:
 def test_a_month_is_written_when_rows_of_it_were() -> None:
     sums = LedgerSums()
     sums.add(JOB_MINUTES, {202312: (5, 50), 202401: (2, 20)})
-    assert sums.take(3, 7)[LEDGER_SUMS].num_rows == 2
-    assert sums.take(3, 8) == {}
+    assert sums.drain_changed(3, 7)[LEDGER_SUMS].num_rows == 2
+    assert sums.drain_changed(3, 8) == {}
     sums.add(JOB_MINUTES, {202401: (0, 0)})  # the same again, under a newer version
-    assert sums.take(3, 9)[LEDGER_SUMS].to_pylist() == [
+    assert sums.drain_changed(3, 9)[LEDGER_SUMS].to_pylist() == [
         {"table_name": JOB_MINUTES, "month": 202401, "quantity": 2, "cost_nano": 20, "shard": 3, "version": 9}
     ]
 
@@ -45,8 +45,8 @@ def test_a_restored_shard_writes_all_its_sums_and_one_of_an_earlier_version_none
     sums, restored, earlier = LedgerSums(), LedgerSums(), LedgerSums()
     sums.add(JOB_MINUTES, {202312: (5, 50), 202401: (2, 20)})
     restored.load(sums.dump())
-    assert restored.take(0, 2)[LEDGER_SUMS].num_rows == 2
+    assert restored.drain_changed(0, 2)[LEDGER_SUMS].num_rows == 2
     earlier.load(None)
     earlier.add(JOB_MINUTES, {202312: (5, 50)})
-    assert earlier.take(0, 2) == {}
+    assert earlier.drain_changed(0, 2) == {}
     assert earlier.dump() is None

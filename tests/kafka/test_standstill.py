@@ -71,7 +71,7 @@ def test_a_consumer_that_stands_still_is_seen_and_so_is_its_recovery(
     async def work() -> None:
         await until(lambda: folded(meter, "gpu", 0) == 10)
         looking = asyncio.create_task(probe.run(lambda: meter.shard_manager.owned, every_s=0.2))
-        async with serving(None, watch.look) as client:
+        async with serving(None, watch.collect) as client:
             assert (await answers(client, "/readyz", 200))["ready"] is True
             with monkeypatch.context() as patch:
                 patch.setattr(meter.app.meter_consumer, "_wait_next_records", nothing)
@@ -87,7 +87,7 @@ def test_a_consumer_that_stands_still_is_seen_and_so_is_its_recovery(
                 assert dead["detail"].endswith("(gpu 5) although Kafka and ClickHouse answer")
             assert (await answers(client, "/readyz", 200))["ready"] is True
             assert (await client.get("/healthz"))["status"] == "ok"
-            assert watch.look().lag_records["gpu"] == 0
+            assert watch.collect().lag_records["gpu"] == 0
         looking.cancel()
         await probe.close()
 
@@ -117,9 +117,9 @@ def test_a_transaction_that_leaves_its_marker_at_the_end_is_no_lag(tmp_path: Pat
 
     async def work() -> None:
         await until(lambda: folded(meter, "gpu", 0) >= 3)
-        probed = await probe.look([0])
+        probed = await probe.collect([0])
         assert max(probed.ends.values()) == 4, "three records and a marker"
-        await until(lambda: watch.look().lag_records["gpu"] == 0)
+        await until(lambda: watch.collect().lag_records["gpu"] == 0)
 
     run(meter, work)
 
@@ -142,20 +142,20 @@ def test_what_waits_behind_an_open_transaction_is_lag_and_named(
         hangs.produce(f"{lab.kafka.topic_prefix}gpu", value=b"1", partition=0)
         hangs.flush(10)
         lab.produce("gpu", 0, [b"1"] * 4)  # these are committed, and wait
-        await until(lambda: watch.look().lag_records["gpu"] == 5)
-        probed = await probe.look([0])
+        await until(lambda: watch.collect().lag_records["gpu"] == 5)
+        probed = await probe.collect([0])
         assert max(probed.ends.values()) == 6
         monkeypatch.setattr(watch._transactions, "_not_ready_ms", 100)
 
         def named() -> bool:
-            failing = {check.name: check.detail for check in watch.look().checks if not check.ok}
+            failing = {check.name: check.detail for check in watch.collect().checks if not check.ok}
             return "5 records of" in failing.get("transactions", "")
 
         await until(named)
-        assert watch.look().transaction_records["gpu"] == 5
+        assert watch.collect().transaction_records["gpu"] == 5
         hangs.commit_transaction(20)
         await until(lambda: folded(meter, "gpu", 0) >= 6)
-        await until(lambda: watch.look().lag_records["gpu"] == 0)
+        await until(lambda: watch.collect().lag_records["gpu"] == 0)
         assert not named()
 
     run(meter, work)
@@ -171,12 +171,12 @@ def test_a_kafka_and_a_store_that_are_away_are_seen(monkeypatch: pytest.MonkeyPa
     async def look() -> None:
         probe = Probe(lab.kafka, lambda: None, SystemClock())
         # A topic that was just made has no leader yet.
-        while not (await probe.look([0, 1])).kafka:  # noqa: ASYNC110 - nothing would set an event
+        while not (await probe.collect([0, 1])).kafka:  # noqa: ASYNC110 - nothing would set an event
             await asyncio.sleep(0.1)
         assert probe.probed.store
         assert len(probe.probed.ends) == 5 * 2 + 2
         away = lab.kafka.model_copy(update={"bootstrap_servers": "127.0.0.1:1"})
-        there = await Probe(away, gone, SystemClock()).look([0])
+        there = await Probe(away, gone, SystemClock()).collect([0])
         assert (there.kafka, there.store, there.ends) == (False, False, {})
 
     asyncio.run(asyncio.wait_for(look(), PATIENCE_S))

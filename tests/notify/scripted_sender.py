@@ -156,7 +156,7 @@ class Office:
         """Move the clock on, then do whatever is due then."""
         self.clock.advance(by_ms)
         while True:
-            await self.notifier.turn()
+            await self.notifier.run_once()
             self.most_waiting = max(self.most_waiting, self.notifier.waiting)
             if not self.notifier.flying:
                 break

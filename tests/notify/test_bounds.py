@@ -64,7 +64,7 @@ def test_receivers_that_are_ill_share_a_part_of_the_room() -> None:
         box.put(parcel(f"a-{number}", "a", shard=1), 0)
         box.put(parcel(f"b-{number}", "b", shard=2), 0)
         box.put(parcel(f"c-{number}", "c", shard=3), 0)
-    first = {each.receiver: each for each in reversed(box.take(0))}
+    first = {each.receiver: each for each in reversed(box.pop_due(0))}
     assert set(first) == {"a", "b", "c"}
     box.again(first["a"], 1, 100)
     assert box.shed("a") == {1}
@@ -83,7 +83,7 @@ def test_a_receiver_that_is_slow_is_ill_until_it_answers_soon() -> None:
     box = DeliveryQueue(8, 4, ill_at_most=2)
     for number in range(9):
         box.put(parcel(f"a-{number}", "a"), 0)
-    hanging = box.take(0)
+    hanging = box.pop_due(0)
     box.finish(hanging[0], 15_000)
     assert box.shed("a") == {0}
     assert len(box) == len(hanging) - 1  # those under way stay
@@ -91,6 +91,6 @@ def test_a_receiver_that_is_slow_is_ill_until_it_answers_soon() -> None:
         box.finish(each, 15_000)
     box.put(parcel("next", "a"), 15_000)
     box.put(parcel("other", "a"), 15_000)
-    (soon,) = box.take(15_000)
+    (soon,) = box.pop_due(15_000)
     box.finish(soon, 15_010)
     assert not box.is_full(parcel("new", "a"))

@@ -159,10 +159,10 @@ def test_a_receiver_that_hangs_holds_up_only_its_own() -> None:
         for number in range(5):
             office.keep(alert := an_alert(f"slow-{number}"))
             office.notifier.offer([alert], 3)
-        await office.notifier.turn()
+        await office.notifier.run_once()
         office.addresses = [Address("webhook", HOOK)]
         office.notifier.offer([an_alert("quick")], 3)
-        await office.notifier.turn()
+        await office.notifier.run_once()
         await asyncio.sleep(0)
         assert office.notifier.flying == 3
         assert office.sender.told[-1] == ("quick", "firing")
@@ -231,7 +231,7 @@ def test_no_attempt_begins_while_too_many_rows_wait_for_the_store() -> None:
         with pytest.raises(SinkBusy):
             await office.work()
         office.notifier.offer([an_alert("b")], 3)
-        await office.notifier.turn()
+        await office.notifier.run_once()
         assert office.notifier.flying == 0
         await office.work()
         await office.work()
@@ -263,7 +263,7 @@ def test_an_odd_failure_of_one_message_is_tried_again(caplog: pytest.LogCaptureF
         )
         notifier.offer([an_alert()], 3)
         for _ in range(2):
-            await notifier.turn()
+            await notifier.run_once()
             await notifier.landed()
         assert office.rows("outcome", "detail") == [
             ("retrying", "could not be sent (RuntimeError)"),

@@ -21,7 +21,7 @@ def parcel(name: str, receiver: str = "r", change: int = 0, shard: int = 0) -> D
 
 def test_nothing_is_due_in_an_empty_box() -> None:
     box = DeliveryQueue(8, 4)
-    assert (len(box), box.flying, box.next_due_ms(), box.take(0)) == (0, 0, None, [])
+    assert (len(box), box.flying, box.next_due_ms(), box.pop_due(0)) == (0, 0, None, [])
 
 
 def test_parcels_are_taken_when_they_are_due_the_earliest_first() -> None:
@@ -31,9 +31,9 @@ def test_parcels_are_taken_when_they_are_due_the_earliest_first() -> None:
     box.put(early, 10)
     box.put(same, 10)
     assert box.next_due_ms() == 10
-    assert box.take(9) == []
-    assert box.take(10) == [early, same]
-    assert box.take(20) == [late]
+    assert box.pop_due(9) == []
+    assert box.pop_due(10) == [early, same]
+    assert box.pop_due(20) == [late]
     assert box.next_due_ms() is None
 
 
@@ -42,12 +42,12 @@ def test_a_chain_goes_one_by_one() -> None:
     first, second = parcel("a"), parcel("a", change=1)
     box.put(first, 0)
     box.put(second, 0)
-    assert box.take(0) == [first]
+    assert box.pop_due(0) == [first]
     box.again(first, 0, 50)
-    assert (first.attempt, box.take(49)) == (2, [])
-    assert box.take(50) == [first]
+    assert (first.attempt, box.pop_due(49)) == (2, [])
+    assert box.pop_due(50) == [first]
     box.finish(first, 60)
-    assert box.take(60) == [second]
+    assert box.pop_due(60) == [second]
     box.finish(second, 60)
     assert len(box) == 0
 
@@ -65,10 +65,10 @@ def test_what_is_dropped_while_it_flies_lands_softly() -> None:
     box.put(flying, 0)
     box.put(waiting, 0)
     box.put(other, 0)
-    assert box.take(0) == [flying]
+    assert box.pop_due(0) == [flying]
     assert box.drop({1}) == 2
     box.again(flying, 0, 0)
-    assert box.take(0) == [other]
+    assert box.pop_due(0) == [other]
     box.finish(other, 0)
     assert (len(box), box.flying, box.next_due_ms()) == (0, 0, None)
 
@@ -96,7 +96,7 @@ def test_all_get_out_in_order_within_the_bounds(
     flying: list[Delivery] = []
     now_ms = 0
     while len(box):
-        flying += box.take(now_ms)
+        flying += box.pop_due(now_ms)
         assert len(flying) == box.flying <= at_most
         assert max(Counter(each.receiver for each in flying).values(), default=0) <= per_receiver
         assert len({each.chain for each in flying}) == len(flying)

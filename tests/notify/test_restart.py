@@ -163,7 +163,7 @@ def test_what_changes_while_pages_are_read_is_told_too() -> None:
         names = [f"job-{number}" for number in range(AT_ONCE + 3)]
         office.keep(*(an_alert(name) for name in names))
         office.notifier.resume([SHARD])
-        await office.notifier.turn()  # the first page has more than there is room for
+        await office.notifier.run_once()  # the first page has more than there is room for
         later = [resolved(name) for name in names]
         office.keep(*later)
         office.notifier.offer(later, SHARD)

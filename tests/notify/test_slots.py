@@ -53,7 +53,7 @@ def delays_of_good_pages(hanging: int, *, severity: str) -> list[int]:
             box.finish(landed, now_ms)
         else:
             box.again(landed, now_ms, now_ms + 1_000)
-        for each in box.take(now_ms):
+        for each in box.pop_due(now_ms):
             name, good = each.alert.subject_name, each.receiver == "good"
             if good:
                 delays[name] = now_ms - offered_ms[name]
@@ -76,23 +76,23 @@ def test_a_receiver_that_was_slow_has_one_slot_until_it_answers_sooner() -> None
     box = DeliveryQueue(64, 4)
     for number in range(20):
         box.put(parcel(f"job-{number}", "r"), 0)
-    first = box.take(0)
+    first = box.pop_due(0)
     assert len(first) == 4
     for each in first:
         box.finish(each, SLOW_MS)
-    (second,) = box.take(SLOW_MS)
+    (second,) = box.pop_due(SLOW_MS)
     box.finish(second, 2 * SLOW_MS - 1)
-    assert len(box.take(2 * SLOW_MS)) == 4
+    assert len(box.pop_due(2 * SLOW_MS)) == 4
 
 
 def test_while_an_attempt_hangs_no_other_at_its_receiver_begins() -> None:
     box = DeliveryQueue(64, 4)
     box.put(parcel("hangs", "r"), 0)
-    (hanging,) = box.take(0)
+    (hanging,) = box.pop_due(0)
     box.put(parcel("next", "r"), SLOW_MS)
-    assert box.take(SLOW_MS) == []
+    assert box.pop_due(SLOW_MS) == []
     box.finish(hanging, SLOW_MS)
-    assert names(box.take(SLOW_MS)) == ["next"]
+    assert names(box.pop_due(SLOW_MS)) == ["next"]
 
 
 def test_receivers_that_were_slow_hold_a_part_of_the_slots_and_take_turns() -> None:
@@ -100,24 +100,24 @@ def test_receivers_that_were_slow_hold_a_part_of_the_slots_and_take_turns() -> N
     for number in range(30):
         for message in "abc":
             box.put(parcel(f"{message}-{number}", f"tarpit-{number}"), 0)
-    flying, now_ms = box.take(0), 0
+    flying, now_ms = box.pop_due(0), 0
     assert Counter(each.receiver for each in flying) == {f"tarpit-{n}": 1 + (n < 16) for n in range(30)}
     for _ in range(10):
         now_ms += OPTIONS.timeout_ms
         for each in flying:
             box.again(each, now_ms, now_ms)
-        flying = box.take(now_ms)
+        flying = box.pop_due(now_ms)
         assert len(flying) == 8
     assert len({each.receiver for each in flying}) == 8
     box.put(parcel("news", "good"), now_ms)
-    assert names(box.take(now_ms)) == ["news"]
+    assert names(box.pop_due(now_ms)) == ["news"]
 
 
 def test_addresses_at_one_host_share_its_attempts() -> None:
     box = DeliveryQueue(64, 4)
     for number in range(9):
         box.put(parcel(f"job-{number}", ("https://h", "https://h #2", "https://h #3")[number % 3]), 0)
-    assert len(box.take(0)) == 4
+    assert len(box.pop_due(0)) == 4
 
 
 def test_pages_go_first_and_receivers_take_turns() -> None:
@@ -128,7 +128,7 @@ def test_pages_go_first_and_receivers_take_turns() -> None:
     box.put(parcel("page-2", "a"), 1)
     box.put(parcel("page-3", "b"), 1)
     told: list[str] = []
-    while taken := box.take(1):
+    while taken := box.pop_due(1):
         told += names(taken)
         for each in taken:
             box.finish(each, 1)
@@ -138,10 +138,10 @@ def test_pages_go_first_and_receivers_take_turns() -> None:
 def test_what_is_dropped_while_it_waits_for_a_slot_is_not_taken() -> None:
     box = DeliveryQueue(1, 1)
     box.put(parcel("flies", "r"), 0)
-    (flies,) = box.take(0)
+    (flies,) = box.pop_due(0)
     box.put(parcel("ours", "r", shard=1), 0)
     box.put(parcel("theirs", "s", shard=2), 0)
-    assert box.take(0) == []
+    assert box.pop_due(0) == []
     assert box.drop({2}) == 1
     box.finish(flies, 0)
-    assert names(box.take(0)) == ["ours"]
+    assert names(box.pop_due(0)) == ["ours"]

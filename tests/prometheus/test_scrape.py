@@ -26,7 +26,7 @@ ILL = WorkerStatus(
     ),
     no_progress_ms=61_000,
     books_balanced={"records": False},
-    letters={"future": 2},
+    dead_letters={"future": 2},
 )
 
 

@@ -81,7 +81,7 @@ class Watching:
         """Hand over what was read and not yet offered, and do what may be done."""
         shard, align = self.shards[number], self.aligned[number]
         for (of, topic), records in self.logs.items():
-            fresh = records[align.end(topic) :]
+            fresh = records[align.next_offset(topic) :]
             if of == number and fresh:
                 end = fresh[-1].offset + 1
                 assert align.offer(LogBatch(topic, number, fresh[0].offset, end, fresh)) is None

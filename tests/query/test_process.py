@@ -153,23 +153,23 @@ def pool_of(now_s: list[float]) -> QueryPool:
 def test_an_idle_process_is_used_again_then_ended() -> None:
     now_s = [0.0]
     pool = pool_of(now_s)
-    pool.begin().answer("SELECT 1", {}, "json")
-    pool.begin().answer("SELECT 1", {}, "json")
+    pool.new_run().answer("SELECT 1", {}, "json")
+    pool.new_run().answer("SELECT 1", {}, "json")
     assert len(Fake.made) == 1
     now_s[0] = IDLE_S
-    pool.end_idle()
+    pool.close_idle()
     assert not Fake.made[0].closed
     now_s[0] = IDLE_S + 1
-    pool.end_idle()
+    pool.close_idle()
     assert Fake.made[0].closed
 
 
 def test_a_process_of_another_owner_makes_room() -> None:
     pool = pool_of([0.0])
-    pool.begin("a").answer("SELECT 1", {}, "json")
-    pool.begin("b").answer("SELECT 1", {}, "json")
+    pool.new_run("a").answer("SELECT 1", {}, "json")
+    pool.new_run("b").answer("SELECT 1", {}, "json")
     assert [each.closed for each in Fake.made] == [True, False]
-    pool.begin("b").answer("SELECT 1", {}, "json")
+    pool.new_run("b").answer("SELECT 1", {}, "json")
     assert len(Fake.made) == 2
 
 
@@ -209,9 +209,9 @@ def test_a_process_that_says_nothing_is_ended(source: StoreFiles, monkeypatch: p
 
 def test_a_spent_process_is_replaced() -> None:
     pool = pool_of([0.0])
-    pool.begin().answer("spent", {}, "json")
+    pool.new_run().answer("spent", {}, "json")
     assert Fake.made[0].closed
-    pool.begin().answer("SELECT 1", {}, "json")
+    pool.new_run().answer("SELECT 1", {}, "json")
     assert len(Fake.made) == 2
 
 
@@ -219,13 +219,13 @@ def test_a_process_takes_so_many_queries(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("sinks.query.pool.QUERIES_MAX", 2)
     pool = pool_of([0.0])
     for _ in range(3):
-        pool.begin().answer("SELECT 1", {}, "json")
+        pool.new_run().answer("SELECT 1", {}, "json")
     assert len(Fake.made) == 2
 
 
 def test_a_run_cancelled_before_it_began_asks_nobody() -> None:
     pool = pool_of([0.0])
-    run = pool.begin()
+    run = pool.new_run()
     run.cancel()
     with pytest.raises(QueryFailed, match="cancelled"):
         run.answer("SELECT 1", {}, "json")
@@ -234,8 +234,8 @@ def test_a_run_cancelled_before_it_began_asks_nobody() -> None:
 
 def test_a_closed_pool_takes_nothing() -> None:
     pool = pool_of([0.0])
-    pool.begin().answer("SELECT 1", {}, "json")
+    pool.new_run().answer("SELECT 1", {}, "json")
     pool.close()
     assert Fake.made[0].closed
     with pytest.raises(QueryFailed, match="stopping"):
-        pool.begin()
+        pool.new_run()

@@ -13,7 +13,7 @@ import pytest
 import zstandard
 
 from schemas.decode import RECORD_MAX_BYTES
-from streams.cli.files import numbered_lines, whole
+from streams.cli.files import numbered_lines, read_bounded
 from streams.cli.price_files import price_records
 from streams.cli.publish import outgoing
 from streams.engine.shard.dead_letters import SAMPLE_RAW_BYTES
@@ -81,7 +81,11 @@ def test_a_bom_is_no_part_of_the_first_line(tmp_path: Path) -> None:
 def test_publish_and_prices_refuse_the_file_and_name_the_line(tmp_path: Path) -> None:
     path = tmp_path / "e.jsonl"
     path.write_bytes(b'{"topic":"jobs","value":{}}\n' + b'{"topic":"jobs","value":"' + b"x" * MOST + b'"}\n')
-    for read in (lambda: list(outgoing(path, "")), lambda: price_records(path, 0), lambda: whole(path)):
+    for read in (
+        lambda: list(outgoing(path, "")),
+        lambda: price_records(path, 0),
+        lambda: read_bounded(path),
+    ):
         with pytest.raises(WrongUseError, match="line 2: longer than 1048576 bytes"):
             read()
 
@@ -90,17 +94,17 @@ def test_a_price_file_of_many_short_lines_is_bounded_too(tmp_path: Path) -> None
     path = tmp_path / "p.jsonl.gz"
     path.write_bytes(gzip.compress(b"{}\n" * (65 * 2**20 // 3), 1))
     with pytest.raises(WrongUseError, match="more than 67108864 bytes unpacked"):
-        whole(path)
+        read_bounded(path)
 
 
 def test_lines_of_a_price_file_may_be_as_long_as_any(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     fits = b"\n" + b"x" * MOST + b"\n" + b"y" * MOST
     path.write_bytes(fits)
-    assert whole(path) == fits
+    assert read_bounded(path) == fits
     path.write_bytes(b"x\n" * 600_000 + b"x" * (MOST + 1) + b"\nx")
     with pytest.raises(WrongUseError, match="line 600001: longer than"):
-        whole(path)
+        read_bounded(path)
 
 
 def test_a_key_that_is_too_long_does_not_end_a_replay(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ class Lab:
             for at, e in enumerate(events)
         ]
         self.ends[topic, 0] = start + len(records)
-        await self.shard_manager.take(LogBatch(topic, 0, start, start + len(records), records))
+        await self.shard_manager.ingest_batches(LogBatch(topic, 0, start, start + len(records), records))
 
     async def pass_time(self, after_ms: int) -> None:
         """All that was sent is folded and judged, and what goes on is paid up to then."""
@@ -169,7 +169,7 @@ class Lab:
         return self
 
     async def verdict(self) -> Verdict:
-        verdict = await self.audit.look()
+        verdict = await self.audit.run_twice()
         assert verdict is not None
         return verdict
 

@@ -27,13 +27,13 @@ class Audited:
         self.life = Life(store, clock, generation, shards)
         self.verdict: Verdict | None = None
         self.books = AuditAlerts(lambda: self.verdict, lambda: self.life.owned, self.life.alerts, clock)
-        self.books.turn()
+        self.books.run_once()
 
     async def audit(self, *findings: AuditFinding) -> None:
         self.life.clock.advance(30_000)
         self.verdict = Verdict(self.life.clock.now_ms(), (fine("totals"), *findings))
-        self.books.turn()
-        self.books.turn()
+        self.books.run_once()
+        self.books.run_once()
         await self.life.step()
 
     @property
@@ -97,7 +97,7 @@ def test_an_audit_from_before_the_shard_came_says_nothing_of_it() -> None:
         await second.audit()
         came: OwnedShard = holding(1, 3)
         second.life.owned[1] = came
-        second.books.turn()
+        second.books.run_once()
         await second.life.step()
         assert second.told == []
         await second.audit()

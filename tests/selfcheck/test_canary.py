@@ -78,7 +78,7 @@ class Scene:
         """So much later: a turn, what it began done with, and a turn that sees it."""
         self.clock.advance(ms)
         for _ in range(3):
-            self.canary.turn()
+            self.canary.run_once()
             tasks = [self.canary._sending, self.canary._looking, self.canary._writing]
             waiting = [task for task in tasks if task is not None and not task.done()]
             await asyncio.wait(waiting, timeout=0.05 if blocked else 5) if waiting else None

@@ -23,20 +23,20 @@ class Line:
 
     def run(self, number: int, at_s: float, acknowledged: bool = True) -> CanaryRun:
         run = run_at(SLOT + number * OPTIONS.interval_ms, OPTIONS)
-        self.judge.begin(run, _ms(at_s))
+        self.judge.start_run(run, _ms(at_s))
         if acknowledged:
             self.judge.acknowledged(run, _ms(at_s))
         return run
 
     def look(self, at_s: float, *found: tuple[CanaryRun, CanaryRows]) -> None:
         asked = self.judge.wanted(_ms(at_s))
-        self.judge.saw(asked, {run.job_id: what for run, what in found}, _ms(at_s))
+        self.judge.compare(asked, {run.job_id: what for run, what in found}, _ms(at_s))
         self.at(at_s)
 
     def at(self, at_s: float) -> list[tuple[str, int | None, int | None]]:
         self.judge.pass_time(_ms(at_s))
         for result in self.judge.results:
-            self.counts.note(result, _ms(at_s))
+            self.counts.add(result, _ms(at_s))
             self.told.append((result.outcome, result.found_nano, result.delay_ms))
         self.judge.results = []
         return self.told

@@ -112,10 +112,10 @@ def test_the_price_is_published_once_and_again_only_while_it_is_not_known() -> N
     price = CanaryPrice(lambda: book)
     assert price.from_ms() is None
     assert price.is_due(AT_MS, 60_000)
-    first = price.ask(AT_MS)
+    first = price.record(AT_MS)
     assert not price.is_due(AT_MS + 59_999, 60_000)
     assert price.is_due(AT_MS + 60_000, 60_000)
-    assert price.ask(AT_MS + 60_000) == first, "the same revision, however often it is asked for"
+    assert price.record(AT_MS + 60_000) == first, "the same revision, however often it is asked for"
     book = priced(first[2])
     assert not price.is_due(AT_MS + 600_000, 60_000)
     from_ms = price.from_ms()

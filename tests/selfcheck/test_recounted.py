@@ -55,15 +55,15 @@ def test_rows_that_are_newer_than_the_books_and_jobs_without_their_beginning_are
     del mine[JOB_MINUTES][first]
     stored = {table: StoredRows(rows, frozenset()) for table, rows in mine.items()}
     found = Compared()
-    found.take(again, stored, [], 10)
+    found.add(again, stored, [], 10)
     assert (found.agree, found.missing, found.ok) == (24, 1, False)
     stored[JOB_MINUTES] = StoredRows(mine[JOB_MINUTES], frozenset({first}))
     found = Compared()
-    found.take(again, stored, [], 10)
+    found.add(again, stored, [], 10)
     assert (found.agree, found.newer, found.ok) == (24, 1, True)
     stored[JOB_MINUTES] = StoredRows(mine[JOB_MINUTES] | {second: (1, 1, 1, 0, 0)}, frozenset())
     found = Compared()
-    found.take(again, stored, ["a"], 10)
+    found.add(again, stored, ["a"], 10)
     assert (found.agree, found.unverifiable, found.ok) == (15, ["a"], True)
 
 
@@ -73,7 +73,7 @@ def test_a_row_of_quantity_0_is_no_row() -> None:
     stored = {table: StoredRows(dict(rows), frozenset()) for table, rows in again.rows.items()}
     stored[JOB_MINUTES].rows[gone[0]] = gone[1]
     found = Compared()
-    found.take(again, stored, [], 10)
+    found.add(again, stored, [], 10)
     assert found.ok
 
 

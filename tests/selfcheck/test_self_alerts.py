@@ -44,7 +44,7 @@ class Life:
         self, holds: bool, *, rule: str = CANARY_WRONG, subject: str = "canary", shard: int = 0
     ) -> bool:
         found = MeterFinding(rule, subject, holds, self.clock.now_ms(), f"{rule} of {subject}", "SELECT 1")
-        self.alerts.hold(shard, found)
+        self.alerts.update(shard, found)
         return await self.step()
 
     async def step(self) -> bool:
@@ -155,7 +155,7 @@ def test_what_was_stored_and_not_told_is_told_by_the_next_owner_once() -> None:
     async def scenario() -> None:
         store, clock = MemoryStore(), ManualClock(NOW_MS)
         first = Life(store, clock)
-        first.alerts.hold(0, MeterFinding(CANARY_WRONG, "canary", True, clock.now_ms(), "off"))
+        first.alerts.update(0, MeterFinding(CANARY_WRONG, "canary", True, clock.now_ms(), "off"))
         assert await first.alerts.step()  # and it dies before its notifier has a turn
         second = Life(store, clock, generation=2)
         await second.hear(True)

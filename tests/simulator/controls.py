@@ -32,7 +32,7 @@ def holes_stepped_over(patch: Patch) -> None:
     offer, fold = Sequencer.offer, Shard.fold
 
     def offered(self: Sequencer, batch: LogBatch, latest_ms: int = 2**62) -> int | None:
-        self._end[batch.topic] = max(self.end(batch.topic), batch.start)
+        self._end[batch.topic] = max(self.next_offset(batch.topic), batch.start)
         return offer(self, batch, latest_ms)
 
     def folded(self: Shard, batch: LogBatch) -> int | None:
@@ -101,7 +101,7 @@ class _SnapshotsFirst:
 
 def snapshot_before_rows(patch: Patch) -> None:
     """The snapshot is stored first, then the rows that it counts as booked."""
-    put = Checkpointer._put
+    put = Checkpointer._store_flight
 
     def reversed_order(self: Any, flight: Sequence[InFlightCheckpoint], extras: Any) -> None:
         store = self._store

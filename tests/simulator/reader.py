@@ -95,5 +95,5 @@ class FakeReader:
             self._positions[part], records = self._log.read(part, self._positions[part], now_ms, 10_000)
             messages += [FakeMessage(part.topic, record) for record in records]
         if messages:
-            self.shard_manager.news(self._reader._fold(cast("Any", messages)))
+            self.shard_manager.on_reference_changes(self._reader._fold(cast("Any", messages)))
         self.read_until_ms = now_ms

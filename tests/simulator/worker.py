@@ -70,7 +70,12 @@ class Until:
         self._judges = judges
         self._world = world
         self._clock = clock
-        self.live_ms, self.knows, self.came, self.saw = clock.live_ms, clock.knows, clock.came, clock.saw
+        self.live_ms, self.restore, self.observe_batch, self.observe = (
+            clock.live_ms,
+            clock.restore,
+            clock.observe_batch,
+            clock.observe,
+        )
         self._read_until_ms = read_until_ms
         self._last_ms = last_ms
 
@@ -121,7 +126,7 @@ class Worker:
         log_time = LogTime(Clocks(self.clock_ms, process.world))
         options = ShardManagerOptions(
             PREFIX,
-            lambda: self.as_of_ms(log_time.paid_ms()),
+            lambda: self.as_of_ms(log_time.accrue_until_ms()),
             lambda: process.world.now_us // US,
             log_time,
             checkpoint_interval_ms=self.pace.checkpoint_ms,
@@ -181,7 +186,7 @@ class Worker:
         while True:
             batches = await self.consumer.next_batches()
             if not self.rebalancing:
-                await self.shard_manager.take(*batches)
+                await self.shard_manager.ingest_batches(*batches)
 
     async def _checkpoints(self) -> None:
         while not self.stopping:
@@ -221,7 +226,7 @@ class Worker:
         self.rebalancing = True
         self.consumer.stop_flow()
         with self._no_escape():
-            await self.shard_manager.hand_over()
+            await self.shard_manager.final_checkpoint()
         if self._agent is not None and world.chance(0.5):
             # Faust does not wait for an agent that is in the middle of a batch.
             self._agent.cancel()
@@ -267,7 +272,7 @@ class Worker:
         self.stopping = True
         self.consumer.stop_flow()
         with self._no_escape():
-            await self.shard_manager.hand_over()
+            await self.shard_manager.final_checkpoint()
         if not self.static:
             self.group.leave(self.member)
         self.left = True

@@ -16,7 +16,7 @@ from streams.transport.fetch_wait import (
     QUIET_ANSWERS,
     FetchWait,
     OtherPartitionsError,
-    end_waits,
+    finish_waits,
 )
 
 USUAL = (262_144, 250)
@@ -214,7 +214,7 @@ def test_whoever_waits_for_records_of_other_partitions_waits_no_longer() -> None
         loop = asyncio.get_running_loop()
         waiting, done = loop.create_future(), loop.create_future()
         done.set_result(1)
-        end_waits(SimpleNamespace(_fetch_waiters={waiting, done}))
+        finish_waits(SimpleNamespace(_fetch_waiters={waiting, done}))
         return waiting.exception(), done.result()
 
     fault, kept = asyncio.run(ended())

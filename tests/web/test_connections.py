@@ -53,7 +53,7 @@ def is_cut(connection: HttpConnection) -> bool:
 
 def busy(connection: HttpConnection, now_ms: int = 0) -> HttpConnection:
     """The client has asked and waits for us."""
-    connection.heard(1, body_is_due=False, now_ms=now_ms)
+    connection.on_received(1, body_is_due=False, now_ms=now_ms)
     return connection
 
 
@@ -109,13 +109,13 @@ def test_where_the_busiest_address_is_answered_another_makes_room() -> None:
 def test_slow_headers_slow_bodies_and_unread_answers_make_room() -> None:
     of = connections()
     header, body, unread, answered = (admitted(of, "a", at) for at in range(4))
-    header.heard(0, body_is_due=False, now_ms=10)
-    body.heard(1, body_is_due=True, now_ms=10)
+    header.on_received(0, body_is_due=False, now_ms=10)
+    body.on_received(1, body_is_due=True, now_ms=10)
     busy(unread, 5)
     busy(answered, 5)
     assert isinstance(unread.line, Line)
     unread.line.unsent = 100
-    unread.look(5, PATIENCE)
+    unread.check_writes(5, PATIENCE)
     for gone in (header, unread, body):
         admitted(of, "a", 100)
         assert is_cut(gone)
@@ -135,7 +135,7 @@ def test_of_those_that_came_at_once_the_first_that_has_not_asked_makes_room() ->
 def test_what_a_slow_sender_sends_does_not_keep_it() -> None:
     of = connections()
     slow, *others = [admitted(of, "a", 0) for _ in range(4)]
-    slow.heard(0, body_is_due=False, now_ms=1)
+    slow.on_received(0, body_is_due=False, now_ms=1)
     for connection in (slow, *others):
         assert isinstance(connection.line, Line)
         connection.line.unread = True
@@ -155,7 +155,7 @@ def test_leaving_twice_counts_once() -> None:
 
 
 def after(connection: HttpConnection, now_ms: int, *, crowded: bool = False) -> DropReason | None:
-    connection.look(now_ms, PATIENCE)
+    connection.check_writes(now_ms, PATIENCE)
     return connection.overdue(now_ms, PATIENCE, crowded=crowded)
 
 
@@ -163,27 +163,27 @@ def test_a_first_byte_is_waited_for_5_s_and_the_header_5_s_more() -> None:
     connection = HttpConnection("a", Line(), 0)
     assert after(connection, 4_999) is None
     assert after(connection, 5_000) is DropReason.HEADER
-    connection.heard(0, body_is_due=False, now_ms=4_000)
+    connection.on_received(0, body_is_due=False, now_ms=4_000)
     for at in (5_000, 6_000, 7_000, 8_000):
-        connection.heard(0, body_is_due=False, now_ms=at)  # a byte a second buys no time
+        connection.on_received(0, body_is_due=False, now_ms=at)  # a byte a second buys no time
     assert after(connection, 8_999) is None
     assert after(connection, 9_000) is DropReason.HEADER
 
 
 def test_a_body_may_take_10_s_and_an_answer_as_long_as_we_do() -> None:
     connection = HttpConnection("a", Line(), 0)
-    connection.heard(1, body_is_due=True, now_ms=1_000)
-    connection.heard(0, body_is_due=True, now_ms=9_000)
+    connection.on_received(1, body_is_due=True, now_ms=1_000)
+    connection.on_received(0, body_is_due=True, now_ms=9_000)
     assert after(connection, 10_999) is None
     assert after(connection, 11_000) is DropReason.BODY
-    connection.heard(0, body_is_due=False, now_ms=11_000)
+    connection.on_received(0, body_is_due=False, now_ms=11_000)
     assert connection.phase is ConnectionPhase.ANSWER
     assert after(connection, 10**9) is None
 
 
 def test_between_requests_30_s_and_half_of_it_in_a_connections() -> None:
     connection = busy(HttpConnection("a", Line(), 0))
-    connection.heard(1, body_is_due=False, now_ms=1)  # two at once
+    connection.on_received(1, body_is_due=False, now_ms=1)  # two at once
     connection.answered(1_000)
     assert connection.phase is ConnectionPhase.ANSWER
     connection.answered(2_000)
@@ -196,7 +196,7 @@ def test_between_requests_30_s_and_half_of_it_in_a_connections() -> None:
 def test_the_next_request_has_5_s_for_its_header_too() -> None:
     connection = busy(HttpConnection("a", Line(), 0))
     connection.answered(1_000)
-    connection.heard(0, body_is_due=False, now_ms=20_000)
+    connection.on_received(0, body_is_due=False, now_ms=20_000)
     assert after(connection, 25_000) is DropReason.HEADER
 
 
@@ -205,7 +205,7 @@ def test_who_does_not_read_for_10_s_goes(phase: str) -> None:
     line = Line()
     connection = busy(HttpConnection("a", line, 0))
     line.unsent = 50_000
-    connection.look(1_000, PATIENCE)
+    connection.check_writes(1_000, PATIENCE)
     if phase == "idle":
         connection.answered(1_000)
     assert after(connection, 10_999) is None
@@ -217,7 +217,7 @@ def test_a_few_bytes_now_and_then_are_not_reading() -> None:
     connection = busy(HttpConnection("a", line, 0))
     line.unsent = 50_000
     for at in range(0, 9_000, 1_000):
-        connection.look(at, PATIENCE)
+        connection.check_writes(at, PATIENCE)
         line.unsent -= 100
     assert after(connection, 10_000) is DropReason.NOT_READING
 
@@ -235,9 +235,9 @@ def test_a_slow_reader_that_goes_on_reading_stays() -> None:
 def test_a_sweep_cuts_who_is_overdue_and_counts_why() -> None:
     of = connections()
     slow, fine = admitted(of, "a"), busy(admitted(of, "a"))
-    of.sweep(4_999)
+    of.close_stalled(4_999)
     assert of.connections == 2
-    of.sweep(5_000)
+    of.close_stalled(5_000)
     assert (is_cut(slow), is_cut(fine), of.connections) == (True, False, 1)
     assert of.dropped == {"header": 1}
 
@@ -247,10 +247,10 @@ def test_crowded_is_over_half_of_all() -> None:
     idle = [busy(admitted(of, "a")) for _ in range(2)]
     for each in idle:
         each.answered(0)
-    of.sweep(15_000)
+    of.close_stalled(15_000)
     assert of.connections == 2
     busy(admitted(of, "b", 15_000), 15_000)
-    of.sweep(15_001)
+    of.close_stalled(15_001)
     assert (of.connections, of.dropped) == (1, {"idle": 2})
 
 

@@ -111,7 +111,7 @@ class Scene:
         )
 
     def look(self) -> WorkerStatus:
-        return self.watch.look()
+        return self.watch.collect()
 
     def wait(self, seconds: int) -> WorkerStatus:
         """Look each second, as a worker does."""

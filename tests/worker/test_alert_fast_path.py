@@ -77,7 +77,7 @@ class Office:
         cast("CountingShard", self.owned(number).shard).alerts += alerts
 
     def tell(self, number: int) -> None:
-        self.shard_manager.checkpointer.tell_at_once(self.owned(number), self.shard_manager.fail)
+        self.shard_manager.checkpointer.publish_alerts(self.owned(number), self.shard_manager.fail)
 
     async def heard(self, count: int = 1) -> list[str]:
         while len(self.alert_sink.told) < count:
@@ -97,7 +97,7 @@ class Office:
 def test_alert_is_stored_and_told_while_a_flight_is_under_way() -> None:
     async def go() -> None:
         office = await Office(SlowLetters(lands)).open()
-        await office.shard_manager.take(LogBatch("gpu", 0, 0, 1, [LogRecord(0, 0, b"no number")]))
+        await office.shard_manager.ingest_batches(LogBatch("gpu", 0, 0, 1, [LogRecord(0, 0, b"no number")]))
         flight = await office.fly()
         office.change(0, an_alert("a"))
         office.tell(0)
@@ -195,7 +195,7 @@ def test_a_change_does_not_overtake_an_earlier_one_that_a_flight_carries() -> No
             return replace(point, alerts=alerts, tables={**point.tables, ALERTS: rows}) if alerts else point
 
         shard.checkpoint = with_alert  # type: ignore[method-assign]  # as the engine's shards do
-        await office.shard_manager.take(LogBatch("gpu", 0, 0, 1, [LogRecord(0, 0, b"no number")]))
+        await office.shard_manager.ingest_batches(LogBatch("gpu", 0, 0, 1, [LogRecord(0, 0, b"no number")]))
         office.change(0, an_alert("a"))
         flight = await office.fly()
         office.change(0, an_alert("a", "resolved", an_alert().changed_ms + 10_000))
@@ -232,6 +232,6 @@ def test_a_takeover_waits_for_alerts_that_are_refused_too() -> None:
         office = Office(Refusing(QueryFailed("Not enough privileges")))
         rows = alerts_table([an_alert("a")], 0, 1)
         with pytest.raises(SinkBusy, match="the store refuses rows of `alerts`"):
-            office.shard_manager._rehydrator.put(ALERTS, rows, "put right")
+            office.shard_manager._rehydrator.store_rows(ALERTS, rows, "put right")
 
     asyncio.run(go())

@@ -71,7 +71,9 @@ def test_refused_price_is_published_once_however_often_the_topic_is_read() -> No
 
     async def life() -> None:
         one = shard_manager(store, published)
-        await one.news(ReferenceChanges(PriceBook.empty(), {}, [], [LETTER], 0, 8, {"prices": 8}))
+        await one.on_reference_changes(
+            ReferenceChanges(PriceBook.empty(), {}, [], [LETTER], 0, 8, {"prices": 8})
+        )
         assert one.reference_next == {"prices": 8}
         assert await one.checkpoint(open_attempts=False)
 
@@ -88,7 +90,7 @@ def test_flight_ends_when_it_is_heavy_and_the_other_shards_come_first_in_the_nex
         one.assigned({TP(f"t.{topic}", n) for topic in SHARD_TOPICS for n in range(3)}, 1)
         await one.restore_missing()
         for number in range(3):
-            await one.take(LogBatch("gpu", number, 0, 1, [LogRecord(0, 0, b"1")]))
+            await one.ingest_batches(LogBatch("gpu", number, 0, 1, [LogRecord(0, 0, b"1")]))
         flights = [_numbers(one) for _ in range(3)]
         assert flights == [[0], [1], [2]]
         assert _numbers(one) == []
@@ -178,7 +180,7 @@ def test_a_commit_that_was_refused_is_made_again_although_nothing_new_comes() ->
     async def go() -> None:
         keeping.assigned({TP(f"t.{topic}", 0) for topic in SHARD_TOPICS}, 1)
         await keeping.restore_missing()
-        await keeping.take(LogBatch("gpu", 0, 0, 1, [LogRecord(0, 0, b"1")]))
+        await keeping.ingest_batches(LogBatch("gpu", 0, 0, 1, [LogRecord(0, 0, b"1")]))
         for _ in range(5):
             assert await keeping.checkpoint(open_attempts=False)
 
@@ -202,7 +204,7 @@ def test_a_worker_that_is_out_stops_in_the_middle_of_a_flight() -> None:
         )
         one.assigned({TP(f"t.{topic}", 0) for topic in SHARD_TOPICS}, 1)
         await one.restore_missing()
-        await one.take(LogBatch("gpu", 0, 0, 1, [LogRecord(0, 0, b"no number")]))
+        await one.ingest_batches(LogBatch("gpu", 0, 0, 1, [LogRecord(0, 0, b"no number")]))
         freezes.append(True)
         assert not await one.checkpoint(open_attempts=False)
         assert (store.select(DEAD_LETTERS).num_rows, store.snapshots.load(0).blobs) == (1, [])

@@ -40,7 +40,7 @@ class Worker:
             self.clocks.true_ms += 1_000
             record = LogRecord(self.read, self.clocks.true_ms - 20, b"1")
             self.read += 1
-            await self.lab.ingest.take(
+            await self.lab.ingest.accept(
                 self.lab.owned, LogBatch("jobs", 3, self.read - 1, self.read, [record])
             )
             await self.lab.ingest.advance_all()
@@ -93,7 +93,7 @@ def test_a_shard_that_is_less_than_a_minute_ahead_waits() -> None:
 def live(log_time: LogTime, clock: ManualClock, true_ms: int) -> None:
     """A record that was not there a second ago."""
     clock.advance(1_000)
-    log_time.saw(true_ms, true_ms, clock.monotonic_ms() - 1_000)
+    log_time.observe(true_ms, true_ms, clock.monotonic_ms() - 1_000)
 
 
 def test_readiness_says_how_far_the_clock_is_off() -> None:
@@ -112,8 +112,8 @@ def test_a_wrong_clock_pages_once_and_the_page_ends_with_it() -> None:
         for wrong_ms in (0, 2 * HOUR_MS, 2 * HOUR_MS, 0):
             clock.wrong_ms = wrong_ms
             clock.true_ms += 1_000
-            log_time.saw(clock.true_ms, clock.true_ms, clock.monotonic_ms() - 1_000)
-            alerts.turn()
+            log_time.observe(clock.true_ms, clock.true_ms, clock.monotonic_ms() - 1_000)
+            alerts.run_once()
             await life.step()
         assert life.told == [("clock_wrong", "firing"), ("clock_wrong", "resolved")]
         (row,) = stored(store)

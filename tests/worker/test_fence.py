@@ -68,7 +68,7 @@ def quantities(store: MemoryStore) -> dict[str, int]:
 async def first_owner(store: MemoryStore) -> None:
     owner = Owner(store)
     await owner.own(1)
-    await owner.shard_manager.take(
+    await owner.shard_manager.ingest_batches(
         LogBatch("jobs", 0, 0, 1, [LogRecord(0, T0, json.dumps(STARTED).encode())])
     )
     await owner.store()
@@ -217,10 +217,10 @@ def test_rows_of_an_owner_that_replayed_less_do_not_stand_over_the_newest_snapsh
         store = MemoryStore()
         first = Owner(store)
         await first.own(1)
-        await first.shard_manager.take(
+        await first.shard_manager.ingest_batches(
             LogBatch("jobs", 0, 0, 1, [LogRecord(0, T0, json.dumps(STARTED).encode())])
         )
-        await first.shard_manager.take(
+        await first.shard_manager.ingest_batches(
             LogBatch("gpu", 0, 0, 1, [LogRecord(0, T0, json.dumps(sample).encode())])
         )
         await first.store()
@@ -246,7 +246,7 @@ def test_a_sweep_waits_for_the_flight_that_carries_jobs_to_the_archive_and_stays
         await second.own(2)
         land_late(store, 2**20)
         end = STARTED | {"id": "2", "type": "completed", "time_ms": T0 + 90_000}
-        await second.shard_manager.take(
+        await second.shard_manager.ingest_batches(
             LogBatch("jobs", 0, 1, 2, [LogRecord(1, T0, json.dumps(end).encode())])
         )
         store.fail()

@@ -58,7 +58,7 @@ async def fed(one: ShardManager, count: int) -> ShardManager:
     one.assigned({TP(f"t.{topic}", n) for topic in SHARD_TOPICS for n in range(count)}, 1)
     await one.restore_missing()
     for number in range(count):
-        await one.take(LogBatch("gpu", number, 0, 1, [LogRecord(0, 0, b"1")]))
+        await one.ingest_batches(LogBatch("gpu", number, 0, 1, [LogRecord(0, 0, b"1")]))
     return one
 
 

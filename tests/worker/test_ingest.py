@@ -54,7 +54,7 @@ class Lab:
 
     async def take(self, topic: str, start: int, *log_ms: int) -> None:
         records = [LogRecord(start + at, ms, b"1") for at, ms in enumerate(log_ms)]
-        await self.ingest.take(self.owned, LogBatch(topic, 3, start, start + len(records), records))
+        await self.ingest.accept(self.owned, LogBatch(topic, 3, start, start + len(records), records))
 
     @property
     def folded(self) -> int:
@@ -130,7 +130,7 @@ def test_a_batch_behind_a_hole_holds_up_none_of_those_that_came_with_it() -> Non
             LogBatch(topic, 3, start, start + 1, [LogRecord(start, 4_000, b"1")])
             for topic, start in (("gpu", 8), ("jobs", 1))
         )
-        await lab.ingest.take(lab.owned, gpu, jobs)
+        await lab.ingest.accept(lab.owned, gpu, jobs)
         assert asked == [(TP("x.gpu", 3), 0)]
         assert lab.shard.state.count == {"jobs": 2}
         assert lab.ingest.ingest_counts.of("gpu", 3).given_back == 1
@@ -234,15 +234,15 @@ def test_how_long_until_the_next_tick(clock_ms: int, until_ms: int) -> None:
 
 def test_nobody_looks_at_now_while_ticks_of_the_past_are_to_be_judged() -> None:
     async def work(lab: Lab) -> None:
-        lab.owned.look(5_000)
+        lab.owned.write_interim_rates(5_000)
         lab.watermarks.mark = Mark(3_000, {("jobs", 3): 2})
         await lab.take("jobs", 0, 3_000, 30_000)
-        lab.owned.look(31_000)  # the tick at 10 s waits
+        lab.owned.write_interim_rates(31_000)  # the tick at 10 s waits
         assert lab.shard.looks == []
         lab.watermarks.mark = Mark(31_000, {("jobs", 3): 2})
         await lab.ingest.advance_all()
-        lab.owned.look(31_000)
-        lab.owned.look(41_000)  # beyond the next tick
+        lab.owned.write_interim_rates(31_000)
+        lab.owned.write_interim_rates(41_000)  # beyond the next tick
         assert lab.shard.looks == [31_000]
 
     run(work)

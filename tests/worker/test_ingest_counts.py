@@ -56,7 +56,7 @@ def test_what_waits_for_its_tick_is_given_back_when_it_is_read_again_and_left_wh
 
         async def take(start: int) -> None:
             records = [LogRecord(start, 5_000, b"1"), LogRecord(start + 1, 15_000, b"1")]
-            await bench.shard_manager.take(LogBatch("gpu", 0, start, start + 2, records))
+            await bench.shard_manager.ingest_batches(LogBatch("gpu", 0, start, start + 2, records))
 
         await take(0)
         assert flow(bench.shard_manager) == TopicCounts(fetched=2, folded=1)

@@ -26,7 +26,7 @@ class Scene:
         self.owned = OwnedShard(0, as_shard(self.shard), VersionClock(0, 1), Takeover(0, 1))
 
     def look(self, clock_ms: int = NOW_MS) -> ShardLag:
-        (found,) = self.progress.look(
+        (found,) = self.progress.measure(
             [self.owned], lambda topic, _, __: self.ends.get(topic), self.watched_ms, clock_ms
         )
         return found
@@ -110,4 +110,4 @@ def test_a_restored_shard_that_was_away_for_an_hour_is_an_hour_behind() -> None:
 
 def test_time_in_which_nobody_looked_does_not_count() -> None:
     watched = LagSource()
-    assert [watched.look(ms) for ms in (1_000, 2_000, 302_000, 303_000)] == [0, 1_000, 6_000, 7_000]
+    assert [watched.advance(ms) for ms in (1_000, 2_000, 302_000, 303_000)] == [0, 1_000, 6_000, 7_000]

@@ -38,7 +38,7 @@ class Scene:
         for _ in range(seconds):
             self.clocks.true_ms += 1_000
             newest_ms = self.clocks.true_ms - 20 + off_ms
-            self.log.saw(newest_ms, newest_ms, self.answered_ms)
+            self.log.observe(newest_ms, newest_ms, self.answered_ms)
             self.answered_ms = self.clocks.monotonic_ms()
 
     def idle(self, seconds: int) -> None:
@@ -108,7 +108,7 @@ def test_before_the_end_of_the_log_was_seen_the_clock_counts_for_a_minute_at_mos
     scene = Scene()
     scene.clocks.wrong_ms = 2 * HOUR_MS
     behind_ms = NOW_MS - HOUR_MS
-    scene.log.saw(behind_ms, behind_ms, None)
+    scene.log.observe(behind_ms, behind_ms, None)
     assert scene.log.now_ms() == behind_ms + OFF_MS
     assert (scene.log.live_ms, scene.log.is_off) == (None, False)
     scene.live(2)
@@ -118,10 +118,10 @@ def test_before_the_end_of_the_log_was_seen_the_clock_counts_for_a_minute_at_mos
 def test_a_restart_over_a_silent_log_goes_on_where_it_was_left() -> None:
     scene = Scene()
     scene.clocks.wrong_ms = 2 * HOUR_MS
-    scene.log.knows(NOW_MS)
+    scene.log.restore(NOW_MS)
     scene.idle(5)
     assert scene.log.now_ms() == NOW_MS + OFF_MS + 5_000
-    assert scene.log.paid_ms() == scene.clocks.now_ms()
+    assert scene.log.accrue_until_ms() == scene.clocks.now_ms()
     scene.clocks.wrong_ms = 0
     assert scene.error_ms == 0
 
@@ -130,8 +130,8 @@ def test_the_last_records_of_a_log_are_believed_without_one_after_them() -> None
     """A machine that is five minutes behind starts as the log ends."""
     scene = Scene()
     scene.clocks.wrong_ms = -5 * 60_000
-    scene.log.knows(NOW_MS - HOUR_MS)
-    scene.log.saw(NOW_MS, NOW_MS, None)
+    scene.log.restore(NOW_MS - HOUR_MS)
+    scene.log.observe(NOW_MS, NOW_MS, None)
     assert scene.log.now_ms() == NOW_MS - HOUR_MS + OFF_MS
     scene.idle(10)
     assert scene.log.now_ms() == NOW_MS + 10_000
@@ -142,7 +142,7 @@ def test_one_record_of_tomorrow_in_a_quiet_log_moves_nothing() -> None:
     scene.live(5)
     scene.idle(9)
     tomorrow_ms = scene.clocks.true_ms + 24 * HOUR_MS
-    scene.log.saw(tomorrow_ms, tomorrow_ms, None)
+    scene.log.observe(tomorrow_ms, tomorrow_ms, None)
     scene.idle(60)
     assert scene.error_ms == -20
 
@@ -153,7 +153,7 @@ def test_one_broker_of_tomorrow_or_yesterday_moves_nothing() -> None:
     for off_ms in (24 * HOUR_MS, -24 * HOUR_MS):
         for _ in range(30):
             scene.live(1)
-            scene.log.saw(
+            scene.log.observe(
                 scene.clocks.true_ms + off_ms,
                 scene.clocks.true_ms + off_ms,
                 scene.clocks.monotonic_ms() - 1_000,

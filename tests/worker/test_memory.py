@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.worker.health.memory import ARENAS, _malloc_trim, give_back
+from streams.worker.health.memory import ARENAS, _malloc_trim, release_free_pages
 
 MIB = 2**20
 
@@ -32,7 +32,7 @@ def test_what_was_freed_between_what_is_kept_goes_back() -> None:
         if number % 10:
             libc.free(piece)
     before = resident_bytes()
-    give_back()
+    release_free_pages()
     given_bytes = before - resident_bytes()
     for piece in pieces[::10]:
         libc.free(piece)
@@ -46,7 +46,7 @@ def test_without_glibc_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", gone)
     _malloc_trim.cache_clear()
     try:
-        give_back()
+        release_free_pages()
         assert _malloc_trim() is None
     finally:
         _malloc_trim.cache_clear()

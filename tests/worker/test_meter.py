@@ -115,7 +115,7 @@ def test_records_below_next_are_trimmed(lab: Lab) -> None:
 
 
 def test_a_batch_lost_on_the_way_is_fetched_again(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    take, lost = ShardManager.take, list[int]()
+    take, lost = ShardManager.ingest_batches, list[int]()
 
     async def forgetful(self: ShardManager, batch: LogBatch) -> None:
         if batch.topic == "gpu" and batch.start >= 50 and not lost:

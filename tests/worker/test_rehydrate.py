@@ -24,9 +24,9 @@ from streams.worker.shards.owned_shard import OwnedShard, Takeover
 from streams.worker.shards.ports import LogConsumer
 from streams.worker.storing.checkpointer import Checkpointer
 from streams.worker.storing.versions import VersionClock
-from streams.worker.takeover.fence import sweep
+from streams.worker.takeover.fence import fence_late_rows
 from streams.worker.takeover.rehydrate import Rehydrator
-from streams.worker.takeover.restore import Attempts, restore, take_as_new
+from streams.worker.takeover.restore import Attempts, restore, restore_as_new
 from tests.engine.test_shard import HOUR_MS, T0, batch, event, shard
 from tests.logged import events, logged
 
@@ -82,7 +82,7 @@ def test_what_the_archive_lacks_is_a_new_job_counted_and_said(
 
 def test_a_name_in_the_log_is_cut_and_quoted(caplog: pytest.LogCaptureFixture) -> None:
     lab = Lab(lost=True)
-    take_as_new(lab.shard, 3, {"\x1b[2J" + "x" * 500: 1})
+    restore_as_new(lab.shard, 3, {"\x1b[2J" + "x" * 500: 1})
     assert len(caplog.records) == 1
     assert "\x1b" not in logged(caplog)
     assert len(logged(caplog)) < 400
@@ -121,7 +121,7 @@ def test_what_was_booked_of_a_lost_job_stays_as_it_is() -> None:
         Attempts(3, 0, PriceBook.empty(), 0),
     )
     checkpointer = Checkpointer(store, no_consumer, OPTIONS, None)
-    asyncio.run(sweep(store, Rehydrator(store, checkpointer, lambda: False), restored.owned))
+    asyncio.run(fence_late_rows(store, Rehydrator(store, checkpointer, lambda: False), restored.owned))
     rows = [row for row in store.select(JOB_MINUTES).to_pylist() if row["job_id"] == "j"]
     assert sum(row["quantity"] for row in rows) == HOUR_MS * 1000
     assert restored.owned.shard.snapshots.unswept_from is None
@@ -138,5 +138,5 @@ def test_lost_jobs_of_many_threads_are_all_counted(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(fallbacks, "counts", Torn())
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda number: take_as_new(shard(), number, {"j": 1}), range(8)))
+        list(pool.map(lambda number: restore_as_new(shard(), number, {"j": 1}), range(8)))
     assert dict(fallbacks.counts) == {fallbacks.NOT_ARCHIVED: 8}

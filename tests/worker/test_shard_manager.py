@@ -61,7 +61,7 @@ class Bench:
 
     async def feed(self, number: int, first: int, last: int) -> None:
         records = [LogRecord(offset, 0, b"1") for offset in range(first, last)]
-        await self.shard_manager.take(LogBatch("gpu", number, first, last, records))
+        await self.shard_manager.ingest_batches(LogBatch("gpu", number, first, last, records))
 
     def next(self, number: int) -> int:
         return self.shard_manager.owned[number].shard.position.next.get("gpu", 0)
@@ -101,10 +101,10 @@ def test_a_worker_that_the_group_has_given_up_stores_nothing() -> None:
         await bench.feed(0, 0, 5)
         bench.consumer.member = False
         await bench.shard_manager.tick()
-        assert not await bench.shard_manager.hand_over()
+        assert not await bench.shard_manager.final_checkpoint()
         assert bench.store.snapshots.load(0).blobs == []
         bench.consumer.member = True
-        assert await bench.shard_manager.hand_over()
+        assert await bench.shard_manager.final_checkpoint()
         assert bench.store.snapshots.load(0).blobs
 
     asyncio.run(go())

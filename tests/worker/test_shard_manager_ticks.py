@@ -38,14 +38,14 @@ def test_alerts_of_a_shard_that_left_while_they_were_stored_are_its_new_owners_t
                 return replace(take(*args, **options), alerts=[an_alert(f"job-{number}")])
 
             shard.checkpoint = with_alert  # type: ignore[method-assign]  # the stand-in has no alerts of its own
-        put = bench.shard_manager.checkpointer._put
+        put = bench.shard_manager.checkpointer._store_flight
 
         def put_and_lose(*flight: Any) -> None:
             put(*flight)
             if leaves:
                 bench.shard_manager.assigned({TP(f"t.{topic}", 1) for topic in SHARD_TOPICS}, 2)
 
-        bench.shard_manager.checkpointer._put = put_and_lose  # type: ignore[method-assign,assignment]  # a rebalance in between
+        bench.shard_manager.checkpointer._store_flight = put_and_lose  # type: ignore[method-assign,assignment]  # a rebalance in between
         await bench.shard_manager.checkpoint(open_attempts=False)
         return alert_sink.told
 

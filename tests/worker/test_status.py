@@ -65,7 +65,7 @@ def test_before_the_consumer_starts_the_group_is_being_joined() -> None:
     scene.consumer.started = False
     assert scene.failing() == {"group": "joining consumer group g at Kafka at kafka-1:9092"}
     none = StatusCollector(scene.shard_manager, lambda: None, KAFKA, scene.log_time)
-    assert [check.name for check in none.look().checks if not check.ok] == ["group"]
+    assert [check.name for check in none.collect().checks if not check.ok] == ["group"]
 
 
 def test_kafka_that_stays_silent_for_a_session_is_named() -> None:
@@ -119,8 +119,8 @@ def test_totals_are_passed_on() -> None:
     scene.shard_manager.ingest.refetches = 2
     assert (scene.look().records_not_mine, scene.look().refetches) == (6, 2)
     telling = StatusCollector(scene.shard_manager, lambda: None, KAFKA, scene.log_time, Telling())
-    assert telling.look().notifier_pending == 4
-    assert telling.look().delivery_faults == {"read_alerts": 1}
+    assert telling.collect().notifier_pending == 4
+    assert telling.collect().delivery_faults == {"read_alerts": 1}
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def test_the_last_audit_and_the_canary_are_passed_on() -> None:
     watch = StatusCollector(
         scene.shard_manager, lambda: None, KAFKA, scene.log_time, audit=lambda: verdict, canary=lambda: Seen()
     )
-    status = watch.look()
+    status = watch.collect()
     assert (status.books_balanced, status.audit_age_ms) == ({"records": False, "ledger": True}, 7_000)
     assert status.canary == CanaryStatus(
         runs=5, wrong=1, late=2, right_age_ms=61_000, latency_ms=2_500, error_ratio=0.0

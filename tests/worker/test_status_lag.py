@@ -67,7 +67,7 @@ def test_whoever_holds_it_up_is_named() -> None:
     scene.look()
     scene.wait(61)
     scene.shard_manager.backlog_bytes = 120
-    scene.shard_manager.backpressure.keep(120)
+    scene.shard_manager.backpressure.update(120)
     assert scene.failing()["progress"].endswith("; reading pauses: 120 of 100 bytes wait for ClickHouse")
     assert scene.look().reading_paused
     scene.probed = ProbeResult(scene.probed.asked_ms, scene.probed.ends, store=False)
@@ -121,11 +121,11 @@ def test_dead_letters_are_counted_by_reason_since_the_process_began() -> None:
     scene = Scene()
     tally = Buried({"future": 100}, {"future": 90})
     scene.shard_manager.hold(0, tallies={"jobs": tally})
-    assert (scene.look().letters, scene.look().letters_sampled_out) == ({"future": 0}, 0)
+    assert (scene.look().dead_letters, scene.look().dead_letters_sampled_out) == ({"future": 0}, 0)
     tally.reasons.update({"future": 105, "too_late": 2})
     tally.stored.update({"future": 94, "too_late": 2})
     status = scene.look()
-    assert (status.letters, status.letters_sampled_out) == ({"future": 5, "too_late": 2}, 1)
+    assert (status.dead_letters, status.dead_letters_sampled_out) == ({"future": 5, "too_late": 2}, 1)
 
 
 @dataclass

@@ -84,12 +84,12 @@ class Episodes:
         found = map(self._place.get, job_ids, itertools.repeat(-1))
         return np.fromiter(found, np.int32, len(job_ids))
 
-    def make_places(self, job_ids: Sequence[str], places: I32) -> None:
+    def assign_lines(self, job_ids: Sequence[str], places: I32) -> None:
         """Give each job whose place is -1 a line, and put it in `places`."""
         for k in np.flatnonzero(places < 0).tolist():
             places[k] = self._placed(job_ids[k])
 
-    def sweep(self, before_ms: int) -> None:
+    def forget_before(self, before_ms: int) -> None:
         """Forget what has no effect at `before_ms` or later; done now and then only."""
         if self._swept_ms is not None and before_ms < self._swept_ms + _SWEEP_MS:
             return

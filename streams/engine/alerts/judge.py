@@ -50,14 +50,14 @@ class Judge:
             return []
         if bool((np.diff(ticks) <= 0).any()):
             raise ValueError("ticks must rise")
-        self._episodes.sweep(int(ticks[0]))
+        self._episodes.forget_before(int(ticks[0]))
         arrays = as_arrays(_arrays(figures), len(ticks), len(job_ids), len(WINDOWS_MS))
         places = self._episodes.places(job_ids)
         found = find_jobs(self._limits, arrays, places, self._episodes.lines)
         if len(found) == 0:
             return []
         lines = places[found]
-        self._episodes.make_places([job_ids[k] for k in found.tolist()], lines)
+        self._episodes.assign_lines([job_ids[k] for k in found.tolist()], lines)
         changes, shown = judge_jobs(ticks, self._limits, arrays, found, lines, self._episodes.lines)
         line_of = dict(zip(found.tolist(), lines.tolist(), strict=True))
         dimensions = {job: dimensions_of(job_ids[job]) for job in set(changes["job"].tolist())}

@@ -40,9 +40,9 @@ class UnstoredAlerts:
         if last_ms(alert) < self._stored_ms.get(alert.alert_id, last_ms(alert)):
             self._behind[alert.alert_id] = alert
         else:
-            self._put(alert)
+            self._add(alert)
 
-    def note_stored(self, stored_ms: Mapping[str, int]) -> None:
+    def mark_stored(self, stored_ms: Mapping[str, int]) -> None:
         """Earlier owners stored rows of these alerts as of these ticks, and sent them."""
         for alert, at_ms in stored_ms.items():
             self._stored_ms[alert] = max(at_ms, self._stored_ms.get(alert, at_ms))
@@ -53,24 +53,24 @@ class UnstoredAlerts:
             del self._stored_ms[alert]
             row = self._behind.pop(alert, None)
             if row is not None:
-                self._put(row)
+                self._add(row)
 
     def dump(self) -> dict[str, int]:
         """What is stored ahead of us, for the next owner."""
         return dict(self._stored_ms)
 
-    def _put(self, alert: Alert) -> None:
+    def _add(self, alert: Alert) -> None:
         self._behind.pop(alert.alert_id, None)
         self._current[alert.alert_id] = alert
         if is_change(alert):
             self._changes.append(alert)
 
-    def take_rows(self, shard: int, version: int) -> pa.Table:
+    def drain_rows(self, shard: int, version: int) -> pa.Table:
         """The rows under this version; they count as given out."""
         rows, self._current = alerts_table(self._current.values(), shard, version), {}
         return rows
 
-    def take_changes(self) -> list[Alert]:
+    def drain_changes(self) -> list[Alert]:
         """The changes of status, in order; they count as given out."""
         changes, self._changes = self._changes, []
         return changes

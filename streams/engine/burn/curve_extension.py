@@ -84,7 +84,7 @@ class CurveExtension:
             rate = tail.expected.constant(first * MINUTE_MS, (last + 1) * MINUTE_MS)
             if rate is None:
                 return False
-        if not self._take(job.id, tail, attempt, range(first, last + 1), first, rate, curves):
+        if not self._add_minutes(job.id, tail, attempt, range(first, last + 1), first, rate, curves):
             return False
         tail.newest = last
         if whole:
@@ -100,9 +100,9 @@ class CurveExtension:
             if not self.rates.of(winner, tail.payer).is_priced(first, last):
                 return False
         minutes = [first, *range(max(self._since, first + 1), last + 1)]
-        return self._take(job.id, tail, attempt, minutes, first, None, curves)
+        return self._add_minutes(job.id, tail, attempt, minutes, first, None, curves)
 
-    def _take(
+    def _add_minutes(
         self,
         job_id: str,
         tail: CurveTail,
@@ -158,7 +158,7 @@ class CurveExtension:
         tails = np.array(self._entries, TAIL)
         minutes, holders = np.array(self._minutes, np.int64), np.array(self._holders, np.int64)
         self._unpack(tails, minutes, holders)
-        curves.put_tails(
+        curves.extend(
             tails, minutes, np.array(self._rows, np.int64), self.rates.table, holders, self._coverage.store
         )
         for place, tail in self._whole:

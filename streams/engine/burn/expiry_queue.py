@@ -25,13 +25,13 @@ class ExpiryQueue:
         """Before that nothing is due; NEVER_MS if nothing waits."""
         return self._heap[0][0] if self._heap else NEVER_MS
 
-    def put(self, job_id: str, due_ms: int) -> None:
+    def schedule(self, job_id: str, due_ms: int) -> None:
         """The job may be due then, if not before; NEVER_MS: it goes on."""
         if due_ms < self._queued_ms.get(job_id, NEVER_MS):
             heapq.heappush(self._heap, (due_ms, job_id))
             self._queued_ms[job_id] = due_ms
 
-    def take(self, now_ms: int, due_ms_of: Callable[[str], int]) -> Iterator[str]:
+    def pop_due(self, now_ms: int, due_ms_of: Callable[[str], int]) -> Iterator[str]:
         """The jobs that are due, by what is known now; they are forgotten."""
         while self.next_ms <= now_ms:
             queued_ms, job_id = heapq.heappop(self._heap)
@@ -42,4 +42,4 @@ class ExpiryQueue:
             if due_ms <= now_ms:
                 yield job_id
             else:
-                self.put(job_id, due_ms)
+                self.schedule(job_id, due_ms)

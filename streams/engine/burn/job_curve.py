@@ -72,11 +72,11 @@ class JobCurve:
             and read[3] is controls
         )
 
-    def note_read(self, job: JobState, controls: object) -> None:
+    def mark_read(self, job: JobState, controls: object) -> None:
         """It is looked at now."""
         self.read = (job.timelines(), job.dimensions(), job.declared(), controls)
 
-    def has_news(self, job: JobState, planned: Planned) -> bool:
+    def may_differ(self, job: JobState, planned: Planned) -> bool:
         """Whether the curve may be another one than at the last look."""
         return (
             is_fresh(job) or self._is_moved(job) or job.declared() != self.declared or planned != self.planned
@@ -96,11 +96,11 @@ class JobCurve:
         self.book, self.payer, self.repriced = book, payer, False
         self.declared, self.planned = declared, planned
         if moved:
-            self._take_timelines(job, timelines)
+            self._add_timelines(job, timelines)
         behind, self.behind = self.behind, False
         for attempt in job.attempts.values():
-            self._take_samples(job.id, attempt, coverage, since_ms, again=repriced or behind)
-            self._take_amounts(attempt, since_ms, repriced=repriced)
+            self._add_samples(job.id, attempt, coverage, since_ms, again=repriced or behind)
+            self._add_amounts(attempt, since_ms, repriced=repriced)
         found = build_curve(
             job.id,
             lines=self.lines,
@@ -120,7 +120,9 @@ class JobCurve:
             return found
         return replace(found, unpriced_from_ms=min(found.unpriced_from_ms, *self.unpriced.values()))
 
-    def take_whole(self, job: JobState, tails: CurveExtension, curves: CurveBook, planned: Planned) -> bool:
+    def build_whole_tail(
+        self, job: JobState, tails: CurveExtension, curves: CurveBook, planned: Planned
+    ) -> bool:
         """Build all of the curve as a tail; whether that can be done."""
         tail = None if planned or job.declared() else _whole(job, tails.now_ms)
         if tail is None or not tails.build(job, tail, curves):
@@ -164,7 +166,7 @@ class JobCurve:
             holds_ms=0 if self.paid else METERED_HOLDS_MS,
         )
 
-    def _take_timelines(self, job: JobState, timelines: dict[int, Timeline]) -> None:
+    def _add_timelines(self, job: JobState, timelines: dict[int, Timeline]) -> None:
         assert self.book is not None  # set by the caller
         self.timelines = timelines
         self.lines, self.paid = [], []
@@ -175,7 +177,7 @@ class JobCurve:
             self.lines.append(attempt_lines(segments, (), self.book, *self.payer))
             self.paid.extend((segment.start_ms, segment.end_ms) for segment in segments)
 
-    def _take_samples(
+    def _add_samples(
         self, job_id: str, attempt: AttemptState, coverage: Coverage, since_ms: int, *, again: bool
     ) -> None:
         number, first = attempt.number, since_ms // MINUTE_MS
@@ -199,11 +201,11 @@ class JobCurve:
                 counts = (
                     coverage.counts(rows).sum(axis=0, dtype=np.int64) if rows.size else np.zeros(60, np.int64)
                 )
-                self._note(number, minute, list(self._runs(minute, winner.price_fields, counts)))
+                self._add_minute(number, minute, list(self._runs(minute, winner.price_fields, counts)))
         for key in [key for key in self.runs if key[0] == number and key[1] < first and key[1] != begin]:
             del self.runs[key]
 
-    def _note(self, attempt: int, minute: int, runs: list[MeteredRun]) -> None:
+    def _add_minute(self, attempt: int, minute: int, runs: list[MeteredRun]) -> None:
         self.runs[attempt, minute] = runs
         unpriced = next((run.start_ms for run in runs if run.unpriced), None)
         if unpriced is None:
@@ -225,7 +227,7 @@ class JobCurve:
                 span = (start_ms + first * 1000, start_ms + last * 1000)
                 yield MeteredRun(*span, float(rate[first]) / 1000, bool(unpriced[first]))
 
-    def _take_amounts(self, attempt: AttemptState, since_ms: int, *, repriced: bool) -> None:
+    def _add_amounts(self, attempt: AttemptState, since_ms: int, *, repriced: bool) -> None:
         assert self.book is not None  # set by the caller
         fresh, attempt.fresh_traffic = attempt.fresh_traffic, []
         if repriced and len(attempt.traffic):

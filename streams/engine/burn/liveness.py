@@ -25,25 +25,25 @@ class Liveness:
         """Whether what is heard of the job now is the first."""
         return job_id in self._unheard
 
-    def put(self, job: JobState) -> None:
+    def track(self, job: JobState) -> None:
         """The job has a curve, with its lapse as of now."""
         if job.heard_ms == BEGINNING_MS:
             self._unheard.add(job.id)
         else:
             self._unheard.discard(job.id)
 
-    def hear(self, job: JobState) -> None:
+    def mark_changed(self, job: JobState) -> None:
         """Something of the job changed; its curve may stay."""
         if job.id in self._unheard and job.heard_ms != BEGINNING_MS:
             self._unheard.discard(job.id)
-            self._curves.put_lapse(job.id, lapse(job, job.timelines()))
+            self._curves.set_lapse(job.id, lapse(job, job.timelines()))
 
-    def look_up(self, jobs: Mapping[str, JobState], first_ms: int, last_ms: int) -> None:
+    def refresh(self, jobs: Mapping[str, JobState], first_ms: int, last_ms: int) -> None:
         """Bring up to date what the ticks in [first, last] ask for."""
         for job_id, from_ms in self._curves.lapsed_between(first_ms, last_ms):
             job = jobs.get(job_id)
             if job is not None and job.heard_ms + LAPSES_AFTER_MS > from_ms:
-                self._curves.put_lapse(job_id, lapse(job, job.timelines()))
+                self._curves.set_lapse(job_id, lapse(job, job.timelines()))
 
     def drop(self, job_id: str) -> None:
         """The job has no curve any more."""

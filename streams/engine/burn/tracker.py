@@ -99,7 +99,7 @@ class BurnTracker:
         return bool(self._rows.count or self.alerts)
 
     @property
-    def wants_storing(self) -> bool:
+    def is_storing_urgent(self) -> bool:
         """Whether an alert waits, which people are to hear of at once, or more rows than memory should hold."""
         return self.alerts.any_changed or self.rows_waiting > _ROWS_AT_MOST
 
@@ -123,7 +123,7 @@ class BurnTracker:
         if lifecycle:
             self._lifecycle.add(job_id)
 
-    def heard(self, job_id: str) -> None:
+    def mark_alive(self, job_id: str) -> None:
         """A sample of the job came that pays for nothing."""
         if self._liveness.is_first(job_id):
             self._changed.add(job_id)
@@ -151,7 +151,7 @@ class BurnTracker:
         tick_ms = first_ms
         while tick_ms <= last_ms:
             known = view.at(tick_ms)
-            self._take_known(tracked, known)
+            self._mark_reference_changes(tracked, known)
             self._refresh(tracked, tick_ms, self._changed)
             self._changed, self._lifecycle = set(), set()
             until_ms = min(last_ms, (known.until_ms - 1) // TICK_MS * TICK_MS)
@@ -160,17 +160,17 @@ class BurnTracker:
                 until_ms = min(until_ms, max(tick_ms, leaving_ms // TICK_MS * TICK_MS))
                 most = max(_CELLS_PER_CALL // len(self._curves), 1)
                 until_ms = min(until_ms, tick_ms + (most - 1) * TICK_MS)
-                self._liveness.look_up(tracked.jobs, tick_ms, until_ms)
+                self._liveness.refresh(tracked.jobs, tick_ms, until_ms)
                 self._judge_ticks(np.arange(tick_ms, until_ms + 1, TICK_MS, dtype=np.int64))
             self._retire(until_ms)
             self.alerts.judged(until_ms)
             tick_ms = until_ms + TICK_MS
 
-    def look(self, tracked: TrackedJobs, now_ms: int, known: KnownReference) -> None:
+    def write_interim_rates(self, tracked: TrackedJobs, now_ms: int, known: KnownReference) -> None:
         """Write burn rates of jobs that changed since the last tick, as of an instant between two ticks."""
         if not self._lifecycle:
             return
-        self._take_known(tracked, known)
+        self._mark_reference_changes(tracked, known)
         moved = self._refresh(tracked, now_ms, self._lifecycle)
         self._changed -= self._lifecycle
         self._lifecycle = set()
@@ -196,7 +196,7 @@ class BurnTracker:
         self._rows.add(times_ms, job_ids, figures, self._policy.choose(times_ms, job_ids, figures))
         return figures
 
-    def _take_known(self, tracked: TrackedJobs, known: KnownReference) -> None:
+    def _mark_reference_changes(self, tracked: TrackedJobs, known: KnownReference) -> None:
         """Other controls may change every job, other prices those that pay them."""
         if known.book is not self._book:
             self._reprice(tracked, known.book)
@@ -230,37 +230,37 @@ class BurnTracker:
         moved = False
         for job_id in sorted(job_ids):
             job = tracked.jobs.get(job_id)
-            if job is not None and self._put(job, tracked, tails):
+            if job is not None and self._set_curve(job, tracked, tails):
                 moved = True
         tails.store(self._curves)
         return moved
 
-    def _put(self, job: JobState, tracked: TrackedJobs, tails: CurveExtension) -> bool:
+    def _set_curve(self, job: JobState, tracked: TrackedJobs, tails: CurveExtension) -> bool:
         controls = self._controls
         index_job(tracked.price_index, job)
         known = self._jobs.get(job.id)
         if known is None:
             known = self._jobs[job.id] = JobCurve()
         else:
-            self._liveness.hear(job)
+            self._liveness.mark_changed(job)
         if known.is_read(job, controls):
             if known.tail is not None and tails.prolong(job, known.tail, self._curves):
                 known.behind = True
                 return True
             if not is_fresh(job):
                 return False
-        known.note_read(job, controls)
+        known.mark_read(job, controls)
         dimensions = self._dimensions[job.id] = dimensions_of(job)
         planned = controls.planned_for(dimensions)
-        if not known.has_news(job, planned):
+        if not known.may_differ(job, planned):
             return False
-        if known.take_whole(job, tails, self._curves, planned):
-            self._expiry_queue.put(job.id, max(known.newest_ms() + _DRAINED_MS, tails.now_ms))
+        if known.build_whole_tail(job, tails, self._curves, planned):
+            self._expiry_queue.schedule(job.id, max(known.newest_ms() + _DRAINED_MS, tails.now_ms))
             return True
         curve = known.curve(job, tracked.coverage, tails.rates.book, planned, tails.now_ms)
-        self._curves.put(curve)
-        self._liveness.put(job)
-        self._expiry_queue.put(job.id, max(self._drained_ms(job.id), tails.now_ms))
+        self._curves.replace(curve)
+        self._liveness.track(job)
+        self._expiry_queue.schedule(job.id, max(self._drained_ms(job.id), tails.now_ms))
         return True
 
     def _drained_ms(self, job_id: str) -> int:
@@ -269,7 +269,7 @@ class BurnTracker:
 
     def _retire(self, judged_ms: int) -> None:
         """Forget the curves of jobs of which nothing is left in any window."""
-        for job_id in self._expiry_queue.take(judged_ms, self._drained_ms):
+        for job_id in self._expiry_queue.pop_due(judged_ms, self._drained_ms):
             self._curves.drop(job_id)
             self._policy.drop(job_id)
             self._liveness.drop(job_id)
@@ -285,11 +285,11 @@ class BurnTracker:
     def tables(self, shard: int, version: int) -> dict[str, pa.Table]:
         """The rows that wait, under this version; they count as given out."""
         tables: dict[str, pa.Table] = {}
-        rows = self._rows.take(shard, version)
+        rows = self._rows.drain(shard, version)
         if rows is not None:
             tables[BURN_RATES] = rows
         if self.alerts:
-            tables[ALERTS] = self.alerts.take_rows(shard, version)
+            tables[ALERTS] = self.alerts.drain_rows(shard, version)
         return tables
 
     def dump(self) -> BurnTrackerBlob:
@@ -304,4 +304,4 @@ class BurnTracker:
         self._judge = Judge.load(blob.judge)
         self._policy = RowPolicy()
         self.alerts = UnstoredAlerts()
-        self.alerts.note_stored(blob.stored_ms)
+        self.alerts.mark_stored(blob.stored_ms)

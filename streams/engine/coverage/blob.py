@@ -19,7 +19,14 @@ from streams.engine.coverage.blob_form import FORMAT, ROW, SLOT, SUMS, Blob, Hol
 from streams.engine.coverage.names import Holder, HolderNames
 from streams.engine.coverage.packed_rows import PackedRows
 from streams.engine.kernels.arrays import I32, I64, U16, Records
-from streams.engine.kernels.rings import free_rows, put_cells, put_newest, put_rows, seal_cells, take_cells
+from streams.engine.kernels.rings import (
+    ensure_rows,
+    free_rows,
+    read_cells,
+    seal_cells,
+    set_newest,
+    write_cells,
+)
 from streams.engine.kernels.store import NEVER_S, PLANE, UNEXPORTED_ROWS, UNEXPORTED_SLOTS
 
 # A second that gains nothing from any sample.
@@ -69,7 +76,7 @@ def pack(
     def cells(ring: U16, used: bool) -> bytes:
         out = np.empty(int((newest_s - from_s + 1).sum()) if used else 0, np.uint16)
         if used:
-            take_cells(slots, from_s, newest_s, ring, out)
+            read_cells(slots, from_s, newest_s, ring, out)
         return out.tobytes()
 
     return msgspec.msgpack.encode(
@@ -104,7 +111,7 @@ def changed(
     is_mentioned = np.zeros(arrays.holders + 1, np.bool_)  # the last is for what belongs to none
     is_mentioned[store.slots["holder"][slots]] = is_mentioned[store.rows["holder"][rows]] = True
     known = names.by_numbers(np.flatnonzero(is_mentioned[:-1]).tolist())
-    asked = [holder for holder in whole if names.knows(holder)]
+    asked = [holder for holder in whole if names.is_known(holder)]
     entire = {h.number: h for h in (*asked, *(h for h in known if h.exported_gpus < 0))}
     is_entire = np.zeros(max(arrays.holders, 1), np.bool_)
     is_entire[list(entire)] = True
@@ -225,11 +232,11 @@ def _unpack_slots(blob: Blob, holders: list[Holder | None], arrays: CoverageArra
     slots = every[begin + part["ordinal"]]
     from_s, newest_s = part["from_s"].astype(np.int64), part["newest_s"].astype(np.int64)
     fresh = store.slots["newest_s"][slots] == NEVER_S
-    put_cells(slots, from_s, newest_s, cells, store.slots, store.ring)
+    write_cells(slots, from_s, newest_s, cells, store.slots, store.ring)
     if arrays.has_sm:
-        put_cells(slots, from_s, newest_s, sm, store.slots, store.sm_ring)
+        write_cells(slots, from_s, newest_s, sm, store.slots, store.sm_ring)
     if arrays.has_tensor:
-        put_cells(slots, from_s, newest_s, tensor, store.slots, store.tensor_ring)
+        write_cells(slots, from_s, newest_s, tensor, store.slots, store.tensor_ring)
     if blob.width_s < store.ring.shape[1]:
         # The horizon has grown: what the narrower ring had forgotten must not be counted twice.
         sealed = fresh & (newest_s != NEVER_S)
@@ -238,7 +245,7 @@ def _unpack_slots(blob: Blob, holders: list[Holder | None], arrays: CoverageArra
             seal_cells(slots[sealed], newest_s[sealed], blob.width_s, store.sm_ring, _SEALED)
         if arrays.has_tensor:
             seal_cells(slots[sealed], newest_s[sealed], blob.width_s, store.tensor_ring, _SEALED)
-    put_newest(slots, from_s, newest_s, touch, store)
+    set_newest(slots, from_s, newest_s, touch, store)
 
 
 def _of_known(cells: U16, part: NDArray[Any], known: NDArray[np.bool_]) -> U16:
@@ -261,7 +268,7 @@ def _unpack_rows(
     arrays.reserve_rows(len(part))
     rows = np.empty(len(part), np.int64)
     store = arrays.store
-    put_rows(numbers[part["holder"]], part["minute"].astype(np.int32), touch, store, rows)
+    ensure_rows(numbers[part["holder"]], part["minute"].astype(np.int32), touch, store, rows)
     for name in SUMS:
         store.rows[name][rows] = part[name]
     if blob.sm_rows:

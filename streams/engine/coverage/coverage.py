@@ -125,7 +125,7 @@ class Coverage:
         pointers = self._arrays.store.group_ptr
         return np.asarray(pointers[group + 1] - pointers[group])
 
-    def take_dirty(self) -> I64:
+    def drain_dirty(self) -> I64:
         """The rows whose values changed since the last call."""
         store = self._arrays.store
         rows = store.dirty[: store.used[DIRTY_ROWS]].astype(np.int64)
@@ -310,7 +310,7 @@ class Coverage:
         self._old.pack()
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all that was applied speaks of holders that are known: the chain began early enough."""
         return not self._awaited
 

@@ -70,15 +70,15 @@ class HolderNames:
             shape = (record.node, record.job_id, record.attempt, tuple(record.gpus))
             group = known.get(shape)
             if group is None:
-                group = known[shape] = self._learn(*shape)
+                group = known[shape] = self._add(*shape)
             found.append(group)
         return found
 
-    def _learn(self, node: str, job_id: str, attempt: int, gpus: tuple[str, ...]) -> int:
+    def _add(self, node: str, job_id: str, attempt: int, gpus: tuple[str, ...]) -> int:
         places: dict[str, list[int]] = {}
         for place, gpu in enumerate(gpus):
             places.setdefault(gpu, []).append(place)
-        (group,) = self._made([(node, job_id, attempt, tuple(places))])
+        (group,) = self._new_groups([(node, job_id, attempt, tuple(places))])
         if len(places) < len(gpus):
             self.repeated[group] = list(places.values())
         return group
@@ -88,10 +88,10 @@ class HolderNames:
         wanted = list(shapes)
         known = self._groups
         new = list(dict.fromkeys(shape for shape in wanted if shape[1] and shape not in known))
-        known.update(zip(new, self._made(new), strict=True))
+        known.update(zip(new, self._new_groups(new), strict=True))
         return [known[shape] if shape[1] else 0 for shape in wanted]
 
-    def _made(self, shapes: Sequence[Shape]) -> range:
+    def _new_groups(self, shapes: Sequence[Shape]) -> range:
         """New groups of these shapes, with the slots that are missing."""
         arrays = self._arrays
         next_slot = arrays.slots
@@ -178,7 +178,7 @@ class HolderNames:
         """The holder, if it is known."""
         return self._holders.get((job_id, attempt, node))
 
-    def knows(self, holder: Holder) -> bool:
+    def is_known(self, holder: Holder) -> bool:
         """Whether it was not forgotten."""
         return self._holders.get((holder.job_id, holder.attempt, holder.node)) is holder
 

@@ -125,7 +125,7 @@ class Shapes:
         ends = value_at + value_size
         if n and (int(value_at.min()) < 0 or int(ends.max()) > len(data)):
             raise ValueError("a value outside the data")
-        self._make_room(n, int(np.maximum(value_size, 0).sum()))
+        self._evict_for(n, int(np.maximum(value_size, 0).sum()))
         view = data.view()
         view.flags.writeable = False  # as bytes of a fetch are: one signature for all
         batch = Batch(
@@ -136,10 +136,10 @@ class Shapes:
         while (done := parse_gpu(done, batch, out, self._table)) < n:
             self._grow_table(int(value_size[done]))
         self._learn(batch, out)
-        self._note(out.shape)
+        self._add(out.shape)
         return _parsed(out)
 
-    def _make_room(self, n: int, size_bytes: int) -> None:
+    def _evict_for(self, n: int, size_bytes: int) -> None:
         used = self._table.used
         is_full = used[ENTRIES] >= self._most or used[TEXT] >= self._most_text_bytes
         # They differ after an exception on the way.
@@ -147,7 +147,7 @@ class Shapes:
             self.generation += 1
             self._shapes = []
             self._table = _empty_table()
-            self._look_anew()
+            self._reset_unknown()
         room = size_bytes // _BYTES_PER_VALUE + MAX_GPUS + 1
         if len(self._columns.shape) < n or len(self._columns.values) < PLANES * room:
             self._columns = _columns(n * 5 // 4, room * 5 // 4)
@@ -158,14 +158,14 @@ class Shapes:
         if entries <= SPARE_SHAPES or self._records < _ROUNDS * entries:
             return False
         in_use = int(np.count_nonzero(self._came[:-1]))
-        self._look_anew()
+        self._reset_unknown()
         return in_use * 4 < entries
 
-    def _look_anew(self) -> None:
+    def _reset_unknown(self) -> None:
         self._came = np.zeros(len(self._shapes) * 5 // 4 + 1, np.bool_)
         self._records = 0
 
-    def _note(self, shape: I32) -> None:
+    def _add(self, shape: I32) -> None:
         if len(self._came) <= len(self._shapes):
             self._came = np.append(self._came[:-1], np.zeros(len(self._shapes) + 1, np.bool_))
         self._came[shape] = True

@@ -27,7 +27,7 @@ _MEASURES = (
 
 def usage_table(coverage: Coverage, shard: int, version: int) -> pa.Table:
     """The usage rows that changed since they were last taken."""
-    return usage_rows(coverage, coverage.take_dirty(), shard, version)
+    return usage_rows(coverage, coverage.drain_dirty(), shard, version)
 
 
 def usage_rows(coverage: Coverage, rows: I64, shard: int, version: int) -> pa.Table:

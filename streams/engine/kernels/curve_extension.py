@@ -103,7 +103,7 @@ def _build(
 
 
 @kernel
-def put_tails(
+def write_tails(
     tails: Records,
     minute: I64,
     rate_row: I64,

@@ -80,7 +80,7 @@ def choose_rows(
 
 
 @kernel
-def take_rows(
+def write_rows(
     times_ms: I64,
     chosen: Bool,
     now_rate: F64,

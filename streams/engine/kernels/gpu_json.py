@@ -21,7 +21,7 @@ from streams.engine.kernels.gpu_slots import (
     TIME_MS,
     is_timely,
 )
-from streams.engine.kernels.gpu_walk import is_whole, walk
+from streams.engine.kernels.gpu_walk import is_complete, walk
 from streams.engine.kernels.skeletons import ENTRIES, LAST, NO_ROOM, Table, find_or_add, read_as
 
 #: A record that is left to the general decoder.
@@ -63,7 +63,7 @@ def _read(i: int, batch: Batch, out: GpuColumns, table: Table) -> int:
         number = int(table.next[last])
         if read_as(number, batch.data, at, at + size, out.values, to, out.found, table):
             return number if is_timely(batch.newest_allowed_ms[i], out.found) else _ODD
-    if not walk(batch.data, at, at + size, out.values, to, out.found) or not is_whole(out.found):
+    if not walk(batch.data, at, at + size, out.values, to, out.found) or not is_complete(out.found):
         return _ODD
     if not is_timely(batch.newest_allowed_ms[i], out.found):
         return _ODD
@@ -74,7 +74,7 @@ def _read(i: int, batch: Batch, out: GpuColumns, table: Table) -> int:
 
 
 @helper
-def _keep(i: int, number: int, seen: int, out: GpuColumns, table: Table) -> None:
+def _write_record(i: int, number: int, seen: int, out: GpuColumns, table: Table) -> None:
     """Write down what was found of a record; its values stand in the planes already.
 
     `seen`: the optional planes that records before it have; others are filled up when the first has them.
@@ -118,7 +118,7 @@ def parse_gpu(first: int, batch: Batch, out: GpuColumns, table: Table) -> int:
         if number >= 0:
             table.used[LAST] = number
             if table.is_refused[number] == 0:
-                _keep(i, number, seen, out, table)
+                _write_record(i, number, seen, out, table)
                 seen |= int(np.int64(out.planes[i]))
     return int(batch.value_size.size)
 

@@ -138,7 +138,7 @@ def walk(data: U8, at: int, stop: int, values: F64, to: int, found: I64) -> bool
 
 
 @helper
-def is_whole(found: I64) -> bool:
+def is_complete(found: I64) -> bool:
     """Whether it has what it must have, and as many values as GPUs."""
     has = found[KEYS] & ~found[NULLS]
     if has & REQUIRED != REQUIRED:

@@ -47,7 +47,7 @@ def _reaches(cost: float, expected: float, ratio: float) -> bool:
 
 
 @helper
-def _holds(tick: int, job: int, rule: int, limits: RuleLimits, figures: EpisodeArrays) -> bool:
+def _reaches_ratios(tick: int, job: int, rule: int, limits: RuleLimits, figures: EpisodeArrays) -> bool:
     """Whether both windows reach their ratios."""
     long, short = limits.long_window[rule], limits.short_window[rule]
     # The shorter window first: it is the one that most jobs miss.
@@ -80,7 +80,7 @@ def _may_open(tick: int, job: int, rule: int, limits: RuleLimits, figures: Episo
 def _could_open(tick: int, job: int, limits: RuleLimits, figures: EpisodeArrays) -> bool:
     """Whether any rule opens, if nothing makes it silent."""
     for rule in range(BURN_RULES):
-        if _holds(tick, job, rule, limits, figures) and _may_open(tick, job, rule, limits, figures):
+        if _reaches_ratios(tick, job, rule, limits, figures) and _may_open(tick, job, rule, limits, figures):
             return True
     return bool(figures.unpriced[tick, job] or figures.lapsed[tick, job])
 
@@ -107,7 +107,7 @@ def _find(limits: RuleLimits, figures: EpisodeArrays, row: I32, episodes: Record
 
 
 @helper
-def _tell(
+def _add_change(
     rule: int, kind: int, at_ms: int, job: int, episodes: Records, out: Records, shown: Records, count: int
 ) -> int:
     """Note a change, and the episode as it is now."""
@@ -152,7 +152,7 @@ def _judge_burn(
         return 0
     long, short = limits.long_window[rule], limits.short_window[rule]
     short_cost, short_expected = figures.cost_nano[tick, job, short], figures.expected_nano[tick, job, short]
-    holds = _holds(tick, job, rule, limits, figures)
+    holds = _reaches_ratios(tick, job, rule, limits, figures)
     kind = 0
     if not is_open:
         if not (holds and _may_open(tick, job, rule, limits, figures)):
@@ -224,10 +224,10 @@ def _judge_job(
                     silent = silent or episodes[SUSTAINED]["open"] != 0 or at_ms < last_ms + DRIFT_SILENT_MS
                 kind = _judge_burn(rule, silent, at_ms, tick, job, limits, figures, episodes)
             if kind != 0:
-                count = _tell(rule, kind, at_ms, job, episodes, out, shown, count)
+                count = _add_change(rule, kind, at_ms, job, episodes, out, shown, count)
     for rule in range(BURN_RULES):
         if episodes[rule]["open"] != 0 and episodes[rule]["held_ms"] > episodes[rule]["reported_ms"]:
-            count = _tell(rule, HELD, episodes[rule]["held_ms"], job, episodes, out, shown, count)
+            count = _add_change(rule, HELD, episodes[rule]["held_ms"], job, episodes, out, shown, count)
     return count
 
 

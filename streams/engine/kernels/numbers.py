@@ -13,7 +13,7 @@ from streams.engine.kernels.arrays import U8
 
 
 @helper
-def put_number(value: int, out: U8, at: int) -> int:
+def write_number(value: int, out: U8, at: int) -> int:
     """Write a number, small ones in few bytes; where it ends."""
     sign = 0
     if value < 0:
@@ -31,7 +31,7 @@ def put_number(value: int, out: U8, at: int) -> int:
 
 
 @helper
-def get_number(data: U8, at: int, stop: int) -> tuple[int, int]:
+def read_number(data: U8, at: int, stop: int) -> tuple[int, int]:
     """The number at `at`, and where it ends: past `stop` if it is cut off."""
     if at >= stop:
         return 0, stop + 1
@@ -55,14 +55,14 @@ def get_number(data: U8, at: int, stop: int) -> tuple[int, int]:
 
 
 @helper
-def put_word(value: int, out: U8, at: int) -> None:
+def write_word(value: int, out: U8, at: int) -> None:
     """Write the lower 32 bits, the lowest first."""
     for k in range(4):
         out[at + k] = (value >> (8 * k)) & 255
 
 
 @helper
-def get_word(data: U8, at: int) -> int:
+def read_word(data: U8, at: int) -> int:
     """The int32 that put_word() wrote."""
     value = 0
     for k in range(4):

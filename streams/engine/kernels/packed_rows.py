@@ -15,7 +15,7 @@ import numpy as np
 from streams.engine.kernels._jit import helper, kernel
 from streams.engine.kernels.arrays import I64, U8
 from streams.engine.kernels.coverage import COUNT_MAX, open_row
-from streams.engine.kernels.numbers import get_number, get_word, put_number, put_word
+from streams.engine.kernels.numbers import read_number, read_word, write_number, write_word
 from streams.engine.kernels.store import ROWS, CoverageStore
 
 HEAD_BYTES = 17
@@ -95,12 +95,12 @@ def _pack_column(
             steady = False
             break
     out[at] = 0 if steady else 1
-    at = put_number(first, out, at + 1)
+    at = write_number(first, out, at + 1)
     if not steady:
         last = first
         for k in range(begin + 1, stop):
             value = _value(column, rows[k], store)
-            at = put_number(value - last - each, out, at)
+            at = write_number(value - last - each, out, at)
             last = value
     return at
 
@@ -120,7 +120,7 @@ def _pack_counts(line: int, store: CoverageStore, out: U8, at: int) -> int:
         begin = second
         while second < 60 and np.int64(store.counts[line, second]) == value:
             second += 1
-        at = put_number(value, out, at)
+        at = write_number(value, out, at)
         out[at] = second - begin
         at += 1
         runs += 1
@@ -150,10 +150,10 @@ def pack_rows(rows: I64, ptr: I64, store: CoverageStore, out: U8, out_ptr: I64) 
         if parts & HAS_COUNTS != 0:
             for k in range(begin, stop):
                 at = _pack_counts(int(np.int64(store.rows[rows[k]]["counts_at"])), store, out, at)
-        put_word(at - start, out, start)
-        put_word(stop - begin, out, start + 4)
-        put_word(_value(0, rows[begin], store), out, start + 8)
-        put_word(_value(0, rows[stop - 1], store), out, start + 12)
+        write_word(at - start, out, start)
+        write_word(stop - begin, out, start + 4)
+        write_word(_value(0, rows[begin], store), out, start + 8)
+        write_word(_value(0, rows[stop - 1], store), out, start + 12)
         out[start + 16] = parts
     out_ptr[ptr.size - 1] = at
 
@@ -170,7 +170,7 @@ def _unpack_counts(row: int, data: U8, at: int, stop: int, store: CoverageStore)
         line = np.int64(store.rows[row]["counts_at"])
     second = 0
     for _ in range(runs):
-        value, at = get_number(data, at, stop)
+        value, at = read_number(data, at, stop)
         if at >= stop or value < 0 or value > COUNT_MAX:
             return stop + 1
         length = int(data[at])
@@ -187,7 +187,7 @@ def _unpack_counts(row: int, data: U8, at: int, stop: int, store: CoverageStore)
 @helper
 def _stepped(value: int, data: U8, at: int, stop: int) -> tuple[int, int]:
     """A number and the step that stands at `at`, and where that ends: past `stop` if no row has such a sum."""
-    step, end = get_number(data, at, stop)
+    step, end = read_number(data, at, stop)
     if (step > 0 and value > _INT64_MAX - step) or (step < 0 and value < -_INT64_MAX - step):
         return value, stop + 1
     return value + step, end
@@ -201,7 +201,7 @@ def _unpack_column(
     if at >= stop:
         return stop + 1
     steady = data[at] == 0
-    value, at = get_number(data, at + 1, stop)
+    value, at = read_number(data, at + 1, stop)
     for k in range(count):
         if k > 0:
             value += 1 if column == 0 else 0
@@ -224,7 +224,7 @@ def _unpack_column(
 @helper
 def _unpack(data: U8, begin: int, stop: int, holder: int, store: CoverageStore, rows: I64) -> bool:
     """One segment; whether it ends where it says."""
-    count = get_word(data, begin + 4)
+    count = read_word(data, begin + 4)
     parts = int(data[begin + 16])
     at = begin + HEAD_BYTES
     for column in range(_COLUMNS):

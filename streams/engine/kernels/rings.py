@@ -12,7 +12,7 @@ from streams.engine.kernels.store import NEVER_S, ROWS, CoverageStore, Samples
 
 
 @kernel
-def take_cells(slots: I32, from_s: I64, newest_s: I64, ring: U16, out: U16) -> None:
+def read_cells(slots: I32, from_s: I64, newest_s: I64, ring: U16, out: U16) -> None:
     """The cells of the seconds [from, newest] of each slot, one slot after the other."""
     width = ring.shape[1]
     n = 0
@@ -23,7 +23,7 @@ def take_cells(slots: I32, from_s: I64, newest_s: I64, ring: U16, out: U16) -> N
 
 
 @kernel
-def put_cells(slots: I32, from_s: I64, newest_s: I64, cells: U16, own: Records, ring: U16) -> None:
+def write_cells(slots: I32, from_s: I64, newest_s: I64, cells: U16, own: Records, ring: U16) -> None:
     """The reverse, for slots whose newest second is still the one before: what lies between is not covered."""
     width = ring.shape[1]
     n = 0
@@ -35,7 +35,7 @@ def put_cells(slots: I32, from_s: I64, newest_s: I64, cells: U16, own: Records, 
 
 
 @kernel
-def put_newest(slots: I32, from_s: I64, newest_s: I64, touch: bool, store: CoverageStore) -> None:
+def set_newest(slots: I32, from_s: I64, newest_s: I64, touch: bool, store: CoverageStore) -> None:
     """Set the newest second of each slot, after its cells; `touch`: the next increment brings them too."""
     for i in range(slots.size):
         if newest_s[i] != NEVER_S:
@@ -45,7 +45,7 @@ def put_newest(slots: I32, from_s: I64, newest_s: I64, touch: bool, store: Cover
 
 
 @kernel
-def put_rows(holder: I32, minute: I32, touch: bool, store: CoverageStore, out: I64) -> None:
+def ensure_rows(holder: I32, minute: I32, touch: bool, store: CoverageStore, out: I64) -> None:
     """The row of each (holder, minute), made where there is none."""
     for i in range(holder.size):
         out[i] = open_row(holder[i], minute[i], store)

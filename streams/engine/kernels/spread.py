@@ -71,7 +71,7 @@ def _lost_part(
 
 
 @kernel
-def _room(
+def _max_pieces(
     amount: I64, start_ms: I64, interval_ms: I64, cut_ptr: I64, cut_ms: I64, lo_ms: int, hi_ms: int
 ) -> int:
     """The greatest number of pieces, or -1 - i where event i is out of range."""
@@ -182,7 +182,7 @@ def spread(
     equal_lengths(lost_from, lost_to)
     lo_ms = max(lo_minute, MINUTE_MIN) * MINUTE_MS
     hi_ms = min(hi_minute, MINUTE_MAX) * MINUTE_MS
-    room = _room(sizes, starts, lengths, pointers, cuts, lo_ms, hi_ms)
+    room = _max_pieces(sizes, starts, lengths, pointers, cuts, lo_ms, hi_ms)
     if room < 0:
         raise ValueError(
             f"event {-1 - room}: amount {sizes[-1 - room]}, interval {lengths[-1 - room]} below 0"

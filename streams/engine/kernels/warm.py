@@ -10,8 +10,8 @@ import numpy as np
 from streams.engine.kernels.bill import bill_rows, cost_nano, cost_of
 from streams.engine.kernels.burn import CURVE, LUMP, STEP, WINDOWS_MS, fill_figures
 from streams.engine.kernels.coverage import fold_samples
-from streams.engine.kernels.curve_extension import TAIL, put_tails
-from streams.engine.kernels.due import LAST_ROW, choose_rows, take_rows
+from streams.engine.kernels.curve_extension import TAIL, write_tails
+from streams.engine.kernels.due import LAST_ROW, choose_rows, write_rows
 from streams.engine.kernels.episode import EpisodeArrays, RuleLimits, as_arrays, no_episodes
 from streams.engine.kernels.framing import BATCH, count_batches, frame_records, read_batches
 from streams.engine.kernels.gpu_json import Batch, GpuColumns, drop_refused, parse_gpu
@@ -24,17 +24,17 @@ from streams.engine.kernels.packed_rows import pack_rows, unpack_rows
 from streams.engine.kernels.rings import (
     chain_rows,
     drop_rows,
+    ensure_rows,
     fill_cells,
     find_reaching,
     free_rows,
-    put_cells,
-    put_newest,
-    put_rows,
+    read_cells,
     rows_at,
     rows_between,
     rows_of_pairs,
     seal_cells,
-    take_cells,
+    set_newest,
+    write_cells,
 )
 from streams.engine.kernels.sampled_minutes import minute_pieces
 from streams.engine.kernels.skeletons import MOST_SPANS, Table, fill_skeletons
@@ -107,11 +107,11 @@ def _warm_ticks() -> None:
     wide = deep[0].copy()
     one = flat[0].copy()
     taken = tick.copy(), tick.copy(), one, one, wide, wide.astype(np.int64), one
-    take_rows(tick, no, flat, flat, deep, longs, deep, 0, 0, *taken)
+    write_rows(tick, no, flat, flat, deep, longs, deep, 0, 0, *taken)
     is_steady(tick.copy(), curve, steps, 0, 0)
     tails = np.zeros(1, TAIL)
     lists = tick, tick, np.zeros((1, 60)), tick
-    put_tails(tails, *lists, empty_store(), curve, steps, np.zeros(60, np.int64), np.zeros(2, STEP))
+    write_tails(tails, *lists, empty_store(), curve, steps, np.zeros(60, np.int64), np.zeros(2, STEP))
     arrays = as_arrays(EpisodeArrays(deep, deep, longs, deep > 0, no, no, no, no), 1, 1, len(WINDOWS_MS))
     limits = RuleLimits(np.array([1, 2, 3]), np.array([0, 1, 2]), *np.ones((3, 3)))
     find_jobs(limits, arrays, job, no_episodes(1))
@@ -189,10 +189,10 @@ def _warm_coverage() -> None:
     )
     fold_samples(0, 1, 1, store, samples)
     cells = np.zeros(1, np.uint16)
-    take_cells(slot, second, second, store.ring, cells)
-    put_cells(slot, second, second, cells, store.slots, store.ring)
-    put_newest(slot, second, second, False, store)
-    put_rows(slot, minute, False, store, row)
+    read_cells(slot, second, second, store.ring, cells)
+    write_cells(slot, second, second, cells, store.slots, store.ring)
+    set_newest(slot, second, second, False, store)
+    ensure_rows(slot, minute, False, store, row)
     seal_cells(slot, second, 1, store.ring, 0)
     store.cells[:] = 0
     fill_cells(store)

@@ -53,7 +53,7 @@ def derive_job(
     job.booked_as_of_ms = as_of_ms if open_attempts or not job.is_open else -1
 
 
-def pay_job(job: JobState, rows: LedgerRows, as_of_ms: int) -> bool:
+def accrue_job(job: JobState, rows: LedgerRows, as_of_ms: int) -> bool:
     """Add what a job costs further, of which nothing but the clock is news; False: it must be derived."""
     dimensions = job.dimensions()
     if dimensions is not job.booked_dimensions:
@@ -64,11 +64,11 @@ def pay_job(job: JobState, rows: LedgerRows, as_of_ms: int) -> bool:
         attempt = job.attempts[number]
         if attempt.has_start:
             known = attempt.open_accruals
-            if known is None or not known.holds(timeline, payer, as_of_ms):
+            if known is None or not known.covers(timeline, payer, as_of_ms):
                 return False
             paid.append((attempt, known))
     for attempt, known in paid:
-        known.pay(job.id, attempt.number, rows, as_of_ms, attempt.unsaved)
+        known.accrue(job.id, attempt.number, rows, as_of_ms, attempt.unsaved)
     job.booked_as_of_ms = as_of_ms
     return True
 
@@ -81,8 +81,8 @@ def derive_node(
         return
     segments = node.segments()
     known = node.open_accruals
-    if known is not None and known.holds(segments, _NOBODY, as_of_ms):
-        known.pay(node.name, 0, rows, as_of_ms, None)
+    if known is not None and known.covers(segments, _NOBODY, as_of_ms):
+        known.accrue(node.name, 0, rows, as_of_ms, None)
     else:
         lines = node_lines(segments, as_of_ms, book)
         rows.add_lines(node.name, 0, node.booked_lines, lines)
@@ -100,7 +100,7 @@ def _open_accruals(
     if any(segment.goes_on for segment in segments):
         if any(not segment.goes_on and segment.end_ms > as_of_ms for segment in segments):
             return None  # it is not cut by the clock
-        found.grow(node_lines(segments, OPEN_MS, book), booked, as_of_ms)
+        found.track(node_lines(segments, OPEN_MS, book), booked, as_of_ms)
     return found
 
 
@@ -117,17 +117,17 @@ def _derive_time(
     known = attempt.open_accruals
     if known is not None and known.source is not timeline and _pays_alike(known.source, timeline):
         known.source = timeline  # a checkpoint, say, of which nobody knows yet whether it matters
-    if known is not None and known.holds(timeline, payer, as_of_ms):
-        known.pay(job_id, attempt.number, rows, as_of_ms, attempt.unsaved)
+    if known is not None and known.covers(timeline, payer, as_of_ms):
+        known.accrue(job_id, attempt.number, rows, as_of_ms, attempt.unsaved)
         return
     attempt.open_accruals = OpenAccruals(timeline, payer)
     whole = attempt_lines(timeline.paid(OPEN_MS), timeline.lost, book, *payer)
     lines = whole
     if timeline.ended_ms is None:
         lines = cut_lines(whole, as_of_ms)
-        attempt.open_accruals.grow(whole, lines, as_of_ms)
+        attempt.open_accruals.track(whole, lines, as_of_ms)
     rows.add_lines(job_id, attempt.number, attempt.booked_lines, lines)
-    attempt.unsaved.note_lines(attempt.booked_lines, lines)
+    attempt.unsaved.add_lines(attempt.booked_lines, lines)
     attempt.booked_lines = lines
 
 
@@ -170,7 +170,7 @@ def _derive_metered(
     attempt.dirty_metered = set()
     new: MinuteRows = {}
     if not attempt.has_start:  # else the timeline pays, and what was metered goes to zero
-        found = sampled.take(job_id, attempt.number, minutes)
+        found = sampled.by_node(job_id, attempt.number, minutes)
         for minute in minutes:
             winner = attempt.winners.get(minute)
             if winner is not None:
@@ -203,7 +203,7 @@ def _replace(
             standing = {line.row_key for line in after}
             for line in gone:
                 if line.row_key in standing:
-                    rows.take_back(job_id, attempt, line, minute, before[line][0])
+                    rows.retract(job_id, attempt, line, minute, before[line][0])
                 else:
                     rows.add_row(job_id, attempt, line, minute, 0, 0, before[line][0])
         if after:

@@ -102,7 +102,7 @@ class GpuRate:
         """The row of the table for a minute, or UNPRICED."""
         start_ms = minute * MINUTE_MS
         if self._book is not self._rates.book:
-            self._take_book(self._rates.book)
+            self._set_book(self._rates.book)
         if self._from_ms <= start_ms and start_ms + MINUTE_MS <= self._until_ms:
             return self._row
         stretches = [
@@ -112,12 +112,12 @@ class GpuRate:
         from_ms = max(since_ms for since_ms, _, _ in stretches)
         until_ms = min(to_ms for _, to_ms, _ in stretches)
         if until_ms < start_ms + MINUTE_MS:  # it changes in this minute, which has a row of its own
-            return self._made(start_ms, start_ms)
-        self._row = self._made(from_ms, start_ms)
+            return self._new_rate(start_ms, start_ms)
+        self._row = self._new_rate(from_ms, start_ms)
         self._from_ms, self._until_ms = from_ms, until_ms
         return self._row
 
-    def _take_book(self, book: PriceBook) -> None:
+    def _set_book(self, book: PriceBook) -> None:
         """What was found stands if nothing that decides it is another in the newer book."""
         sources = [
             book.sources(self._context, component, Kind.GPU_TIME)
@@ -127,7 +127,7 @@ class GpuRate:
             self._forget()
         self._book, self._sources = book, sources
 
-    def _made(self, key_ms: int, start_ms: int) -> int:
+    def _new_rate(self, key_ms: int, start_ms: int) -> int:
         known = self._rows.get(key_ms)
         if known is None:
             cost_nano, unpriced = per_gpu_second(self._rates.book, self._context, start_ms)

@@ -138,7 +138,7 @@ class LedgerRows:
         """Write one row as it is; `before`: the quantity that it replaces."""
         self._add_row((owner_id, attempt, line, _BOTH), minute, quantity, lost, before)
 
-    def take_back(self, owner_id: str, attempt: int, line: Line, minute: int, before: int) -> None:
+    def retract(self, owner_id: str, attempt: int, line: Line, minute: int, before: int) -> None:
         """Count that a row is no more, as another of its key and at another price is written."""
         self._add_row((owner_id, attempt, line, _COUNTED), minute, 0, 0, before)
 

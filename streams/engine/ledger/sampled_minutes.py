@@ -49,12 +49,14 @@ class SampledMinutes:
         self._upcoming = iter(upcoming)
         self._found: dict[tuple[str, int], dict[int, list[NodeSeconds]]] = {}
 
-    def take(self, job_id: str, attempt: int, minutes: Sequence[int]) -> Mapping[int, Sequence[NodeSeconds]]:
+    def by_node(
+        self, job_id: str, attempt: int, minutes: Sequence[int]
+    ) -> Mapping[int, Sequence[NodeSeconds]]:
         """What is sampled of each of the minutes, by node."""
         found = self._found.pop((job_id, attempt), {})
         missing = [minute for minute in minutes if minute not in found]
         if missing:
-            self._look_up([(job_id, attempt, missing), *self._next()])
+            self._find([(job_id, attempt, missing), *self._next()])
             found |= self._found.pop((job_id, attempt))
         return found
 
@@ -73,7 +75,7 @@ class SampledMinutes:
             if pairs >= _PAIRS_AT_ONCE:
                 return
 
-    def _look_up(self, wanted: Iterable[tuple[str, int, Sequence[int]]]) -> None:
+    def _find(self, wanted: Iterable[tuple[str, int, Sequence[int]]]) -> None:
         places: list[list[NodeSeconds]] = []
         nodes: list[str] = []
         holders: list[int] = []

@@ -64,7 +64,7 @@ class LedgerSums:
         """The sums of a table by month."""
         return self._sums.get(table, {})
 
-    def take(self, shard: int, version: int) -> dict[str, pa.Table]:
+    def drain_changed(self, shard: int, version: int) -> dict[str, pa.Table]:
         """Rows of `ledger_sums` of the months that changed since they were last taken."""
         owed, self._owed = sorted(self._owed), set()
         if not (owed and self.known):

@@ -58,7 +58,7 @@ class PriceBook:
     def __len__(self) -> int:
         return sum(len(history.revisions) for history in self._histories.values())
 
-    def stands(self, event: PriceEvent) -> bool:
+    def is_current(self, event: PriceEvent) -> bool:
         """Whether it is what is known of its (sku, effective_ms)."""
         revision = self._histories.get(event.sku, _NOTHING).in_force(event.effective_ms)
         return revision is not None and revision.event == event

@@ -141,7 +141,7 @@ class PriceChanges:
         return old != new
 
 
-def job_asks(job: JobState, team: str | None, project: str | None) -> frozenset[Ask]:
+def job_lookups(job: JobState, team: str | None, project: str | None) -> frozenset[Ask]:
     """What prices are asked for of a job, if these pay for it."""
     asks: set[Ask] = set()
     for number, timeline in job.timelines().items():
@@ -159,7 +159,7 @@ def job_asks(job: JobState, team: str | None, project: str | None) -> frozenset[
     return frozenset(asks)
 
 
-def node_asks(node: NodeState) -> frozenset[Ask]:
+def node_lookups(node: NodeState) -> frozenset[Ask]:
     """What prices are asked for of a node: it is priced for no team."""
     return frozenset((False, usage_context(segment.fields, None, None)) for segment in node.segments())
 
@@ -170,6 +170,6 @@ def _overlap(spans: tuple[Span, ...], start_ms: int, end_ms: int) -> bool:
 
 def index_job(index: PriceIndex, job: JobState) -> None:
     """Note which prices a job asks for, when its curve or rows are made: `reprice` finds only these jobs."""
-    if job.asks_anew():
+    if job.may_price_lookups_differ():
         dimensions = job.dimensions()
-        index.put(job.id, job_asks(job, dimensions.team, dimensions.project))
+        index.set_lookups(job.id, job_lookups(job, dimensions.team, dimensions.project))

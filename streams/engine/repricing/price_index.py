@@ -30,7 +30,7 @@ class PriceIndex:
         """All that ask for anything."""
         return self._of.keys()
 
-    def put(self, name: str, asks: frozenset[Ask]) -> None:
+    def set_lookups(self, name: str, asks: frozenset[Ask]) -> None:
         """What the name asks for from now on, and nothing else."""
         known = self._of.get(name, frozenset())
         if asks == known:

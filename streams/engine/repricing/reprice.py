@@ -6,7 +6,7 @@ How two books differ is found in `price_changes`; archived jobs are fetched and 
 from __future__ import annotations
 
 from streams.engine.pricing.book import PriceBook
-from streams.engine.repricing.price_changes import PriceChanges, index_job, node_asks
+from streams.engine.repricing.price_changes import PriceChanges, index_job, node_lookups
 from streams.engine.shard.state import ShardState
 
 
@@ -42,4 +42,4 @@ def after_restore(shard: ShardState) -> None:
     """List what came with a snapshot; jobs are listed with the first price that comes, or when they are derived."""
     shard.prices.unindexed = list(shard.jobs)
     for name, node in shard.nodes.items():
-        shard.prices.nodes.put(name, node_asks(node))
+        shard.prices.nodes.set_lookups(name, node_lookups(node))

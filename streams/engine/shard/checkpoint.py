@@ -17,10 +17,10 @@ import pyarrow as pa
 from schemas.tables import ARCHIVE, JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES, SCHEMAS
 from streams.engine.alerts.alert import Alert
 from streams.engine.coverage.usage_table import usage_table
-from streams.engine.ledger.derive import derive_job, derive_node, pay_job
+from streams.engine.ledger.derive import accrue_job, derive_job, derive_node
 from streams.engine.ledger.rows import LedgerRows
 from streams.engine.ledger.sampled_minutes import SampledMinutes
-from streams.engine.repricing.price_changes import index_job, node_asks
+from streams.engine.repricing.price_changes import index_job, node_lookups
 from streams.engine.shard.books import book_tables
 from streams.engine.shard.job_tables import job_tables
 from streams.engine.shard.state import ShardState
@@ -53,7 +53,7 @@ class Checkpoint:
     alerts: list[Alert]  # whose status changed, in order; to be sent once the tables are stored
 
 
-def take(shard: ShardState, as_of_ms: int, version: int, *, open_attempts: bool) -> Checkpoint:
+def build_checkpoint(shard: ShardState, as_of_ms: int, version: int, *, open_attempts: bool) -> Checkpoint:
     """The checkpoint of a shard; its rows count as booked from now on."""
     if version <= shard.snapshots.version:
         raise ValueError(
@@ -65,7 +65,7 @@ def take(shard: ShardState, as_of_ms: int, version: int, *, open_attempts: bool)
     usage = usage_table(shard.coverage, shard.number, version)
     if usage.num_rows:
         tables[JOB_USAGE_MINUTES] = usage
-    tables.update(shard.refused.take(version))
+    tables.update(shard.refused.drain(version))
     tables.update(shard.tracker.tables(shard.number, version))
     leaving = [
         job for job in _finished(shard) if job.id not in shard.due.dirty_jobs and not _unjudged(shard, job)
@@ -79,17 +79,17 @@ def take(shard: ShardState, as_of_ms: int, version: int, *, open_attempts: bool)
     # After the dead letters, which the rows count, and after those that came back: whoever sees these finds those.
     # Once no row is left over, so that the ledger is as of the same offsets.
     if not more and (open_attempts or (shard.due.books_owed and shard.position.next != shard.due.books_next)):
-        tables.update(shard.sums.take(shard.number, version))
+        tables.update(shard.sums.drain_changed(shard.number, version))
         tables.update(
             book_tables(shard.tallies, shard.position.next, shard.due.accrued_to_ms, shard.number, version)
         )
         shard.due.books_next, shard.due.books_owed = dict(shard.position.next), False
     parent, root = shard.snapshots.parent, shard.snapshots.compaction.root
     shard.snapshots.version = shard.snapshots.parent = version
-    blob = writer.take(shard)
+    blob = writer.build_snapshot(shard)
     shard.snapshots.next = dict(shard.position.next)
     rows = sum(table.num_rows for table in tables.values())
-    alerts = shard.tracker.alerts.take_changes()
+    alerts = shard.tracker.alerts.drain_changes()
     return Checkpoint(
         shard=shard.number,
         version=version,
@@ -128,7 +128,7 @@ def _derive_jobs(
             break
         room -= 1
         job = shard.jobs[job_id]
-        if job_id not in shard.due.dirty_jobs and pay_job(job, rows, as_of_ms):
+        if job_id not in shard.due.dirty_jobs and accrue_job(job, rows, as_of_ms):
             shard.due.sampled_jobs.discard(job_id)
             shard.snapshots.changes.jobs.add(job_id)
             changed.append(job)
@@ -138,7 +138,7 @@ def _derive_jobs(
         shard.due.dirty_jobs.discard(job_id)
         shard.due.sampled_jobs.discard(job_id)
         # A job that goes on is due again with the next open attempts: until then its clocks can wait.
-        if not job.says_no_more() or open_attempts or job.has_ended:
+        if not job.are_row_inputs_unchanged() or open_attempts or job.has_ended:
             changed.append(job)
         elif not job.is_open:
             shard.due.sampled_jobs.add(job_id)
@@ -202,7 +202,7 @@ def _derive_nodes(
     ]
     for node in due[:room]:
         derive_node(node, rows, shard.prices.book, as_of_ms, open_nodes=open_nodes)
-        shard.prices.nodes.put(node.name, node_asks(node))
+        shard.prices.nodes.set_lookups(node.name, node_lookups(node))
         shard.snapshots.changes.nodes.add(node.name)
     if rows.estimate:
         table, capped = rows.node_minutes(shard.number, version)
@@ -264,7 +264,7 @@ def _archive(shard: ShardState, leaving: list[JobState], version: int) -> pa.Tab
         "version": [version] * len(leaving),
     }
     for job in leaving:
-        shard.archived.put(job.id, version, _last_ms(job))
+        shard.archived.add(job.id, version, _last_ms(job))
         del shard.jobs[job.id]
         shard.prices.jobs.drop(job.id)
         shard.tracker.leave(job.id)

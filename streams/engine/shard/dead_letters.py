@@ -139,7 +139,7 @@ class RefusedRecords:
         """Refuse a record of the batch under way; in any order."""
         self._of_batch.append((record.offset, reason, detail))
 
-    def end(self, batch: LogBatch, records: Sequence[Record], log_ms: int, tally: Tally) -> None:
+    def close_batch(self, batch: LogBatch, records: Sequence[Record], log_ms: int, tally: Tally) -> None:
         """The batch was folded: keep what the quota allows, count all.  `log_ms`: the topic's log time before it."""
         refused = {offset: (reason, detail) for offset, reason, detail in self._of_batch}
         self._of_batch = []
@@ -148,12 +148,12 @@ class RefusedRecords:
         for record, since_ms in _notable(records, log_ms, refused.keys()):
             place = RecordPosition(batch.topic, batch.partition, record.offset)
             if record.headers:
-                self._note(place, record, since_ms)
+                self._sample(place, record, since_ms)
             if record.offset in refused:
                 reason, detail = refused[record.offset]
-                tally.bury(str(reason), stored=self._keep(place, record, str(reason), detail, since_ms))
+                tally.bury(str(reason), stored=self._store(place, record, str(reason), detail, since_ms))
 
-    def _keep(self, place: RecordPosition, record: Record, reason: str, detail: str, log_ms: int) -> bool:
+    def _store(self, place: RecordPosition, record: Record, reason: str, detail: str, log_ms: int) -> bool:
         value = kept_raw(place.topic, reason, record.value or b"")
         keep_bytes = self.quota.raw_bytes(place.topic, reason, log_ms, len(value))
         if keep_bytes is None:
@@ -163,13 +163,13 @@ class RefusedRecords:
         self.waiting_bytes += _ROW_BYTES + len(letter.raw) + len(detail)
         return True
 
-    def _note(self, at: RecordPosition, record: Record, log_ms: int) -> None:
+    def _sample(self, at: RecordPosition, record: Record, log_ms: int) -> None:
         place = replay_of(record.headers, at)
         if place is not None:
             self.replays.append(Replay(place, log_ms, at.partition, at.offset))
             self.waiting_bytes += _ROW_BYTES
 
-    def take(self, version: int) -> dict[str, pa.Table]:
+    def drain(self, version: int) -> dict[str, pa.Table]:
         """The rows, which are no longer kept here."""
         tables = {}
         if self.letters:

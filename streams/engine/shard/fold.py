@@ -40,7 +40,7 @@ def fold_job(jobs: JobBook, coverage: Coverage, event: JobEvent) -> FoldOutcome:
             job.id, event.attempt
         )  # the timeline pays: no minute of it is cut by second any more
     if event.type == JobType.heartbeat:
-        job.hear(event.time_ms)
+        job.record_activity(event.time_ms)
     else:
         job.touch(event.time_ms)
     return FoldOutcome.APPLIED
@@ -109,7 +109,7 @@ def fold_samples(
         if outcome is FoldOutcome.APPLIED:
             job = jobs.of(event.job_id)
             job.attempt(event.attempt).add_sample(event)
-            job.hear(event.time_ms)
+            job.record_activity(event.time_ms)
     return outcomes, folded.late
 
 

@@ -90,9 +90,9 @@ def _count(shard: ShardState, record: Record, event: Event, outcome: FoldOutcome
     if isinstance(event, NodeEvent):
         shard.snapshots.changes.nodes.add(event.node)
     elif isinstance(event, GpuEvent):
-        shard.note_sampled(event.job_id, event.attempt)
+        shard.mark_sampled(event.job_id, event.attempt)
     elif isinstance(event, JobEvent | TrafficEvent):
-        shard.note_changed(event.job_id, lifecycle=isinstance(event, JobEvent))
+        shard.mark_changed(event.job_id, lifecycle=isinstance(event, JobEvent))
 
 
 _GPU_TOPIC = "gpu"
@@ -113,7 +113,7 @@ def fold_columns(shard: ShardState, columns: SampleBatch, tally: Tally) -> None:
     tally.unattributed += folded.unattributed
     tally.applied += int(timely.sum()) - len(folded.too_late) - folded.unattributed
     for job_id, attempt in folded.sampled:
-        shard.note_sampled(job_id, attempt)
+        shard.mark_sampled(job_id, attempt)
 
 
 def _timely_columns(shard: ShardState, columns: SampleBatch, tally: Tally) -> NDArray[np.bool_]:

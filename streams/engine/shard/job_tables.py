@@ -61,7 +61,7 @@ def job_tables(jobs: Sequence[JobState], as_of_ms: int, shard: int, version: int
     """Rows of `jobs` and `attempts` as they stand at the meter's clock."""
     if not jobs:
         return {}
-    said = [_said(job) for job in jobs]
+    said = [_row_inputs(job) for job in jobs]
     clocks_ms = [wall_clock_ms(job.timelines(), as_of_ms) for job in jobs]
     of_jobs = {
         "first_event": [job.first_ms for job in jobs],
@@ -82,9 +82,9 @@ def job_tables(jobs: Sequence[JobState], as_of_ms: int, shard: int, version: int
     }
 
 
-def _said(job: JobState) -> ShownRows:
+def _row_inputs(job: JobState) -> ShownRows:
     """What its rows say but for clocks: most of them are written again for those alone."""
-    said = job.says()
+    said = job.row_inputs()
     if job.said_rows is not None and job.said_rows[0] == said:
         return job.said_rows[1]
     lines = job.timelines()

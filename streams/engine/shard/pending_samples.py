@@ -51,7 +51,7 @@ class PendingSamples:
         """How many rows wait."""
         return self._waiting
 
-    def make_room(self, owners: int) -> None:
+    def resize(self, owners: int) -> None:
         """There are so many owners."""
         more = max(owners, 2 * len(self._first_ms)) - len(self._first_ms)
         if owners > len(self._first_ms):
@@ -82,7 +82,7 @@ class PendingSamples:
         )
         self._rows.append(rows)
 
-    def take(self) -> tuple[list[tuple[int, int, int]], list[NewestSample]]:
+    def drain(self) -> tuple[list[tuple[int, int, int]], list[NewestSample]]:
         """(owner, first and last `time_ms`) of all that were seen, and the newest of each of their minutes."""
         owners = np.flatnonzero(self._first_ms != NEVER_MS)
         first_ms, last_ms = self._first_ms[owners].tolist(), self._last_ms[owners].tolist()

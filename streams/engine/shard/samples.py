@@ -117,7 +117,7 @@ class SampleColumns:
         direct = accepted & (parsed.shape >= 0)
         late = unattributed = 0
         too_late: list[int] = []
-        sampled = self._learn_owners(jobs)
+        sampled = self._resolve_owners(jobs)
         coverage.trim_groups()  # not while a batch is folded, which holds numbers of groups
         samples = self._samples(parsed, direct, coverage)
         done = 0
@@ -140,7 +140,7 @@ class SampleColumns:
         all_late = (sizes > 0) & (samples.late == sizes)
         too_late.extend(np.flatnonzero(all_late).tolist())
         unattributed += int((direct & (samples.group == 0)).sum())
-        self._note(columns, direct & ~all_late & (samples.group > 0))
+        self._add_pending(columns, direct & ~all_late & (samples.group > 0))
         if len(self._pending) > MOST_WAITING:
             sampled |= self.publish(jobs)
         return FoldedSamples(sorted(too_late), int(samples.late.sum()) + late, unattributed, sampled)
@@ -163,7 +163,7 @@ class SampleColumns:
             covers=np.zeros(len(direct), np.uint8),
         )
 
-    def _note(self, columns: SampleBatch, applied: NDArray[np.bool_]) -> None:
+    def _add_pending(self, columns: SampleBatch, applied: NDArray[np.bool_]) -> None:
         """Keep what the records say of their owners."""
         parsed, size = columns.parsed, len(applied)
         seen, newest = np.empty(size, np.int32), np.empty(size, np.int64)
@@ -185,7 +185,7 @@ class SampleColumns:
         """Hand the jobs what was sampled of them since the last time, and with which price fields."""
         if not len(self._pending):
             return set()
-        seen, newest = self._pending.take()
+        seen, newest = self._pending.drain()
         metered: dict[int, AttemptState] = {}
         for number, since_ms, until_ms in seen:
             owner = self._owners[number]
@@ -195,7 +195,7 @@ class SampleColumns:
             if not attempt.has_start:
                 metered[number] = attempt
             job.touch(since_ms)
-            job.hear(until_ms)
+            job.record_activity(until_ms)
         for number, index, time_ms, interval_ms, text in newest:
             shape = self._known[index]
             if number not in metered or shape is None:
@@ -203,10 +203,10 @@ class SampleColumns:
             fields = self._fields.get(index)
             if fields is None:
                 fields = self._fields[index] = winning_fields(shape.fields)
-            metered[number].note_winner(Winner(time_ms, shape.source, shape.node, text, fields), interval_ms)
+            metered[number].add_winner(Winner(time_ms, shape.source, shape.node, text, fields), interval_ms)
         return {self._owners[number] for number, _, _ in seen}
 
-    def _learn_owners(self, jobs: JobBook) -> set[SampledAttempt]:
+    def _resolve_owners(self, jobs: JobBook) -> set[SampledAttempt]:
         """Which attempt each shape is of; many exporters, one for each GPU perhaps, speak of one.
 
         Returns the attempts that were handed samples, as numbers are given anew where the table of shapes was emptied.
@@ -236,7 +236,7 @@ class SampleColumns:
             if number == len(self._owners):
                 self._owners.append(owner)
         self._owner = np.concatenate((self._owner, numbers))
-        self._pending.make_room(len(self._owners))
+        self._pending.resize(len(self._owners))
         if len(self._spans) < len(self._owners):
             self._spans = np.zeros(max(len(self._owners), 2 * len(self._spans)), SPAN)
             self._spans["newest"] = ABSENT

@@ -67,7 +67,7 @@ class Sequencer:
         self._end = dict(next_offsets)
         self._log_ms: dict[str, int] = {}
 
-    def end(self, topic: str) -> int:
+    def next_offset(self, topic: str) -> int:
         """The next offset to read: everything before it was folded or waits here."""
         return self._end.get(topic, 0)
 
@@ -96,7 +96,7 @@ class Sequencer:
 
         A log time after `latest_ms` counts as that: a broker whose clock is wrong must not hold records back for long.
         """
-        expected = self.end(batch.topic)
+        expected = self.next_offset(batch.topic)
         if batch.start > expected:
             return expected
         log_ms = np.minimum(_log_times(batch.records), latest_ms)
@@ -112,11 +112,11 @@ class Sequencer:
 
     def steps(self, horizon: Horizon) -> Iterator[FoldStep | Ticks]:
         """What may be done now, in order.  Each step must be done before the next is asked for."""
-        if self.tick_ms is None and not self._begin(horizon):
+        if self.tick_ms is None and not self._find_first_tick(horizon):
             return
         while self.tick_ms is not None:
             for topic, waiting in self._waiting.items():
-                while waiting and (part := self._take(topic, self.tick_ms)) is not None:
+                while waiting and (part := self._next_batch(topic, self.tick_ms)) is not None:
                     yield FoldStep(part)
             until_ms = self._all_quiet_until_ms(horizon, self.tick_ms)
             if until_ms is None:
@@ -125,14 +125,14 @@ class Sequencer:
             first_ms, self.tick_ms = self.tick_ms, last_ms + TICK_MS
             yield Ticks(first_ms, last_ms)
 
-    def _begin(self, horizon: Horizon) -> bool:
+    def _find_first_tick(self, horizon: Horizon) -> bool:
         """Find the first tick: the one at or after the shard's first record, whatever topic that is in."""
         heads = [head for topic in _TOPICS if (head := self.head_ms(topic)) is not None]
         if not heads:
             return False
         start_ms = min(heads)
         for topic in _TOPICS:
-            if self.head_ms(topic) is None and horizon(topic, self.end(topic)) < start_ms:
+            if self.head_ms(topic) is None and horizon(topic, self.next_offset(topic)) < start_ms:
                 return False
         self.tick_ms = -(-start_ms // TICK_MS) * TICK_MS
         return True
@@ -155,9 +155,9 @@ class Sequencer:
 
     def _quiet_until_ms(self, topic: str, horizon: Horizon) -> int:
         head_ms = self.head_ms(topic) if self._waiting[topic] else None
-        return horizon(topic, self.end(topic)) if head_ms is None else head_ms - 1
+        return horizon(topic, self.next_offset(topic)) if head_ms is None else head_ms - 1
 
-    def _take(self, topic: str, tick_ms: int) -> LogBatch | None:
+    def _next_batch(self, topic: str, tick_ms: int) -> LogBatch | None:
         """The next records of the topic with log time <= tick_ms, as a batch of their own."""
         waiting = self._waiting[topic]
         if not waiting:

@@ -81,7 +81,7 @@ class Shard(ShardState):
         else:
             self.publish_samples()  # a start decides what samples before it say
             fold_records(self, batch.topic, decoded.records, decoded.events, tally)
-        self.refused.end(batch, decoded.records, log_ms, tally)
+        self.refused.close_batch(batch, decoded.records, log_ms, tally)
         self.tallies.setdefault(batch.topic, Tally(expected)).add(tally)
         tally.add_to(self.books)
         return None
@@ -115,7 +115,7 @@ class Shard(ShardState):
         """Take this for the next tick: those that were judged beyond it had not come."""
         rewind(self, tick_ms)
 
-    def look(self, now_ms: int, view: ReferenceView) -> None:
+    def write_interim_rates(self, now_ms: int, view: ReferenceView) -> None:
         """Note the burn rates of jobs that changed since the last tick, as of an instant between it and the next.
 
         A shard that is behind has nothing to say of now, and its next ticks must not know what came since.
@@ -127,7 +127,7 @@ class Shard(ShardState):
             return
         if now_ms >= view.at_ms:  # a clock may be set back
             self.publish_samples()
-            self.tracker.look(self.tracked, now_ms, view.at(now_ms))
+            self.tracker.write_interim_rates(self.tracked, now_ms, view.at(now_ms))
 
     @property
     def rows_waiting(self) -> int:
@@ -145,18 +145,18 @@ class Shard(ShardState):
         return self.refused.waiting_bytes
 
     @property
-    def wants_storing(self) -> bool:
+    def is_storing_urgent(self) -> bool:
         """Whether something should be stored at once."""
-        return self.tracker.wants_storing
+        return self.tracker.is_storing_urgent
 
     @property
     def alerts_changed(self) -> bool:
         """Whether the status of an alert changed and nobody has taken its row."""
         return self.tracker.alerts.any_changed
 
-    def take_alerts(self, version: int) -> tuple[pa.Table, list[Alert]]:
+    def drain_alerts(self, version: int) -> tuple[pa.Table, list[Alert]]:
         """The rows of alerts that wait, and those whose status changed, in order; no checkpoint has them then."""
-        return self.tracker.alerts.take_rows(self.number, version), self.tracker.alerts.take_changes()
+        return self.tracker.alerts.drain_rows(self.number, version), self.tracker.alerts.drain_changes()
 
     # -- prices --------------------------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ class Shard(ShardState):
     def checkpoint(self, as_of_ms: int, version: int, *, open_attempts: bool) -> checkpoints.Checkpoint:
         """What must be stored now: rows, snapshot, offsets."""
         self.publish_samples()
-        return checkpoints.take(self, as_of_ms, version, open_attempts=open_attempts)
+        return checkpoints.build_checkpoint(self, as_of_ms, version, open_attempts=open_attempts)
 
     def owe_books(self) -> None:
         """Write the books with the next checkpoint, whatever it pays."""

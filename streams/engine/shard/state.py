@@ -60,19 +60,19 @@ class ShardState:
     def publish_samples(self) -> None:
         """Hand the jobs what samples said of them; due before anything but samples looks at a job."""
         for job_id, attempt in self.samples.publish(self.jobs):
-            self.note_sampled(job_id, attempt)
+            self.mark_sampled(job_id, attempt)
 
-    def note_sampled(self, job_id: str, attempt: int) -> None:
+    def mark_sampled(self, job_id: str, attempt: int) -> None:
         """Samples of an attempt were merged."""
         if job_id in self.due.open_jobs and self.jobs[job_id].attempts[attempt].has_start:
             # Its timeline is what costs, and it goes on: no row is derived anew; the next one notes that it was seen.
             self.due.sampled_jobs.add(job_id)
             self.snapshots.changes.sampled.add(job_id)
-            self.tracker.heard(job_id)
+            self.tracker.mark_alive(job_id)
         else:
-            self.note_changed(job_id)
+            self.mark_changed(job_id)
 
-    def note_changed(self, job_id: str, *, lifecycle: bool = False) -> None:
+    def mark_changed(self, job_id: str, *, lifecycle: bool = False) -> None:
         """Something of a job changed that costs; `lifecycle`: by an event of its life."""
         self.due.dirty_jobs.add(job_id)
         self.snapshots.changes.jobs.add(job_id)

@@ -47,7 +47,7 @@ class ArchiveIndex:
         """The version of the job's state; None if it is not archived as far as is known."""
         return self._version(self._key(job_id))
 
-    def put(self, job_id: str, version: int, last_ms: int) -> None:
+    def add(self, job_id: str, version: int, last_ms: int) -> None:
         """The job leaves memory; `last_ms`: the last instant that anything of it is about."""
         self._recent[self._key(job_id)] = version, _day(last_ms)
         if len(self._recent) > max(_FEW, len(self._rows) // 8):

@@ -118,7 +118,7 @@ def _walk(contents: ShardContents, tray: _SliceBuilder) -> Iterator[int]:
     nodes, jobs, holders = list(contents.nodes), list(contents.jobs), contents.coverage.holders()
     prices = contents.prices.book.events
     for first in range(0, len(prices), _PRICES_AT_ONCE):
-        tray.slice.prices += filter(contents.prices.book.stands, prices[first : first + _PRICES_AT_ONCE])
+        tray.slice.prices += filter(contents.prices.book.is_current, prices[first : first + _PRICES_AT_ONCE])
         yield _PRICES_AT_ONCE * _PRICE_BYTES
     for part in parts:
         tray.slice.archived.append(part)

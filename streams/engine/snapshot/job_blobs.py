@@ -113,7 +113,7 @@ def load_job(blob: JobBlob) -> JobState:
         attempt.load_events(part.events)
         attempt.traffic = Traffic.load(part.traffic)
         attempt.winners = dict(part.winners)
-        attempt.note_fields(attempt.winners.values())
+        attempt.add_fields(attempt.winners.values())
         attempt.dirty_traffic = part.dirty_traffic
         attempt.dirty_metered = set(part.dirty_metered)
         attempt.booked_lines = load_lines(part.booked_lines)

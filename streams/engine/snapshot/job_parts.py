@@ -69,7 +69,7 @@ def dump_paid(job: JobState, flags: int) -> PaidPart | None:
         return None
     paid: AttemptState | None = None
     for attempt in job.attempts.values():
-        if not attempt.is_saved_but_paid:
+        if not attempt.is_only_accrual_unsaved:
             return None
         if attempt.unsaved.paid_ms is not None:
             if paid is not None:
@@ -99,7 +99,7 @@ def dump_part(job: JobState, flags: int) -> JobPart:
     part = JobPart(
         id=job.id,
         flags=flags,
-        seen=job.seen.take_fresh(),
+        seen=job.seen.drain_new(),
         first_ms=job.first_ms,
         last_ms=job.last_ms,
         booked_as_of_ms=job.booked_as_of_ms,
@@ -155,7 +155,7 @@ def _apply_attempt(attempt: AttemptState, part: AttemptPart) -> None:
     attempt.load_events(part.events)
     attempt.traffic.extend(part.traffic)
     winners = dict(part.winners)
-    attempt.note_fields(winners.values())
+    attempt.add_fields(winners.values())
     for minute in part.metered_minutes:
         attempt.winners.pop(minute, None)
         attempt.booked_metered.pop(minute, None)

@@ -67,7 +67,7 @@ def read_back(shard: ShardState, table: str, rows: pa.Table, version: int) -> pa
     Alerts are judged again as they were; of those that are ahead of the snapshot, only their ticks are noted.
     """
     if table == ALERTS:
-        _note_alerts(shard, rows)
+        _mark_stored_alerts(shard, rows)
         return rows.slice(0, 0)
     if table == JOB_USAGE_MINUTES:
         return _usage_back(shard, rows, version)
@@ -91,12 +91,12 @@ def read_back(shard: ShardState, table: str, rows: pa.Table, version: int) -> pa
             line = Line("", "", price)
             node = shard.nodes.get(row["node"])
             found = _in_lines(node.booked_lines if node else {}, line, minute)
-            if not _stands(row, line, found):
+            if not _is_booked(row, line, found):
                 values.add_row(row["node"], 0, found[0], minute, found[1], found[2])
         elif row["job_id"] not in shard.archived.lost:
             line = Line(row["node"], row["phase"], price)
             found = _booked(shard, row["job_id"], row["attempt"], line, minute)
-            if not _stands(row, line, found):
+            if not _is_booked(row, line, found):
                 values.add_row(row["job_id"], row["attempt"], found[0], minute, found[1], found[2])
     shard.snapshots.version = max(shard.snapshots.version, version)
     build = {NODE_MINUTES: values.node_minutes, JOB_MINUTES: values.job_minutes}[table]
@@ -117,13 +117,13 @@ def _usage_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
     return usage_rows(shard.coverage, places, shard.number, version)
 
 
-def _note_alerts(shard: ShardState, rows: pa.Table) -> None:
+def _mark_stored_alerts(shard: ShardState, rows: pa.Table) -> None:
     """Up to which ticks earlier owners have stored these alerts."""
     ticks = pc.max_element_wise(*(rows[name].cast(pa.int64()) for name in ("held", "changed")))
-    shard.tracker.alerts.note_stored(dict(zip(rows["alert_id"].to_pylist(), ticks.to_pylist(), strict=True)))
+    shard.tracker.alerts.mark_stored(dict(zip(rows["alert_id"].to_pylist(), ticks.to_pylist(), strict=True)))
 
 
-def _stands(row: dict[str, Any], line: Line, found: tuple[Line, int, int]) -> bool:
+def _is_booked(row: dict[str, Any], line: Line, found: tuple[Line, int, int]) -> bool:
     """Whether the row says what is booked: most do that were stored before the snapshot."""
     booked, quantity, lost = found
     same_price = booked.price.usd_nano == line.price.usd_nano

@@ -195,7 +195,7 @@ def _load(shard: ShardState, blobs: Sequence[bytes]) -> None:
             shard.seen[topic].apply(writer.seen_part(ids))
         for topic, ids in blob.seen_older:
             shard.seen[topic].apply_older(writer.seen_part(ids))
-    if awaited or not shard.coverage.is_whole:
+    if awaited or not shard.coverage.is_complete:
         raise ValueError(f"the snapshots of shard {shard.number} do not begin early enough")
     # Older snapshots have what the shard has forgotten since.
     shard.archived.forget_before(

@@ -101,7 +101,7 @@ class ArchivedJob(msgspec.Struct, array_like=True):
     coverage: bytes
 
 
-def take(shard: ShardState) -> bytes:
+def build_snapshot(shard: ShardState) -> bytes:
     """The snapshot of the shard as it stands, under its version; what changed counts as saved from now on.
 
     A shard without a snapshot has nothing but changes: its first one is whole.

@@ -106,10 +106,10 @@ class AttemptState:
     @property
     def is_unsaved(self) -> bool:
         """Whether anything changed since it was marked as saved."""
-        return self.unsaved.paid_ms is not None or not self.is_saved_but_paid
+        return self.unsaved.paid_ms is not None or not self.is_only_accrual_unsaved
 
     @property
-    def is_saved_but_paid(self) -> bool:
+    def is_only_accrual_unsaved(self) -> bool:
         """Whether no more than its payments is new since it was marked as saved."""
         unsaved = self.unsaved
         return not (
@@ -167,9 +167,9 @@ class AttemptState:
         if self.has_start or event.time_ms // 1000 <= (event.time_ms - event.interval_ms) // 1000:
             return
         fields = winning_fields(event.fields)
-        self.note_winner(Winner(event.time_ms, event.source, event.node, event.id, fields), event.interval_ms)
+        self.add_winner(Winner(event.time_ms, event.source, event.node, event.id, fields), event.interval_ms)
 
-    def note_winner(self, winner: Winner, interval_ms: int) -> None:
+    def add_winner(self, winner: Winner, interval_ms: int) -> None:
         """A sample of a metered attempt covers a second: it is the newest of its minutes, or not."""
         first_s = (winner.time_ms - interval_ms) // 1000
         last_s = winner.time_ms // 1000 - 1
@@ -182,7 +182,7 @@ class AttemptState:
                 self.winners[minute] = winner
         self.fields_seen.setdefault(winner.fields, winner)
 
-    def note_fields(self, winners: Iterable[Winner]) -> None:
+    def add_fields(self, winners: Iterable[Winner]) -> None:
         """Winners came in by another way than `note_winner`."""
         self.fields_seen.update((winner.fields, winner) for winner in winners)
 

@@ -72,7 +72,7 @@ class Identities:
         """Whether any came since the last `take_fresh`."""
         return bool(self._fresh)
 
-    def take_fresh(self) -> bytes:
+    def drain_new(self) -> bytes:
         """Those that came since the last call."""
         if not self._fresh:
             return b""

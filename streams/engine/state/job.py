@@ -100,7 +100,7 @@ class JobState:
         self.first_ms = min(self.first_ms, time_ms)
         self.last_ms = max(self.last_ms, time_ms)
 
-    def hear(self, time_ms: int) -> None:
+    def record_activity(self, time_ms: int) -> None:
         """A heartbeat or a sample of `time_ms` was applied."""
         self.touch(time_ms)
         self.heard_ms = max(self.heard_ms, time_ms)
@@ -139,7 +139,7 @@ class JobState:
     def mark_saved(self) -> None:
         """A snapshot has all of it."""
         self.saved = True
-        self.seen.take_fresh()
+        self.seen.drain_new()
         for attempt in self.attempts.values():
             attempt.mark_saved()
 
@@ -193,7 +193,7 @@ class JobState:
             values = newest.price_fields
         return {name: value or "" for name, value in zip(PRICE_FIELDS, values, strict=True)}
 
-    def says(self) -> Said:
+    def row_inputs(self) -> Said:
         """What its rows of jobs and attempts rest on, but for clocks and the times of events."""
         samples = tuple(
             (attempt.sampled, bool(attempt.events), newest.fields if newest is not None else None)
@@ -203,9 +203,9 @@ class JobState:
         )
         return self.timelines(), self.dimensions(), samples
 
-    def says_no_more(self) -> bool:
+    def are_row_inputs_unchanged(self) -> bool:
         """Whether its rows of jobs and attempts would differ by clocks alone from those of the last time it was asked."""
-        shown, self._shown = self._shown, self.says()
+        shown, self._shown = self._shown, self.row_inputs()
         return shown == self._shown
 
     @property
@@ -227,7 +227,7 @@ class JobState:
         lines = self.timelines()
         return all(line.ended_ms is not None or not self.attempts[n].events for n, line in lines.items())
 
-    def asks_anew(self) -> bool:
+    def may_price_lookups_differ(self) -> bool:
         """Whether its prices may be asked for otherwise than when this was asked last."""
         fields = amounts = 0
         for attempt in self.attempts.values():

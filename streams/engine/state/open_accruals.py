@@ -32,7 +32,7 @@ class OpenAccruals:
         self.growing: list[tuple[Line, list[Interval]]] = []
         self._by_end = False  # whether the lines that grow are those that end where it is booked up to
 
-    def grow(self, whole: Lines, booked: Lines, as_of_ms: int) -> None:
+    def track(self, whole: Lines, booked: Lines, as_of_ms: int) -> None:
         """`booked` is `whole`, of which nothing is cut by a clock, up to an instant."""
         self.as_of_ms = as_of_ms
         starts = (start_ms for intervals in whole.values() for start_ms, _, _, _ in intervals)
@@ -48,11 +48,11 @@ class OpenAccruals:
         ending = sum(intervals[-1][1] == as_of_ms for intervals in booked.values())
         self._by_end = ending == len(self.growing) > 0
 
-    def holds(self, source: object, payer: Payer, as_of_ms: int) -> bool:
+    def covers(self, source: object, payer: Payer, as_of_ms: int) -> bool:
         """Whether `pay` knows all that is to be booked up to an instant."""
         return self.source is source and self.as_of_ms <= as_of_ms <= self.until_ms and self.payer == payer
 
-    def pay(
+    def accrue(
         self, owner_id: str, attempt: int, rows: LedgerRows, as_of_ms: int, unsaved: UnsavedParts | None
     ) -> None:
         """Book the growing lines up to an instant."""
@@ -60,7 +60,7 @@ class OpenAccruals:
             return
         for line, intervals in self.growing:
             rows.prolong(owner_id, attempt, line, intervals, as_of_ms)
-        if unsaved is not None and not (self._by_end and unsaved.note_paid(self.as_of_ms, as_of_ms)):
+        if unsaved is not None and not (self._by_end and unsaved.add_accrual(self.as_of_ms, as_of_ms)):
             for line, intervals in self.growing:
                 unsaved.lines.setdefault(line, len(intervals) - 1)
         self.as_of_ms = as_of_ms

@@ -28,7 +28,7 @@ class UnsavedParts:
         # All booked lines that ended at the first of these instants end at the second now, beside what `lines` says.
         self.paid_ms: tuple[int, int] | None = None
 
-    def note_paid(self, from_ms: int, until_ms: int) -> bool:
+    def add_accrual(self, from_ms: int, until_ms: int) -> bool:
         """Note that open lines were extended by moving their end; False if the snapshot must carry them line by line."""
         if self.lines or (self.paid_ms is not None and self.paid_ms[1] != from_ms):
             return False
@@ -43,7 +43,7 @@ class UnsavedParts:
                     self.lines.setdefault(line, len(intervals) - 1)
             self.paid_ms = None
 
-    def note_lines(self, old: Lines, new: Lines) -> None:
+    def add_lines(self, old: Lines, new: Lines) -> None:
         """Booked lines are other ones now."""
         self.spell_out(old)
         for line, after in new.items():

@@ -16,7 +16,7 @@ from schemas.tables import BURN_RATES, SCHEMAS
 from streams.engine.kernels.arrays import F64, I64, Records, exact
 from streams.engine.kernels.bill import MAX_COST_NANO
 from streams.engine.kernels.burn import MINUTE_MS, WINDOWS_MS, Bool
-from streams.engine.kernels.due import ENDED, FORGOTTEN, LAST_ROW, NONE, ONGOING, choose_rows, take_rows
+from streams.engine.kernels.due import ENDED, FORGOTTEN, LAST_ROW, NONE, ONGOING, choose_rows, write_rows
 from streams.engine.windows.figures import WindowFigures, per_hour, ratios
 
 _JUDGED: Final = WINDOWS_MS.index(900_000)
@@ -143,7 +143,7 @@ class BurnRows:
         first, end = self.count, self.count + chosen.rows
         if end > len(self._columns.times_ms):
             self._columns = self._columns.longer(first, max(end, first * 2))
-        take_rows(
+        write_rows(
             times_ms,
             chosen.flags,
             figures.now_rate,
@@ -158,7 +158,7 @@ class BurnRows:
         self.count = end
         self._job_ids.extend([job_ids[job] for job in self._columns.job[first:end].tolist()])
 
-    def take(self, shard: int, version: int) -> pa.Table | None:
+    def drain(self, shard: int, version: int) -> pa.Table | None:
         """All that wait as rows of `burn_rates`, under this version; they wait no more.  None: there are none."""
         if not self.count:
             return None

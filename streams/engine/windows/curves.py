@@ -12,7 +12,7 @@ import numpy as np
 
 from streams.engine.kernels.arrays import F64, I64, NEVER_MS, Records, exact
 from streams.engine.kernels.burn import CURVE, LUMP, MINUTE_MS, STEP, fill_figures
-from streams.engine.kernels.curve_extension import put_tails
+from streams.engine.kernels.curve_extension import write_tails
 from streams.engine.kernels.steady import BUSY, UNKNOWN, is_steady
 from streams.engine.kernels.store import CoverageStore
 from streams.engine.timeline.intervals import Span
@@ -68,7 +68,7 @@ class CurveBook:
             self._curves[slot]["lapsed_from_ms"] = self._curves[slot]["lapsed_until_ms"] = NEVER_MS
         return slot
 
-    def put_tails(
+    def extend(
         self, tails: Records, minute: I64, rate_row: I64, rates: F64, holder: I64, store: CoverageStore
     ) -> None:
         """Build the ends of curves anew (see the kernel); whole ones are of jobs that go on, with a price for all of it."""
@@ -79,7 +79,7 @@ class CurveBook:
         built = np.empty(int(tails["minutes"].max(initial=0)) * 61 + 2, STEP)
         seconds, todo = np.empty(60, np.int64), tails
         lists = minute, rate_row, rates, holder, store
-        while put_tails(todo, *lists, self._curves, self._steps.rows, seconds, built):
+        while write_tails(todo, *lists, self._curves, self._steps.rows, seconds, built):
             missed = todo["wants"] > 0
             todo = todo[missed]
             for slot, wants in zip(todo["slot"].tolist(), todo["wants"].tolist(), strict=True):
@@ -97,7 +97,7 @@ class CurveBook:
             last_ms = max(last_ms, (last_minute + 1) * MINUTE_MS)
         return last_ms
 
-    def put(self, curve: Curve) -> None:
+    def replace(self, curve: Curve) -> None:
         """Take a curve in, instead of an older one of the job."""
         slot = self.slot(curve.job_id)
         entry = self._curves[slot]
@@ -119,8 +119,8 @@ class CurveBook:
         """Forget a job; KeyError if it has no curve."""
         slot = self._slots.pop(job_id)
         self._job_ids = None
-        self._steps.give_up(self._curves[slot])
-        self._lumps.give_up(self._curves[slot])
+        self._steps.release(self._curves[slot])
+        self._lumps.release(self._curves[slot])
         last_id = self._ids.pop()
         if last_id != job_id:
             self._curves[slot] = self._curves[len(self._ids)]
@@ -136,7 +136,7 @@ class CurveBook:
         since_ms = curves["lapsed_from_ms"][slots].tolist()
         return [(self._ids[slot], at_ms) for slot, at_ms in zip(slots.tolist(), since_ms, strict=True)]
 
-    def put_lapse(self, job_id: str, lapse: Span) -> None:
+    def set_lapse(self, job_id: str, lapse: Span) -> None:
         """Something was heard of the job; KeyError if it has no curve."""
         entry = self._curves[self._slots[job_id]]
         entry["lapsed_from_ms"], entry["lapsed_until_ms"] = lapse
@@ -245,9 +245,9 @@ class _Arena:
         entry = curves[slot]
         if count > entry[self._room]:
             grows = entry[self._room] > 0
-            self.give_up(entry)
+            self.release(entry)
             room = count + count // 2 if grows else count
-            self._make_room(curves, room)
+            self._reserve(curves, room)
             entry[self._at], entry[self._room] = self._used, room
             self._used += room
         entry[self._count] = count
@@ -262,12 +262,12 @@ class _Arena:
         self.place(curves, slot, room)[:count] = kept
         entry[self._count] = count
 
-    def give_up(self, entry: np.void) -> None:
+    def release(self, entry: np.void) -> None:
         """The slot has no range any more."""
         self._unused += int(entry[self._room])
         entry[self._count] = entry[self._room] = 0
 
-    def _make_room(self, curves: Records, room: int) -> None:
+    def _reserve(self, curves: Records, room: int) -> None:
         if self._used + room <= len(self.rows):
             return
         if self._unused <= self._used // 2:

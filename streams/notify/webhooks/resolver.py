@@ -29,7 +29,7 @@ class ReceiverResolver(AbstractResolver):
         name = host, port, int(family)
         asking = self._asking.get(name)
         if asking is None or asking.done():
-            asking = self._asking[name] = self._ask(name)
+            asking = self._asking[name] = self._lookup(name)
         # Whoever gives up does not take the answer away from the others.
         found = await asyncio.shield(asking)
         return [
@@ -44,7 +44,7 @@ class ReceiverResolver(AbstractResolver):
             for kind, _, protocol, _, address in found
         ]
 
-    def _ask(self, name: _Name) -> asyncio.Future[Any]:
+    def _lookup(self, name: _Name) -> asyncio.Future[Any]:
         host, port, family = name
         look_up = partial(
             socket.getaddrinfo, host, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG

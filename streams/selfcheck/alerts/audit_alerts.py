@@ -68,7 +68,7 @@ class AuditAlerts:
         self._clock = clock
         self._since_ms: WeakKeyDictionary[OwnedShard, int] = WeakKeyDictionary()
 
-    def turn(self) -> None:
+    def run_once(self) -> None:
         """Say of each shard in our hands what the last audit found there."""
         verdict, now_ms = self._verdict(), self._clock.now_ms()
         ours = {
@@ -86,7 +86,7 @@ class AuditAlerts:
                 )
                 for subject, summary in found.get(number, {}).items()
             ]
-            self._alerts.hold_only(number, BOOKS_UNBALANCED, findings, verdict.as_of_ms)
+            self._alerts.replace_all(number, BOOKS_UNBALANCED, findings, verdict.as_of_ms)
 
 
 def _by_shard(faults: Iterable[AuditFault], ours: set[int]) -> dict[int, dict[str, str]]:

@@ -23,7 +23,7 @@ class ClockAlerts:
         self._owned = owned
         self._alerts = alerts
 
-    def turn(self) -> None:
+    def run_once(self) -> None:
         """Say of each shard in our hands what is so; of one that an earlier owner had, what was so is over."""
         owned, is_off = sorted(self._owned()), self._clock.is_off
         now_ms = self._clock.now_ms()
@@ -34,6 +34,6 @@ class ClockAlerts:
         for number in owned:
             holds = is_off and number == owned[0]
             subject = f"clock of the owner of shard {number}"
-            self._alerts.hold(
+            self._alerts.update(
                 number, MeterFinding(CLOCK_WRONG, subject, holds, now_ms, summary, CLOCK_EVIDENCE)
             )

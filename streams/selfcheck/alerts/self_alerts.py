@@ -86,7 +86,7 @@ class SelfAlerts:
         self._desks: dict[int, _AlertState] = {}
         self._news = asyncio.Event()
 
-    def hold(self, shard: int, found: MeterFinding) -> None:
+    def update(self, shard: int, found: MeterFinding) -> None:
         """Take what is found of a subject of the shard; again and again the same is once. Not ours: ignored."""
         desk = self._desk(shard)
         key = (found.rule, found.subject)
@@ -96,10 +96,10 @@ class SelfAlerts:
         desk.heard.append(found)
         self._news.set()
 
-    def hold_only(self, shard: int, rule: str, found: Sequence[MeterFinding], at_ms: int) -> None:
+    def replace_all(self, shard: int, rule: str, found: Sequence[MeterFinding], at_ms: int) -> None:
         """Of this rule and shard these hold and no others, whoever said so before."""
         for each in found:
-            self.hold(shard, each)
+            self.update(shard, each)
         desk, subjects = self._desk(shard), frozenset(each.subject for each in found)
         if desk is None or desk.said_only.get(rule) == subjects:
             return

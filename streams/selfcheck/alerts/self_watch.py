@@ -79,17 +79,17 @@ class SelfWatch:
         """Watch until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._alerts.run())
-            group.create_task(self._look_often())
+            group.create_task(self._poll())
             if self._canary is not None:
                 group.create_task(self._canary.run())
 
-    async def _look_often(self) -> None:
+    async def _poll(self) -> None:
         while True:
             try:
-                self._books.turn()
-                self._of_clock.turn()
+                self._books.run_once()
+                self._of_clock.run_once()
                 if self._canary is None:
-                    self._end_canary_alerts()
+                    self._resolve_canary_alerts()
             except Exception:
                 logger.exception(
                     "check of the meter failed, retrying",
@@ -97,7 +97,7 @@ class SelfWatch:
                 )
             await asyncio.sleep(_LOOK_EVERY_S)
 
-    def _end_canary_alerts(self) -> None:
+    def _resolve_canary_alerts(self) -> None:
         """Where the canary was switched off, what it said last is over."""
         for rule in (CANARY_WRONG, CANARY_LATE):
-            self._alerts.hold(SHARD, MeterFinding(rule, SUBJECT, False, self._clock.now_ms()))
+            self._alerts.update(SHARD, MeterFinding(rule, SUBJECT, False, self._clock.now_ms()))

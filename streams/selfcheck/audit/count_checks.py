@@ -77,7 +77,7 @@ def intake(rows: Sequence[Flows]) -> list[AuditFinding]:
     return findings(INTAKE, faults(), "this worker", f"{total} fetched records went where they should")
 
 
-def letters(rows: Sequence[Letters]) -> list[AuditFinding]:
+def dead_letters(rows: Sequence[Letters]) -> list[AuditFinding]:
     """Every refused record has a reason, and a row unless it was sampled out."""
 
     def faults() -> Iterable[AuditFinding]:

@@ -102,7 +102,7 @@ class LiveAudit:
         while True:
             await asyncio.sleep(EVERY_S)
             try:
-                await self.look()
+                await self.run_twice()
             except SinkError as fault:
                 logger.warning(
                     "audit could not read the store",
@@ -116,16 +116,16 @@ class LiveAudit:
                     "audit failed, retrying", extra={"runbook": "docs/operations.md#internal-fault"}
                 )
 
-    async def look(self) -> Verdict | None:
+    async def run_twice(self) -> Verdict | None:
         """Look once; what is wrong is looked at a second time, as tables are read one after the other.
 
         None: the group has not answered for a session, so that others may own our shards: nothing of ours is to
         be compared with what they store.
         """
-        verdict = await self._look() if self._is_member() else None
+        verdict = await self._run_once() if self._is_member() else None
         if verdict is not None and not verdict.ok:
             await asyncio.sleep(self._again_s)
-            verdict = await self._look() if self._is_member() else None
+            verdict = await self._run_once() if self._is_member() else None
         if verdict is None or not self._is_member():
             return None
         before = set() if self.last is None else {fault.detail for fault in self.last.faults}
@@ -142,7 +142,7 @@ class LiveAudit:
         self.last = verdict
         return verdict
 
-    async def _look(self) -> Verdict:
+    async def _run_once(self) -> Verdict:
         shard_manager = self._shard_manager
         owned = [each for _, each in sorted(shard_manager.owned.items())]
         books = memory.books(owned)
@@ -160,7 +160,7 @@ class LiveAudit:
         stored = [fault for fault in count_checks.books(tables.books(self._ask, numbers)) if not fault.ok]
         return [
             *stored,
-            *count_checks.letters(tables.letters(self._ask, numbers)),
+            *count_checks.dead_letters(tables.dead_letters(self._ask, numbers)),
             # All nodes are looked at together, by one worker; so are the parts of the tables.
             *(ledger_checks.nodes(*tables.nodes(self._ask)) if 0 in numbers else ()),
             *(ledger_checks.parts(tables.parts(self._ask)) if 0 in numbers else ()),

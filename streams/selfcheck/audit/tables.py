@@ -49,7 +49,7 @@ def books(ask: Ask, shards: Sequence[int] = ()) -> list[Book]:
     return [Book(**{name: row[name] for name in names}) for row in ask(sql.BOOKS, {"shards": list(shards)})]
 
 
-def letters(ask: Ask, shards: Sequence[int] = ()) -> list[Letters]:
+def dead_letters(ask: Ask, shards: Sequence[int] = ()) -> list[Letters]:
     """Dead letters as of the stored books."""
     return [
         Letters(f"{r['topic']}/{r['partition']}", r["refused"], r["counted"], r["stored"], r["rows"])
@@ -137,17 +137,19 @@ def stored_findings(ask: Ask) -> tuple[list[Book], list[AuditFinding]]:
     known = books(ask)
     return known, [
         *count_checks.books(known),
-        *count_checks.letters(letters(ask)),
+        *count_checks.dead_letters(dead_letters(ask)),
         *ledger_checks.costs(costs(ask)),
         *ledger_checks.totals(totals(ask)),
-        *ledger_checks.sums(*sums(ask), {number: stand.version for number, stand in stands(ask).items()}),
+        *ledger_checks.sums(
+            *sums(ask), {number: stand.version for number, stand in shard_positions(ask).items()}
+        ),
         *ledger_checks.nodes(*nodes(ask)),
         *ledger_checks.writers(twins(ask)),
         *snapshot_checks.snapshots(snapshots(ask), ()),
     ]
 
 
-def stands(ask: Ask) -> dict[int, Stand]:
+def shard_positions(ask: Ask) -> dict[int, Stand]:
     """Of each shard that has books."""
     found: dict[int, Stand] = {}
     for row in ask(sql.BOOKS, {"shards": []}):

@@ -21,7 +21,7 @@ from streams.engine.alerts.formatting import span
 from streams.engine.alerts.meter_rules import CANARY_EVIDENCE, CANARY_LATE, CANARY_WRONG, MeterFinding
 from streams.engine.pricing.book import PriceBook
 from streams.selfcheck.alerts.self_alerts import SelfAlerts
-from streams.selfcheck.canary.client import CanarySender, canary_table, look
+from streams.selfcheck.canary.client import CanarySender, canary_table, fetch_rows
 from streams.selfcheck.canary.counts import CanaryCounts
 from streams.selfcheck.canary.judge import CanaryJudge, CanaryResult, CanaryRows, Outcome
 from streams.selfcheck.canary.plan import (
@@ -90,7 +90,7 @@ class Canary:
         try:
             while True:
                 try:
-                    self.turn()
+                    self.run_once()
                 except Exception:
                     logger.exception(
                         "canary failed, retrying", extra={"runbook": "docs/operations.md#internal-fault"}
@@ -102,7 +102,7 @@ class Canary:
             for pool in self._threads.values():
                 pool.shutdown(wait=False, cancel_futures=True)
 
-    def turn(self) -> None:
+    def run_once(self) -> None:
         """Begin what is due, and take in what came; nothing here blocks."""
         owner = self._owner()
         if owner is not self._owned:
@@ -114,12 +114,12 @@ class Canary:
         self._publish_price(now_ms)
         run = self._judge.due(now_ms)
         if run is not None:
-            self._begin(run, now_ms, at_ms)
+            self._start_run(run, now_ms, at_ms)
         wanted = self._judge.wanted(at_ms)
         if wanted and not _runs(self._looking):
-            self._looking = _started(self._look(self._judge, wanted))
+            self._looking = _started(self._judge_stored(self._judge, wanted))
         self._judge.pass_time(at_ms)
-        self._take_results(now_ms)
+        self._collect_results(now_ms)
         if self._rows and not _runs(self._writing):
             self._writing = _started(self._write(owner))
 
@@ -129,20 +129,20 @@ class Canary:
         """Once, if there is none; asked for again now and then until it is known."""
         if _runs(self._sending) or not self._price.is_due(now_ms, self._options.interval_ms):
             return
-        self._sending = _started(self._send([self._price.ask(now_ms)], self._judge, None))
+        self._sending = _started(self._send([self._price.record(now_ms)], self._judge, None))
 
-    def _begin(self, run: CanaryRun, now_ms: int, at_ms: int) -> None:
+    def _start_run(self, run: CanaryRun, now_ms: int, at_ms: int) -> None:
         from_ms = self._price.from_ms()
         if from_ms is None:
             # Without its price it would be one more unpriced job.
             if now_ms - self._price.first_asked_ms > self._options.late_after_ms:
-                self._judge.begin(run, at_ms)
+                self._judge.start_run(run, at_ms)
                 self._judge.not_sent(run, "not sent: its price is not known yet")
         elif _runs(self._sending):
-            self._judge.begin(run, at_ms)
+            self._judge.start_run(run, at_ms)
             self._judge.not_sent(run, "not sent: Kafka has not acknowledged an earlier one yet")
         elif run.begin_ms >= from_ms:
-            self._judge.begin(run, at_ms)
+            self._judge.start_run(run, at_ms)
             self._sending = _started(self._send(list(events_of(run)), self._judge, run))
 
     async def _send(self, events: list[Event], judge: CanaryJudge, run: CanaryRun | None) -> None:
@@ -167,24 +167,24 @@ class Canary:
 
     # -- looking -------------------------------------------------------------------------------------------
 
-    async def _look(self, judge: CanaryJudge, wanted: list[str]) -> None:
+    async def _judge_stored(self, judge: CanaryJudge, wanted: list[str]) -> None:
         loop = asyncio.get_running_loop()
         try:
             found: dict[str, CanaryRows] = await loop.run_in_executor(
-                self._threads["look"], look, self._store, wanted
+                self._threads["look"], fetch_rows, self._store, wanted
             )
         except SinkBusy as busy:
             logger.debug("canary waits for the store", extra={"reason": str(busy)})
             judge.blind()
         else:
-            judge.saw(wanted, found, self._clock.monotonic_ms())
+            judge.compare(wanted, found, self._clock.monotonic_ms())
 
     # -- telling -------------------------------------------------------------------------------------------
 
-    def _take_results(self, now_ms: int) -> None:
+    def _collect_results(self, now_ms: int) -> None:
         results, self._judge.results = self._judge.results, []
         for result in results:
-            self.counts.note(result, now_ms)
+            self.counts.add(result, now_ms)
             if result.outcome != "right":
                 logger.warning(
                     "canary is not right",
@@ -198,7 +198,7 @@ class Canary:
                 )
         self._rows = [*self._rows, *results][-_RESULTS_AT_MOST:]
         for outcome, opened in self._judge.opened.items():
-            self._alerts.hold(SHARD, self._finding(outcome, opened, now_ms))
+            self._alerts.update(SHARD, self._finding(outcome, opened, now_ms))
 
     def _finding(self, outcome: Outcome, opened: CanaryResult | None, now_ms: int) -> MeterFinding:
         if opened is None:
@@ -242,11 +242,11 @@ def _runs(task: asyncio.Task[None] | None) -> bool:
 
 def _started(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     task = asyncio.get_running_loop().create_task(work)
-    task.add_done_callback(_tell_fault)
+    task.add_done_callback(_log_fault)
     return task
 
 
-def _tell_fault(task: asyncio.Task[None]) -> None:
+def _log_fault(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
         logger.error(
             "canary task failed",

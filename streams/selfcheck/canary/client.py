@@ -82,7 +82,7 @@ class CanarySender:
         return faults[0] if faults else ("stopped" if left else "")
 
 
-def look(store: Store, job_ids: Sequence[str]) -> dict[str, CanaryRows]:
+def fetch_rows(store: Store, job_ids: Sequence[str]) -> dict[str, CanaryRows]:
     """What the tables say of these jobs; raises SinkBusy if the store does not answer in time."""
     rows: list[dict[str, Any]] = store.query(_LOOK, {"jobs": list(job_ids)}).to_pylist()
     return {row.pop("job_id"): CanaryRows(**row) for row in rows}

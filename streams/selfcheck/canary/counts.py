@@ -25,7 +25,7 @@ class CanaryCounts:
         self.error_ratio: float | None = None
         self._late: deque[str] = deque(maxlen=_REMEMBERED)
 
-    def note(self, result: CanaryResult, now_ms: int) -> None:
+    def add(self, result: CanaryResult, now_ms: int) -> None:
         """Count it; a run that was late and then came is late once."""
         if result.found_nano is not None:
             self.error_ratio = abs(result.found_nano - EXPECTED_NANO) / EXPECTED_NANO

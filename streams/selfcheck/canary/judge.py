@@ -37,7 +37,7 @@ class CanaryRows(NamedTuple):
     network_bytes: int
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all of its events are in: the clock of the job says so of its lifecycle."""
         ended = self.state == "completed" and self.wall_clock_ms == RUN_MS
         return ended and self.sampled_gpu_s >= SAMPLED_GPU_S and self.network_bytes >= NETWORK_BYTES
@@ -103,7 +103,7 @@ class CanaryJudge:
         self._slot = slot
         return None if last is None else run_at(slot * self._options.interval_ms, self._options)
 
-    def begin(self, run: CanaryRun, at_ms: int) -> None:
+    def start_run(self, run: CanaryRun, at_ms: int) -> None:
         """The run's events are being sent."""
         self._watched = [*self._watched[-_RUNS_AT_MOST + 1 :], _Watched(run, at_ms)]
 
@@ -136,12 +136,12 @@ class CanaryJudge:
 
     # -- what ----------------------------------------------------------------------------------------------
 
-    def saw(self, asked: Collection[str], found: Mapping[str, CanaryRows], at_ms: int) -> None:
+    def compare(self, asked: Collection[str], found: Mapping[str, CanaryRows], at_ms: int) -> None:
         """Take what a look found of the jobs it asked for."""
         for each in self._watched:
             if each.run.job_id in asked and not each.closed and each.acknowledged_ms is not None:
                 each.looked_ms = at_ms
-                self._saw(each, found.get(each.run.job_id), each.acknowledged_ms, at_ms)
+                self._compare_run(each, found.get(each.run.job_id), each.acknowledged_ms, at_ms)
 
     def blind(self) -> None:
         """A look failed: what deviated before it may be right by now."""
@@ -155,14 +155,16 @@ class CanaryJudge:
             waits = each.outcome is None and each.deviates_since_ms is None
             if waits and at_ms - since_ms > self._options.late_after_ms:
                 each.why_late = self._why_late(each)
-                self._say(each, "late", None, each.why_late)
+                self._add_result(each, "late", None, each.why_late)
         self._watched = [each for each in self._watched if not each.closed]
 
-    def _saw(self, each: _Watched, found: CanaryRows | None, acknowledged_ms: int, at_ms: int) -> None:
+    def _compare_run(
+        self, each: _Watched, found: CanaryRows | None, acknowledged_ms: int, at_ms: int
+    ) -> None:
         second = each.delay_ms is not None
         if found is None and second:
             found = CanaryRows("", 0, 0, 0, 0)  # it was there
-        if found is None or not (found.whole or second):
+        if found is None or not (found.is_complete or second):
             each.deviates_since_ms = None
         elif found.exact(self._options.tolerance_ratio):
             each.deviates_since_ms = None
@@ -172,13 +174,13 @@ class CanaryJudge:
                 in_time = each.outcome is None and each.delay_ms <= self._options.late_after_ms
                 came = f"it came after {each.delay_ms} ms"
                 detail = "" if in_time else f"{each.why_late}; {came}" if each.why_late else came
-                self._say(each, "right" if in_time else "late", found, detail)
+                self._add_result(each, "right" if in_time else "late", found, detail)
         else:
             if each.deviates_since_ms is None:
                 each.deviates_since_ms = at_ms
             if at_ms - each.deviates_since_ms >= self._options.late_after_ms:
                 each.closed = True
-                self._say(each, "wrong", found, str(found))
+                self._add_result(each, "wrong", found, str(found))
 
     def _why_late(self, each: _Watched) -> str:
         after_s = f"{self._options.late_after_ms / 1000:g} s"
@@ -186,7 +188,7 @@ class CanaryJudge:
             return f"not in the tables {after_s} after its last event"
         return each.why_not or f"not acknowledged by Kafka within {after_s}"
 
-    def _say(self, each: _Watched, outcome: Outcome, found: CanaryRows | None, detail: str) -> None:
+    def _add_result(self, each: _Watched, outcome: Outcome, found: CanaryRows | None, detail: str) -> None:
         first, each.outcome = each.outcome is None, outcome
         cost_nano = None if found is None else found.cost_nano
         result = CanaryResult(each.run, outcome, cost_nano, each.delay_ms, detail)

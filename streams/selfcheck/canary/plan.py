@@ -134,7 +134,7 @@ class CanaryPrice:
         asked_ms = self._asked_ms
         return self.from_ms() is None and (asked_ms is None or now_ms - asked_ms >= every_ms)
 
-    def ask(self, now_ms: int) -> Event:
+    def record(self, now_ms: int) -> Event:
         """The record: the same one each time, or every try would be one more revision."""
         if self._asked_ms is None:
             self.first_asked_ms = now_ms

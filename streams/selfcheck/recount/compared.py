@@ -30,7 +30,7 @@ class Compared:
         """Whether every row that could be compared agrees."""
         return not (self.differ or self.missing or self.extra)
 
-    def take(
+    def add(
         self, recount: Recount, stored: dict[str, StoredRows], unverifiable: list[str], most: int
     ) -> None:
         """Add a shard."""

@@ -109,9 +109,9 @@ class Recount:
                 self._archive[row["job_id"], row["version"]] = row["blob"]
             for table in LEDGERS:
                 if table in point.tables:
-                    self._keep(table, point.tables[table])
+                    self._store(table, point.tables[table])
 
-    def _keep(self, table: str, rows: pa.Table) -> None:
+    def _store(self, table: str, rows: pa.Table) -> None:
         seconds = rows["minute"].cast(pa.int64())
         from_s, until_s = (pa.scalar(-(-ms // 1000), pa.int64()) for ms in self.span)
         inside = rows.filter(pc.and_(pc.greater_equal(seconds, from_s), pc.less(seconds, until_s)))

@@ -36,7 +36,7 @@ def rows_of(table: str, differences: Sequence[Difference], shard: int, version: 
     return pa.Table.from_pylist(rows, schema=schema)
 
 
-def made_good(parts: Sequence[LostPart], span: Span) -> list[LostPart]:
+def repaired(parts: Sequence[LostPart], span: Span) -> list[LostPart]:
     """Of the parts that were set aside, those of the ledger's tables whose whole month is in the span."""
     return [part for part in parts if part.table in LEDGERS and _is_inside(part.name, span)]
 

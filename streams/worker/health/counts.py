@@ -19,7 +19,7 @@ class Counts:
         self._owned: dict[OwnedShard, Counter[str]] = {}  # at the last look
         self._left: Counter[str] = Counter()  # of shards that are no longer ours, up to our last look
 
-    def look(self, shards: Iterable[OwnedShard]) -> Counter[str]:
+    def collect(self, shards: Iterable[OwnedShard]) -> Counter[str]:
         """By the names of the books, and the dead letters as `letters.REASON`, of them `stored`."""
         now = {owned: counted(owned.shard) for owned in shards}
         for owned, last in self._owned.items():
@@ -32,7 +32,7 @@ class Counts:
         return total
 
 
-def letters(counts: Mapping[str, int]) -> dict[str, int]:
+def dead_letters(counts: Mapping[str, int]) -> dict[str, int]:
     """Dead letters by reason."""
     return {name.removeprefix(LETTERS): count for name, count in counts.items() if name.startswith(LETTERS)}
 

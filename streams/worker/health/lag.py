@@ -43,7 +43,7 @@ class LagSource:
         self.now_ms = 0
         self._last_ms: int | None = None
 
-    def look(self, monotonic_ms: int) -> int:
+    def advance(self, monotonic_ms: int) -> int:
         """Move on, by no more than one can answer for."""
         last_ms, self._last_ms = self._last_ms, monotonic_ms
         if last_ms is not None:
@@ -66,7 +66,7 @@ class LagTracker:
     def __init__(self) -> None:
         self._traces: WeakKeyDictionary[OwnedShard, _Trace] = WeakKeyDictionary()
 
-    def look(
+    def measure(
         self, shards: Iterable[OwnedShard], end_of: EndOf, watched_ms: int, clock_ms: int
     ) -> list[ShardLag]:
         """All shards as they stand: `watched_ms` of a clock that stands while nobody looks."""

@@ -24,7 +24,7 @@ def share_arenas() -> None:
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, ARENAS)
 
 
-def give_back() -> None:
+def release_free_pages() -> None:
     """Return free pages; takes some milliseconds at most, without the GIL. Nothing happens without glibc."""
     pa.default_memory_pool().release_unused()
     trim = _malloc_trim()

@@ -59,14 +59,14 @@ class Probe:
     async def run(self, shards: Callable[[], Iterable[int]], every_s: float = EVERY_S) -> None:
         """Look again and again, at these shards' partitions, until cancelled; then comes `close`."""
         while True:
-            await self.look(shards())
+            await self.collect(shards())
             await asyncio.sleep(every_s)
 
     async def close(self) -> None:
         """Let the threads end; what runs is waited for, as the store must not be closed under it."""
         await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
 
-    async def look(self, shards: Iterable[int]) -> ProbeResult:
+    async def collect(self, shards: Iterable[int]) -> ProbeResult:
         """Look once."""
         asked_ms = self._clock.monotonic_ms()
         asking = asyncio.get_running_loop().run_in_executor(self._threads, self._ends, tuple(shards))

@@ -18,7 +18,7 @@ from streams.notify.store_faults import DeliveryFaults
 from streams.topics import SHARD_TOPICS
 from streams.transport.answers import LogEnd
 from streams.worker.health.check_status import balanced, canary_of
-from streams.worker.health.counts import Counts, letters
+from streams.worker.health.counts import Counts, dead_letters
 from streams.worker.health.lag import LagSource, LagTracker, ShardLag
 from streams.worker.health.probe import ProbeResult
 from streams.worker.health.shard_counts import STORED
@@ -128,17 +128,17 @@ class StatusCollector:
         self._stored_ms: int | None = None
         self._member_ms: int | None = None
 
-    def look(self) -> WorkerStatus:
+    def collect(self) -> WorkerStatus:
         """What there is to say now."""
         shard_manager, totals = self._shard_manager, self._shard_manager.totals
-        clock_ms, watched_ms = self._clock.now_ms(), self._watched.look(self._clock.monotonic_ms())
-        counts = self._counts.look(shard_manager.owned.values())
-        buried = letters(counts)
+        clock_ms, watched_ms = self._clock.now_ms(), self._watched.advance(self._clock.monotonic_ms())
+        counts = self._counts.collect(shard_manager.owned.values())
+        buried = dead_letters(counts)
         member, assigned = self._membership()
         restoring = len(assigned - set(shard_manager.owned))
-        standings = self._progress.look(shard_manager.owned.values(), self._ends.of, watched_ms, clock_ms)
+        standings = self._progress.measure(shard_manager.owned.values(), self._ends.of, watched_ms, clock_ms)
         held_up = self._transactions
-        held_up.look(shard_manager.owned, watched_ms)
+        held_up.measure(shard_manager.owned, watched_ms)
         reason = self._reason(restoring, len(assigned))
         moves = readiness(standings, self._limits, clock_ms, reason)
         verdict = self._audit()
@@ -148,8 +148,8 @@ class StatusCollector:
             records={name: counts[name] for name in OUTCOMES},
             records_trimmed=counts["trimmed"],
             records_not_mine=shard_manager.ingest.ingest_counts.not_mine,
-            letters=buried,
-            letters_sampled_out=max(sum(buried.values()) - counts[STORED], 0),
+            dead_letters=buried,
+            dead_letters_sampled_out=max(sum(buried.values()) - counts[STORED], 0),
             gpu_samples_late=counts["late_gpu_samples"],
             costs_capped=counts["capped_costs"],
             rows_stored=dict(totals.rows),

@@ -139,8 +139,8 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     commits_refused: int = 0
     records_trimmed: int = 0  # read again though they were folded before
     records_not_mine: int = 0  # of shards that had left when they came
-    letters: Mapping[str, int] = _NONE  # dead letters by reason
-    letters_sampled_out: int = 0  # of them, counted and not stored
+    dead_letters: Mapping[str, int] = _NONE  # dead letters by reason
+    dead_letters_sampled_out: int = 0  # of them, counted and not stored
     reference_refused: int = 0  # prices and controls that were refused; every worker reads all of them
     books_balanced: Mapping[str, bool] = _NO_CHECKS  # by check of the last audit
     audit_age_ms: int | None = None  # None: there was none yet

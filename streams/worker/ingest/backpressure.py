@@ -33,7 +33,7 @@ class BackpressureGate:
         """Let everybody in, whatever waits."""
         self._opened.set()
 
-    def keep(self, waiting_bytes: int) -> bool:
+    def update(self, waiting_bytes: int) -> bool:
         """Open or close as so much waits; whether it has become half full, and storing should not wait for its time.
 
         That is said once: what the store refuses, or nobody can store yet, is tried again at the usual pace.

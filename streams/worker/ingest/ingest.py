@@ -66,7 +66,7 @@ class Ingest:
         self.rewinds = 0
         self.ingest_counts = IngestCounts()
 
-    async def take(self, owned: OwnedShard, *batches: LogBatch) -> None:
+    async def accept(self, owned: OwnedShard, *batches: LogBatch) -> None:
         """What came of a shard; what it lacks is read again."""
         if self._watermarks is None:
             for batch in batches:
@@ -74,7 +74,7 @@ class Ingest:
                     await self.fill_holes()
             return
         for batch in batches:
-            self._watermarks.came(batch)
+            self._watermarks.observe_batch(batch)
         latest_ms = self._watermarks.latest_ms()
         behind_holes = [batch for batch in batches if not owned.offer(batch, latest_ms)]
         for batch in behind_holes:
@@ -87,13 +87,13 @@ class Ingest:
     def began(self, owned: OwnedShard) -> None:
         """A shard was restored."""
         if self._watermarks is not None and owned.align.tick_ms is not None:
-            self._watermarks.knows(owned.align.tick_ms - TICK_MS)
+            self._watermarks.restore(owned.align.tick_ms - TICK_MS)
 
-    def came_elsewhere(self, *logs: Sequence[tuple[int, *tuple[object, ...]]]) -> None:
+    def observe_unsharded(self, *logs: Sequence[tuple[int, *tuple[object, ...]]]) -> None:
         """Records that are no shard's say what time it is, too: each begins with its log time."""
         log_ms = [each[0] for log in logs for each in log]
         if self._watermarks is not None and log_ms:
-            self._watermarks.saw(max(log_ms))
+            self._watermarks.observe(max(log_ms))
 
     async def advance(self, owned: OwnedShard) -> None:
         """Fold and judge as far as the log is known."""
@@ -126,7 +126,7 @@ class Ingest:
                         return
                 if step.last_ms > self._watermarks.clock_ms() - _OF_NOW_MS:
                     self._tell(owned)  # else they are many, and what is read meanwhile is stored with them
-                if owned.shard.wants_storing:
+                if owned.shard.is_storing_urgent:
                     self.urgent.set()
             if self._has_caught_up(self._watermarks):
                 self.urgent.set()
@@ -222,7 +222,7 @@ class Ingest:
                 if not hole.due(now_ms, _REFETCH_EVERY_MS):
                     continue
                 name = full_name(topic, self._options.topic_prefix)
-                hole.ask(now_ms, _REFETCH_EVERY_MS)
+                hole.mark_requested(now_ms, _REFETCH_EVERY_MS)
                 if hole.missed_ms > self._options.hole_patience_ms:
                     raise TrainfareError(
                         f"topic {name} partition {owned.number} lacks records {hole.offset} to {hole.found - 1}, which "
@@ -245,7 +245,7 @@ class Ingest:
 def _is_more(watermarks: WatermarkSource, shards: Iterable[OwnedShard]) -> bool:
     """Whether any partition of these shards may hold more."""
     return any(
-        watermarks.quiet_until_ms(topic, owned.number, owned.align.end(topic)) < 0
+        watermarks.quiet_until_ms(topic, owned.number, owned.align.next_offset(topic)) < 0
         for owned in shards
         for topic in SHARD_TOPICS
     )

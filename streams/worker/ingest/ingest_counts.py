@@ -35,7 +35,7 @@ class IngestCounts:
         """The counts of one topic and partition."""
         return self.flows.setdefault((topic, number), TopicCounts())
 
-    def came(self, batch: LogBatch, *, mine: bool) -> None:
+    def add_fetched(self, batch: LogBatch, *, mine: bool) -> None:
         """A batch was fetched."""
         flow = self.of(batch.topic, batch.partition)
         flow.fetched += len(batch.records)

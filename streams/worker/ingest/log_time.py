@@ -77,7 +77,7 @@ class LogTime:
         with self._lock:
             return self._now_ms(self._count())
 
-    def paid_ms(self) -> int:
+    def accrue_until_ms(self) -> int:
         """Up to when unfinished attempts are paid: of a log that is silent since the start the wall clock says it.
 
         What is paid too far is put right with the next payment; ticks cannot be taken back.
@@ -116,13 +116,13 @@ class LogTime:
         self._was_off = is_off
         return is_off
 
-    def knows(self, log_ms: int) -> None:
+    def restore(self, log_ms: int) -> None:
         """An earlier life came as far as this."""
         with self._lock:
             count_ms = self._count()
             self._known = max(log_ms - count_ms, log_ms - count_ms if self._known is None else self._known)
 
-    def saw(self, first_ms: int, newest_ms: int, since_ms: int | None) -> None:
+    def observe(self, first_ms: int, newest_ms: int, since_ms: int | None) -> None:
         """Records of one partition came, with these append times.
 
         `since_ms`: an instant of the monotonic clock at which none of them was there; None: they may have waited.
@@ -130,7 +130,7 @@ class LogTime:
         with self._lock:
             count_ms = self._count()
             if count_ms - self._window.began_ms >= _WINDOW_MS or self._window.is_empty:
-                self._turn(count_ms)
+                self._close_window(count_ms)
             offset, window = newest_ms - count_ms, self._window
             if self._leaps(newest_ms, count_ms):
                 window.leap = offset if window.leap is None else min(window.leap, offset)
@@ -153,7 +153,7 @@ class LogTime:
             # Those records may have been the last ones of this log.
             slow_ms = leap + self._count_ms - self._clock.now_ms()
             if slow_ms <= _SLOW_MS:
-                self._turn(self._count_ms)
+                self._close_window(self._count_ms)
         return self._count_ms
 
     def _now_ms(self, count_ms: int) -> int:
@@ -181,7 +181,7 @@ class LogTime:
             return False  # the wall clock says so, too: the process may have been frozen
         return self._offset is None or newest_ms > count_ms + self._offset + _LEAP_MS
 
-    def _turn(self, count_ms: int) -> None:
+    def _close_window(self, count_ms: int) -> None:
         """What all partitions said in a while may correct what one of them said."""
         window, self._window = self._window, _OffsetWindow(count_ms)
         if window.least is None:

@@ -155,13 +155,13 @@ class ReferenceReader:
         self._thread.start()
         await self._ready.wait()
 
-    def end(self) -> None:
+    def request_stop(self) -> None:
         """Read nothing more; the thread ends soon."""
         self._stop.set()
 
     async def stop(self) -> None:
         """End the thread."""
-        self.end()
+        self.request_stop()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, 5)
 
@@ -185,9 +185,9 @@ class ReferenceReader:
             finally:
                 consumer.close()
         except BaseException as fault:  # noqa: BLE001 - a thread that dies in silence would leave old prices in force
-            _tell(loop, self._on_fault, fault)
+            _call_soon(loop, self._on_fault, fault)
         finally:
-            _tell(loop, self._ready.set)
+            _call_soon(loop, self._ready.set)
 
     def _follow(self, consumer: Consumer, loop: asyncio.AbstractEventLoop) -> None:
         unread = {full_name(topic, self._prefix) for topic in REFERENCE_TOPICS}
@@ -197,7 +197,7 @@ class ReferenceReader:
             if not unread and not self._backpressure():
                 self._stop.wait(_WAIT_S)  # what is read would only wait for the store with the rest
                 continue
-            for message in self._come(consumer):
+            for message in self._poll(consumer):
                 error = message.error()
                 if error is None:
                     messages.append(message)
@@ -209,12 +209,12 @@ class ReferenceReader:
                     judge(error)
             # A book is made anew with every fold, so the first read is folded in few large pieces.
             if messages and (not unread or len(messages) >= _FIRST_FOLD):
-                _tell(loop, self._on_news, self._fold(messages))
+                _call_soon(loop, self._on_news, self._fold(messages))
                 messages = []
             if not unread:
-                _tell(loop, self._ready.set)
+                _call_soon(loop, self._ready.set)
 
-    def _come(self, consumer: Consumer) -> list[Message]:
+    def _poll(self, consumer: Consumer) -> list[Message]:
         """What came, after a wait for the first of it."""
         first = consumer.poll(self._wait_s)
         return [] if first is None else [first, *consumer.consume(_AT_ONCE, timeout=_GATHER_S)]
@@ -243,7 +243,7 @@ class ReferenceReader:
                 control_log.append((read.log_ms[Topic.CONTROLS], _key(message), event))
         before = read.book
         read.book = book = before.with_events(prices)
-        revised = [event for event in prices if book.stands(event)] if book is not before else []
+        revised = [event for event in prices if book.is_current(event)] if book is not before else []
         self.books.records_in += len(messages)
         self.books.dead_lettered += bad
         self.books.applied += len(messages) - bad
@@ -313,7 +313,7 @@ def _as_bytes(value: str | bytes | None) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
 
 
-def _tell(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *arguments: object) -> None:
+def _call_soon(loop: asyncio.AbstractEventLoop, call: Callable[..., object], *arguments: object) -> None:
     try:
         loop.call_soon_threadsafe(call, *arguments)
     except RuntimeError:

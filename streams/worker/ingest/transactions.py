@@ -38,7 +38,7 @@ class Transactions:
         self._since: dict[tuple[str, int], tuple[int, int]] = {}  # end that may be read, since when
         self.waiting: list[OpenTransactionWait] = []
 
-    def look(self, shards: Iterable[int], watched_ms: int) -> None:
+    def measure(self, shards: Iterable[int], watched_ms: int) -> None:
         """What waits now."""
         self.waiting = []
         found: dict[tuple[str, int], tuple[int, int]] = {}

@@ -57,22 +57,22 @@ class KafkaWatermarks:
         """Log time, once the end of the log has said what it is."""
         return self._log.live_ms
 
-    def knows(self, log_ms: int) -> None:
+    def restore(self, log_ms: int) -> None:
         """A shard that was restored has judged as far as this."""
-        self._log.knows(log_ms)
+        self._log.restore(log_ms)
 
-    def saw(self, log_ms: int) -> None:
+    def observe(self, log_ms: int) -> None:
         """A price or a control is there."""
-        self._log.saw(log_ms, log_ms, None)
+        self._log.observe(log_ms, log_ms, None)
 
-    def came(self, batch: LogBatch) -> None:
+    def observe_batch(self, batch: LogBatch) -> None:
         """Records say what time it is; those that an answer before did not have, up to when they were not there."""
         if not len(batch.records):
             return
         known = self._ends.get((batch.topic, batch.partition))
         is_news = known is not None and batch.start >= known.high_watermark
         since_ms = known.answered_ms if known is not None and is_news else None
-        self._log.saw(*_log_times(batch), since_ms)
+        self._log.observe(*_log_times(batch), since_ms)
 
     def quiet_until_ms(self, topic: str, number: int, next_offset: int) -> int:
         """Up to the last answer that said we have read everything."""
@@ -119,13 +119,13 @@ class ReplayWatermarks:
         """Marks say it, and no clock."""
         return None
 
-    def knows(self, log_ms: int) -> None:
+    def restore(self, log_ms: int) -> None:
         """Marks go on where the log was left."""
 
-    def saw(self, log_ms: int) -> None:
+    def observe(self, log_ms: int) -> None:
         """Marks know of it."""
 
-    def came(self, batch: LogBatch) -> None:
+    def observe_batch(self, batch: LogBatch) -> None:
         """Marks say what time it is."""
 
     def quiet_until_ms(self, topic: str, number: int, next_offset: int) -> int:

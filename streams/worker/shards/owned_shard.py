@@ -45,7 +45,7 @@ class LogHole:
         """Whether to ask now: not for every batch that was already on its way behind the hole."""
         return self.asked_ms is None or now_ms - self.asked_ms >= every_ms
 
-    def ask(self, now_ms: int, every_ms: int) -> None:
+    def mark_requested(self, now_ms: int, every_ms: int) -> None:
         """Asked for now."""
         if self.missed and self.asked_ms is not None:
             self.missed_ms += min(now_ms - self.asked_ms, 2 * every_ms)
@@ -100,7 +100,7 @@ class OwnedShard:
         if offset is None:
             self.holes.pop(batch.topic, None)
             return True
-        self._note_hole(batch, offset)
+        self._set_hole(batch, offset)
         return False
 
     @property
@@ -111,11 +111,11 @@ class OwnedShard:
             self.kept_bytes + shard.sampled_bytes + shard.refused_bytes + shard.rows_waiting * _BURN_ROW_BYTES
         )
 
-    def look(self, now_ms: int) -> None:
+    def write_interim_rates(self, now_ms: int) -> None:
         """Note burn rates as of now; not while ticks of the past are to be judged, which must not see what came later."""
         tick_ms = self.align.tick_ms
         if tick_ms is not None and now_ms < tick_ms == self.shard.position.tick_ms and not self.align.waits:
-            self.shard.look(now_ms, self.view)
+            self.shard.write_interim_rates(now_ms, self.view)
 
     def rewind(self, tick_ms: int) -> None:
         """Judge from this tick on, an earlier one, with what was known then."""
@@ -141,10 +141,10 @@ class OwnedShard:
                 self.kept_bytes += size_bytes
             self.holes.pop(batch.topic, None)
             return True
-        self._note_hole(batch, offset)
+        self._set_hole(batch, offset)
         return False
 
-    def _note_hole(self, batch: LogBatch, offset: int) -> None:
+    def _set_hole(self, batch: LogBatch, offset: int) -> None:
         hole = self.holes.get(batch.topic)
         if hole is None or hole.offset != offset:
             self.holes[batch.topic] = LogHole(offset, batch.start)

@@ -60,15 +60,15 @@ class WatermarkSource(Protocol):
         """What time it is by the log, if that is known for sure."""
         ...
 
-    def knows(self, log_ms: int) -> None:
+    def restore(self, log_ms: int) -> None:
         """The log has come at least as far as this, by what an earlier owner stored."""
         ...
 
-    def saw(self, log_ms: int) -> None:
+    def observe(self, log_ms: int) -> None:
         """A record of this log time is there."""
         ...
 
-    def came(self, batch: LogBatch) -> None:
+    def observe_batch(self, batch: LogBatch) -> None:
         """A batch came, of whatever shard."""
         ...
 

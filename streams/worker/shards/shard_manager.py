@@ -30,8 +30,8 @@ from streams.worker.shards.ports import LogConsumer, ShardFactory, WatermarkSour
 from streams.worker.storing.accrual_schedule import AccrualSchedule
 from streams.worker.storing.checkpointer import Checkpointer
 from streams.worker.storing.unsharded_rows import reference_rows, refused_rows
-from streams.worker.takeover.fence import sweep
-from streams.worker.takeover.ownership import claim
+from streams.worker.takeover.fence import fence_late_rows
+from streams.worker.takeover.ownership import restore_owned
 from streams.worker.takeover.rehydrate import Rehydrator
 from streams.worker.takeover.restore import Attempts, restore
 
@@ -54,8 +54,8 @@ class ShardManager:
         self._store, self._consumer, self._options = store, consumer, options
         self.checkpointer = Checkpointer(store, consumer, options, dead_letters)
         self._rehydrator = Rehydrator(store, self.checkpointer, lambda: self.fault is not None)
-        load = partial(restore, store, factory, self._rehydrator.put)
-        self._claim = partial(claim, self._rehydrator, consumer, load)
+        load = partial(restore, store, factory, self._rehydrator.store_rows)
+        self._claim = partial(restore_owned, self._rehydrator, consumer, load)
         self._wanted, self._generation = set[int](), -1
         self._accrual_schedule = AccrualSchedule(options.open_attempts_interval_ms)
         self._one_restore, self._one_book = asyncio.Lock(), asyncio.Lock()
@@ -64,7 +64,9 @@ class ShardManager:
         self.book = self.reference.book
         self.reference_next: Mapping[str, int] = {}  # of prices and controls, what the shards know of
         self.owned: dict[int, OwnedShard] = {}
-        self.ingest = Ingest(self._rehydrator, consumer, options, watermarks, self.owned, self._tell)
+        self.ingest = Ingest(
+            self._rehydrator, consumer, options, watermarks, self.owned, self._publish_alerts
+        )
         self.fault: BaseException | None = None
         self.failed = asyncio.Event()
         self.totals = self.checkpointer.totals
@@ -139,22 +141,22 @@ class ShardManager:
 
     # -- feeding -------------------------------------------------------------------------------------------
 
-    async def take(self, *batches: LogBatch) -> None:
+    async def ingest_batches(self, *batches: LogBatch) -> None:
         """Meter what came of one shard."""
         try:
             await self.backpressure.wait()
             owned = None if self.fault is not None else self.owned.get(batches[0].partition)
             for batch in batches:
-                self.ingest.ingest_counts.came(batch, mine=owned is not None)
+                self.ingest.ingest_counts.add_fetched(batch, mine=owned is not None)
             if owned is not None:
-                await self.ingest.take(owned, *batches)
-                self._keep_room()
+                await self.ingest.accept(owned, *batches)
+                self._update_backpressure()
         except Exception as fault:  # noqa: BLE001 - Faust would take the batch for done and go on behind it
             self.fail(fault)
 
-    def _tell(self, owned: OwnedShard) -> None:
+    def _publish_alerts(self, owned: OwnedShard) -> None:
         if self.fault is None:
-            self.checkpointer.tell_at_once(owned, self.fail)
+            self.checkpointer.publish_alerts(owned, self.fail)
 
     async def judge_due(self) -> None:
         """Judge the shards whose next tick has come."""
@@ -162,7 +164,7 @@ class ShardManager:
             return  # a tick's rows would only wait with the others
         try:
             await self.ingest.advance_all()
-            self._keep_room()
+            self._update_backpressure()
         except Exception as fault:  # noqa: BLE001 - as in `take`
             self.fail(fault)
 
@@ -175,16 +177,16 @@ class ShardManager:
             for owned in list(self.owned.values()):
                 await self._price(owned)
 
-    def news(self, news: ReferenceChanges) -> asyncio.Task[None]:
+    def on_reference_changes(self, news: ReferenceChanges) -> asyncio.Task[None]:
         """Take what the reference reader read: rows for the store, the book for the shards."""
         for extra in reference_rows(news):
             self.checkpointer.add(extra)
         # Ticks look at this log, whatever the shards' own books wait for.
-        self.ingest.came_elsewhere(news.price_log, news.control_log)
+        self.ingest.observe_unsharded(news.price_log, news.control_log)
         self.reference.extend(news.price_log, news.control_log, news.book, news.controls)
-        return asyncio.ensure_future(self._take_news(news))
+        return asyncio.ensure_future(self._apply_reference_changes(news))
 
-    async def _take_news(self, news: ReferenceChanges) -> None:
+    async def _apply_reference_changes(self, news: ReferenceChanges) -> None:
         await self.set_book(news.book)
         # Only now: whoever waits for the last price waits for its effect.
         self.reference_next = news.positions
@@ -225,16 +227,16 @@ class ShardManager:
             stored = await self.checkpoint(open_attempts=False)
         try:
             await self.ingest.fill_holes()
-            await self._sweep()
+            await self._fence_late_rows()
         except Exception as fault:  # noqa: BLE001 - as in `take`
             self.fail(fault)
 
-    async def _sweep(self) -> None:
+    async def _fence_late_rows(self) -> None:
         """Sweep one shard that is due: all in one tick would keep the next checkpoint waiting for seconds."""
         now_ms = self._options.now_ms()
         for owned in self.owned.values():
             if owned.sweep_due_ms is not None and now_ms >= owned.sweep_due_ms:
-                self.totals.rows_swept += await sweep(self._store, self._rehydrator, owned)
+                self.totals.rows_swept += await fence_late_rows(self._store, self._rehydrator, owned)
                 return
 
     async def checkpoint(self, *, open_attempts: bool) -> bool:
@@ -246,10 +248,10 @@ class ShardManager:
         except Exception as fault:  # noqa: BLE001 - a timer of Faust's would swallow or repeat it
             self.fail(fault)
             return False
-        self._keep_room()
+        self._update_backpressure()
         return stored
 
-    async def hand_over(self) -> bool:
+    async def final_checkpoint(self) -> bool:
         """The last checkpoint before a rebalance or a stop; what it does not reach, the next owner replays."""
         if self.fault is not None or not self.owned or not self._consumer().is_member():
             return False
@@ -292,7 +294,7 @@ class ShardManager:
                 owned.left_over = owned.owes(as_of_ms)
                 continue
             if self._options.look_between_ticks:
-                owned.look(as_of_ms)
+                owned.write_interim_rates(as_of_ms)
             while (taken := owned.checkpoint(as_of_ms)) is not None:
                 weight_bytes += taken.size_bytes
                 self.owned[owned.number] = self.owned.pop(owned.number)  # last in the next flight
@@ -306,7 +308,7 @@ class ShardManager:
         """What was read and is not stored."""
         return self.checkpointer.waiting_bytes + sum(owned.waiting_bytes for owned in self.owned.values())
 
-    def _keep_room(self) -> None:
+    def _update_backpressure(self) -> None:
         """Reading pauses while too much waits; half of that is stored at once, so that it need not."""
-        if self.fault is None and self.backpressure.keep(self.backlog_bytes):
+        if self.fault is None and self.backpressure.update(self.backlog_bytes):
             self.ingest.urgent.set()

@@ -58,10 +58,10 @@ class AlertFastPath:
         """Whether anything taken is not stored yet."""
         return bool(self._came or self._flight)
 
-    def take(self, owned: OwnedShard) -> None:
+    def submit(self, owned: OwnedShard) -> None:
         """Take the shard's alerts that changed, if any did."""
         if owned.shard.alerts_changed:
-            self._came.append(_Batch(owned, *owned.shard.take_alerts(owned.versions.next())))
+            self._came.append(_Batch(owned, *owned.shard.drain_alerts(owned.versions.next())))
 
     def forget(self, owned: OwnedShard) -> None:
         """Drop what waits of a shard that is no longer ours: its next owner judges the ticks again."""
@@ -70,9 +70,9 @@ class AlertFastPath:
     def soon(self, fail: Callable[[BaseException], None]) -> None:
         """Flush beside whatever goes on; a store that refuses is asked again by whoever flushes next."""
         if self.waits and (self._telling is None or self._telling.done()):
-            self._telling = asyncio.create_task(self._tell(fail), name="prompt alerts")
+            self._telling = asyncio.create_task(self._publish(fail), name="prompt alerts")
 
-    async def _tell(self, fail: Callable[[BaseException], None]) -> None:
+    async def _publish(self, fail: Callable[[BaseException], None]) -> None:
         try:
             while self._came:  # more may come while some are stored
                 await self.flush()
@@ -92,13 +92,13 @@ class AlertFastPath:
                     self._flight, self._came = self._came, []
                 flight = [batch for batch in self._flight if not batch.owned.gone]
                 if flight:
-                    await self._threads.run(self._put, flight)
+                    await self._threads.run(self._store, flight)
                 self._flight = []
                 for batch in flight:
                     if not batch.owned.gone:  # else it is its new owner's to tell of, who finds the rows
                         self._offer(batch.alerts, batch.owned.number, batch.rows.num_rows)
 
-    def _put(self, flight: Sequence[_Batch]) -> None:
+    def _store(self, flight: Sequence[_Batch]) -> None:
         rows = pa.concat_tables([batch.rows for batch in flight])
         # A version may return after a life that stored nothing that bears it, so the token says what is in it.
         mark = hashlib.blake2b(digest_size=16)

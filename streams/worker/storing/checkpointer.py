@@ -99,11 +99,11 @@ class Checkpointer:
         self._extras.append(extra)
         self._extra_bytes += int(extra.rows.nbytes)
 
-    def tell_at_once(self, owned: OwnedShard, fail: Callable[[BaseException], None]) -> None:
+    def publish_alerts(self, owned: OwnedShard, fail: Callable[[BaseException], None]) -> None:
         """Store and tell what changed of the shard's alerts beside a flight, but for one that has earlier changes."""
         carried = any(taken.owned is owned and taken.checkpoint.alerts for taken in self._flight)
         if self._options.alerts_at_once and not carried:
-            self._fast_path.take(owned)
+            self._fast_path.submit(owned)
             self._fast_path.soon(fail)
 
     def forget(self, owned: OwnedShard) -> None:
@@ -134,7 +134,7 @@ class Checkpointer:
                 return False
             try:
                 await self._fast_path.flush()  # the snapshots of this flight know of them
-                await self._threads.run(self._put, flight, extras)
+                await self._threads.run(self._store_flight, flight, extras)
             except SinkBusy as busy:
                 self.totals.refused += 1
                 if self._out_of_patience():
@@ -168,7 +168,7 @@ class Checkpointer:
             self._refused_ms = now_ms
         return patience_ms is not None and now_ms - self._refused_ms > patience_ms
 
-    def _put(self, flight: Sequence[InFlightCheckpoint], extras: Sequence[UnshardedRows]) -> None:
+    def _store_flight(self, flight: Sequence[InFlightCheckpoint], extras: Sequence[UnshardedRows]) -> None:
         """Rows, dead letters, snapshots.
 
         1. Rows first: a crash after them replays into the same keys, and a new owner zeroes those without successor.
@@ -191,7 +191,7 @@ class Checkpointer:
         names = set(_names(flight))
         merged = {name: _merged(flight, name) for name in SCHEMAS if name in names}
         tokens = {name: f"checkpoint:{name}:{mark}" for name in merged}
-        beside = self._put_beside(merged, tokens)
+        beside = self._store_aside(merged, tokens)
         try:
             for name, rows in merged.items():
                 if rows.num_rows:
@@ -217,7 +217,7 @@ class Checkpointer:
             if taken.checkpoint.frees:
                 self._store.snapshots.prune(taken.owned.number, self._options.bases_kept)
 
-    def _put_beside(self, merged: dict[str, pa.Table], tokens: Mapping[str, str]) -> Future[None] | None:
+    def _store_aside(self, merged: dict[str, pa.Table], tokens: Mapping[str, str]) -> Future[None] | None:
         """Begin to store burn rates, if they are many: no other row waits for them. They are taken out of the tables."""
         if BURN_RATES not in merged or merged[BURN_RATES].num_rows < _MANY_ROWS:
             return None

@@ -19,7 +19,7 @@ from streams.worker.takeover.restore import READ_BACK, WITHOUT_JOBS
 logger = logging.getLogger(__name__)
 
 
-async def sweep(store: Store, rehydrator: Rehydrator, owned: OwnedShard) -> int:
+async def fence_late_rows(store: Store, rehydrator: Rehydrator, owned: OwnedShard) -> int:
     """Put right what came too late, and return how many rows that were; it stays due until all is done."""
     count = 0
     if rehydrator.under_way(owned):
@@ -37,7 +37,7 @@ async def sweep(store: Store, rehydrator: Rehydrator, owned: OwnedShard) -> int:
         version = owned.versions.next()
         rows = owned.shard.read_back(table, late, version)
         if rows.num_rows:
-            put = partial(rehydrator.put, table, rows, f"sweep:{table}:{owned.number}.{version}")
+            put = partial(rehydrator.store_rows, table, rows, f"sweep:{table}:{owned.number}.{version}")
             await rehydrator.patiently(put, lambda: not owned.gone)
         count += rows.num_rows
     if owned.gone:

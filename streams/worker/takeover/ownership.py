@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 _ASK_AGAIN_S: Final = 1.0
 
 
-async def claim(
+async def restore_owned(
     rehydrator: Rehydrator,
     consumer: Callable[[], LogConsumer],
     load: Callable[[Attempts], Restored],

@@ -20,7 +20,7 @@ from streams.engine.repricing.price_changes import PriceChanges
 from streams.threads import Threads
 from streams.worker.shards.owned_shard import OwnedShard
 from streams.worker.storing.checkpointer import Checkpointer
-from streams.worker.takeover.restore import archived, repriced, take_as_new
+from streams.worker.takeover.restore import archived, repriced, restore_as_new
 
 logger = logging.getLogger(__name__)
 
@@ -69,10 +69,10 @@ class Rehydrator:
                     # They left memory with a checkpoint that is not stored yet.
                     await asyncio.sleep(_LANDING_S)
                 else:
-                    take_as_new(owned.shard, owned.number, _lacking(missing, blobs))
+                    restore_as_new(owned.shard, owned.number, _lacking(missing, blobs))
         return not owned.gone
 
-    def put(self, table: str, rows: pa.Table, token: str) -> None:
+    def store_rows(self, table: str, rows: pa.Table, token: str) -> None:
         """Store rows, as long as the group counts on us; it blocks."""
         self._checkpointer.insert(table, rows, token)
 
@@ -93,7 +93,7 @@ class Rehydrator:
             if len(blobs) < len(absent):
                 if under_way:
                     return False
-                take_as_new(owned.shard, owned.number, _lacking(absent, blobs))
+                restore_as_new(owned.shard, owned.number, _lacking(absent, blobs))
         return not owned.gone
 
     async def for_prices(self, owned: OwnedShard, news: PriceChanges) -> bool:

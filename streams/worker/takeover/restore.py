@@ -72,13 +72,13 @@ def restore(store: Store, factory: ShardFactory, put: Put, attempts: Attempts) -
         # Else its owner had not yet looked for late rows of the one before, so that some may be older than the snapshot.
         shard.snapshots.unswept_from = chain.version
     takeover = Takeover(shard.snapshots.unswept_from, attempts.given)
-    put_right = _put_right(store, shard, put, attempts.number, shard.snapshots.unswept_from, versions)
+    put_right = _fence_rows(store, shard, put, attempts.number, shard.snapshots.unswept_from, versions)
     if shard.price_changes is not None:
         shard.adopt_repriced(repriced(store, shard, number, shard.price_changes), shard.price_changes)
     return Restored(OwnedShard(number, shard, versions, takeover), put_right)
 
 
-def _put_right(
+def _fence_rows(
     store: Store, shard: Shard, put: Put, number: int, known_version: int, versions: VersionClock
 ) -> int:
     """Rows beyond what is known may have keys that the replay never writes again: phase and SKU are derived facts."""
@@ -90,7 +90,7 @@ def _put_right(
         if table not in WITHOUT_JOBS:
             jobs = set(stored["job_id"].to_pylist())
             shard.adopt(archived(store, number, shard.absent(jobs)))
-            take_as_new(shard, number, shard.absent(jobs))
+            restore_as_new(shard, number, shard.absent(jobs))
         version = versions.next()
         rows = shard.read_back(table, stored, version)
         if rows.num_rows:
@@ -99,7 +99,7 @@ def _put_right(
     return count
 
 
-def take_as_new(shard: Shard, number: int, lacking: Mapping[str, int]) -> None:
+def restore_as_new(shard: Shard, number: int, lacking: Mapping[str, int]) -> None:
     """Go on without the state of jobs that the archive should have: its row is lost, or their ids have one key."""
     if not lacking:
         return

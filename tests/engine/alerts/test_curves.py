@@ -59,7 +59,7 @@ def curve(
 
 def alerts(of: Curve, hours: int = 2) -> list[Alert]:
     book = CurveBook()
-    book.put(of)
+    book.replace(of)
     ticks = np.arange(START_MS, START_MS + hours * HOUR_MS, TICK_MS)
     found = Judge().judge(ticks.tolist(), book.job_ids, book.figures(ticks), AlertDimensions)
     return [alert for alert in found if is_change(alert)]

@@ -22,14 +22,14 @@ def episode() -> tuple[Alert, Alert, Alert]:
 def rows_of(waiting: UnstoredAlerts) -> list[tuple[str, int]]:
     return [
         (row["status"], row["version"])
-        for row in waiting.take_rows(SHARD, 9).select(["status", "version"]).to_pylist()
+        for row in waiting.drain_rows(SHARD, 9).select(["status", "version"]).to_pylist()
     ]
 
 
 def test_what_is_older_than_the_stored_row_is_neither_stored_nor_told() -> None:
     opened, held, resolved = episode()
     waiting = UnstoredAlerts()
-    waiting.note_stored({opened.alert_id: last_ms(resolved)})
+    waiting.mark_stored({opened.alert_id: last_ms(resolved)})
     for row in (opened, held):
         waiting.add(row)
         waiting.judged(last_ms(row))
@@ -37,13 +37,13 @@ def test_what_is_older_than_the_stored_row_is_neither_stored_nor_told() -> None:
     assert not waiting.any_changed
     waiting.add(resolved)
     assert rows_of(waiting) == [("resolved", 9)]
-    assert waiting.take_changes() == [resolved]
+    assert waiting.drain_changes() == [resolved]
 
 
 def test_who_has_come_as_far_as_the_stored_row_and_finds_otherwise_stores_that() -> None:
     opened, held, resolved = episode()
     waiting = UnstoredAlerts()
-    waiting.note_stored({opened.alert_id: last_ms(resolved)})
+    waiting.mark_stored({opened.alert_id: last_ms(resolved)})
     waiting.add(opened)
     waiting.add(held)
     waiting.judged(last_ms(resolved) - 1)
@@ -57,16 +57,16 @@ def test_who_has_come_as_far_as_the_stored_row_and_finds_otherwise_stores_that()
 def test_alerts_of_which_nothing_is_stored_do_not_wait() -> None:
     opened, _, resolved = episode()
     waiting = UnstoredAlerts()
-    waiting.note_stored({"another": last_ms(resolved)})
+    waiting.mark_stored({"another": last_ms(resolved)})
     waiting.add(opened)
     assert rows_of(waiting) == [("firing", 9)]
-    assert waiting.take_changes() == [opened]
+    assert waiting.drain_changes() == [opened]
 
 
 def test_the_newest_of_what_is_stored_counts_and_is_handed_on() -> None:
     waiting = UnstoredAlerts()
     for at_ms in (5, 7, 6):
-        waiting.note_stored({"a": at_ms})
+        waiting.mark_stored({"a": at_ms})
     assert waiting.dump() == {"a": 7}
     waiting.judged(6)
     assert waiting.dump() == {"a": 7}

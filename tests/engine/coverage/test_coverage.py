@@ -70,7 +70,7 @@ def test_rows_equal_a_dict_of_seconds(batches: list[list[GpuEvent]]) -> None:
         assert folded.late == twin.late - before[1]
         assert folded.all_late.tolist() == [late for late, _ in verdicts]
         assert folded.touched.tolist() == [i for i, (_, covers) in enumerate(verdicts) if covers]
-        dirty = rows_by_key(coverage, coverage.take_dirty())
+        dirty = rows_by_key(coverage, coverage.drain_dirty())
         after = twin.rows()
         assert dirty == {key: capped(row) for key, row in after.items() if before[0].get(key) != row}
     check_equal(coverage, twin)
@@ -92,9 +92,9 @@ def test_batches_and_calls_of_any_size_give_the_same(batches: list[list[GpuEvent
 def test_a_repeated_sample_dirties_nothing() -> None:
     coverage = Coverage()
     coverage.fold([sample(100, 10)])
-    assert len(coverage.take_dirty()) == 1
+    assert len(coverage.drain_dirty()) == 1
     coverage.fold([sample(100, 10), sample(95, 5, source="y", util_ratio=[0.5])])
-    assert len(coverage.take_dirty()) == 0
+    assert len(coverage.drain_dirty()) == 0
 
 
 def test_late_by_one_second_and_just_in_time() -> None:
@@ -117,7 +117,7 @@ def test_a_gpu_named_twice_in_a_long_record_counts_once_with_its_largest_value()
     coverage = Coverage(late_horizon_s=600)
     folded = coverage.fold([sample(3600, 3600, gpus=["g", "g"], util_ratio=[0.25, 0.75])])
     assert folded.late == 0
-    columns = coverage.usage(coverage.take_dirty())
+    columns = coverage.usage(coverage.drain_dirty())
     assert int(columns.sampled_gpu_s.sum()) == 3600
     assert int(columns.productive_gpu_ms.sum()) == 3600 * 750
 

@@ -34,7 +34,7 @@ def test_a_base_and_increments_restore_everything(
             coverage = Coverage(HORIZON_S)
             for blob in blobs:
                 coverage.apply(blob)
-            assert len(coverage.take_dirty()) == 0
+            assert len(coverage.drain_dirty()) == 0
             check_equal(coverage, twin)
             blobs = [coverage.export_dirty(coverage.holders())]
     check_equal(coverage, twin)
@@ -115,7 +115,7 @@ def test_dirty_rows_of_a_forgotten_job_are_not_taken() -> None:
     coverage = Coverage()
     coverage.fold([sample(0, 1), sample(0, 1, job_id="j2")])
     coverage.forget(["j"])
-    assert [coverage.holder(k)[0] for k in coverage.usage(coverage.take_dirty()).holder.tolist()] == ["j2"]
+    assert [coverage.holder(k)[0] for k in coverage.usage(coverage.drain_dirty()).holder.tolist()] == ["j2"]
 
 
 @settings(max_examples=30)
@@ -152,10 +152,10 @@ def test_a_missing_increment_is_found_out() -> None:
     coverage.fold([sample(1, 1)])
     late = coverage.export_dirty()
     restored.apply(late)
-    assert not restored.is_whole
+    assert not restored.is_complete
     assert restored.jobs() == []
     restored.apply(base)
-    assert restored.is_whole
+    assert restored.is_complete
     coverage.fold([sample(2, 1, gpus=["new"])])
     coverage.export_dirty()
     coverage.fold([sample(3, 1, gpus=["newer"])])
@@ -186,7 +186,7 @@ def test_a_chain_that_begins_where_a_round_of_whole_holders_began_has_everything
     restored = Coverage(HORIZON_S)
     for blob in blobs[begin if batches else 0 :]:
         restored.apply(blob)
-    assert restored.is_whole
+    assert restored.is_complete
     check_equal(restored, twin)
 
 

@@ -87,7 +87,7 @@ def restored(blobs: list[bytes]) -> Coverage:
     coverage = Coverage(HORIZON_S)
     for blob in blobs:
         coverage.apply(blob)
-    assert coverage.is_whole
+    assert coverage.is_complete
     return coverage
 
 
@@ -106,7 +106,7 @@ def test_a_job_with_old_rows_goes_to_the_archive_and_comes_back(
             for record in batch:
                 twin.fold(record)
             coverage.fold(batch)
-            coverage.take_dirty()
+            coverage.drain_dirty()
             blobs.append(coverage.export_dirty())
             if number < len(moves) and moves[number] not in archive:
                 archive[moves[number]] = coverage.export([moves[number]])
@@ -130,7 +130,7 @@ def hours_of(coverage: Coverage, hours: int = 8, jobs: tuple[str, ...] = ("j",),
         at_s = FIRST_S + 60 * minute + 60
         coverage.fold([sample(at_s, 60, util_ratio=util, job_id=job_id, **values) for job_id in jobs])
         if minute % 10 == 9:
-            coverage.take_dirty()
+            coverage.drain_dirty()
             coverage.export_dirty()
 
 
@@ -180,7 +180,7 @@ def test_samples_that_are_late_leave_old_rows_packed() -> None:
     assert coverage.packed_bytes == held
     coverage.fold([sample(FIRST_S + 3600, 60, gpus=["new", "g1"], util_ratio=[1.0] * 2)])
     assert 0 < coverage.packed_bytes < held
-    changed = rows_by_key(coverage, coverage.take_dirty())
+    changed = rows_by_key(coverage, coverage.drain_dirty())
     assert {key: row[0] for key, row in changed.items()} == {("j", 1, "n", FIRST + 59): 480 + 60}
 
 

@@ -39,7 +39,7 @@ def text(old: bytes, new: bytes) -> bytes:
 def demo() -> bytes:
     out = Writer()
     out.gpu(NOW_MS, "node-1", 10_000, ["0", "1"], [0.0, 0.0])
-    return out.take()[0].value
+    return out.drain()[0].value
 
 
 PLAIN: dict[str, bytes] = {

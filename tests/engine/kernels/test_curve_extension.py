@@ -67,7 +67,7 @@ def put(
         book.slot("job"), first * MINUTE_MS, is_whole, np.nan if is_whole else expected, METERED_HOLDS_MS,
         0, len(minutes), 0, len(holders), 0,
     )  # fmt: skip
-    book.put_tails(
+    book.extend(
         np.array([tail], TAIL),
         np.array(minutes, np.int64),
         np.array([row_of[minute] for minute in minutes], np.int64),

@@ -56,7 +56,7 @@ def use_everything() -> None:
     coverage.counts(coverage.minute_rows("j", 1, 1))
     archived = coverage.export(["j"])
     coverage.drop_counts("j", 1)
-    coverage.usage(coverage.take_dirty())
+    coverage.usage(coverage.drain_dirty())
     coverage.forget(["j"])
     coverage._names.compact()
     coverage.adopt(archived)
@@ -76,7 +76,7 @@ def pack_and_unpack(plain: dict[str, Any]) -> None:
     for time_ms, gpu in ((60_000, "g"), (60_000_000, "g"), (60_000, "h")):
         held = coverage.packed_bytes
         coverage.fold([GpuEvent(**plain, job_id="j", time_ms=time_ms, gpus=[gpu], util_ratio=[0.5])])
-        coverage.take_dirty()
+        coverage.drain_dirty()
         other.apply(coverage.export_dirty(coverage.holders()))
     assert held > 0
 

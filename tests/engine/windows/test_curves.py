@@ -28,7 +28,7 @@ def at(book: CurveBook, *times_ms: int) -> WindowFigures:
 def book_of(*jobs: Made) -> CurveBook:
     book = CurveBook()
     for number, job in enumerate(jobs):
-        book.put(job.curve(f"j{number}"))
+        book.replace(job.curve(f"j{number}"))
     return book
 
 
@@ -36,7 +36,7 @@ def fresh_book(book: CurveBook, standing: dict[str, Made]) -> CurveBook:
     """The same jobs in the same order, each put once."""
     fresh = CurveBook()
     for job_id in book.job_ids:
-        fresh.put(standing[job_id].curve(job_id))
+        fresh.replace(standing[job_id].curve(job_id))
     return fresh
 
 
@@ -79,8 +79,8 @@ def test_what_is_sampled_goes_on_for_two_minutes_after_its_newest_sample() -> No
 def test_a_curve_without_its_past_has_the_same_windows(job: Made, since_ms: int, ticks: list[int]) -> None:
     later = [t_ms for t_ms in ticks if t_ms >= since_ms + WINDOWS_MS[-1] + 60_000]
     whole, cut = CurveBook(), CurveBook()
-    whole.put(job.curve())
-    cut.put(job.curve(since_ms=since_ms))
+    whole.replace(job.curve())
+    cut.replace(job.curve(since_ms=since_ms))
     a, b = at(whole, *later), at(cut, *later)
     np.testing.assert_allclose(a.cost_nano, b.cost_nano, rtol=1e-12, atol=job.noise())
     np.testing.assert_allclose(a.expected_nano, b.expected_nano, rtol=1e-12, atol=job.noise())
@@ -103,7 +103,7 @@ def test_any_order_of_puts_and_drops_gives_the_figures_of_a_new_book(
         for copy in range(copies + 1):
             job_id = f"{name}{copy}"
             if job is not None:
-                book.put(job.curve(job_id))
+                book.replace(job.curve(job_id))
                 standing[job_id] = job
             elif job_id in standing:
                 book.drop(job_id)
@@ -128,7 +128,7 @@ def test_curves_that_grow_and_shrink_keep_to_their_own_ranges(moves: list[tuple[
             standing[job_id] = gpus(*spans)._replace(
                 lumps={NOON_MS // 60_000 - k: 1.0 for k in range(length)}
             )
-            book.put(standing[job_id].curve(job_id))
+            book.replace(standing[job_id].curve(job_id))
         elif standing.pop(job_id, None) is not None:
             book.drop(job_id)
     for a, b in zip(at(book, *HOURLY), at(fresh_book(book, standing), *HOURLY), strict=True):
@@ -207,7 +207,7 @@ def test_the_order_of_jobs_is_the_same_object_until_a_job_comes_or_goes() -> Non
     """Whoever keeps an index by job may compare by identity."""
     book = book_of(gpus((0, 1, 8)), gpus((0, 2, 8)))
     order = book.job_ids
-    book.put(gpus((0, 3, 8)).curve("j1"))
+    book.replace(gpus((0, 3, 8)).curve("j1"))
     assert book.job_ids is order
     book.drop("j0")
     assert book.job_ids == ("j1",)
@@ -218,7 +218,7 @@ def test_a_book_is_as_large_as_the_jobs_in_it() -> None:
     book = CurveBook()
     curve = gpus((0, 1, 8), (1, 2, 16))._replace(lumps={NOON_MS // 60_000: 1.0}).curve
     for number in range(2_000):
-        book.put(curve(f"j{number}"))
+        book.replace(curve(f"j{number}"))
         if number >= 10:
             book.drop(f"j{number - 10}")
     assert len(book) == 10

@@ -29,14 +29,14 @@ def curve(from_ms: list[int], rates: list[float], lumps: dict[int, float]) -> Cu
 
 def test_minutes_of_a_step_a_change_an_end_and_lumps() -> None:
     book = CurveBook()
-    book.put(curve([90_000, 150_000, 200_000], [2.0, 3.0, 0.0], {1: 7.0, 4: 11.0, 9: 100.0}))
+    book.replace(curve([90_000, 150_000, 200_000], [2.0, 3.0, 0.0], {1: 7.0, 4: 11.0, 9: 100.0}))
     assert book.minutes("j", 0, 5).tolist() == [0.0, 60_007.0, 60_000.0 + 90_000.0, 60_000.0, 11.0]
     assert book.minutes("j", 2, 1).tolist() == [150_000.0]
 
 
 def test_what_goes_on_costs_in_every_minute_to_come() -> None:
     book = CurveBook()
-    book.put(curve([0], [1.0], {}))
+    book.replace(curve([0], [1.0], {}))
     assert book.minutes("j", 1_000_000, 3).tolist() == [60_000.0] * 3
     with pytest.raises(KeyError):
         book.minutes("k", 0, 1)

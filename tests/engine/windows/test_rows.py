@@ -31,9 +31,9 @@ def burn_rows(
     rows = BurnRows()
     rows.add(times_ms, job_ids, figures, chosen)
     assert rows.count == chosen.rows
-    table = rows.take(shard, version)
+    table = rows.drain(shard, version)
     assert table is not None
-    assert rows.take(shard, version) is None
+    assert rows.drain(shard, version) is None
     return table
 
 
@@ -115,7 +115,7 @@ def test_costs_that_come_late_open_the_rows_of_an_ended_job_again() -> None:
     book, policy = book_of(job), RowPolicy()
     written(policy, book, ticks_from(NOON_MS + HOUR_MS - 10_000, 3))
     assert policy.is_silent("j0")
-    book.put(gpus((0, 1, 8))._replace(ended_ms=NOON_MS + HOUR_MS).curve("j0"))
+    book.replace(gpus((0, 1, 8))._replace(ended_ms=NOON_MS + HOUR_MS).curve("j0"))
     found = written(policy, book, ticks_from(NOON_MS + HOUR_MS + 20_000, 6))
     assert [at for at, _ in found] == [3620, 3660]
 
@@ -149,7 +149,7 @@ def test_the_state_follows_the_job_whatever_its_place() -> None:
     assert len(written(policy, book, ticks_from(NOON_MS, 1))) == 3
     book.drop("j0")
     policy.drop("j0")
-    book.put(gpus((0, 9, 1)).curve("j9"))
+    book.replace(gpus((0, 9, 1)).curve("j9"))
     assert written(policy, book, ticks_from(NOON_MS + 10_000, 2)) == [(10, "j9")]
     assert [row.job_id for row in policy.dump()] == ["j1", "j2", "j9"]
     for job_id in book.job_ids:

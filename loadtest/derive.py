@@ -36,7 +36,7 @@ class Timed:
         self.spent_s: dict[str, float] = {}
         for name, shown in _PARTS.items():
             vars(checkpoint)[name] = self._timed(shown, vars(checkpoint)[name])
-        vars(writer)["take"] = self._timed("snapshot", writer.build_snapshot)
+        vars(writer)["build_snapshot"] = self._timed("snapshot", writer.build_snapshot)
 
     def _timed(self, shown: str, work: Callable[..., object]) -> Callable[..., object]:
         def timed(*args: object, **kwargs: object) -> object:

@@ -93,7 +93,7 @@ def lose_batches() -> None:
         if came:
             await _take(self, *came)
 
-    _set(ShardManager, "take", take)
+    _set(ShardManager, "ingest_batches", take)
 
 
 def lose_commits() -> None:

@@ -22,7 +22,7 @@ def test_a_patch_that_takes_other_arguments_is_refused() -> None:
         raise NotImplementedError
 
     with pytest.raises(AssertionError, match="a worker would end"):
-        patched._set(ShardManager, "take", take)
+        patched._set(ShardManager, "ingest_batches", take)
     assert ShardManager.ingest_batches is patched._take
 
 

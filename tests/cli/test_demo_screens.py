@@ -81,7 +81,7 @@ def headless(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         noted.append(str(app.screen_stack[0].query_one("#note", Static).content))
 
     monkeypatch.setattr(DemoApp, "run_async", run_headless)
-    monkeypatch.setattr(DemoApp, "say", say_and_note)
+    monkeypatch.setattr(DemoApp, "show_caption", say_and_note)
     yield noted
 
 

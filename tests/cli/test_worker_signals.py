@@ -13,5 +13,5 @@ def ended(before: str) -> int:
 
 
 def test_sigterm_while_it_loads_is_an_orderly_end() -> None:
-    assert ended("from streams.cli.worker import end_quietly_while_loading as quietly; quietly()") == 0
+    assert ended("from streams.cli.worker import exit_quietly_while_loading as quietly; quietly()") == 0
     assert ended("pass") == -15  # what Python does by itself

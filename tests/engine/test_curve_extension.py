@@ -49,8 +49,8 @@ class Twin:
             twin.taken += taken
             return taken
 
-        monkeypatch.setattr(CurveExtension, "_take", counted)
-        monkeypatch.setattr(JobCurve, "take_whole", lambda *a: not twin.plain and whole(*a))
+        monkeypatch.setattr(CurveExtension, "_add_minutes", counted)
+        monkeypatch.setattr(JobCurve, "build_whole_tail", lambda *a: not twin.plain and whole(*a))
 
     def add(self, topic: str, at_ms: int, **event: Any) -> None:
         for log in self.logs:

@@ -72,7 +72,7 @@ class World:
 
         with monkeypatch.context() as patch:
             patch.setattr(JobCurve, "curve", built)
-            patch.setattr(JobCurve, "take_whole", taken)
+            patch.setattr(JobCurve, "build_whole_tail", taken)
             if not keeps:
                 patch.setattr(PriceChanges, "asking", lambda _, priced: set(priced.names))
                 patch.setattr(PriceChanges, "touches", lambda *_: True)

@@ -45,7 +45,7 @@ class Scene:
         self.found: CanaryRows | Exception = EXACT
         self.goes = threading.Event()
         self.goes.set()
-        monkeypatch.setattr(module, "look", self._look)
+        monkeypatch.setattr(module, "fetch_rows", self._look)
         self.canary = Canary(
             CanaryOptions(partitions=2),
             cast("Store", self.store),

@@ -77,7 +77,7 @@ def versions_without_owner(patch: Patch) -> None:
 
 def no_read_back(patch: Patch) -> None:
     """Rows that are newer than the snapshot are left as they are."""
-    patch.setattr(restoring, "_put_right", lambda *_: 0)
+    patch.setattr(restoring, "_fence_rows", lambda *_: 0)
     patch.setattr(sweeping, "READ_BACK", ())
 
 
@@ -112,7 +112,7 @@ def snapshot_before_rows(patch: Patch) -> None:
             self._store = store
         kept.release()
 
-    patch.setattr(Checkpointer, "_put", reversed_order)
+    patch.setattr(Checkpointer, "_store_flight", reversed_order)
 
 
 def ticks_by_the_wall_clock(patch: Patch) -> None:

@@ -79,7 +79,7 @@ class CountingShard:
     snapshots: SnapshotProgress = field(default_factory=lambda: SnapshotProgress(PriceBook.empty()))
     judged: list[Ticks] = field(default_factory=list)
     looks: list[int] = field(default_factory=list)
-    wants_storing: bool = False
+    is_storing_urgent: bool = False
     rows_waiting: int = 0
     refused_bytes: int = 0
     sampled_bytes: int = 0
@@ -95,7 +95,7 @@ class CountingShard:
     def rewind(self, tick_ms: int) -> None:
         self.position.tick_ms = tick_ms
 
-    def look(self, now_ms: int, view: ReferenceView) -> None:
+    def write_interim_rates(self, now_ms: int, view: ReferenceView) -> None:
         self.looks.append(now_ms)
 
     @property
@@ -107,7 +107,7 @@ class CountingShard:
     def alerts_changed(self) -> bool:
         return bool(self.alerts)
 
-    def take_alerts(self, version: int) -> tuple[pa.Table, list[Alert]]:
+    def drain_alerts(self, version: int) -> tuple[pa.Table, list[Alert]]:
         taken, self.alerts = self.alerts, []
         return alerts_table(taken, self.number, version), taken
 

@@ -190,7 +190,7 @@ def test_a_change_does_not_overtake_an_earlier_one_that_a_flight_carries() -> No
         take = shard.checkpoint
 
         def with_alert(as_of_ms: int, version: int, **options: Any) -> Any:
-            rows, alerts = shard.take_alerts(version)
+            rows, alerts = shard.drain_alerts(version)
             point = take(as_of_ms, version, **options)
             return replace(point, alerts=alerts, tables={**point.tables, ALERTS: rows}) if alerts else point
 

@@ -144,7 +144,7 @@ def test_after_a_sweep_only_what_is_newer_than_the_snapshot_is_looked_at() -> No
         await second.sweep()
         assert second.shard_manager.owned[0].shard.snapshots.unswept_from is None
         end = STARTED | {"id": "2", "type": "completed", "time_ms": T0 + 60_000}
-        await second.shard_manager.take(
+        await second.shard_manager.ingest_batches(
             LogBatch("jobs", 0, 1, 2, [LogRecord(1, T0, json.dumps(end).encode())])
         )
         await second.store()

@@ -199,7 +199,7 @@ def test_a_shard_that_is_gone_is_neither_fed_nor_judged() -> None:
 
 def test_what_is_urgent_ends_the_rest() -> None:
     async def work(lab: Lab) -> None:
-        lab.shard.wants_storing = True
+        lab.shard.is_storing_urgent = True
         lab.watermarks.mark = Mark(25_000, {("jobs", 3): 1})
         resting = asyncio.ensure_future(lab.ingest.rest(60))
         await lab.take("jobs", 0, 5_000)

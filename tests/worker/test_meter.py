@@ -123,7 +123,7 @@ def test_a_batch_lost_on_the_way_is_fetched_again(lab: Lab, monkeypatch: pytest.
         else:
             await take(self, batch)
 
-    monkeypatch.setattr(ShardManager, "take", forgetful)
+    monkeypatch.setattr(ShardManager, "ingest_batches", forgetful)
     store = MemoryStore()
     meter = lab.meter(store)
 
@@ -263,7 +263,7 @@ def test_news_that_cannot_be_taken_end_the_meter(lab: Lab, monkeypatch: pytest.M
     async def fails(self: ShardManager, news: object) -> None:
         raise LookupError("no such price")
 
-    monkeypatch.setattr(ShardManager, "_take_news", fails)
+    monkeypatch.setattr(ShardManager, "_apply_reference_changes", fails)
     lab.produce("prices", 0, [b"no price"])
     with pytest.raises(LookupError, match="no such price"):
         run(lab.meter(MemoryStore()), asyncio.Event().wait)  # type: ignore[arg-type]  # whatever it returns

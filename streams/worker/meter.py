@@ -1,4 +1,4 @@
-"""Starts and stops the parts of one worker's meter together: Faust's app, the shard manager, the reference reader.
+"""Starts and stops the parts of one worker's meter together: the Faust app, the shard manager and the reference reader.
 
 It must not choose a store or an engine: both are handed in.
 """
@@ -38,30 +38,34 @@ from streams.worker.supervise import beside
 
 logger = logging.getLogger(__name__)
 
-# Longer than a hand-over takes, shorter than an orchestrator waits; a broker that is away would hold it up for ever.
+# Longer than a final checkpoint takes, shorter than an orchestrator waits: an unreachable broker would block the stop
+# forever.
 _STOP_TIMEOUT_S = 15.0
-_NO_TICK_MS = 1_000  # how often to see whether there is a tick to wait for
+_NO_TICK_MS = 1_000  # how often to poll while no shard has a next tick
 
 
 @dataclass(frozen=True)
 class LogOrigin:
-    """Where an embedded broker's log begins in the log that is metered; a broker of its own begins at 0."""
+    """Where the log of an embedded broker continues an earlier log; the log of any other broker begins at 0."""
 
-    book: PriceBook = field(default_factory=PriceBook.empty)  # prices of the log before
-    reference: Mapping[str, int] = field(default_factory=dict)  # topic -> records of the log before
-    # The broker was given only what the shards have not folded yet, so its first record is what each awaits.
+    book: PriceBook = field(default_factory=PriceBook.empty)  # prices read from the earlier log
+    reference: Mapping[str, int] = field(
+        default_factory=dict
+    )  # topic -> number of records in the earlier log
+    # The broker received only records that the shards have not folded, so its first record is the next that each
+    # awaits.
     at_next: bool = False
-    controls: Mapping[bytes, ControlEvent] = field(default_factory=dict)  # of the log before
-    # Whoever feeds the log says how far he is; None: the brokers' high watermarks do.
+    controls: Mapping[bytes, ControlEvent] = field(default_factory=dict)  # controls read from the earlier log
+    # Set by whoever feeds the log; None: watermarks come from the brokers' high watermarks.
     watermarks: ReplayWatermarks | None = None
 
 
-#: Makes a notifier that asks for an owner's addresses.
+#: Builds a notifier, given a function that looks up an owner's addresses.
 NotifierOf = Callable[[Callable[[str], Sequence[Address]]], Notifier]
 
 
 class OwnerAddresses:
-    """Owners' addresses as the newest controls say."""
+    """Looks up owners' addresses in the newest controls."""
 
     def __init__(self, reference: ReferenceLog) -> None:
         self._reference = reference
@@ -69,12 +73,12 @@ class OwnerAddresses:
         self._controls = NO_CONTROLS
 
     def of(self, owner: str) -> Sequence[Address]:
-        """Where the owner's alerts are sent."""
+        """Return the addresses that the owner's alerts are sent to."""
         self.refresh()
         return self._controls.address_of(owner)
 
     def refresh(self) -> None:
-        """Take newer controls, and say which of them make no sense."""
+        """Read the newest controls and log those that are invalid."""
         if self._reference.controls is not self._standing:
             self._standing = self._reference.controls
             self._controls = Controls.from_events(self._standing.values())
@@ -91,7 +95,7 @@ class OwnerAddresses:
 
 
 class Meter:
-    """One worker's meter; `run` once."""
+    """One worker's meter. Call `run` once."""
 
     def __init__(
         self,
@@ -108,9 +112,10 @@ class Meter:
         self._kafka = kafka
         self._pace = CheckpointSchedule(options.checkpoint_interval_ms, options.now_ms())
         self._origin = origin = LogOrigin() if origin is None else origin
-        # Shared with the consumer's thread; an entry is made before the partition is first sought, and stays.
+        # Shared with the consumer's thread. An entry is made before the partition is first sought, and never removed.
         self._base: dict[TP, int] = {}
-        self._taking: set[asyncio.Task[None]] = set()  # news; the loop alone would not hold them
+        # tasks that apply reference changes; the event loop keeps only weak references
+        self._taking: set[asyncio.Task[None]] = set()
         fetch = FetchOptions(
             topic_prefix=kafka.topic_prefix,
             start_offsets=self._start_offsets,
@@ -147,13 +152,13 @@ class Meter:
             base=origin.reference,
             letters_per_minute=shard.dead_letters_per_minute,
             backpressure=lambda: self.shard_manager.backpressure.is_open,
-            # Who wants every record at once has a broker, embedded, that only looks again when the wait is over.
+            # With fetch_min_bytes = 1 the broker is embedded and answers only when its wait is over.
             patient=kafka.fetch_min_bytes > 1,
         )
         self._wire(options)
 
     def _on_reference_changes(self, news: ReferenceChanges) -> None:
-        """Called by the loop, which would only log a fault."""
+        """Apply changes from the reference reader. The event loop calls it and would only log an exception."""
         with self._no_escape():
             taking = self.shard_manager.on_reference_changes(news)
             self._taking.add(taking)
@@ -168,7 +173,7 @@ class Meter:
             self.shard_manager.fail(fault)
 
     def _ends_with(self, fault: Exception) -> bool:
-        """End in words where there are some."""
+        """Return whether the fault has an explanation for users, and stop the meter with it."""
         if not is_explained(fault, self._kafka):
             return False
         self.shard_manager.fail(explained(fault, self._kafka))
@@ -217,7 +222,7 @@ class Meter:
         app.wire(Hooks(shard_manager.ingest_batches, background, assigned, complete, leaving))
 
     async def _checkpoint_is_due(self, options: ShardManagerOptions) -> bool:
-        """Rest until the next checkpoint's time; False if it can wait."""
+        """Wait until the next checkpoint is due; return False if it can be postponed."""
         pace, ingest = self._pace, self.shard_manager.ingest
         urgent = await ingest.rest(pace.plan(options.now_ms()) / 1000)
         if not urgent and (late_ms := pace.late_ms(options.now_ms(), ingest.fed_bytes)):
@@ -231,14 +236,19 @@ class Meter:
 
     @contextlib.contextmanager
     def _no_escape(self) -> Iterator[None]:
-        """A fault in a hook of Faust's ends the meter in words; Faust would crash in its own."""
+        """Stop the meter when a hook of Faust raises: Faust itself would crash without a clear message."""
         try:
             yield
         except Exception as fault:  # noqa: BLE001 - the point of it
             self.shard_manager.fail(fault)
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Start, do `work` beside, stop; raises what went wrong, in words where there are some."""
+        """Start the meter, await `work`, stop the meter.
+
+        Raises:
+            TrainfareError: A fault with a known cause, explained in words.
+            Exception: Any other fault, as it was raised.
+        """
         notifier = self.notifier
         try:
             await beside(
@@ -246,7 +256,7 @@ class Meter:
             )
         finally:
             if notifier is not None:
-                await notifier.stop()  # after the last checkpoint, which may bring alerts
+                await notifier.stop()  # after the final checkpoint, which may produce alerts
 
     async def _run(self, work: Callable[[], Awaitable[None]]) -> None:
         starting = asyncio.ensure_future(self.app.start())
@@ -264,7 +274,7 @@ class Meter:
         working.result()
 
     async def _watch(self, starting: asyncio.Future[None], *others: asyncio.Future[Any]) -> None:
-        """Return when the work is done or anything has failed."""
+        """Return when `work` is done or any other task has failed."""
         await asyncio.wait({starting, *others}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done() and not starting.cancelled() and starting.exception() is not None:
             self.shard_manager.fail(starting.exception())  # type: ignore[arg-type]  # checked in the line above
@@ -280,7 +290,7 @@ class Meter:
         self.reader.request_stop()
         try:
             await asyncio.wait_for(self.app.stop(), _STOP_TIMEOUT_S)
-        except Exception as fault:  # noqa: BLE001 - everything that matters is stored or will be replayed
+        except Exception as fault:  # noqa: BLE001 - everything is either stored or will be replayed
             logger.warning("app did not stop in order", extra={"reason": repr(fault)})
         for task in tasks:
             task.cancel()

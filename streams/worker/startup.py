@@ -1,6 +1,6 @@
-"""Waits until Kafka and the store are available, with retries, before the worker begins.
+"""Waits with retries until Kafka and the store are available, before the worker starts.
 
-It must not try again what waiting cannot mend: such a fault ends the worker, in words.
+It must not retry a fault that waiting cannot fix: such a fault stops the worker with an explanation.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LONGEST_PAUSE_S: Final = 10.0
 
 
 class Startup:
-    """The checks of a worker that is not there yet; `stop` is set when it shall not be any more."""
+    """The readiness checks of a worker that is still starting. `stop` is set when it should give up."""
 
     def __init__(self, stop: asyncio.Event, first_pause_s: float = FIRST_PAUSE_S) -> None:
         self._stop = stop
@@ -32,15 +32,15 @@ class Startup:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What is waited for, and what is there."""
+        """Return the dependencies, and which of them are available."""
         return tuple(self._checks.values())
 
     def expect(self, name: str, where: str) -> None:
-        """Say what will be tried."""
+        """Register a dependency that will be tried."""
         self._checks[name] = Check(name, False, f"waiting for {where}")
 
     async def reach(self, name: str, where: str, call: Callable[[], T], away: type[Exception]) -> T | None:
-        """Return what `call` (which blocks) returns, however often it raises `away`; None once stopped."""
+        """Call `call` (which blocks) until it no longer raises `away`; return its result, or None once stopped."""
         self.expect(name, where)
         pause_s = self._first_pause_s
         while not self._stop.is_set():
@@ -74,7 +74,7 @@ class Startup:
 
 @asynccontextmanager
 async def stopped_by_signals(stop: asyncio.Event) -> AsyncIterator[None]:
-    """Set `stop` at the first SIGTERM or SIGINT; a second one then does what it always does."""
+    """Set `stop` on the first SIGTERM or SIGINT; a second signal has its default effect."""
     loop = asyncio.get_running_loop()
     signals = (signal.SIGTERM, signal.SIGINT)
 

@@ -1,6 +1,6 @@
-"""Runs tasks beside the main work: if one ends early, everything ends, with its reason.
+"""Runs tasks beside the main work: if one ends early, everything ends, and the error names the task.
 
-It must not know what the work is, nor begin a task again: what may pass is tried again by the task itself.
+It must not know what the work is, nor restart a task: a task retries by itself what is temporary.
 """
 
 from __future__ import annotations
@@ -16,10 +16,15 @@ T = TypeVar("T")
 
 
 async def beside(work: Awaitable[T], tasks: Mapping[str, Coroutine[Any, Any, object]]) -> T:
-    """Await `work` with these tasks, by what people call them, beside it; they are cancelled when it is done.
+    """Await `work` while these tasks run; cancel them when it is done.
 
-    Raises what `work` raised; TrainfareError in one sentence where a task ended before the work did: the work is
-    cancelled then, so that it can stop in order.
+    Args:
+        work: The main work.
+        tasks: Name shown to users -> coroutine.
+
+    Raises:
+        TrainfareError: A task ended before the work did. The work is cancelled first, so that it can stop in order.
+        Exception: Whatever `work` raised.
     """
     over = False
 
@@ -35,8 +40,8 @@ async def beside(work: Awaitable[T], tasks: Mapping[str, Coroutine[Any, Any, obj
             why, reason = (
                 cancelled,
                 "it was cancelled",
-            )  # a group would take it for the end of an orderly task
-        except Exception as fault:  # noqa: BLE001 - whatever it is, nobody else awaits this task
+            )  # a task group would treat a cancelled task as one that ended normally
+        except Exception as fault:  # noqa: BLE001 - nobody else awaits this task
             why, reason = fault, _words(fault)
         if not over:
             raise TrainfareError(f"{name} ended, so the worker stops: {reason}") from why

@@ -1,1 +1,1 @@
-"""The shards that this worker owns, from assignment to hand-over. `shard_manager` is the entry."""
+"""The shards that this worker owns, from assignment to revocation. `shard_manager` is the entry point."""

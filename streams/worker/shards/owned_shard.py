@@ -1,4 +1,4 @@
-"""A shard that this worker owns, with what ownership adds to its state: holes in the log, versions, in-flight checkpoints.
+"""A shard that this worker owns, with what ownership adds to its state: log holes, versions, in-flight checkpoints.
 
 It must not do I/O.
 """
@@ -21,32 +21,30 @@ from streams.topics import Topic
 from streams.worker.health.shard_counts import counted
 from streams.worker.storing.versions import VersionClock
 
-#: About what a burn rate weighs while it waits.
+#: Approximate size of a burn rate row in memory.
 _BURN_ROW_BYTES: Final = 128
-#: About what a row of a checkpoint weighs: 450,000 of the ledger and of burn rates are 64 MiB of Arrow.
+#: Approximate size of a checkpoint row: 450,000 rows of the ledger and of burn rates are 64 MiB of Arrow.
 _ROW_BYTES: Final = 150
-#: About what becomes of a record beside its value.
+#: Approximate overhead of a record beside its value.
 _RECORD_BYTES: Final = 64
 
 
 @dataclass
 class LogHole:
-    """Records [offset, found) of a topic did not come: lost on the way, or gone from the log."""
+    """Records [offset, found) of a topic did not arrive: lost in a fetch, or deleted from the log."""
 
     offset: int
     found: int
     asked_ms: int | None = None
-    missed: bool = False  # whether a batch came since then that begins behind the hole again
-    missed_ms: int = (
-        0  # for how long that has gone on: silence says nothing of what the log holds, nor does a pause
-    )
+    missed: bool = False  # whether another batch arrived since then that begins behind the hole
+    missed_ms: int = 0  # for how long; time without any fetch response does not count, as it proves nothing
 
     def due(self, now_ms: int, every_ms: int) -> bool:
-        """Whether to ask now: not for every batch that was already on its way behind the hole."""
+        """Return whether to request the records now, and not for every batch that was already in flight behind the hole."""
         return self.asked_ms is None or now_ms - self.asked_ms >= every_ms
 
     def mark_requested(self, now_ms: int, every_ms: int) -> None:
-        """Asked for now."""
+        """Record that the missing records were requested."""
         if self.missed and self.asked_ms is not None:
             self.missed_ms += min(now_ms - self.asked_ms, 2 * every_ms)
         self.asked_ms, self.missed = now_ms, False
@@ -54,7 +52,7 @@ class LogHole:
 
 @dataclass(frozen=True)
 class Takeover:
-    """Versions at the restore: up to which all rows are known to be right, and the first of our own."""
+    """Versions at the restore: the last whose rows are known to be correct, and the first of this owner."""
 
     known: int
     first: int
@@ -62,7 +60,7 @@ class Takeover:
 
 @dataclass(eq=False)
 class OwnedShard:
-    """One shard, and what was last done with it."""
+    """One shard and the state of its processing by this worker."""
 
     number: int
     shard: Shard
@@ -70,24 +68,23 @@ class OwnedShard:
     takeover: Takeover
     sweep_due_ms: int | None = None
     left_over: bool = False  # the last checkpoint could not hold everything
-    # Set when another worker may own it: whatever is still on its way to the store then stops short of a snapshot.
+    # Set when another worker may own the shard: a flight under way then stops before the snapshot.
     gone: bool = False
-    repricing: bool = False  # archived jobs that a price touches are not yet in memory
-    fed_bytes: int = 0  # all that was folded since the last checkpoint
-    # Of it all but samples as bytes, as it came: many samples come to one row, see `sampled_bytes` of the shard.
+    repricing: bool = False  # archived jobs affected by a price change are not in memory yet
+    fed_bytes: int = 0  # bytes folded since the last checkpoint
+    # Of these, all but samples: many samples become one row, see `sampled_bytes` of the shard.
     kept_bytes: int = 0
-    # While unfinished attempts are paid in several checkpoints: the instant they are all paid up to.
+    # While open attempts are accrued in several checkpoints: the instant that all of them are accrued up to.
     open_as_of_ms: int | None = None
     holes: dict[str, LogHole] = field(default_factory=dict)  # by topic
-    began: dict[str, int] = field(init=False)  # records that its books had counted by then, by topic
-    came_with: Counter[str] = field(init=False)  # all that it had counted by then
+    began: dict[str, int] = field(init=False)  # records counted at the takeover, by topic
+    came_with: Counter[str] = field(init=False)  # every count at the takeover
     align: Sequencer = field(init=False)
     view: ReferenceView = field(default_factory=lambda: ReferenceLog().view())
     one_feeds: asyncio.Lock = field(default_factory=asyncio.Lock)
-    folded: Counter[str] = field(
-        default_factory=Counter
-    )  # records by topic, since it is in this worker's hands
-    in_hand: Counter[str] = field(default_factory=Counter)  # records by topic, taken and about to be folded
+    folded: Counter[str] = field(default_factory=Counter)  # records by topic since the takeover
+    # records by topic that were fetched and are about to be folded
+    in_hand: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.align = Sequencer(self.shard.position.next, self.shard.position.tick_ms)
@@ -95,7 +92,7 @@ class OwnedShard:
         self.came_with = counted(self.shard)
 
     def offer(self, batch: LogBatch, latest_ms: int) -> bool:
-        """Take a batch in, to be folded at its time; False if records before it are missing: a hole."""
+        """Queue a batch to be folded at its log time; return False if records before it are missing (a hole)."""
         offset = self.align.offer(batch, latest_ms)
         if offset is None:
             self.holes.pop(batch.topic, None)
@@ -105,34 +102,34 @@ class OwnedShard:
 
     @property
     def waiting_bytes(self) -> int:
-        """About what is in memory of what was folded and judged since the last checkpoint."""
+        """Approximate size in memory of what was folded and judged since the last checkpoint."""
         shard = self.shard
         return (
             self.kept_bytes + shard.sampled_bytes + shard.refused_bytes + shard.rows_waiting * _BURN_ROW_BYTES
         )
 
     def write_interim_rates(self, now_ms: int) -> None:
-        """Note burn rates as of now; not while ticks of the past are to be judged, which must not see what came later."""
+        """Write burn rates as of now; skipped while past ticks are still to be judged, which must not see later records."""
         tick_ms = self.align.tick_ms
         if tick_ms is not None and now_ms < tick_ms == self.shard.position.tick_ms and not self.align.waits:
             self.shard.write_interim_rates(now_ms, self.view)
 
     def rewind(self, tick_ms: int) -> None:
-        """Judge from this tick on, an earlier one, with what was known then."""
+        """Set the next tick back to `tick_ms` and judge from there, with the state as of then."""
         self.align.tick_ms, self.view = tick_ms, self.view.again()
         self.shard.rewind(tick_ms)
 
     def waiting_records(self, topic: str) -> int:
-        """Records of the topic that came and are not folded."""
+        """Return how many records of the topic arrived and are not folded."""
         return self.align.waiting(topic) + self.in_hand[topic]
 
     def read_again(self) -> None:
-        """All partitions are sought again: what waits will come once more."""
+        """Drop what waits: all partitions are sought again, and these records are fetched once more."""
         self.holes.clear()
         self.align.reset(self.shard.position.next)
 
     def feed(self, batch: LogBatch) -> bool:
-        """Fold a batch; False if records before it are missing, which are then known as a hole."""
+        """Fold a batch; return False, and record a hole, if records before it are missing."""
         offset = self.shard.fold(batch)
         if offset is None:
             size_bytes = _size_bytes(batch)
@@ -152,21 +149,21 @@ class OwnedShard:
             hole.missed = hole.asked_ms is not None
 
     def owe_open(self, as_of_ms: int) -> None:
-        """Unfinished attempts are to be paid up to this instant, in as many checkpoints as it takes."""
+        """Request that open attempts are accrued up to this instant, in as many checkpoints as it takes."""
         if self.open_as_of_ms is None:
             self.open_as_of_ms = as_of_ms
 
     def owes(self, as_of_ms: int) -> bool:
-        """Whether there is anything to store."""
+        """Return whether there is anything to store."""
         instant_ms, open_attempts = self._clock(as_of_ms)
         return self.left_over or self.shard.unsaved(instant_ms, open_attempts=open_attempts)
 
     def checkpoint(self, as_of_ms: int) -> InFlightCheckpoint | None:
-        """What is to be stored now, if anything."""
+        """Build the next checkpoint; return None if there is nothing to store."""
         if self.repricing:
             return None
         if not self.owes(as_of_ms):
-            # What was read since, as records that came twice, left nothing to store: it must not count as waiting for ever.
+            # Duplicates alone leave nothing to store; they must not count as waiting forever.
             self.open_as_of_ms, self.fed_bytes, self.kept_bytes = None, 0, 0
             return None
         instant_ms, open_attempts = self._clock(as_of_ms)
@@ -176,30 +173,30 @@ class OwnedShard:
         return InFlightCheckpoint(self, point)
 
     def _clock(self, as_of_ms: int) -> tuple[int, bool]:
-        """Up to when unfinished attempts are paid, and whether they are paid at all."""
+        """Return the instant that open attempts are accrued up to, and whether they are accrued at all."""
         return (as_of_ms, False) if self.open_as_of_ms is None else (self.open_as_of_ms, True)
 
 
 @dataclass(frozen=True)
 class InFlightCheckpoint:
-    """A checkpoint that is to be stored, as often as it takes."""
+    """A checkpoint that is retried until it is stored."""
 
     owned: OwnedShard
     checkpoint: Checkpoint
 
     @property
     def size_bytes(self) -> int:
-        """About what it weighs in memory."""
+        """Approximate size in memory."""
         return self.checkpoint.rows * _ROW_BYTES + len(self.checkpoint.snapshot)
 
     @property
     def next(self) -> Mapping[str, int]:
-        """Offsets that may be committed once this is stored."""
+        """Return the offsets that may be committed once this is stored."""
         return self.checkpoint.next
 
 
 def _size_bytes(batch: LogBatch) -> int:
-    """About what the batch weighs; the first record stands for all."""
+    """Estimate the size of the batch from its first record."""
     if isinstance(batch.records, RawRecords):
         return batch.records.size_bytes + len(batch.records) * _RECORD_BYTES
     if not batch.records:

@@ -1,6 +1,6 @@
-"""The protocols of what the shard manager needs from the consumer, the notifier and the watermarks.
+"""Protocols of what the shard manager needs from the consumer, the notifier and the watermarks.
 
-It must not import the engine nor Faust.
+It must not import the engine or Faust.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from streams.engine.shard.shard import Shard
 
 
 class AlertSink(Protocol):
-    """Whoever tells people of alerts."""
+    """Sends alerts to people."""
 
     def offer(self, alerts: Iterable[Alert], shard: int) -> None:
-        """Tell of these changes of status, whose rows are stored, in their order."""
+        """Queue these status changes, in their order. Their rows are stored already."""
         ...
 
     def resume(self, shards: Iterable[int]) -> None:
-        """Tell what the earlier owners of these shards stored and did not tell."""
+        """Queue what the former owners of these shards stored and did not send."""
         ...
 
     def release(self, shards: Iterable[int]) -> None:
-        """Leave to others what waits for these shards."""
+        """Drop what is queued for these shards: their new owners send it."""
         ...
 
 
@@ -36,66 +36,66 @@ class NoAlertSink:
     """Alerts are stored and not sent."""
 
     def offer(self, alerts: Iterable[Alert], shard: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def resume(self, shards: Iterable[int]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def release(self, shards: Iterable[int]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class WatermarkSource(Protocol):
-    """Knows how far the log of a shard has been read."""
+    """Knows how far the log of a shard has been read, and what time it is by the log."""
 
     def clock_ms(self) -> int:
-        """No tick after this instant can be judged yet."""
+        """Return log time: no later tick can be judged yet."""
         ...
 
     def latest_ms(self) -> int:
-        """No record was appended after this instant, whatever its log time says."""
+        """Return an upper bound of append times: a record beyond it has a wrong timestamp."""
         ...
 
     def live_ms(self) -> int | None:
-        """What time it is by the log, if that is known for sure."""
+        """Return log time if it is known for certain, else None."""
         ...
 
     def restore(self, log_ms: int) -> None:
-        """The log has come at least as far as this, by what an earlier owner stored."""
+        """Raise log time to at least `log_ms`, which a former owner reached."""
         ...
 
     def observe(self, log_ms: int) -> None:
-        """A record of this log time is there."""
+        """Take into account that a record with this log time exists."""
         ...
 
     def observe_batch(self, batch: LogBatch) -> None:
-        """A batch came, of whatever shard."""
+        """Take into account the log times of a batch of any shard."""
         ...
 
     def quiet_until_ms(self, topic: str, number: int, next_offset: int) -> int:
-        """The log time up to which a partition has no record from `next_offset` on; -1: not known."""
+        """Return the log time up to which a partition has no record at or after `next_offset`; -1: unknown."""
         ...
 
 
-#: A shard of this number from its book and the blobs of its newest snapshot (none: a new shard).
+#: Builds a shard from its number, its price book and the blobs of its newest snapshot (none: a new shard).
 ShardFactory = Callable[[int, PriceBook, Sequence[bytes]], Shard]
 
 
 class LogConsumer(Protocol):
-    """The transport's consumer, as far as the shard manager steers it."""
+    """The part of the transport's consumer that the shard manager controls."""
 
     def is_member(self) -> bool:
-        """Whether the group may still count on us."""
+        """Return whether the group still counts this worker as a member."""
         ...
 
     async def confirm(self, generation: int) -> bool:
-        """Whether the group is in this generation at some instant from now on; waits for it to answer."""
+        """Wait for the group's answer; return whether it is in this generation at some instant from now on."""
         ...
 
     async def refetch(self, tp: TP, log_offset: int) -> None:
-        """Read again from an offset of the log."""
+        """Seek to an offset of the log."""
         ...
 
     async def commit_next(self, next_offsets: Mapping[TP, int], timeout_s: float = ...) -> bool:
-        """Commit; False if refused, never an exception."""
+        """Commit offsets; return False if refused. Never raises."""
         ...

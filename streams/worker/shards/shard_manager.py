@@ -1,4 +1,4 @@
-"""Manages the shards that Faust assigns to this worker: restores, feeds, reprices, stores and hands them over.
+"""Manages the shards that Faust assigns to this worker: restores, feeds, reprices, checkpoints and releases them.
 
 It must not know how a record is metered, nor anything private of Faust.
 """
@@ -39,7 +39,10 @@ logger = logging.getLogger(__name__)
 
 
 class ShardManager:
-    """All state is touched in the event loop only; every fault ends in `fail`, none in Faust's supervisor."""
+    """Owns the assigned shards.
+
+    All state belongs to the event loop; every fault ends in `fail`, none in Faust's supervisor.
+    """
 
     def __init__(
         self,
@@ -62,7 +65,9 @@ class ShardManager:
         self.backpressure = BackpressureGate(options.backlog_max_bytes)
         self.reference = ReferenceLog() if reference is None else reference
         self.book = self.reference.book
-        self.reference_next: Mapping[str, int] = {}  # of prices and controls, what the shards know of
+        self.reference_next: Mapping[
+            str, int
+        ] = {}  # next offsets of prices and controls that the shards know
         self.owned: dict[int, OwnedShard] = {}
         self.ingest = Ingest(
             self._rehydrator, consumer, options, watermarks, self.owned, self._publish_alerts
@@ -87,11 +92,11 @@ class ShardManager:
     # -- assignment ----------------------------------------------------------------------------------------
 
     def assigned(self, partitions: Iterable[TP], generation: int) -> None:
-        """Faust has new partitions for us; what others may have had in between is dropped."""
+        """Adopt a new assignment; drop shards that another worker may have owned in between."""
         numbers = check_assignment(partitions, self._options.topic_prefix)
         self.totals.rebalances += 1
         logger.info("shards assigned", extra={"generation": generation, "shards": sorted(numbers)})
-        # Nobody else can have owned a partition between two generations of which we were in both.
+        # No other member can have owned a partition between two consecutive generations that both include us.
         kept = numbers if generation == self._generation + 1 else set()
         for number in list(self.owned):
             if number not in kept:
@@ -105,7 +110,7 @@ class ShardManager:
             owned.read_again()
 
     async def restore_missing(self) -> None:
-        """Load every shard that is ours and not in memory; due before the flow resumes."""
+        """Restore every assigned shard that is not in memory. Must complete before fetching resumes."""
         async with self._one_restore:
             while missing := self._wanted - set(self.owned):
                 number = min(missing)
@@ -114,7 +119,7 @@ class ShardManager:
                 restored = await self._claim(attempts, self._is_generation)
                 async with self._one_book:
                     if restored is None or generation != self._generation:
-                        return  # Another rebalance came, and calls again.
+                        return  # Another rebalance came and calls this again.
                     owned = self.owned[number] = restored.owned
                     owned.view = self.reference.view()
                     self.ingest.began(owned)
@@ -136,13 +141,13 @@ class ShardManager:
         return generation == self._generation and self.fault is None
 
     def start_offsets(self, partitions: Iterable[TP]) -> dict[TP, int]:
-        """Where reading starts: at what the shards await, whatever was committed."""
+        """Return the offsets to read from: those that the shards await, whatever was committed."""
         return awaited(self.owned, partitions, self._options.topic_prefix)
 
     # -- feeding -------------------------------------------------------------------------------------------
 
     async def ingest_batches(self, *batches: LogBatch) -> None:
-        """Meter what came of one shard."""
+        """Meter batches of one shard."""
         try:
             await self.backpressure.wait()
             owned = None if self.fault is not None else self.owned.get(batches[0].partition)
@@ -151,7 +156,7 @@ class ShardManager:
             if owned is not None:
                 await self.ingest.accept(owned, *batches)
                 self._update_backpressure()
-        except Exception as fault:  # noqa: BLE001 - Faust would take the batch for done and go on behind it
+        except Exception as fault:  # noqa: BLE001 - Faust would count the batch as processed and continue behind it
             self.fail(fault)
 
     def _publish_alerts(self, owned: OwnedShard) -> None:
@@ -159,9 +164,9 @@ class ShardManager:
             self.checkpointer.publish_alerts(owned, self.fail)
 
     async def judge_due(self) -> None:
-        """Judge the shards whose next tick has come."""
+        """Judge the shards whose next tick is due."""
         if not self.backpressure.is_open:
-            return  # a tick's rows would only wait with the others
+            return  # the rows of a tick would only wait with the others
         try:
             await self.ingest.advance_all()
             self._update_backpressure()
@@ -171,17 +176,17 @@ class ShardManager:
     # -- prices --------------------------------------------------------------------------------------------
 
     async def set_book(self, book: PriceBook) -> None:
-        """Take a newer price book; what it changes is derived again with the next checkpoint."""
+        """Adopt a newer price book; the next checkpoint derives again what it changes."""
         self.book = book
         async with self._one_book:
             for owned in list(self.owned.values()):
                 await self._price(owned)
 
     def on_reference_changes(self, news: ReferenceChanges) -> asyncio.Task[None]:
-        """Take what the reference reader read: rows for the store, the book for the shards."""
+        """Apply what the reference reader read: rows go to the store, the price book to the shards."""
         for extra in reference_rows(news):
             self.checkpointer.add(extra)
-        # Ticks look at this log, whatever the shards' own books wait for.
+        # Ticks depend on the reference topics even while the shards still wait for the new book.
         self.ingest.observe_unsharded(news.price_log, news.control_log)
         self.reference.extend(news.price_log, news.control_log, news.book, news.controls)
         return asyncio.ensure_future(self._apply_reference_changes(news))
@@ -192,19 +197,19 @@ class ShardManager:
         self.reference_next = news.positions
 
     def refuse(self, letters: Sequence[DeadLetter], source: str) -> None:
-        """Store what never came to a shard, with the next checkpoint."""
+        """Store dead letters of records that reached no shard, with the next checkpoint."""
         self.checkpointer.add(refused_rows(letters, source))
 
     async def settled(self) -> None:
-        """Return when all shards have the newest book."""
+        """Return when all shards have the newest price book."""
         async with self._one_book:
             return
 
     async def _price(self, owned: OwnedShard) -> None:
-        """Give a shard the newest book.
+        """Give a shard the newest price book.
 
-        No checkpoint may be taken before the archived jobs that it reprices are adopted: its snapshot would say
-        that the book is known, and a new owner would not look for them.
+        No checkpoint may be built before the archived jobs that the book reprices are in memory: its snapshot would
+        claim that the book is applied, and a new owner would not look for them.
         """
         try:
             news = owned.shard.set_prices(self.book)
@@ -212,13 +217,13 @@ class ShardManager:
                 return
             owned.repricing = True
             owned.repricing = not await self._rehydrator.for_prices(owned, news)
-        except Exception as fault:  # noqa: BLE001 - a task of the loop would only log it
+        except Exception as fault:  # noqa: BLE001 - the event loop would only log it
             self.fail(fault)
 
     # -- storing -------------------------------------------------------------------------------------------
 
     async def tick(self) -> None:
-        """Store what was metered since the last tick, or try again what could not be stored."""
+        """Store what was metered since the last call, or retry what could not be stored."""
         for owned in self._accrual_schedule.due(self.owned.values(), self._options.now_ms()):
             owned.owe_open(self._options.as_of_ms())
         stored = await self.checkpoint(open_attempts=False)
@@ -232,7 +237,7 @@ class ShardManager:
             self.fail(fault)
 
     async def _fence_late_rows(self) -> None:
-        """Sweep one shard that is due: all in one tick would keep the next checkpoint waiting for seconds."""
+        """Fence late rows of one shard that is due: all shards in one tick would delay the next checkpoint by seconds."""
         now_ms = self._options.now_ms()
         for owned in self.owned.values():
             if owned.sweep_due_ms is not None and now_ms >= owned.sweep_due_ms:
@@ -240,19 +245,19 @@ class ShardManager:
                 return
 
     async def checkpoint(self, *, open_attempts: bool) -> bool:
-        """One checkpoint of all shards that need it; False if it is not stored (yet)."""
+        """Checkpoint all shards that need it; return False if it is not stored yet."""
         if self.fault is not None:
             return False
         try:
             stored = await self.checkpointer.run(lambda: self._due(open_attempts))
-        except Exception as fault:  # noqa: BLE001 - a timer of Faust's would swallow or repeat it
+        except Exception as fault:  # noqa: BLE001 - a timer of Faust would swallow it and call again
             self.fail(fault)
             return False
         self._update_backpressure()
         return stored
 
     async def final_checkpoint(self) -> bool:
-        """The last checkpoint before a rebalance or a stop; what it does not reach, the next owner replays."""
+        """Store the last checkpoint before a rebalance or a stop; the next owner replays what it does not include."""
         if self.fault is not None or not self.owned or not self._consumer().is_member():
             return False
         for owned in self.owned.values():
@@ -262,7 +267,7 @@ class ShardManager:
         return storing.done() and storing.result()
 
     async def store_all(self, *, open_attempts: bool = False) -> bool:
-        """A flight under way, then what came since, until nothing is left."""
+        """Store the flight under way, then everything that came since."""
         stored = await self.checkpoint(open_attempts=False)
         if stored and open_attempts:
             stored = await self.checkpoint(open_attempts=True)
@@ -272,24 +277,28 @@ class ShardManager:
         return stored
 
     def _left_over(self) -> bool:
-        """Whether another checkpoint would store more now: a shard that waits for archived jobs gives none."""
+        """Return whether another checkpoint would store more now; a shard that waits for archived jobs builds none."""
         return any(owned.left_over and not owned.repricing for owned in self.owned.values())
 
     async def store_until_done(self) -> None:
-        """The last checkpoint of a log that has ended; returns when it is stored, raises if it never can be."""
+        """Store the final checkpoint of a log that has ended.
+
+        Raises:
+            Exception: The fault that stopped the meter, when the checkpoint can never be stored.
+        """
         while not await self.store_all(open_attempts=True):
             if self.fault is not None:
                 raise self.fault
             await asyncio.sleep(1)
 
     def _due(self, open_attempts: bool) -> Iterator[InFlightCheckpoint]:
-        """Checkpoints of the shards whose turn it is, as many as one flight may weigh; the others are next."""
+        """Yield checkpoints of the shards that are due, up to the size of one flight; the others come first in the next."""
         as_of_ms, weight_bytes = self._options.as_of_ms(), 0
         for owned in list(self.owned.values()):
             if self.owned.get(owned.number) is not owned:
                 continue
             if open_attempts:
-                owned.open_as_of_ms = as_of_ms  # also if it still owes a payment up to an earlier instant
+                owned.open_as_of_ms = as_of_ms  # even if an accrual up to an earlier instant is unfinished
             if weight_bytes > self._options.flight_max_bytes:
                 owned.left_over = owned.owes(as_of_ms)
                 continue
@@ -297,7 +306,7 @@ class ShardManager:
                 owned.write_interim_rates(as_of_ms)
             while (taken := owned.checkpoint(as_of_ms)) is not None:
                 weight_bytes += taken.size_bytes
-                self.owned[owned.number] = self.owned.pop(owned.number)  # last in the next flight
+                self.owned[owned.number] = self.owned.pop(owned.number)  # moved to the end of the queue
                 yield taken
                 has_room = self._options.fill_flights and weight_bytes <= self._options.flight_max_bytes
                 if not (has_room and owned.left_over and self.owned.get(owned.number) is owned):
@@ -305,10 +314,10 @@ class ShardManager:
 
     @property
     def backlog_bytes(self) -> int:
-        """What was read and is not stored."""
+        """Return the size of what was read and is not stored."""
         return self.checkpointer.waiting_bytes + sum(owned.waiting_bytes for owned in self.owned.values())
 
     def _update_backpressure(self) -> None:
-        """Reading pauses while too much waits; half of that is stored at once, so that it need not."""
+        """Pause reading while too much waits; start a checkpoint at half of that, so that reading need not pause."""
         if self.fault is None and self.backpressure.update(self.backlog_bytes):
             self.ingest.urgent.set()

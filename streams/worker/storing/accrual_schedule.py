@@ -1,6 +1,6 @@
 """Schedules the accrual of open attempts: equally often for each shard, and spread over the checkpoints.
 
-An alert waits for the flight it is in; must not read a clock.
+It spreads them because alerts wait for the flight they are in. It must not read a clock.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from typing import Final
 
 from streams.worker.shards.owned_shard import OwnedShard
 
-#: Turns in one interval; shards of numbers that far apart are paid together.
+#: Slots in one interval; shards whose numbers are congruent modulo this are accrued together.
 _TURNS: Final = 10
 
 
 class AccrualSchedule:
-    """`every_ms` None: nobody is ever due."""
+    """Decides when the open attempts of each shard are accrued; `every_ms` None: never."""
 
     def __init__(self, every_ms: int | None) -> None:
         self._every_ms = every_ms
         self._last: dict[int, int] = {}
 
     def due(self, shards: Iterable[OwnedShard], now_ms: int) -> list[OwnedShard]:
-        """Those whose turn has come since the last time they were looked at; never the first time."""
+        """Return the shards whose slot has passed since the last call; none on the first call."""
         return [
             owned for owned in shards if self._every_ms is not None and self._turned(owned.number, now_ms)
         ]
 
     def _turned(self, number: int, now_ms: int) -> bool:
-        assert self._every_ms is not None  # asked above
+        assert self._every_ms is not None  # checked by the caller
         turn = (now_ms - number % _TURNS * self._every_ms // _TURNS) // self._every_ms
         last, self._last[number] = self._last.get(number, turn), turn
         return last != turn

@@ -1,8 +1,8 @@
-"""Stores and sends alerts ahead of the next checkpoint: people wait for one small insert, not for the whole checkpoint.
+"""Stores and sends alerts ahead of the next checkpoint: one small insert instead of a whole flight.
 
-A row of an alert rests on nothing but the log, so it may be stored before the snapshot that knows of it: after a crash
-in between the next owner judges the same tick again and comes to the same alert under the same ids.  The other way
-round is what it must not let happen: a snapshot that knows of an alert whose row is not stored.
+An alert row is a function of the log alone, so it may be stored before the snapshot that includes it: after a crash in
+between, the next owner judges the same tick again and derives the same alert with the same ids. The reverse must never
+happen: a snapshot that includes an alert whose row is not stored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class _Batch:
-    """Rows of one shard and the changes of status that they are of."""
+    """Alert rows of one shard, and the status changes they belong to."""
 
     owned: OwnedShard
     rows: pa.Table
@@ -34,32 +34,34 @@ class _Batch:
 
 
 class AlertFastPath:
-    """`take` alerts of a shard, then `flush`; what could not be stored waits for the next call of it."""
+    """`submit` alerts of a shard, then `flush`; what could not be stored waits for the next `flush`."""
 
     def __init__(
         self,
         insert: Callable[[str, pa.Table, str], None],
         offer: Callable[[Sequence[Alert], int, int], None],
     ) -> None:
-        """`insert` blocks, and raises SinkBusy where nothing may be stored now.
+        """Set up an empty path.
 
-        `offer` is handed what is stored: changes of status, their shard, how many rows that were.
+        Args:
+            insert: Stores (table, rows, token); blocks; raises SinkBusy while nothing may be stored.
+            offer: Receives what was stored: status changes, their shard, and the number of rows.
         """
         self._insert = insert
         self._offer = offer
         self._came: list[_Batch] = []
-        self._flight: list[_Batch] = []  # the same again until it is stored
+        self._flight: list[_Batch] = []  # retried unchanged until stored
         self._lock = asyncio.Lock()
         self._threads = Threads("alerts-of-now")
         self._telling: asyncio.Task[None] | None = None
 
     @property
     def waits(self) -> bool:
-        """Whether anything taken is not stored yet."""
+        """Return whether anything submitted is not stored yet."""
         return bool(self._came or self._flight)
 
     def submit(self, owned: OwnedShard) -> None:
-        """Take the shard's alerts that changed, if any did."""
+        """Queue the shard's changed alerts, if there are any."""
         if owned.shard.alerts_changed:
             self._came.append(_Batch(owned, *owned.shard.drain_alerts(owned.versions.next())))
 
@@ -68,13 +70,13 @@ class AlertFastPath:
         self._came = [batch for batch in self._came if batch.owned is not owned]
 
     def soon(self, fail: Callable[[BaseException], None]) -> None:
-        """Flush beside whatever goes on; a store that refuses is asked again by whoever flushes next."""
+        """Flush in the background; what the store refuses waits for the next flush."""
         if self.waits and (self._telling is None or self._telling.done()):
             self._telling = asyncio.create_task(self._publish(fail), name="prompt alerts")
 
     async def _publish(self, fail: Callable[[BaseException], None]) -> None:
         try:
-            while self._came:  # more may come while some are stored
+            while self._came:  # more may arrive during a flush
                 await self.flush()
         except SinkBusy as busy:
             logger.warning(
@@ -85,7 +87,11 @@ class AlertFastPath:
             fail(fault)
 
     async def flush(self) -> None:
-        """Store all that was taken, and tell of it; raises SinkBusy, and keeps what is not stored."""
+        """Store all that was submitted, then offer it to the alert sink.
+
+        Raises:
+            SinkBusy: The store refused; what is not stored is retained.
+        """
         async with self._lock:
             while self.waits:
                 if not self._flight:
@@ -95,12 +101,12 @@ class AlertFastPath:
                     await self._threads.run(self._store, flight)
                 self._flight = []
                 for batch in flight:
-                    if not batch.owned.gone:  # else it is its new owner's to tell of, who finds the rows
+                    if not batch.owned.gone:  # else the new owner finds the rows and sends them
                         self._offer(batch.alerts, batch.owned.number, batch.rows.num_rows)
 
     def _store(self, flight: Sequence[_Batch]) -> None:
         rows = pa.concat_tables([batch.rows for batch in flight])
-        # A version may return after a life that stored nothing that bears it, so the token says what is in it.
+        # A version may be reused after a process that stored nothing under it, so the token includes the content.
         mark = hashlib.blake2b(digest_size=16)
         for batch in flight:
             named = f"{batch.owned.number}.{batch.rows['version'][0]}{batch.alerts!r}"

@@ -1,28 +1,27 @@
-"""Schedules checkpoints: at a steady interval, shorter under much load, longer far behind the end of the log.
+"""Schedules checkpoints: at a steady interval, shorter under high load, longer while catching up.
 
-A checkpoint costs as much for each shard and job, however little it holds, so that a worker of few records takes its
-time; one of many would rather have its rows readable sooner; and rows of a log that was waiting are old anyway. It must
-not read a clock.
+A checkpoint has a fixed cost per shard and job. A worker with few records therefore checkpoints rarely; one with many
+does so often, so that rows become visible sooner; rows of a backlog are old anyway. It must not read a clock.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Read each second, from here on the pace is quick: a quarter of 100,000 GPUs at 1 Hz, three times 1,000 messages.
+#: Above this read rate the interval is short: a quarter of 100,000 GPUs at 1 Hz, three times 1,000 messages.
 BUSY_BYTES_PER_S: Final = 2**20
-#: And from here on what is behind the log's end is a log that was waiting: no fleet of one worker says so much (a message
-#: of eight GPUs is 317 bytes: 800,000 GPUs at 1 Hz).
+#: Above this rate the worker is catching up: no fleet of one worker produces so much (a message of eight GPUs is 317
+#: bytes, so this is 800,000 GPUs at 1 Hz).
 FLOOD_BYTES_PER_S: Final = 32 * 2**20
 
 
 class CheckpointSchedule:
-    """Of the checkpoints of one worker; instants are of one monotonic clock."""
+    """Schedules the checkpoints of one worker. All instants are of one monotonic clock."""
 
     def __init__(self, interval_ms: int, now_ms: int) -> None:
-        """The first is due an interval from now."""
+        """Schedule the first checkpoint one interval from now."""
         self._usual_ms = interval_ms
-        # One second by default: rows of each job are written with every checkpoint, so it must not come much oftener.
+        # One second by default: every checkpoint writes rows of each job, so it must not come much more often.
         self._busy_ms = max(interval_ms * 5 // 6, 1)
         self._flood_ms = interval_ms * 5 // 3
         self._began_ms = now_ms
@@ -31,19 +30,19 @@ class CheckpointSchedule:
         self._read_per_s = 0  # between the last two checkpoints
 
     def start(self, now_ms: int) -> None:
-        """Reading begins now, which may be long after a worker was started."""
+        """Start measuring at `now_ms`: reading may begin long after the worker started."""
         self._began_ms = self.due_ms = now_ms
 
     def plan(self, now_ms: int) -> int:
-        """Until the next one; half an interval at least, for others, where storing takes long."""
+        """Return the ms until the next checkpoint; at least half an interval, for other work, where storing takes long."""
         self.due_ms = max(self.due_ms + self.every_ms, now_ms + self.every_ms // 2)
         return self.due_ms - now_ms
 
     def late_ms(self, now_ms: int, fed_bytes: int) -> int:
-        """How long to wait for an answer of the broker that is late; 0 if none is.
+        """Return how long to wait for a late fetch response; 0 if none is late.
 
-        Answers are asked for so that they come shortly before a checkpoint.  One that misses it waits for the next, a
-        whole interval; it shows as less than half of what was read before.
+        Fetches are timed so that responses arrive shortly before a checkpoint. One that misses it waits a whole
+        interval for the next. A response is late if less than half of the usual bytes have arrived.
         """
         is_late = (
             self._read_per_s >= BUSY_BYTES_PER_S and self._per_s(now_ms, fed_bytes) * 2 < self._read_per_s
@@ -51,9 +50,9 @@ class CheckpointSchedule:
         return self.every_ms // 4 if is_late and not self.is_slow else 0
 
     def can_wait(self, now_ms: int, fed_bytes: int, *, behind: bool) -> bool:
-        """Whether a log that was waiting began to come since the last checkpoint: then this one is not due yet.
+        """Return whether a catch-up began since the last checkpoint, so that this one is not due yet.
 
-        `behind`: more is known to be in the log.
+        `behind`: whether the log is known to hold more.
         """
         until_ms = self._began_ms + self._flood_ms
         if now_ms >= until_ms or not self._is_flood(now_ms, fed_bytes, behind=behind):
@@ -62,7 +61,7 @@ class CheckpointSchedule:
         return True
 
     def begins(self, now_ms: int, fed_bytes: int, *, behind: bool = False) -> None:
-        """A checkpoint of what was read since the last one, at its time or, for something urgent, before it."""
+        """Record that a checkpoint of everything read since the last one begins, on time or early."""
         self._read_per_s = self._per_s(now_ms, fed_bytes)
         if self._is_flood(now_ms, fed_bytes, behind=behind):
             self.every_ms = self._flood_ms
@@ -80,9 +79,9 @@ class CheckpointSchedule:
 
     @property
     def is_slow(self) -> bool:
-        """Whether a log that was waiting is coming: at its end nobody should wait for the next checkpoint's time."""
+        """Return whether the worker is catching up: at the end of the backlog a checkpoint should follow immediately."""
         return self.every_ms == self._flood_ms
 
     def left_ms(self, now_ms: int) -> tuple[int, int]:
-        """Until the next one, and from one to the next."""
+        """Return the ms until the next checkpoint, and the current interval."""
         return (self.due_ms - now_ms) % self.every_ms, self.every_ms

@@ -1,6 +1,6 @@
 """Stores checkpoints in the one order that survives a crash at any point, and retries until they are stored.
 
-It must not decide when; it never throws a taken checkpoint away but with its shard.
+It must not decide when to store. It drops a checkpoint only together with its shard.
 """
 
 from __future__ import annotations
@@ -32,35 +32,35 @@ from streams.worker.storing.unsharded_rows import UnshardedRows
 
 logger = logging.getLogger(__name__)
 
-#: So many are worth a thread of their own.
+#: From this many rows on an insert gets a thread of its own.
 _MANY_ROWS: Final = 100_000
 _REFUSED_AGAIN_MS: Final = 1_000
 
 
 @dataclass
 class StoredTotals:
-    """What was stored since the start."""
+    """Totals since the process started."""
 
     checkpoints: int = 0
     rows: dict[str, int] = field(default_factory=dict)
     refused: int = 0
     commits_refused: int = 0
     rebalances: int = 0
-    rows_swept: int = 0  # of an earlier owner that came after the restore
-    rows_phantom: int = 0  # newer than the snapshot at the restore
-    restore_ms: int | None = None  # what the last one took
-    #: Shard -> when its last snapshot was stored or loaded.
+    rows_swept: int = 0  # rows of a former owner that were fenced after the restore
+    rows_phantom: int = 0  # rows newer than the snapshot that were fenced at the restore
+    restore_ms: int | None = None  # duration of the last restore
+    #: Shard -> when its last snapshot was stored or loaded (ms).
     snapshots_ms: dict[int, int] = field(default_factory=dict)
 
     def restored(self, number: int, rows_put_right: int, began_ms: int, now_ms: int) -> None:
-        """A shard was loaded."""
+        """Count the restore of a shard."""
         self.rows_phantom += rows_put_right
         self.restore_ms = now_ms - began_ms
         self.snapshots_ms[number] = now_ms
 
 
 class Checkpointer:
-    """One flight of checkpoints at a time; a flight that could not be stored is tried again before any other."""
+    """Stores one flight of checkpoints at a time; a flight that failed is retried before any other."""
 
     def __init__(
         self,
@@ -75,10 +75,12 @@ class Checkpointer:
         self._dead_letters = dead_letters
         self.alert_sink: AlertSink = NoAlertSink()
         self._flight: list[InFlightCheckpoint] = []
-        self._owed: dict[int, Mapping[str, int]] = {}  # by shard: stored, and its last commit was refused
+        self._owed: dict[
+            int, Mapping[str, int]
+        ] = {}  # by shard: stored, but the last offset commit was refused
         self._extras: list[UnshardedRows] = []
         self._extra_bytes = 0
-        self._refused_ms: int | None = None  # since when the store refuses
+        self._refused_ms: int | None = None  # since when the store has refused
         self._lock = asyncio.Lock()
         self._threads = Threads("checkpoints")
         self._beside: ThreadPoolExecutor | None = None
@@ -87,11 +89,11 @@ class Checkpointer:
 
     @property
     def waiting_bytes(self) -> int:
-        """What is taken and not stored yet."""
+        """Return the size of what is in flight and not stored yet."""
         return self._extra_bytes + sum(taken.size_bytes for taken in self._flight)
 
     def carries(self, owned: OwnedShard) -> bool:
-        """Whether something of the shard is taken and not stored yet."""
+        """Return whether anything of the shard is in flight."""
         return any(taken.owned is owned for taken in self._flight)
 
     def add(self, extra: UnshardedRows) -> None:
@@ -100,30 +102,30 @@ class Checkpointer:
         self._extra_bytes += int(extra.rows.nbytes)
 
     def publish_alerts(self, owned: OwnedShard, fail: Callable[[BaseException], None]) -> None:
-        """Store and tell what changed of the shard's alerts beside a flight, but for one that has earlier changes."""
+        """Store and send the shard's changed alerts beside the flight, unless the flight has earlier changes of the shard."""
         carried = any(taken.owned is owned and taken.checkpoint.alerts for taken in self._flight)
         if self._options.alerts_at_once and not carried:
             self._fast_path.submit(owned)
             self._fast_path.soon(fail)
 
     def forget(self, owned: OwnedShard) -> None:
-        """Drop what is taken of a shard that is no longer ours."""
+        """Drop the checkpoints of a shard that is no longer ours."""
         owned.gone = True
         self._fast_path.forget(owned)
         self._flight = [taken for taken in self._flight if taken.owned is not owned]
         self._owed.pop(owned.number, None)
 
     async def run(self, take: Callable[[], Iterable[InFlightCheckpoint]]) -> bool:
-        """Store the flight under way, else a new one; False if the store asks to come again later."""
+        """Store the flight under way, else a new one; return False if the store asks to be called again later."""
         async with self._lock:
             if not self._flight:
                 for taken in take():
                     self._flight.append(taken)
-                    await asyncio.sleep(0)  # each is up to a second of work, and heartbeats need the loop
+                    await asyncio.sleep(0)  # each takes up to a second, and heartbeats need the event loop
             flight, extras = list(self._flight), list(self._extras)
             if not flight and not extras and not self._fast_path.waits:
                 if self._owed and self._consumer().is_member():
-                    # A quiet log brings no other, and whoever watches the lag would wait for it.
+                    # A quiet log brings no further checkpoint, and lag monitors wait for this commit.
                     await self._commit([])
                 return True
             if not self._consumer().is_member():
@@ -133,7 +135,7 @@ class Checkpointer:
                 )
                 return False
             try:
-                await self._fast_path.flush()  # the snapshots of this flight know of them
+                await self._fast_path.flush()  # the snapshots of this flight include them
                 await self._threads.run(self._store_flight, flight, extras)
             except SinkBusy as busy:
                 self.totals.refused += 1
@@ -153,41 +155,41 @@ class Checkpointer:
             self._extra_bytes -= sum(int(extra.rows.nbytes) for extra in extras)
             self._refused_ms = None
             self._count(flight)
-            # Stored with their start, so that another owner goes on with them; sent only now.
+            # Their rows are stored, so another owner could resume them; they are sent only now.
             for taken in flight:
-                # A shard that went meanwhile is its new owner's to tell of, who finds the rows.
+                # The new owner of a revoked shard finds the rows and sends them.
                 if taken.checkpoint.alerts and not taken.owned.gone:
                     self.alert_sink.offer(taken.checkpoint.alerts, taken.owned.number)
             await self._commit(flight)
             return True
 
     def _out_of_patience(self) -> bool:
-        """Whether the store, which has just refused, has done so for too long."""
+        """Return whether the store, which has just refused, has done so for too long."""
         now_ms, patience_ms = self._options.now_ms(), self._options.store_patience_ms
         if self._refused_ms is None:
             self._refused_ms = now_ms
         return patience_ms is not None and now_ms - self._refused_ms > patience_ms
 
     def _store_flight(self, flight: Sequence[InFlightCheckpoint], extras: Sequence[UnshardedRows]) -> None:
-        """Rows, dead letters, snapshots.
+        """Store rows, dead letters, snapshots, in this order.
 
-        1. Rows first: a crash after them replays into the same keys, and a new owner zeroes those without successor.
+        1. Rows first: after a crash, the replay writes the same keys, and a new owner zeroes those without successor.
         2. Dead letters next: a crash after them publishes some twice, never none.
-        3. Snapshots last: from here on the records behind them are never read again.
+        3. Snapshots last: the records behind them are never read again.
         """
         for extra in extras:
             if extra.table == DEAD_LETTERS and self._dead_letters is not None:
-                # Every worker reads prices and controls from their beginning at every start: what the table has
-                # was published then.  Published first, so that a crash between the two repeats, not forgets.
+                # Every worker reads prices and controls from the beginning at every start, so what the table has was
+                # published before. Publish first: a crash between the two repeats dead letters and loses none.
                 news = not_in_store(self._store, extra.rows)
                 if news.num_rows:
                     self._dead_letters.send(news)
             self.insert(extra.table, extra.rows, extra.token)
-        # A version alone may return when an earlier life stored nothing that bears it; where it ends in the log may not.
+        # A version may be reused after a process that stored nothing under it; its end offsets cannot be.
         marks = ",".join(f"{t.owned.number}.{t.checkpoint.version}.{sorted(t.next.items())}" for t in flight)
         mark = hashlib.blake2b(marks.encode(), digest_size=16).hexdigest()
-        # In one order, whichever shard has which: a job's costs before the job's row that says it ended, dead letters
-        # before the books that count them.
+        # A fixed order of tables: the costs of a job before the job row that reports its end, dead letters before the
+        # counts of them.
         names = set(_names(flight))
         merged = {name: _merged(flight, name) for name in SCHEMAS if name in names}
         tokens = {name: f"checkpoint:{name}:{mark}" for name in merged}
@@ -218,16 +220,23 @@ class Checkpointer:
                 self._store.snapshots.prune(taken.owned.number, self._options.bases_kept)
 
     def _store_aside(self, merged: dict[str, pa.Table], tokens: Mapping[str, str]) -> Future[None] | None:
-        """Begin to store burn rates, if they are many: no other row waits for them. They are taken out of the tables."""
+        """Start storing burn rates in a second thread if there are many: no other row depends on them.
+
+        Removes them from `merged`.
+        """
         if BURN_RATES not in merged or merged[BURN_RATES].num_rows < _MANY_ROWS:
             return None
         if self._beside is None:
-            # One for good: a store keeps a connection for each thread.
+            # One permanent thread: a store keeps a connection per thread.
             self._beside = ThreadPoolExecutor(1, "beside")
         return self._beside.submit(self.insert, BURN_RATES, merged.pop(BURN_RATES), tokens[BURN_RATES])
 
     def insert(self, table: str, rows: pa.Table, token: str) -> None:
-        """Store rows, as long as the group counts on us; it blocks."""
+        """Store rows while the group counts this worker as a member; blocks.
+
+        Raises:
+            SinkBusy: The store refused, or this worker may have lost its shards.
+        """
         self.fence()
         try:
             self._store.insert(table, rows, token)
@@ -236,22 +245,25 @@ class Checkpointer:
         except SinkError as fault:
             if table != ALERTS:
                 raise
-            # The ledger does not end over it: what was metered waits, and whoever mends the table need not restart us.
+            # Not fatal: what was metered waits, and a repair of the table needs no restart.
             message = (
                 f"the store refuses rows of `alerts`, and what was metered since waits for them: {fault}"
             )
             raise SinkBusy(message, _REFUSED_AGAIN_MS) from fault
 
     def fence(self) -> None:
-        """Raise SinkBusy unless the group counts on us: whoever was frozen in the middle of it must not go on writing.
+        """Check membership before a write: a process that was frozen in the middle of a flight must not continue it.
 
-        Rows of a worker that is out are looked for after some time once more, and then never again.
+        The next owner fences late rows of a former owner once more after some time, and then never again.
+
+        Raises:
+            SinkBusy: The group has not answered for a session.
         """
         if not self._consumer().is_member():
             raise SinkBusy("the group has not answered for a session, others may own our shards")
 
     async def _commit(self, flight: Sequence[InFlightCheckpoint]) -> None:
-        """Commit to Kafka: for people who watch the lag; a start never relies on it."""
+        """Commit offsets to Kafka, for lag monitors; a start never relies on them."""
         self._owed |= {taken.owned.number: taken.next for taken in flight if not taken.owned.gone}
         prefix = self._options.topic_prefix
         offsets = {

@@ -1,6 +1,6 @@
 """Builds rows that belong to no shard: prices, and records that were refused before they reached one.
 
-Each names its content by a token, so that storing it twice changes nothing; it must not do I/O.
+A token names their content, so that storing them twice changes nothing. It must not do I/O.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from streams.worker.ingest.reference_reader import ReferenceChanges
 
 @dataclass(frozen=True)
 class UnshardedRows:
-    """Rows of no shard."""
+    """Rows that belong to no shard."""
 
     table: str
     rows: pa.Table
@@ -29,9 +29,9 @@ class UnshardedRows:
 
 
 def reference_rows(news: ReferenceChanges) -> Iterator[UnshardedRows]:
-    """What a read of prices and controls brought, for the tables."""
+    """Yield the rows of one read of prices and controls."""
     if news.revised:
-        # The token names the interval of the log, and with it the content: workers may read in other pieces.
+        # The token names the offsets that were read and thereby the content: workers may read in different pieces.
         yield UnshardedRows(PRICES, price_table(news.revised, news.next), f"prices:{news.first}:{news.next}")
     for topic in REFERENCE_TOPICS:
         letters = [letter for letter in news.refused if letter.topic == topic]
@@ -45,12 +45,12 @@ def reference_rows(news: ReferenceChanges) -> Iterator[UnshardedRows]:
 
 
 def refused_rows(letters: Sequence[DeadLetter], source: str) -> UnshardedRows:
-    """Dead letters of one source (lines of files), or of one topic that every worker reads."""
+    """Build dead letters of one source (lines of files), or of one topic that every worker reads."""
     places = [RecordPosition(*letter[:3]) for letter in letters]
     return UnshardedRows(DEAD_LETTERS, dead_letter_table(letters, 1), _token(source, places))
 
 
 def _token(source: str, places: Sequence[RecordPosition]) -> str:
-    """Names the rows: which they are says what is in them, as each is a function of the log."""
+    """Name the rows by their positions: each row is a function of the log."""
     named = ",".join(map(str, places))
     return f"{source}:{hashlib.blake2b(named.encode(), digest_size=16).hexdigest()}"

@@ -1,7 +1,7 @@
-"""Versions of stored rows: (group incarnation, Kafka generation, counter) in one integer, so that a later owner wins.
+"""Versions of stored rows: (group incarnation, Kafka generation, counter) packed so that a later owner wins.
 
-Order comes from the group's generations and from what is stored; within one generation the time helps, which is
-handed in: it must not read a clock.
+The order follows from the group's generations and from what is stored. Within one generation the time, which is handed
+in, separates processes. It must not read a clock.
 """
 
 from __future__ import annotations
@@ -11,24 +11,28 @@ from typing import Final, NamedTuple
 _COUNTER_BITS: Final = 32
 _GENERATION_BITS: Final = 20
 _INCARNATION_BITS: Final = 12
-# An owner that comes back within one generation (static membership) begins a new block, so that even an insert of
-# its earlier life that is still on the way cannot bear the same version.
+# An owner that restarts within one generation (static membership) begins a new block, so that a late insert of its
+# former process cannot have the same version.
 _LIFE_BITS: Final = 16
-# A life that stored nothing has left no trace of its block: so each begins where the seconds that have passed say,
-# with room for 16 versions a second that are still on their way.  The seconds come around every four years.
+# A process that stored nothing leaves no trace of its block, so each block begins at the seconds that have passed, with
+# room for 16 versions a second still in flight. The seconds wrap around every four years.
 _SECONDS_BITS: Final = 27
 _PER_SECOND_BITS: Final = 4
 
 
 class Version(NamedTuple):
-    """The parts of a version; tuples order as the integers do."""
+    """The parts of a version; tuples have the same order as the integers."""
 
     incarnation: int
     generation: int
     counter: int
 
     def pack(self) -> int:
-        """Return the integer that is stored."""
+        """Return the integer that is stored.
+
+        Raises:
+            ValueError: A part does not fit into its bits.
+        """
         if (
             self.incarnation >> _INCARNATION_BITS
             or self.generation >> _GENERATION_BITS
@@ -50,7 +54,7 @@ class Version(NamedTuple):
 
 
 class LaterGenerationError(Exception):
-    """The store holds rows of a later generation than ours: the group was made anew, or we are out of it."""
+    """The store holds rows of a later generation than ours: the group was recreated, or we left it."""
 
     def __init__(self, number: int, newest: int, generation: int) -> None:
         stored = Version.unpack(newest).generation
@@ -59,22 +63,27 @@ class LaterGenerationError(Exception):
 
 
 def refuse_if_later(number: int, newest: int, generation: int, proven: int) -> None:
-    """Raise LaterGenerationError if the newest stored version is of a later generation, and above `proven`."""
+    """Check the newest stored version against this worker's generation.
+
+    Raises:
+        LaterGenerationError: It is of a later generation, and newer than `proven`.
+    """
     if Version.unpack(newest).generation > generation & ((1 << _GENERATION_BITS) - 1) and newest > proven:
         raise LaterGenerationError(number, newest, generation)
 
 
 class VersionClock:
-    """Gives a shard versions above everything it has ever stored."""
+    """Issues versions of a shard that are higher than all it has ever stored."""
 
     def __init__(self, newest_stored: int, generation: int, now_ms: int = 0) -> None:
         self._last = Version.unpack(newest_stored)
         self.enter(generation, now_ms)
 
     def enter(self, generation: int, now_ms: int = 0) -> None:
-        """Go on in another generation of the group.
+        """Continue in another generation of the group.
 
-        A smaller one means that the group was made anew (or another cluster): the incarnation counts these.
+        A smaller generation means that the group was recreated (or is on another cluster): the incarnation counts
+        these.
         """
         generation &= (1 << _GENERATION_BITS) - 1
         incarnation, newest_generation, counter = self._last
@@ -88,6 +97,6 @@ class VersionClock:
             self._last = Version(incarnation + 1, generation, begin)
 
     def next(self) -> int:
-        """Return a version that was never given before."""
+        """Return a version that was never issued before."""
         self._last = self._last._replace(counter=self._last.counter + 1)
         return self._last.pack()

@@ -105,7 +105,7 @@ check: $(STAMP)  ## Lint, format, types and import contracts.
 bench: $(STAMP)  ## Measure every scenario against a real Kafka, one table (BENCH_ARGS: names of scenarios, --list, options).
 	@$(BIN)/python -m loadtest.bench $(BENCH_ARGS)
 
-bench-check: $(STAMP)  ## Fail if the meter has become slower than the committed ratios say (two to three minutes; BENCH_ARGS).
+bench-check: $(STAMP)  ## Fail if the meter has become slower than the committed ratios say (half a minute to two minutes; BENCH_ARGS).
 	@$(BIN)/python -m loadtest.bench check --compare --out loadtest/results/check.json $(BENCH_ARGS)
 
 peers: $(STAMP)  ## Run the same windowed sums on other engines and on ours; fetches them first (PEERS_ARGS: --quick, names).

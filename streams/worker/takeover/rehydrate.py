@@ -102,7 +102,7 @@ class Rehydrator:
 
     async def for_prices(self, owned: OwnedShard, news: PriceChanges) -> bool:
         """Load the jobs that a price change affects; return False if the shard was revoked meanwhile."""
-        while self._checkpointer.carries(owned) and not self._stopped():
+        while self._checkpointer.carries(owned) and not self._stopped():  # noqa: ASYNC110 - it is stored within the next tick
             await asyncio.sleep(_LANDING_S)
         fetch = partial(repriced, self._store, owned.shard, owned.number, news)
         blobs = await self.patiently(fetch, lambda: not owned.gone)

@@ -1,6 +1,7 @@
 """The HTTP server of a worker, composed of its parts and run in the worker's event loop.
 
-It must not start without the address it was given, be open to others without a token, nor take the files of the meter.
+It must not start without the configured address, be open to others without a token, or use up the meter's file
+descriptors.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ _STOP_WITHIN_S = 2.0
 
 
 class WebServer:
-    """`store` and `worker` are asked anew for every answer: both may come after the server.
+    """The server. `store` and `worker` are called for every response: both may become available later.
 
-    `local_token` has all scopes, beside the tokens of the settings; it does not close what is open without it.
+    `local_token` has all scopes beside the tokens of the settings; it does not close what is open without it.
     """
 
     def __init__(
@@ -106,13 +107,17 @@ class WebServer:
         app = web.Application(middlewares=[middleware(guard, scopes, now_ms)], client_max_size=BODY_MAX_BYTES)
         app.on_response_prepare.append(add_headers)
         scopes |= routes.add_to(app)
-        # Who leaves needs no answer: what is under way for that one is cancelled.
+        # A client that has left needs no response: its handler is cancelled.
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=_STOP_WITHIN_S)
         self._looking: asyncio.Task[None] | None = None
         self.url = ""
 
     async def start(self) -> None:
-        """Listen; raises TrainfareError if the address is not to be had."""
+        """Listen.
+
+        Raises:
+            TrainfareError: The address is not available.
+        """
         settings = self._settings
         await self._runner.setup()
         assert self._runner.server is not None
@@ -126,7 +131,7 @@ class WebServer:
         logger.info("live page and API are served", extra={"url": self.url})
 
     async def stop(self) -> None:
-        """Let listeners go, finish what is being answered, and stop listening."""
+        """Disconnect stream listeners, finish responses, and stop listening."""
         if self._looking is not None:
             self._looking.cancel()
         self.broadcaster.close()

@@ -32,7 +32,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     parameters: dict[str, Parameter] = {}
 
 
-async def query(request: web.Request, service: QueryService, store_reader: str) -> web.StreamResponse:
+async def query(request: web.Request, service: QueryService, client: str) -> web.StreamResponse:
     """Answer one query; it is cancelled when the client leaves."""
     if request.content_type != _JSON_TYPE:
         # A page of another site could send the other types without a preflight request.
@@ -40,7 +40,7 @@ async def query(request: web.Request, service: QueryService, store_reader: str) 
     body = _parsed(await request.read())
     as_arrow = MEDIA_TYPE in request.headers.get("Accept", "")
     form: Form = "arrow" if as_arrow else "json"
-    async with service.answered(body.sql, body.parameters, form, store_reader) as answer:
+    async with service.answered(body.sql, body.parameters, form, client) as answer:
         response = web.StreamResponse(headers={"Content-Type": MEDIA_TYPE if as_arrow else _JSON_TYPE})
         response.content_length = answer.size_bytes
         await response.prepare(request)

@@ -50,8 +50,8 @@ class QueryService:
         self._settings = settings
         self._limits = QueryLimits(time_ms=settings.time_max_ms, memory_bytes=settings.memory_max_bytes)
         self._turns = asyncio.Semaphore(settings.concurrent)
-        self._askers: Counter[str] = Counter()  # queries that wait or run
-        self._own_turns: dict[str, asyncio.Semaphore] = {}
+        self._clients: Counter[str] = Counter()  # queries that wait or run
+        self._own_slots: dict[str, asyncio.Semaphore] = {}
         self.running = 0
         self.outcomes: Counter[str] = Counter()
         self._threads = ThreadPoolExecutor(settings.concurrent, thread_name_prefix="query")
@@ -60,16 +60,16 @@ class QueryService:
 
     @asynccontextmanager
     async def answered(
-        self, sql: str, parameters: Mapping[str, Parameter], form: Form, store_reader: str = ""
+        self, sql: str, parameters: Mapping[str, Parameter], form: Form, client: str = ""
     ) -> AsyncIterator[Answered]:
         """Yield the result; its slot is held until it was sent, so that few results exist at a time.
 
         `client` identifies the client: if two or more queries may run, one client may use all slots but one.
         """
-        async with self._admission(store_reader):
+        async with self._admission(client):
             with self._counted():
                 pool = self._pool_now()
-                answer = await self._run(pool, store_reader, _Query(sql, dict(parameters), form))
+                answer = await self._run(pool, client, _Query(sql, dict(parameters), form))
             try:
                 yield answer
             finally:
@@ -98,26 +98,24 @@ class QueryService:
         await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
 
     @asynccontextmanager
-    async def _admission(self, store_reader: str) -> AsyncIterator[None]:
-        waiting = self._askers[store_reader]
-        if self._askers.total() >= WAITING_MAX + self._settings.concurrent or waiting >= WAITING_OF_ONE_MAX:
+    async def _admission(self, client: str) -> AsyncIterator[None]:
+        waiting = self._clients[client]
+        if self._clients.total() >= WAITING_MAX + self._settings.concurrent or waiting >= WAITING_OF_ONE_MAX:
             self.outcomes["busy"] += 1
             raise ApiError(503, "too many queries wait already; ask again later", "busy")
-        self._askers[store_reader] += 1
+        self._clients[client] += 1
         try:
-            async with self._slot(store_reader):
+            async with self._slot(client):
                 yield
         finally:
-            self._askers[store_reader] -= 1
-            if not self._askers[store_reader]:
-                del self._askers[store_reader]
-                self._own_turns.pop(store_reader, None)
+            self._clients[client] -= 1
+            if not self._clients[client]:
+                del self._clients[client]
+                self._own_slots.pop(client, None)
 
     @asynccontextmanager
-    async def _slot(self, store_reader: str) -> AsyncIterator[None]:
-        own = self._own_turns.setdefault(
-            store_reader, asyncio.Semaphore(max(1, self._settings.concurrent - 1))
-        )
+    async def _slot(self, client: str) -> AsyncIterator[None]:
+        own = self._own_slots.setdefault(client, asyncio.Semaphore(max(1, self._settings.concurrent - 1)))
         async with AsyncExitStack() as taken:
             try:
                 async with asyncio.timeout(TURN_WITHIN_S):
@@ -159,9 +157,9 @@ class QueryService:
                 raise of_store(off) from off
         return self._pool
 
-    async def _run(self, pool: QueryPool, store_reader: str, query: _Query) -> Answered:
+    async def _run(self, pool: QueryPool, client: str, query: _Query) -> Answered:
         try:
-            run = pool.new_run(store_reader)
+            run = pool.new_run(client)
             future = self._threads.submit(run.answer, *query)
             try:
                 return await asyncio.wrap_future(future)

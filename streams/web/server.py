@@ -63,10 +63,10 @@ class WebServer:
     ) -> None:
         check_bind(settings)
         self._settings = settings
-        self._askers = [StoreReader(store, "web"), StoreReader(store, "health", 1)]
+        self._readers = [StoreReader(store, "web"), StoreReader(store, "health", 1)]
         self.queries = QueryService(store, query or QuerySettings())
-        figures = ApiFigures(self._askers[0], now_ms)
-        details = Details(self._askers[0], figures)
+        figures = ApiFigures(self._readers[0], now_ms)
+        details = Details(self._readers[0], figures)
         guard = RequestGuard(settings, local_token, now_ms)
         files = descriptors.limit()
         connections_max = descriptors.connections_within(files, settings.max_connections)
@@ -84,13 +84,13 @@ class WebServer:
         options = ListenerOptions(connections_max, settings.max_connections_per_address, patience)
         self._entrance = Listener(options, now_ms)
         self.broadcaster = Broadcaster(
-            lambda: routes.snapshot(), per_store_reader_max=settings.max_streams_per_asker
+            lambda: routes.snapshot(), per_client_max=settings.max_streams_per_asker
         )
         routes = Routes(
             Parts(
                 figures=figures,
                 details=details,
-                health=Health(self._askers[1], worker, lambda: _name_of(store()), now_ms),
+                health=Health(self._readers[1], worker, lambda: _name_of(store()), now_ms),
                 broadcaster=self.broadcaster,
                 queries=self.queries,
                 assets=assets.load(),
@@ -139,7 +139,7 @@ class WebServer:
         await self.queries.close()  # first: a handler may be waiting for one
         await self._runner.cleanup()
         await self._entrance.close()
-        await asyncio.gather(*(store_reader.close() for store_reader in self._askers))
+        await asyncio.gather(*(reader.close() for reader in self._readers))
 
 
 def _not_to_be_had(settings: WebSettings, fault: OSError) -> str:

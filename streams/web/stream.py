@@ -18,7 +18,7 @@ from streams.web.errors import ApiError
 logger = logging.getLogger(__name__)
 
 LISTENERS_MAX: Final = 64
-PER_ASKER_MAX: Final = 8
+PER_CLIENT_MAX: Final = 8
 INTERVAL_S: Final = 1.0
 KEEP_ALIVE_S: Final = 15.0
 _FIRST: Final = b"retry: 2000\n\n"
@@ -37,13 +37,13 @@ class Broadcaster:
         interval_s: float = INTERVAL_S,
         keep_alive_s: float = KEEP_ALIVE_S,
         listeners_max: int = LISTENERS_MAX,
-        per_store_reader_max: int = PER_ASKER_MAX,
+        per_client_max: int = PER_CLIENT_MAX,
     ) -> None:
         self._make = make
         self._interval_s = interval_s
         self._keep_alive_s = keep_alive_s
         self._listeners_max = listeners_max
-        self._per_store_reader_max = per_store_reader_max
+        self._per_client_max = per_client_max
         self._seats: Counter[Hashable] = Counter()
         self._news: set[asyncio.Event] = set()
         self._task: asyncio.Task[None] | None = None
@@ -57,7 +57,7 @@ class Broadcaster:
         return len(self._news)
 
     @contextmanager
-    def seat(self, store_reader: Hashable) -> Iterator[None]:
+    def seat(self, client: Hashable) -> Iterator[None]:
         """Reserve a place for one listener.
 
         Raises:
@@ -68,16 +68,16 @@ class Broadcaster:
         if self._seats.total() >= self._listeners_max:
             message = f"{self._listeners_max} listen already; ask /api/v1/jobs and /api/v1/burn instead"
             raise ApiError(503, message, "too_many_listeners")
-        if self._seats[store_reader] >= self._per_store_reader_max:
-            message = f"{self._per_store_reader_max} listen already with this token and from this address; end one of them"
+        if self._seats[client] >= self._per_client_max:
+            message = f"{self._per_client_max} listen already with this token and from this address; end one of them"
             raise ApiError(429, message, "too_many_listeners", retry_after_s=5)
-        self._seats[store_reader] += 1
+        self._seats[client] += 1
         try:
             yield
         finally:
-            self._seats[store_reader] -= 1
-            if not self._seats[store_reader]:
-                del self._seats[store_reader]
+            self._seats[client] -= 1
+            if not self._seats[client]:
+                del self._seats[client]
 
     async def serve(self, write: Callable[[memoryview], Awaitable[None]]) -> None:
         """Write events until the listener leaves (`write` raises) or the server stops.

@@ -87,7 +87,7 @@ class FrameReader(asyncio.StreamReader):
         return whole.toreadonly()
 
     def _buffered(self) -> bool:
-        return bool(self._buffer)  # asyncio has no public access to its buffer
+        return bool(self._buffer)  # type: ignore[attr-defined]  # asyncio has no public access to its buffer
 
     async def _is_complete(self) -> None:
         if self._eof or self.exception() is not None:  # type: ignore[attr-defined]  # as above

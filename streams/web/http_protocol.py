@@ -52,7 +52,7 @@ class HttpProtocol(web.RequestHandler):
             manager,
             loop=asyncio.get_running_loop(),
             keepalive_timeout=_NEVER_S,
-            access_log=None,  # None disables aiohttp's access log
+            access_log=None,  # type: ignore[arg-type]  # None disables aiohttp's access log
             max_line_size=LINE_MAX_BYTES,
             max_field_size=LINE_MAX_BYTES,
             max_headers=_HEADERS_MAX,

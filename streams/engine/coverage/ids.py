@@ -58,7 +58,7 @@ class _Table:
         room = int(self.state[COUNT]) + extra
         if 2 * room > len(self.lo):
             lo, hi = self.keys()
-            self.__init__(room)  # a grown table is a new table with the old keys
+            self.__init__(room)  # type: ignore[misc]  # a grown table is a new table with the old keys
             insert_ids(lo, hi, self.lo, self.hi, self.state)
 
     def insert(self, lo: U64, hi: U64) -> None:

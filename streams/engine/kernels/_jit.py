@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar, cast
 
 import numba
 import numpy as np
-from llvmlite import ir  # untyped
+from llvmlite import ir  # type: ignore[import-untyped]  # untyped
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 

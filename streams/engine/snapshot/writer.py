@@ -75,8 +75,8 @@ class SnapshotBlob(msgspec.Struct):
 class StoredBlob(SnapshotBlob):
     """A snapshot as read: jobs stay encoded, as most are included again later in a chain."""
 
-    jobs: list[msgspec.Raw]  # encoded
-    parts: list[msgspec.Raw]  # encoded
+    jobs: list[msgspec.Raw]  # type: ignore[assignment]  # encoded
+    parts: list[msgspec.Raw]  # type: ignore[assignment]  # encoded
 
 
 class _Id(msgspec.Struct, array_like=True):

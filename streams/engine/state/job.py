@@ -162,7 +162,7 @@ class JobState:
                             found[name] = value
                     if event.labels is not None:
                         found["labels"] = tuple(sorted(event.labels.items()))
-            self._dimensions = JobDimensions(**found)  # keys are field names, values have their types
+            self._dimensions = JobDimensions(**found)  # type: ignore[arg-type]  # keys are field names, values have their types
         return self._dimensions
 
     def declared(self) -> list[tuple[int, int]]:

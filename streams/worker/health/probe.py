@@ -93,7 +93,7 @@ class Probe:
         """Return the high watermarks of the partitions, and whether all brokers answered."""
         places = [(topic, number) for topic in SHARD_TOPICS for number in shards]
         places += [(topic, 0) for topic in REFERENCE_TOPICS]
-        end = OffsetSpec.latest()  # untyped in the client
+        end = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the client
         asked = {TopicPartition(full_name(topic, self._prefix), number): end for topic, number in places}
         ends: dict[TP, int] = {}
         fault: Exception | None = None

@@ -1,4 +1,4 @@
-"""The checks that several topics share.
+"""Checks that several topics share.
 
 It must not know a topic; each check refuses or returns the normalised value.
 """
@@ -20,21 +20,29 @@ _DECIMAL: Final = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?", re.ASCII)  # any sign,
 
 
 def check_time(time_ms: int, newest_allowed_ms: int) -> None:
-    """Refuse what claims to happen later than it can have been known."""
+    """Check that an event is not later than `newest_allowed_ms`.
+
+    Raises:
+        RefusedError: It is.
+    """
     if time_ms > newest_allowed_ms:
         refuse(Reason.future, "time_ms", time_ms, f"at most {newest_allowed_ms}")
 
 
 def check_job_id(job_id: str) -> None:
-    """Refuse a job id of too many bytes; four bytes a character is the most UTF-8 takes."""
+    """Check the size of a job id; UTF-8 takes at most four bytes a character.
+
+    Raises:
+        RefusedError: It is too long.
+    """
     if len(job_id) * 4 > MAX_JOB_ID_BYTES and len(job_id.encode()) > MAX_JOB_ID_BYTES:
         refuse(Reason.out_of_range, "job_id", job_id, f"at most {MAX_JOB_ID_BYTES} bytes of UTF-8")
 
 
 def price_fields(raw: PricedWire) -> dict[str, str]:
-    """The price fields that a record names."""
+    """Return the price fields of a record."""
     fields: dict[str, str] = {}
-    # Written out: half the time of a loop with getattr, and it is done for every sample.
+    # Unrolled: half the time of a loop with getattr, and it runs for every sample.
     if raw.cloud is not None:
         fields["cloud"] = raw.cloud
     if raw.region is not None:
@@ -55,7 +63,11 @@ def price_fields(raw: PricedWire) -> dict[str, str]:
 
 
 def milli(field: str, value: float | None) -> int | None:
-    """Thousandths of an optional number."""
+    """Return the thousandths of an optional number.
+
+    Raises:
+        RefusedError: It has more than three decimals.
+    """
     if value is None:
         return None
     try:
@@ -65,9 +77,12 @@ def milli(field: str, value: float | None) -> int | None:
 
 
 def money_nano(field: str, value: str | float | None) -> int | None:
-    """Nano-dollars of an optional rate or budget.
+    """Return the nano-dollars of an optional rate or budget.
 
-    A string is exact or refused; a number, which may be the double of a quotient, is rounded half to even.
+    A string is exact or refused; a number, which may be a rounded quotient, is rounded half to even.
+
+    Raises:
+        RefusedError: It is no valid amount.
     """
     if value is None:
         return None
@@ -79,7 +94,11 @@ def money_nano(field: str, value: str | float | None) -> int | None:
 
 
 def usd_nano(field: str, text: str, limit_usd: int) -> int:
-    """Nano-dollars of a decimal string."""
+    """Return the nano-dollars of a decimal string.
+
+    Raises:
+        RefusedError: It is no valid amount.
+    """
     try:
         return usd_to_nano(text, limit_usd)
     except ValueError as error:

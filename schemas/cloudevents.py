@@ -1,7 +1,7 @@
-"""CloudEvents 1.0 on Kafka: the envelope taken off, in structured and in binary mode.
+"""CloudEvents 1.0 on Kafka: removes the envelope, in structured and in binary mode.
 
-It must not judge the payload. There is no batch mode: one record is one event. Of the envelope
-`specversion`, `id`, `source` and `time` are read; its `type` says nothing that the payload does not.
+It must not check the payload. There is no batch mode: one record is one event. It reads `specversion`, `id`, `source`
+and `time` of the envelope; `type` adds nothing to the payload.
 """
 
 import base64
@@ -24,17 +24,17 @@ _RFC3339: Final = re.compile(
 
 
 class Headers(msgspec.Struct, frozen=True):
-    """What the headers of a record say about its envelope."""
+    """What a record's headers contain of its envelope."""
 
     structured: bool = False
-    attributes: dict[str, str] | None = None  # of binary mode, without the prefix
+    attributes: dict[str, str] | None = None  # binary mode, without the prefix
 
 
 NO_ENVELOPE: Final = Headers()
 
 
 def read_headers(headers: Sequence[tuple[str, bytes | None]]) -> Headers:
-    """Find out the mode; the content type decides where both are present."""
+    """Determine the mode; the content type decides if both are present."""
     attributes: dict[str, str] = {}
     for name, raw in headers:
         lower = name.lower()
@@ -51,7 +51,11 @@ def read_headers(headers: Sequence[tuple[str, bytes | None]]) -> Headers:
 
 
 def unwrap_structured(event: Mapping[str, object]) -> dict[str, object]:
-    """The payload of a structured event, with the common fields of its envelope."""
+    """Return the payload of a structured event, with the common fields of its envelope.
+
+    Raises:
+        RefusedError: The envelope is invalid.
+    """
     data = event.get("data")
     if data is None and event.get("data_base64") is not None:
         data = _from_base64(event["data_base64"])
@@ -59,7 +63,11 @@ def unwrap_structured(event: Mapping[str, object]) -> dict[str, object]:
 
 
 def with_envelope(data: object, attributes: Mapping[str, object]) -> dict[str, object]:
-    """A payload with `id`, `source` and, where the envelope has it, `time_ms` of its envelope."""
+    """Return a payload with `id`, `source` and, if present, `time_ms` of its envelope.
+
+    Raises:
+        RefusedError: The payload is no object, or the envelope is invalid.
+    """
     if attributes.get("specversion") != SPECVERSION:
         _bad("specversion", attributes.get("specversion"), f'"{SPECVERSION}"')
     if not isinstance(data, dict):
@@ -77,14 +85,18 @@ def with_envelope(data: object, attributes: Mapping[str, object]) -> dict[str, o
 
 
 def rfc3339_ms(text: object) -> int:
-    """Milliseconds since 1970 of an RFC 3339 time, what is below a millisecond cut off."""
+    """Convert an RFC 3339 time to ms since 1970; fractions of a millisecond are truncated.
+
+    Raises:
+        RefusedError: It is no such time.
+    """
     match = _RFC3339.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         _bad("time", text, "an RFC 3339 time")
     year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
     fraction, sign, offset_h, offset_min = match.groups()[6:]
     try:
-        # A leap second is the second after :59, as Unix time has it.
+        # A leap second is the second after :59, as in Unix time.
         moment = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC)
         if second > 60 or int(offset_h or 0) > 23 or int(offset_min or 0) > 59:
             raise ValueError

@@ -1,4 +1,4 @@
-"""The types of the columns of stored tables, and how a table's schema is put together from them.
+"""Column types of stored tables, and the construction of a table's schema from them.
 
 It must not know any table.
 """
@@ -19,5 +19,5 @@ _MAY_BE_NULL: Final = frozenset({"started", "ended", "resolved", "found_usd", "d
 
 
 def schema_of(**columns: pa.DataType) -> pa.Schema:
-    """No column is null but what may not have come yet."""
+    """Return a schema; only columns whose value may be absent are nullable."""
     return pa.schema([pa.field(name, kind, name in _MAY_BE_NULL) for name, kind in columns.items()])

@@ -1,6 +1,6 @@
-"""Arrow columns straight from arrays: money, instants and repeated texts without a Python object per row.
+"""Builds Arrow columns directly from arrays: money, instants and repeated texts without a Python object per row.
 
-Most tables are small and made often, so what Arrow does once per call counts as much as what it does per row.
+Most tables are small and built often, so the overhead of a call counts as much as the cost of a row.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 from schemas.column_types import COUNT, MILLI, MONEY, SECOND, TEXT
 
-#: Up to so many texts are quicker copied by Python than taken by a compute function (4 against 27 microseconds for 5).
+#: Up to this many texts, Python copies faster than a compute function (4 against 27 microseconds for 5).
 _FEW: Final = 400
 
 
 def money(nano: NDArray[np.int64]) -> pa.Array:
-    """Nano-dollars as Decimal(18, 9): the 128-bit decimals are written as their bytes."""
+    """Convert nano-dollars ([n] int64) to Decimal(18, 9), writing the 128-bit decimals as bytes."""
     return _decimal(nano, MONEY)
 
 
 def count(milli: NDArray[np.int64]) -> pa.Array:
-    """Thousandths as Decimal(18, 3)."""
+    """Convert thousandths ([n] int64) to Decimal(18, 3)."""
     return _decimal(milli, COUNT)
 
 
@@ -36,29 +36,33 @@ def _decimal(values: NDArray[np.int64], kind: pa.Decimal128Type) -> pa.Array:
 
 
 def seconds_of_minutes(minute: NDArray[np.int32]) -> pa.Array:
-    """Minutes since 1970 as instants."""
+    """Convert minutes since 1970 ([n] int32) to instants."""
     return pa.Array.from_buffers(SECOND, len(minute), [None, pa.py_buffer(minute.astype(np.int64) * 60)])
 
 
 def instants(ms: Sequence[int | None]) -> pa.Array:
-    """Milliseconds since 1970 as instants; None stays null."""
+    """Convert milliseconds since 1970 to instants; None becomes null."""
     return pa.array(ms, MILLI)
 
 
 def instants_of(ms: NDArray[np.int64]) -> pa.Array:
-    """Milliseconds since 1970 as instants."""
+    """Convert milliseconds since 1970 ([n] int64) to instants."""
     return pa.Array.from_buffers(MILLI, len(ms), [None, pa.py_buffer(np.ascontiguousarray(ms, np.int64))])
 
 
 def take_text(values: Sequence[str], index: NDArray[np.int32]) -> pa.Array:
-    """values[index] as a string column."""
+    """Return values[index] as a string column."""
     if len(index) <= _FEW:
         return pa.array([values[place] for place in index.tolist()], TEXT)
     return pa.array(values, TEXT).take(pa.array(index, pa.int32()))
 
 
 def table_of(schema: pa.Schema, columns: Mapping[str, pa.Array]) -> pa.Table:
-    """A table of columns that have the schema's types; raises ValueError if it has others, or not these."""
+    """Build a table of columns with the schema's types.
+
+    Raises:
+        ValueError: The columns are not those of the schema.
+    """
     if columns.keys() != set(schema.names):
         raise ValueError(f"columns {sorted(columns)}, wanted {sorted(schema.names)}")
     return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)

@@ -1,4 +1,4 @@
-"""Records of the log to events: the one door through which data comes in.
+"""Decodes records of the log to events: the one place where data enters.
 
 It must not raise, whatever the bytes are: a record that is no valid event is an `Invalid`.
 """
@@ -30,7 +30,7 @@ MAX_DEPTH: Final = 256
 
 
 class _Topic(msgspec.Struct, frozen=True):
-    """How the records of a topic are read; the validator fits the wire struct."""
+    """How the records of a topic are decoded; the validator matches the wire struct."""
 
     wire: type[Wire]
     decoder: msgspec.json.Decoder[Any]
@@ -55,10 +55,10 @@ WIRES: Final[dict[str, type[Wire]]] = {
 }
 """What the records of each topic look like."""
 
-# A string that does not end matches too, so that no input takes more than one pass.
+# An unterminated string matches, too, so that every input takes one pass only.
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _BRACKETS: Final = re.compile(rb"[\[\]{}]")
-_BACKSLASH: Final = ord("\\")  # a number is looked for in a tenth of the time that bytes take
+_BACKSLASH: Final = ord("\\")  # searching an integer takes a tenth of the time of searching bytes
 _PARSE_ERRORS: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
@@ -74,9 +74,9 @@ def decode(
     headers: Sequence[tuple[str, bytes | None]],
     newest_allowed_ms: int,
 ) -> Event | Invalid:
-    """The event of a record, or why there is none.
+    """Return the event of a record, or why there is none.
 
-    `topic` has no prefix. An event later than `newest_allowed_ms` is of the future.
+    `topic` is without prefix. An event later than `newest_allowed_ms` is refused as `future`.
     """
     known = _TOPICS.get(topic)
     if known is None and topic != CONTROLS:
@@ -117,17 +117,17 @@ def _too_deep(value: bytes) -> bool:
 
 
 def _decode_plain(known: _Topic, value: bytes, newest_allowed_ms: int) -> Event | None:
-    """The short way, for nearly all records; None where the record must be looked at more closely."""
+    """Decode nearly all records by the fast path; return None if the record needs the general one."""
     try:
         is_ascii = value.isascii()
         if not is_ascii:
-            value.decode("utf-8")  # msgspec does not look into strings of unknown fields
+            value.decode("utf-8")  # msgspec does not check strings of unknown fields
         raw = known.decoder.decode(value)
     except _PARSE_ERRORS:
         return None
     if raw.specversion is not None:
         return None
-    # Else a character is a byte, and the decoder has counted those.
+    # Otherwise a character is a byte, and the decoder has counted those.
     if not is_ascii or _BACKSLASH in value:
         check_names(raw)
     return known.validate(raw, newest_allowed_ms)
@@ -139,7 +139,7 @@ def _decode_any(
     envelope: Headers,
     newest_allowed_ms: int,
 ) -> Event:
-    """The long way: envelopes, controls, and everything that has to be explained."""
+    """Decode by the general path: envelopes, controls, and every refusal that must be explained."""
     record = _without_envelope(_parse(value), envelope)
     wire = ControlWire if known is None else known.wire
     try:

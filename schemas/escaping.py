@@ -15,10 +15,10 @@ _IN_JSON: Final = re.compile(r"[^\x20-\x7e\n]")
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    r"""The text with `\x1b`, `\u202e` and the like in place of what is not seen; with `lines`, a newline stays one.
+    r"""Return the text with invisible and control characters escaped, as `\x1b` or `\u202e`; with `lines`, newlines stay.
 
-    Escaped are control characters (C0, DEL, C1), all that direct text from right to left or back, characters without
-    width, separators of lines and paragraphs, blanks other than the space, lone surrogates and unassigned characters.
+    Escaped are control characters (C0, DEL, C1), characters that change the text direction, characters without width,
+    separators of lines and paragraphs, blanks other than the space, lone surrogates and unassigned characters.
     """
     if text.isprintable() and _BLANK.isdisjoint(text):
         return text

@@ -1,6 +1,6 @@
 """The events as the engine sees them: typed, validated and in integer units.
 
-It must not know JSON: how an event looks on the wire is the decoder's business.
+It must not know JSON: the decoder knows the wire format.
 """
 
 from enum import IntEnum, StrEnum
@@ -68,11 +68,11 @@ class Component(StrEnum):
     overhead = "overhead"
 
 
-# gc=False: no event can be part of a reference cycle, so the collector need not visit millions of them.
+# gc=False: no event can be part of a reference cycle, so the garbage collector need not visit millions of them.
 
 
 class JobEvent(Struct, frozen=True, gc=False):
-    """Something happened to an attempt of a job. None is: not named by this event."""
+    """A lifecycle event of an attempt. None: the event does not have the field."""
 
     source: str
     id: str
@@ -80,9 +80,9 @@ class JobEvent(Struct, frozen=True, gc=False):
     job_id: str
     attempt: int
     type: JobType
-    gpu_milli: int | None = None  # the sum of `nodes` where only these are named
+    gpu_milli: int | None = None  # the sum of `nodes` if there is no `gpu_count`
     nodes: dict[str, int] | None = None  # node -> thousandths of a GPU held there
-    fields: dict[str, str] = {}  # the PRICE_FIELDS it names
+    fields: dict[str, str] = {}  # its PRICE_FIELDS
     instance_milli: int | None = None
     cpu_milli: int | None = None
     memory_milli: int | None = None  # GiB
@@ -94,7 +94,7 @@ class JobEvent(Struct, frozen=True, gc=False):
     reason: str | None = None
     holds_gpus: bool = False
     expected_nano_per_hour: int | None = None
-    budget: dict[str, str | int | float] | None = None  # the known keys, as given
+    budget: dict[str, str | int | float] | None = None  # the known keys, unchanged
     deadline_ms: int | None = None
     quality: dict[str, float] | None = None
 
@@ -115,11 +115,11 @@ class GpuEvent(Struct, frozen=True, gc=False):
     tensor_ratio: list[float] | None = None
     memory_used_mib: list[float] | None = None
     power_w: list[float] | None = None
-    fields: dict[str, str] = {}  # the PRICE_FIELDS it names
+    fields: dict[str, str] = {}  # its PRICE_FIELDS
 
 
 class TrafficEvent(Struct, frozen=True, gc=False):
-    """Amounts a job moved, asked for or stored over an interval that ends at `time_ms`."""
+    """Amounts that a job moved, requested or stored over an interval that ends at `time_ms`."""
 
     topic: str  # 'network' or 'storage'
     source: str
@@ -128,12 +128,12 @@ class TrafficEvent(Struct, frozen=True, gc=False):
     job_id: str
     attempt: int
     interval_ms: int
-    amounts: tuple[tuple[Unit, int], ...]  # bytes, requests; for mib_ms the MiB that are stored
-    match: dict[str, str] = {}  # the TRAFFIC_FIELDS it names
+    amounts: tuple[tuple[Unit, int], ...]  # bytes, requests; for mib_ms the stored MiB
+    match: dict[str, str] = {}  # its TRAFFIC_FIELDS
 
 
 class NodeEvent(Struct, frozen=True, gc=False):
-    """Something happened to a node."""
+    """A lifecycle event of a node."""
 
     source: str
     id: str
@@ -141,7 +141,7 @@ class NodeEvent(Struct, frozen=True, gc=False):
     node: str
     type: NodeType
     gpu_milli: int | None = None
-    fields: dict[str, str] = {}  # the PRICE_FIELDS it names
+    fields: dict[str, str] = {}  # its PRICE_FIELDS
 
 
 class PriceEvent(Struct, frozen=True, gc=False):
@@ -154,13 +154,13 @@ class PriceEvent(Struct, frozen=True, gc=False):
     component: Component
     usd_nano: int
     per: Per
-    gpus: int  # of an instance_hour: how many GPUs the price is for, 0 when it names none; else 1
+    gpus: int  # for an instance_hour: the number of GPUs that the price covers, 0 if absent; otherwise 1
     effective_ms: int
-    match: dict[str, str] = {}  # the MATCH_FIELDS it asks for
+    match: dict[str, str] = {}  # its MATCH_FIELDS
 
 
 class ControlEvent(Struct, frozen=True, gc=False):
-    """An owner's address, a budget, a silence or a planned rate; all empty is a deletion (see the key)."""
+    """An owner's address, a budget, a silence or a planned rate; all empty: a deletion (see the key)."""
 
     source: str
     id: str

@@ -1,7 +1,7 @@
-"""Write docs/events.md from the wire structs, so that the page cannot fall behind what is decoded.
+"""Writes docs/events.md from the wire structs, so that the page always agrees with the decoder.
 
-It must not contain words about one field: they stand in `schemas.wire`, beside the field. What is said of whole topics
-is in `schemas.events_text`.
+It must not contain text about single fields, which is in `schemas.wire` beside each field. Text about whole topics is
+in `schemas.events_text`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def render() -> str:
 
 
 def example(topic: str) -> dict[str, Any]:
-    """Return one whole record of a topic, made of the examples of its fields."""
+    """Return a complete record of a topic, built from the examples of its fields."""
     wire = WIRES[topic]
     names = [name for name in wire.__struct_fields__ if name not in LEFT_OUT[topic] | _ENVELOPE_ONLY]
     docs = documented(wire)
@@ -56,7 +56,11 @@ def example(topic: str) -> dict[str, Any]:
 
 
 def documented(struct: type[msgspec.Struct]) -> dict[str, Doc]:
-    """Return what is said of each field of a struct, inherited ones included; raises LookupError for one without."""
+    """Return the documentation of each field of a struct, including inherited ones.
+
+    Raises:
+        LookupError: A field has no Doc, or a number has no unit.
+    """
     found: dict[str, Doc] = {}
     for name, hint in get_type_hints(struct, include_extras=True).items():
         if name in _ENVELOPE_ONLY:
@@ -71,7 +75,7 @@ def documented(struct: type[msgspec.Struct]) -> dict[str, Doc]:
 
 
 def _plain_types(hint: Any) -> Iterator[Any]:
-    """Yield every type that stands anywhere in a hint."""
+    """Yield every type that occurs in a type hint."""
     if isinstance(hint, type):
         yield hint
     for inner in get_args(hint):
@@ -79,7 +83,7 @@ def _plain_types(hint: Any) -> Iterator[Any]:
 
 
 def _table(struct: type[msgspec.Struct]) -> str:
-    """Return the rows of a struct's own fields; those of the structs above it stand in tables of their own."""
+    """Return the rows of a struct's own fields; those of its base structs have tables of their own."""
     docs, expected = documented(struct), descriptions(struct)
     own = [
         field

@@ -1,6 +1,6 @@
-"""What docs/events.md says of whole topics: introductions, rules that several fields share, reasons of refusals.
+"""The text of docs/events.md about whole topics: introductions, rules that several fields share, reasons of refusals.
 
-It must not repeat what stands beside a field in `schemas.wire`.
+It must not repeat the text beside a field in `schemas.wire`.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ fields are kept as they are: 64 at most, of 256 bytes ([more for a comment and a
 What they do, and their match fields, is described [with the alerts](alerts.md#owners-silences-planned-rates).
 """,
 }
-#: Fields that do not stand in the example record, as they do not fit the others.
+#: Fields left out of the example record, as they contradict others.
 LEFT_OUT: Final[dict[str, frozenset[str]]] = {
     "jobs": frozenset({"reason", "holds_gpus", "quality"}),
     "gpu": frozenset({"gpu"}),
@@ -180,7 +180,7 @@ LEFT_OUT: Final[dict[str, frozenset[str]]] = {
     "prices": frozenset({"zone", "cluster", "team", "project", "path", "direction", "op", "storage_class"}),
     "controls": frozenset({"usd", "gpu_hours", "wall_clock_hours", "period", "action"}),
 }
-#: Fields of the example record that no wire struct names.
+#: Fields of the example record that are in no wire struct.
 FREE_FIELDS: Final[dict[str, dict[str, Any]]] = {
     "controls": {"job_id": "run-7", "comment": "64 GPUs until the deadline"}
 }

@@ -11,8 +11,8 @@ from schemas.reasons import Reason
 class Invalid(msgspec.Struct, frozen=True, gc=False):
     """Why a record was refused, for machines and for people.
 
-    The detail names the field, the value (shortened) and what was expected:
-    "field `usd`: got -1, expected a decimal string in [0, 100000)".
+    The detail contains the field, the value (shortened) and what was expected: "field `usd`: got -1, expected a decimal
+    string in [0, 100000)".
     """
 
     reason: Reason

@@ -1,7 +1,7 @@
-"""How long names, ids and labels may be, in bytes of UTF-8, and how many of them may stand together.
+"""Limits of names, ids and labels, in bytes of UTF-8, and of their number in one object.
 
-The wire types count characters while they are read, which is enough for a record in ASCII; here are the bytes of all
-others, and the records of `controls`, whose fields are free.
+The wire types count characters during decoding, which suffices for ASCII records; this module counts the bytes of all
+others, and of the records of `controls`, whose fields are free.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from schemas.refusal import RefusedError, shown
 from schemas.wire_types import MAX_ADDRESS_BYTES, MAX_COMMENT_BYTES, MAX_ENTRIES, MAX_NAME_BYTES
 
 _BYTES_PER_CHARACTER: Final = 4  # of UTF-8, at most
-_NAME_CHARS: Final = 60  # of a name that is shown in a refusal
+_NAME_CHARS: Final = 60  # of a name shown in a refusal
 _LONGER: Final[dict[str, int]] = {
     "comment": MAX_COMMENT_BYTES,
     "webhook": MAX_ADDRESS_BYTES,
@@ -23,27 +23,35 @@ _LONGER: Final[dict[str, int]] = {
 }
 _OTHERWISE: Final = frozenset(
     {"job_id", "specversion"}
-)  # the first has a limit of its own, the second is not kept
+)  # the first has a limit of its own, the second is not stored
 
 
 def check_names(raw: Struct) -> None:
-    """Refuse a record of which a name takes too many bytes; raises RefusedError with reason `too_long`."""
+    """Check the sizes of a record's names.
+
+    Raises:
+        RefusedError: One is too long (reason `too_long`).
+    """
     for field in raw.__struct_fields__:
         if field not in _OTHERWISE:
             _check_value(field, getattr(raw, field), MAX_NAME_BYTES)
 
 
 def check_control(fields: Mapping[str, object]) -> None:
-    """Refuse free fields of a control that are too many or too long; raises RefusedError with reason `too_long`."""
+    """Check the number and sizes of a control's free fields.
+
+    Raises:
+        RefusedError: They are too many or too long (reason `too_long`).
+    """
     _check_count("record", len(fields))
     for name, value in fields.items():
         _check_bytes("record (a name in it)", name, MAX_NAME_BYTES)
-        # A name is the producer's too, and may be an address that stands in the wrong place.
+        # A field's name is the producer's, too, and may be an address in the wrong place.
         _check_value(field_name(name), value, _LONGER.get(name, MAX_NAME_BYTES), is_free=True)
 
 
 def _check_value(field: str, value: object, most_bytes: int, *, is_free: bool = False) -> None:
-    """`is_free`: no wire type has counted its entries, and the names in it are not to be shown."""
+    """Check a value; `is_free`: no wire type has counted its entries, and its names must not be shown."""
     if isinstance(value, str):
         _check_bytes(f"field `{field}`", value, most_bytes)
     elif isinstance(value, dict):

@@ -1,12 +1,12 @@
-"""What becomes of a record, and the machine reasons for which it becomes a dead letter.
+"""The outcomes of a record, and the machine-readable reasons of dead letters.
 
-It must not hold any wording for people: that is the detail of the refusal.
+No wording for people: that is the detail of the refusal.
 """
 
 from enum import StrEnum
 from typing import Final
 
-#: Each record that comes in is counted as exactly one of these.
+#: Each input record is counted as exactly one of these.
 OUTCOMES: Final = ("applied", "unattributed", "duplicate", "too_late", "dead_lettered")
 
 
@@ -24,8 +24,8 @@ class Reason(StrEnum):
     too_long = "too_long"  # a name, id or label, or too many of them in one object
     not_finite = "not_finite"
     unequal_lengths = "unequal_lengths"
-    inconsistent = "inconsistent"  # fields that may not stand together
-    oversize = "oversize"  # the record's bytes, or more GPUs than a record may hold
+    inconsistent = "inconsistent"  # fields that exclude or contradict each other
+    oversize = "oversize"  # the record's bytes, or more GPUs than a record may have
     future = "future"
     too_late = "too_late"
     bad_envelope = "bad_envelope"  # CloudEvents

@@ -1,4 +1,4 @@
-"""Refusals in words: from what a decoder or a check found wrong to a reason and a detail.
+"""Explains refusals: from what a decoder or a check found wrong to a reason and a detail.
 
 It must not decide what is valid; it explains decisions made elsewhere, and so may be slow.
 """
@@ -19,9 +19,9 @@ SHOWN_CHARS: Final = 80
 NOTHING: Final = object()
 """The value of a field that is absent."""
 
-_SHOWN_NOTHING: Final = "nothing"  # a text would stand in quotes
+_SHOWN_NOTHING: Final = "nothing"  # a text would be quoted
 
-# The wording of msgspec's errors; tests/schemas/test_refused_fields.py holds every form that can occur.
+# Patterns of msgspec's errors; tests/schemas/test_refused_fields.py has every form that can occur.
 _AT: Final = re.compile(r" - at (?P<key>`key` in )?`(?P<path>\$[^`]*)`$")
 _MISSING: Final = re.compile(r"Object missing required field `(?P<field>[^`]+)`")
 _EXPECTED: Final = re.compile(r"Expected `(?P<type>[^`]+)`(?P<rest>.*)$")
@@ -32,28 +32,36 @@ class RefusedError(Exception):
     """Ends the validation of one record; it never leaves this package."""
 
     def __init__(self, reason: Reason, where: str, got: str, expected: str) -> None:
-        """`where` is "record" or a field; `got` is the only part that shows what a value was."""
+        """`where` is "record" or a field; `got` is the only part that contains a value."""
         super().__init__(reason, where)
         self._reason, self._where, self._got, self._expected = reason, where, got, expected
 
     def invalid(self, *, secret: bool) -> Invalid:
-        """The refusal; without the value if that is `secret`."""
+        """Return the refusal; without the value if that is `secret`."""
         got = WITHHELD if secret and self._got != _SHOWN_NOTHING else self._got
         return Invalid(self._reason, f"{self._where}: got {got}, expected {self._expected}")
 
 
 def refuse(reason: Reason, field: str, value: object, expected: str) -> NoReturn:
-    """Refuse a field's value."""
+    """Refuse a field's value.
+
+    Raises:
+        RefusedError: Always.
+    """
     raise _refused(reason, field, value, expected)
 
 
 def refuse_missing(field: str, expected: str) -> NoReturn:
-    """Refuse a record that lacks a field."""
+    """Refuse a record that lacks a field.
+
+    Raises:
+        RefusedError: Always.
+    """
     refuse(Reason.missing_field, field, NOTHING, expected)
 
 
 def shown(value: object) -> str:
-    """A value as JSON, shortened, in characters that any UTF-8 sink takes."""
+    """Return a value as JSON, shortened, in valid UTF-8."""
     if value is NOTHING:
         return _SHOWN_NOTHING
     try:
@@ -64,7 +72,7 @@ def shown(value: object) -> str:
 
 
 def explain_mismatch(error: msgspec.ValidationError, record: object, wire: type) -> RefusedError:
-    """Say which field of a parsed record does not fit its wire struct, and why."""
+    """Explain which field of a parsed record does not fit its wire struct, and why."""
     if not isinstance(record, dict):
         return RefusedError(Reason.not_an_object, "record", shown(record), "one JSON object")
     message = str(error)
@@ -88,7 +96,7 @@ def explain_mismatch(error: msgspec.ValidationError, record: object, wire: type)
 
 
 def explain_unparsable(value: bytes, error: Exception) -> RefusedError:
-    """Say why bytes are no JSON; a literal that is no number of JSON is named for what it is."""
+    """Explain why bytes are no JSON; a literal such as NaN is named."""
     literals: list[str] = []
 
     def constant(name: str) -> float:
@@ -117,7 +125,7 @@ def explain_unparsable(value: bytes, error: Exception) -> RefusedError:
 
 @cache
 def descriptions(wire: type) -> dict[str, str]:
-    """What is expected of each field of a wire struct, in words; those of a struct in it as `budget.usd`."""
+    """Return what is expected of each field of a wire struct; nested fields as `budget.usd`."""
     found: dict[str, str] = {}
     for name, hint in get_type_hints(wire, include_extras=True).items():
         for inner in get_args(get_args(hint)[0]) if get_args(hint) else ():
@@ -149,7 +157,7 @@ def _description(wire: type, field: str) -> str:
 
 
 def _plain(message: str) -> str:
-    """The expectation in msgspec's own words, for what stands in arrays and objects."""
+    """Return the expectation in msgspec's wording, for elements of arrays and objects."""
     expected = _EXPECTED.match(message)
     if expected is None:
         return "a number in range"
@@ -187,7 +195,7 @@ def _locate(
 
 
 def _offender(value: dict[str, object], field: str, error: str, wire: type) -> str | None:
-    """The first name in a dict for which the same error arises when it stands there alone."""
+    """Return the first entry of a dict that alone causes the same error."""
     for name, item in value.items():
         try:
             msgspec.convert({field: {name: item}}, wire)
@@ -198,7 +206,7 @@ def _offender(value: dict[str, object], field: str, error: str, wire: type) -> s
 
 
 def _not_finite(record: object) -> tuple[str, float] | None:
-    """The first number in a parsed record that is none, with its path."""
+    """Return the first number of a parsed record that is not finite, with its path."""
     pending: list[tuple[str, object]] = [("", record)]
     while pending:
         path, value = pending.pop()

@@ -1,11 +1,11 @@
-"""Names that belong to the meter itself, so that whoever shows users' jobs can leave them out.
+"""Names reserved for the meter itself, so that lists of users' jobs can exclude them.
 
-It must not know what is done under these names; the views of ClickHouse spell the prefix out (0002_views.sql).
+It must not know their use; the views of ClickHouse repeat the prefix (0002_views.sql).
 """
 
 from typing import Final
 
 #: The canary's price SKU, its cloud and the source of its events.
 CANARY: Final = "trainfare-canary"
-#: Ids of its jobs begin so.
+#: Prefix of its job ids.
 CANARY_JOB_PREFIX: Final = "trainfare-canary."

@@ -103,7 +103,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         gpu_type=TEXT,
         purchase=TEXT,
         gpu_count=COUNT,
-        # The time of this attempt that no lower-numbered attempt covers, so sums over attempts are unions.
+        # The time of this attempt that no lower-numbered attempt covers, so that sums over attempts are unions.
         wall_clock_ms=pa.int64(),
         shard=pa.uint16(),
         version=pa.uint64(),
@@ -198,7 +198,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         topic=TEXT,
         partition=pa.int32(),
         offset=pa.int64(),
-        time=MILLI,  # when it came back
+        time=MILLI,  # when it was sent again
         to_partition=pa.int32(),
         to_offset=pa.int64(),
         version=pa.uint64(),
@@ -214,8 +214,8 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
     SNAPSHOTS: schema_of(
         shard=pa.uint16(),
         version=pa.uint64(),
-        parent=pa.uint64(),  # the version that it goes on from, 0: none
-        root=pa.uint64(),  # the oldest version that a restore of it needs, 0: the one without a parent
+        parent=pa.uint64(),  # the version that it increments, 0: none
+        root=pa.uint64(),  # the oldest version that a restore needs, 0: a version without a parent
         chunk=pa.uint32(),
         chunks=pa.uint32(),
         checksum=pa.uint64(),  # xxh3_64 of the whole blob
@@ -225,11 +225,11 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
     BOOKS: schema_of(
         topic=TEXT,
         partition=pa.int32(),
-        first_offset=pa.int64(),  # from which on records are counted
-        next_offset=pa.int64(),  # up to which
+        first_offset=pa.int64(),  # first offset counted
+        next_offset=pa.int64(),  # end of the offsets counted
         records_in=pa.int64(),
         applied=pa.int64(),
-        unattributed=pa.int64(),  # samples of GPUs that no job has
+        unattributed=pa.int64(),  # samples of GPUs that no job holds
         duplicate=pa.int64(),
         too_late=pa.int64(),
         dead_lettered=pa.int64(),
@@ -260,15 +260,15 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         shard=pa.uint16(),
         expected_usd=MONEY,
         found_usd=MONEY,
-        delay_ms=pa.int64(),  # from the last acknowledged event to the cost that could be read
+        delay_ms=pa.int64(),  # from the last acknowledged event until the cost could be read
         outcome=TEXT,
         detail=TEXT,
         version=pa.uint64(),
     ),
 }
 
-# Rows that agree in these columns are one row, and the one of the greatest `version` counts.
-# Snapshots are never replaced; equal keys there are equal rows (a retried insert).
+# Rows with equal values of these columns are one row, of which the greatest `version` counts. Snapshots are never
+# replaced; equal keys there are equal rows (a retried insert).
 KEYS: Final[dict[str, tuple[str, ...]]] = {
     JOB_MINUTES: (
         "job_id",
@@ -300,7 +300,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     CANARY: ("time", "job_id"),
 }
 
-# Tables cut into months: an insert may touch less than 100 of them at once.
+# Tables partitioned by month: an insert may touch fewer than 100 of them.
 MONTHLY: Final = {
     JOB_MINUTES: "minute",
     JOB_USAGE_MINUTES: "minute",

@@ -1,6 +1,6 @@
 """The units of quantities and money, and the exact conversions into them.
 
-It must not round in silence: what has no exact value in a unit is refused with ValueError.
+It must not round silently: a value that is not exact in a unit is refused with ValueError.
 """
 
 import math
@@ -38,7 +38,7 @@ class Unit(StrEnum):
 
 
 class Per(StrEnum):
-    """What a price is per; members are named as on the wire."""
+    """The quantity that a price is for; members are named as on the wire."""
 
     gpu_hour = "gpu_hour"
     instance_hour = "instance_hour"
@@ -65,17 +65,21 @@ _DIVISOR: Final[dict[Per, int]] = {
 
 
 def divisor(per: Per, gpus: int) -> int:
-    """The divisor of cost_nano = quantity x usd_nano / divisor.
+    """Return the divisor of cost_nano = quantity x usd_nano / divisor (docs/cost_model.md).
 
-    `gpus` counts for `instance_hour` only, where it is the number of GPUs the price is for;
-    0 says that the price is for the instance itself (instance time, not GPU-time).
+    `gpus` counts for `instance_hour` only: the number of GPUs that the price covers; 0: the price is for the instance
+    itself (instance time, not GPU-time).
     """
     base = _DIVISOR[per]
     return base * gpus if per is Per.instance_hour and gpus > 1 else base
 
 
 def usd_to_nano(text: str, limit_usd: int = USD_LIMIT) -> int:
-    """Nano-dollars of a plain decimal string in [0, limit) with at most nine decimals."""
+    """Convert a plain decimal string in [0, limit) with at most nine decimals to nano-dollars.
+
+    Raises:
+        ValueError: It is none.
+    """
     match = _USD.fullmatch(text)
     if match is None or int(match[1]) >= limit_usd:
         raise ValueError(f"expected a decimal string in [0, {limit_usd}) with at most 9 decimals")
@@ -83,12 +87,16 @@ def usd_to_nano(text: str, limit_usd: int = USD_LIMIT) -> int:
 
 
 def to_milli(x: float) -> int:
-    """Thousandths of a finite number that has at most three decimals."""
+    """Convert a finite number with at most three decimals to thousandths.
+
+    Raises:
+        ValueError: It is none.
+    """
     if isinstance(x, int):
         return x * MILLI
     if not math.isfinite(x):
         raise ValueError("expected a finite number")
-    # The double nearest to k/1000 is the only one that gives k back and comes from it.
+    # The double nearest to k/1000 is the only one that converts to k and back.
     milli = round(x * MILLI)
     if milli / MILLI != x:
         raise ValueError("expected a number with at most three decimals")

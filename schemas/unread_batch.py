@@ -1,4 +1,4 @@
-"""The value of a record that stands for a whole batch which nobody could afford to read.
+"""The value of a placeholder for a whole batch that was too large to read.
 
 It must not hold what was not read.
 """
@@ -7,6 +7,6 @@ from __future__ import annotations
 
 
 class Unread(bytes):
-    """No bytes: `decode` refuses it as `unread_batch`, whatever topic it is of."""
+    """Empty bytes that `decode` refuses as `unread_batch`, in any topic."""
 
     __slots__ = ()

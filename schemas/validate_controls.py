@@ -1,7 +1,7 @@
-"""Control records to events.
+"""Converts control records to events.
 
-It must not give the kinds a meaning: beyond the amounts, times and choices that any kind may have, and how long and
-how many its fields may be, a record's fields are kept as they are.
+It must not interpret the kinds: apart from amounts, times and choices that any kind may have, and the limits of size
+and number, a record's fields are stored unchanged.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,11 @@ DELETION: Final = ControlEvent(source="", id="", time_ms=0, kind="", name="", va
 
 
 def control_event(raw: ControlWire, record: Mapping[str, object], newest_allowed_ms: int) -> ControlEvent:
-    """The event of a record of `controls`, which is given typed and whole."""
+    """Return the event of a record of `controls`, which is passed both typed and whole.
+
+    Raises:
+        RefusedError: It is invalid.
+    """
     check_time(raw.time_ms, newest_allowed_ms)
     money_nano("usd", raw.usd)
     money_nano("usd_per_hour", raw.usd_per_hour)

@@ -1,6 +1,6 @@
-"""GPU samples to events, fast: a fleet sends more of these than of all else together.
+"""Converts GPU samples to events, fast: a fleet sends more of these than of everything else together.
 
-It must not copy nor rewrite the arrays; the limits of their numbers hold already in the wire types.
+It must not copy or rewrite the arrays; the wire types already limit their numbers.
 """
 
 from schemas.checks import check_job_id, price_fields
@@ -11,11 +11,15 @@ from schemas.wire import GpuWire
 
 
 def gpu_event(raw: GpuWire, newest_allowed_ms: int) -> GpuEvent:
-    """The event of a record of `gpu`."""
+    """Return the event of a record of `gpu`.
+
+    Raises:
+        RefusedError: It is invalid.
+    """
     if raw.time_ms > newest_allowed_ms:
         refuse(Reason.future, "time_ms", raw.time_ms, f"at most {newest_allowed_ms}")
     job_id = raw.job_id or ""
-    if len(job_id) > 50:  # of 4 bytes each, at most
+    if len(job_id) > 50:  # at most 4 bytes each
         check_job_id(job_id)
     gpus = raw.gpus
     if gpus is None:

@@ -1,6 +1,6 @@
-"""Lifecycle records of jobs and nodes to events.
+"""Converts lifecycle records of jobs and nodes to events.
 
-It must not know what came before: one record is judged by itself.
+It must not know earlier records: each is checked by itself.
 """
 
 from schemas.checks import check_job_id, check_time, milli, money_nano, price_fields
@@ -12,7 +12,11 @@ from schemas.wire_types import MAX_GPU_COUNT
 
 
 def job_event(raw: JobWire, newest_allowed_ms: int) -> JobEvent:
-    """The event of a record of `jobs`."""
+    """Return the event of a record of `jobs`.
+
+    Raises:
+        RefusedError: It is invalid.
+    """
     check_time(raw.time_ms, newest_allowed_ms)
     check_job_id(raw.job_id)
     gpu_milli = milli("gpu_count", raw.gpu_count)
@@ -48,7 +52,11 @@ def job_event(raw: JobWire, newest_allowed_ms: int) -> JobEvent:
 
 
 def node_event(raw: NodeWire, newest_allowed_ms: int) -> NodeEvent:
-    """The event of a record of `nodes`."""
+    """Return the event of a record of `nodes`.
+
+    Raises:
+        RefusedError: It is invalid.
+    """
     check_time(raw.time_ms, newest_allowed_ms)
     return NodeEvent(
         source=raw.source,
@@ -69,7 +77,7 @@ def _nodes_milli(nodes: dict[str, float]) -> dict[str, int]:
 
 
 def _agreed_milli(gpu_milli: int | None, nodes: dict[str, int]) -> int:
-    """The GPUs of a record that names nodes: their sum, which must be its `gpu_count` if it has one."""
+    """Return the GPUs of a record with `nodes`: their sum, which must equal its `gpu_count` if there is one."""
     total_milli = sum(nodes.values())
     if gpu_milli is not None and gpu_milli != total_milli:
         expected = f"the sum of `nodes`, {total_milli / 1000:g}"

@@ -1,6 +1,6 @@
-"""Price records to events.
+"""Converts price records to events.
 
-It must not compare prices with one another: which one wins is decided where they are looked up.
+It must not compare prices with one another: lookups decide which one wins.
 """
 
 from typing import Final
@@ -28,7 +28,11 @@ ALLOWED_PER: Final[dict[Component, tuple[Per, ...]]] = {
 
 
 def price_event(raw: PriceWire, newest_allowed_ms: int) -> PriceEvent:
-    """The event of a record of `prices`."""
+    """Return the event of a record of `prices`.
+
+    Raises:
+        RefusedError: It is invalid.
+    """
     check_time(raw.time_ms, newest_allowed_ms)
     allowed = ALLOWED_PER[raw.component]
     if raw.per not in allowed:

@@ -1,6 +1,6 @@
-"""Records of network and storage traffic to events.
+"""Converts records of network and storage traffic to events.
 
-It must not spread amounts over time: it only says what was moved, and in which unit.
+It must not spread amounts over time: it only determines amount and unit.
 """
 
 from schemas.checks import check_job_id, check_time
@@ -11,7 +11,11 @@ from schemas.wire import NetworkWire, StorageWire
 
 
 def network_event(raw: NetworkWire, newest_allowed_ms: int) -> TrafficEvent:
-    """The event of a record of `network`."""
+    """Return the event of a record of `network`.
+
+    Raises:
+        RefusedError: It is invalid.
+    """
     match: dict[str, str] = {"path": raw.path or "unclassified"}
     if raw.direction is not None:
         match["direction"] = raw.direction
@@ -19,7 +23,11 @@ def network_event(raw: NetworkWire, newest_allowed_ms: int) -> TrafficEvent:
 
 
 def storage_event(raw: StorageWire, newest_allowed_ms: int) -> TrafficEvent:
-    """The event of a record of `storage`."""
+    """Return the event of a record of `storage`.
+
+    Raises:
+        RefusedError: It is invalid.
+    """
     match: dict[str, str] = {"op": raw.op}
     if raw.storage_class is not None:
         match["storage_class"] = raw.storage_class
@@ -27,7 +35,7 @@ def storage_event(raw: StorageWire, newest_allowed_ms: int) -> TrafficEvent:
 
 
 def _storage_amounts(raw: StorageWire) -> tuple[tuple[Unit, int], ...]:
-    """What the operation books; an amount that it does not book is ignored."""
+    """Return what the operation books; amounts that it does not book are ignored."""
     if raw.op == "stored":
         if raw.bytes is None:
             refuse_missing("bytes", "an integer, which `op` stored requires")

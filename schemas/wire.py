@@ -1,7 +1,7 @@
-"""The records as they are on the wire, one typed struct per topic.
+"""The records on the wire, one typed struct per topic.
 
-It must not relate fields to one another: here stands only what one field by itself may be, and what it means.
-docs/events.md is written from this (`schemas.events_docs`).
+It must not relate fields to one another: it defines what each field may be, and what it means. docs/events.md is
+generated from it (`schemas.events_docs`).
 """
 
 from typing import Annotated, Any, get_args
@@ -53,7 +53,7 @@ from schemas.wire_types import (
 
 
 class Wire(Struct, kw_only=True, gc=False):
-    """What every record has. A `specversion` says that the record is a CloudEvent."""
+    """The fields of every record. A `specversion` marks a CloudEvent."""
 
     source: Annotated[Text, Doc("who sends the event, for example a collector and its host", "slurm/main")]
     time_ms: Annotated[
@@ -268,7 +268,7 @@ class PriceWire(PricedWire, kw_only=True, gc=False):
 
 
 class ControlWire(Wire, kw_only=True, gc=False):
-    """The fields of `controls` that are judged here; a record's others are kept as they are."""
+    """The checked fields of `controls`; a record's other fields are stored unchanged."""
 
     id: Annotated[Text, Doc("the record's id", "c1")]
     kind: Annotated[ControlKind, one_of(get_args(ControlKind)), Doc("what the record sets", "planned")]

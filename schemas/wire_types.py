@@ -1,8 +1,8 @@
-"""The types of the fields on the wire, and their limits.
+"""The types of fields on the wire, and their limits.
 
-It must not know a record. The `Meta` of a type says in a refusal what was expected; `Doc` stands at the field of a
-record and says in docs/events.md what the field means. Numbers follow JSON strictly: an integer field takes 5 but
-neither 5.0 nor 5e0, a number takes both, and a boolean is no number.
+It must not know a record. The `Meta` of a type describes in a refusal what was expected; the `Doc` at a record's field
+is its description in docs/events.md. Numbers follow JSON strictly: an integer field accepts 5 but neither 5.0 nor 5e0,
+a number accepts both, and a boolean is no number.
 """
 
 from typing import Annotated, Final, Literal, TypeAlias, get_args
@@ -22,7 +22,7 @@ MAX_NAME_BYTES: Final = 256  # of any other name, id or label, as UTF-8
 MAX_ENTRIES: Final = 64  # labels, match fields, measures of quality
 MAX_NODES: Final = 16_384  # MAX_GPU_COUNT at eight a node are 12,500
 MAX_COMMENT_BYTES: Final = 1_024
-MAX_KEY_BYTES: Final = 512  # of a Kafka key: one that is longer is of a record that is refused
+MAX_KEY_BYTES: Final = 512  # of a Kafka key: a record with a longer one is refused
 MAX_ADDRESS_BYTES: Final = 2_048  # of a webhook or Slack
 MAX_SAMPLE_MS: Final = 3_600_000
 MAX_INTERVAL_MS: Final = 31 * 86_400_000
@@ -47,7 +47,7 @@ NodeTypeName: TypeAlias = Literal["provisioned", "ready", "draining", "terminate
 
 
 class Doc(Struct, frozen=True, eq=False):
-    """What docs/events.md says of a field. Decoding does not look at it."""
+    """The description of a field in docs/events.md. Decoding ignores it."""
 
     meaning: str
     example: object
@@ -55,11 +55,11 @@ class Doc(Struct, frozen=True, eq=False):
 
 
 def one_of(names: tuple[str, ...]) -> Meta:
-    """Say in a refusal which names there are."""
+    """Describe in a refusal which names are valid."""
     return Meta(description="one of " + ", ".join(names))
 
 
-# Characters are counted here, as they are read; `schemas.limits` counts bytes where some take more than one.
+# Characters are counted here, during decoding; `schemas.limits` counts bytes if some take more than one.
 Short: TypeAlias = Annotated[str, Meta(max_length=MAX_NAME_BYTES)]
 Text: TypeAlias = Annotated[
     Short,

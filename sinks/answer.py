@@ -1,4 +1,4 @@
-"""What SQL answers: columns with their names and ClickHouse types.
+"""The result of SQL: columns with their names and ClickHouse types.
 
 It must not know a driver.
 """
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class QueryResult:
-    """Columns side by side; money is `decimal.Decimal`, instants are UTC."""
+    """Column-wise result; money is `decimal.Decimal`, instants are UTC."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]
     columns: tuple[Sequence[object], ...]
 
     def rows(self) -> Iterator[tuple[object, ...]]:
-        """The same, row by row."""
+        """Yield the result row by row."""
         return zip(*self.columns, strict=True)

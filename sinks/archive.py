@@ -1,4 +1,4 @@
-"""Finished jobs that left a shard's memory, as opaque blobs that can be fetched back by job id.
+"""Finished jobs that left a shard's memory, as opaque blobs that can be loaded by job id.
 
 It must not know what is in a blob, nor when a job may leave.
 """
@@ -11,16 +11,16 @@ import pyarrow as pa
 from schemas.tables import ARCHIVE, SCHEMAS
 from sinks.rows import Condition, Rows
 
-# One insert holds at most this much, so that no request needs much more memory than that.
+# Size limit of one insert, and thereby of the memory that it needs.
 INSERT_BYTES: Final = 32 * 2**20
-# Ids travel in a request's address, which servers and proxies allow some 16 KiB for.
+# Ids are part of a request's URL, for which servers and proxies allow some 16 KiB.
 IDS_BYTES: Final = 4096
-# So few versions still fit beside the ids.
+# Number of versions that fit beside the ids.
 _MOST_VERSIONS: Final = 64
 
 
 class Archived(NamedTuple):
-    """A job's state, and the first and last instant that anything in it is about."""
+    """A job's state, and the first and last instant that anything in it refers to."""
 
     job_id: str
     blob: bytes
@@ -31,8 +31,8 @@ class Archived(NamedTuple):
 class Archive:
     """Archived jobs of all shards in one table.
 
-    A job archived again is kept beside its older states: a new owner goes on from a snapshot, and needs the
-    state that the snapshot knows of, not one that was stored after it.
+    A job archived again is stored beside its older states: a new owner continues from a snapshot, and needs the state
+    that the snapshot refers to, not a later one.
     """
 
     def __init__(self, rows: Rows, insert_bytes: int = INSERT_BYTES, ids_bytes: int = IDS_BYTES) -> None:
@@ -41,7 +41,7 @@ class Archive:
         self._ids_bytes = ids_bytes
 
     def save(self, shard: int, version: int, jobs: Iterable[Archived]) -> None:
-        """Return when all are durable. The same call again changes nothing."""
+        """Return when all are durable. Repeating the call changes nothing."""
         schema = SCHEMAS[ARCHIVE]
         for number, part in enumerate(_pieces(jobs, self._insert_bytes)):
             columns = [
@@ -56,7 +56,7 @@ class Archive:
             self._rows.insert(ARCHIVE, pa.Table.from_arrays(columns, schema=schema), token)
 
     def fetch(self, shard: int, wanted: Mapping[str, int]) -> dict[str, bytes]:
-        """The blobs of jobs (id -> version of the state wanted), of those that are archived."""
+        """Return the blobs of the archived ones among these jobs (id -> version of the state)."""
         found: dict[str, bytes] = {}
         for ids in _batches(wanted, self._ids_bytes):
             versions = sorted({wanted[job_id] for job_id in ids})
@@ -69,11 +69,11 @@ class Archive:
         return found
 
     def job_ids(self, shard: int) -> list[str]:
-        """All archived jobs of the shard, sorted."""
+        """Return all archived jobs of the shard, sorted."""
         return self._ids([Condition("shard", "=", shard)])
 
     def overlapping(self, shard: int, from_ms: int, until_ms: int) -> list[str]:
-        """Jobs with an event in [from, until)."""
+        """Return the jobs with an event in [from, until)."""
         inside = (Condition("last_ms", ">=", from_ms), Condition("first_ms", "<", until_ms))
         return self._ids([Condition("shard", "=", shard), *inside])
 

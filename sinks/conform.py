@@ -1,6 +1,6 @@
-"""Brings Arrow tables into the exact columns and types of `schemas.tables`.
+"""Converts Arrow tables to the exact columns and types of `schemas.tables`.
 
-It must not change a value: what does not fit is an error.
+It must not change a value: a value that does not fit is an error.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,11 @@ from sinks.errors import SinkError
 
 
 def conform(table: str, rows: pa.Table, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows with the columns (all, if None) of the table's schema, in the schema's order and types."""
+    """Return the rows with the columns (all, if None) of the table's schema, in its order and types.
+
+    Raises:
+        SinkError: The table is unknown, or the rows have other columns.
+    """
     whole = SCHEMAS.get(table)
     if whole is None:
         raise SinkError(f"there is no table `{table}`")
@@ -27,6 +31,6 @@ def conform(table: str, rows: pa.Table, columns: Sequence[str] | None = None) ->
 
 def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
     if column.type == pa.uint32() and pa.types.is_timestamp(wanted):
-        # ClickHouse gives DateTime as seconds since 1970 in Arrow.
+        # In Arrow, ClickHouse returns DateTime as seconds since 1970.
         column = column.cast(pa.int64())
     return column if column.type == wanted else column.cast(wanted)

@@ -1,15 +1,15 @@
-"""Everything that can go wrong with a sink, split by what the caller does next.
+"""The errors of sinks, classified by what the caller does next.
 
-It must not import a database driver: foreign exceptions are mapped at one door, `clickhouse/faults.py`.
+It must not import a database driver: foreign exceptions are mapped in `clickhouse/faults.py`.
 """
 
 
 class SinkError(Exception):
-    """A sink did not do what it was asked; the message says what, where and what to do."""
+    """A sink failed; the message contains what, where and what to do."""
 
 
-class SinkBusy(SinkError):  # noqa: N818 - named by the fact
-    """The sink may take the very same request later: keep it, wait, try again."""
+class SinkBusy(SinkError):  # noqa: N818 - named after the condition
+    """The same request may succeed later: retain it, wait, retry."""
 
     def __init__(self, message: str, retry_after_ms: int = 1000) -> None:
         super().__init__(message)
@@ -21,24 +21,24 @@ class StoreUnreachable(SinkBusy):
 
 
 class StoreFull(SinkBusy):
-    """The disk of the store is full; once there is room, the very same request is taken."""
+    """The store's disk is full; once there is room, the same request succeeds."""
 
 
-class StoreInUse(SinkError):  # noqa: N818 - named by the fact
+class StoreInUse(SinkError):  # noqa: N818 - named after the condition
     """Another process has the data directory open."""
 
 
-class StoreMismatch(SinkError):  # noqa: N818 - named by the fact
+class StoreMismatch(SinkError):  # noqa: N818 - named after the condition
     """The store belongs to another log, or was written by another version of the meter."""
 
 
-class QueryRefused(SinkError):  # noqa: N818 - named by the fact
+class QueryRefused(SinkError):  # noqa: N818 - named after the condition
     """A user's SQL does more than read this store's tables."""
 
 
-class QueryFailed(SinkError):  # noqa: N818 - named by the fact
+class QueryFailed(SinkError):  # noqa: N818 - named after the condition
     """ClickHouse could not run the SQL: a wrong name, type or syntax."""
 
 
-class QueriesOff(SinkError):  # noqa: N818 - named by the fact
-    """No SQL of users is run at all; the message says what has to change."""
+class QueriesOff(SinkError):  # noqa: N818 - named after the condition
+    """SQL of users is switched off; the message says what has to change."""

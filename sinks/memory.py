@@ -1,6 +1,6 @@
-"""A store in memory with the same meaning as the real one, and faults on demand: for tests.
+"""A store in memory with the same semantics as the real one, and faults on demand: for tests.
 
-It must not be used to keep anything, and it speaks no SQL.
+It is no storage, and supports no SQL.
 """
 
 import operator
@@ -41,7 +41,7 @@ class _Fault(NamedTuple):
 
 
 class MemoryStore:
-    """Of equal keys the row of the greatest version counts, of equal versions the last one."""
+    """Of equal keys the row with the greatest version counts, of equal versions the last one."""
 
     def __init__(self, name: str = "the store in memory") -> None:
         self._rows: dict[str, dict[tuple[Any, ...], Row]] = {table: {} for table in SCHEMAS}
@@ -63,12 +63,16 @@ class MemoryStore:
         error: SinkError | None = None,
         table: str | None = None,
     ) -> None:
-        """Let the next inserts fail: `before` anything is stored, or `after` all of it is."""
+        """Make the next inserts fail: `before` anything is stored, or `after` everything is."""
         fault = _Fault(when, error or SinkBusy("a fault on demand", 10), table)
         self._faults.extend([fault] * times)
 
     def insert(self, table: str, rows: pa.Table, token: str) -> None:
-        """Store the rows unless a fault is due."""
+        """Store the rows unless a fault is scheduled.
+
+        Raises:
+            SinkError: The scheduled fault.
+        """
         rows = conform(table, rows)
         with self._lock:
             self._check_open()
@@ -92,7 +96,7 @@ class MemoryStore:
         *,
         limit: int | None = None,
     ) -> pa.Table:
-        """Current rows, ordered by key."""
+        """Return current rows, ordered by key."""
         whole = SCHEMAS[table]
         schema = whole if columns is None else pa.schema([whole.field(name) for name in columns])
         with self._lock:
@@ -104,23 +108,27 @@ class MemoryStore:
         return pa.Table.from_pylist(found, schema=schema)
 
     def newest_version(self, table: str, where: Sequence[Condition] = ()) -> int:
-        """The greatest version of the rows, 0 if none fits."""
+        """Return the greatest version of matching rows, 0 if there are none."""
         versions: list[int] = self.select(table, where, ("version",))["version"].to_pylist()
         return max(versions, default=0)
 
     def delete(self, table: str, where: Sequence[Condition], *, wait: bool = True) -> None:
-        """Forget rows, at once."""
+        """Delete rows immediately."""
         with self._lock:
             self._check_open()
             kept = {key: row for key, row in self._rows[table].items() if not _fits(row, where)}
             self._rows[table] = kept
 
     def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
-        """Refused: there is no SQL here."""
+        """Not supported.
+
+        Raises:
+            SinkError: Always.
+        """
         raise SinkError("the store in memory speaks no SQL")
 
     def close(self) -> None:
-        """Refuse everything from now on."""
+        """Refuse all later calls."""
         self._closed = True
 
     def _check_open(self) -> None:

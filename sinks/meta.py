@@ -1,4 +1,4 @@
-"""Facts about the whole store: which log it belongs to, its format, the group's incarnation.
+"""Metadata of the whole store: which log it belongs to, its format, the group's incarnation.
 
 It must not hold anything that changes with every batch.
 """
@@ -18,20 +18,24 @@ class Meta:
         self._where = where  # the store's address, for messages
 
     def get(self, key: str) -> str | None:
-        """The value, or None if it was never set."""
+        """Return the value, or None if it was never set."""
         values: list[str] = self._rows.select(META, [Condition("key", "=", key)], ("value",))[
             "value"
         ].to_pylist()
         return values[0] if values else None
 
     def put(self, key: str, value: str) -> None:
-        """Set the value, over any other."""
+        """Set the value, replacing any other."""
         version = self._rows.newest_version(META, [Condition("key", "=", key)]) + 1
         row = pa.Table.from_pylist([{"key": key, "value": value, "version": version}], schema=SCHEMAS[META])
         self._rows.insert(META, row, f"meta:{key}:{version}:{value}")
 
     def set_once(self, key: str, value: str, hint: str = "") -> None:
-        """Set the value if there is none; raise StoreMismatch if there is another."""
+        """Set the value if there is none.
+
+        Raises:
+            StoreMismatch: There is another value.
+        """
         stored = self.get(key)
         if stored is None:
             self.put(key, value)

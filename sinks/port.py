@@ -1,6 +1,6 @@
-"""What the meter needs of a store, as protocols; the books on top of it are the same for every store.
+"""What the meter needs of a store, as protocols; what is built on top is the same for every store.
 
-It must not know which store it is, nor speak SQL, but for `query`, which only a real store can answer.
+It must not know which store it is, nor use SQL, except for `query`, which only a real store supports.
 """
 
 from collections.abc import Mapping
@@ -16,32 +16,32 @@ from sinks.snapshots import Snapshots
 
 
 class Store(Rows, Protocol):
-    """A store with the books that a worker keeps in it. All calls block; any thread may call."""
+    """A store with everything that a worker stores in it. All calls block; any thread may call."""
 
     @property
     def snapshots(self) -> "Snapshots":
-        """Shards' states."""
+        """Return the shards' states."""
         ...
 
     @property
     def archive(self) -> "Archive":
-        """Finished jobs."""
+        """Return the finished jobs."""
         ...
 
     @property
     def readback(self) -> "Readback":
-        """Rows by shard and version."""
+        """Return the reader of rows by shard and version."""
         ...
 
     @property
     def meta(self) -> "Meta":
-        """Facts about the whole store."""
+        """Return the store's metadata."""
         ...
 
     def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
-        """Run our own SQL, with `{name:Type}` for parameters. DateTime columns come as uint32 seconds."""
+        """Run our own SQL, with `{name:Type}` for parameters. DateTime columns are returned as uint32 seconds."""
         ...
 
     def close(self) -> None:
-        """Let go of everything; later calls raise SinkError."""
+        """Release everything; later calls raise SinkError."""
         ...

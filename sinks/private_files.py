@@ -1,7 +1,7 @@
-"""Files and directories of this user alone: made for the owner only, and never opened through a link.
+"""Files and directories of this user alone: created for the owner only, and never opened through a link.
 
-It must not follow a link in the last component of a path, nor widen what it finds.  Directories above that are the
-system's to protect.
+It must not follow a link in the last component of a path, nor widen permissions. Directories above are the system's
+responsibility.
 """
 
 import logging
@@ -20,17 +20,17 @@ DIR_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 _OF_OTHERS: Final = 0o077
 _WRITABLE_BY_OTHERS: Final = 0o022
-# O_NONBLOCK: a FIFO in the file's place would keep the caller waiting for a writer.
+# O_NONBLOCK: a FIFO in place of the file would block until it has a writer.
 _ALWAYS: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 def make_private_dir(path: Path) -> None:
-    """Make `path` a directory of mode 0700, or tighten the one that is there.
+    """Create `path` as a directory of mode 0700, or tighten an existing one.
 
-    Missing directories above it are made too, with the modes that the umask leaves.
+    Missing parents are created, too, with the modes of the umask.
 
     Raises:
-        SinkError: it is a link, no directory, of another user, or one that users share; or the system refused.
+        SinkError: It is a link, no directory, another user's, or one that users share; or the system refused.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,12 +48,12 @@ def make_private_dir(path: Path) -> None:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a file of mode 0600, whole or not at all; a link in its place is replaced, not followed.
+    """Write a file of mode 0600 atomically; a link in its place is replaced, not followed.
 
     Raises:
-        SinkError: the system refused; the file is as it was.
+        SinkError: The system refused; the file is unchanged.
     """
-    # Nobody can guess the name and plant a file under it; O_EXCL would refuse that too.
+    # Nobody can guess the name and plant a file; O_EXCL would refuse that, too.
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _ALWAYS, FILE_MODE)
@@ -73,14 +73,14 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def read_private(path: Path, max_bytes: int) -> bytes | None:
-    """Return what the file holds; None if there is none.
+    """Return the content of the file; None if there is none.
 
     Args:
-        path: the file. It must be of this user or of root, and nobody else may write it.
-        max_bytes: a longer file is refused, and not read.
+        path: The file. It must belong to this user or to root, and nobody else may write it.
+        max_bytes: A longer file is refused, and not read.
 
     Raises:
-        SinkError: it is a link, no regular file, of another user, writable by others, or too long.
+        SinkError: It is a link, no regular file, another user's, writable by others, or too long.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | _ALWAYS)
@@ -107,14 +107,14 @@ def read_private(path: Path, max_bytes: int) -> bytes | None:
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Open a file of ours and return its descriptor; with O_CREAT it is made with mode 0600, or tightened to it.
+    """Open a file of ours and return its descriptor; with O_CREAT it is created with mode 0600, or tightened to it.
 
     Args:
-        path: the file.
-        flags: of `os.open`. O_TRUNC would empty the file before it is looked at: truncate the descriptor instead.
+        path: The file.
+        flags: Flags of `os.open`. O_TRUNC would empty the file before it is checked: truncate the descriptor instead.
 
     Raises:
-        SinkError: it is a link, has a second name, is no regular file or of another user; or the system refused.
+        SinkError: It is a link, has a hard link, is no regular file or another user's; or the system refused.
         ValueError: `flags` has O_TRUNC.
     """
     if flags & os.O_TRUNC:
@@ -150,7 +150,7 @@ def _tighten(path: Path, descriptor: int) -> None:
     mode = stat.S_IMODE(found.st_mode)
     if not mode & _OF_OTHERS:
         return
-    # /tmp, / and the like: closing one of them to all others would stop whoever else uses it.
+    # /tmp, / and the like: making one of them private would stop everybody else.
     if (
         mode & stat.S_ISVTX
         or path.resolve() == Path(path.anchor or "/")

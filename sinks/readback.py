@@ -1,6 +1,6 @@
-"""What a shard has stored beyond a version: a new owner re-derives or zeroes these rows.
+"""Reads what a shard has stored beyond a version: a new owner derives these rows again or zeroes them.
 
-It must not judge the rows: which of them still apply is for the pipeline to know.
+It must not judge the rows: the engine knows which of them still apply.
 """
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from sinks.errors import SinkError
 from sinks.rows import Condition, Rows
 
 SHARDED = (JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES, JOBS, ATTEMPTS, ALERTS)
-#: A checkpoint may end after any of its tables, and an alert is stored before its checkpoint.
+#: A crash may interrupt a checkpoint after any table, and an alert is stored before its checkpoint.
 _VERSIONED = (*SHARDED, BURN_RATES, ARCHIVE, SNAPSHOTS, BOOKS)
 
 
@@ -32,15 +32,19 @@ class Readback:
         self._rows = rows
 
     def newer(self, table: str, shard: int, version: int) -> pa.Table:
-        """Current rows with a greater version, those of quantity 0 too.
+        """Return current rows with a greater version, including those of quantity 0.
 
-        A row that was set to zero after a snapshot may be one that the snapshot counts as booked.  A key's current row has its greatest version, so no row is passed over by looking at versions first.
+        A row that was zeroed after a snapshot may be one that the snapshot counts as booked. The current row of a key
+        has its greatest version, so filtering by version first skips no row.
+
+        Raises:
+            SinkError: The table has no shards.
         """
         if table not in SHARDED:
             raise SinkError(f"rows of `{table}` do not belong to a shard")
         return self._rows.select(table, [Condition("shard", "=", shard), Condition("version", ">", version)])
 
     def max_version(self, shard: int) -> int:
-        """The greatest version that any row of the shard has, 0 if it has none."""
+        """Return the greatest version of the shard's rows, 0 if it has none."""
         where = [Condition("shard", "=", shard)]
         return max(self._rows.newest_version(table, where) for table in _VERSIONED)

@@ -1,6 +1,6 @@
-"""What every store can do with the rows of its tables, as a protocol.
+"""The operations of every store on the rows of its tables, as a protocol.
 
-It must not know which store it is, nor speak SQL.
+It must not know which store it is, nor use SQL.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ Value = str | int | Sequence[str] | Sequence[int]
 
 
 class Condition(NamedTuple):
-    """One comparison of a column; several of them hold together."""
+    """One comparison of a column; several are combined by AND."""
 
     column: str
     op: Literal["=", "!=", "<", "<=", ">", ">=", "in"]
@@ -23,10 +23,12 @@ class Rows(Protocol):
     """Rows of the tables in `schemas.tables`, where of equal keys the greatest version counts."""
 
     def insert(self, table: str, rows: pa.Table, token: str) -> None:
-        """Return when the rows are stored; the same token again stores nothing again.
+        """Return when the rows are stored; repeating a token stores nothing again.
 
-        The token must name the content: other rows under a token already used are dropped in silence.
-        Raises SinkBusy if the same call may succeed later; part of the rows may then be stored.
+        The token must name the content: other rows under a token already used are silently dropped.
+
+        Raises:
+            SinkBusy: The same call may succeed later; part of the rows may be stored.
         """
         ...
 
@@ -38,18 +40,18 @@ class Rows(Protocol):
         *,
         limit: int | None = None,
     ) -> pa.Table:
-        """Current rows, ordered by key, in the types of `schemas.tables`; of them the first `limit`.
+        """Return current rows, ordered by key, in the types of `schemas.tables`; at most `limit`.
 
         Instants are compared with ms since 1970 UTC.
         """
         ...
 
     def newest_version(self, table: str, where: Sequence[Condition] = ()) -> int:
-        """The greatest version of the rows, 0 if none fits. Conditions on key columns and shard only."""
+        """Return the greatest version of the rows, 0 if there are none. Conditions on key columns and shard only."""
         ...
 
     def delete(self, table: str, where: Sequence[Condition], *, wait: bool = True) -> None:
-        """Forget rows for good, by the time it returns or (without `wait`) some time after.
+        """Delete rows permanently, by the time it returns or (without `wait`) later.
 
         Only for bookkeeping (snapshots), never for ledger rows.
         """

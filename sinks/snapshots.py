@@ -1,4 +1,4 @@
-"""A shard's state, kept where the next owner finds it: increments, each with its root, in checksummed chunks.
+"""A shard's state, stored for the next owner: increments, each with its root, in checksummed chunks.
 
 It must not know what is in a blob, nor decide when one is due.
 """
@@ -15,15 +15,15 @@ from sinks.rows import Condition, Rows
 
 CHUNK_BYTES: Final = 8 * 2**20
 _HEAD: Final = ("version", "parent", "root", "chunk", "chunks", "checksum")
-#: Versions that are fetched at once.
+#: Versions loaded per query.
 _VERSIONS: Final = 32
 
 
 class Snapshot(NamedTuple):
     """One version of a shard's state.
 
-    `parent` is the version it continues, 0 for none; `root` the oldest version that a restore of it needs, 0 for
-    the one without a parent.
+    `parent`: the version that it increments, 0 for none; `root`: the oldest version that a restore needs, 0 for a
+    version without a parent.
     """
 
     shard: int
@@ -34,7 +34,7 @@ class Snapshot(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """The versions from the root to the last one, oldest first; `version` is the last one, 0 without any."""
+    """The versions from the root to the last one, oldest first; `version` is the last one, 0 if there is none."""
 
     version: int
     blobs: list[bytes]
@@ -72,10 +72,13 @@ class Snapshots:
         self.save_all([Snapshot(shard, version, parent, blob, root)])
 
     def save_all(self, snapshots: Sequence[Snapshot]) -> None:
-        """Return when all of them are durable, in as few inserts as their size allows.
+        """Return when all are durable, in as few inserts as their size allows.
 
-        Chunk by chunk, each insert under the token of its chunks: a crash between leaves an incomplete version,
-        which `load` passes over; a retry of the same call completes it.
+        Chunks are inserted in order, each insert under the token of its chunks: a crash in between leaves an incomplete
+        version, which `load` skips; repeating the call completes it.
+
+        Raises:
+            SinkError: A version is not above its parent or root.
         """
         for snapshot in snapshots:
             if not 0 <= snapshot.parent < snapshot.version:
@@ -106,12 +109,12 @@ class Snapshots:
                 yield _Row(shard, version, parent, root, chunk, len(starts), checksum, part)
 
     def load(self, shard: int) -> Chain:
-        """The newest chain that is complete and whole; broken ones are passed over."""
+        """Return the newest complete and undamaged chain; others are skipped."""
         found = [(version, blob) for version, blob in self.load_unknown(shard, ()) if blob is not None]
         return Chain(found[-1][0] if found else 0, [blob for _, blob in found])
 
     def load_unknown(self, shard: int, known: Container[int]) -> list[tuple[int, bytes | None]]:
-        """The newest chain that is complete and whole, oldest first: (version, blob), None for versions in `known`."""
+        """Return the newest complete and undamaged chain, oldest first: (version, blob), None for versions in `known`."""
         heads = self._heads(shard)
         blobs: dict[int, bytes | None] = {}
         for newest in sorted(heads, reverse=True):
@@ -124,7 +127,11 @@ class Snapshots:
         return []
 
     def prune(self, shard: int, keep: int) -> None:
-        """Forget what is older than the `keep` newest roots of chains that are complete."""
+        """Delete versions older than the `keep` newest roots of complete chains.
+
+        Raises:
+            SinkError: `keep` is below 1.
+        """
         if keep < 1:
             raise SinkError("at least one root of a shard is kept")
         heads = self._heads(shard)
@@ -138,7 +145,7 @@ class Snapshots:
             if len(roots) == keep:
                 older = [Condition("shard", "=", shard), Condition("version", "<", min(roots))]
                 if min(heads) < min(roots):
-                    # Nobody asks for them: a flight need not wait until the store has gone through its rows.
+                    # They are not read any more: the flight need not wait for the deletion.
                     self._rows.delete(SNAPSHOTS, older, wait=False)
                 return
 
@@ -155,7 +162,7 @@ class Snapshots:
     def _blobs(
         self, shard: int, versions: Sequence[int], heads: Mapping[int, _Head]
     ) -> dict[int, bytes | None]:
-        """The blobs of the versions, None where one is not what was saved."""
+        """Return the blobs of the versions, None for a damaged one."""
         where = [Condition("shard", "=", shard), Condition("version", "in", list(versions))]
         table = self._rows.select(SNAPSHOTS, where, ("version", "chunk", "blob"))
         chunks: dict[int, dict[int, bytes]] = {version: {} for version in versions}
@@ -169,7 +176,7 @@ class Snapshots:
 
 
 def _inserts(chunks: Iterable[_Row], most_bytes: int) -> Iterator[list[_Row]]:
-    """The chunks in runs of at most `most_bytes`; a chunk that is as large stands alone."""
+    """Yield the chunks in runs of at most `most_bytes`; a larger chunk is a run of its own."""
     run: list[_Row] = []
     size_bytes = 0
     for row in chunks:
@@ -183,7 +190,7 @@ def _inserts(chunks: Iterable[_Row], most_bytes: int) -> Iterator[list[_Row]]:
 
 
 def _chain(heads: Mapping[int, _Head], newest: int) -> list[int]:
-    """Versions from the root to `newest`, or nothing where one is missing or incomplete."""
+    """Return the versions from the root to `newest`, or nothing if one is missing or incomplete."""
     chain: list[int] = []
     root, version = heads[newest].root, newest
     while version != 0 and version >= root:

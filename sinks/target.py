@@ -1,6 +1,6 @@
 """Where a ClickHouse is: a server's address, or a directory for the one embedded in this process.
 
-It must not read settings or the environment; whoever does hands the result in.
+It must not read settings or the environment; the caller passes them in.
 """
 
 from dataclasses import dataclass, field
@@ -17,13 +17,13 @@ _PORTS: Final = {"http": 8123, "https": 8443}
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A ClickHouse server, spoken to over HTTP. The password stays out of `repr`."""
+    """A ClickHouse server, accessed over HTTP. The password is not in its `repr`."""
 
     url: str
     database: str = DATABASE
     user: str = "default"
     password: str = field(default="", repr=False)
-    #: Who users' SQL is run as; without one it is not run.
+    #: The user that runs users' SQL; without one it is off.
     reader_user: str = ""
     reader_password: str = field(default="", repr=False)
     ca_cert: Path | None = None
@@ -68,7 +68,7 @@ class Embedded:
 
     @property
     def engine_dir(self) -> Path:
-        """Where the engine keeps its files; the rest of the directory is ours."""
+        """Return the engine's directory; the rest of the data directory is ours."""
         return self.data_dir.resolve() / "clickhouse"
 
     def __str__(self) -> str:
@@ -79,7 +79,11 @@ Target = Server | Embedded
 
 
 def query_source(target: Target) -> StoreFiles | ServerAddress:
-    """Where SQL of users is run; raises QueriesOff where the settings name nobody who may only read."""
+    """Return where SQL of users is run.
+
+    Raises:
+        QueriesOff: The settings name no read-only user.
+    """
     if isinstance(target, Embedded):
         return StoreFiles(str(target.engine_dir), target.database)
     if not target.reader_user:

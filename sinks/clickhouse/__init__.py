@@ -1,4 +1,4 @@
-"""The meter's store in ClickHouse, a server or embedded. It must not be imported below the doors that wire sinks."""
+"""The meter's store in ClickHouse, a server or embedded. Only the modules that wire sinks may import it."""
 
 from sinks.answer import QueryResult
 from sinks.clickhouse.store import ClickHouseStore

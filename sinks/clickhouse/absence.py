@@ -1,6 +1,6 @@
-"""Says in the log that a store does not take requests, now and then that it still does not, and once that it does again.
+"""Logs that a store refuses requests, at intervals that it still does, and once that it has recovered.
 
-It must not decide whether to try again, and keeps a flood of equal lines out: a store that is away is asked often.
+It must not decide whether to retry. It limits log lines, as an unavailable store is tried often.
 """
 
 import logging
@@ -15,7 +15,7 @@ SAY_AGAIN_AFTER_S: Final = 30.0
 
 
 class Absence:
-    """Of one store; any thread may report."""
+    """The state of one store; any thread may report."""
 
     def __init__(self, where: str, now_s: Callable[[], float] = time.monotonic) -> None:
         self._where = where
@@ -26,7 +26,7 @@ class Absence:
         self._failures = 0
 
     def failed(self, fault: Exception) -> None:
-        """A request was not served and will be tried again."""
+        """Record a request that failed and will be retried."""
         with self._lock:
             now_s = self._now_s()
             self._failures += 1
@@ -38,8 +38,8 @@ class Absence:
                 self._log(fault, now_s - self._since_s)
 
     def served(self) -> None:
-        """A request was served."""
-        if self._since_s is None:  # nearly always; a race only delays the line to the next request
+        """Record a successful request."""
+        if self._since_s is None:  # the usual case; a race only delays the line until the next request
             return
         with self._lock:
             if self._since_s is not None:

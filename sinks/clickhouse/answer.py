@@ -1,6 +1,6 @@
-"""Answers to SQL of our own: column names, ClickHouse types and values as Python knows them.
+"""Runs our own SQL and returns column names, ClickHouse types and Python values.
 
-It must not format values for a screen, nor run SQL of users: `sinks.query` does.
+It must not format values for display, nor run SQL of users: `sinks.query` does.
 """
 
 from collections.abc import Mapping
@@ -12,16 +12,16 @@ from sinks.answer import QueryResult
 
 
 def ask(client: Client, sql: str, parameters: Mapping[str, object] | None) -> QueryResult:
-    """Run a statement that only reads."""
+    """Run a read-only statement."""
     bound = dict(parameters or {})
     result = client.query(sql, parameters=bound, tz_mode="aware", query_tz="UTC")
     names = tuple(result.column_names)
     types = tuple(column.name for column in result.column_types)
     if names:
         return QueryResult(names, types, tuple(result.result_columns))
-    # An empty result of the embedded engine comes without its header.
+    # The embedded engine returns an empty result without its header.
     try:
         header = client.query(f"DESCRIBE TABLE (\n{sql}\n)", parameters=bound).result_columns
-    except DatabaseError:  # not a SELECT: there is no header to be had
+    except DatabaseError:  # not a SELECT: there is no header
         return QueryResult((), (), ())
     return QueryResult(tuple(header[0]), tuple(header[1]), tuple([] for _ in header[0]))

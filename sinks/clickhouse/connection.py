@@ -1,6 +1,6 @@
 """Clients of one ClickHouse, one per thread, and the retries around every call.
 
-It must not know any table, and hands out no client: calls go through `call`.
+It must not know any table, and exposes no client: calls go through `call`.
 """
 
 import threading
@@ -25,19 +25,19 @@ T = TypeVar("T")
 _WAIT_FIRST_S: Final = 0.1
 _WAIT_MOST_S: Final = 2.0
 _ENGINE_OPTIONS: Final = {
-    # By default the engine looks at its own memory twenty times a second, at rest too.
+    # By default the engine checks its own memory twenty times a second, even when idle.
     "memory_worker_period_ms": "1000",
-    # It shares the cores with the meter: one merge at a time, which is more than keeps up with what a process meters.
+    # It shares the cores with the meter: one merge at a time is enough for what one process meters.
     "background_pool_size": "1",
     "background_merges_mutations_concurrency_ratio": "1",
 }
 
-# A line for each try of each thread would flood the log while a store is away; `Absence` says what there is to say.
+# A line per attempt and thread would flood the log while a store is unavailable; `Absence` logs instead.
 set_on_retry_hooks([])
 
 
 class ClickHouseConnection:
-    """Serves any thread; a client is made on a thread's first call and lives until `close`.
+    """Serves any thread; a client is created on a thread's first call and lives until `close`.
 
     With `read_only`, ClickHouse itself refuses every statement that changes anything.
     """
@@ -46,7 +46,7 @@ class ClickHouseConnection:
         self.target = target
         self._database = database
         self._read_only = read_only
-        # A user's query that needs too much memory or time is not helped by running it again.
+        # A user's query that exceeds memory or time limits would fail again.
         self._retried = StoreUnreachable if read_only else SinkBusy
         self._local = threading.local()
         self._clients: list[Client] = []
@@ -57,16 +57,16 @@ class ClickHouseConnection:
             lock.acquire(target.data_dir)
 
     def call(self, work: Callable[[Client], T]) -> T:
-        """Run one request, again on faults that pass, for `retry_for_s` in all; then raise the last one.
+        """Run one request; retry temporary faults for `retry_for_s` in total, then raise the last one.
 
-        `work` must bear being run twice: inserts carry a token, the rest changes nothing.
+        `work` must be repeatable: inserts have a token, other requests change nothing.
         """
         try:
             return self._patiently(work)
         except self._retried as fault:
             given_up = fault
-        # Who tried again stands in a cycle with the fault, and by its frames with all that the callers hold (a flight
-        # of rows, a shard), until a collection of old cycles that may be hours away.  So another one goes on.
+        # The retry loop is in a reference cycle with the fault, which by its frames retains everything the callers hold
+        # (a flight of rows, a shard) until a garbage collection that may be hours away. So a copy is raised.
         raise without_frames(given_up)
 
     def _patiently(self, work: Callable[[Client], T]) -> T:
@@ -83,7 +83,7 @@ class ClickHouseConnection:
         raise AssertionError("stamina returned without a result or an exception")
 
     def attempts(self, on: type[SinkError]) -> Iterable[stamina.Attempt]:
-        """Attempts at something for `retry_for_s` in all, the next after a fault of this kind; the last one raises it."""
+        """Yield attempts for `retry_for_s` in total, after faults of this kind; the last one raises it."""
         return stamina.retry_context(
             on=on,
             attempts=None,
@@ -94,7 +94,7 @@ class ClickHouseConnection:
         )
 
     def close(self) -> None:
-        """Close the clients of all threads and free the directory. Calls after it raise SinkError."""
+        """Close the clients of all threads and release the directory. Later calls raise SinkError."""
         with self._lock:
             if self._closed:
                 return
@@ -121,7 +121,7 @@ class ClickHouseConnection:
         client = _embedded(self.target) if isinstance(self.target, Embedded) else _remote(self.target)
         client.database = self._database
         if self._read_only:
-            # Whoever reads a table itself sees current rows, as in the views.
+            # Direct reads of a table return current rows, as the views do.
             client.set_client_setting("final", 1)
             # Last: from here on this client can change nothing, not even this setting.
             client.set_client_setting("readonly", 2)
@@ -144,7 +144,7 @@ def _not_opened(target: Embedded, text: str) -> SinkError:
             "close the other store first"
         )
     if "EmbeddedServer" in text:
-        # Our own lock was free, so whoever it is does not take it: a bare chDB, say.
+        # Our own lock was free, so the other process does not use it: a bare chDB, for example.
         return StoreInUse(lock.in_use(target.data_dir, "another process"))
     return SinkError(f"{target} cannot be opened: {text}")
 

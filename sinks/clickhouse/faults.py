@@ -1,6 +1,6 @@
-"""The one door through which the driver's exceptions become ours.
+"""Maps the driver's exceptions to ours, in one place.
 
-It must not decide whether to retry: it only says what kind of fault it is.
+It must not decide whether to retry: it only classifies the fault.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from urllib3.exceptions import HTTPError
 
 from sinks.errors import QueryFailed, SinkBusy, SinkError, StoreFull, StoreUnreachable
 
-# Codes of ClickHouse after which the very same request may succeed.
+# ClickHouse error codes after which the same request may succeed.
 BUSY_CODES: Final = frozenset(
     {
         159,  # TIMEOUT_EXCEEDED
@@ -40,28 +40,32 @@ BUSY_CODES: Final = frozenset(
     }
 )
 _NOT_ENOUGH_SPACE: Final = 243
-# A write that found the disk full after its space was reserved comes with the code of whatever was being written.
+# A write that finds the disk full after its space was reserved has the error code of whatever was being written.
 _NO_SPACE: Final = "No space left on device"
 _ACCESS_CODES: Final = frozenset({192, 193, 194, 497, 516})
-# Without a code of ClickHouse it was a proxy or a gateway that answered.
+# Without a ClickHouse error code, the response came from a proxy or gateway.
 _BUSY_STATUSES: Final = tuple(f"HTTP status {status}" for status in (429, 500, 502, 503, 504))
 
 
 @contextmanager
 def mapped(where: str) -> Iterator[None]:
-    """Run driver calls; `where` names the store in messages."""
+    """Run driver calls and map their exceptions; `where` names the store in messages.
+
+    Raises:
+        SinkError: Every failure of the driver, classified.
+    """
     try:
         yield
     except ClickHouseError as error:
         raise as_ours(error, where) from error
     except (HTTPError, ArrowException) as error:
-        # The driver passes on what it cannot read: an answer that breaks off, or another server's.
+        # The driver raises other exceptions for an unreadable response: a truncated one, or another server's.
         text = " ".join(str(error).split())[:200]
         raise SinkBusy(f"{where} gave an answer that cannot be read: {text}") from error
 
 
 def as_ours(error: ClickHouseError, where: str) -> SinkError:
-    """The exception of ours that a driver's exception means."""
+    """Return our exception for a driver's exception."""
     code = error.code if isinstance(error, Error) else None
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if code == _NOT_ENOUGH_SPACE or _NO_SPACE in str(error):
@@ -84,7 +88,7 @@ def as_ours(error: ClickHouseError, where: str) -> SinkError:
 
 
 def without_frames(fault: SinkError) -> SinkError:
-    """The same fault with the same cause, as if nobody had raised them; those given lose their tracebacks."""
+    """Return the fault with its cause as if neither had been raised; the originals lose their tracebacks."""
     each: BaseException | None = fault
     while each is not None:
         each.__traceback__ = None
@@ -95,7 +99,7 @@ def without_frames(fault: SinkError) -> SinkError:
 
 
 def _cause(error: BaseException) -> str:
-    """The innermost reason, which is the one that a person can act on."""
+    """Return the innermost reason, which an operator can act on."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     return str(error) or type(error).__name__

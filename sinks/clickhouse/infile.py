@@ -1,6 +1,6 @@
-"""Rows into the embedded engine: written once, as an Arrow file in memory that the engine reads.
+"""Inserts rows into the embedded engine through an Arrow file in memory.
 
-It must not be used with a server, which reads no file of ours.
+It must not be used with a server, which cannot read our files.
 """
 
 import hashlib
@@ -24,10 +24,10 @@ _INSERT: Final = (
 
 
 def insert(client: Client, table: str, piece: Piece) -> None:
-    """Store the rows; the client itself would copy them three times on the way."""
+    """Store the rows; the client's own insert would copy them three times."""
     columns = ", ".join(f"`{name}`" for name in piece.rows.schema.names)
     settings = ", ".join(f"{name} = {value}" for name, value in SETTINGS.items())
-    # A token is whatever names the rows; as a digest it needs no quotes.
+    # A token may contain any text; its digest needs no quoting.
     token = hashlib.blake2b(piece.token.encode(), digest_size=16).hexdigest()
     with _file() as path:
         with pa.OSFile(path, "wb") as out:
@@ -38,7 +38,7 @@ def insert(client: Client, table: str, piece: Piece) -> None:
 
 @contextmanager
 def _file() -> Iterator[str]:
-    """The path of an empty file: in memory, where the system has such, so that a kill leaves none behind."""
+    """Yield the path of an empty file: in memory if the system supports it, so that a kill leaves none behind."""
     if hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir():
         number = os.memfd_create("trainfare-rows")
         try:

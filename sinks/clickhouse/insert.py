@@ -1,6 +1,6 @@
-"""How a table of rows becomes inserts that ClickHouse takes: few enough months and rows at a time.
+"""Splits a table of rows into inserts that ClickHouse accepts: limited months and rows at a time.
 
-It must not send anything: it only cuts, and the same rows are always cut alike.
+It must not send anything. The same rows are always split in the same way.
 """
 
 from collections.abc import Iterator
@@ -14,19 +14,19 @@ from schemas.tables import MONTHLY
 # ClickHouse refuses an insert into more than 100 partitions.
 MOST_MONTHS: Final = 90
 MOST_ROWS: Final = 1_000_000
-#: For each insert. Readers deduplicate rows of one key; to do it here would take a quarter of the insert's time.
+#: Settings of each insert. Readers merge rows of one key; doing it here would take a quarter of the insert's time.
 SETTINGS: Final = {"insert_deduplicate": 1, "optimize_on_insert": 0}
 
 
 class Piece(NamedTuple):
-    """One insert; its token tells a retry of it from another insert."""
+    """One insert; its token distinguishes a retry of it from another insert."""
 
     token: str
     rows: pa.Table
 
 
 def pieces(table: str, rows: pa.Table, token: str) -> Iterator[Piece]:
-    """The rows in inserts of at most MOST_MONTHS months and MOST_ROWS rows; none for no rows."""
+    """Yield the rows in inserts of at most MOST_MONTHS months and MOST_ROWS rows; none for no rows."""
     number = 0
     for part in _by_months(rows, MONTHLY[table]) if table in MONTHLY else [rows]:
         for start in range(0, part.num_rows, MOST_ROWS):
@@ -38,7 +38,7 @@ def _by_months(rows: pa.Table, column: str) -> Iterator[pa.Table]:
     instants = rows[column]
     ends = pc.min_max(instants)
     if not _far_apart(ends["min"], ends["max"]):
-        yield rows  # as nearly ever: which month each row is of need not be asked
+        yield rows  # the usual case: no need to compute each row's month
         return
     months = pc.add(pc.multiply(pc.year(instants), 12), pc.month(instants))
     distinct = sorted(pc.unique(months).to_pylist())
@@ -51,6 +51,6 @@ def _by_months(rows: pa.Table, column: str) -> Iterator[pa.Table]:
 
 
 def _far_apart(first: pa.TimestampScalar, last: pa.TimestampScalar) -> bool:
-    """Whether there may be more than MOST_MONTHS months from one instant to the other."""
+    """Return whether there may be more than MOST_MONTHS months between the instants."""
     begin, end = first.as_py(), last.as_py()
     return begin is not None and bool((end.year - begin.year) * 12 + end.month - begin.month >= MOST_MONTHS)

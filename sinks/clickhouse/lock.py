@@ -1,7 +1,7 @@
 """One process per data directory: an advisory lock that names its holder and ends with it.
 
-It must not be deleted or judged by its contents: the kernel's lock decides, the text only informs.  Nothing in the
-directory is opened through a link: one planted as the lock would have its target emptied.
+It must not be deleted or judged by its contents: the kernel's lock decides, the text only informs. Nothing in the
+directory is opened through a link: a link planted as the lock would have its target truncated.
 """
 
 import fcntl
@@ -24,17 +24,17 @@ class _Held:
         self.users = 1
 
 
-# Stores of this process share one lock per directory: flock would refuse a second one of our own.
+# Stores of this process share one lock per directory: flock would refuse a second one.
 _held: dict[Path, _Held] = {}
 _guard: Final = threading.Lock()
 
 
 def acquire(data_dir: Path) -> None:
-    """Take the directory for this process, creating it with mode 0700 or tightening it to that.
+    """Lock the directory for this process, creating it with mode 0700 or tightening its mode.
 
     Raises:
-        StoreInUse: another process has it.
-        SinkError: it cannot be used: of another user, a link, or not writable.
+        StoreInUse: Another process has it.
+        SinkError: It cannot be used: another user's, a link, or not writable.
     """
     path = data_dir.resolve()
     with _guard:
@@ -55,7 +55,7 @@ def acquire(data_dir: Path) -> None:
 
 
 def release(data_dir: Path) -> None:
-    """Give one use back; the last one frees the directory."""
+    """Release one use; the last one unlocks the directory."""
     path = data_dir.resolve()
     with _guard:
         held = _held[path]
@@ -66,7 +66,7 @@ def release(data_dir: Path) -> None:
 
 
 def holder_of(data_dir: Path) -> int | None:
-    """The process that the lock names; None where there is no lock, or it names none."""
+    """Return the process named in the lock; None if there is no lock or it names none."""
     try:
         return int(read_private(data_dir / LOCK_NAME, _HOLDER_MAX_BYTES) or b"")
     except ValueError:
@@ -74,7 +74,7 @@ def holder_of(data_dir: Path) -> int | None:
 
 
 def in_use(data_dir: Path, holder: str) -> str:
-    """The message for a directory that another process has open."""
+    """Return the message for a directory that another process has open."""
     return (
         f"{data_dir} is in use by {holder}; one process at a time may open it: "
         "stop that one first, or give another directory with --data"
@@ -84,7 +84,7 @@ def in_use(data_dir: Path, holder: str) -> str:
 def _open(data_dir: Path) -> int:
     try:
         make_private_dir(data_dir)
-        # The engine's own directory too: it makes its files wherever a link here would lead.
+        # The engine's own directory, too: it would create its files wherever a link leads.
         make_private_dir(Embedded(data_dir=data_dir).engine_dir)
         return open_private(data_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT)
     except SinkError as error:

@@ -1,6 +1,6 @@
-"""Brings a store's tables and views to the form that this version knows, by numbered SQL files.
+"""Brings a store's tables and views to the form of this version, by numbered SQL files.
 
-It must not change a file once it was released: a store remembers what it ran, and refuses other contents.
+A released file must not change: a store records what it ran, and refuses other contents.
 """
 
 import re
@@ -21,40 +21,43 @@ ENGINE = ReplacingMergeTree ORDER BY name
 
 
 class Migration(NamedTuple):
-    """One file; its statements are written so that running them twice is running them once."""
+    """One file; its statements are idempotent."""
 
     name: str
     sql: str
 
     @property
     def checksum(self) -> int:
-        """Tells an edited file from the one that a store ran."""
+        """Return a checksum that detects an edited file."""
         return xxhash.xxh3_64_intdigest(self.sql.encode())
 
     def statements(self) -> list[str]:
-        """The statements, which end in a semicolon at the end of a line."""
+        """Return the statements; each ends in a semicolon at the end of a line."""
         parts = re.split(r";\s*\n", self.sql + "\n")
         bare = (re.sub(r"^\s*--.*\n?", "", part, flags=re.MULTILINE).strip() for part in parts)
         return [part for part in bare if part]
 
 
 def shipped() -> list[Migration]:
-    """All migrations of this version, in order."""
+    """Return all migrations of this version, in order."""
     folder = resources.files("sinks.clickhouse") / "migrations"
     names = sorted(item.name for item in folder.iterdir() if _FILE.fullmatch(item.name))
     return [Migration(name, (folder / name).read_text()) for name in names]
 
 
 def create_database(connection: ClickHouseConnection, database: str) -> None:
-    """Make the database, through a connection that is not in it yet."""
+    """Create the database, through a connection that does not use it yet."""
     connection.call(lambda client: client.command(f"CREATE DATABASE IF NOT EXISTS `{database}`"))
 
 
 def migrate(connection: ClickHouseConnection, migrations: list[Migration]) -> list[str]:
-    """Apply what the store has not seen; return the names applied.
+    """Apply the migrations that the store has not run; return their names.
 
-    Two workers may do so at once: each statement bears repetition, and recording comes after running.  The slower one
-    replaces views by older forms of them, so that a statement of the faster one may fail: its file is run again.
+    Two workers may do so concurrently: statements are idempotent, and recording comes after running. The slower one may
+    replace views by older forms of them and make a statement of the faster one fail: that file is run again.
+
+    Raises:
+        StoreMismatch: The store ran a file with other contents, or one that this version does not have.
     """
     connection.call(lambda client: client.command(_LEDGER))
     done = _recorded(connection)

@@ -1,6 +1,6 @@
-"""SQL for reading and forgetting rows of our own tables, with every value bound as a parameter.
+"""Builds SQL that reads and deletes rows of our own tables, with every value bound as a parameter.
 
-It must not put a value into the text of a statement, nor talk to a server.
+It must not put a value into the text of a statement, nor connect to a server.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Statement(NamedTuple):
 def select(
     table: str, where: Sequence[Condition], columns: Sequence[str] | None, limit: int | None = None
 ) -> Statement:
-    """Current rows, ordered by key."""
+    """Return SQL for current rows, ordered by key."""
     names = SCHEMAS[table].names if columns is None else columns
     condition, parameters = _where(table, where)
     listed = ", ".join(_known(table, name) for name in names)
@@ -35,13 +35,17 @@ def select(
 
 
 def newest_version(table: str, where: Sequence[Condition]) -> Statement:
-    """One row with the greatest version. It needs no FINAL: the row that has it is the one that counts."""
+    """Return SQL for the greatest version. It needs no FINAL: the row that has it is the current one."""
     condition, parameters = _where(table, where)
     return Statement(f"SELECT max(version) AS version FROM `{table}`{condition}", parameters)  # noqa: S608 - known names, bound values
 
 
 def delete(table: str, where: Sequence[Condition], *, wait: bool) -> Statement:
-    """Forget rows, at once or (without `wait`) some time; an empty condition is refused."""
+    """Return SQL that deletes rows, immediately or (without `wait`) at some later time.
+
+    Raises:
+        SinkError: There is no condition.
+    """
     if not where:
         raise SinkError(f"a deletion from `{table}` must say which rows")
     condition, parameters = _where(table, where)
@@ -65,7 +69,7 @@ def _where(table: str, where: Sequence[Condition]) -> tuple[str, dict[str, Value
 
 def _bound(table: str, condition: Condition, number: int) -> str:
     bound = f"{{p{number}:{_type(condition.value)}}}"
-    # An instant would be compared with seconds.
+    # Otherwise an instant would be compared in seconds.
     is_instant = pa.types.is_timestamp(SCHEMAS[table].field(condition.column).type)
     return f"fromUnixTimestamp64Milli({bound}, 'UTC')" if is_instant else bound
 

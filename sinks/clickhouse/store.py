@@ -1,4 +1,4 @@
-"""The store of the meter in a ClickHouse, a server or embedded: one object for rows, books and SQL.
+"""The store of the meter in a ClickHouse, a server or embedded: one object for rows, snapshots and SQL.
 
 It must not know what the rows mean, nor when they are due.
 """
@@ -29,15 +29,19 @@ from sinks.target import Embedded, Target
 
 logger = logging.getLogger(__name__)
 
-# Every database has this one, so a first client can be made before ours exists.
+# It always exists, so a first client can connect before our database is created.
 _SYSTEM = "system"
 
 
 class ClickHouseStore:
     """Rows, snapshots, archive and SQL of one database. Calls block; any thread may call.
 
-    Opening it makes the database and brings its tables up to date. Raises StoreUnreachable if nobody answers,
-    StoreInUse if another process has the directory, StoreMismatch if another version made it.
+    Opening it creates the database and applies migrations.
+
+    Raises:
+        StoreUnreachable: Nobody answers.
+        StoreInUse: Another process has the directory open.
+        StoreMismatch: Another version created it.
     """
 
     def __init__(self, target: Target) -> None:
@@ -49,7 +53,7 @@ class ClickHouseStore:
         self.archive = Archive(self)
         self.readback = Readback(self)
         self.meta = Meta(self, str(target))
-        #: What the engine had set aside when the store was opened: rows that are missing from the tables.
+        #: Parts that the engine had detached when the store was opened: their rows are missing.
         self.lost_parts: list[LostPart] = []
         try:
             self._prepare()
@@ -58,7 +62,7 @@ class ClickHouseStore:
             raise
 
     def insert(self, table: str, rows: pa.Table, token: str) -> None:
-        """Store the rows, in as many inserts as their months and number ask for; see `port.Rows`."""
+        """Store the rows, in as many inserts as their months and number require; see `rows.Rows`."""
         for piece in pieces(table, conform(table, rows), token):
             self._insert(table, piece)
 
@@ -70,33 +74,36 @@ class ClickHouseStore:
         *,
         limit: int | None = None,
     ) -> pa.Table:
-        """Current rows, ordered by key."""
+        """Return current rows, ordered by key."""
         return conform(table, self.query(*select.select(table, where, columns, limit)), columns)
 
     def newest_version(self, table: str, where: Sequence[Condition] = ()) -> int:
-        """The greatest version of the rows, 0 if none fits."""
+        """Return the greatest version of matching rows, 0 if there are none."""
         versions: list[int] = self.query(*select.newest_version(table, where))["version"].to_pylist()
         return versions[0] if versions else 0
 
     def delete(self, table: str, where: Sequence[Condition], *, wait: bool = True) -> None:
-        """Forget rows; they have vanished (without `wait`: will vanish), and leave the disk at the next merge."""
+        """Delete rows; they are gone on return (without `wait`: later), and leave the disk at the next merge."""
         sql, parameters = select.delete(table, where, wait=wait)
         self._connection.call(lambda client: client.command(sql, parameters=parameters))
 
     def forget_part(self, part: LostPart) -> None:
-        """Delete the files of a part that was set aside."""
+        """Delete the files of a detached part."""
         drop_part(self._connection, part)
         self.lost_parts = lost_parts(self._connection)
 
     def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
-        """Run SQL of our own that reads; DateTime columns come as uint32 seconds."""
+        """Run our own read-only SQL; DateTime columns are returned as uint32 seconds."""
         bound = dict(parameters or {})
         return self._connection.call(lambda client: client.query_arrow(sql, parameters=bound))
 
     def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> QueryResult:
-        """Run SQL of our own that reads, in ClickHouse's read-only mode, with the types of its columns.
+        """Run our own read-only SQL in ClickHouse's read-only mode; return values with their column types.
 
-        SQL of users goes to `sinks.query`. Raises QueryFailed.
+        SQL of users goes to `sinks.query`.
+
+        Raises:
+            QueryFailed: ClickHouse could not run it.
         """
         with self._lock:
             if self._reader is None:
@@ -104,7 +111,7 @@ class ClickHouseStore:
         return self._reader.call(lambda client: ask(client, sql, parameters))
 
     def close(self) -> None:
-        """Close all clients and free the directory."""
+        """Close all clients and release the directory."""
         if self._reader is not None:
             self._reader.close()
         self._connection.close()
@@ -118,7 +125,7 @@ class ClickHouseStore:
             file = arrow_file.file_of(piece.rows, compress=self.target.compress)
             summary = client.raw_insert(f"`{table}`", piece.rows.schema.names, file, settings, "Arrow")
             if not summary.query_id():
-                # A proxy's page with status 200, say: taken for an acknowledgement, it would lose the rows.
+                # For example a proxy's page with status 200: counted as an acknowledgement, it would lose the rows.
                 raise SinkBusy(f"{self.target} did not acknowledge an insert: the answer is not ClickHouse's")
 
         self._connection.call(send)

@@ -1,13 +1,13 @@
 """Table settings for the embedded engine; on a server its administrator chooses them.
 
-It must not change what is stored.  The engine's version is pinned with the package, so it knows these settings.
+They must not change what is stored. The engine's version is pinned with the package, so it supports these settings.
 """
 
 from typing import Final
 
 from sinks.clickhouse.connection import ClickHouseConnection
 
-#: Statistics of each column are made anew in each merge, a fifth of its time; our queries go by key.
+#: Column statistics are rebuilt in each merge, a fifth of its time; our queries use the keys.
 _STATISTICS: Final = "auto_statistics_types = ''"
 _TABLES: Final = ("job_minutes", "node_minutes", "job_usage_minutes", "burn_rates")
 _UNTUNED: Final = (
@@ -17,7 +17,7 @@ _UNTUNED: Final = (
 
 
 def tune(connection: ClickHouseConnection) -> None:
-    """Tell it; once for each table."""
+    """Apply the settings, once per table."""
     names = {"names": list(_TABLES)}
     untuned = connection.call(lambda client: client.query(_UNTUNED, parameters=names)).result_rows
     for (name,) in untuned:

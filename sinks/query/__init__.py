@@ -1,6 +1,7 @@
-"""SQL of users: judged by what it would run, and run in a process of its own that can do nothing else.
+"""SQL of users: checked by what it would run, and run in a process of its own that can do nothing else.
 
-`pool.QueryPool` starts the processes, `process.QueryProcess` is one. It must not be imported by the core, nor open a store for writing.
+`pool.QueryPool` starts the processes, `process.QueryProcess` is one. The engine must not import it, and it must not
+open a store for writing.
 """
 
 from sinks.query.limits import QueryLimits

@@ -1,6 +1,6 @@
-"""Answers to a file, block by block: JSON or an Arrow stream, of a bounded size.
+"""Writes results to a file, block by block: JSON or an Arrow stream, of limited size.
 
-It must not hold an answer whole, but for Arrow's own columns, nor cut one short: what is too large fails.
+It must not hold a whole result, except Arrow's own columns, nor truncate one: a result that is too large is an error.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,11 @@ def write(
     out: BinaryIO,
     limits: QueryLimits,
 ) -> int:
-    """Write the answer; the number of its rows. Raises FailedQueryError if it exceeds the limits."""
+    """Write the result; return the number of its rows.
+
+    Raises:
+        FailedQueryError: It exceeds the limits.
+    """
     counted = _Counted(blocks, limits)
     if form == "arrow":
         _arrow(names, types, counted, out, limits)
@@ -35,7 +39,7 @@ def write(
 
 
 class _Counted:
-    """Blocks that pass, until their rows are too many."""
+    """Passes blocks on until their rows exceed the limit."""
 
     def __init__(self, blocks: Iterable[Block], limits: QueryLimits) -> None:
         self._blocks = blocks

@@ -1,6 +1,6 @@
-"""Answers to SQL as Arrow streams that keep every value's type, and back.
+"""Encodes results of SQL as Arrow streams that preserve every value's type, and decodes them.
 
-It must not guess: each column says its ClickHouse type, and what Arrow has no type for travels as JSON.
+It must not guess: each column has its ClickHouse type, and values without an Arrow type are sent as JSON.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PLAIN: Final[dict[str, pa.DataType]] = {
 
 
 class Encoder:
-    """Takes an answer block by block, and writes it as one Arrow IPC stream in which each column has one type."""
+    """Collects a result block by block, and writes it as one Arrow IPC stream in which each column has one type."""
 
     def __init__(self, names: Sequence[str], types: Sequence[str]) -> None:
         self._names = names
@@ -50,7 +50,7 @@ class Encoder:
         self._blocks: list[list[tuple[pa.Array, bytes]]] = [[] for _ in names]
 
     def add(self, block: Sequence[Sequence[object]]) -> int:
-        """Keep a block, as columns of Python values; its size in bytes."""
+        """Add a block of columns of Python values; return its size in bytes."""
         size = 0
         for kind, kept, column in zip(self._types, self._blocks, block, strict=True):
             array, form = _array(kind, column)
@@ -73,7 +73,11 @@ class Encoder:
 
 
 def decode(data: bytes | pa.Buffer) -> QueryResult:
-    """Return what an `Encoder` was given; raises pa.ArrowException if it is something else."""
+    """Decode what an `Encoder` wrote.
+
+    Raises:
+        pa.ArrowException: The data are something else.
+    """
     with pa.ipc.open_stream(data) as reader:
         table = reader.read_all()
     kinds = tuple((field.metadata or {}).get(_TYPE_KEY, b"").decode() for field in table.schema)
@@ -85,7 +89,7 @@ def decode(data: bytes | pa.Buffer) -> QueryResult:
 
 
 def _unified(kind: str, kept: list[tuple[pa.Array, bytes]]) -> tuple[list[pa.Array], bytes]:
-    """The blocks of a column in one type: that of all, else bytes, else JSON."""
+    """Convert the blocks of a column to one type: the common one, otherwise bytes, otherwise JSON."""
     if not kept:
         array, form = _array(kind, [])
         return [array], form
@@ -119,7 +123,7 @@ def _array(kind: str, column: Sequence[object]) -> tuple[pa.Array, bytes]:
 
 
 def to_text(value: object) -> str:
-    """A nested value as JSON, with instants in ISO 8601 and money as strings, as the commands print them."""
+    """Return a nested value as JSON, with instants in ISO 8601 and money as strings, as the commands print them."""
     options = orjson.OPT_NON_STR_KEYS | orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
     return orjson.dumps(value, default=plain, option=options).decode()
 
@@ -147,7 +151,7 @@ def _arrow_type(kind: str) -> pa.DataType | None:
 def _values(kind: str, form: bytes, values: list[Any]) -> Sequence[object]:
     convert: Callable[[Any], object] | None = None
     if form == _AS_JSON:
-        # Nested types are what JSON has, but for tuples.
+        # Nested types are those of JSON, except tuples.
         convert = _FROM_JSON.get(_bare(kind), _tuple if kind.startswith("Tuple(") else orjson.loads)
     elif form == _AS_DIGITS:
         convert = int

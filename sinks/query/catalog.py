@@ -1,6 +1,6 @@
-"""The tables and views of an embedded store, read from its files, as statements that open them for reading.
+"""Reads the tables and views of an embedded store from its files, as statements that open them for reading.
 
-It must not open a table for writing: each stands on a disk that is read-only, and is not ClickHouse's to clean.
+It must not open a table for writing: each is on a read-only disk, and ClickHouse may not clean it.
 """
 
 import re
@@ -23,12 +23,16 @@ class StoredTable(NamedTuple):
 
     name: str
     is_view: bool
-    create: str  # a statement
-    reads: frozenset[str]  # tables and views that a view reads itself
+    create: str  # a CREATE statement
+    reads: frozenset[str]  # tables and views that a view reads directly
 
 
 def stored(engine_dir: Path, database: str) -> dict[str, StoredTable]:
-    """All tables and views by name; raises QueriesOffError if the files are not those of a store."""
+    """Return all tables and views by name.
+
+    Raises:
+        QueriesOffError: The files are not those of a store.
+    """
     folder = engine_dir / "metadata" / database
     try:
         definitions = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.sql")}
@@ -50,7 +54,7 @@ def stored(engine_dir: Path, database: str) -> dict[str, StoredTable]:
 
 
 def needed(names: Iterable[str], tables: Mapping[str, StoredTable]) -> list[StoredTable]:
-    """The tables and views that a query of `names` reads, each behind those that it reads itself."""
+    """Return the tables and views that a query of `names` reads, each after those that it reads itself."""
     found: dict[str, StoredTable] = {}
 
     def add(name: str) -> None:
@@ -71,7 +75,7 @@ def _view(database: str, name: str, rest: str) -> str:
 def _table(engine_dir: Path, database: str, name: str, rest: str) -> str:
     folder = str((engine_dir / "data" / database / name).resolve())
     disk = _DISK.format(path=folder.replace("\\", "\\\\").replace("'", "\\'"))
-    # Every table of ours has settings; they stand last in its definition.
+    # Every table of ours has settings, at the end of its definition.
     separator = ", " if re.search(r"\nSETTINGS [^\n]+\Z", rest) else "\nSETTINGS "
     return f"CREATE TABLE `{database}`.`{name}`\n{rest}{separator}{disk}"
 

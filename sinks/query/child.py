@@ -1,6 +1,6 @@
-"""The process that runs users' SQL: it gives up what it does not need, then answers one query after the other.
+"""The process that runs users' SQL: it drops privileges that it does not need, then answers one query after the other.
 
-It must not be imported by a worker, nor say anything but on its channel. Started by `process.QueryProcess`.
+A worker must not import it; it communicates only on its channel. Started by `process.QueryProcess`.
 """
 
 import os
@@ -18,26 +18,26 @@ from sinks.query.limits import MIB_BYTES, QueryLimits
 from sinks.query.refusal import FailedQueryError, QueriesOffError, RefusedQueryError
 
 _CHANNEL: Final = 0
-#: The engine's messages for an exceeded limit, and the one for the memory limit.
+#: The engine's error names for exceeded limits, and that of the memory limit.
 _TIME: Final = "TIMEOUT_EXCEEDED"
 _MEMORY: Final = ("MEMORY_LIMIT_EXCEEDED", "CANNOT_ALLOCATE_MEMORY", "std::bad_alloc")
 
 
 class Runner(Protocol):
-    """Whatever answers queries: the files of a store, or a server."""
+    """Answers queries: on the files of a store, or on a server."""
 
     def run(self, request: wire.Request, out: BinaryIO) -> int:
-        """Write the answer; the number of its rows."""
+        """Write the result; return the number of its rows."""
         ...
 
 
 def main() -> None:
     """Serve the channel until it ends."""
-    confine.lower_priority()  # first of all: to load what a query needs takes a third of a second
+    confine.lower_priority()  # first of all: loading modules takes a third of a second
     channel = socket.socket(fileno=_CHANNEL)
     sys.meta_path.insert(0, _WithoutPandas())
-    # While whoever started this one finds out what to say. These start no thread; the engine does. `schemas` is found
-    # now: a checkout's own folder cannot be looked through later, and Python does so again when it has changed.
+    # Load modules while the parent prepares the setup. These start no thread; the engine does. `schemas` is located
+    # now: a checkout's folder cannot be listed later, which Python does again if it has changed.
     for name in ("schemas", "numpy", "pyarrow", "clickhouse_connect", "sinks.query.answers"):
         import_module(name)
     first = wire.receive(channel)
@@ -48,7 +48,7 @@ def main() -> None:
     try:
         _serve(channel, setup, _close_in(setup))
     except OSError:
-        return  # whoever asked is gone
+        return  # the parent is gone
     finally:
         shutil.rmtree(setup.scratch_dir, ignore_errors=True)
 
@@ -72,10 +72,10 @@ def _serve(channel: socket.socket, setup: wire.Setup, left_open: list[str]) -> N
 
 
 class _WithoutPandas(MetaPathFinder):
-    """Arrow looks for pandas when it makes its first column, which takes a quarter of a second; nothing here needs it."""
+    """Arrow searches for pandas when it creates its first column, which takes a quarter of a second; nothing here needs it."""
 
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
-        """Say that it is not there."""
+        """Report that it is missing."""
         if fullname == "pandas":
             raise ModuleNotFoundError(name=fullname)
 
@@ -91,7 +91,7 @@ def _close_in(setup: wire.Setup) -> list[str]:
 
 
 def _runner(setup: wire.Setup) -> Runner:
-    # Only now: these start threads, which must not be there before the process is confined.
+    # Only now: these start threads, and the process must be confined before.
     if isinstance(setup.source, wire.StoreFiles):
         from sinks.query.embedded import EmbeddedRunner
 
@@ -109,7 +109,7 @@ def _reply(runner: Runner, request: wire.Request, out: BinaryIO, limits: QueryLi
         return wire.Reply("refused", str(fault))
     except FailedQueryError as fault:
         message = str(fault)
-        # What failed by a limit may still hold memory or threads: a new process costs less than to find out.
+        # A query that exceeded a limit may still hold memory or threads: a new process is cheaper.
         if any(word in message for word in _MEMORY):
             return wire.Reply("failed", too_much_memory(limits), reusable=False)
         return wire.Reply("failed", message, reusable=_TIME not in message)
@@ -119,14 +119,14 @@ def _reply(runner: Runner, request: wire.Request, out: BinaryIO, limits: QueryLi
         return wire.Reply("off", str(fault), reusable=False)
     except OSError as fault:
         return wire.Reply("failed", f"the answer could not be written: {fault.strerror}", reusable=False)
-    except Exception as fault:  # noqa: BLE001 - whatever it is, the caller gets it as an error, and this process ends
+    except Exception as fault:  # noqa: BLE001 - the caller gets any failure as an error, and this process ends
         return wire.Reply("failed", f"the query process failed: {type(fault).__name__}", reusable=False)
     finally:
         confine.end_after(0)
 
 
 def too_much_memory(limits: QueryLimits) -> str:
-    """The error message of a query that exceeds its memory limit."""
+    """Return the error message of a query that exceeds its memory limit."""
     return (
         f"the query needs more than {limits.memory_bytes // MIB_BYTES} MiB of memory (query.memory_max_bytes); "
         "read fewer rows or columns, or group by less"

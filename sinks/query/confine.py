@@ -1,7 +1,7 @@
-"""Takes from this process what a query does not need: other files, the network, memory, time, the machine's attention.
+"""Removes from this process what a query does not need: other files, the network, memory, time, CPU priority.
 
-It must not be the guard of what a statement may do: it is what holds when that guard is wrong.  Where the kernel lacks one
-of these it goes on without, and says so.
+It is the second line of defence, effective if the check of statements is wrong. Where the kernel lacks a mechanism it
+continues without, and reports that.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from typing import Final
 
 from sinks.query.limits import MIB_BYTES, QueryLimits
 
-#: Beyond the query's memory: what the engine, Python and the answer's encoding take.
+#: Memory beyond the query's own: the engine, Python and the encoding of the result.
 _OWN_DATA_BYTES: Final = 384 * MIB_BYTES
 _ANSWER_FILE_BYTES: Final = 8 * MIB_BYTES
 _GRACE_MS: Final = 2_000
@@ -55,18 +55,18 @@ _OF_THE_NETWORK: Final = (
 
 
 def lower_priority() -> None:
-    """Let everything else run first, and end this process first when memory is short."""
+    """Let everything else run first, and be killed first when memory is short."""
     with suppress(OSError):
         os.nice(_NICE)
     with suppress(OSError):
-        # Linux gives each session a share of the processor, whatever the priorities within: this is that share's priority.
+        # Linux schedules each session as a group, whatever the priorities within: this is the group's priority.
         Path("/proc/self/autogroup").write_text(str(_NICE), encoding="ascii")
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
 def bound_files(limits: QueryLimits) -> None:
-    """Bound what can be written into one file, and leave no memory behind in a crash."""
+    """Limit the size of a written file, and disable core dumps."""
     size = limits.result_bytes + _ANSWER_FILE_BYTES
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # the write fails instead
@@ -75,24 +75,24 @@ def bound_files(limits: QueryLimits) -> None:
 
 
 def bound_memory(limits: QueryLimits) -> None:
-    """Bound the private memory of the whole process, whatever the engine believes to have used."""
+    """Limit the private memory of the process, independent of the engine's own accounting."""
     most = limits.memory_bytes + limits.result_bytes * 2 + _OWN_DATA_BYTES
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 def end_after(time_ms: int) -> None:
-    """Have the kernel end this process when a query runs on past its limit; 0 takes that back.
+    """Have the kernel end this process when a query exceeds its time limit; 0 cancels that.
 
-    The engine looks at its own limit between blocks of rows only.
+    The engine checks its own limit only between blocks of rows.
     """
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, (time_ms + _GRACE_MS) / 1000 if time_ms else 0)
 
 
 def close_in(read: Iterable[str], write: Iterable[str], connect_ports: Iterable[int]) -> list[str]:
-    """Leave this process, for good, these files and TCP ports only (Landlock); what the kernel cannot take from it.
+    """Restrict this process permanently to these files and TCP ports (Landlock); return what the kernel cannot restrict.
 
-    It must be called before any thread is started: threads that exist stay free.
+    It must be called before any thread is started: existing threads are not restricted.
     """
     libc = _libc()
     version = libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, _VERSION_FLAG)
@@ -123,14 +123,14 @@ def close_in(read: Iterable[str], write: Iterable[str], connect_ports: Iterable[
 
 
 def leave_network() -> bool:
-    """Move this process into a network of its own, in which there is nothing; whether the kernel lets us."""
+    """Move this process into an empty network namespace; return whether the kernel permits it."""
     new_user, new_net = 0x10000000, 0x40000000
     libc = _libc()
     return bool(libc.unshare(new_net) == 0 or libc.unshare(new_user | new_net) == 0)
 
 
 def _python() -> Iterable[str]:
-    """Where Python finds its own modules, those that are installed, and ours, which may stand in a checkout."""
+    """Yield where Python finds its own modules, installed ones, and ours, which may be in a checkout."""
     installed = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
     own = [str(Path(sys.base_prefix) / name) for name in ("lib", "lib64")]
     ours = Path(__file__).resolve().parents[2]
@@ -141,7 +141,7 @@ def _allow(libc: ctypes.CDLL, rules: int, path: str, rights: int) -> None:
     try:
         number = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        return  # what is not there needs no rule
+        return  # a missing path needs no rule
     try:
         allowed = rights if Path(path).is_dir() else rights & _FILE_ONLY
         libc.syscall(_LANDLOCK_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", allowed, number), 0)

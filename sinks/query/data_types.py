@@ -1,7 +1,7 @@
-"""Types of values that a statement may name in a text, as in CAST(x, 'Decimal(9, 2)').
+"""Types that a statement may name in a string, as in CAST(x, 'Decimal(9, 2)').
 
-It must not let through a type that holds a function, such as AggregateFunction: a value of it is read by that function's own
-code, whatever the list of functions says.
+It must not allow a type that contains a function, such as AggregateFunction: its values are deserialised by that
+function's own code, whatever the list of functions allows.
 """
 
 import re
@@ -28,7 +28,7 @@ _PLAIN: Final = frozenset(
         "Nothing",
     }
 )
-#: Types with arguments that are values: Decimal(9, 2), DateTime64(3, 'UTC'), Enum8('a' = 1).
+#: Types whose arguments are values: Decimal(9, 2), DateTime64(3, 'UTC'), Enum8('a' = 1).
 _OF_VALUES: Final = frozenset(
     {
         "Decimal",
@@ -44,13 +44,13 @@ _OF_VALUES: Final = frozenset(
     }
 )
 _OF_TYPES: Final = frozenset({"Array", "Nullable", "LowCardinality", "Map"})
-_NAMED: Final = frozenset({"Tuple"})  # whose types may have names before them
+_NAMED: Final = frozenset({"Tuple"})  # whose element types may have names
 _TOKENS_MAX: Final = 2_000
 _DEPTH_MAX: Final = 30
 
 
 def is_allowed(text: str) -> bool:
-    """Whether the text is one type that a statement may name."""
+    """Return whether the text is one type that a statement may name."""
     tokens = _tokens(text)
     return tokens is not None and _after_type(tokens, 0, 0) == len(tokens)
 
@@ -69,7 +69,7 @@ def _tokens(text: str) -> list[tuple[str, str]] | None:
 
 
 def _after_type(tokens: list[tuple[str, str]], at: int, depth: int) -> int:
-    """The place behind the type that begins at `at`; -1 if none does."""
+    """Return the position after the type that begins at `at`; -1 if there is none."""
     if depth > _DEPTH_MAX or at >= len(tokens) or tokens[at][0] != "word":
         return -1
     name = tokens[at][1]

@@ -1,6 +1,6 @@
-"""DESCRIBE and SHOW CREATE VIEW, for which ClickHouse's parser has no syntax tree to hand out.
+"""DESCRIBE and SHOW CREATE VIEW, for which ClickHouse's parser has no syntax tree.
 
-It must not let through more of the text than a name of this store or a statement that is judged by itself.
+It must allow no more of the text than a name of this store, or a statement that is checked by itself.
 """
 
 import re
@@ -21,15 +21,19 @@ _SHOW_CREATE: Final = re.compile(
 
 
 class Described(NamedTuple):
-    """What is asked about: a table or view, or the columns of a query."""
+    """The object of the statement: a table or view, or the columns of a query."""
 
-    prefix: str  # of the statement to run
+    prefix: str  # beginning of the statement to run
     name: str = ""
     query: str = ""
 
 
 def described(sql: str, database: str) -> Described | None:
-    """What the statement asks about; None if it is another kind of statement."""
+    """Return the object of the statement; None for other kinds of statements.
+
+    Raises:
+        RefusedQueryError: It names another database.
+    """
     for pattern, prefix in ((_DESCRIBE, "DESCRIBE TABLE"), (_SHOW_CREATE, "SHOW CREATE VIEW")):
         found = pattern.fullmatch(sql)
         if found is not None:

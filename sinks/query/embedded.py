@@ -1,4 +1,4 @@
-"""Queries over the files of an embedded store, by an engine of their own.
+"""Runs queries over the files of an embedded store, in an engine of its own.
 
 It must not be used before the process is confined.
 """
@@ -11,12 +11,12 @@ from sinks.query.refusal import FailedQueryError
 from sinks.query.session import EmbeddedTables, Parser, answering, failing, local_client
 from sinks.query.wire import Request, StoreFiles
 
-#: What the engine says of a file that was there when it listed the part.
+#: The engine's error for a file that disappeared after it listed the part.
 _PART_GONE: Final = "FILE_DOESNT_EXIST"
 
 
 class EmbeddedRunner:
-    """One engine; a session and the tables it needs for each query."""
+    """One engine; a session and the required tables for each query."""
 
     def __init__(self, files: StoreFiles, limits: QueryLimits, scratch_dir: str) -> None:
         self._limits = limits
@@ -25,13 +25,19 @@ class EmbeddedRunner:
         self._tables = EmbeddedTables(files, lambda: local_client(scratch_dir, files.engine_dir))
 
     def run(self, request: Request, out: BinaryIO) -> int:
-        """Write the answer; the number of its rows. Raises RefusedQueryError, FailedQueryError, QueriesOffError."""
+        """Write the result; return the number of its rows.
+
+        Raises:
+            RefusedQueryError: The statement is not allowed.
+            FailedQueryError: It failed or exceeded a limit.
+            QueriesOffError: The store's files cannot be read.
+        """
         try:
             return self._once(request, out)
         except FailedQueryError as fault:
             if _PART_GONE not in str(fault):
                 raise
-        # Whoever writes the store merged a part away between the look at its folder and at its files: look again.
+        # A merge removed a part between listing the folder and opening its files: retry.
         out.seek(0)
         out.truncate()
         return self._once(request, out)

@@ -1,6 +1,6 @@
-"""Which functions a query may call: the names of `functions.txt`, and those of aggregates with ClickHouse's suffixes.
+"""The functions that a query may call: the names in `functions.txt`, and aggregates with ClickHouse's combinators.
 
-It must not refuse by list: what is not named is not allowed.
+It is an allow list: everything else is refused.
 """
 
 from functools import cache
@@ -8,12 +8,12 @@ from importlib.resources import files
 from typing import Final
 
 _AGGREGATES: Final = "Aggregate Functions"
-#: Suffixes that change how an aggregate function is fed, not what it may do.
+#: Suffixes that change the input of an aggregate function, not its capabilities.
 COMBINATORS: Final = (
     "if", "array", "map", "distinct", "ordefault", "ornull", "state", "simplestate", "merge", "foreach", "resample",
     "argmin", "argmax",
 )  # fmt: skip
-#: Table functions that make rows of their arguments, or of a query that is judged like any other.
+#: Table functions that produce rows from their arguments, or from a query that is checked like any other.
 TABLE_FUNCTIONS: Final = frozenset(
     {"numbers", "numbers_mt", "generate_series", "generateseries", "values", "view"}
 )
@@ -21,7 +21,7 @@ TABLE_FUNCTIONS: Final = frozenset(
 
 @cache
 def listed() -> dict[str, frozenset[str]]:
-    """The names of `functions.txt` by category, in lower case."""
+    """Return the names of `functions.txt` by category, in lower case."""
     found: dict[str, set[str]] = {}
     names: set[str] = set()
     for line in files(__package__).joinpath("functions.txt").read_text(encoding="ascii").splitlines():
@@ -38,7 +38,7 @@ def _all() -> frozenset[str]:
 
 
 def is_allowed(name: str) -> bool:
-    """Whether a query may call the function."""
+    """Return whether a query may call the function."""
     lower = name.lower()
     return lower in _all() or _is_combined(lower)
 

@@ -1,6 +1,6 @@
-"""The parts of ClickHouse's SQL that a query may consist of: node types of its syntax tree and what each may hold.
+"""The subset of ClickHouse's SQL that a query may consist of: node types of its syntax tree and their allowed fields.
 
-It must not hold a part that names something outside the query but a table: no file, format, cluster, user or server.
+It must not include anything that refers outside the query except a table: no file, format, cluster, user or server.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ EXPLAIN_KINDS: Final = frozenset(
 EXPLAIN_SETTINGS: Final = frozenset(
     {"indexes", "header", "description", "actions", "json", "graph", "compact", "optimize"}
 )
-#: What SETTINGS may say: how NULLs, joins and unions are read. Limits may be lowered: the lower one holds.
+#: Allowed SETTINGS: the handling of NULLs, joins and unions. Limits may be lowered: the lower one applies.
 SETTINGS: Final = frozenset(
     {
         "aggregate_functions_null_for_empty",
@@ -34,7 +34,7 @@ SETTINGS: Final = frozenset(
         "transform_null_in",
     }
 )
-#: Of these the statement can only ask for less than its limits.
+#: A statement can only lower these limits.
 LOWERED: Final = frozenset({"max_execution_time", "max_memory_usage", "max_result_rows", "max_rows_to_read"})
 
 _SELECT: Final = """
@@ -52,7 +52,7 @@ def _keys(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-#: Present in any node, and of no consequence.
+#: Present in any node, without effect.
 IGNORED: Final = _keys("type alias")
 KEYS: Final = {
     "ArrayJoin": _keys("kind expression_list"),

@@ -1,7 +1,7 @@
-"""Whether a statement only reads this store: its syntax tree, judged by what is allowed.
+"""Checks that a statement only reads this store: its syntax tree, by an allow list.
 
-It must not look at the text: what runs is written anew from the tree, so nothing that is not in it can run.  It is not the
-only guard: the process that runs the statement can open nothing but the store's files, for reading.
+It must not inspect the text: the executed statement is generated from the tree, so nothing else can run. It is not the
+only guard: the process that runs the statement can open only the store's files, for reading.
 """
 
 import re
@@ -17,12 +17,13 @@ from sinks.query.settings import integer, taken
 from sinks.query.tree import Node
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-#: A column or an alias may have any name that shows as it is, and is no path of Windows.
+#: A column or alias may have any printable name that is no Windows path.
 _COLUMN: Final = re.compile(r"[^\\]{1,256}")
 _PARAMETER_TYPE: Final = re.compile(
     r"(?:Array\()?(?:String|Int64|UInt64|Float64|Bool|Date|DateTime|DateTime64\(3\)|Decimal(?:\(\d{1,2}, ?\d{1,2}\))?)\)?"
 )
-#: The column list that the table function `values` may get as a string: the engine also accepts expressions there (ALIAS, DEFAULT).
+#: The column list of the table function `values`, a string in which the engine also accepts expressions (ALIAS,
+#: DEFAULT).
 _TYPE: Final = (
     r"(?:(?:Array|Nullable|LowCardinality)\(){0,4}(?:U?Int(?:8|16|32|64|128|256)|Float(?:32|64)|String|Bool|Date|Date32|UUID|DateTime"
     r"|DateTime64\(\d\)|Decimal\(\d{1,2}, ?\d{1,2}\))\){0,4}"
@@ -54,15 +55,18 @@ class JudgedStatement(NamedTuple):
     """A statement that only reads."""
 
     tree: Node  # without SETTINGS
-    settings: dict[str, int]  # those of its SETTINGS, all of them allowed
-    tables: frozenset[str]  # of this store, that it names
+    settings: dict[str, int]  # its SETTINGS, all allowed
+    tables: frozenset[str]  # tables and views of this store that it names
     parameters: dict[str, str]  # types by name
 
 
 def judge(tree: Node, tables: Collection[str], database: str) -> JudgedStatement:
-    """The statement, if all of it is allowed; raises RefusedQueryError with the first thing that is not.
+    """Return the statement if all of it is allowed.
 
-    `tables` are the names of the store's tables and views. The tree is changed: its settings leave it.
+    `tables`: the names of the store's tables and views. The tree is changed: its settings are removed.
+
+    Raises:
+        RefusedQueryError: The first part that is not allowed.
     """
     kind = tree.get("type")
     if kind not in STATEMENTS:
@@ -77,7 +81,7 @@ def judge(tree: Node, tables: Collection[str], database: str) -> JudgedStatement
 
 
 class _Judge:
-    """Looks at one node after the other."""
+    """Checks one node after the other."""
 
     def __init__(self, tables: frozenset[str], database: str, common: frozenset[str]) -> None:
         self._tables = tables
@@ -136,7 +140,7 @@ class _Judge:
         if node.get("children") or not all(_NAME.fullmatch(str(part)) for part in parts):
             _refuse(f"`{name[:80]}` is no table of this store")
         if len(parts) == 1 and parts[0] in self._common:
-            # A subquery of WITH may read the table whose name it takes.
+            # A subquery of WITH may read the table whose name it shadows.
             self.named.update(self._tables.intersection(parts))
             return
         if len(parts) == 2 and parts[0] == self._database:
@@ -173,7 +177,7 @@ class _Judge:
         _check_output(query)
 
     def set_query(self, node: Node, parent: str) -> None:
-        # Those of the statement itself were taken out before; what is left stands in a subquery.
+        # Those of the statement itself were removed before; the others are in a subquery.
         if parent != "ExplainQuery":
             _refuse("SETTINGS are allowed at the end of the query only")
         for change in node.get("changes") or []:
@@ -205,7 +209,7 @@ _CHECKS: Final = {
 
 
 def _nodes(tree: Node) -> Iterator[tuple[Node, str]]:
-    """Every node of the tree, with the type of the one it stands in."""
+    """Yield every node of the tree, with the type of its parent."""
     waiting: list[tuple[object, str, int]] = [(tree, "", 0)]
     while waiting:
         value, parent, depth = waiting.pop()
@@ -226,7 +230,7 @@ def _nodes(tree: Node) -> Iterator[tuple[Node, str]]:
 
 
 def _common_names(tree: Node) -> frozenset[str]:
-    """The names that WITH gives to subqueries."""
+    """Return the names that WITH gives to subqueries."""
     names = {str(node.get("name")) for node, _ in _nodes(tree) if node.get("type") == "WithElement"}
     for name in names:
         if not _NAME.fullmatch(name):
@@ -235,7 +239,7 @@ def _common_names(tree: Node) -> frozenset[str]:
 
 
 def _check_type(name: str, node: Node) -> None:
-    """Refuse a type that holds a function, and one that is not there to be seen."""
+    """Refuse a type that contains a function, and one that is not a literal."""
     arguments = (node.get("arguments") or {}).get("children") or []
     at = _TYPED[name.lower()]
     literal = arguments[at].get("value") if -len(arguments) <= at < len(arguments) else None
@@ -249,7 +253,7 @@ def _check_type(name: str, node: Node) -> None:
 
 
 def _check_columns(values: Node) -> None:
-    """Refuse columns of `values` that hold more than names and types, or that could: what is no literal may become a text."""
+    """Refuse columns of `values` with more than names and types, or that are no literals."""
     first = ((values.get("arguments") or {}).get("children") or [{}])[0]
     literal = first.get("value") if first.get("type") == "Literal" else None
     if isinstance(literal, dict):
@@ -261,7 +265,7 @@ def _check_columns(values: Node) -> None:
 
 
 def _check_output(node: Node) -> None:
-    """Refuse what would send the answer elsewhere than to whoever asked."""
+    """Refuse clauses that send the result elsewhere."""
     if node.get("out_file") is not None or node.get("is_outfile_append") or node.get("is_outfile_truncate"):
         _refuse("INTO OUTFILE is not allowed: reading and writing files is not")
     if node.get("format_ast") is not None:

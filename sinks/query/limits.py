@@ -1,6 +1,6 @@
-"""How much one query of a user may take, and the ClickHouse settings that say so.
+"""The limits of one query of a user, and the ClickHouse settings that enforce them.
 
-It must not be reachable by the statement: the settings are set before it runs, and `readonly` after them.
+The statement must not be able to change them: they are set before it runs, followed by `readonly`.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ PARAMETERS_MAX: Final = 100
 
 
 class QueryLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of one query; what exceeds one of them fails, and is not cut short."""
+    """Limits of one query; a query that exceeds one fails, and is not truncated."""
 
     time_ms: int = 30_000
     memory_bytes: int = 128 * MIB_BYTES
@@ -23,7 +23,7 @@ class QueryLimits(msgspec.Struct, frozen=True, kw_only=True):
     threads: int = 1
 
     def settings(self) -> dict[str, str]:
-        """The same as settings of ClickHouse, by name."""
+        """Return them as ClickHouse settings."""
         return {
             "max_execution_time": f"{self.time_ms / 1000:g}",
             "timeout_overflow_mode": "throw",
@@ -34,7 +34,7 @@ class QueryLimits(msgspec.Struct, frozen=True, kw_only=True):
             "max_result_bytes": str(self.result_bytes),
             "result_overflow_mode": "throw",
             "max_threads": str(self.threads),
-            # Nothing is spilled to the disk: the memory is the limit.
+            # Nothing is spilled to disk: memory is the limit.
             "max_bytes_before_external_group_by": "0",
             "max_bytes_ratio_before_external_group_by": "0",
             "max_bytes_before_external_sort": "0",
@@ -45,6 +45,6 @@ class QueryLimits(msgspec.Struct, frozen=True, kw_only=True):
             "max_ast_depth": "500",
             "allow_ddl": "0",
             "allow_introspection_functions": "0",
-            # Who reads a table itself sees current rows, as in the views.
+            # Direct reads of a table return current rows, as the views do.
             "final": "1",
         }

@@ -1,4 +1,4 @@
-"""Values of parameters, held against their types.
+"""Checks parameter values against their types.
 
 It must not put a value into a text: the engine binds it.
 """
@@ -10,14 +10,16 @@ from sinks.query.limits import PARAMETERS_MAX
 from sinks.query.refusal import FailedQueryError, RefusedQueryError
 from sinks.query.wire import Parameter
 
-#: ClickHouse takes an integer that does not fit modulo 2**64, without a word.
+#: ClickHouse silently reduces an integer that does not fit modulo 2**64.
 _RANGES: Final = {"Int64": range(-(2**63), 2**63), "UInt64": range(2**64)}
 
 
 def bound(types: Mapping[str, str], values: Mapping[str, Parameter]) -> dict[str, Parameter]:
-    """The values of a statement's parameters; `types` are those it names.
+    """Return the values of a statement's parameters; `types`: the parameters that it declares.
 
-    Raises FailedQueryError for a value that is missing or of another type, RefusedQueryError for one that nothing names.
+    Raises:
+        FailedQueryError: A value is missing or of another type.
+        RefusedQueryError: A value has no parameter.
     """
     if len(values) > PARAMETERS_MAX:
         raise RefusedQueryError(f"at most {PARAMETERS_MAX} parameters are allowed")

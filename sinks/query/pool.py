@@ -1,6 +1,6 @@
-"""The processes that run users' SQL: a few, started when somebody asks, kept for a while, replaced when spent.
+"""The processes that run users' SQL: a few, started on demand, reused for a while, replaced when worn out.
 
-It must not run more of them than it may, nor wait for one: when all are busy, the caller answers that they are.
+It must not exceed the configured number of processes, nor wait for one: when all are busy, the caller reports that.
 """
 
 import logging
@@ -16,9 +16,9 @@ from sinks.query.wire import Form, Parameter, ServerAddress, StoreFiles
 
 logger = logging.getLogger(__name__)
 
-#: An idle process costs some memory: it ends after so long.
+#: An idle process costs some memory: it ends after this time.
 IDLE_S: Final = 300.0
-#: A process takes so many queries; what an engine leaks ends with it.
+#: A process is replaced after this many queries, which bounds the engine's leaks.
 QUERIES_MAX: Final = 200
 
 
@@ -32,7 +32,7 @@ class _Idle(NamedTuple):
 
 
 class QueryPool:
-    """Any thread may call; `close` ends all that runs, at once."""
+    """Any thread may call; `close` ends everything immediately."""
 
     def __init__(
         self,
@@ -53,9 +53,12 @@ class QueryPool:
         self._said_open = False
 
     def new_run(self, owner: str = "") -> "QueryRun":
-        """A run of one query, which may be cancelled from the moment it is there.
+        """Return a run of one query, which may be cancelled from the beginning.
 
-        A process serves one `owner` only: whoever took it over could see and forge the answers of the next.
+        A process serves one `owner` only: a compromised one could read and forge the results of others.
+
+        Raises:
+            QueryFailed: The pool is closed.
         """
         with self._lock:
             if self._closed:
@@ -65,7 +68,11 @@ class QueryPool:
             return run
 
     def check(self) -> None:
-        """Start a process, if there is none; raises QueriesOff where none can answer."""
+        """Start a process if there is none.
+
+        Raises:
+            QueriesOff: No process can answer.
+        """
         run = self.new_run()
         process, queries = None, 0
         try:
@@ -86,7 +93,7 @@ class QueryPool:
             each.process.close()
 
     def close_idle(self) -> None:
-        """End processes that nobody has asked for a while."""
+        """End processes that were idle for too long."""
         oldest_s = self._now_s() - IDLE_S
         with self._lock:
             old = [each for each in self._idle if each.since_s < oldest_s]
@@ -95,11 +102,11 @@ class QueryPool:
             each.process.close()
 
     def acquire(self, owner: str) -> tuple[QueryProcess, int]:
-        """A process for a run of the owner, and how many queries it has answered."""
+        """Return a process for a run of the owner, and how many queries it has answered."""
         with self._lock:
             mine = [each for each in self._idle if each.owner == owner and each.process.reusable]
             gone = [each for each in self._idle if not each.process.reusable]
-            # Of others one makes room for a new one, so that they do not become more and more.
+            # An idle process of another owner is replaced, so that their number does not grow.
             others = [each for each in self._idle if each not in mine and each not in gone]
             leaving = gone + ([] if mine else others[:1])
             self._idle = [each for each in self._idle if each not in leaving]
@@ -113,7 +120,7 @@ class QueryPool:
         return self._start(self._source, self.limits), 0
 
     def release(self, run: "QueryRun", process: QueryProcess | None, queries: int) -> None:
-        """End a run; its process is kept for the next, or closed."""
+        """End a run; its process is reused or closed."""
         with self._lock:
             self._runs.discard(run)
             keep = process is not None and process.reusable and queries < QUERIES_MAX and not self._closed
@@ -146,7 +153,13 @@ class QueryRun:
         self._cancelled = False
 
     def answer(self, sql: str, parameters: dict[str, Parameter], form: Form) -> Answered:
-        """Run it; blocks. Raises QueryRefused, QueryFailed (also when cancelled) or QueriesOff."""
+        """Run it; blocks.
+
+        Raises:
+            QueryRefused: The statement is not allowed.
+            QueryFailed: It failed or was cancelled.
+            QueriesOff: No process can answer.
+        """
         process, queries = None, 0
         try:
             process, queries = self._pool.acquire(self.owner)
@@ -162,7 +175,7 @@ class QueryRun:
             self._pool.release(self, process, queries + 1)
 
     def cancel(self) -> None:
-        """End it, wherever it is."""
+        """Cancel it at any point."""
         with self._lock:
             self._cancelled = True
             if self._process is not None:

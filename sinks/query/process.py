@@ -1,6 +1,6 @@
-"""A process that runs users' SQL, as the worker sees it: started, asked one query at a time, ended at any moment.
+"""The worker's side of a process that runs users' SQL: started, given one query at a time, killed at any moment.
 
-It must not decode an answer: rows stay in a file, and only that process ever holds them as values.
+It must not decode a result: rows stay in a file, and only that process holds them as values.
 """
 
 import os
@@ -26,8 +26,8 @@ _START: Final = "import sys; sys.path[:] = sys.argv[1:]; from sinks.query.child 
 _START_WITHIN_S: Final = 30.0
 _GRACE_S: Final = 4.0
 _ROOT: Final = str(Path(__file__).resolve().parents[2])
-#: No variable of the worker's is passed on: secrets may be among them. Times of day are UTC.  The last three keep libraries
-#: from starting threads when they are loaded, which would stay free of what confines the process.
+#: No variable of the worker's is passed on, as they may be secrets. The time zone is UTC. The last three prevent
+#: libraries from starting threads on import, which would escape the confinement.
 ENVIRONMENT: Final = {
     "TZ": "UTC",
     "LC_ALL": "C.UTF-8",
@@ -38,20 +38,20 @@ ENVIRONMENT: Final = {
 
 
 class Spawned(NamedTuple):
-    """A process without a configuration yet: it loads what it needs and waits."""
+    """A process without a configuration yet: it loads modules and waits."""
 
     process: subprocess.Popen[bytes]
     channel: socket.socket
     scratch_dir: str
 
     def kill(self) -> None:
-        """End it, and whatever it may have started."""
+        """Kill it and its children."""
         if self.process.poll() is None:
             with suppress(OSError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def close(self) -> int:
-        """End it and remove what it kept on the disk; how it ended."""
+        """End it and remove its files; return its exit code."""
         self.kill()
         code = self.process.wait()
         self.channel.close()
@@ -63,19 +63,19 @@ def spawn() -> Spawned:
     """Start a process for queries."""
     scratch_dir = tempfile.mkdtemp(prefix="trainfare-query-")
     ours, theirs = socket.socketpair()
-    # Without `site`, which reads every .pth file: the modules are found where this process finds them.
+    # Without `site`, which reads every .pth file: modules are found where this process finds them.
     found = [_ROOT, *(path for path in sys.path if path and path != _ROOT)]
     try:
         with theirs:
-            process = subprocess.Popen(  # a list of our own, no shell
+            process = subprocess.Popen(  # a fixed list, no shell
                 [sys.executable, "-I", "-S", "-c", _START, *found],
                 stdin=theirs.fileno(),
-                # The engine writes to both at times; nobody reads it.
+                # The engine sometimes writes to both; nobody reads it.
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env={**ENVIRONMENT, "TMPDIR": scratch_dir},
                 cwd=scratch_dir,
-                # Its group can be ended as one, and its share of the processor is its own: see `confine.lower_priority`.
+                # Its group can be killed as one, and has its own share of the processor: see `confine.lower_priority`.
                 start_new_session=True,
             )
     except BaseException:
@@ -86,7 +86,7 @@ def spawn() -> Spawned:
 
 
 class Answered(NamedTuple):
-    """An answer in a file that has no name; whoever has it closes it."""
+    """A result in an unnamed file; its holder closes it."""
 
     descriptor: int
     size_bytes: int
@@ -94,7 +94,7 @@ class Answered(NamedTuple):
 
 
 class QueryProcess:
-    """One process. `ask` blocks; `kill` may be called from any thread, and ends it."""
+    """One process. `ask` blocks; `kill` may be called from any thread."""
 
     def __init__(
         self, source: StoreFiles | ServerAddress, limits: QueryLimits, spawned: Spawned | None = None
@@ -104,17 +104,21 @@ class QueryProcess:
         self._process, self._channel, scratch_dir = self._spawned
         self._ready: wire.Ready | None = None
         self._killed = False
-        # A process that has ended by now is found out when its answer does not come.
+        # If the process has ended, its missing reply will show it.
         with suppress(OSError):
             wire.send(self._channel, wire.Setup(source, limits, scratch_dir))
 
     @property
     def pid(self) -> int:
-        """Its number."""
+        """Return the process id."""
         return self._process.pid
 
     def wait_ready(self) -> list[str]:
-        """Wait until it can be asked; what the kernel could not take from it. Raises QueriesOff with the reason."""
+        """Wait until it accepts queries; return what the kernel could not restrict.
+
+        Raises:
+            QueriesOff: It cannot, with the reason.
+        """
         if self._ready is None:
             late = threading.Timer(_START_WITHIN_S, self._spawned.kill)
             late.start()
@@ -133,12 +137,18 @@ class QueryProcess:
         return self._ready.left_open
 
     def ask(self, sql: str, parameters: dict[str, Parameter], form: Form) -> Answered:
-        """Run one query; raises QueryRefused, QueryFailed or QueriesOff. Afterwards see `reusable`."""
+        """Run one query. See `reusable` afterwards.
+
+        Raises:
+            QueryRefused: The statement is not allowed.
+            QueryFailed: It failed or exceeded a limit.
+            QueriesOff: The process cannot run queries.
+        """
         if any("\ud800" <= each <= "\udfff" for each in sql):
             raise QueryRefused("the query is no text: it has half of a surrogate pair")
         self.wait_ready()
         file = _nameless_file()
-        # The process keeps its limits itself; one that does not is ended here, whatever it says meanwhile.
+        # The process enforces its limits itself; one that does not is killed here.
         deadline = threading.Timer(self.limits.time_ms / 1000 + _GRACE_S, self._spawned.kill)
         deadline.start()
         try:
@@ -158,16 +168,16 @@ class QueryProcess:
 
     @property
     def reusable(self) -> bool:
-        """Whether it may be asked again."""
+        """Return whether it may run another query."""
         return not self._killed and self._process.poll() is None
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill it immediately."""
         self._killed = True
         self._spawned.kill()
 
     def close(self) -> None:
-        """End it and remove what it kept on the disk."""
+        """End it and remove its files."""
         self._killed = True
         self._spawned.close()
 
@@ -187,7 +197,7 @@ class QueryProcess:
     def _receive(self) -> bytes | None:
         try:
             found = wire.receive(self._channel)
-        except OSError:  # among them a channel that ends within a frame, and a process that says nothing
+        except OSError:  # includes a channel that ends within a frame, and a timeout
             self._spawned.kill()
             return None
         return None if found is None else found[0]
@@ -207,7 +217,7 @@ class QueryProcess:
 
 
 def _nameless_file() -> int:
-    """A file in memory where the system has such, else one without a name on the disk."""
+    """Return a file in memory if the system supports it, otherwise an unnamed one on disk."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("trainfare-answer")
     with tempfile.TemporaryFile(prefix="trainfare-") as file:

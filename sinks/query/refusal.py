@@ -1,6 +1,6 @@
-"""Why a query was not answered, as exceptions inside the query process.
+"""Reasons for not answering a query, as exceptions inside the query process.
 
-It must not carry a path of the store: `session.failing` takes them out of what the engine says.
+They must not contain a path of the store: `session.failing` removes paths from the engine's messages.
 """
 
 
@@ -13,4 +13,4 @@ class FailedQueryError(Exception):
 
 
 class QueriesOffError(Exception):
-    """No query can be run at all; the message says what has to change."""
+    """No query can run; the message says what has to change."""

@@ -1,6 +1,6 @@
-"""Queries to a ClickHouse server, as a user who may only read our database.
+"""Runs queries on a ClickHouse server, as a user who may only read our database.
 
-It must not ask as anybody else, nor ask at all while that user may do more than read.
+It must not use another user, nor run anything while that user has more privileges.
 """
 
 import re
@@ -20,12 +20,12 @@ from sinks.query.wire import Request, ServerAddress
 
 _TABLES: Final = "SELECT name, engine IN ('View', 'MaterializedView') AS is_view FROM system.tables WHERE database = {database:String}"
 _CONNECT_S: Final = 5
-#: Read-only modes of ClickHouse: settings cannot be changed at all, or all but this one can.
+#: Read-only modes of ClickHouse: no setting can be changed, or all except this one.
 _FIXED, _OPEN_TO_SETTINGS = "1", "2"
 
 
 class ServerRunner:
-    """A session without state for each query; the statement is judged here before it is sent."""
+    """A stateless session per query; the statement is checked here before it is sent."""
 
     def __init__(self, server: ServerAddress, limits: QueryLimits, scratch_dir: str) -> None:
         self._server = server
@@ -46,7 +46,12 @@ class ServerRunner:
             ) from fault
 
     def run(self, request: Request, out: BinaryIO) -> int:
-        """Write the answer; the number of its rows. Raises RefusedQueryError, FailedQueryError."""
+        """Write the result; return the number of its rows.
+
+        Raises:
+            RefusedQueryError: The statement is not allowed.
+            FailedQueryError: It failed or exceeded a limit.
+        """
         with failing():
             client = self._client()
         try:
@@ -63,7 +68,7 @@ class ServerRunner:
             client.close()
 
     def _set(self, client: Client, settings: dict[str, str]) -> None:
-        # Whoever leaves takes the query along.
+        # A client that leaves cancels its query.
         for name, value in {**settings, "cancel_http_readonly_queries_on_client_close": "1"}.items():
             client.set_client_setting(name, value)
         if self._read_only != _OPEN_TO_SETTINGS:
@@ -88,7 +93,11 @@ class ServerRunner:
 
 
 def check_grants(client: Client, user: str, database: str) -> None:
-    """Raise QueriesOffError where the user may do more than read the tables of the database."""
+    """Check that the user may only read the tables of the database.
+
+    Raises:
+        QueriesOffError: The user has more privileges.
+    """
     wanted = re.compile(
         rf"GRANT SELECT(?:\([^)]*\))? ON `?{re.escape(database)}`?\.(?:\*|`?\w+`?) TO \S+", re.IGNORECASE
     )
@@ -107,7 +116,11 @@ def check_grants(client: Client, user: str, database: str) -> None:
 
 
 def _mode(client: Client) -> str:
-    """Whether the user's own profile is read-only; raises QueriesOffError if it lets no limits be set."""
+    """Return the read-only mode of the user's profile.
+
+    Raises:
+        QueriesOffError: It does not let limits be set.
+    """
     with suppress(FailedQueryError):
         mode = str(
             client.query("SELECT value FROM system.settings WHERE name = 'readonly'").result_rows[0][0]

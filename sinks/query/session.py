@@ -1,6 +1,6 @@
-"""One query in a session of its own: judged, run within its limits, its answer written to a file.
+"""Runs one query in a session of its own: checked, run within its limits, its result written to a file.
 
-It must not keep anything for the next query: the session and the tables it opened are gone with it.
+It must not keep anything for the next query: the session and its tables end with it.
 """
 
 import re
@@ -37,21 +37,21 @@ class Prepared(NamedTuple):
     """A statement that may run, and what it needs."""
 
     sql: str
-    selects: bool  # or tells of tables or of a query
+    selects: bool  # otherwise it describes tables or a query
     parameters: dict[str, Parameter]
     settings: dict[str, str]
     tables: frozenset[str]
 
 
 class ColumnTypes(NamedTuple):
-    """The header of an answer."""
+    """The header of a result."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]
 
 
 class Parser:
-    """ClickHouse's parser, in the embedded engine, with no table open."""
+    """ClickHouse's parser, in the embedded engine, without any open table."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -59,7 +59,7 @@ class Parser:
             client.set_client_setting(name, value)
 
     def text(self, sql: str, value: str) -> str:
-        """The one cell of a query whose parameter `q` has the value."""
+        """Return the single cell of a query whose parameter `q` has the value."""
         with failing():
             return str(self._client.query(sql, parameters={"q": value}).result_rows[0][0])
 
@@ -71,7 +71,12 @@ class Parser:
         database: str,
         limits: QueryLimits,
     ) -> Prepared:
-        """Judge a statement; `tables` says of each name whether it is a view. Raises RefusedQueryError, FailedQueryError."""
+        """Check a statement; `tables`: name -> whether it is a view.
+
+        Raises:
+            RefusedQueryError: It is not allowed.
+            FailedQueryError: It cannot be parsed.
+        """
         trees.check_text(sql)
         asked = described(sql, database)
         if asked is not None and asked.name:
@@ -88,7 +93,7 @@ class Parser:
         tree = trees.parse(self, asked.query if asked is not None else sql)
         judged = judge(tree, tables.keys(), database)
         text = trees.text_of(self, judged.tree)
-        # What will run is judged too, in case that its text reads as another statement than its tree.
+        # The generated text is checked, too, in case it parses differently from the tree.
         judge(trees.parse(self, text), tables.keys(), database)
         names = frozenset(tables) if judged.tree.get("type") == "ShowTablesQuery" else judged.tables
         return Prepared(
@@ -101,7 +106,7 @@ class Parser:
 
 
 class EmbeddedTables:
-    """The tables of an embedded store, opened for one query after the other."""
+    """The tables of an embedded store, opened for one query at a time."""
 
     def __init__(self, files: StoreFiles, new_client: Callable[[], Client]) -> None:
         self._files = files
@@ -113,17 +118,17 @@ class EmbeddedTables:
 
     @property
     def database(self) -> str:
-        """Their database."""
+        """Return their database."""
         return self._files.database
 
     def names(self) -> dict[str, bool]:
-        """The tables and views there are now, and of each whether it is a view."""
+        """Return the present tables and views: name -> whether it is a view."""
         self._tables = stored(Path(self._files.engine_dir), self._files.database)
         return {name: each.is_view for name, each in self._tables.items()}
 
     @contextmanager
     def opened(self, names: frozenset[str], settings: Mapping[str, str]) -> Iterator[Client]:
-        """A session in which the tables are open as they are now."""
+        """Yield a session in which the tables are open in their present state."""
         opened: list[StoredTable] = []
         try:
             with failing():
@@ -151,7 +156,7 @@ class EmbeddedTables:
 
 
 def local_client(scratch_dir: str, store_dir: str = "") -> Client:
-    """A session of the engine in this process, which keeps its own files in `scratch_dir`."""
+    """Return a session of the engine in this process, with its own files in `scratch_dir`."""
     options = {
         "memory_worker_period_ms": "1000",
         "background_pool_size": "1",
@@ -163,7 +168,7 @@ def local_client(scratch_dir: str, store_dir: str = "") -> Client:
 
 @contextmanager
 def answering(client: Client, prepared: Prepared) -> Iterator[tuple[ColumnTypes, Blocks]]:
-    """Run a statement; its columns, and its rows in blocks of columns."""
+    """Run a statement; yield its columns, and its rows in blocks of columns."""
     values: dict[str, Any] | None = dict(prepared.parameters) or None
     with failing():
         if not prepared.selects:
@@ -184,7 +189,11 @@ def answering(client: Client, prepared: Prepared) -> Iterator[tuple[ColumnTypes,
 
 @contextmanager
 def failing() -> Iterator[None]:
-    """Turn the driver's and the engine's faults into ours, without paths and versions."""
+    """Map faults of the driver and the engine to ours, without paths and versions.
+
+    Raises:
+        FailedQueryError: The mapped fault.
+    """
     try:
         yield
     except ClickHouseError as fault:
@@ -196,8 +205,8 @@ def _names_of(types: Iterable[Any]) -> tuple[str, ...]:
 
 
 def _header(client: Client, sql: str, bound: dict[str, Any] | None) -> ColumnTypes:
-    """The columns of an empty answer, which the embedded engine leaves out."""
-    with suppress(ClickHouseError):  # not a SELECT: there is no header to be had
+    """Return the columns of an empty result, which the embedded engine omits."""
+    with suppress(ClickHouseError):  # not a SELECT: there is no header
         found = client.query(f"DESCRIBE TABLE ({sql})", parameters=bound).result_columns
         return ColumnTypes(tuple(found[0]), tuple(found[1]))
     return ColumnTypes((), ())
@@ -213,5 +222,5 @@ def _settings(judged: JudgedStatement, limits: QueryLimits) -> dict[str, str]:
 
 def _in_words(message: str) -> str:
     text = _VERSION.sub("", message)
-    # The engine says where in its files something is; that is nobody's business who asks.
+    # The engine's messages contain paths of its files, which users must not see.
     return re.sub(r"(?<![\w.])/(?:[\w.@+-]+/)+[\w.@+-]*", "(a file of the store)", text).strip()

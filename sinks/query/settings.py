@@ -1,6 +1,6 @@
-"""SETTINGS of a statement: taken out of its tree, held against a list, and set for its session instead.
+"""SETTINGS of a statement: removed from its tree, checked against a list, and set for its session instead.
 
-It must not leave one in the tree: what runs has none.
+None may stay in the tree: the executed statement has none.
 """
 
 import re
@@ -13,7 +13,11 @@ from sinks.query.tree import Node
 
 
 def taken(statement: Node) -> dict[str, int]:
-    """Take the settings of a statement out of its tree; raises RefusedQueryError for one that is not allowed."""
+    """Remove the settings of a statement from its tree.
+
+    Raises:
+        RefusedQueryError: One is not allowed.
+    """
     found: dict[str, int] = {}
     for node in _with_settings(statement):
         settings = node.pop("settings")
@@ -32,7 +36,7 @@ def taken(statement: Node) -> dict[str, int]:
 
 
 def _with_settings(statement: Node) -> list[Node]:
-    """The nodes whose SETTINGS are those of the statement: itself, or the last SELECT of its union."""
+    """Return the nodes whose SETTINGS apply to the statement: itself, or the last SELECT of its union."""
     found = [statement] if isinstance(statement.get("settings"), dict) else []
     selects = (statement.get("list_of_selects") or {}).get("children") or []
     if selects and isinstance(selects[-1], dict) and isinstance(selects[-1].get("settings"), dict):
@@ -41,7 +45,7 @@ def _with_settings(statement: Node) -> list[Node]:
 
 
 def integer(change: Mapping[str, object]) -> int | None:
-    """The whole number that a setting is given; None if it is given something else."""
+    """Return the integer value of a setting; None if it is something else."""
     value = change.get("value")
     number = value.get("value") if isinstance(value, Mapping) else None
     if isinstance(number, str) and re.fullmatch(r"\d{1,20}", number):

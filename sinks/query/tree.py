@@ -1,7 +1,7 @@
-"""Statements to syntax trees and back, by ClickHouse's own parser: what is judged is what runs.
+"""Converts statements to syntax trees and back, by ClickHouse's own parser: what is checked is what runs.
 
 It must not run a statement. The engine's functions `parseQueryToJSON` and `formatQueryFromJSON` do the work; the text
-reaches them as a bound parameter.
+is passed as a bound parameter.
 """
 
 import json
@@ -15,21 +15,29 @@ Node = dict[str, Any]
 _PARSE: Final = "SELECT parseQueryToJSON({q:String})"
 _FORMAT: Final = "SELECT formatQueryFromJSON({q:String})"
 _MESSAGE_MAX: Final = 1_000
-#: What the parser says of statements that it knows and gives no tree of, and of more than one.
+#: The parser's errors for statements without a tree, and for more than one statement.
 _NO_TREE: Final = ("does not support JSON serialization", "not supported by parseQueryToJSON")
 _MORE_THAN_ONE: Final = "Multi-statements are not allowed"
 
 
 class Engine(Protocol):
-    """An embedded engine, asked for one text."""
+    """An embedded engine, queried for one text."""
 
     def text(self, sql: str, value: str) -> str:
-        """The one cell of a query whose parameter `q` has the value; raises FailedQueryError."""
+        """Return the single cell of a query whose parameter `q` has the value.
+
+        Raises:
+            FailedQueryError: The query failed.
+        """
         ...
 
 
 def check_text(sql: str) -> None:
-    """Refuse what is too long for any parser to see."""
+    """Check the size and characters of a query before it is parsed.
+
+    Raises:
+        RefusedQueryError: It is too long, or has a NUL character.
+    """
     size = len(sql.encode("utf-8", "surrogatepass"))
     if size > TEXT_MAX_BYTES:
         raise RefusedQueryError(f"the query has {size} bytes; at most {TEXT_MAX_BYTES} are allowed")
@@ -38,9 +46,11 @@ def check_text(sql: str) -> None:
 
 
 def parse(engine: Engine, sql: str) -> Node:
-    """The tree of the one statement in the text.
+    """Return the tree of the single statement in the text.
 
-    Raises FailedQueryError with the parser's words, RefusedQueryError for a statement that has no tree.
+    Raises:
+        FailedQueryError: The parser's error.
+        RefusedQueryError: The statement has no tree, or there is more than one.
     """
     try:
         found = json.loads(engine.text(_PARSE, sql))
@@ -58,7 +68,11 @@ def parse(engine: Engine, sql: str) -> Node:
 
 
 def text_of(engine: Engine, tree: Node) -> str:
-    """The statement of a tree, as ClickHouse writes it: no comments, one line. Raises FailedQueryError."""
+    """Return the statement of a tree, formatted by ClickHouse: no comments, one line.
+
+    Raises:
+        FailedQueryError: The tree cannot be formatted.
+    """
     try:
         return engine.text(_FORMAT, json.dumps(tree))
     except FailedQueryError as fault:
@@ -66,7 +80,7 @@ def text_of(engine: Engine, tree: Node) -> str:
 
 
 def _without_scope(message: str) -> str:
-    """The parser's words without those about the query that asked it, and not all of them: it tells of each parenthesis."""
+    """Shorten the parser's message, without the part about the query that called it."""
     head, separator, tail = message.rpartition(": In scope SELECT ")
     code = tail.rpartition(" (")[2] if tail.endswith(")") else ""
     text = head if separator else message.removesuffix(f" ({code}")

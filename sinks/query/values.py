@@ -1,6 +1,6 @@
-"""Values of ClickHouse as JSON: money and large integers as strings, instants as milliseconds since 1970.
+"""Encodes ClickHouse values as JSON: money and large integers as strings, instants as milliseconds since 1970.
 
-It must not round: what a double cannot hold is sent as text.
+It must not round: a value that a double cannot represent is sent as text.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from decimal import Decimal
 import orjson
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Beyond it a double, and so JavaScript, skips integers.
+#: Beyond it a double, and so JavaScript, cannot represent every integer.
 EXACT_MAX = 2**53
 
 
 def to_json(value: object) -> bytes:
-    """Return JSON of what the API builds itself; NaN and infinity are null."""
+    """Encode an object of the API; NaN and infinity are null."""
     options = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATETIME
     return orjson.dumps(value, default=_other, option=options)
 
 
 def plain(value: object) -> object:
-    """Return a cell of any ClickHouse type as something that JSON has."""
+    """Convert a cell of any ClickHouse type to a JSON value."""
     if value is None or isinstance(value, (bool, str, float)):
         return value
     if isinstance(value, int):
@@ -35,7 +35,7 @@ def plain(value: object) -> object:
 
 
 def ms(at: datetime) -> int:
-    """Return an instant as milliseconds since 1970; without a zone it is UTC."""
+    """Convert an instant to milliseconds since 1970; without a zone it is UTC."""
     return ((at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
 
 

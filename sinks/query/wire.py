@@ -1,6 +1,6 @@
-"""What the worker and a query process say to each other, as JSON in frames over a socket.
+"""The messages between the worker and a query process, as JSON in frames over a socket.
 
-It must not carry an answer's rows: those go into a file that the worker passes along.
+They must not contain a result's rows: those go into a file that the worker passes along.
 """
 
 import socket
@@ -20,7 +20,7 @@ FRAME_MAX_BYTES: Final = 4 * 2**20
 
 
 class StoreFiles(msgspec.Struct, frozen=True, tag=True):
-    """The embedded store, read from its files: `engine_dir` is absolute, with no link in it."""
+    """The embedded store, read from its files: `engine_dir` is absolute and without links."""
 
     engine_dir: str
     database: str
@@ -50,14 +50,14 @@ class Setup(msgspec.Struct, frozen=True):
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """The process can take a query; or queries are off, and why."""
+    """The process accepts queries; or queries are off, and why."""
 
     off: str = ""
-    left_open: list[str] = []  # what the kernel could not take from it: "files", "tcp", "network"
+    left_open: list[str] = []  # what the kernel could not restrict: "files", "tcp", "network"
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One query. The file for its answer comes with the frame."""
+    """One query. The file for its result is passed with the frame."""
 
     sql: str
     parameters: dict[str, Parameter]
@@ -65,16 +65,16 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """How it went; `message` is for the person who asked."""
+    """The outcome; `message` is for the user."""
 
     outcome: Outcome
     message: str = ""
     rows: int = 0
-    reusable: bool = True  # whether the process may take another query
+    reusable: bool = True  # whether the process may run another query
 
 
 def send(channel: socket.socket, message: msgspec.Struct, descriptors: tuple[int, ...] = ()) -> None:
-    """Write one frame, with the files that belong to it."""
+    """Write one frame, with its file descriptors."""
     data = msgspec.json.encode(message)
     frame = _LENGTH.pack(len(data)) + data
     sent = socket.send_fds(channel, [frame], list(descriptors)) if descriptors else channel.send(frame)
@@ -82,7 +82,11 @@ def send(channel: socket.socket, message: msgspec.Struct, descriptors: tuple[int
 
 
 def receive(channel: socket.socket, descriptors: int = 0) -> tuple[bytes, list[int]] | None:
-    """Read one frame and up to so many files; None at the end of the channel."""
+    """Read one frame and up to `descriptors` file descriptors; None at the end of the channel.
+
+    Raises:
+        ConnectionError: The frame is too large, or the channel ended within it.
+    """
     head, found, _, _ = socket.recv_fds(channel, _LENGTH.size, descriptors)
     if not head:
         return None

@@ -1,1 +1,1 @@
-"""The settings: what may be set (`settings`, `live`), how it is filled (`load`), and the page about it (`page`)."""
+"""The settings: their definitions (`settings`, `live`), how they are loaded (`load`), and their documentation (`page`)."""

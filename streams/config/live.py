@@ -1,6 +1,6 @@
-"""The settings of what is live: where alerts go, and who may look at the page and the API.
+"""The settings of alerts, web server and canary; part of `streams.config.settings`.
 
-It must not read files, the environment or a clock, as `streams.config.settings`, of which it is a part.
+It must not read files, the environment or a clock.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _HOST = re.compile(r"^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?$")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address; a name other than `localhost` may mean anything."""
+    """Return whether only this machine can reach the address; a name other than `localhost` may resolve to anything."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -23,7 +23,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Group(BaseModel):
-    """One table of `trainfare.toml`: frozen, and a name it does not know is a fault."""
+    """One table of `trainfare.toml`: frozen, and an unknown name is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -133,12 +133,12 @@ class WebSettings(Group):
         return token
 
     def tokens(self) -> dict[str, SecretStr]:
-        """The tokens that are set, by the names of their settings."""
+        """Return the configured tokens by the names of their settings."""
         names = ("token", "metrics_token", "read_token", "query_token", "write_token")
         return {name: token for name in names if (token := getattr(self, name)) is not None}
 
     def equal_token(self) -> str | None:
-        """The name of a token that is equal to one before it: which scopes it has would be a matter of order."""
+        """Return the name of a token that equals an earlier one: its scopes would depend on the order."""
         seen: set[str] = set()
         for name, token in self.tokens().items():
             text = token.get_secret_value()
@@ -149,7 +149,7 @@ class WebSettings(Group):
 
 
 class CanarySettings(Group):
-    """A synthetic job of known cost that runs through the whole meter now and then."""
+    """A synthetic job of known cost that runs through the whole meter at an interval."""
 
     enabled: bool = Field(
         default=False,

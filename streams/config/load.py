@@ -1,6 +1,6 @@
-"""Fill the settings once, from `trainfare.toml`, `TRAINFARE_*` variables and files that hold secrets.
+"""Loads the settings once, from `trainfare.toml`, `TRAINFARE_*` variables and files that contain secrets.
 
-It must not stop at the first fault: it lists all, each with its setting, value, expectation and origin, and shows no secret.
+It reports every fault, not only the first, each with its setting, value, expectation and origin, and shows no secret.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ORCHESTRATOR = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong with one setting."""
+    """One fault of one setting."""
 
     setting: str
     value: str
@@ -46,7 +46,7 @@ class Fault:
 
 
 class SettingsError(WrongUseError):
-    """The settings cannot be used; `faults` names every reason."""
+    """The settings are invalid; `faults` has every reason."""
 
     def __init__(self, faults: list[Fault]) -> None:
         self.faults = faults
@@ -55,7 +55,7 @@ class SettingsError(WrongUseError):
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """A value as it was written, and where."""
+    """A value as written, and where."""
 
     value: object
     origin: str
@@ -107,10 +107,10 @@ def load_origins(env: Mapping[str, str], file: Path | None = None) -> dict[str, 
     return {setting: each.origin for setting, each in _read(env, file)[0].items()}
 
 
-# Not pydantic-settings: it knows no origins, no `..._FILE` variables, no near names, and takes a missing file for an
-# empty one. What it would replace here is shorter than its adapters.
+# Not pydantic-settings: it has no origins, no `..._FILE` variables and no suggestions of similar names, and treats a
+# missing file as empty. What it would replace here is shorter than its adapters.
 def _read(env: Mapping[str, str], file: Path | None) -> tuple[dict[str, _Given], list[Fault]]:
-    """Return what the file and the environment give, and what is wrong with how it is given."""
+    """Return what the file and the environment contain; append faults."""
     faults: list[Fault] = []
     named = file or env.get(CONFIG_VARIABLE)
     path = Path(named) if named else DEFAULT_FILE if DEFAULT_FILE.is_file() else None
@@ -145,7 +145,7 @@ def _from_file(path: Path, faults: list[Fault]) -> dict[str, _Given]:
 
 
 def _from_environment(env: Mapping[str, str], faults: list[Fault]) -> dict[str, _Given]:
-    """Read the variables; an empty one counts as not given."""
+    """Read the variables; an empty one counts as absent."""
     given: dict[str, _Given] = {}
     known = {CONFIG_VARIABLE, *_OTHERS}
     for setting, field in _FIELDS.items():
@@ -173,7 +173,7 @@ def _from_environment(env: Mapping[str, str], faults: list[Fault]) -> dict[str, 
 def _read_secret(
     setting: str, path: Path, by_file: str, given: dict[str, _Given], faults: list[Fault]
 ) -> None:
-    """Take a secret from the file that a `..._FILE` variable names."""
+    """Read a secret from the file that a `..._FILE` variable names."""
     try:
         secret = path.read_text(encoding="utf-8").rstrip("\r\n")
         given[setting] = _Given(secret, f"{by_file} ({path})")
@@ -216,7 +216,7 @@ def redact(value: object) -> str:
 
 
 def _timing_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield the times that are right one by one and wrong together, and what is expected."""
+    """Yield times that are valid one by one and invalid together, and what is expected."""
     kafka, meter = settings.kafka, settings.meter
     if kafka.heartbeat_interval_ms * 3 > kafka.session_timeout_ms:
         yield "kafka.heartbeat_interval_ms", "expected at most a third of kafka.session_timeout_ms"
@@ -229,7 +229,7 @@ def _timing_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _access_faults(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield what is missing or too much beside another setting, and what is expected."""
+    """Yield what is missing or excessive in combination with another setting, and what is expected."""
     kafka, clickhouse, web = settings.kafka, settings.clickhouse, settings.web
     if web.enabled and not web.tokens() and not is_loopback(web.bind):
         yield "web.token", f"expected a token, as others can reach web.bind {web.bind}"
@@ -254,7 +254,7 @@ def _access_faults(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _unknown(name: str, known: Collection[str], origin: str) -> Fault:
-    """Return the fault of a name nobody reads, with the nearest one that somebody does."""
+    """Return the fault of an unknown name, with the most similar known one."""
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]}?" if near else "see docs/settings.md"
     return Fault(name, "an unknown setting", f"expected one of the known ({hint})", origin)

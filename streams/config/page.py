@@ -1,6 +1,6 @@
-"""Write docs/settings.md from the settings models, so that the page cannot fall behind the code.
+"""Writes docs/settings.md from the settings models, so that the page always agrees with the code.
 
-It must not contain words about one setting: they stand in `streams.config.settings`, beside the setting.
+It must not contain text about single settings: that is in `streams.config.settings`, beside each setting.
 """
 
 from __future__ import annotations

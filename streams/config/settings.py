@@ -1,6 +1,6 @@
-"""Every setting of trainfare, as frozen models that are filled once and handed down.
+"""Every setting of trainfare, as frozen models that are loaded once and passed on.
 
-It must not read files, the environment or a clock: `streams.config.load` does that, at one door.
+It must not read files, the environment or a clock: `streams.config.load` does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The demonstration: a simulated fleet, metered by everything that meters a real one.
+"""The demonstration: a simulated fleet, metered by the same components as a real one.
 
-It must not shortcut the meter: what is shown was read from the log, stored, and read back.
+It must not bypass the meter: everything shown was read from the log, stored, and read back.
 """

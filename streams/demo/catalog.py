@@ -1,6 +1,6 @@
-"""What the demonstration's fleet is made of, and what it costs: pools of nodes, price records, people.
+"""The inventory of the demo fleet and its prices: pools of nodes, price records, people.
 
-It must not change with time: what happens is the story's.  Prices are list prices (examples/prices.md) where there are some.
+It does not change over time: events are in `story`. Prices are list prices (examples/prices.md) where available.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Pool:
     """Nodes of one kind."""
 
     name: str
-    nodes: int  # that are always there
+    nodes: int  # permanent nodes
     gpu_type: str
     instance_type: str
     region: str
@@ -26,7 +26,7 @@ class Pool:
 
     @property
     def price_fields(self) -> dict[str, object]:
-        """What its nodes, and the jobs on them, are priced by."""
+        """Return the price fields of its nodes and of the jobs on them."""
         return {
             "cloud": "aws",
             "region": self.region,
@@ -114,7 +114,7 @@ PRICES: Final[tuple[dict[str, object], ...]] = (
     {"sku": "s3.stored", "component": "storage", "usd": "0.023", "per": "gib_month", "op": "stored"},
 )
 
-#: Not known when the first B200 is rented; the price list brings it later, back to the first minute.
+#: Missing when the first B200 is rented; the price list adds it later, effective from the first minute.
 LATE_PRICE: Final[dict[str, object]] = {
     "sku": "b200.rented",
     "component": "gpu",

@@ -1,4 +1,4 @@
-"""What the fleet's exporters report: GPU samples of every node, traffic of the jobs that have some.
+"""Generates what the fleet's exporters report: GPU samples of every node, and traffic of some jobs.
 
 It must not change the fleet.
 """
@@ -20,7 +20,7 @@ def report_samples(
         held_ms = min(interval_ms, time_ms - job.held_from_ms)
         if not job.held or held_ms <= 0:
             continue
-        # Without lifecycle events, what a sample says of the node is what it is priced by.
+        # Without lifecycle events, the job is priced by the node's fields in its samples.
         fields = pools[job.spec.pool].pool.price_fields if job.spec.metered else {}
         for node, gpus in job.held.items():
             out.gpu(
@@ -41,7 +41,7 @@ def report_samples(
 def report_traffic(
     out: Writer, time_ms: int, interval_ms: int, jobs: Iterable[DemoJob], pools: Mapping[str, PoolNodes]
 ) -> None:
-    """Write what the jobs moved, asked for and kept in the interval."""
+    """Write network traffic, requests and storage of the jobs in the interval."""
     minutes = interval_ms / 60_000
     for job in jobs:
         traffic = job.spec.traffic

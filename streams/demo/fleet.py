@@ -1,6 +1,6 @@
-"""The demonstration's fleet: an instant of event time in, the records up to it out.
+"""Simulates the demo fleet: given an instant of event time, it returns the records up to it.
 
-It must not read a clock nor wait: the same seed and start give the same bytes, however the time is cut into steps.
+It must not read a clock or wait: the same seed and start give the same bytes, however the time is divided into steps.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streams.demo.nodes import Held, PoolNodes
 from streams.demo.records import DemoRecord, Writer
 from streams.demo.story import Scene, Verb, scenes
 
-#: The past that is in the log when the demonstration starts.
+#: The history in the log when the demo starts.
 HISTORY_MS: Final = 10 * HOUR_MS
 SAMPLE_MS: Final = 10_000
 _SAMPLES_FROM_MS: Final = 30 * MINUTE_MS  # before the start; coarser there
@@ -30,7 +30,7 @@ Timer = Callable[[int], None]
 
 
 class Fleet:
-    """`advance` only goes forward; the first call brings the past too."""
+    """`advance` only moves forward; the first call includes the history."""
 
     def __init__(self, start_ms: int, seed: int = 1, addresses: Mapping[str, str] | None = None) -> None:
         self.start_ms = start_ms
@@ -41,7 +41,7 @@ class Fleet:
         self._scenes = scenes(seed)
         self._scene = next(self._scenes)
         self._pools = {name: PoolNodes(pool) for name, pool in POOLS.items()}
-        self._jobs: dict[str, DemoJob] = {}  # those that have not ended
+        self._jobs: dict[str, DemoJob] = {}  # jobs that have not ended
         self._queues: dict[str, list[DemoJob]] = {name: [] for name in POOLS}
         self._open(addresses or {})
 
@@ -78,7 +78,7 @@ class Fleet:
         heapq.heappush(self._timers, (time_ms, self._timer_count, timer))
 
     def _in_life(self, job: DemoJob, time_ms: int, timer: Timer) -> None:
-        """Set a timer that does nothing once the attempt has ended."""
+        """Set a timer that has no effect once the attempt has ended."""
         life = job.life
 
         def ring(now_ms: int) -> None:

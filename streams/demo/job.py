@@ -1,4 +1,4 @@
-"""One job while it lives in the fleet: its attempt, what it holds, how busy its GPUs look.
+"""One job of the demo fleet: its attempt, the GPUs it holds, and their utilisation.
 
 It must not decide what happens to it.
 """
@@ -13,13 +13,13 @@ from typing import Final
 from streams.demo.job_specs import JobSpec
 from streams.demo.nodes import Held
 
-#: What a job far too wide for its batch does with its GPUs: they wait for each other.
+#: Utilisation of a job scaled far beyond its batch size: its GPUs wait for each other.
 _TOO_WIDE_RATIO: Final = 0.3
 _BURST_MS: Final = 240_000
 
 
 class State(Enum):
-    """Where an attempt stands."""
+    """The state of an attempt."""
 
     queued = 0
     starting = 1
@@ -28,7 +28,7 @@ class State(Enum):
 
 
 class DemoJob:
-    """A submitted job; `life` counts its attempts' ends, so that a timer of an earlier one can tell."""
+    """A submitted job; `life` counts ended attempts, so that timers of earlier ones can be recognised."""
 
     def __init__(self, spec: JobSpec, seed: int) -> None:
         self.spec = spec
@@ -38,21 +38,21 @@ class DemoJob:
         self.state = State.queued
         self.held: Held = {}
         self.held_from_ms = 0
-        self.extra: list[str] = []  # nodes of its own that came with a scale-out
+        self.extra: list[str] = []  # nodes added by a scale-out
         self.too_wide = False
 
     @property
     def gpus(self) -> int:
-        """How many it holds."""
+        """Return how many GPUs it holds."""
         return sum(len(gpus) for gpus in self.held.values())
 
     @property
     def nodes(self) -> dict[str, int]:
-        """How many it holds where."""
+        """Return how many GPUs it holds on each node."""
         return {node: len(gpus) for node, gpus in sorted(self.held.items())}
 
     def ended(self) -> Held:
-        """Let go of everything; return what was held."""
+        """Release everything; return what was held."""
         held, self.held = self.held, {}
         self.state = State.ended
         self.life += 1
@@ -60,12 +60,12 @@ class DemoJob:
         return held
 
     def util_ratios(self, time_ms: int, gpus: Sequence[int]) -> list[float]:
-        """Return how much each GPU did lately."""
+        """Return the recent utilisation of each GPU."""
         if self.state is not State.running:
             return [0.0] * len(gpus)
         mean = self.spec.util_ratio * (_TOO_WIDE_RATIO if self.too_wide else 1.0)
         if self.spec.metered and (time_ms // _BURST_MS) % 3:
-            mean = 0.0  # its user thinks
+            mean = 0.0  # interactive: its user is thinking
         spread = min(0.03, mean / 3)
         return [round(min(1.0, max(0.0, self.rng.gauss(mean, spread))), 3) for _ in gpus]
 

@@ -1,6 +1,6 @@
-"""The jobs of the demonstration: who runs what on which GPUs, and how busy it keeps them.
+"""The jobs of the demo: who runs what on which GPUs, with which utilisation.
 
-It must not say when something happens to them beyond how long they have been running.
+It must not schedule events beyond a job's begin and duration.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ HOUR_MS: Final = 60 * MINUTE_MS
 
 @dataclass(frozen=True)
 class TrafficProfile:
-    """What a job moves, asks for and stores, on average."""
+    """The average traffic, requests and storage of a job."""
 
     egress_bytes_per_min: int = 0
     path: str = "cross_region"
@@ -25,7 +25,7 @@ class TrafficProfile:
 
 @dataclass(frozen=True)
 class JobSpec:
-    """A job as its owner submits it."""
+    """A job as submitted by its owner."""
 
     job_id: str
     owner: str
@@ -33,15 +33,15 @@ class JobSpec:
     pool: str
     gpus: int
     util_ratio: float
-    begins_ms: int  # after the start of the demonstration; negative: it has been running for so long
-    runs_ms: int | None = None  # None: as long as anybody looks
+    begins_ms: int  # after the start of the demo; negative: it has been running for this long
+    runs_ms: int | None = None  # None: until the demo ends
     experiment: str | None = None
     checkpoint_ms: int | None = 30 * MINUTE_MS
     expected_usd_per_hour: str | None = None
     traffic: TrafficProfile | None = None
     outcome: str = "completed"
     reason: str | None = None
-    metered: bool = False  # nobody reports its life: only samples say that it is there
+    metered: bool = False  # no lifecycle events: known by samples only
 
 
 def _since(hours: float) -> int:
@@ -138,7 +138,7 @@ SWEEP_TRIAL_MS: Final = (5 * MINUTE_MS, 16 * MINUTE_MS)
 
 
 def trial(number: int, begins_ms: int, runs_ms: int, outcome: str) -> JobSpec:
-    """One trial of the hyper-parameter sweep."""
+    """Return one trial of the hyper-parameter sweep."""
     return JobSpec(
         f"sweep-lr-{number:03d}",
         "alan",
@@ -156,5 +156,5 @@ def trial(number: int, begins_ms: int, runs_ms: int, outcome: str) -> JobSpec:
 
 
 def first_unpriced_job(begins_ms: int) -> JobSpec:
-    """The first job on GPUs that the price list does not know yet."""
+    """Return the first job on GPUs without a price."""
     return JobSpec(UNPRICED, "radia", "platform", "b200", 8, 0.66, begins_ms, runs_ms=90 * MINUTE_MS)

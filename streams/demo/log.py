@@ -1,6 +1,6 @@
-"""The fleet's records on their way into the embedded broker, and how far the shards have come with them.
+"""Feeds the fleet's records into the embedded broker, and tracks how far the shards have processed them.
 
-It must not make records, nor wait longer than the broker's window asks for.
+It must not create records, nor wait longer than the broker's window requires.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FleetLog:
         self._feeder = LogFeeder(broker.bootstrap_servers, topic_prefix, {}, self._read, self._stop)
 
     async def add(self, records: Sequence[DemoRecord], from_ms: int, to_ms: int) -> None:
-        """Return when the broker has all records up to an instant; what is older than `from_ms` was written only then."""
+        """Return when the broker has all records up to an instant; records older than `from_ms` get that log time."""
         if records:
             sendable = [self._sendable(record, from_ms) for record in records]
             try:
@@ -59,7 +59,7 @@ class FleetLog:
         await until(lambda: all(_judged(each, to_ms) for each in owned))
 
     def stop(self) -> None:
-        """Let a feed under way end."""
+        """Stop a feed in progress."""
         self._stop.set()
 
     def _sendable(self, record: DemoRecord, not_before_ms: int) -> Sendable:
@@ -76,7 +76,7 @@ class FleetLog:
         return 0 if owned is None else owned.shard.position.next.get(topic, 0)
 
     def _read(self, place: Place) -> int:
-        """What was read may wait for its tick; the broker need not keep it any more."""
+        """Return the next offset to read: the broker need not retain what was read, even if it waits for its tick."""
         owned = self._meter.shard_manager.owned.get(place[1])
         return (
             self._folded(place)
@@ -90,6 +90,6 @@ def _judged(owned: OwnedShard, to_ms: int) -> bool:
 
 
 async def until(ready: Callable[[], bool]) -> None:
-    """Return when it is so."""
-    while not ready():  # noqa: ASYNC110 - positions move with every batch; nobody should have to announce them
+    """Wait until the condition holds."""
+    while not ready():  # noqa: ASYNC110 - positions change with every batch, without an event
         await asyncio.sleep(_POLL_S)

@@ -1,4 +1,4 @@
-"""Which GPUs of a pool are free, and which nodes a job gets.
+"""Allocates the GPUs of a pool: which are free, and which nodes a job gets.
 
 It must not know what a job is: holders are names.
 """
@@ -14,7 +14,7 @@ Held = dict[str, list[int]]
 
 
 class PoolNodes:
-    """The nodes of one pool; big jobs get whole nodes, small ones fill what is begun."""
+    """The nodes of one pool; large jobs get whole nodes, small ones fill partly used nodes."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
@@ -22,18 +22,18 @@ class PoolNodes:
         self._free: dict[str, list[int]] = {}
 
     def add(self) -> str:
-        """Add a node, all of it free, and return its name."""
+        """Add a free node, and return its name."""
         self._made += 1
         name = f"{self.pool.name}-{self._made:02d}"
         self._free[name] = list(range(GPUS_PER_NODE))
         return name
 
     def remove(self, node: str) -> None:
-        """Take a node away."""
+        """Remove a node."""
         del self._free[node]
 
     def place(self, gpus: int) -> Held | None:
-        """Hold GPUs, or return None where there is no room."""
+        """Allocate GPUs, or return None if there is no room."""
         if gpus < GPUS_PER_NODE:
             fitting = [node for node, free in self._free.items() if len(free) >= gpus]
             nodes = [min(fitting, key=lambda node: (len(self._free[node]), node))] if fitting else []
@@ -46,17 +46,17 @@ class PoolNodes:
         return {node: self._reserve(node, share) for node in nodes}
 
     def release(self, held: Mapping[str, list[int]]) -> None:
-        """Give GPUs back; those of a node that is gone are gone."""
+        """Release GPUs; those of a removed node are ignored."""
         for node, gpus in held.items():
             if node in self._free:
                 self._free[node] = sorted([*self._free[node], *gpus])
 
     def idle(self) -> Iterator[tuple[str, list[int]]]:
-        """Nodes with free GPUs, and which."""
+        """Yield nodes with free GPUs, and which."""
         return ((node, free) for node, free in self._free.items() if free)
 
     def reserve(self, node: str) -> list[int]:
-        """Hold what is free of a node."""
+        """Allocate the free GPUs of a node."""
         return self._reserve(node, GPUS_PER_NODE)
 
     def _reserve(self, node: str, count: int) -> list[int]:

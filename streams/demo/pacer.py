@@ -1,6 +1,6 @@
-"""Plays a fleet in real time, some times faster than it would go: each round brings the records of the time that passed.
+"""Plays a fleet in real time, at a multiple of its speed: each round adds the records of the time that passed.
 
-It must not read a clock of its own nor sleep by itself; both are handed in.
+It must not read a clock or sleep by itself; both are handed in.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from streams.demo.records import DemoRecord
 
 _ROUND_MS: Final = 100
 DAY_MS: Final = 86_400_000
-#: Event time starts in an afternoon, so that the day has a past.
+#: Event time starts in an afternoon, so that the day has a history.
 _AFTERNOON_MS: Final = 14 * 3_600_000
-#: As long as a demonstration goes that nobody ends.
+#: Duration of a demo that nobody stops.
 LONGEST_S: Final = 12 * 3_600
 
 
 class FleetSource(Protocol):
-    """Whatever tells what happened up to an instant."""
+    """Returns what happened up to an instant."""
 
     def advance(self, to_ms: int) -> list[DemoRecord]:
         """Return the records since the last call."""
 
 
 def start_before(now_ms: int, speed: float, seconds: float | None) -> int:
-    """Return an afternoon so long ago that event time does not reach `now_ms` in the time that is left to run."""
+    """Return an afternoon so long ago that event time does not reach `now_ms` before the demo ends."""
     longest_ms = (LONGEST_S if seconds is None else seconds) * 1_000 * speed
     days = -(-int(longest_ms + _AFTERNOON_MS) // DAY_MS)
     return (now_ms // DAY_MS - days) * DAY_MS + _AFTERNOON_MS
 
 
 class Pacer:
-    """`now_ms` is the fleet's clock: it is moved on when everything up to it is in the log."""
+    """`now_ms` is the fleet's clock: it advances when everything up to it is in the log."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Pacer:
         return self._now_ms
 
     async def play(self, stop: asyncio.Event, seconds: float | None) -> None:
-        """Go on until asked to stop, or for so many seconds."""
+        """Play until asked to stop, or for so many seconds."""
         began_ms = self._clock.monotonic_ms()
         until_ms = int((LONGEST_S if seconds is None else seconds) * 1_000)
         rounds = 0
@@ -70,7 +70,7 @@ class Pacer:
             self._now_ms = to_ms
             if passed_ms >= until_ms or stop.is_set():
                 return
-            # Rounds keep to their beat: what one takes longer, the next waits less.
+            # Rounds are scheduled at fixed times: after a long round, the next waits less.
             rounds = max(rounds + 1, passed_ms // _ROUND_MS)
             due_ms = began_ms + min(rounds * _ROUND_MS, until_ms)
             await self._sleep(max(0, due_ms - self._clock.monotonic_ms()) / 1_000)

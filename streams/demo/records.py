@@ -1,4 +1,4 @@
-"""Events of the demonstration as records of the log, each with an id that the same run gives again.
+"""Builds events of the demo as records of the log, with ids that are the same in every run of a seed.
 
 It must not decide what happens, nor when.
 """
@@ -24,7 +24,7 @@ class DemoRecord(NamedTuple):
 
 
 class Writer:
-    """Collects records; ids count up, so that two runs of one seed write the same bytes."""
+    """Collects records; ids are sequential, so that two runs of one seed write the same bytes."""
 
     def __init__(self) -> None:
         self._records: list[DemoRecord] = []
@@ -52,7 +52,7 @@ class Writer:
         util_ratio: Sequence[float],
         **fields: object,
     ) -> None:
-        """Write a sample; one without `job_id` says that these GPUs are idle."""
+        """Write a sample; one without `job_id` reports idle GPUs."""
         value = {"node": node, "interval_ms": interval_ms, "gpus": gpus, "util_ratio": util_ratio, **fields}
         self._write(Topic.GPU, time_ms, value)
 
@@ -66,7 +66,7 @@ class Writer:
     def storage(
         self, time_ms: int, job_id: str, attempt: int, interval_ms: int, op: str, **fields: object
     ) -> None:
-        """Write requests to storage, or what is stored there."""
+        """Write requests to storage, or the stored amount."""
         value = {"job_id": job_id, "attempt": attempt, "interval_ms": interval_ms, "op": op}
         self._write(Topic.STORAGE, time_ms, {**value, **fields})
 

@@ -1,6 +1,6 @@
-"""The demonstration wired: a broker, the meter, its page and a receiver of alerts in one process, fed by a fleet.
+"""Wires the demo: a broker, the meter, its page and a receiver of alerts in one process, fed by a fleet.
 
-It must not draw: what there is to see is handed to a screen.
+It must not draw: a screen shows what happens.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _HOUR_MS: Final = 3_600_000
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """How fast, and for how long; None: until somebody ends it."""
+    """How fast, and for how long; None: until it is stopped."""
 
     speed: float = 60.0
     seconds: float | None = None
@@ -61,7 +61,7 @@ class DemoOptions:
 
 @dataclass(frozen=True)
 class Stage:
-    """What a screen needs to know once everything runs."""
+    """What a screen needs once everything runs."""
 
     url: str
     now_ms: Callable[[], int]  # the fleet's clock
@@ -70,20 +70,20 @@ class Stage:
 
 
 class Screen(Protocol):
-    """Who looks on."""
+    """Shows the demo."""
 
     def received(self, message: Received) -> None:
         """Show an alert that arrived at its owner's address."""
 
     def happens(self, time_ms: int, what: str) -> None:
-        """Show what somebody did, or what went wrong, at an instant of the fleet's clock."""
+        """Show an action or a fault at an instant of the fleet's clock."""
 
     async def show(self, stage: Stage) -> None:
-        """Show what happens until cancelled; to return earlier ends the demonstration."""
+        """Show what happens until cancelled; returning earlier ends the demo."""
 
 
 def run_demo(settings: Settings, options: DemoOptions, screen: Screen, clock: Clock) -> Summary:
-    """Run it to its end; `settings` name the store's directory and where the page is served."""
+    """Run the demo to its end; `settings` has the store's directory and the page's address."""
     store = open_store(settings.clickhouse)
     try:
         store.meta.set_once("log", f"demo {secrets.token_hex(8)}", "give each demo a directory of its own")
@@ -110,7 +110,7 @@ class _Demo:
         self._door = LocalAccess(settings.web, settings.clickhouse.data_dir)
 
     async def run(self) -> Summary:
-        """Return what it came to; nothing is left open then."""
+        """Return the summary; everything is closed then."""
         secret = "whsec_" + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
         receiver = WebhookReceiver(secret, self._screen.received)
         descriptors.raise_limit()
@@ -125,7 +125,7 @@ class _Demo:
         return summary_of(self._store, self._books, self._played_ms / 1_000, event_hours)
 
     def _wired(self, broker: EmbeddedBroker, receiver: WebhookReceiver, secret: str) -> Settings:
-        """The settings, with everything that is embedded in the place of what is configured."""
+        """Return the settings with the embedded components in place of the configured ones."""
         settings = self._settings
         partitions = settings.kafka.model_copy(update={"partitions": _PARTITIONS})
         kafka = broker.host(partitions, "demo")
@@ -227,7 +227,7 @@ class _Demo:
 
 
 class _Captions:
-    """What the scenes since the last call are about."""
+    """Captions of the scenes since the last call."""
 
     def __init__(self, seed: int, tell: Callable[[int, str], None]) -> None:
         self._scenes = scenes(seed)

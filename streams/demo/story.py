@@ -1,6 +1,6 @@
-"""What happens in the demonstration, and when: an endless list of scenes in order of time.
+"""The story of the demo: an endless list of scenes in order of time.
 
-It must not know how a scene is played; times are ms after the start, and everything comes from the seed.
+It must not know how a scene is played; times are ms after the start, and everything is derived from the seed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from streams.demo.job_specs import MINUTE_MS, JobSpec
 
 
 class Verb(Enum):
-    """What is done in a scene."""
+    """The action of a scene."""
 
     submit = "submit"
     scale = "scale"  # `factor` times as many GPUs, on new nodes
-    scale_back = "scale_back"  # to what was asked for at first
+    scale_back = "scale_back"  # to the size first requested
     reclaim = "reclaim"  # its spot node is taken away
     crash = "crash"  # it fails and is tried again
     late_price = "late_price"
@@ -29,23 +29,23 @@ class Verb(Enum):
 
 
 class Scene(NamedTuple):
-    """One thing that happens."""
+    """One action."""
 
     at_ms: int
-    number: int  # the order of scenes of one instant
+    number: int  # the order of scenes at one instant
     verb: Verb
     job_id: str = ""
     factor: float = 0.0
-    expected_usd_per_hour: str | None = None  # named by an owner who means it
+    expected_usd_per_hour: str | None = None  # declared by an owner who scales on purpose
     spec: JobSpec | None = None
     pool: str = ""
 
 
-#: Far enough in for a newcomer to have looked around, at 60 times the clock: 15 seconds.
+#: Late enough for a newcomer to have looked around: 15 seconds at 60 times the speed.
 RUNAWAY_MS: Final = 15 * MINUTE_MS
 RUNAWAY_FACTOR: Final = 8.0
-#: The page comes after some four minutes; its owner needs about five to read it and act.
-#: Longer than nine minutes in an hour would be worth a second page (`burn_sustained`).
+#: The page arrives after about four minutes; its owner needs about five to react. More than nine minutes in an hour
+#: would cause a second page (`burn_sustained`).
 RUNAWAY_LASTS_MS: Final = 8 * MINUTE_MS + 40_000
 RUNAWAY_EVERY_MS: Final = 55 * MINUTE_MS
 _RECLAIM_MS: Final = 22 * MINUTE_MS
@@ -57,7 +57,7 @@ _LATE_PRICE_MS: Final = 29 * MINUTE_MS
 
 
 def scenes(seed: int) -> Iterator[Scene]:
-    """Return the whole story in order of time; it does not end."""
+    """Yield the whole story in order of time, without end."""
     return heapq.merge(
         _opening(),
         _once(),
@@ -69,7 +69,7 @@ def scenes(seed: int) -> Iterator[Scene]:
 
 
 def _opening() -> Iterator[Scene]:
-    """Jobs that run when the curtain rises."""
+    """Yield the jobs that run at the start."""
     ordered = sorted(job_specs.CAST, key=lambda spec: spec.begins_ms)
     for number, spec in enumerate(ordered):
         yield Scene(spec.begins_ms, number, Verb.submit, spec.job_id, spec=spec)
@@ -87,7 +87,7 @@ def _once() -> Iterator[Scene]:
 
 
 def _runaways() -> Iterator[Scene]:
-    """Somebody scales out by mistake, is paged, and scales back."""
+    """Yield accidental scale-outs: the owner is paged, and scales back."""
     for number in count():
         job_id = job_specs.RUNAWAYS[number % len(job_specs.RUNAWAYS)]
         at_ms = RUNAWAY_MS + number * RUNAWAY_EVERY_MS
@@ -101,7 +101,7 @@ def _reclaims() -> Iterator[Scene]:
 
 
 def _sweep(seed: int) -> Iterator[Scene]:
-    """As many short trials at a time as the sweep is wide; the next begins where one ends."""
+    """Yield short trials, as many at a time as the sweep is wide; the next begins where one ends."""
     rng = random.Random(f"{seed}/sweep")
     free = [(job_specs.SWEEP_BEGINS_MS + slot * 20_000, slot) for slot in range(job_specs.SWEEP_WIDTH)]
     for number in count(1):
@@ -110,12 +110,12 @@ def _sweep(seed: int) -> Iterator[Scene]:
         outcome = rng.choices(("completed", "failed", "cancelled"), weights=(85, 6, 9))[0]
         spec = job_specs.trial(number, begins_ms, runs_ms, outcome)
         yield Scene(begins_ms, 4_000 + slot, Verb.submit, spec.job_id, spec=spec)
-        # Being placed and started takes part of a minute.
+        # Placing and starting take part of a minute.
         heapq.heappush(free, (begins_ms + runs_ms + MINUTE_MS, slot))
 
 
 def caption(scene: Scene) -> str | None:
-    """Return what a person should know of a scene; None where it is nothing special."""
+    """Return what a viewer should know of a scene; None if it is nothing special."""
     spec = _SPECS.get(scene.job_id) if scene.spec is None else scene.spec
     if scene.verb is Verb.late_price:
         return "the price of B200s comes: what they cost since the first minute is put right"

@@ -1,6 +1,6 @@
-"""What a demonstration came to: the figures of its last screen, read from the store.
+"""The summary of a demo run: the figures of its last screen, read from the store.
 
-It must not compute what a view gives.
+It must not compute what a view provides.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Summary:
 
 
 def summary_of(store: ClickHouseStore, books: Books, seconds: float, event_hours: float) -> Summary:
-    """Read it from the store; everything must be in it."""
+    """Read the summary from the store, after everything was stored."""
     totals = store.query(_TOTALS).to_pylist()[0]
     return Summary(
         seconds=round(seconds, 1),

@@ -1,6 +1,6 @@
 """The input of the engine: the records of one fetch of one partition, and the offsets that the fetch covered.
 
-Plain data; where it came from (Kafka, the embedded broker, a test) does not show.
+Plain data, whether it comes from Kafka, from the embedded broker or from a test.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-#: Kafka headers; a name may stand twice.
+#: Kafka headers; a name may occur more than once.
 Headers = Sequence[tuple[str, bytes]]
 
 
 class Record(Protocol):
-    """One log record; aiokafka's ConsumerRecord fits.  `timestamp` is the log time in ms."""
+    """One log record; aiokafka's ConsumerRecord satisfies it. `timestamp` is the log time in ms."""
 
     @property
     def offset(self) -> int:
@@ -47,8 +47,8 @@ class LogRecord:
 class LogBatch:
     """Records of `topic` (without prefix) in offset order, all within the interval [start, end).
 
-    Offsets of the interval without a record (markers, aborted or compacted records) are legal; a batch that
-    starts above the offset awaited is not: records were lost on the way and must be fetched again.
+    Offsets of the interval without a record (markers, aborted or compacted records) are valid. A batch that starts
+    above the next expected offset is not: records were lost in a fetch and must be fetched again.
     """
 
     topic: str

@@ -1,6 +1,6 @@
-"""The records of a fetch as bytes with the position of each; a record becomes an object only when asked for.
+"""The records of a fetch as bytes with the position of each; a record becomes an object only on access.
 
-It must not interpret a value, and knows neither the framing of the log nor what compressed it.
+It must not interpret a value, and knows neither the log's framing nor its compression.
 """
 
 from __future__ import annotations
@@ -13,16 +13,21 @@ from schemas.unread_batch import Unread
 from streams.engine.batch import Headers, LogRecord, Record
 from streams.engine.kernels.arrays import I32, I64, U8
 
-#: The size of a value that stands for a batch which was not read.
+#: `value_size` of a placeholder for a batch that could not be read.
 UNREAD: Final = -2
 
 
 class RawRecords(Sequence[Record]):
-    """Records in offset order; looks like a list of LogRecord to who wants one.
+    """Records in offset order, usable as a sequence of LogRecord.
 
-    `data`: all bytes; [n]: `offsets`, `log_ms` (log time), `value_at` (index into `data`), `value_size` (bytes; -1: a
-    tombstone, UNREAD: it stands for a batch), `headers_at` (index of the record's header count in `data`; -1: it has none).
-    `read_headers(data, at)`: the headers of a record that has some.
+    Args:
+        data: All bytes (uint8).
+        offsets: [n] int64.
+        log_ms: [n] int64, log time in ms.
+        value_at: [n] int64, index into `data`.
+        value_size: [n] int32, bytes; -1: a tombstone; UNREAD: a placeholder for a batch.
+        headers_at: [n] int64, index of the record's header count in `data`; -1: no headers.
+        read_headers: Called with (data, index); returns the headers of a record that has some.
     """
 
     __slots__ = (
@@ -46,7 +51,7 @@ class RawRecords(Sequence[Record]):
         read_headers: Callable[[U8, int], Headers],
     ) -> None:
         self.data = data.view()
-        self.data.flags.writeable = False  # as bytes are: kernels are compiled for that alone
+        self.data.flags.writeable = False  # read-only, as bytes are: kernels are compiled for this type alone
         self.offsets = offsets
         self.log_ms = log_ms
         self.value_at = value_at
@@ -84,7 +89,7 @@ class RawRecords(Sequence[Record]):
         return map(self.__getitem__, range(len(self)))
 
     def value(self, index: int) -> bytes | None:
-        """The event's bytes; None is a tombstone."""
+        """Return the event's bytes; None is a tombstone."""
         at, size = int(self.value_at[index]), int(self.value_size[index])
         if size == UNREAD:
             return Unread()
@@ -92,19 +97,19 @@ class RawRecords(Sequence[Record]):
 
     @property
     def size_bytes(self) -> int:
-        """What the values weigh."""
+        """Return the total size of the values."""
         return int(self.value_size.sum()) if len(self) else 0
 
 
 def first_from(records: Sequence[Record], offset: int) -> int:
-    """The index of the first record at or after an offset."""
+    """Return the index of the first record at or after an offset."""
     if isinstance(records, RawRecords):
         return int(records.offsets.searchsorted(offset))
     return bisect_left(records, offset, key=lambda record: record.offset)
 
 
 def any_headers(records: Sequence[Record]) -> bool:
-    """Whether any record has headers."""
+    """Return whether any record has headers."""
     if isinstance(records, RawRecords):
         return bool((records.headers_at >= 0).any())
     return any(record.headers for record in records)

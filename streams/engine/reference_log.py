@@ -1,6 +1,6 @@
 """Prices and controls by log time, so that later changes do not affect earlier ticks.
 
-Plain memory of what was read, in order; it reads no topic.
+An in-memory copy of what was read, in order; it reads no topic.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from schemas.events import ControlEvent, PriceEvent
 from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.pricing.book import PriceBook
 
-#: What was said earlier than this before the newest is known as a whole only: a log is not kept that long.
+#: Changes older than this are retained only in aggregate: no log is retained for longer.
 KEPT_MS: Final = 7 * 86_400_000
 _DROPPED_AT_ONCE: Final = 1_000
 
@@ -23,7 +23,10 @@ Standing = Mapping[bytes, ControlEvent]
 
 
 class KnownReference(NamedTuple):
-    """What was known at an instant; the same objects while nothing changes.  `until_ms`: log time of the next change."""
+    """Prices and controls known at an instant; the same objects while nothing changes.
+
+    `until_ms`: log time of the next change.
+    """
 
     book: PriceBook
     controls: Standing
@@ -31,7 +34,7 @@ class KnownReference(NamedTuple):
 
 
 class ReferenceLog:
-    """Prices and controls in the order of their log, and what all of them come to."""
+    """Prices and controls in the order of their log, and their present aggregate."""
 
     def __init__(self, book: PriceBook | None = None, controls: Standing | None = None) -> None:
         self.book = PriceBook.empty() if book is None else book
@@ -41,7 +44,7 @@ class ReferenceLog:
         self.price_log_ms: list[int] = []
         self.changes: list[tuple[bytes, ControlEvent | None]] = []
         self.control_log_ms: list[int] = []
-        self.dropped = (0, 0)  # prices and changes that are in `first` now
+        self.dropped = (0, 0)  # prices and control changes already merged into `first`
         self._views: WeakSet[ReferenceView] = WeakSet()
 
     def extend(
@@ -51,9 +54,9 @@ class ReferenceLog:
         book: PriceBook,
         standing: Standing,
     ) -> None:
-        """What was read next, each with its log time (ms), and what everything comes to now.
+        """Append what was read next, each with its log time (ms), and set the present aggregate.
 
-        A control of None takes the key's control away.
+        A control of None deletes the control of its key.
         """
         for log_ms, price in prices:
             self.price_log_ms.append(max([log_ms, *self.price_log_ms[-1:]]))
@@ -62,15 +65,15 @@ class ReferenceLog:
             self.control_log_ms.append(max([log_ms, *self.control_log_ms[-1:]]))
             self.changes.append((key, control))
         self.book = book
-        # Without news they are equal: another object would have all who watch look at everything again.
+        # Without changes they are equal: a new object would make every view compare all controls again.
         if controls:
             self.controls = standing
         self._drop_old()
 
     def _drop_old(self) -> None:
-        """Take together what was said so long ago that no log reaches back to it, and that all views are past.
+        """Merge changes that are older than any log and behind every view.
 
-        Before the first view nothing: a meter that begins, begins with all that its log holds, however old.
+        Nothing is merged before the first view: a new meter starts with everything in its log, however old.
         """
         newest_ms = max([0, *self.price_log_ms[-1:], *self.control_log_ms[-1:]])
         places = [view.place for view in self._views]
@@ -94,14 +97,14 @@ class ReferenceLog:
         del self.changes[:changes], self.control_log_ms[:changes]
 
     def view(self) -> ReferenceView:
-        """A look at it that goes forward in time."""
+        """Return a view that only moves forward in time."""
         view = ReferenceView(self)
         self._views.add(view)
         return view
 
 
 class ReferenceView:
-    """One shard's place in the log: shards are not equally far."""
+    """The position of one shard in the log: shards progress independently."""
 
     def __init__(self, log: ReferenceLog) -> None:
         self._log = log
@@ -111,21 +114,25 @@ class ReferenceView:
         self._controls: Standing = log.first[1]
 
     def again(self) -> ReferenceView:
-        """Another look, from the beginning."""
+        """Return another view, at the beginning."""
         return self._log.view()
 
     @property
     def place(self) -> tuple[int, int]:
-        """So many prices and changes are behind it."""
+        """Return how many prices and control changes are behind the view."""
         return self._at
 
     @property
     def at_ms(self) -> int:
-        """The instant of the last look; -1 before the first."""
+        """Return the instant of the last `at`; -1 before the first."""
         return self._log_ms
 
     def at(self, log_ms: int) -> KnownReference:
-        """What records with log time <= log_ms said; ValueError if an earlier look went further."""
+        """Return what is known from records with log time <= log_ms.
+
+        Raises:
+            ValueError: An earlier call had a later instant.
+        """
         if log_ms < self._log_ms:
             raise ValueError(f"{log_ms} is before {self._log_ms}, the instant of the last look")
         self._log_ms = log_ms
@@ -135,7 +142,7 @@ class ReferenceView:
         gone_prices, gone_changes = log.dropped
         known_prices, known_controls = self._at[0] - gone_prices, self._at[1] - gone_changes
         if prices == len(log.prices):
-            self._book = log.book  # one object for all shards, with what it remembers
+            self._book = log.book  # one object for all shards, with its caches
         elif prices > known_prices:
             self._book = self._book.with_events(log.prices[known_prices:prices])
         if controls == len(log.changes):

@@ -9,19 +9,22 @@ import numpy as np
 
 from streams.engine.kernels.arrays import I64
 
-#: An event may be this much later than its append time (clock skew); more is `future`.
+#: `time_ms` of an event may exceed its append time by this much (clock skew); beyond it the event is `future`.
 FUTURE_MS: Final = 300_000
 
 
 @dataclass(frozen=True, slots=True)
 class ShardSettings:
-    """Horizons in ms.  `run_start_ms` is set in a replay only: there `future` is judged by the run's start.
+    """Settings of a shard; horizons in ms.
 
-    `dead_letters_per_minute`: see `streams.engine.shard.dead_letters`; None keeps all.
-    `snapshots_per_round`: snapshots over which all state is written anew, at least.
-    `partitions`: of each topic, to see whether a record came in that of its key; None: they are not Kafka's.
-    `archived_for_ms`: so long after its last event an id is known to be of a job in the archive; later it is a new job.
-    `things_per_checkpoint`: jobs and nodes derived at once; a checkpoint must not stop the event loop for long.
+    Args:
+        run_start_ms: Set in a replay only: `future` is then judged by the start of the run.
+        dead_letters_per_minute: See `streams.engine.shard.dead_letters`; None stores all.
+        snapshots_per_round: Minimum number of snapshots over which all state is written anew.
+        partitions: Partition count of each topic, to check that a record is in the partition of its key; None: not
+            Kafka's.
+        archived_for_ms: How long after its last event an id refers to the archived job; later it is a new job.
+        things_per_checkpoint: Jobs and nodes derived in one go; a checkpoint must not block the event loop for long.
     """
 
     job_horizon_ms: int = 86_400_000
@@ -36,11 +39,11 @@ class ShardSettings:
     archived_for_ms: int = 1_100 * 86_400_000
 
     def newest_allowed_ms(self, append_ms: int) -> int:
-        """The latest `time_ms` to be believed of a record appended at `append_ms`."""
+        """Return the latest valid `time_ms` of a record appended at `append_ms`."""
         return FUTURE_MS + (append_ms if self.run_start_ms is None else self.run_start_ms)
 
     def newest_allowed_each_ms(self, append_ms: I64) -> I64:
-        """[n] the same of many records."""
+        """Return the same for many records: [n] int64, ms."""
         return FUTURE_MS + (
             append_ms if self.run_start_ms is None else np.full_like(append_ms, self.run_start_ms)
         )

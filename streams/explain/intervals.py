@@ -1,6 +1,6 @@
-"""Ledger rows of one job to intervals: runs of minutes in which the same thing happened, and the rule behind each.
+"""Converts ledger rows of one job to intervals: runs of equal minutes, and the rule behind each.
 
-Pure; it must not compute a cost again, only add up what the ledger says.
+Pure functions; they must not compute a cost, only add up the ledger's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _KEY = ("attempt", "node", "component", "phase", "sku", "price_effective", "pric
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """What a span of time cost, and why."""
+    """The cost of a span of time, and why."""
 
     begin: datetime
     end: datetime
@@ -42,8 +42,8 @@ class Interval:
 def merged(rows: Iterable[Mapping[str, object]], *, by_minute: bool = False) -> list[Interval]:
     """Return intervals in order of time.
 
-    Consecutive minutes are one interval while their key and quantity are equal: a change of GPUs, price, phase
-    or node begins a new line, and so does a minute that is paid only in part.
+    Consecutive minutes are one interval while their key and quantity are equal: a change of GPUs, price, phase or node
+    begins a new interval, and so does a minute that is billed only in part.
     """
     lines: dict[tuple[object, ...], list[Mapping[str, object]]] = {}
     for row in rows:
@@ -56,9 +56,9 @@ def merged(rows: Iterable[Mapping[str, object]], *, by_minute: bool = False) -> 
 
 
 def exact(job: JobBlob, records: Sequence[Mapping[str, object]]) -> list[Interval] | None:
-    """Return the intervals to the millisecond where the timeline pays; None if state and ledger do not agree.
+    """Return intervals to the millisecond where the timeline is billed; None if state and ledger disagree.
 
-    What samples and traffic cost is known by the minute, from the instant on at which its price is in force.
+    Costs of samples and traffic have a resolution of minutes, from the instant at which their price is effective.
     """
     by_key: dict[Key, list[Mapping[str, object]]] = {}
     for record in records:
@@ -115,13 +115,13 @@ def _interval(run: list[Mapping[str, object]], *, whole_minutes: bool) -> Interv
     first = run[0]
     begin, end = _minute(first), _minute(run[-1]) + MINUTE
     if not whole_minutes and first["phase"] in _PAID_PHASES:
-        # The ledger knows minutes; the attempt's own begin and end are known to the millisecond.
+        # The ledger has minutes; the attempt's begin and end are known to the millisecond.
         begin = _within(begin, end, first.get("started"), begin)
         end = _within(begin, end, first.get("ended"), end)
     revision = first["price_effective"]
     assert isinstance(revision, datetime)  # the ledger's type
     if not whole_minutes:
-        begin = _within(begin, end, revision, begin)  # a price is in force from its own instant on
+        begin = _within(begin, end, revision, begin)  # a price applies from its effective instant
     return Interval(
         begin=begin,
         end=end,
@@ -155,7 +155,7 @@ def _per(row: Mapping[str, object]) -> str:
 
 
 def _rule(row: Mapping[str, object]) -> str:
-    """Say how the quantity came about, and why this price."""
+    """Describe how the quantity is derived, and why this price applies."""
     return f"{_quantity_rule(str(row['unit']), str(row['phase']))}; {_price_rule(row)}"
 
 

@@ -1,6 +1,6 @@
-"""One job's cost, explained whole: what is asked of the store, and how its answers become intervals.
+"""Explains one job's cost: the queries to the store, and the conversion of their results to intervals.
 
-It must not write, nor say what to do when the sum differs: whoever shows it does.
+It must not write, nor decide what to do if the sum differs: the caller does.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streams.explain.intervals import Interval, exact, merged, total_usd
 from streams.explain.stored import StoredJobs
 
 _BOOKED: Final = "SELECT cost_usd FROM job_costs WHERE job_id = {job:String}"
-# The views leave the meter's canary out, and whoever is paged by it wants to know all the same.
+# The views exclude the canary, but an operator paged by it needs its explanation.
 _BOOKED_CANARY: Final = """
 SELECT toDecimal128(sum(cost_usd), 9) AS cost_usd FROM job_minutes FINAL
 WHERE job_id = {job:String} AND quantity != 0 HAVING count() > 0
@@ -35,16 +35,16 @@ LEFT JOIN (SELECT attempt, started, ended FROM attempts FINAL WHERE job_id = {jo
 LEFT JOIN (SELECT sku, effective, per, gpus, match FROM prices FINAL) AS p
   ON p.sku = l.sku AND p.effective = l.price_effective
 """
-# A worker may store rows between two questions; then they do not agree, and are asked again.
+# A worker may store rows between two queries; then the results disagree, and are queried again.
 _TRIES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Every interval of one job's cost; `booked_usd` is what `job_costs` says, asked apart.
+    """Every interval of one job's cost; `booked_usd` is the cost in `job_costs`, queried separately.
 
-    `fallback` says why the intervals are minutes though nobody asked for minutes: `too_large` (the shard's stored
-    state), `no_state` (neither snapshots nor archive have the job), `differs` (rows and state do not agree); else "".
+    `fallback`: why the intervals are minutes although `by_minute` is false: `too_large` (the shard's stored state),
+    `no_state` (neither snapshots nor archive have the job), `differs` (rows and state disagree); otherwise "".
     """
 
     job_id: str
@@ -64,8 +64,8 @@ def explained(
 ) -> Explanation | None:
     """Explain one job; None if the store does not know it.
 
-    Intervals are exact to the millisecond unless `by_minute`, or the shard's stored state weighs more than
-    `state_max_bytes`, or rows and state do not agree: then they are the ledger's minutes, and `stored` counts it.
+    Intervals are exact to the millisecond unless `by_minute`, or the shard's stored state exceeds `state_max_bytes`, or
+    rows and state disagree: then they are the ledger's minutes, and `stored` counts the fallback.
     """
     stored = StoredJobs() if stored is None else stored
     is_canary = job_id.startswith(CANARY_JOB_PREFIX)
@@ -93,14 +93,14 @@ def explained(
 def state_of(
     store: ClickHouseStore, job_id: str, state_max_bytes: int | None = None, stored: StoredJobs | None = None
 ) -> JobBlob | None:
-    """The job's state as its shard last stored it; None if there is none, or if reading it would weigh too much."""
+    """Return the job's state as last stored by its shard; None if there is none, or if it is too large to read."""
     return _state(store, job_id, state_max_bytes, StoredJobs() if stored is None else stored)[0]
 
 
 def _state(
     store: ClickHouseStore, job_id: str, state_max_bytes: int | None, stored: StoredJobs
 ) -> tuple[JobBlob | None, str]:
-    """The state, or None and why."""
+    """Return the state, or None and the reason."""
     found = _records(store, _SHARD, job=job_id)
     if not found:
         return None, "no_state"

@@ -1,6 +1,6 @@
-"""The phases of one job's attempts as spans of time, from the events that its shard last stored.
+"""Computes the phases of one job's attempts from the events last stored by its shard.
 
-It must not read a clock: what goes on ends where the caller says.
+It must not read a clock: an open phase ends at the caller's instant.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from streams.engine.timeline.states import STARTS
 
 
 class JobPhase(NamedTuple):
-    """An attempt was in one phase from `start_ms` up to `end_ms`."""
+    """An attempt was in one phase from `start_ms` to `end_ms`."""
 
     attempt: int
     phase: str
@@ -23,7 +23,7 @@ class JobPhase(NamedTuple):
 
 
 def phases(job: JobBlob, as_of_ms: int) -> list[JobPhase]:
-    """Waiting and paid time of each attempt, in order; what goes on ends at `as_of_ms`."""
+    """Return waiting and billed time of each attempt, in order; an open phase ends at `as_of_ms`."""
     found: list[JobPhase] = []
     events = {attempt.number: attempt.events for attempt in job.attempts if attempt.events}
     for number, line in timelines(events).items():
@@ -39,7 +39,7 @@ def phases(job: JobBlob, as_of_ms: int) -> list[JobPhase]:
 
 
 def _queued(attempt: int, events: list[JobEvent], until_ms: int) -> list[JobPhase]:
-    """From the first `queued` to the first paid instant; one that comes after a start is not waiting."""
+    """Return the time from the first `queued` to the first billed instant; a `queued` after a start is no waiting time."""
     for event in sorted(events, key=event_order):
         if event.type in STARTS:
             break

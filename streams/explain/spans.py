@@ -1,7 +1,7 @@
-"""The exact time spans of one job's booked lines, from the state that its shard last stored.
+"""Computes the exact time spans of one job's booked lines, from the state last stored by its shard.
 
-The ledger knows minutes; the state knows to the millisecond when each line began, changed and ended.  This reads
-that state and shares out the ledger's own costs over it; it must not compute a cost of its own.
+The ledger has minutes; the state has the millisecond at which each line began, changed and ended. This module
+distributes the ledger's costs over these spans; it must not compute a cost of its own.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Share(NamedTuple):
 
 
 def shares(job: JobBlob, rows: Mapping[Key, Mapping[int, Row]]) -> list[Share] | None:
-    """Each span of the job's timeline with its share of the rows (by minute), or None if both do not agree.
+    """Return each span of the job's timeline with its share of the rows, or None if state and rows disagree.
 
-    A minute's cost is shared by quantity, each span getting what the sum up to it comes to, rounded down, less
-    what the spans before it got: so the shares of a row add up to the row.
+    A minute's cost is distributed by quantity: each span gets the rounded-down cost of the cumulative quantity up to
+    it, minus what earlier spans got, so the shares of a row add up to the row.
     """
     found: list[Share] = []
     for attempt in job.attempts:
@@ -67,7 +67,7 @@ def shares(job: JobBlob, rows: Mapping[Key, Mapping[int, Row]]) -> list[Share] |
 
 
 def _line_shares(key: Key, intervals: Sequence[Interval], rows: Mapping[int, Row]) -> list[Share] | None:
-    given: dict[int, tuple[int, int]] = {}  # minute -> (quantity, lost quantity) that earlier spans took
+    given: dict[int, tuple[int, int]] = {}  # minute -> (quantity, lost quantity) of earlier spans
     found: list[Share] = []
     for start_ms, end_ms, rate, is_lost in intervals:
         cost_nano = lost_nano = 0
@@ -95,7 +95,7 @@ def _up_to(cost_nano: int, part: int, whole: int) -> int:
 
 
 def rows_by_key(records: Iterable[Mapping[str, object]]) -> dict[Key, dict[int, Row]]:
-    """Ledger rows by line and minute."""
+    """Return ledger rows by line and minute."""
     found: dict[Key, dict[int, Row]] = {}
     for record in records:
         found.setdefault(key_of(record), {})[_ms(record["minute"]) // MINUTE_MS] = Row(
@@ -108,7 +108,7 @@ def rows_by_key(records: Iterable[Mapping[str, object]]) -> dict[Key, dict[int, 
 
 
 def key_of(record: Mapping[str, object]) -> Key:
-    """The line that a ledger row belongs to."""
+    """Return the line of a ledger row."""
     return (
         int(str(record["attempt"])),
         str(record["node"]),
@@ -121,7 +121,7 @@ def key_of(record: Mapping[str, object]) -> Key:
 
 
 def instant(ms: int) -> datetime:
-    """Milliseconds since 1970 as the instants of ledger rows."""
+    """Convert milliseconds since 1970 to the type of ledger instants."""
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
 
 

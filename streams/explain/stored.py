@@ -1,6 +1,6 @@
-"""One job's state out of its shard's newest snapshots, with what was unpacked for earlier questions kept.
+"""Reads one job's state from its shard's newest snapshots, with a cache of unpacked snapshots.
 
-It must not hold more than its limit, whoever asks for whatever.
+The cache never exceeds its limit.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from streams.engine.snapshot.reader import (
     unpack_jobs,
 )
 
-#: Of snapshots, unpacked, that are kept between two questions.
+#: Limit of cached, unpacked snapshots.
 KEPT_MAX_BYTES: Final = 64 * 2**20
-#: Why an explanation falls back to whole minutes.
+#: Reasons for falling back to whole minutes.
 FALLBACKS: Final = ("too_large", "no_state", "differs")
 
 
 class States(Protocol):
-    """Of a store, what holds the states of jobs."""
+    """The parts of a store that hold the states of jobs."""
 
     @property
     def snapshots(self) -> Snapshots:
-        """Of shards."""
+        """Return the snapshots of shards."""
         ...
 
     @property
     def archive(self) -> Archive:
-        """Finished jobs."""
+        """Return the archive of finished jobs."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Unpacked:
-    """A snapshot by job."""
+    """A snapshot, indexed by job."""
 
     blob: JobsOfChain
     jobs: dict[str, msgspec.Raw]
@@ -60,7 +60,7 @@ class _Unpacked:
     size_bytes: int
 
     def of(self, job_id: str) -> JobsOfChain:
-        """The same snapshot with nothing but one job in it, which does not keep the rest in memory."""
+        """Return the snapshot reduced to one job, which does not retain the rest in memory."""
         whole, part, paid = self.jobs.get(job_id), self.parts.get(job_id), self.paid.get(job_id)
         sampled = self.blob.sampled.get(job_id)
         return JobsOfChain(
@@ -78,7 +78,7 @@ class _Unpacked:
 
 @dataclass
 class StoredJobs:
-    """Reads jobs from snapshots; to be shared by threads.
+    """Reads jobs from snapshots; thread-safe.
 
     `fallbacks` counts explanations that fell back to whole minutes, by reason.
     """
@@ -90,11 +90,11 @@ class StoredJobs:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def job(self, store: States, shard: int, job_id: str) -> JobBlob | None:
-        """The job in the newest snapshots of its shard, or in the archive where they say it is; else None.
+        """Return the job from its shard's newest snapshots, or from the archive that they refer to; None if it is in neither.
 
         Raises:
-            SinkError: the store does not answer.
-            UnknownFormatError: another version of the program wrote the snapshots.
+            SinkError: The store does not answer.
+            UnknownFormatError: Another version of the program wrote the snapshots.
         """
         blobs: list[JobsOfChain] = []
         archived: int | None = None
@@ -120,7 +120,7 @@ class StoredJobs:
             self.fallbacks[reason] = self.fallbacks.get(reason, 0) + 1
 
     def _chain(self, store: States, shard: int) -> Iterator[_Unpacked]:
-        """The newest chain, oldest first; a version is written once, so what was unpacked stays right."""
+        """Yield the newest chain, oldest first; a version is immutable, so cached ones stay valid."""
         with self._lock:
             kept = {version: each for (number, version), each in self._kept.items() if number == shard}
         for version, data in store.snapshots.load_unknown(shard, kept.keys()):

@@ -1,4 +1,4 @@
-"""Explanations as JSON objects, and back: the API sends them, the commands read them.
+"""Encodes explanations as JSON objects and decodes them: the API sends them, the commands read them.
 
 It must not lose a digit: money is a decimal string, instants are milliseconds since 1970.
 """
@@ -18,7 +18,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class IntervalObject(msgspec.Struct):
-    """An interval as the API sends it."""
+    """An interval in the API."""
 
     from_ms: int
     to_ms: int
@@ -38,7 +38,7 @@ class IntervalObject(msgspec.Struct):
 
 
 class ExplanationObject(msgspec.Struct):
-    """An explanation as the API sends it."""
+    """An explanation in the API."""
 
     job_id: str
     total_usd: str
@@ -75,7 +75,11 @@ def encode(explanation: Explanation) -> bytes:
 
 
 def decode(data: bytes) -> Explanation:
-    """Return what `encode` was given; raises msgspec.DecodeError or ArithmeticError if it is something else."""
+    """Decode what `encode` returned.
+
+    Raises:
+        msgspec.DecodeError, ArithmeticError: The data are something else.
+    """
     wire = msgspec.json.decode(data, type=ExplanationObject)
     intervals = [
         Interval(

@@ -1,6 +1,6 @@
 """Builds the message of an alert: JSON for webhooks, a few lines of text for Slack.
 
-It must not sign or send: it makes bytes from values, the same bytes from the same values.
+It must not sign or send. The same alert always gives the same bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SLACK_ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def webhook_body(alert: Alert) -> bytes:
-    """The message to a webhook; its timestamp is the instant of the change it tells of."""
+    """Return the message to a webhook; its timestamp is the instant of the status change."""
     data: dict[str, Any] = {
         "alert_id": alert.alert_id,
         "rule": alert.rule,
@@ -47,7 +47,7 @@ def webhook_body(alert: Alert) -> bytes:
 
 
 def slack_body(alert: Alert) -> bytes:
-    """The message to a Slack address."""
+    """Return the message to a Slack address."""
     sign = ":white_check_mark:" if alert.status == RESOLVED else ":rotating_light:"
     # The meter itself has neither an owner nor a rate.
     whose = (
@@ -65,23 +65,23 @@ def slack_body(alert: Alert) -> bytes:
         alert.alert_id,
     )
     lines = (f"{sign} {alert.status} ({alert.severity}, {alert.rule}): {alert.summary}", " | ".join(about))
-    # Cut before it is escaped: half an escape would show as garbage.
+    # Truncate before escaping: half an escape sequence would show as garbage.
     text = "\n".join(visible(line)[: _SLACK_TEXT_AT_MOST // 2] for line in lines)
     return orjson.dumps({"text": text.translate(_SLACK_ESCAPES)})
 
 
 def usd(nano: int) -> str:
-    """Nano-dollars as an exact decimal string."""
+    """Format nano-dollars as an exact decimal string."""
     whole, part = divmod(abs(nano), NANO_PER_USD)
     digits = f"{whole}.{part:09d}".rstrip("0").rstrip(".")
     return f"-{digits}" if nano < 0 else digits
 
 
 def rfc3339(ms: int) -> str:
-    """An instant with milliseconds, in UTC."""
+    """Format an instant with milliseconds, in UTC."""
     return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _text(text: str) -> str:
-    """Without lone surrogates: JSON can spell one in a job's id, UTF-8 cannot."""
+    """Replace lone surrogates: JSON can contain one in a job id, UTF-8 cannot."""
     return text.encode("utf-8", "replace").decode()

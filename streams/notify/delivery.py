@@ -1,6 +1,6 @@
-"""One message on its way to one receiver.
+"""One message to one receiver.
 
-It must not show the address in its repr.
+Its repr must not show the address.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ AlertReceiver: TypeAlias = tuple[str, str]  # alert_id, receiver
 
 @dataclass(eq=False)
 class Delivery:
-    """One message for one receiver; `receiver` is how the address may be shown."""
+    """One message to one receiver; `receiver` is the form of the address that may be shown."""
 
     alert: Alert
     shard: int
     receiver: str
     address: Address = field(repr=False)
-    attempt: int = 1  # the number of the next one, from 1
+    attempt: int = 1  # number of the next attempt, from 1
 
     @property
     def webhook_id(self) -> str:
-        """The id of its message."""
+        """Return the id of its message."""
         return webhook_id(self.alert.alert_id, self.alert.status, self.alert.changed_ms)
 
     @property
     def chain(self) -> AlertReceiver:
-        """What it must keep in order with."""
+        """Return the key of the messages that must stay in order: (alert id, receiver)."""
         return self.alert.alert_id, self.receiver
 
     @property
     def host(self) -> str:
-        """What shares its attempts with all other addresses at it."""
+        """Return the key of receivers that share attempt slots."""
         return self.receiver.partition(" #")[0]
 
     @property
     def is_page(self) -> bool:
-        """Whether somebody is woken by it."""
+        """Return whether it is a page."""
         return self.alert.severity == "page" and self.alert.status == FIRING

@@ -1,6 +1,6 @@
 """Writes the rows of `deliveries` in batches and in order, and retries until they are stored.
 
-It must not lose a row nor hold up a message; it never sees a secret.
+It must not lose a row or delay a message; it never sees a secret.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _AT_ONCE: Final = 5_000
 
 
 class DeliveryRow(NamedTuple):
-    """One row: what came of one attempt, or why there was none (attempt 0)."""
+    """One row: the outcome of one attempt, or why there was none (attempt 0)."""
 
     time_ms: int
     alert_id: str
@@ -40,7 +40,7 @@ class DeliveryRow(NamedTuple):
 
 
 class DeliveryWriter:
-    """Rows on their way to the store; a batch that could not be stored is tried again, the same, before any other."""
+    """Rows waiting to be stored; a batch that failed is retried unchanged before any other."""
 
     def __init__(self, store: Rows, faults: DeliveryFaults) -> None:
         self._store = store
@@ -53,16 +53,20 @@ class DeliveryWriter:
 
     @property
     def waiting(self) -> int:
-        """Rows not stored yet."""
+        """Return how many rows are not stored yet."""
         return len(self._rows) + len(self._flight)
 
     def add(self, row: DeliveryRow) -> None:
-        """Store it soon."""
+        """Queue a row."""
         self._rows.append(row)
         self._news.set()
 
     async def flush(self) -> None:
-        """Store all there is; raises SinkError if the store does not take them, and keeps the rows."""
+        """Store all queued rows.
+
+        Raises:
+            SinkError: The store refused them; they stay queued.
+        """
         async with self._lock:
             while self._flight or self._rows:
                 if not self._flight:
@@ -74,7 +78,7 @@ class DeliveryWriter:
             self._news.clear()
 
     async def run(self) -> None:
-        """Store rows as they come, until cancelled."""
+        """Store rows as they arrive, until cancelled."""
         while True:
             await self._news.wait()
             try:
@@ -85,7 +89,7 @@ class DeliveryWriter:
 
 
 def delivery_table(rows: Sequence[DeliveryRow]) -> pa.Table:
-    """The rows as they are stored; of two lives' rows under one key the later one counts."""
+    """Build the table; of two processes' rows with one key the later one counts."""
     columns = dict(zip(DeliveryRow._fields, zip(*rows, strict=True), strict=True))
     times = columns.pop("time_ms")
     names = SCHEMAS[DELIVERIES]
@@ -96,7 +100,7 @@ def delivery_table(rows: Sequence[DeliveryRow]) -> pa.Table:
 
 
 def _token(rows: Sequence[DeliveryRow]) -> str:
-    """Names the content: another batch never has it."""
+    """Name the content: another batch never has this token."""
     mark = hashlib.blake2b(digest_size=16)
     for row in rows:
         mark.update(repr(row).encode())

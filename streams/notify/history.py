@@ -17,37 +17,39 @@ from schemas.tables import ALERTS, DELIVERIES
 from sinks.rows import Condition, Rows
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
 
-# Outcomes after which a message is not sent again; the second ones speak of the message as a whole.
+# Outcomes after which a message is not sent again; the second set concerns the message as a whole.
 FINAL: Final = frozenset(("delivered", "failed", "refused", "unsupported"))
 FINAL_FOR_ALL: Final = frozenset(("silenced", "no_receiver"))
-AT_ONCE: Final = 500  # rows of a page, and ids in one condition: a server refuses a parameter of over 128 KiB
+AT_ONCE: Final = (
+    500  # rows of a page, and ids in one condition: ClickHouse refuses a parameter of more than 128 KiB
+)
 _INSTANTS: Final = ("started", "resolved", "held", "changed")
 
 
 @dataclass
 class DeliveryHistory:
-    """What became of one message until now."""
+    """The past attempts of one message."""
 
     closed: bool = False
-    finals: set[str] = field(default_factory=set)  # receivers that are done with
+    finals: set[str] = field(default_factory=set)  # receivers with a final outcome
     attempts: dict[str, int] = field(default_factory=dict)  # by receiver
 
     def add(self, receiver: str, attempt: int, outcome: str) -> None:
-        """Take in one row."""
+        """Add one row."""
         self.closed |= outcome in FINAL_FOR_ALL
         self.attempts[receiver] = max(self.attempts.get(receiver, 0), attempt)
         if outcome in FINAL:
             self.finals.add(receiver)
 
     def merge(self, other: DeliveryHistory) -> None:
-        """Take in what another source knows of the message."""
+        """Add what another source knows of the message."""
         self.closed |= other.closed
         self.finals |= other.finals
         for receiver, attempt in other.attempts.items():
             self.attempts[receiver] = max(self.attempts.get(receiver, 0), attempt)
 
     def settled(self, receivers: Collection[str]) -> bool:
-        """Whether nobody is owed the message.
+        """Return whether no receiver is still owed the message.
 
         Once every receiver is settled, an address that the owner adds later gets no old message.
         """
@@ -56,14 +58,14 @@ class DeliveryHistory:
 
 
 class StoredAlerts(NamedTuple):
-    """An alert as the table has it."""
+    """An alert as stored in the table."""
 
     alert: Alert
     shard: int
 
 
 class AlertCursor(NamedTuple):
-    """How far what is owed was read: alerts of this status up to this id, those that fire first."""
+    """Position in the alerts that are owed: alerts of this status up to this id; firing ones come first."""
 
     status: str = FIRING
     after: str = ""
@@ -76,7 +78,7 @@ class StoredDeliveries:
         self._store = store
 
     def histories(self, alert_ids: Collection[str]) -> dict[str, DeliveryHistory]:
-        """The histories of these alerts' messages, by webhook id; a message never tried has none."""
+        """Return the histories of these alerts' messages, by webhook id; a message never attempted has none."""
         found: dict[str, DeliveryHistory] = {}
         names = ("webhook_id", "receiver", "attempt", "outcome")
         for ids in pieces(sorted(set(alert_ids))):
@@ -88,9 +90,10 @@ class StoredDeliveries:
     def owed(
         self, shards: Collection[int], resolved_since_ms: int | None, place: AlertCursor
     ) -> tuple[list[StoredAlerts], AlertCursor | None]:
-        """A page of the shards' alerts that fire, then of those that resolved since then (None: at any time).
+        """Return a page of the shards' firing alerts, then of those resolved since `resolved_since_ms` (None: at any time).
 
-        Returns with it where the next one begins; None after the last.
+        Returns:
+            The page, and where the next one begins; None after the last.
         """
         where = [Condition("shard", "in", sorted(shards)), Condition("status", "=", place.status)]
         if place.status == RESOLVED and resolved_since_ms is not None:
@@ -101,7 +104,7 @@ class StoredDeliveries:
         return found, AlertCursor(RESOLVED) if place.status == FIRING else None
 
     def last_of_subjects(self, kind: str, shard: int) -> dict[tuple[str, str], Alert]:
-        """The last alert of a shard about each subject of this kind, by rule and subject."""
+        """Return the last alert of a shard about each subject of this kind, by (rule, subject)."""
         where = [Condition("shard", "=", shard), Condition("subject_kind", "=", kind)]
         last: dict[tuple[str, str], Alert] = {}
         after: str | None = ""
@@ -115,13 +118,13 @@ class StoredDeliveries:
         return last
 
     def _page(self, where: Sequence[Condition], after: str) -> list[StoredAlerts]:
-        """The next alerts by id, as they are stored now."""
+        """Return the next alerts by id, as currently stored."""
         page = self._store.select(ALERTS, [*where, Condition("alert_id", ">", after)], limit=AT_ONCE)
         return [StoredAlerts(_alert(row), row["shard"]) for row in _rows(page)]
 
 
 class RecentDeliveries:
-    """What this process did of late, rows not yet stored included; the oldest is forgotten first."""
+    """Recent attempts of this process, including rows not stored yet; the oldest are evicted first."""
 
     def __init__(self, at_most: int) -> None:
         self._at_most = at_most
@@ -129,7 +132,7 @@ class RecentDeliveries:
         self._changes: OrderedDict[str, int] = OrderedDict()
 
     def add(self, webhook_id: str, receiver: str, attempt: int, outcome: str) -> None:
-        """Take in one row."""
+        """Add one row."""
         history = self._histories.setdefault(webhook_id, DeliveryHistory())
         history.add(receiver, attempt, outcome)
         self._histories.move_to_end(webhook_id)
@@ -137,11 +140,11 @@ class RecentDeliveries:
             self._histories.popitem(last=False)
 
     def history(self, webhook_id: str) -> DeliveryHistory:
-        """What it knows of a message."""
+        """Return what is known of a message."""
         return self._histories.get(webhook_id, DeliveryHistory())
 
     def overtaken(self, alert: Alert) -> bool:
-        """Whether a later change of the alert was seen already; else this one is the latest seen."""
+        """Return whether a later change of the alert was seen already; otherwise record this one as the latest."""
         latest_ms = self._changes.get(alert.alert_id, alert.changed_ms)
         if alert.changed_ms < latest_ms:
             return True
@@ -180,7 +183,7 @@ def _alert(row: Mapping[str, Any]) -> Alert:
 
 
 def _rows(table: pa.Table) -> list[dict[str, Any]]:
-    """The rows with their instants in ms since 1970."""
+    """Return the rows with their instants in ms since 1970."""
     for name in _INSTANTS:
         if name in table.column_names:
             at = table.column_names.index(name)
@@ -194,5 +197,5 @@ def _nano(usd: Decimal) -> int:
 
 
 def pieces(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The ids in as many parts as conditions need."""
+    """Split the ids into parts that fit one condition each."""
     return (ids[at : at + AT_ONCE] for at in range(0, len(ids), AT_ONCE))

@@ -1,6 +1,6 @@
 """Collects the alerts to deliver: those just stored, and those that the tables still owe after a takeover or overflow.
 
-It must not send: it hands each alert on with the history of its message.
+It must not send: it forwards each alert with the history of its message.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LEFT_MS: Final = 60_000
 
 
 class AlertIntake:
-    """Alerts in their order; what there is no room for is left in the tables and read again later."""
+    """Alerts in their order; those without room stay in the tables and are read again later."""
 
     def __init__(
         self,
@@ -43,23 +43,23 @@ class AlertIntake:
         self._faults = faults
         self._threads = Threads("deliveries-read")
         self._offered: list[StoredAlerts] = []
-        self._taking: int = 0  # alerts that are looked up
+        self._taking: int = 0  # alerts whose history is being read
         self._ours: set[int] = set()
-        self._behind: set[int] = set()  # shards whose alerts are to be read from the tables
-        self._reading: set[int] = set()  # of them, those that are being read
-        self._place: AlertCursor | None = None  # how far
+        self._behind: set[int] = set()  # shards whose alerts must be read from the tables
+        self._reading: set[int] = set()  # shards that are being read
+        self._place: AlertCursor | None = None  # position of that read
         self._behind_due_ms = 0
-        self._left: set[int] = set()  # shards with alerts whose receiver has enough to do
+        self._left: set[int] = set()  # shards with alerts shed because their receiver is unhealthy
         self._left_due_ms = 0
 
     @property
     def waiting(self) -> int:
-        """Alerts offered and not handed on yet."""
+        """Return how many alerts were offered and not forwarded yet."""
         return len(self._offered) + self._taking
 
     @property
     def behind(self) -> bool:
-        """Whether the tables may owe more."""
+        """Return whether the tables may owe more."""
         return self._owes or bool(self._left)
 
     @property
@@ -67,12 +67,12 @@ class AlertIntake:
         return bool(self._behind) or self._place is not None
 
     def due_ms(self) -> int | None:
-        """When to look into the tables (monotonic); None: there is no need to."""
+        """Return when to read the tables (monotonic ms); None: not needed."""
         due_ms = [self._behind_due_ms] * self._owes + [self._left_due_ms] * bool(self._left)
         return min(due_ms, default=None)
 
     def offer(self, alerts: Iterable[Alert], shard: int) -> None:
-        """Take changes of status, which are stored, in their order."""
+        """Queue status changes, whose rows are stored, in their order."""
         self._ours.add(shard)
         for alert in alerts:
             if self._free_places() <= 0:
@@ -92,13 +92,13 @@ class AlertIntake:
         self._behind_due_ms = 0
 
     def leave(self, shards: Collection[int]) -> None:
-        """Leave alerts of these shards in the tables for a while: their receiver is ill and has enough to do."""
+        """Leave alerts of these shards in the tables for a while: their receiver is unhealthy and its queue is full."""
         if not self._left:
             self._left_due_ms = self._clock.monotonic_ms() + _LEFT_MS
         self._left |= self._ours.intersection(shards)
 
     def release(self, shards: Collection[int]) -> None:
-        """Take nothing more for these shards."""
+        """Stop accepting alerts of these shards, and drop what is queued of them."""
         self._ours.difference_update(shards)
         self._behind.difference_update(shards)
         self._left.difference_update(shards)
@@ -106,7 +106,7 @@ class AlertIntake:
         self._offered = [stored for stored in self._offered if stored.shard not in shards]
 
     async def forward(self) -> None:
-        """Hand on what was offered, then what the tables owe."""
+        """Forward what was offered, then what the tables owe."""
         offered, self._offered = self._offered, []
         if offered:
             self._taking = len(offered)
@@ -120,12 +120,12 @@ class AlertIntake:
             await self._catch_up()
 
     async def _catch_up(self) -> None:
-        """Read pages of what is owed until one brought something, or what was offered meanwhile comes first."""
+        """Read pages of owed alerts until one has any, or until newly offered alerts take precedence."""
         if self._place is None:
             if self._free_places() * 2 < self._options.waiting_at_most:
                 self._rest(_LOOK_AGAIN_MS)
                 return
-            # Emptied before the tables are read: what is left there from now on is looked for again.
+            # Cleared before the tables are read: shards added from now on are read again.
             self._reading, self._behind, self._place = self._behind, set(), AlertCursor()
         horizon_ms = self._options.resolved_horizon_ms
         since_ms = None if horizon_ms is None else self._clock.now_ms() - horizon_ms
@@ -140,7 +140,7 @@ class AlertIntake:
                 page, following = await self._threads.run(
                     self._records.owed, frozenset(self._reading), since_ms, self._place
                 )
-            except Exception as fault:  # noqa: BLE001 - deliveries fail alone: metering goes on
+            except Exception as fault:  # noqa: BLE001 - a failing delivery must not stop metering
                 self._rest(self._faults.failed("read_alerts", fault))
                 return
             self._faults.worked("read_alerts")
@@ -157,12 +157,12 @@ class AlertIntake:
         self._behind_due_ms = self._clock.monotonic_ms() + for_ms
 
     async def _forward(self, batch: Sequence[StoredAlerts]) -> None:
-        """What is offered; a store that does not say what an earlier life delivered holds nothing up."""
+        """Forward offered alerts; if the store cannot return their history, they are forwarded without it."""
         patience_s = self._options.look_up_timeout_ms / 1000
         histories: dict[str, DeliveryHistory] = {}
         try:
             histories = await asyncio.wait_for(self._histories(batch), patience_s)
-        except Exception as fault:  # noqa: BLE001 - deliveries fail alone
+        except Exception as fault:  # noqa: BLE001 - a failing delivery must not stop metering
             self._faults.failed("read_deliveries", fault)
         self._enqueue(batch, histories)
 
@@ -173,7 +173,7 @@ class AlertIntake:
                 self._place_alert(alert, shard, histories.get(message, DeliveryHistory()))
 
     async def _histories(self, batch: Sequence[StoredAlerts]) -> dict[str, DeliveryHistory]:
-        """What was delivered already, by an earlier life too."""
+        """Return earlier deliveries, including those of former processes."""
         if not batch:
             return {}
         alert_ids = {alert.alert_id for alert, _ in batch}

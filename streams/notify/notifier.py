@@ -1,6 +1,6 @@
 """Delivers alerts to their owners: at least once, in order per alert, with every attempt in `deliveries`.
 
-It must not judge alerts; it sends only what is stored, and neither its lines nor its rows hold a secret or a URL's path.
+It must not judge alerts. It sends only what is stored; its log lines and rows contain no secret and no URL path.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _DRAIN_LOOK_S: Final = 0.02
 
 
 class Notifier:
-    """`offer` what was stored and `resume` what a shard's earlier owner left; `run` until `stop`.
+    """`offer` what was stored and `resume` shards that were taken over; `run` until `stop`.
 
     Everything but the store's calls happens on the event loop; call it from there.
     """
@@ -73,51 +73,55 @@ class Notifier:
         self._flying: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._stopping = False
-        self._fault: BaseException | None = None  # of an attempt
+        self._fault: BaseException | None = None  # raised by an attempt
 
     @property
     def waiting(self) -> int:
-        """Messages not done with, those under way included; for each receiver one."""
+        """Return the unfinished messages, one per receiver, including those in flight."""
         return self._intake.waiting + len(self._outbox)
 
     @property
     def behind(self) -> bool:
-        """Whether the tables may owe more."""
+        """Return whether the tables may owe more."""
         return self._intake.behind
 
     @property
     def flying(self) -> int:
-        """Attempts under way."""
+        """Return the attempts in flight."""
         return len(self._flying)
 
     @property
     def outcomes(self) -> Counter[str]:
-        """How often each outcome came about."""
+        """Return the count of each outcome."""
         return self._log.outcomes
 
     @property
     def rows_waiting(self) -> int:
-        """Rows of `deliveries` not stored yet."""
+        """Return the rows of `deliveries` not stored yet."""
         return self._ledger.waiting
 
     def offer(self, alerts: Iterable[Alert], shard: int) -> None:
-        """Deliver these changes of status, which are stored, in their order."""
+        """Deliver these status changes, whose rows are stored, in their order."""
         self._intake.offer(alerts, shard)
         self._wake.set()
 
     def resume(self, shards: Iterable[int]) -> None:
-        """Deliver what is owed by the tables: to be called for shards that are taken over, at each start."""
+        """Deliver what the tables owe; call it for every shard that is taken over, at each start."""
         self._intake.resume(set(shards))
         self._wake.set()
 
     def release(self, shards: Iterable[int]) -> None:
-        """Forget what waits for shards that are no longer ours: their new owner resumes it."""
+        """Drop what waits for shards that are no longer ours: their new owner resumes it."""
         gone = set(shards)
         self._intake.release(gone)
         self._outbox.drop(gone)
 
     async def run(self) -> None:
-        """Deliver until `stop`, whatever the store does; raises what is a fault of ours."""
+        """Deliver until `stop`, whatever the store does.
+
+        Raises:
+            Exception: A bug in an attempt; failures of receivers and of the store are handled.
+        """
         writer = asyncio.create_task(self._ledger.run(), name="deliveries")
         writer.add_done_callback(lambda _: self._wake.set())
         try:
@@ -134,7 +138,7 @@ class Notifier:
             await asyncio.gather(writer, return_exceptions=True)
 
     async def stop(self) -> None:
-        """Begin nothing more, let what is under way end, store its rows; what is left the next life resumes."""
+        """Start nothing more, wait for attempts in flight, store their rows; the next process resumes the rest."""
         self._stopping = True
         self._wake.set()
         patience_s = self._options.stop_timeout_ms / 1000
@@ -152,7 +156,7 @@ class Notifier:
             )
 
     async def drain(self, timeout_ms: int) -> int:
-        """Wait, while `run` runs, until all is delivered or given up; returns how many messages are left."""
+        """While `run` runs, wait until everything is delivered or given up; return how many messages are left."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 while self.waiting or self.behind or self.rows_waiting:  # noqa: ASYNC110 - three owners
@@ -162,7 +166,7 @@ class Notifier:
         return self.waiting
 
     async def run_once(self) -> None:
-        """Take in what came and begin what is due."""
+        """Accept new alerts and start attempts that are due."""
         if self.rows_waiting >= self._options.rows_at_most:
             return
         await self._intake.forward()
@@ -174,7 +178,11 @@ class Notifier:
             task.add_done_callback(self._flown)
 
     async def landed(self) -> None:
-        """Return when the attempts under way have ended and their rows are stored; may raise SinkError."""
+        """Wait until the attempts in flight have ended and their rows are stored.
+
+        Raises:
+            SinkError: The store refused the rows.
+        """
         await asyncio.gather(*self._flying)
         await self._ledger.flush()
 
@@ -182,7 +190,7 @@ class Notifier:
 
     def _place(self, alert: Alert, shard: int, history: DeliveryHistory) -> None:
         if self._recent.overtaken(alert):
-            return  # read from the tables while its next change was offered
+            return  # read from the tables after its next change was offered
         history.merge(self._recent.history(_message(alert)))
         receivers = self._receivers.of(alert.owner)
         if history.settled(receivers):
@@ -201,7 +209,7 @@ class Notifier:
                 self._log.record(alert, name, "unsupported", UNSUPPORTED)
                 continue
             attempts = history.attempts.get(name, 0)
-            # An earlier life's attempts count, and its backoff goes on.
+            # Attempts of a former process count, and its back-off continues.
             wait_ms = delay_ms(attempts, self._jitter_ratio())
             parcel = Delivery(alert, shard, name, address, attempts + 1)
             if self._outbox.is_full(parcel):
@@ -214,8 +222,8 @@ class Notifier:
     async def _attempt(self, parcel: Delivery) -> None:
         try:
             answer = await self._send(parcel)
-        except Exception as fault:  # noqa: BLE001 - one odd message must neither stop the rest nor get lost
-            # Without its text or traceback: they may quote the address.
+        except Exception as fault:  # noqa: BLE001 - one message must neither stop the others nor get lost
+            # Without its text or traceback, which may contain the address.
             answer = SendResult("retry", 0, f"could not be sent ({type(fault).__name__})")
         self._land(parcel, answer)
         self._wake.set()
@@ -223,14 +231,14 @@ class Notifier:
     def _flown(self, task: asyncio.Task[None]) -> None:
         self._flying.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            self._fault = task.exception()  # its message would never be done with: `run` ends with it
+            self._fault = task.exception()  # its message would never be finished: `run` raises it
             self._wake.set()
 
     async def _send(self, parcel: Delivery) -> SendResult:
         kind, url = parcel.address
         if kind == "slack":
             return await self._sender.post(url, slack_body(parcel.alert), {})
-        assert self._signer is not None  # without a secret there are no parcels
+        assert self._signer is not None  # without a secret there are no deliveries
         body = webhook_body(parcel.alert)
         headers = self._signer.headers(parcel.webhook_id, body, self._clock.now_ms())
         return await self._sender.post(url, body, headers)
@@ -254,7 +262,7 @@ class Notifier:
         self._intake.leave(self._outbox.shed(parcel.host))
 
     async def _pause(self) -> None:
-        """Wait for something to come or to be due."""
+        """Wait until something arrives or is due."""
         due_ms = [self._outbox.next_due_ms(), self._intake.due_ms()]
         now_ms = self._clock.monotonic_ms()
         if self.rows_waiting >= self._options.rows_at_most:

@@ -1,6 +1,6 @@
 """Records the outcome of each delivery: as a row, a log line, a counter, and in this process's history.
 
-It must not send, and nothing that it is handed holds a secret.
+It must not send, and nothing passed to it contains a secret.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BAD: Final = frozenset(("failed", "refused", "unsupported"))
 
 
 class OutcomeRecorder:
-    """Tells outcomes; `outcomes` counts them."""
+    """Records outcomes; `outcomes` counts them."""
 
     def __init__(self, ledger: DeliveryWriter, recent: RecentDeliveries, clock: Clock) -> None:
         self._ledger = ledger
@@ -39,7 +39,7 @@ class OutcomeRecorder:
         attempt: int = 0,
         http_status: int = 0,
     ) -> None:
-        """Record what came of an attempt; attempt 0: of none."""
+        """Record the outcome of an attempt; attempt 0: none was made."""
         message = webhook_id(alert.alert_id, alert.status, alert.changed_ms)
         row = DeliveryRow(
             time_ms=self._clock.now_ms(),

@@ -14,12 +14,12 @@ from streams.notify.slots import AttemptSlots
 
 
 class DeliveryQueue:
-    """Per chain only the first parcel is ever due; the rest follow when it is finished."""
+    """Only the first delivery of each chain is due; the others follow when it is finished."""
 
     def __init__(self, flying_at_most: int, flying_per_receiver: int, ill_at_most: int = 2_500) -> None:
         self._slots = AttemptSlots(flying_at_most, flying_per_receiver)
         self._ill_at_most = ill_at_most
-        self._ill: set[str] = set()  # hosts with messages, whose last attempt failed or was slow
+        self._ill: set[str] = set()  # unhealthy hosts with messages: the last attempt failed or was slow
         self._size_of: Counter[str] = Counter()  # messages by host
         self._chains: dict[AlertReceiver, deque[Delivery]] = {}
         self._due: list[tuple[int, int, Delivery]] = []
@@ -31,11 +31,11 @@ class DeliveryQueue:
 
     @property
     def flying(self) -> int:
-        """Attempts under way."""
+        """Return the attempts in flight."""
         return self._slots.flying
 
     def put(self, parcel: Delivery, due_ms: int) -> bool:
-        """Take a parcel; False if its message waits for that receiver already."""
+        """Queue a delivery; return False if its message is queued for that receiver already."""
         chain = self._chains.setdefault(parcel.chain, deque())
         if any(other.webhook_id == parcel.webhook_id for other in chain):
             return False
@@ -47,19 +47,19 @@ class DeliveryQueue:
         return True
 
     def pop_due(self, now_ms: int) -> list[Delivery]:
-        """The parcels to attempt now; each must come back by `finish` or `again`."""
+        """Return the deliveries to attempt now; each must be returned by `finish` or `again`."""
         while self._due and self._due[0][0] <= now_ms:
             parcel = heapq.heappop(self._due)[2]
-            if self._is_first(parcel):  # not dropped since
+            if self._is_first(parcel):  # not dropped meanwhile
                 self._slots.add(parcel)
         return self._slots.pop_due(now_ms)
 
     def finish(self, parcel: Delivery, now_ms: int) -> None:
-        """Its message is done with; the next one of the chain is due."""
+        """Remove a finished delivery; the next one of the chain is due."""
         self._landed(parcel, now_ms, is_ill=False)
         chain = self._chains.get(parcel.chain)
         if chain is None or chain[0] is not parcel:
-            return  # dropped since
+            return  # dropped meanwhile
         chain.popleft()
         self._size -= 1
         self._leave(parcel.host)
@@ -69,29 +69,32 @@ class DeliveryQueue:
             del self._chains[parcel.chain]
 
     def again(self, parcel: Delivery, now_ms: int, due_ms: int) -> None:
-        """Attempt it once more, not before `due_ms`."""
+        """Schedule another attempt at `due_ms`."""
         self._landed(parcel, now_ms, is_ill=True)
         if self._is_first(parcel):
             parcel.attempt += 1
             self._push(parcel, due_ms)
 
     def next_due_ms(self) -> int | None:
-        """When to look again; None: not before something lands or comes."""
+        """Return when the next attempt is due; None: not before an attempt ends or a delivery is added."""
         return self._due[0][0] if self._due else None
 
     def is_full(self, parcel: Delivery) -> bool:
-        """Whether as much waits for its receiver as may while that is ill; never for what waits already."""
+        """Return whether the queue of an unhealthy receiver is full; never for a delivery already queued."""
         if parcel.host not in self._ill or self._size_of[parcel.host] < self._share_of_ill():
             return False
         chain = self._chains.get(parcel.chain, ())
         return all(other.webhook_id != parcel.webhook_id for other in chain)
 
     def shed(self, host: str) -> set[int]:
-        """Forget the newest of what waits for a receiver that is ill, if it is more than may; returns their shards."""
+        """Drop the newest deliveries to an unhealthy receiver beyond its share; return their shards."""
         share = self._share_of_ill()
         if host not in self._ill or self._size_of[host] <= share:
             return set()
-        excess, shed = self._size_of[host] - share // 2, set[Delivery]()  # half, so that it is seldom done
+        excess, shed = (
+            self._size_of[host] - share // 2,
+            set[Delivery](),
+        )  # down to half, so that it happens rarely
         for parcels in reversed(self._chains.values()):
             if len(shed) >= excess:
                 break
@@ -101,7 +104,7 @@ class DeliveryQueue:
         return {parcel.shard for parcel in shed}
 
     def drop(self, shards: Collection[int]) -> int:
-        """Forget the parcels of these shards; attempts under way land as if nothing were. Returns how many."""
+        """Drop the deliveries of these shards; attempts in flight end normally. Return how many were dropped."""
         return self._keep(lambda parcel: parcel.shard not in shards)
 
     def _keep(self, kept: Callable[[Delivery], bool]) -> int:
@@ -120,7 +123,7 @@ class DeliveryQueue:
         return before - self._size
 
     def _push(self, parcel: Delivery, due_ms: int) -> None:
-        self._entries += 1  # of equal instants the earlier entry first
+        self._entries += 1  # for equal instants, first in first out
         heapq.heappush(self._due, (due_ms, self._entries, parcel))
 
     def _landed(self, parcel: Delivery, now_ms: int, *, is_ill: bool) -> None:

@@ -1,6 +1,6 @@
-"""Which receivers get an owner's alerts, and the names under which they may be shown.
+"""Resolves which receivers get an owner's alerts, and the names under which they may be shown.
 
-It must not send; a name never holds more of an address than scheme, host and port.
+It must not send. A name contains only scheme, host and port of an address.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UNSUPPORTED = "e-mail is not sent: give the owner a webhook or slack address"
 
 
 class Receivers:
-    """The owners' own addresses, and the default one for those who have none that can be sent to."""
+    """The owners' own addresses, and the default one for owners without a usable address."""
 
     def __init__(self, addresses: Callable[[str], Sequence[Address]], options: NotifierOptions) -> None:
         self._addresses = addresses
@@ -27,7 +27,7 @@ class Receivers:
         self._said_so = False
 
     def of(self, owner: str) -> dict[str, Address]:
-        """The owner's addresses by name. The names stay the same as long as the addresses do."""
+        """Return the owner's addresses by name. The names are stable while the addresses are."""
         addresses = list(self._addresses(owner)) if owner else []
         if self._default is not None and all(address.kind == "email" for address in addresses):
             addresses.append(Address("webhook", self._default))
@@ -39,7 +39,7 @@ class Receivers:
         return named
 
     def nobody(self, owner: str, receivers: Collection[str]) -> str:
-        """Why there is no receiver; empty if there is one."""
+        """Return why there is no receiver; empty if there is one."""
         if not self._may_send:
             if not self._said_so:
                 logger.warning(

@@ -11,20 +11,20 @@ from typing import Final
 
 from streams.notify.delivery import Delivery
 
-#: A receiver that takes so long holds one slot, until it answers sooner.
+#: A receiver that takes this long gets one slot, until it answers faster.
 SLOW_MS: Final = 2_000
 _SLOW_KEPT: Final = 10_000
-# What a receiver's attempt is, beside those of it that are under way.
+# The rank of an attempt among those of its receiver in flight.
 _FIRST, _EXTRA, _SLOW = range(3)
 _RANKS: Final = 3
 
 
 class AttemptSlots:
-    """Messages that are due, and the attempts under way.
+    """Due messages and attempts in flight.
 
-    Pages go before all else, and of equal messages the receivers take turns. So that there is always a slot for a page to
-    a receiver that answers, each of these holds a part of the slots at most: messages that are no page; second and further
-    attempts at a receiver; attempts at receivers that were slow.
+    Pages come first, and receivers take turns among equal messages. So that a page to a healthy receiver always finds a
+    slot, each of these may use only part of the slots: messages that are no pages; second and further attempts at one
+    receiver; attempts at receivers that were slow.
     """
 
     def __init__(self, at_most: int, per_receiver: int) -> None:
@@ -33,39 +33,39 @@ class AttemptSlots:
         self._others_at_most = max(at_most * 3 // 8, 1)
         self._rank_at_most = (at_most, max(at_most // 4, 1), max(at_most // 8, 1))
         self._due: dict[str, tuple[deque[Delivery], deque[Delivery]]] = {}  # by host: pages, others
-        # Hosts that may go, by the lane of their next message: ranks of pages, then those of others.
+        # Hosts that may start, by the lane of their next message: ranks of pages, then those of others.
         self._lines: tuple[dict[str, None], ...] = tuple({} for _ in range(2 * _RANKS))
         self._lane_of: dict[str, int] = {}
         self._flights: dict[str, dict[Delivery, tuple[int, int]]] = {}  # by host: lane, start
         self._counts = [0] * len(self._lines)
-        self._slow: dict[str, None] = {}  # hosts, the latest last
+        self._slow: dict[str, None] = {}  # hosts, the most recent last
 
     @property
     def flying(self) -> int:
-        """Attempts under way."""
+        """Return the attempts in flight."""
         return sum(self._counts)
 
     def flies(self, parcel: Delivery) -> bool:
-        """Whether an attempt at it is under way."""
+        """Return whether an attempt of the delivery is in flight."""
         return parcel in self._flights.get(parcel.host, ())
 
     def is_slow(self, host: str) -> bool:
-        """Whether the last attempt at it took long."""
+        """Return whether the last attempt at the host was slow."""
         return host in self._slow
 
     def add(self, parcel: Delivery) -> None:
-        """Its instant has come."""
+        """Add a due delivery."""
         self._due.setdefault(parcel.host, (deque(), deque()))[not parcel.is_page].append(parcel)
         self._line_up(parcel.host)
 
     def pop_due(self, now_ms: int) -> list[Delivery]:
-        """What to attempt now; each must come back by `land`."""
+        """Return the deliveries to attempt now; each must be returned by `land`."""
         taken: list[Delivery] = []
         for lane, line in enumerate(self._lines):
             while line and self._is_free(lane):
                 host = next(iter(line))
                 if lane % _RANKS == _EXTRA and self._hangs(host, now_ms):
-                    self._leave(host)  # until an attempt at it lands
+                    self._leave(host)  # until an attempt at it ends
                     continue
                 parcel = self._due[host][lane >= _RANKS].popleft()
                 self._flights.setdefault(host, {})[parcel] = lane, now_ms
@@ -76,7 +76,7 @@ class AttemptSlots:
         return taken
 
     def land(self, parcel: Delivery, now_ms: int) -> None:
-        """Its attempt is over."""
+        """Free the slot of an ended attempt."""
         host = parcel.host
         lane, began_ms = self._flights[host].pop(parcel)
         self._counts[lane] -= 1
@@ -90,7 +90,7 @@ class AttemptSlots:
         self._line_up(host)
 
     def retain(self, kept: Callable[[Delivery], bool]) -> None:
-        """Forget the others; attempts under way go on."""
+        """Drop all other deliveries; attempts in flight continue."""
         for host, (pages, others) in list(self._due.items()):
             self._due[host] = deque(filter(kept, pages)), deque(filter(kept, others))
             self._line_up(host)
@@ -107,7 +107,7 @@ class AttemptSlots:
         return any(now_ms - began_ms >= SLOW_MS for _, began_ms in self._flights[host].values())
 
     def _line_up(self, host: str) -> None:
-        """Put the host where its next message belongs; it keeps its turn if that is where it is."""
+        """Move the host to the lane of its next message; it keeps its turn if the lane is the same."""
         lane = self._lane(host)
         if lane is None:
             self._leave(host)

@@ -1,6 +1,6 @@
 """Counts and logs failures between the notifier and the tables, and computes the back-off.
 
-It must not try again by itself, nor end anything: deliveries fail alone, and metering goes on.
+It must not retry or stop anything: a failing delivery must not stop metering.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _LONGEST_MS: Final = 60_000
 
 
 class DeliveryFaults:
-    """`counts` since the process began, by what failed."""
+    """`counts` since the process started, by operation."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self._in_a_row: Counter[What] = Counter()
 
     def failed(self, what: What, fault: Exception, **fields: int) -> int:
-        """Take note of a call that failed; returns for how many ms to rest, twice as long each time in a row."""
+        """Record a failed call; return for how many ms to back off, doubled with each failure in a row."""
         self.counts[what] += 1
         self._in_a_row[what] += 1
         first_ms = fault.retry_after_ms if isinstance(fault, SinkBusy) else _FIRST_MS
@@ -48,5 +48,5 @@ class DeliveryFaults:
         return rest_ms
 
     def worked(self, what: What) -> None:
-        """A call was served."""
+        """Record a successful call."""
         del self._in_a_row[what]

@@ -1,4 +1,4 @@
-"""Files as a log: an embedded broker and the same app as in production, until all of it is stored.
+"""Replays event files: an embedded broker and the same app as in production, until everything is stored.
 
-It must not meter by itself: whatever is read goes through the broker and the agents.
+It must not meter by itself: every record goes through the broker and the agents.
 """

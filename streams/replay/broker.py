@@ -1,6 +1,6 @@
 """A Kafka-protocol broker inside this process: librdkafka's mock cluster, for replays, demos and tests.
 
-It must not be taken for storage: it keeps about 5 MB of each partition, and nothing after the process.
+It is no storage: it retains about 5 MB of each partition, and nothing after the process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class EmbeddedBroker:
         self._library = _librdkafka()
         error = ctypes.create_string_buffer(_ERROR_BYTES)
         config = self._library.rd_kafka_conf_new()
-        # The client that carries the cluster has no broker to talk to, and would complain of it on stderr.
+        # The client that hosts the cluster has no broker to connect to, and would report that on stderr.
         self._library.rd_kafka_conf_set(config, b"log_level", b"0", error, _ERROR_BYTES)
         self._handle = self._library.rd_kafka_new(_RD_KAFKA_PRODUCER, config, error, _ERROR_BYTES)
         if not self._handle:
@@ -49,17 +49,21 @@ class EmbeddedBroker:
         self._closed = False
 
     def create_topic(self, name: str, partitions: int) -> None:
-        """Create a topic; the cluster knows it at once."""
+        """Create a topic; it is available immediately.
+
+        Raises:
+            TrainfareError: The cluster refused it.
+        """
         code = self._answered(name.encode(), partitions)
         if code != 0:
             reason = self._library.rd_kafka_err2str(code).decode()
             raise TrainfareError(f"the embedded broker refused topic {name}: {reason}")
 
     def _answered(self, name: bytes, partitions: int) -> int:
-        """What the cluster says to a new topic.
+        """Create the topic, and return the cluster's error code.
 
-        Its thread often misses that it was asked (librdkafka 2.16: of seven topics one, nine times in ten) and sleeps on
-        for a second. A connection wakes it.
+        Its thread often misses the request (librdkafka 2.16: for one of seven topics, nine times in ten) and sleeps for
+        another second. A connection wakes it.
         """
         codes: list[int] = []
 
@@ -77,14 +81,15 @@ class EmbeddedBroker:
         return codes[0]
 
     def host(self, kafka: KafkaSettings, name: str) -> KafkaSettings:
-        """Create all topics of these settings; returns them as those of the only member of a group `name` here."""
+        """Create all topics of these settings; return the settings of the only member of a group `name` here."""
         for topic in Topic:
             self.create_topic(full_name(topic, kafka.topic_prefix), partition_count(topic, kafka.partitions))
         return kafka.model_copy(
             update={
                 "bootstrap_servers": self.bootstrap_servers,
                 "group_id": name,
-                # A static member sends no LeaveGroup, which the mock cluster's last member must not.
+                # A static member sends no LeaveGroup request, which the mock cluster does not support from its last
+                # member.
                 "group_instance_id": name,
                 "fetch_min_bytes": 1,
                 "security_protocol": "PLAINTEXT",
@@ -93,7 +98,7 @@ class EmbeddedBroker:
         )
 
     def close(self) -> None:
-        """Take the broker away; whoever still talks to it sees a lost connection."""
+        """Stop the broker; connected clients lose their connection."""
         with self._closing:
             if self._closed:
                 return
@@ -109,7 +114,7 @@ class EmbeddedBroker:
 
 
 def _librdkafka() -> ctypes.CDLL:
-    """The very library that confluent-kafka brings along; its mock cluster has no Python binding."""
+    """Load the library that confluent-kafka includes; its mock cluster has no Python binding."""
     package = Path(confluent_kafka.__file__).parent
     beside = sorted((package.parent / "confluent_kafka.libs").glob("librdkafka*"))
     inside = sorted((package / ".dylibs").glob("librdkafka*.dylib"))

@@ -1,6 +1,6 @@
-"""Produces a log's records into the embedded broker, never further ahead of the meter than the broker keeps.
+"""Produces a log's records into the embedded broker, never further ahead of the meter than the broker retains.
 
-It must not read positions from the broker: what counts is what the shards have folded.
+It must not read positions from the broker: the shards' next offsets count.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from streams.topics import RECORD_MAX_BYTES, full_name
 
 Place = tuple[str, int]  # topic without prefix, partition
 
-#: How far a partition may be ahead of its shard: the broker drops whole batches, so stay well below what it keeps.
+#: How far a partition may be ahead of its shard: the broker drops whole batches, so stay well below its retention.
 WINDOW_BYTES: Final = RETAINED_BYTES // 3
 _RECORD_OVERHEAD_BYTES: Final = 100
 _MARK_BYTES: Final = 32 * 1024
@@ -30,12 +30,12 @@ _POLL_EVERY: Final = 500
 
 
 class FeedStopped(Exception):  # noqa: N818 - not an error: the meter has ended before the log
-    """The feeder was asked to end."""
+    """The feeder was asked to stop."""
 
 
 @dataclass
 class _Window:
-    """How much of a partition is on its way: marks of (offset, bytes up to it), oldest first."""
+    """Records of a partition in flight: marks of (offset, bytes up to it), oldest first."""
 
     offset: int = 0
     sent_bytes: int = 0
@@ -49,7 +49,7 @@ class _Window:
             self.marks.append((self.offset, self.sent_bytes))
 
     def taken(self, offset: int) -> None:
-        """The meter has folded all below `offset`."""
+        """Record that the meter has folded everything below `offset`."""
         if offset >= self.offset:
             self.taken_bytes = self.sent_bytes
             self.marks.clear()
@@ -58,7 +58,7 @@ class _Window:
 
 
 class LogFeeder:
-    """`skip` records of each partition are already in the shards and are not sent again."""
+    """Feeds a log; `skip` records of each partition are already in the shards and are not sent again."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class LogFeeder:
             {
                 "bootstrap.servers": bootstrap_servers,
                 "log_level": 0,
-                "enable.idempotence": True,  # and with it order, also when a request is repeated
+                "enable.idempotence": True,  # preserves order when a request is retried
                 "linger.ms": 50,  # batches of a few hundred records; `flush` does not wait for it
                 "batch.size": 256 * 1024,
                 "message.max.bytes": RECORD_MAX_BYTES + 64 * 1024,
@@ -94,7 +94,12 @@ class LogFeeder:
         )
 
     def feed(self, records: Iterable[Sendable]) -> None:
-        """Send everything; returns once the broker has acknowledged the last record."""
+        """Send everything; return once the broker has acknowledged the last record.
+
+        Raises:
+            TrainfareError: The broker lost a record.
+            FeedStopped: The feeder was asked to stop.
+        """
         for number, record in enumerate(records):
             if record.log_ms // TICK_MS > self._marked_ms // TICK_MS:
                 self._mark(record.log_ms)
@@ -106,7 +111,7 @@ class LogFeeder:
         self._poll()
 
     def _mark(self, log_ms: int) -> None:
-        """Whatever has an earlier log time was sent before: ticks up to then may be judged once it is read."""
+        """Report that all records with an earlier log time were sent: ticks up to then may be judged once they are read."""
         self._marked_ms = log_ms
         if self._on_mark is not None:
             self._on_mark(log_ms - 1, self.counts)
@@ -151,7 +156,7 @@ class LogFeeder:
             self._poll()
 
     def _poll(self) -> None:
-        """Serve the producer's events; end when asked to, or when a record was lost."""
+        """Serve the producer's events; raise if asked to stop, or if a record was lost."""
         self._producer.poll(0)
         if self._refused is not None:
             raise TrainfareError(f"the embedded broker lost a record: {self._refused.str()}")

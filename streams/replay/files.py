@@ -1,4 +1,4 @@
-"""Event files as a sequence of lines with their place, and the digest that names their contents.
+"""Reads event files as a sequence of lines with their position, and computes the digest that identifies their contents.
 
 It must not interpret a line.
 """
@@ -16,22 +16,26 @@ from streams.replay.packed import UNPACK_ERRORS, bounded_lines, open_packed
 
 
 class FileLine(NamedTuple):
-    """One line that is not blank; `number` counts from 1, blank lines too."""
+    """One line that is not blank; `number` counts from 1, including blank lines."""
 
     file: int
     number: int
     data: bytes
-    is_whole: bool = True  # else `data` is the head of a line that is too long
+    is_whole: bool = True  # otherwise `data` is the head of a line that is too long
 
 
 def read_lines(files: Sequence[Path]) -> Iterator[FileLine]:
-    """Yield the lines of all files, one after the other; compressed ones by their ending."""
+    """Yield the lines of all files in order; compressed files are recognised by their suffix.
+
+    Raises:
+        TrainfareError: A file cannot be read to its end.
+    """
     for index, path in enumerate(files):
         try:
             with open_packed(path) as stream:
                 for number, data, is_whole in bounded_lines(stream):
                     if number == 1:
-                        data = data.removeprefix(codecs.BOM_UTF8)  # some editors put it there
+                        data = data.removeprefix(codecs.BOM_UTF8)  # some editors add it
                         if not data.strip():
                             continue
                     yield FileLine(index, number, data, is_whole)
@@ -41,7 +45,11 @@ def read_lines(files: Sequence[Path]) -> Iterator[FileLine]:
 
 
 def digest(path: Path) -> str:
-    """Name the file's bytes."""
+    """Return the digest of the file's bytes.
+
+    Raises:
+        TrainfareError: The file cannot be read.
+    """
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

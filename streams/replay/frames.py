@@ -1,6 +1,6 @@
-"""Check that a compressed file is whole: a file cut short between two blocks unpacks without an error to fewer records.
+"""Checks that a compressed file is complete: one truncated between two blocks decompresses without an error to fewer records.
 
-The frames of zstd are walked by their block headers, nothing is unpacked (RFC 8878, section 3.1).
+The frames of zstd are walked by their block headers without decompression (RFC 8878, section 3.1).
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class CutShortError(OSError):
 
 
 def check_whole(path: Path) -> None:
-    """Look whether a .zst or .gz file goes to the end of its last frame; any other file is whole.
+    """Check that a .zst or .gz file extends to the end of its last frame; any other file is complete.
 
     Raises:
-        CutShortError: it is cut short.
-        OSError, EOFError, zlib.error, zstandard.ZstdError: it cannot be read, or is not of that form.
+        CutShortError: It is truncated.
+        OSError, EOFError, zlib.error, zstandard.ZstdError: It cannot be read, or has another format.
     """
     if path.suffix == ".zst":
         with path.open("rb") as file:
             check_zstd(path, file)
     elif path.suffix == ".gz":
         try:
-            with gzip.open(path, "rb") as stream:  # only unpacking tells where a member ends
+            with gzip.open(path, "rb") as stream:  # only decompression finds the end of a member
                 while stream.read(_READ_BYTES):
                     pass
         except EOFError:
@@ -49,11 +49,11 @@ def check_whole(path: Path) -> None:
 
 
 def check_zstd(path: Path, file: IO[bytes]) -> None:
-    """Walk the frames of an open file and go back to its beginning.
+    """Walk the frames of an open file and return to its beginning.
 
     Raises:
-        CutShortError: a frame does not end within the file.
-        zstandard.ZstdError: what stands at the beginning or behind a frame is none.
+        CutShortError: A frame does not end within the file.
+        zstandard.ZstdError: There is no frame at the beginning or after a frame.
     """
     size_bytes = file.seek(0, os.SEEK_END)
     at = 0

@@ -1,6 +1,6 @@
-"""A line of a file as a record of the log: its topic, partition, value, and the log time it gets.
+"""Converts a line of a file to a record of the log: its topic, partition, value, and the log time it gets.
 
-It must not refuse an event: what is in an envelope goes to the log, and is judged where everything is.
+It must not refuse an event: what is in an envelope goes to the log, and is checked where every record is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from streams.replay.packed import LINE_MAX_BYTES
 from streams.topics import SHARD_TOPICS, Topic
 from streams.transport.partitions import partition_of
 
-#: The name under which lines that hold no event are kept: `partition` is the file's index, `offset` the line's number.
+#: The topic name of lines without an event: `partition` is the file's index, `offset` the line's number.
 LINES_TOPIC: Final = "replay"
 #: The log time of lines before the first valid event; older events are refused.
 FIRST_LOG_MS: Final = 946_684_800_000
@@ -52,7 +52,7 @@ class Sendable:
 
 @dataclass
 class LineReader:
-    """Lines in log order; the log's time is the newest event time so far."""
+    """Lines in log order; the log time is the newest event time so far."""
 
     topic_prefix: str
     partitions: int
@@ -61,7 +61,7 @@ class LineReader:
     _decoder: msgspec.json.Decoder[_Envelope] = field(default_factory=lambda: msgspec.json.Decoder(_Envelope))
 
     def read(self, line: FileLine) -> Sendable | DeadLetter:
-        """Return the record, or the dead letter that the line is."""
+        """Return the record, or the dead letter of an invalid line."""
         if not line.is_whole:
             return self._refused(
                 line, Reason.oversize, f"line: got more bytes, expected at most {LINE_MAX_BYTES}"
@@ -85,7 +85,7 @@ class LineReader:
         event = decode(topic, value, headers, self.newest_allowed_ms)
         if not isinstance(event, Invalid):
             self.newest_ms = max(self.newest_ms, event.time_ms)
-        # Cut, it still differs from any that is valid, and passes through the broker beside its record.
+        # Even truncated, it differs from any valid key, and passes through the broker beside its record.
         key = b"" if value is None else key_of(Topic(topic), value)[:MAX_KEY_BYTES]
         partition = partition_of(key, self.partitions) if topic in _SHARD_TOPICS else 0
         return Sendable(topic, partition, value, [*headers], self.newest_ms, key)

@@ -1,4 +1,4 @@
-"""Files that may be packed, read by lines of a bounded length: memory stays small whatever the file unpacks to.
+"""Reads possibly compressed files by lines of bounded length: memory stays small whatever the file expands to.
 
 It must not interpret a line.
 """
@@ -17,32 +17,37 @@ import zstandard
 from streams.replay.frames import check_zstd
 
 LINE_MAX_BYTES: Final = 2**20
-#: So much is kept of a line that is longer.
+#: This much is retained of a line that is too long.
 HEAD_BYTES: Final = 1_024
-#: A frame of zstd may ask for gigabytes of memory; up to level 19 the program asks for this at most.
+#: A zstd frame may require gigabytes of memory; up to level 19 the program requires at most this.
 _WINDOW_BYTES: Final = 2**23
 _BUFFER_BYTES: Final = 2**16
-#: What reading such a file may raise, beside OSError.
+#: Exceptions that reading such a file may raise.
 UNPACK_ERRORS: Final = (OSError, EOFError, zlib.error, zstandard.ZstdError)
 
 
 class NumberedLine(NamedTuple):
-    """A line that is not blank, as it is in the file; `number` counts from 1, blank lines too."""
+    """A line that is not blank; `number` counts from 1, including blank lines."""
 
     number: int
     data: bytes
-    is_whole: bool  # else `data` is its head, and all of it is longer than LINE_MAX_BYTES
+    is_whole: bool  # otherwise `data` is its head, and the line is longer than LINE_MAX_BYTES
 
 
 def open_packed(path: Path) -> IO[bytes]:
-    """Open a file for reading; what ends on .gz or .zst is unpacked on the way."""
+    """Open a file for reading; decompress .gz and .zst.
+
+    Raises:
+        CutShortError: It is truncated.
+        OSError, zstandard.ZstdError: It cannot be read.
+    """
     if path.suffix == ".gz":
         return io.BufferedReader(gzip.open(path, "rb"), _BUFFER_BYTES)
     if path.suffix == ".zst":
         unpacker = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES)
         file = path.open("rb")
         try:
-            check_zstd(path, file)  # the library takes the end of a file for the end of a frame
+            check_zstd(path, file)  # the library treats the end of the file as the end of a frame
         except BaseException:
             file.close()
             raise
@@ -52,7 +57,7 @@ def open_packed(path: Path) -> IO[bytes]:
 
 
 def bounded_lines(stream: IO[bytes]) -> Iterator[NumberedLine]:
-    """Yield the lines of a stream; of one that is too long the head, once all of it was passed over."""
+    """Yield the lines of a stream; of a line that is too long only the head, after skipping the rest."""
     number = 0
     while data := stream.readline(LINE_MAX_BYTES + 2):
         number += 1
@@ -69,7 +74,7 @@ def bounded_lines(stream: IO[bytes]) -> Iterator[NumberedLine]:
 
 
 def _pass_over(stream: IO[bytes]) -> tuple[bool, bool]:
-    """Read to the end of the line, by slices: whether there was nothing but that end, and whether all was blank."""
+    """Skip to the end of the line, in slices; return whether only the line end was left, and whether all was blank."""
     is_empty = is_blank = True
     while rest := stream.readline(_BUFFER_BYTES):
         is_empty = is_empty and not rest.rstrip(b"\r\n")

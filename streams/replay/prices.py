@@ -1,6 +1,6 @@
-"""The price book of a log whose records are no longer at hand, from the rows that were stored of it.
+"""Builds the price book of a log whose records are no longer available, from its stored rows.
 
-It must not judge prices: the rows are what stood at the end of that log.
+It must not judge prices: the rows are those at the end of that log.
 """
 
 from __future__ import annotations

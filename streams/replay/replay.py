@@ -1,6 +1,6 @@
-"""A replay: files through an embedded broker and the same app as in production, until all of it is stored.
+"""Replays files through an embedded broker and the same app as in production, until everything is stored.
 
-It must not meter: it feeds the log, waits, and asks for the last checkpoint.
+It must not meter: it feeds the log, waits, and requests the final checkpoint.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from streams.worker.shards.owned_shard import OwnedShard
 logger = logging.getLogger(__name__)
 
 _CHECKPOINT_INTERVAL_MS: Final = 1_500
-#: Twice a worker's: nobody waits for a row, and few large inserts leave the store little to merge.
+#: Twice a worker's: nobody waits for a row, and few large inserts need few merges.
 _FLIGHT_MAX_BYTES: Final = 128 * 2**20
-_SESSION_TIMEOUT_MS: Final = 90_000  # there is nobody else to take over
+_SESSION_TIMEOUT_MS: Final = 90_000  # there is no other member to take over
 _POLL_S: Final = 0.01
-# A person waits for the command: a full disk is said soon, and the same command goes on where it stopped.
+# A user waits for the command: report a full disk soon; the same command resumes where it stopped.
 _STORE_RETRY_S: Final = 2.0
 _STORE_PATIENCE_MS: Final = 10_000
-_DELIVERY_TIMEOUT_MS: Final = 120_000  # a person waits for the command; receivers that are away have so long
+_DELIVERY_TIMEOUT_MS: Final = 120_000  # a user waits for the command; unreachable receivers have this long
 _TICK_POLL_MS: Final = 50
 _PROGRESS_EVERY: Final = 1_000
 _REFUSED_AT_ONCE: Final = 1_000
@@ -63,9 +63,13 @@ def run_replay(
     clock: Clock | None = None,
     deliver: bool = False,
 ) -> ReplayResult:
-    """Meter the events of the files into the store of a directory; the same files again change nothing.
+    """Meter the events of the files into the store of a directory; replaying the same files again changes nothing.
 
-    `deliver`: send the alerts to their owners, as the settings say; else they are judged and stored only.
+    `deliver`: send the alerts to their owners according to the settings; otherwise they are only judged and stored.
+
+    Raises:
+        WrongUseError: The files do not fit what was replayed into the directory.
+        TrainfareError: The files cannot be read, or the store cannot be written.
     """
     started_s = time.monotonic()
     settings = Settings() if settings is None else settings
@@ -85,15 +89,16 @@ def run_replay(
         replayed = segments.load(store.meta, settings.kafka.partitions)
         segment = replayed.begin(digests, now_ms, append=append, where=data)
         if deliver and segment is not replayed.last:
-            # The log goes on behind these files: their messages are sent, and no clock is set back.
+            # The log continues after these files: their messages are sent, and no clock is set back.
             as_of = replayed.clock_ms(data)
         rows = 0
         if deliver or not segment.done or (segment is replayed.last and as_of != segment.as_of_ms):
             if segment.base and not segment.done and segment.prices is None:
                 segment.prices = stored_book(store).events
-            segment.done = False  # until its last checkpoint: a kill must not leave rows of another clock as the last word
+            # until its last checkpoint: after a kill, rows of another accrual instant must not count as final
+            segment.done = False
             segments.save(store.meta, replayed)
-            # What resolved in a log of last year is still news to whoever asks for it now.
+            # An alert that resolved in a log of last year is still worth sending if requested now.
             notifier = (
                 notifier_of(settings.alerts, store, clock, resolved_horizon_ms=None) if deliver else None
             )
@@ -178,7 +183,7 @@ class _Replay:
         )
 
     def _book(self) -> PriceBook:
-        """The prices of the log before the segment."""
+        """Return the prices of the log before the segment."""
         if self._segment.prices is not None:
             return PriceBook.empty().with_events(self._segment.prices)
         return stored_book(self._store) if self._segment.base else PriceBook.empty()
@@ -208,7 +213,7 @@ class _Replay:
         except FeedStopped:
             return
         ends = {place: _at(base, place) + count for place, count in feeder.counts.items()}
-        # The meter's clock at the end: everything that was to be sent was.
+        # The accrual instant at the end: everything was sent.
         last_ms = max(self._lines.newest_ms, self._as_of())
         self._mark(last_ms, ends)
         await _until(lambda: all(_position(meter, place) >= end for place, end in ends.items()))
@@ -219,7 +224,7 @@ class _Replay:
         self._watermarks.mark = Mark(log_ms, dict(counts))
 
     def _records(self, meter: Meter, loop: asyncio.AbstractEventLoop) -> Iterator[Sendable]:
-        """In the feeder's thread: the records of all lines; what is none is kept as a dead letter."""
+        """Yield the records of all lines, in the feeder's thread; invalid lines become dead letters."""
         refused: list[DeadLetter] = []
         before = self._replayed.files_before(self._segment)
         for count, line in enumerate(read_lines(self._files), 1):
@@ -238,7 +243,7 @@ class _Replay:
             loop.call_soon_threadsafe(meter.shard_manager.refuse, refused, "lines")
 
     async def _finish(self, meter: Meter, ends: dict[Place, int]) -> None:
-        """The last checkpoint: unfinished attempts are paid up to the meter's clock."""
+        """Take the final checkpoint: open attempts accrue up to the accrual instant."""
         await meter.shard_manager.settled()
         await meter.shard_manager.store_until_done()
         if meter.notifier is not None:
@@ -265,12 +270,12 @@ class _Replay:
 
 
 async def _until(ready: Callable[[], bool]) -> None:
-    while not ready():  # noqa: ASYNC110 - positions move with every batch; nobody should have to announce them
+    while not ready():  # noqa: ASYNC110 - positions change with every batch, without an event
         await asyncio.sleep(_POLL_S)
 
 
 def _position(meter: Meter, place: Place) -> int:
-    """The next offset, in the log of all segments, that the meter awaits."""
+    """Return the next offset that the meter awaits, in the log of all segments."""
     topic, number = place
     if topic in REFERENCE_TOPICS:
         return int(meter.shard_manager.reference_next.get(topic, meter.reader.base.get(topic, 0)))
@@ -279,7 +284,7 @@ def _position(meter: Meter, place: Place) -> int:
 
 
 def _read(meter: Meter, place: Place) -> int:
-    """The next offset that the meter has not read; what was read may wait for its tick."""
+    """Return the next offset to read; records read may wait for their tick."""
     owned = meter.shard_manager.owned.get(place[1])
     return (
         _position(meter, place)
@@ -289,7 +294,7 @@ def _read(meter: Meter, place: Place) -> int:
 
 
 def _judged(owned: OwnedShard, last_ms: int) -> bool:
-    """Whether all ticks up to the end were judged."""
+    """Return whether all ticks up to the end were judged."""
     return owned.align.tick_ms is None or (owned.shard.position.tick_ms or 0) > last_ms
 
 

@@ -1,6 +1,6 @@
-"""What a replay says at its end: the books and totals of all that was ever replayed into the directory.
+"""The result of a replay: record accounting and totals of everything ever replayed into the directory.
 
-It must not count anything itself: the books are the shards', the totals the tables'.
+It must not count anything: the record counts are the shards', the totals the tables'.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from streams.engine.shard.books import Books
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """The books and totals of all that was ever replayed into the directory."""
+    """Record accounting and totals of everything ever replayed into the directory."""
 
     records_in: int
     applied: int
@@ -25,20 +25,20 @@ class ReplayResult:
     jobs: int
     gpu_hours: Decimal
     usd: Decimal
-    unpriced_gpu_hours: Decimal  # GPU-time that no price matched
-    capped_costs: int  # rows whose cost did not fit into Decimal(18, 9)
+    unpriced_gpu_hours: Decimal  # GPU-time without a price
+    capped_costs: int  # rows whose cost exceeds a Decimal(18, 9)
     seconds: float
     rows: int  # written by this run
 
     @property
     def balanced(self) -> bool:
-        """Whether every record is accounted for once."""
+        """Return whether every record is accounted for exactly once."""
         kept = self.applied + self.unattributed + self.duplicate
         return self.records_in == kept + self.too_late + self.dead_lettered
 
 
 def result_of(store: Store, books: Books, rows: int, seconds: float) -> ReplayResult:
-    """The totals of the store beside the books."""
+    """Combine the store's totals with the record accounting."""
     totals = store.query(
         "SELECT (SELECT count() FROM jobs FINAL) AS jobs, sum(cost_usd) AS usd, "
         "toString(sumIf(toInt128(quantity), component = 'gpu' AND unit = 'gpu_milli_ms')) AS gpu_milli_ms, "

@@ -1,6 +1,6 @@
-"""Which log a store belongs to: the files that were replayed into it, in order, and how far.
+"""Records which log a store belongs to: the files replayed into it, in order, and how far.
 
-It must not read events; contents are known by their digests alone.
+It must not read events; contents are identified by their digests.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ LOG_OF_FILES: Final = "replayed files"
 
 
 class LogSegment(msgspec.Struct):
-    """One replay: its files, where the log stood before it, and after it once it is `done`."""
+    """One replay: its files, the position of the log before it, and after it once it is `done`."""
 
     files: list[str]  # digests
     run_start_ms: int
     base: dict[str, list[int]]  # topic -> records per partition before it
-    newest_ms: int  # the log's time before it
+    newest_ms: int  # log time before it
     end: dict[str, list[int]] = {}
     end_newest_ms: int = 0
     books: Books = msgspec.field(
         default_factory=Books
-    )  # of lines, prices and controls; what shards read is in their own
+    )  # of lines, prices and controls; the shards count their own
     total: Books = msgspec.field(default_factory=Books)  # of everything up to its end
     as_of_ms: int | None = None
     done: bool = False
-    controls: list[tuple[bytes, ControlEvent]] = []  # that stand at its end
-    # Until it is done, the prices that stood at its begin: the table soon has its own too, which come later.
+    controls: list[tuple[bytes, ControlEvent]] = []  # in force at its end
+    # Until it is done, the prices at its beginning: the table soon includes later ones, too.
     prices: list[PriceEvent] | None = None
 
     @property
     def identity(self) -> str:
-        """Name the contents, in order."""
+        """Return the digest of the contents, in order."""
         return hashlib.sha256("\n".join(self.files).encode()).hexdigest()
 
 
@@ -58,11 +58,15 @@ class Replayed(msgspec.Struct):
 
     @property
     def last(self) -> LogSegment:
-        """The replay that counts now."""
+        """Return the current replay."""
         return self.segments[-1]
 
     def clock_ms(self, where: Path) -> int:
-        """Up to when the last replay paid what goes on; WrongUseError while it has not ended."""
+        """Return the accrual instant of the last replay.
+
+        Raises:
+            WrongUseError: The last replay has not ended.
+        """
         if not self.last.done:
             raise WrongUseError(
                 f"{where} holds a replay that did not end; finish it first (the same command again)"
@@ -70,12 +74,16 @@ class Replayed(msgspec.Struct):
         return self.last.end_newest_ms if self.last.as_of_ms is None else self.last.as_of_ms
 
     def controls_before(self, segment: LogSegment) -> dict[bytes, ControlEvent]:
-        """The controls that stood when the replay began."""
+        """Return the controls in force when the replay began."""
         before = self.segments[: self.segments.index(segment)]
         return dict(before[-1].controls) if before else {}
 
     def begin(self, digests: Mapping[Path, str], now_ms: int, *, append: bool, where: Path) -> LogSegment:
-        """Return the segment of these files: a known one to resume, or a new one."""
+        """Return the segment of these files: a known one to resume, or a new one.
+
+        Raises:
+            WrongUseError: The files do not fit what was replayed before.
+        """
         names = list(digests.values())
         for segment in self.segments:
             if segment.files == names:
@@ -86,7 +94,7 @@ class Replayed(msgspec.Struct):
                 "with --append"
             )
         if self.segments:
-            self.clock_ms(where)  # an earlier one has ended
+            self.clock_ms(where)  # check that the last one has ended
         known = {name for segment in self.segments for name in segment.files}
         again = [str(path) for path, name in digests.items() if name in known]
         if again:
@@ -102,11 +110,11 @@ class Replayed(msgspec.Struct):
         return segment
 
     def files_before(self, segment: LogSegment) -> int:
-        """How many files came before the segment's first: lines are named by their file's place in the chain."""
+        """Return how many files came before the segment's first: lines are numbered by their file's position in the chain."""
         return sum(len(one.files) for one in self.segments[: self.segments.index(segment)])
 
     def books(self) -> Books:
-        """What all replays did beside the shards."""
+        """Return the record accounting of all replays outside the shards."""
         total = Books()
         for segment in self.segments:
             total = total.plus(segment.books)
@@ -114,7 +122,11 @@ class Replayed(msgspec.Struct):
 
 
 def load(meta: Meta, partitions: int) -> Replayed:
-    """Return what was replayed into a store; a store of a live log is refused."""
+    """Return what was replayed into a store.
+
+    Raises:
+        TrainfareError: The store belongs to a live log, or its record cannot be read.
+    """
     meta.set_once(LOG_KEY, LOG_OF_FILES, "a replay needs a directory of its own")
     stored = meta.get(_KEY)
     if stored is None:
@@ -131,10 +143,10 @@ def load(meta: Meta, partitions: int) -> Replayed:
 
 
 def save(meta: Meta, replayed: Replayed) -> None:
-    """Keep it; called before the first record of a segment and after its last checkpoint.
+    """Store it; called before the first record of a segment and after its last checkpoint.
 
-    Whoever may ask the store can read this, so owners' addresses are not in it: files that are replayed later must name
-    the owners again whom they are to deliver to.
+    Any user of the store can read it, so it contains no owners' addresses: files replayed later must contain the
+    addresses of the owners to deliver to.
     """
     segments = [
         msgspec.structs.replace(
@@ -146,7 +158,7 @@ def save(meta: Meta, replayed: Replayed) -> None:
 
 
 def _without_address(event: ControlEvent) -> ControlEvent:
-    """An owner alone; of another control all but what looks like an address, which has no meaning in it."""
+    """Return the control without anything that looks like an address."""
     value = {
         name: WITHHELD if isinstance(item, str) and "://" in item else item
         for name, item in event.value.items()
@@ -158,5 +170,5 @@ def _without_address(event: ControlEvent) -> ControlEvent:
 def counts(
     places: Mapping[tuple[str, int], int], topics: Sequence[str], partitions: int
 ) -> dict[str, list[int]]:
-    """Records per topic and partition, as a segment keeps them."""
+    """Return records per topic and partition, in the form of a segment."""
     return {topic: [places.get((topic, number), 0) for number in range(partitions)] for topic in topics}

@@ -1,4 +1,4 @@
-"""Faust, aiokafka and librdkafka, specialised to whole fetches. The only package that touches their private names.
+"""Faust, aiokafka and librdkafka, specialised to whole fetches. The only package that uses their private names.
 
-It must not know what is in a record, nor any store.
+It must not know the content of a record, or any store.
 """

@@ -1,6 +1,6 @@
 """Creates the topics at the broker, and checks their settings before anything is read.
 
-It must not change or delete a topic that exists: what is wrong is said, and a person decides.
+It must not change or delete an existing topic: it reports what is wrong, and an operator decides.
 """
 
 from __future__ import annotations
@@ -27,14 +27,18 @@ _TIMESTAMP_TYPE: Final = "message.timestamp.type"
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """What the broker says of a topic that exists."""
+    """The broker's description of an existing topic."""
 
     partitions: int
     config: Mapping[str, str]
 
 
 def connect(kafka: KafkaSettings, timeout_s: float = _TIMEOUT_S) -> AdminClient:
-    """Return a client once a broker has answered; else say which address does not."""
+    """Return a client once a broker has answered.
+
+    Raises:
+        TrainfareError: No broker answers at the address.
+    """
     client = AdminClient({**librdkafka_config(kafka), "socket.timeout.ms": int(timeout_s * 1000)})
     try:
         client.list_topics(timeout=timeout_s)
@@ -63,7 +67,7 @@ def describe(client: AdminClient, names: Iterable[str]) -> dict[str, TopicState]
 
 
 def faults(kafka: KafkaSettings, states: Mapping[str, TopicState]) -> list[str]:
-    """Say what stands against metering these topics; nothing is asked of the broker here."""
+    """Return what prevents metering these topics; sends no request to the broker."""
     found = []
     for topic in Topic:
         name = full_name(topic, kafka.topic_prefix)
@@ -97,7 +101,11 @@ def faults(kafka: KafkaSettings, states: Mapping[str, TopicState]) -> list[str]:
 
 
 def check_topics(kafka: KafkaSettings, client: AdminClient) -> None:
-    """Refuse topics on which the result would not be exact."""
+    """Check the settings of the topics.
+
+    Raises:
+        TrainfareError: With these topics the result would not be exact.
+    """
     names = [full_name(topic, kafka.topic_prefix) for topic in (*Topic, DEAD_LETTER_TOPIC)]
     found = faults(kafka, describe(client, names))
     if found:
@@ -105,7 +113,11 @@ def check_topics(kafka: KafkaSettings, client: AdminClient) -> None:
 
 
 def create_topics(kafka: KafkaSettings, client: AdminClient) -> list[str]:
-    """Create what is missing and return its names; a topic that exists and is wrong is an error."""
+    """Create missing topics and return their names.
+
+    Raises:
+        TrainfareError: A topic cannot be created, or an existing one has wrong settings.
+    """
     wanted = {
         full_name(topic, kafka.topic_prefix): (partition_count(topic, kafka.partitions), topic_config(topic))
         for topic in Topic
@@ -131,14 +143,14 @@ def create_topics(kafka: KafkaSettings, client: AdminClient) -> list[str]:
                     raise TrainfareError(
                         f"topic {name} could not be created: {error.args[0].str()}"
                     ) from None
-                missing.remove(name)  # made a moment ago by somebody else; it is checked below
+                missing.remove(name)  # created by another client meanwhile; it is checked below
     _wait_until_known(client, wanted)
     check_topics(kafka, client)
     return missing
 
 
 def _wait_until_known(client: AdminClient, names: Iterable[str]) -> None:
-    """A created topic takes a moment to reach all brokers' metadata."""
+    """Wait until all brokers' metadata include the created topics."""
     for _ in range(100):
         known = client.list_topics(timeout=_TIMEOUT_S).topics
         if all(name in known and known[name].partitions for name in names):

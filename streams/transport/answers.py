@@ -1,6 +1,6 @@
 """Records when brokers last answered a fetch, by the monotonic clock; aiokafka uses the wall clock, which may jump.
 
-It must not look at records. The names of aiokafka that it touches are in tests/transport/pins.py.
+It must not read records. The private names of aiokafka that it uses are in tests/transport/pins.py.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from aiokafka import TopicPartition
 
 
 class LogEnd(NamedTuple):
-    """The end of a partition as of an answer."""
+    """The end of a partition as of a fetch response."""
 
-    readable: int  #: up to here committed records may be read
-    high_watermark: int  #: up to here there are records: behind `readable` they wait for an open transaction
+    readable: int  # committed records before this offset may be read
+    high_watermark: int  # the end of the log: records from `readable` on wait for an open transaction
     answered_ms: int  #: instant of the monotonic clock
 
 
 class Answers:
-    """Of one consumer; any thread may ask."""
+    """Fetch responses of one consumer; any thread may read them."""
 
     def __init__(self, monotonic_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000) -> None:
         self._monotonic_ms = monotonic_ms
         self._at_ms: dict[Any, int] = {}
 
     def watch(self, fetcher: Any) -> None:
-        """Note all answers from now on."""
+        """Record all responses from now on."""
         send: Callable[[Any, Any, Any], Awaitable[bool]] = fetcher._proc_fetch_request
 
         async def noted(assignment: Any, broker: Any, request: Any) -> bool:
@@ -36,7 +36,7 @@ class Answers:
             brought = await send(assignment, broker, request)
             now_ms = self._monotonic_ms()
             for tp, stamp in before.items():
-                # Each answer has an int of its own, also where the wall clock stands still.
+                # Each response has an int object of its own, even while the wall clock stands still.
                 if _noted(assignment, tp) is not stamp:
                     self._at_ms[tp] = now_ms
             return brought
@@ -44,7 +44,7 @@ class Answers:
         fetcher._proc_fetch_request = noted
 
     def at_ms(self, tp: Any) -> int | None:
-        """When the partition was last answered for; None: never."""
+        """Return when the partition was last part of a response; None: never."""
         return self._at_ms.get(tp)
 
 

@@ -1,6 +1,6 @@
-"""Whether Kafka can be reached: a short probe that separates a cluster that is away from one that refuses us.
+"""A short probe of Kafka that distinguishes a cluster that is unreachable from one that refuses us.
 
-It must not wait: whoever asks decides how often.
+It must not wait: the caller decides how often to probe.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from streams.transport.security import librdkafka_config
 
 logger = logging.getLogger(__name__)
 
-#: Errors after which the same settings will be refused again.
+#: Errors that the same settings will cause again.
 _FINAL: Final = frozenset(
     {
         KafkaError._AUTHENTICATION,
@@ -37,10 +37,10 @@ class KafkaUnreachableError(TrainfareError):
 
 
 class FoundLog(NamedTuple):
-    """What tells one log from another: the cluster, and each topic that shards read, which may be made anew."""
+    """The identity of a log: the cluster, and the id of each topic that shards read, as topics may be recreated."""
 
     cluster_id: str
-    topic_ids: Mapping[str, str]  # by full name; those that the broker tells
+    topic_ids: Mapping[str, str]  # by full name; those that the broker reports
 
 
 def cluster_of(kafka: KafkaSettings, timeout_s: float) -> str:
@@ -49,16 +49,18 @@ def cluster_of(kafka: KafkaSettings, timeout_s: float) -> str:
 
 
 def find_log(kafka: KafkaSettings, timeout_s: float) -> FoundLog:
-    """Find the log, whose topics are as they must be.
+    """Find the log and check the settings of its topics.
 
-    Raises KafkaAwayError if it may be asked again, another TrainfareError if that would not help.
+    Raises:
+        KafkaUnreachableError: No broker answers now; try again.
+        TrainfareError: Trying again would not help.
     """
     said: list[KafkaError] = []
     config = {
         **librdkafka_config(kafka),
         "socket.timeout.ms": int(timeout_s * 1000),
         "error_cb": said.append,
-        "log_level": 0,  # what it has to say comes by `error_cb`
+        "log_level": 0,  # errors arrive by `error_cb`
     }
     try:
         client = AdminClient(config)
@@ -70,7 +72,7 @@ def find_log(kafka: KafkaSettings, timeout_s: float) -> FoundLog:
 
 
 def _topic_ids(kafka: KafkaSettings, client: AdminClient, timeout_s: float) -> dict[str, str]:
-    """Ids of the topics that shards read; a broker that has none, or keeps them to itself, is no fault."""
+    """Return the ids of the topics that shards read; a broker without topic ids, or without access to them, is no error."""
     names = [full_name(topic, kafka.topic_prefix) for topic in SHARD_TOPICS]
     found = {}
     try:
@@ -79,11 +81,11 @@ def _topic_ids(kafka: KafkaSettings, client: AdminClient, timeout_s: float) -> d
             found[name] = str(answer.result().topic_id)
     except KafkaException as fault:
         logger.info("topic ids are not known", extra={"reason": fault.args[0].str()})
-    return {name: topic_id for name, topic_id in found.items() if topic_id.strip("A")}  # all A: none
+    return {name: topic_id for name, topic_id in found.items() if topic_id.strip("A")}  # all A: no id
 
 
 def log_name(kafka: KafkaSettings, cluster_id: str) -> str:
-    """Name the log, as a store remembers which one it was made from."""
+    """Return the name by which a store identifies the log it was built from."""
     return f"topics {kafka.topic_prefix}* of Kafka cluster {cluster_id}"
 
 

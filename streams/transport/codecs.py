@@ -1,7 +1,7 @@
 """Decompresses record batches within a memory limit.
 
-41 kB can stand for 950 MB: nothing here makes room for what the data claim, nor for all that they hold.  The codecs are
-aiokafka's (cramjam), zlib and zstandard.  It must not know where the bytes come from.
+41 kB can expand to 950 MB: nothing here allocates what the data claim, or all that they contain. The codecs are
+aiokafka's (cramjam), zlib and zstandard. It must not know where the bytes come from.
 """
 
 from __future__ import annotations
@@ -16,25 +16,31 @@ import zstandard
 from aiokafka import codec as of_aiokafka
 from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
 
-#: As large may the records of one batch be: brokers take batches of 1 MiB by default, compressed.
+#: Limit of the records of one batch: brokers accept batches of 1 MiB by default, compressed.
 MOST_BYTES: Final = 64 * 2**20
 _SLICE_BYTES: Final = 2**20
-#: No byte of LZ4 stands for more.
+#: Highest possible expansion of LZ4.
 _LZ4_RATIO: Final = 255
 _XERIAL_HEADER: Final = 16
-#: A frame of zstd may ask for so much to look back at, as in its own library.
+#: Limit of the window of a zstd frame, as in its own library.
 _WINDOW_BYTES: Final = 2**27
-_GZIP: Final = 31  # zlib's word for its format
+_GZIP: Final = 31  # zlib's `wbits` for gzip
 
 _cramjam: Final[Any] = of_aiokafka.cramjam
 
 
 class TooLargeError(Exception):
-    """More than a batch may hold."""
+    """A batch exceeds the limit."""
 
 
 def decode(codec: int, piece: bytes, most_bytes: int = MOST_BYTES) -> bytes:
-    """The records. Raises TooLargeError, UnsupportedCodecError, CorruptRecordException."""
+    """Return the decompressed records.
+
+    Raises:
+        TooLargeError: They exceed `most_bytes`.
+        UnsupportedCodecError: The codec is unknown.
+        CorruptRecordException: The data are invalid.
+    """
     decoder = _DECODERS.get(codec)
     if decoder is None:
         raise UnsupportedCodecError(f"Unknown compression codec {codec:#04x}")
@@ -42,7 +48,7 @@ def decode(codec: int, piece: bytes, most_bytes: int = MOST_BYTES) -> bytes:
         return decoder(piece, most_bytes)
     except TooLargeError:
         raise
-    except Exception as fault:  # each library has errors of its own
+    except Exception as fault:  # each library has its own errors
         raise CorruptRecordException(f"a batch cannot be decompressed: {fault}") from fault
 
 
@@ -83,7 +89,7 @@ def _snappy_block(block: bytes, most_bytes: int) -> bytes:
 def _lz4(piece: bytes, most_bytes: int) -> bytes:
     if len(piece) * _LZ4_RATIO <= most_bytes:
         return bytes(_cramjam.lz4.decompress(piece))
-    room = np.empty(most_bytes + 1, np.uint8)  # of which only what is written to is ever there
+    room = np.empty(most_bytes + 1, np.uint8)  # virtual memory: only written pages exist
     try:
         size = _cramjam.lz4.decompress_into(piece, room)
     except _cramjam.DecompressionError as fault:

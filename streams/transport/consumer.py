@@ -1,7 +1,7 @@
-"""The Faust consumer that hands over one object per shard and fetch, and starts at the offsets that it is given.
+"""The Faust consumer that delivers one object per shard and fetch, and starts at offsets that it is given.
 
-It must not interpret records, nor believe the group's committed offsets: these only report.
-Names private to Faust and aiokafka that are used here are listed in tests/transport/pins.py.
+It must not interpret records, nor rely on the group's committed offsets, which are for monitoring only. The private
+names of Faust and aiokafka that it uses are in tests/transport/pins.py.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from streams.transport.options import FetchOptions
 
 logger = logging.getLogger(__name__)
 
-_BUSY_POLL_S = 0.005  # while a partition's buffer is full: Faust would sleep a second before it looks again
-_IDLE_POLL_S = 1.0  # no buffer is full, so only a fetch can bring something, and that wakes the wait
-_HELD_POLL_S = 0.25  # while a partition is too far ahead, which only a look can end; or after a fault
+_BUSY_POLL_S = 0.005  # while a partition's buffer is full; Faust would sleep a second
+_IDLE_POLL_S = 1.0  # no buffer is full: a fetch response wakes the wait
+_HELD_POLL_S = 0.25  # while a partition is paused for being too far ahead, or after a fault
 _CONFIRM_POLL_S = 0.02
-_HANDED_OVER_S = 0.05  # no batch takes so long from the fetcher to the mark of what was fetched
+_HANDED_OVER_S = 0.05  # longer than any batch takes from the fetcher to `_fetched_to`
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
-    """Runs in the consumer thread's loop; `_fetched_to` is touched only there, in one step with fetch or seek."""
+    """Runs in the consumer thread's loop; `_fetched_to` is changed only there, in the same step as a fetch or seek."""
 
     fetch_options: FetchOptions
     _fetched_to: dict[TP, int]
     membership: Membership
     _answers: Answers
     _decoded: DecompressedBytes
-    _behind: dict[TP, tuple[int, int, float]]  # position and what was handed over of it, since when
+    _behind: dict[TP, tuple[int, int, float]]  # (position, offset delivered, since when)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -59,7 +59,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         self._answers, self._decoded = Answers(), DecompressedBytes(self.fetch_options.decoded_max_bytes)
 
     async def on_start(self) -> None:
-        """Start the consumer, and from then on listen to what the group says of us."""
+        """Start the consumer, and track its membership from then on."""
         await super().on_start()
         consumer = self._ensure_consumer()
         self.membership.watch(consumer._coordinator)
@@ -85,31 +85,31 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         if self.fetch_options.raw_batches:
             large_responses.watch(consumer._client)
             consumer._value_deserializer = raw_fetch.AsRaw(self._decoded)
-        # How often to see whether to fetch although nothing happened that calls for it; a fifth of a second by default.
+        # How often to check for fetches without another trigger; 0.2 s by default.
         consumer._consumer_timeout = _IDLE_POLL_S
         return consumer
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """Deliver nothing again before it was sought."""
+        """Deliver nothing of these partitions before they are sought again."""
         self._fetched_to.clear()
         finish_waits(self._ensure_consumer()._fetcher)
         await super().on_partitions_revoked(revoked)
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
-        """Joining is as good as a heartbeat."""
+        """Record that joining succeeded, which counts as a heartbeat."""
         self.membership.joined()
         finish_waits(self._ensure_consumer()._fetcher)
         await super().on_partitions_assigned(assigned, generation_id)
 
     @property
     def generation(self) -> int:
-        """The generation that we are in; -1: none."""
+        """Return the group generation; -1: none."""
         coordinator = self._ensure_consumer()._coordinator
-        # A consumer that is stopping has given its coordinator up, and is still asked: it is a member of nothing.
+        # While it stops, the consumer has no coordinator any more, and is a member of no group.
         return NO_GENERATION if coordinator is None else int(coordinator.generation)
 
     def is_member(self) -> bool:
-        """Whether the group may still count on us: a worker that was frozen past its session must write nothing."""
+        """Return whether the group may still count us as a member: a worker frozen past its session must write nothing."""
         return self.generation != NO_GENERATION and self.membership.is_recent()
 
     async def _seek_wait(self, consumer: Any, partitions: Mapping[TP, int]) -> None:
@@ -128,7 +128,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         except OtherPartitionsError:
             return {}
         except NoOffsetForPartitionError:
-            # The reset policy is 'none', and a fetch was under way while a partition came in whose seek is still due.
+            # The reset policy is 'none', and a fetch was in flight while a newly assigned partition was not sought yet.
             if consumer.assignment() - set(self._fetched_to):
                 return {}
             raise
@@ -153,22 +153,22 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return LogBatch(topic, tp.partition, start + base, end + base, records if raw is None else raw)
 
     def log_end(self, tp: TP) -> LogEnd | None:
-        """The end of the partition as of the last answer to a fetch; any thread may ask."""
+        """Return the end of the partition as of the last fetch response; any thread may call it."""
         subscription = self._ensure_consumer()._subscription.subscription
         assignment = None if subscription is None else subscription.assignment
         state = None if assignment is None else assignment.state_value(tp)
         fetched_to = self._fetched_to.get(tp)
         if state is None or state.timestamp is None or not state.has_valid_position or fetched_to is None:
             return None
-        # First the instant, which the other thread sets last: an answer that comes in between is then given with the
-        # instant of the one before, never an old end with a new instant.
+        # Read the instant first, as the other thread sets it last: a response in between is then returned with the
+        # earlier instant, never an old end with a new instant.
         answered_ms = self._answers.at_ms(tp)
         if answered_ms is None:
             return None
         end, high_watermark = readable_end(state), int(state.highwater)
         position = int(state.position)
         if fetched_to < end <= position:
-            # Markers alone, which give no batch; or a batch that the other thread has this moment.
+            # Only markers, which make no batch; or a batch that the other thread is delivering.
             seen = self._behind.setdefault(tp, (position, fetched_to, time.monotonic()))
             if seen[:2] != (position, fetched_to):
                 del self._behind[tp]
@@ -179,7 +179,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         return LogEnd(end, high_watermark, answered_ms)
 
     async def commit_next(self, offsets: Mapping[TP, int], timeout_s: float) -> bool:
-        """Commit what is still ours; refused is False, never an exception."""
+        """Commit offsets of partitions that are still ours; return False if refused. Never raises."""
 
         async def send() -> bool:
             try:
@@ -201,7 +201,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
 
 class Consumer(driver.Consumer):
-    """Faust's consumer with whole fetches as messages, own starts and no bookkeeping of acknowledgements."""
+    """Faust's consumer with whole fetches as messages, its own start offsets and no tracking of acknowledgements."""
 
     _thread: ConsumerThread
 
@@ -215,7 +215,7 @@ class Consumer(driver.Consumer):
     def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
         batches = cast("list[LogBatch]", record)
         last = batches[0].records[-1]
-        # Faust compares message offsets with where it sought to, which are the broker's offsets.
+        # Faust compares message offsets with its seek positions, which are the broker's offsets.
         offset = last.offset - self._thread.fetch_options.base.get(tp, 0)
         return ConsumerMessage(
             tp.topic,
@@ -237,7 +237,7 @@ class Consumer(driver.Consumer):
         self,
         timeout: float,  # noqa: ASYNC109 - Faust's signature
     ) -> tuple[Any, set[TP] | None]:
-        """As Faust's, without its naps of one second."""
+        """Wait as Faust does, without its sleeps of one second."""
         if not self.flow_active:
             await self.wait(cast("Any", self.can_resume_flow))
         held_back = self._thread.fetch_options.too_far_ahead()
@@ -255,17 +255,17 @@ class Consumer(driver.Consumer):
             return {}, active
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
-        """Seek to our own positions; Faust calls this at the end of every rebalance, for retained partitions too."""
+        """Seek to our own positions; Faust calls this at the end of every rebalance, for retained partitions, too."""
         start = dict(self._thread.fetch_options.start_offsets(self.assignment()))
         if start:
             await self.seek_wait(start)
         return start
 
     async def verify_all_partitions_active(self) -> None:
-        """Nothing: Faust's alarm knows acknowledgements only, and takes a pause for a fault."""
+        """Do nothing: Faust's check knows acknowledgements only, and would report a paused partition as a fault."""
 
     async def refetch(self, tp: TP, log_offset: int) -> None:
-        """Read `tp` again from an offset of the log."""
+        """Seek `tp` to an offset of the log."""
         try:
             await self.seek_wait({tp: log_offset - self._thread.fetch_options.base.get(tp, 0)})
         except KafkaError:
@@ -282,11 +282,11 @@ class Consumer(driver.Consumer):
         )
 
     def is_member(self) -> bool:
-        """Whether the group may still count on us."""
+        """Return whether the group may still count us as a member."""
         return self._thread.is_member()
 
     async def confirm(self, generation: int) -> bool:
-        """Whether the group is in this generation at some instant from now on; waits for a heartbeat's answer."""
+        """Wait for a heartbeat response; return whether the group is in this generation at some instant from now on."""
         since_s = time.monotonic()
         while not self._thread.membership.confirmed(generation, since_s):
             if not self.is_member() or self._thread.generation != generation:
@@ -295,7 +295,7 @@ class Consumer(driver.Consumer):
         return True
 
     def log_end(self, tp: TP) -> LogEnd | None:
-        """The end of the partition in the log as of the last answer to a fetch."""
+        """Return the end of the partition in the log as of the last fetch response."""
         end, base = self._thread.log_end(tp), self._thread.fetch_options.base.get(tp, 0)
         return end and LogEnd(end.readable + base, end.high_watermark + base, end.answered_ms)
 

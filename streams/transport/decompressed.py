@@ -1,6 +1,6 @@
 """Counts the decompressed bytes that are still in memory.
 
-It must not wait for long: what waits may need what is to be fetched next.
+It must not wait for long: what waits may depend on the next fetch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PAUSES: Final = 20
 
 
 class DecompressedBytes:
-    """Of one consumer; counted in its thread, given back in any."""
+    """Counts bytes of one consumer; added in its thread, released in any."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
@@ -26,22 +26,22 @@ class DecompressedBytes:
 
     @property
     def bytes(self) -> int:
-        """What is in memory."""
+        """Return the bytes in memory."""
         return sum(list(self._sizes.values()))
 
     @property
     def is_full(self) -> bool:
-        """Whether no more should be added than must be."""
+        """Return whether only the unavoidable should be added."""
         return self.bytes > self._limit_bytes
 
     def add(self, data: U8) -> None:
-        """Count an array until nobody holds it any more."""
+        """Count an array until it is garbage-collected."""
         self._next += 1
         self._sizes[self._next] = data.nbytes
         weakref.finalize(data, self._sizes.pop, self._next).atexit = False
 
     def watch(self, fetcher: Any) -> None:
-        """Each fetch from now on waits a while for room."""
+        """Make each fetch from now on wait for room, for a limited time."""
         send: Callable[[Any, Any, Any], Awaitable[bool]] = fetcher._proc_fetch_request
 
         async def paced(assignment: Any, broker: Any, request: Any) -> bool:

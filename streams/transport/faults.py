@@ -1,6 +1,6 @@
-"""Explains exceptions of Faust and aiokafka to whoever runs the worker.
+"""Explains exceptions of Faust and aiokafka to operators.
 
-It must not decide to go on: all of these end the worker.
+It must not decide to continue: each of them stops the worker.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streams.errors import TrainfareError
 
 
 def explained(fault: BaseException, kafka: KafkaSettings) -> BaseException:
-    """The fault in words, if it is one that a person can mend; else the fault itself."""
+    """Return the fault as a TrainfareError if an operator can fix it; otherwise the fault itself."""
     if isinstance(fault, OffsetOutOfRangeError | NoOffsetForPartitionError):
         where = ", ".join(
             f"{tp.topic}/{tp.partition} at {offset}" for tp, offset in _offsets(fault).items()
@@ -35,7 +35,7 @@ def explained(fault: BaseException, kafka: KafkaSettings) -> BaseException:
 
 
 def is_explained(fault: BaseException, kafka: KafkaSettings) -> bool:
-    """Whether there are words for the fault."""
+    """Return whether there is an explanation of the fault."""
     return isinstance(explained(fault, kafka), TrainfareError)
 
 

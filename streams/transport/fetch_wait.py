@@ -1,9 +1,8 @@
 """Sets how long a broker may hold a fetch: no longer than until the next tick or checkpoint needs the records.
 
-Every answer costs about the same, full or empty, and what is read between two checkpoints waits for the next one.
-Of a log of which more is known to be there nothing is gathered.
-
-It must not look at records; it sets two fields of requests on their way, in the consumer thread. Its names are in tests/transport/pins.py.
+Every response has about the same cost, full or empty, and records between two checkpoints wait for the next one anyway.
+While the log is known to hold more, nothing is held. It must not read records; it sets two fields of outgoing requests
+in the consumer thread. The private names that it uses are in tests/transport/pins.py.
 """
 
 from __future__ import annotations
@@ -16,33 +15,33 @@ from aiokafka import TopicPartition
 
 from streams.engine.shard.sequencer import TICK_MS
 
-#: So many empty answers in a row, each after the whole wait, make a broker quiet.
+#: After this many empty responses in a row, each after the whole wait, a broker counts as idle.
 QUIET_ANSWERS: Final = 4
-#: An answer says that all is read, and with that a tick may be judged; health wants to know as well.
+#: Each response confirms that everything was read, which ticks and health checks depend on.
 LONGEST_MS: Final = 2_000
-#: An answer so long after a tick is known to be later than every record before it.
+#: A response this long after a tick is certain to be later than every record before the tick.
 _AFTER_TICK_MS: Final = 120
-#: An answer so long before a checkpoint is folded by then.
+#: A response this long before a checkpoint is folded by then.
 _BEFORE_CHECKPOINT_MS: Final = 80
 _SHORTEST_MS: Final = 40
-#: One answer for each checkpoint of the usual pace: each is folded by itself, shard by shard, however little it brings.
+#: One response per checkpoint at the usual interval: each is folded separately, shard by shard, however small it is.
 _LONGER: Final = 5
 
 
 def _with_more(fetcher: Any, assignment: Any, broker: Any) -> set[TopicPartition]:
-    """Our partitions of a broker that had records behind our position as of their last answer, or had none yet."""
+    """Return our partitions of a broker that had records behind our position as of their last response, or had none yet."""
     found = set()
     for tp in assignment.tps:
         state = assignment.state_value(tp)
         if state is None or fetcher._select_read_replica(tp) != broker or not state.has_valid_position:
-            continue  # it is sought or asked for first
+            continue  # it must be sought or fetched first
         if state.highwater is None or state.position < readable_end(state):
             found.add(tp)
     return found
 
 
 def readable_end(state: Any) -> int:
-    """Of a partition as of its last answer: what stands behind an open transaction cannot be read yet."""
+    """Return the end of a partition as of its last response, without records behind an open transaction."""
     return int(state.highwater if state.lso is None else min(state.highwater, state.lso))
 
 
@@ -51,18 +50,18 @@ def _asked_for(request: Any) -> set[TopicPartition]:
 
 
 class OtherPartitionsError(Exception):
-    """Ends a wait for records of partitions that are no longer those that are ours."""
+    """Ends a wait for records of partitions that are no longer assigned."""
 
 
 def finish_waits(fetcher: Any) -> None:
-    """Whoever waits for records waits for those of the partitions before."""
+    """End waits for records: they wait for the partitions of an earlier assignment."""
     for waiter in list(fetcher._fetch_waiters):
         if not waiter.done():
             waiter.set_exception(OtherPartitionsError())
 
 
 class FetchWait:
-    """Of one consumer.  A fetch from a quiet broker is answered by the first record; from then on they are gathered."""
+    """Sets the waits of one consumer. An idle broker responds to the first record; otherwise records are collected."""
 
     def __init__(
         self,
@@ -74,7 +73,7 @@ class FetchWait:
         self._now_ms = now_ms
         self._monotonic_s = monotonic_s
         self._assignment: object = None
-        self._empty: dict[object, int] = {}  # by broker: empty answers since the last other one
+        self._empty: dict[object, int] = {}  # by broker: empty responses in a row
 
     def watch(self, fetcher: Any) -> None:
         """Set the waits of all fetches from now on."""
@@ -82,7 +81,7 @@ class FetchWait:
 
         async def paced(assignment: Any, broker: Any, request: Any) -> bool:
             if assignment is not self._assignment:
-                # The first fetch may be of a few partitions only, and holds up the others.
+                # The first fetch may include a few partitions only, and delays the others.
                 self._assignment, self._empty = assignment, {}
             empty = self._empty.get(broker, 0)
             usual_ms = request._max_wait_ms
@@ -92,17 +91,18 @@ class FetchWait:
                 request._max_wait_ms = self._to_checkpoint_ms(usual_ms)
             more = _with_more(fetcher, assignment, broker)
             if more:
-                # What is left of a log is nothing to gather: it is there, however little.
+                # The rest of a backlog need not be collected: it is there, however small.
                 request._min_bytes = 1
                 if more - _asked_for(request):
-                    # A broker has one request of ours at a time: what was left out, for its buffer is full or others of
-                    # its shard are to come first, could not be asked for until the others, which have nothing, answer.
+                    # A broker serves one request of ours at a time: partitions that were left out, because their buffer
+                    # is full or others of their shard come first, could not be requested until this one, of idle
+                    # partitions, is answered.
                     request._max_wait_ms = _SHORTEST_MS
-            # A tick that comes before is to find an answer that is not old.
+            # An earlier tick must find a recent response.
             request._max_wait_ms = min(request._max_wait_ms, self._to_tick_ms())
             began_s = self._monotonic_s()
             brought = await send(assignment, broker, request)
-            # A refusal comes at once, and must not be asked for again and again at once.
+            # An error response comes immediately, and must not be repeated immediately.
             whole = (self._monotonic_s() - began_s) * 2_000 > request._max_wait_ms
             self._empty[broker] = empty + 1 if whole and not brought else 0
             return brought
@@ -113,7 +113,7 @@ class FetchWait:
         return TICK_MS - int(self._now_ms() - _AFTER_TICK_MS) % TICK_MS
 
     def _to_checkpoint_ms(self, usual_ms: int) -> int:
-        """A part of the time up to shortly before the next checkpoint, or as usual where there is none."""
+        """Return a part of the time until shortly before the next checkpoint, or `usual_ms` if there is none."""
         found = self._checkpoint_in_ms()
         if found is None:
             return usual_ms

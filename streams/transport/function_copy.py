@@ -1,6 +1,6 @@
 """Copies a function of another package with some of its global names replaced, for one instance only.
 
-It must not touch the package: what others of this process get from it stays as it is.
+It must not modify the package: other users in this process are unaffected.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, cast
 
 
 def rebound(function: Any, **names: object) -> Any:
-    """The same code, for which these names of its module mean something else."""
+    """Return a function with the same code, in which these global names are replaced."""
     own = cast("FunctionType", function)
     copy = FunctionType(
         own.__code__, {**own.__globals__, **names}, own.__name__, own.__defaults__, own.__closure__

@@ -14,7 +14,7 @@ from streams.transport.security import librdkafka_config
 
 
 def log_reader(kafka: KafkaSettings, name: str, **options: Any) -> Consumer:
-    """Committed records only, and a mark at each partition's end; `name`: the group id, which the client demands."""
+    """Return a consumer of committed records that reports partition ends; `name`: the group id, which the client requires."""
     return Consumer(
         {
             **librdkafka_config(kafka),

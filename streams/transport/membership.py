@@ -1,6 +1,7 @@
 """Tracks whether the consumer group still counts this worker as a member.
 
-It must not join or leave; it listens to aiokafka's coordinator, in the consumer thread. Its names are in tests/transport/pins.py.
+It must not join or leave; it observes aiokafka's coordinator in the consumer thread. The private names that it uses are
+in tests/transport/pins.py.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ NO_GENERATION: Final = -1
 
 
 class Membership:
-    """Of one consumer; `displaced` is called, in the consumer thread, when another worker has joined by our name."""
+    """The membership of one consumer; `displaced` is called in the consumer thread when another worker joined under our name."""
 
     def __init__(
         self, session_timeout_s: float, instance_id: str | None, displaced: Callable[[TrainfareError], None]
@@ -26,13 +27,14 @@ class Membership:
         self._session_timeout_s = session_timeout_s
         self._instance_id = instance_id
         self._displaced = displaced
-        # When the last request was sent whose answer says that we are a member: answers wait for us while we are frozen.
+        # When the last request was sent whose response confirmed our membership: responses may wait while we are
+        # frozen.
         self._ok_s = self._joining_s = -1e9
-        # When the last heartbeat that was answered had been sent, and in which generation.
+        # When the last answered heartbeat was sent, and in which generation.
         self._confirmed = (-1e9, NO_GENERATION)
 
     def watch(self, coordinator: Any) -> None:
-        """Listen from now on."""
+        """Observe the coordinator from now on."""
         beat, join, send = coordinator._do_heartbeat, coordinator._do_rejoin_group, coordinator._send_req
 
         async def noted() -> bool:
@@ -50,7 +52,7 @@ class Membership:
         async def heard(request: Any) -> Any:
             response = await send(request)
             if self._instance_id is not None and is_unknown_member(response) and self.is_recent():
-                # Joining again would only take the name back, and neither of the two would ever meter.
+                # Joining again would only take the name back, and neither worker would ever meter.
                 coordinator.request_rejoin = _nothing
                 self._displaced(
                     TrainfareError(
@@ -64,21 +66,21 @@ class Membership:
         coordinator._send_req = heard
 
     def joined(self) -> None:
-        """Joining is as good as a heartbeat."""
+        """Record a successful join, which counts as a heartbeat."""
         self._ok_s = max(self._ok_s, self._joining_s)
 
     def is_recent(self) -> bool:
-        """Whether our session goes on: until then the group forgets nobody by itself."""
+        """Return whether our session has not expired: until then the group removes no member by itself."""
         return time.monotonic() - self._ok_s < self._session_timeout_s
 
     def confirmed(self, generation: int, since_s: float) -> bool:
-        """Whether a heartbeat of this generation that was sent since then was answered."""
+        """Return whether a heartbeat of this generation, sent at or after `since_s`, was answered."""
         sent_s, confirmed = self._confirmed
         return confirmed == generation and sent_s >= since_s
 
 
 def is_unknown_member(response: Any) -> bool:
-    """Whether the group says that it does not know us, in an answer to a heartbeat, a join or a commit."""
+    """Return whether a heartbeat, join or commit response reports that we are not a member."""
     unknown = UnknownMemberIdError.errno
     if getattr(response, "error_code", 0) == unknown:
         return True
@@ -88,4 +90,4 @@ def is_unknown_member(response: Any) -> bool:
 
 
 def _nothing() -> None:
-    """In place of joining again."""
+    """Replaces rejoining."""

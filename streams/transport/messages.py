@@ -13,31 +13,31 @@ from faust.types import TP
 from streams.engine.batch import LogBatch
 from streams.engine.raw_records import RawRecords
 
-#: What all shards together may bring in one message: a buffer counts messages, and holds back one partition for each.
+#: Up to this many records all shards share one message: a buffer counts messages, and each full one blocks a partition.
 LITTLE_RECORDS: Final = 2_000
 LITTLE_BYTES: Final = 4 * 2**20
 
 
 class NoReadOffsets(dict[TP, "int | None"]):
-    """Faust drops messages below the offset it last saw, but notes that offset only after the message was handled.
+    """Faust drops messages below the offset it last saw, but records that offset only after the message was handled.
 
-    A partition that is read again in between would then lose records, again and again; the shards trim by themselves.
+    A partition that is read again in between would lose records repeatedly; shards skip duplicates by themselves.
     """
 
     def __missing__(self, _tp: TP) -> None:
         return None
 
     def __setitem__(self, _tp: TP, _offset: int | None) -> None:
-        """Nothing is kept."""
+        """Store nothing."""
 
     def update(self, *_: Any, **__: Any) -> None:
-        """Nothing is kept."""
+        """Store nothing."""
 
 
 def messages_of(fetched: Iterable[tuple[TP, LogBatch]]) -> Mapping[TP, list[list[LogBatch]]]:
-    """All topics of a shard in one message, under the first of them; where all is little, all shards in one.
+    """Combine all topics of a shard to one message, under the first of them; of small fetches, all shards.
 
-    The topics of a shard are always assigned together, and Faust makes some tasks for each message.
+    The topics of a shard are always assigned together, and Faust creates several tasks per message.
     """
     shards: dict[int, tuple[TP, list[LogBatch]]] = {}
     for tp, batch in fetched:

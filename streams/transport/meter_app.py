@@ -1,6 +1,6 @@
 """The Faust app of every meter: our transport, no tables, no web server, nothing on disk.
 
-It must not wire agents or stores: that is done in `streams.app`.
+It must not wire agents or stores: `streams.app` does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from streams.transport.options import FetchOptions
 from streams.transport.security import faust_brokers, faust_credentials
 from streams.transport.versions import refuse_other_versions
 
-_BATCHES_BUFFERED = 32  # Faust counts messages, and a message of ours is a whole fetch of a shard
+_BATCHES_BUFFERED = 32  # Faust counts messages, and each of ours is a whole fetch of a shard
 _PARTITION_FETCH_BYTES = 2 * 2**20
 
 
@@ -34,55 +34,55 @@ class NoTables(TableManager):
     """Faust's table manager drives the end of every rebalance; without tables it has nothing to wait for."""
 
     async def on_start(self) -> None:
-        """As Faust's, without the second that it gives tables to register."""
+        """Start as Faust does, without its one-second wait for tables."""
         await self._update_channels()
         await self.recovery.start()
 
 
 class NoMonitor(Monitor):
-    """Faust notes times and counts of each message on its way; nobody reads them, our metrics are the shard manager's."""
+    """Disables Faust's monitor, which records each message; our metrics come from the shard manager."""
 
     def on_message_in(self, tp: TP, offset: int, message: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def on_stream_event_in(self, tp: TP, offset: int, stream: Any, event: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def on_stream_event_out(self, tp: TP, offset: int, stream: Any, event: Any, state: Any = None) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def on_message_out(self, tp: TP, offset: int, message: Any) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 @dataclass(frozen=True)
 class Hooks:
-    """What the app calls, and when."""
+    """The callbacks of the app."""
 
-    take: Callable[[*tuple[LogBatch, ...]], Awaitable[None]]  # of one shard, of different topics
+    take: Callable[[*tuple[LogBatch, ...]], Awaitable[None]]  # batches of one shard, of different topics
     background: Callable[[], Awaitable[None]]  # once, from the first assignment on
     assigned: Callable[[set[TP]], Awaitable[None]]  # in a rebalance, when the new partitions are known
-    complete: Callable[[], Awaitable[None]]  # at its end, before positions are sought and reading goes on
+    complete: Callable[[], Awaitable[None]]  # at its end, before seeking and fetching
     leaving: Callable[
         [], Awaitable[None]
     ]  # before a rebalance and before the stop, while commits are possible
 
 
 class MeterApp(faust.App):
-    """`before_reading` is awaited once, before anything of Kafka runs."""
+    """`before_reading` is awaited once, before any Kafka client runs."""
 
     fetch_options: FetchOptions
     before_reading: Callable[[], Awaitable[None]] | None = None
     _handlers: tuple[object, ...] = ()
 
     def wire(self, hooks: Hooks) -> None:
-        """Make the one agent, on one channel over all topics of a shard; Faust acknowledges nothing of it."""
+        """Create the only agent, on one channel over all topics of a shard; Faust acknowledges nothing of it."""
         names = [full_name(topic, self.fetch_options.topic_prefix) for topic in SHARD_TOPICS]
         channel = self.topic(*names, key_type=None, value_type=None, value_serializer=None, acks=False)
 
         async def meter(stream: Any) -> None:
             async for batches in stream:
-                # A fold leaves the loop no room: Faust asks for what was fetched meanwhile now, or after it.
+                # A fold blocks the event loop: let Faust request the next fetch before it.
                 await asyncio.sleep(0)
                 for _, of_one_shard in groupby(batches, key=attrgetter("partition")):
                     await hooks.take(*of_one_shard)
@@ -108,27 +108,27 @@ class MeterApp(faust.App):
             "on_before_shutdown": stopping,
         }.items():
             getattr(self, name).connect(handler)
-        # Faust holds its signals' handlers by weak references.
+        # Faust holds its signal handlers by weak references.
         self._handlers = (assigned, complete, revoked, stopping)
 
     def _new_transport(self) -> Any:
         return Transport(self.conf.broker_consumer, self)
 
     async def on_first_start(self) -> None:
-        """Hold everything back until the reference data is read; Faust's directory is not made, nothing is in it."""
+        """Delay everything until the reference topics are read; Faust's data directory is not created."""
         if self.before_reading is not None:
             await self.before_reading()
 
     @property
     def meter_consumer(self) -> Consumer:
-        """Our consumer, as its own type."""
+        """Return our consumer with its own type."""
         consumer = self.consumer
         assert isinstance(consumer, Consumer)
         return consumer
 
 
 def new_meter_app(kafka: KafkaSettings, options: FetchOptions) -> MeterApp:
-    """Make an app for one group; it is not started and has no agent yet."""
+    """Create an app for one group; it is not started and has no agent yet."""
     refuse_other_versions()
     keep_freed_memory()
     app = MeterApp(
@@ -139,7 +139,7 @@ def new_meter_app(kafka: KafkaSettings, options: FetchOptions) -> MeterApp:
         broker_heartbeat_interval=kafka.heartbeat_interval_ms / 1000,
         consumer_group_instance_id=kafka.group_instance_id,
         consumer_max_fetch_size=_PARTITION_FETCH_BYTES,
-        # An offset that retention has overtaken stops the worker; any other policy would skip records in silence.
+        # An offset that was deleted by retention stops the worker; any other policy would skip records silently.
         consumer_auto_offset_reset="none",
         # Faust's own assignor, which keeps equal partition numbers together, is used only with standby replicas.
         table_standby_replicas=1,

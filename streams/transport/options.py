@@ -1,4 +1,4 @@
-"""Options of the transport: where reading starts, and the callbacks that it calls.
+"""Options of the transport: where reading starts, and its callbacks.
 
 Plain values; it must not read settings files or the environment.
 """
@@ -11,34 +11,36 @@ from dataclasses import dataclass, field
 
 from faust.types import TP
 
-#: Where each assigned partition starts, as offsets of the broker's log; a partition left out is not read yet.
+#: The start offset of each assigned partition in the broker's log; a partition left out is not read yet.
 StartOffsets = Callable[[Iterable[TP]], Mapping[TP, int]]
 
 
 @dataclass(frozen=True)
 class FetchOptions:
-    """What Faust hard-codes or does not expose about a fetch."""
+    """Fetch parameters that Faust hard-codes or does not expose."""
 
     topic_prefix: str
     start_offsets: StartOffsets
     fetch_min_bytes: int = 262_144
     fetch_max_wait_ms: int = 100
-    # Of all partitions together: a tenth of a second's work.  What is on its way is held three times over, and one fetch
-    # more is held as it is after decompression.
+    # Of all partitions together: a tenth of a second's work. Data in flight is held three times, and one more fetch is
+    # held decompressed.
     fetch_max_bytes: int = 8 * 2**20
-    # What was decompressed and not folded yet; beyond it fetches are slow, and small.
+    # Limit of decompressed bytes not folded yet; beyond it fetches are slow and small.
     decoded_max_bytes: int = 256 * 2**20
-    # (Until the next checkpoint, from one to the next) in ms; None: what is fetched waits for none.  Any thread asks.
+    # Returns (ms until the next checkpoint, checkpoint interval in ms); None: fetches wait for none. Called by any
+    # thread.
     checkpoint_in_ms: Callable[[], tuple[int, int] | None] = lambda: None
-    # Log time: before a tick of it the brokers are to answer.  Any thread asks.
+    # Returns log time: brokers should respond shortly after its ticks. Called by any thread.
     log_now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     isolation_level: str = "read_committed"
-    # Whether a fetch comes as RawRecords; else as aiokafka's own records, one object each.
+    # Whether a fetch is delivered as RawRecords; otherwise as aiokafka's records, one object each.
     raw_batches: bool = True
-    # Offset of the first record of a broker's partition in the log it belongs to: an embedded broker that
-    # resumes a log begins again at 0, and so do all offsets that are exchanged with it.
+    # Offset of the broker's first record in the log it belongs to: an embedded broker that resumes a log begins at 0
+    # again, and so do all offsets exchanged with it.
     base: Mapping[TP, int] = field(default_factory=dict)
-    # Partitions that are not to be read now; asked before every fetch.
+    # Returns the partitions to pause; called before every fetch.
     too_far_ahead: Callable[[], set[TP]] = set
-    # Called with the exception of a fetch; True: the callee ends the worker with a message.  Faust would log tracebacks.
+    # Called with the exception of a fetch; True: the callee stops the worker with a message. Faust would log
+    # tracebacks.
     ends_with: Callable[[Exception], bool] = lambda _: False

@@ -1,8 +1,8 @@
 """Converts the bytes of a fetched partition to `RawRecords`: checksums, aborted transactions, decompression, framing.
 
-The checksum is google-crc32c's (Apache-2.0, wheels with the processor's own instruction): aiokafka's compiled one takes
-ten times as long, which is as long as all the rest of this.  It must not hold state between two fetches, nor give part
-of a fetch: what cannot be read raises CorruptRecordException, as aiokafka does, and is fetched again.
+The checksum is google-crc32c's (Apache-2.0, wheels that use the processor's instruction): aiokafka's compiled one takes
+ten times as long, as long as everything else here. It must not hold state between two fetches, nor return part of a
+fetch: unreadable data raise CorruptRecordException, as in aiokafka, and are fetched again.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from streams.fallbacks import CHECKSUM
 from streams.transport import codecs
 from streams.transport.decompressed import DecompressedBytes
 
-#: A compressed batch of more records is none that a producer makes, and costs as much as its bytes would not say.
+#: No producer makes a compressed batch of more records, whose cost its size would not show.
 MOST_RECORDS: Final = 1_000_000
-#: So much is decompressed of one fetch at once; what is behind it is fetched again.
+#: Limit of what is decompressed of one fetch in one go; the rest is fetched again.
 _SLICE_BYTES: Final = 16 * 2**20
 _SLICE_RECORDS: Final = 100_000
 _MARKER_SIZE: Final = 4  # a version and a type
-#: A transaction of a producer that was aborted, and its first offset in this partition.
+#: An aborted transaction: the producer id, and the first offset in this partition.
 Aborted = tuple[int, int]
 # Without its compiled part google-crc32c is slower than aiokafka.
 _IS_FAST: Final = google_crc32c.implementation == "c"
@@ -52,7 +52,7 @@ _checksum: Callable[[Any], int] = google_crc32c.value if _IS_FAST else calc_crc3
 
 @dataclass(frozen=True, slots=True)
 class FetchedPartition:
-    """Records at or after the offset that was asked for, and the offset to ask for next."""
+    """Records at or after the requested offset, and the offset to request next."""
 
     records: RawRecords
     next_offset: int
@@ -67,12 +67,14 @@ def read_fetch(
     read_committed: bool,
     decoded: DecompressedBytes | None = None,
 ) -> FetchedPartition | None:
-    """Index what a broker answered for one partition, asked from offset `wanted` on; None: it holds an older format.
+    """Index a broker's response for one partition, requested from offset `wanted` on; return None for an older format.
 
-    Of compressed batches perhaps not all: `next_offset` is behind those that are there.  One that is too large to be
-    read has one record, of an Unread value, at its first offset.
+    Of compressed batches perhaps not all: `next_offset` follows those that are included. A batch that is too large to
+    be read is represented by one UNREAD record at its first offset.
 
-    Raises CorruptRecordException, UnsupportedCodecError.
+    Raises:
+        CorruptRecordException: The data are invalid.
+        UnsupportedCodecError: A codec is unknown.
     """
     data = np.frombuffer(fetched, np.uint8)
     count = count_batches(data)
@@ -107,7 +109,7 @@ def _check(data: U8, batches: Records) -> None:
 
 
 def _skip_aborted(fetched: bytes | memoryview, batches: Records, aborted: Iterable[Aborted]) -> None:
-    """Mark what belongs to transactions that were aborted; a marker among the batches ends each."""
+    """Mark batches of aborted transactions; a marker among the batches ends each."""
     begun = sorted(aborted, key=lambda each: each[1], reverse=True)
     producers: set[int] = set()
     for batch in batches:
@@ -131,9 +133,9 @@ def _is_abort(control: bytes) -> bool:
 def _decompressed(
     data: U8, batches: Records, decoded: DecompressedBytes | None
 ) -> tuple[U8, Records, Records]:
-    """The records one after the other, the batches with the positions of their records, and the batches that are too large.
+    """Return the concatenated records, the batches with the positions of their records, and the batches that are too large.
 
-    As many batches as a slice holds, one at least.
+    It includes as many batches as a slice holds, at least one.
     """
     most_bytes, most_records = _SLICE_BYTES, _SLICE_RECORDS
     if decoded is not None and decoded.is_full:
@@ -162,7 +164,7 @@ def _decompressed(
 
 
 def _piece(data: U8, batch: Any) -> bytes | None:
-    """The batch's records; None if they are too many, or too much."""
+    """Return the batch's records; None if they exceed a limit."""
     codec = int(batch["attributes"] & CODEC)
     if codec and batch["count"] > MOST_RECORDS:
         return None
@@ -174,7 +176,7 @@ def _piece(data: U8, batch: Any) -> bytes | None:
 
 
 def _with_unread(records: RawRecords, unread: Records, wanted: int) -> RawRecords:
-    """One record for each batch that was not read, of the time at which it was appended."""
+    """Add a placeholder record for each batch that was not read, with its append time."""
     unread = unread[unread["base_offset"] + unread["last_delta"] >= wanted]
     if not len(unread):
         return records
@@ -214,19 +216,17 @@ def _framed(data: U8, batches: Records, wanted: int) -> RawRecords:
 
 
 def _next_offset(batches: Records, wanted: int) -> int:
-    """Behind the last batch, whatever compaction has left of it."""
+    """Return the offset after the last batch, whatever compaction has left of it."""
     return max(wanted, int((batches["base_offset"] + batches["last_delta"]).max(initial=-1)) + 1)
 
 
 def read_headers(data: U8, at: int) -> Headers:
-    """The headers of a record that was framed; `at`: index of their number."""
+    """Return the headers of a framed record; `at`: index of their count."""
     count, at = _varint(data, at)
-    found: list[
-        tuple[str, Any]
-    ] = []  # Kafka allows a header without a value, as aiokafka hands it over: None
+    found: list[tuple[str, Any]] = []  # Kafka allows a header without a value, which aiokafka returns as None
     for _ in range(count):
         size, at = _varint(data, at)
-        # A name that is no text is none that anybody looks for, and no reason to stop a shard.
+        # An undecodable name matches nothing, and is no reason to stop a shard.
         name = data[at : at + size].tobytes().decode("utf-8", "replace")
         size, at = _varint(data, at + size)
         found.append((name, data[at : at + size].tobytes() if size >= 0 else None))

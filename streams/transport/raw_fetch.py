@@ -1,7 +1,7 @@
 """Replaces aiokafka's object per record by one object per fetch, for the fetcher that is watched.
 
-It must not change what other consumers of this process get; nor what a fetch that failed leaves behind: the position stays, and
-aiokafka asks again.
+It must not affect other consumers of this process, nor the handling of a failed fetch: the position stays, and aiokafka
+requests it again.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ logger = logging.getLogger(__name__)
 
 
 class AsRaw:
-    """Stands where a consumer has what makes values of bytes; aiokafka hands it on to what reads a fetch."""
+    """Takes the place of a consumer's value deserialiser; aiokafka passes it to the code that reads a fetch."""
 
     def __init__(self, decoded: DecompressedBytes | None = None) -> None:
         self.decoded = decoded
 
     def __call__(self, value: bytes | None) -> bytes | None:
-        """As it is."""
+        """Return the value unchanged."""
         return value
 
 
-#: A consumer whose `_value_deserializer` is such a one gets RawRecords.
+#: A consumer with this `_value_deserializer` receives RawRecords.
 AS_RAW: Final = AsRaw()
 
-#: Of both formats: after the offset the size of what follows it.
+#: In both formats the size of the following bytes comes after the offset.
 _SIZE_AT: Final = 8
 _BATCH_AT: Final = 12
 
@@ -47,7 +47,7 @@ _own_records: Final[Any] = fetcher.PartitionRecords
 
 
 class FetchedBytes:
-    """What the fetcher asks aiokafka's MemoryRecords, and the bytes themselves; MemoryRecords would copy them."""
+    """The part of aiokafka's MemoryRecords that the fetcher uses, and the bytes themselves; MemoryRecords would copy them."""
 
     __slots__ = ("fetched",)
 
@@ -56,24 +56,25 @@ class FetchedBytes:
 
     @property
     def own(self) -> Any:
-        """Aiokafka's."""
+        """Return aiokafka's MemoryRecords."""
         return _own_bytes(bytes(self.fetched))
 
     def has_next(self) -> bool:
-        """Whether a whole batch, or message of an older format, is there; a broker may cut off the last one."""
+        """Return whether there is a complete batch, or message of an older format; a broker may truncate the last one."""
         size = int.from_bytes(self.fetched[_SIZE_AT:_BATCH_AT], "big", signed=True)
         return self.size_in_bytes() >= _BATCH_AT and _BATCH_AT + size <= self.size_in_bytes()
 
     def size_in_bytes(self) -> int:
-        """How many bytes there are."""
+        """Return the number of bytes."""
         return len(self.fetched)
 
 
 class RawPartitionRecords:
-    """As aiokafka's PartitionRecords: gives one object, or none if there is no record; then it ends.
+    """Replaces aiokafka's PartitionRecords: yields one object, or none if there is no record; then it ends.
 
-    `next_fetch_offset`: where to go on; it moves when the object is taken, not before.  The bytes are read at once, in
-    the consumer's thread while the agent has its batches before; what is wrong with them is raised where they are taken.
+    `next_fetch_offset`: where to continue; it moves when the object is taken, not before. The bytes are read
+    immediately, in the consumer's thread while the agent processes earlier batches; errors are raised where the object
+    is taken.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class RawPartitionRecords:
                 read_committed=committed,
                 decoded=decoded,
             )
-        except Exception as fault:  # noqa: BLE001 - here it would end aiokafka's task that fetches
+        except Exception as fault:  # noqa: BLE001 - raised here, it would end aiokafka's fetch task
             found = fault
         self._unread = self._old_format(fetched, aborted, check_crcs) if found is None else self._given(found)
 
@@ -111,7 +112,7 @@ class RawPartitionRecords:
         return next(self._unread)
 
     def _given(self, found: FetchedPartition | Exception) -> Iterator[RawRecords]:
-        """A generator that has raised is at its end: the fetcher then looks at the position, and asks again."""
+        """Yield the object. A generator that has raised is exhausted: the fetcher then requests the position again."""
         if isinstance(found, CorruptRecordException):
             raise CorruptRecordException(f"{found.args[0]} - {self._tp}") from found
         if isinstance(found, Exception):
@@ -154,7 +155,7 @@ def _partition_records(
     check_crcs: bool,
     isolation_level: int,
 ) -> Any:
-    """In place of the class; the fetcher calls it in this order."""
+    """Replace the constructor; the fetcher calls it with arguments in this order."""
     if isinstance(value_deserializer, AsRaw):
         return RawPartitionRecords(
             tp,
@@ -178,7 +179,7 @@ def _partition_records(
 
 
 def watch(fetcher_of_one: Any) -> None:
-    """Put this between one fetcher and its records; must be done before the first fetch."""
+    """Install this in one fetcher; call it before the first fetch."""
     fetch = rebound(
         type(fetcher_of_one)._proc_fetch_request,
         MemoryRecords=FetchedBytes,
@@ -188,5 +189,5 @@ def watch(fetcher_of_one: Any) -> None:
 
 
 def only_raw(records: list[Any]) -> RawRecords | None:
-    """What a fetch gave, if it is one object; None: plain records."""
+    """Return the single object of a fetch; None: plain records."""
     return records[0] if len(records) == 1 and isinstance(records[0], RawRecords) else None

@@ -1,6 +1,6 @@
-"""Converts the settings for connecting to brokers, for librdkafka's clients and for Faust.
+"""Converts the connection settings for librdkafka's clients and for Faust.
 
-It must not connect anywhere, nor let a password into a message.
+It must not connect anywhere, nor put a password into a message.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from streams.config.settings import KafkaSettings
 
 
 def librdkafka_config(kafka: KafkaSettings) -> dict[str, Any]:
-    """Return the settings that every confluent-kafka client of ours shares."""
+    """Return the settings that all our confluent-kafka clients share."""
     config: dict[str, Any] = {
         "bootstrap.servers": kafka.bootstrap_servers,
         "security.protocol": kafka.security_protocol,
-        # An address without a broker is reported by us, once; not by librdkafka on stderr, once a second.
+        # We report an unreachable broker once; librdkafka would, on stderr, every second.
         "log_level": 0,
     }
     if kafka.sasl_mechanism is not None:
@@ -35,12 +35,12 @@ def librdkafka_config(kafka: KafkaSettings) -> dict[str, Any]:
 
 
 def faust_brokers(kafka: KafkaSettings) -> list[URL]:
-    """Return the brokers as Faust wants them."""
+    """Return the brokers in Faust's form."""
     return [URL(f"kafka://{server}") for server in kafka.bootstrap_servers.split(",")]
 
 
 def faust_credentials(kafka: KafkaSettings) -> CredentialsT | None:
-    """Return what Faust hands on to aiokafka; None for plain text without a name."""
+    """Return the credentials that Faust passes to aiokafka; None for plain text without a user."""
     context = None
     if kafka.security_protocol in ("SSL", "SASL_SSL"):
         cafile = None if kafka.ssl_ca_location is None else str(kafka.ssl_ca_location)

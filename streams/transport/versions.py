@@ -1,6 +1,6 @@
 """Refuses versions of Faust, mode and aiokafka other than those whose private parts this package uses.
 
-It must not look into what is installed: whether the names still stand is for the tests (tests/transport/pins.py).
+It must not inspect the installed code: tests check whether the names still exist (tests/transport/pins.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ VERSIONS: Final = {"faust-streaming": "0.15.3", "mode-streaming": "0.7.1", "aiok
 
 
 def refuse_other_versions() -> None:
-    """Stop before anything is read when the ground has shifted."""
+    """Check the installed versions before anything is read.
+
+    Raises:
+        TrainfareError: A version is not the pinned one.
+    """
     faults = others()
     if faults:
         raise TrainfareError(
@@ -27,7 +31,7 @@ def refuse_other_versions() -> None:
 
 
 def others() -> list[str]:
-    """What is not the pinned version, in words."""
+    """Return the packages that are not at the pinned version, described in words."""
     faults = []
     for name, pinned in VERSIONS.items():
         try:

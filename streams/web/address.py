@@ -1,4 +1,4 @@
-"""The address of a client, as limits count it.
+"""Groups client addresses for the limits on connections.
 
 It must not resolve names.
 """
@@ -12,9 +12,9 @@ _PREFIX_IPV6: Final = 64
 
 
 def group_of(host: str) -> str:
-    """Return what one client is counted under: its IPv4 address, or its /64 network, as it owns the whole of one.
+    """Return the group of a client: its IPv4 address, or its /64 network, as an IPv6 client owns all of one.
 
-    A text that is no address is counted as it stands.
+    A text that is no address is its own group.
     """
     try:
         found = ipaddress.ip_address(host.partition("%")[0])

@@ -1,6 +1,6 @@
-"""The files of the live page, read once, each with a tag that tells whether a browser has the newest.
+"""The files of the live page, read once, each with an ETag.
 
-It must not read a path that a request names: only what was there at the start is served.
+It must not read a path named by a request: only files present at the start are served.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Asset:
     tag: str
 
     def answer(self, request: web.Request) -> web.Response:
-        """The file, or that the browser has it."""
+        """Return the file, or 304 if the browser has it."""
         headers = {"ETag": self.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
         if self.tag in request.headers.get("If-None-Match", ""):
             return web.Response(status=304, headers=headers)
@@ -46,7 +46,7 @@ class Asset:
 
 
 def load(folder: Traversable | None = None) -> dict[str, Asset]:
-    """Every file of the page by its path below the folder."""
+    """Return every file of the page by its path below the folder."""
     root = resources.files("streams.web") / "static" if folder is None else folder
     return dict(_walk(root, "")) if root.is_dir() else {}
 

@@ -1,6 +1,6 @@
-"""Caches answers that many clients ask for: each is computed once, and everyone who waits gets the same one.
+"""Caches responses that many clients request: each is computed once, and concurrent requests share it.
 
-It must not outlive its answers: a fault is raised to everyone who waits, and not kept.
+It must not cache errors: one is raised to everyone who waits, and not stored.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
-#: Less than the second at which the stream asks, so that each snapshot is new.
+#: Shorter than the stream's interval of a second, so that each snapshot is new.
 TTL_MS = 900
-#: An answer is kept so many times longer than it took to make: whatever the store's size, asking costs it a fifth.
+#: A response is cached for this multiple of the time it took: whatever the store's size, it costs the store at most a
+#: fifth of the time.
 TTL_PER_COST = 5
 _ENTRIES_MAX = 256
 
@@ -35,16 +36,16 @@ class Cache:
         self._entries: dict[Hashable, _Entry] = {}
 
     async def get(self, key: Hashable, make: Callable[[], Awaitable[T]]) -> T:
-        """Return the answer, made anew if it is too old."""
+        """Return the value, computed again if it is too old."""
         entry = self._entries.get(key)
         if entry is None or entry.until_ms() < self._now_ms():
             entry = self._start(key, make)
-        # Whoever leaves does not take the answer away from the others.
+        # A cancelled request must not cancel the computation for the others.
         found: T = await asyncio.shield(entry.task)
         return found
 
     def _start(self, key: Hashable, make: Callable[[], Awaitable[T]]) -> _Entry:
-        until_ms = float("inf")  # while it is being made
+        until_ms = float("inf")  # while it is being computed
         began_ms = self._now_ms()
 
         async def run() -> T:
@@ -76,7 +77,7 @@ class _CachedRow(NamedTuple, Generic[T]):
 
 
 class RowCache(Generic[T]):
-    """Rows by name, several asked for at a time: only those that are missing or too old are made again."""
+    """Rows by name, several requested at a time: only those missing or too old are computed again."""
 
     def __init__(
         self,
@@ -91,7 +92,7 @@ class RowCache(Generic[T]):
         self._lock = asyncio.Lock()
 
     async def get(self, names: Iterable[str]) -> dict[str, T]:
-        """Return the rows of those names that there are."""
+        """Return the rows that exist for those names."""
         wanted = list(names)
         async with self._lock:
             old_ms = self._now_ms() - self._ttl_ms
@@ -102,7 +103,7 @@ class RowCache(Generic[T]):
                 now_ms = self._now_ms()
                 self._ttl_ms = max(self._least_ms, TTL_PER_COST * (now_ms - began_ms))
                 forget_ms = now_ms - 2 * self._ttl_ms
-                # What is wanted now is kept even if it was judged by a longer time than the next one is.
+                # Rows wanted now are kept even if a later request has a shorter lifetime.
                 asked = set(wanted)
                 kept = {
                     name: row for name, row in self._rows.items() if row.made_ms >= forget_ms or name in asked

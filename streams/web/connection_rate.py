@@ -1,6 +1,6 @@
-"""How fast one address may open connections: a token bucket for each address.
+"""Limits the rate at which one address may open connections: a token bucket per address.
 
-It must not read a clock, nor grow with the number of addresses beyond what the last seconds brought.
+It must not read a clock. It remembers only addresses of the last seconds.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ PER_S: Final = 8
 
 
 class ArrivalRate:
-    """The token buckets of all addresses; an address that is not known has a full one."""
+    """The token buckets of all addresses; an unknown address has a full one."""
 
     def __init__(self, burst: int = BURST, per_s: int = PER_S) -> None:
         self._full = burst * 1_000
         self._per_s = per_s
-        self._buckets: dict[str, tuple[int, int]] = {}  # tokens in thousandths, and when they were counted
+        self._buckets: dict[str, tuple[int, int]] = {}  # (tokens in thousandths, when they were counted)
 
     def allow(self, address: str, now_ms: int) -> bool:
-        """Take a token of this address; False where none is left."""
+        """Take a token of this address; return False if there is none."""
         tokens = self._tokens(address, now_ms)
         allowed = tokens >= 1_000
         self._buckets[address] = (tokens - 1_000 if allowed else tokens, now_ms)
         return allowed
 
     def forget(self, now_ms: int) -> None:
-        """Drop the addresses whose bucket is full again."""
+        """Drop addresses whose bucket is full again."""
         full = [address for address in self._buckets if self._tokens(address, now_ms) >= self._full]
         for address in full:
             del self._buckets[address]

@@ -1,6 +1,6 @@
-"""Limits the server's connections: how many there may be, how long each may be slow, and which one is closed first.
+"""Limits the server's connections: how many there may be, how slow each may be, and which one is closed first.
 
-It must not read a clock, nor touch a socket: times are handed in, and a connection is cut by whoever made it.
+It must not read a clock or touch a socket: times are handed in, and the owner of a connection closes it.
 """
 
 from __future__ import annotations
@@ -26,32 +26,34 @@ class ConnectionPhase(Enum):
 
 
 class RefusalReason(StrEnum):
-    """Why a connection was not taken."""
+    """Why a connection was refused."""
 
-    ALL = "all"  # web.max_connections, and none of them waits for its client
-    ADDRESS = "address"  # web.max_connections_per_address, likewise
-    RATE = "rate"  # too many of one address in a short time, while over half of all connections are taken
+    ALL = "all"  # web.max_connections reached, and none of them waits for its client
+    ADDRESS = "address"  # web.max_connections_per_address reached, likewise
+    RATE = (
+        "rate"  # too many new connections of one address while more than half of all connections are in use
+    )
 
 
 class DropReason(StrEnum):
-    """Why a connection was cut."""
+    """Why a connection was closed by the server."""
 
     HEADER = "header"
     BODY = "body"
     IDLE = "idle"
     NOT_READING = "not_reading"
-    EVICTED = "evicted"  # it waited longest for its client when another one came
+    EVICTED = "evicted"  # it had waited longest for its client when another one arrived
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long a client may take."""
+    """Time limits for a client."""
 
-    header_ms: int = 5_000  # from the connection to its first byte, and from there to the end of the header
+    header_ms: int = 5_000  # from the connection to the first byte, and from there to the end of the header
     body_ms: int = 10_000
     idle_ms: int = 30_000
-    crowded_idle_ms: int = 15_000  # while over half of all connections are taken
-    write_ms: int = 10_000  # in which an answer must be read whole, or `write_min_bytes` of it
+    crowded_idle_ms: int = 15_000  # while more than half of all connections are in use
+    write_ms: int = 10_000  # in which a response must be read completely, or `write_min_bytes` of it
     write_min_bytes: int = 32 * 1024
 
 
@@ -62,15 +64,15 @@ class SocketControl(Protocol):
     """The socket behind a connection."""
 
     def unsent_bytes(self) -> int:
-        """What was written and not taken yet."""
+        """Return the bytes written that the client has not received."""
         ...
 
     def has_unread(self) -> bool:
-        """Whether something came that was not looked at yet."""
+        """Return whether received data were not processed yet."""
         ...
 
     def cut(self) -> None:
-        """Close at once, and free what was not taken."""
+        """Close immediately, and discard unsent data."""
         ...
 
 
@@ -80,7 +82,7 @@ _WAITING: Final = frozenset(
 
 
 class HttpConnection:
-    """One client: what it does, and since when."""
+    """The state of one client connection, and since when."""
 
     __slots__ = (
         "_open",
@@ -99,23 +101,23 @@ class HttpConnection:
         self.line = line
         self.phase = ConnectionPhase.NEW
         self.since_ms = now_ms  # when the phase began
-        self.owes_ms = now_ms  # since when the client owes us something
-        self.stalled_ms: int | None = None  # since when it has not taken enough of an answer
-        self._open = 0  # requests that are not answered yet
+        self.owes_ms = now_ms  # since when the client owes us data
+        self.stalled_ms: int | None = None  # since when it has read too little of a response
+        self._open = 0  # requests without a response yet
         self._unsent_bytes = 0
         self._taken_bytes = 0
 
     def on_received(self, requests: int, *, body_is_due: bool, now_ms: int) -> None:
-        """Bytes came; with them so many headers became complete."""
+        """Record received bytes that completed this many headers."""
         self._open += requests
         if requests or self.phase is ConnectionPhase.BODY:
             self._enter(ConnectionPhase.BODY if body_is_due else ConnectionPhase.ANSWER, now_ms)
         elif self.phase in (ConnectionPhase.NEW, ConnectionPhase.IDLE):
-            # What the client owes it has owed since before: a slow header must not look younger than a silent client.
+            # The client's debt is older: a slow header must not look younger than a silent client.
             self.phase, self.since_ms = ConnectionPhase.HEADER, now_ms
 
     def answered(self, now_ms: int) -> None:
-        """A request was answered; the answer may still have to be taken."""
+        """Record that a response was written; the client may still have to read it."""
         self._open = max(self._open - 1, 0)
         if not self._open:
             self._enter(ConnectionPhase.IDLE, now_ms)
@@ -125,11 +127,11 @@ class HttpConnection:
             self.phase, self.since_ms, self.owes_ms = phase, now_ms, now_ms
 
     def drained(self) -> None:
-        """The client has taken nearly all that was written."""
+        """Record that the client has read nearly everything written."""
         self.stalled_ms = None
 
     def check_writes(self, now_ms: int, patience: Timeouts) -> None:
-        """Compare what is not taken yet with the last look."""
+        """Compare the unsent bytes with the last check."""
         unsent_bytes = self.line.unsent_bytes()
         if not unsent_bytes:
             self.stalled_ms = None
@@ -142,13 +144,13 @@ class HttpConnection:
         self._unsent_bytes = unsent_bytes
 
     def waits_since_ms(self) -> int | None:
-        """Since when the server waits for this client; None while the client waits for the server."""
+        """Return since when the server waits for this client; None while the client waits for the server."""
         if self.phase in _WAITING:
             return self.owes_ms if self.stalled_ms is None else min(self.owes_ms, self.stalled_ms)
         return self.stalled_ms
 
     def overdue(self, now_ms: int, patience: Timeouts, *, crowded: bool) -> DropReason | None:
-        """Why it must go; None while it may stay."""
+        """Return why the connection must be closed; None while it may stay."""
         if self.stalled_ms is not None and now_ms - self.stalled_ms >= patience.write_ms:
             return DropReason.NOT_READING
         waited_ms = now_ms - self.since_ms
@@ -169,18 +171,18 @@ class ConnectionTable:
         self._most = most
         self._most_per_address = most_per_address
         self._patience = patience
-        self._by_address: dict[str, dict[HttpConnection, None]] = {}  # sets that keep their order
+        self._by_address: dict[str, dict[HttpConnection, None]] = {}  # ordered sets
         self._arrivals = ArrivalRate()
         self.connections = 0
         self.refused: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
 
     def admit(self, address: str, line: SocketControl, now_ms: int) -> HttpConnection | RefusalReason:
-        """Take a connection, or say why not.
+        """Admit a connection, or return why not.
 
-        Where there is no room, the one that has kept the server waiting longest makes it: of the same address where
-        that has too many, else of the address that has most, so that a flood evicts itself and nobody else.  To evict
-        costs the meter more than to refuse, so the rate at which one address may come is bounded in a crowd.
+        If there is no room, the connection that has made the server wait longest is evicted: of the same address if
+        that has too many, otherwise of the address that has most, so that a flood evicts itself and nobody else.
+        Evicting costs more than refusing, so under load the rate of one address is limited.
         """
         if self.is_crowded and not self._arrivals.allow(address, now_ms):
             return self._refuse(RefusalReason.RATE)
@@ -199,7 +201,7 @@ class ConnectionTable:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether over half of all connections are taken."""
+        """Return whether more than half of all connections are in use."""
         return self.connections * 2 > self._most
 
     def _refuse(self, why: RefusalReason) -> RefusalReason:
@@ -207,7 +209,7 @@ class ConnectionTable:
         return why
 
     def leave(self, connection: HttpConnection) -> None:
-        """Forget a connection; it may have been forgotten before."""
+        """Remove a connection; it may be removed already."""
         of_address = self._by_address.get(connection.address)
         if of_address is None or connection not in of_address:
             return
@@ -217,7 +219,7 @@ class ConnectionTable:
             del self._by_address[connection.address]
 
     def close_stalled(self, now_ms: int) -> None:
-        """Cut whoever has kept the server waiting too long."""
+        """Close connections that have made the server wait too long."""
         crowded = self.is_crowded
         self._arrivals.forget(now_ms)
         for connection in list(self):
@@ -227,7 +229,7 @@ class ConnectionTable:
                 self._drop(connection, why)
 
     def cut_all(self) -> None:
-        """Cut every connection: the server stops."""
+        """Close every connection: the server stops."""
         for connection in list(self):
             self.leave(connection)
             connection.line.cut()
@@ -238,9 +240,9 @@ class ConnectionTable:
 
     def _evict(self, among: Iterable[HttpConnection]) -> bool:
         waiting = [(since_ms, each) for each in among if (since_ms := each.waits_since_ms()) is not None]
-        # Stable: of those that came at once the first is the first to go.
+        # Stable sort: of simultaneous connections the first is evicted first.
         for _, each in sorted(waiting, key=itemgetter(0)):
-            # In a flood one that has asked already would go before the loop has come to its request.
+            # In a flood, a connection with a request already received would be evicted before the event loop reads it.
             if each.phase is not ConnectionPhase.NEW or not each.line.has_unread():
                 self._drop(each, DropReason.EVICTED)
                 return True

@@ -11,18 +11,18 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
-#: What Kafka, ClickHouse and the engine's files need beside the web.
+#: Reserved for Kafka, ClickHouse and the engine's files.
 KEPT: Final = 256
-#: Connections that are closed for others hold theirs for a moment longer.
+#: Evicted connections hold their descriptors for a moment longer.
 PASSING: Final = 64
-#: The web gets so many even where the limit leaves none, or nobody could ask what is wrong.
+#: The web gets this many even if the limit leaves none, so that operators can still query health.
 LEAST: Final = 16
-#: Asked for where the hard limit is "unlimited", which not every system accepts as a soft one.
+#: Requested if the hard limit is "unlimited", which not every system accepts as a soft one.
 _ENOUGH: Final = 65_536
 
 
 def raise_limit() -> int:
-    """Raise the soft limit of open files to the hard one; return what holds then."""
+    """Raise the soft limit of open files to the hard one; return the resulting limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _ENOUGH if hard == resource.RLIM_INFINITY else hard
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -49,5 +49,5 @@ def limit() -> int:
 
 
 def connections_within(descriptors: int, wanted: int) -> int:
-    """Return how many connections the web may hold: no more than wanted, and `KEPT` descriptors stay free of them."""
+    """Return how many connections the web may hold: at most `wanted`, with `KEPT` descriptors left."""
     return min(wanted, max(descriptors - KEPT - PASSING, LEAST))

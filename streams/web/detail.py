@@ -1,6 +1,6 @@
 """Collects everything about one job: its cost and why, attempts, phases, GPU use and alerts.
 
-It must not know HTTP, nor decode a shard's state that would hold up the worker.
+It must not know HTTP, nor decode a shard state so large that it would block the worker.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from streams.web import queries
 from streams.web.figures import ApiFigures
 from streams.web.store_reader import StoreReader
 
-#: A shard's stored state above this is not read; phases and intervals then fall back to whole minutes.
+#: A larger stored state of a shard is not read; phases and intervals then have a resolution of whole minutes.
 STATE_MAX_BYTES: Final = 64 * 2**20
 
 
 class Details:
-    """One job at a time."""
+    """Assembles the details of one job."""
 
     def __init__(self, store_reader: StoreReader, figures: ApiFigures) -> None:
         self._store_reader = store_reader
         self._figures = figures
-        #: What was read of shards' states; `fallbacks` are counted for /metrics.
+        #: Cached states of shards; /metrics reports `fallbacks`.
         self.stored = StoredJobs()
 
     async def job(self, job_id: str) -> dict[str, Any] | None:
-        """All of one job; None if the store does not know it."""
+        """Return everything about one job; None if the store does not know it."""
 
         async def make() -> dict[str, Any] | None:
             job = await self._figures.one(job_id)
@@ -69,7 +69,7 @@ class Details:
         return await self._store_reader.rows(queries.PHASES, job=job_id) if found is None else found
 
     async def explanation(self, job_id: str, *, by_minute: bool) -> Explanation | None:
-        """Every interval of the job's cost; None if the store does not know it."""
+        """Return every interval of the job's cost; None if the store does not know it."""
 
         def work(store: ClickHouseStore) -> Explanation | None:
             return explained(

@@ -1,6 +1,6 @@
-"""Encodes JSON of the API like answers to SQL, so that a value looks the same everywhere.
+"""Encodes JSON of the API like results of SQL, so that a value looks the same everywhere.
 
-It must not encode anything in a way of its own.
+It must not have an encoding of its own.
 """
 
 from sinks.query.values import EXACT_MAX, ms, plain, to_json

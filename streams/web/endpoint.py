@@ -1,6 +1,6 @@
 """Writes and reads `api.json` in a data directory: the address of the worker that has it open.
 
-It must not hold a secret, nor be believed by itself: whoever reads it compares the process with the lock's.
+It must not hold a secret, nor be trusted by itself: a reader compares the process with the holder of the lock.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from sinks.private_files import read_private, write_private
 
 FILE_NAME: Final = "api.json"
 _MAX_BYTES: Final = 4096
-#: Addresses that mean every one; they are asked at a loopback address.
+#: Wildcard addresses, with the loopback address to connect to.
 _EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared with, not bound
 
 
 class Endpoint(msgspec.Struct, frozen=True):
-    """Who serves a directory, and where."""
+    """The process that serves a directory, and its address."""
 
     url: str
     pid: int
 
 
 def url_of(bind: str, port: int) -> str:
-    """The address at which this machine reaches a server."""
+    """Return the URL at which this machine reaches a server."""
     host = bind.strip("[]")
     host = _EVERYWHERE.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def announce(data_dir: Path, endpoint: Endpoint) -> None:
-    """Write the file for this user alone, whole or not at all."""
+    """Write the file atomically, readable by this user only."""
     write_private(data_dir / FILE_NAME, msgspec.json.encode(endpoint) + b"\n")
 
 
 def withdraw(data_dir: Path, pid: int) -> None:
-    """Remove the file, if it is still this process's."""
+    """Remove the file if it is still this process's."""
     with suppress(SinkError, FileNotFoundError):
         found = read(data_dir)
         if found is not None and found.pid == pid:
@@ -48,10 +48,10 @@ def withdraw(data_dir: Path, pid: int) -> None:
 
 
 def read(data_dir: Path) -> Endpoint | None:
-    """What the file says; None without one, or where it is broken.
+    """Return the content of the file; None if it is missing or invalid.
 
     Raises:
-        SinkError: somebody else may have written it: a token would be sent to the address in it.
+        SinkError: Another user may have written it: a token would be sent to the address in it.
     """
     found = read_private(data_dir / FILE_NAME, _MAX_BYTES)
     try:

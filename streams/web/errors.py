@@ -1,6 +1,6 @@
-"""The errors of the API, and the one JSON form that all of them have.
+"""The errors of the API and their common JSON form.
 
-It must not show what is none of the asker's business: an unforeseen fault is named by its request id only.
+An unexpected fault shows only its request id.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CODES = {
 
 
 class ApiError(Exception):
-    """An answer other than 200, in words."""
+    """A response other than 200, in words."""
 
     def __init__(
         self, status: int, message: str, code: str | None = None, *, retry_after_s: int | None = None
@@ -33,13 +33,13 @@ class ApiError(Exception):
         self.status = status
         self.code = code or _CODES.get(status, "error")
         self.message = message
-        #: How long whoever asked waits for this answer.
+        #: How long the response is delayed.
         self.delay_s = 0.0
         self.retry_after_s = 1 if retry_after_s is None and status == 503 else retry_after_s
 
 
 def answer(error: ApiError) -> web.Response:
-    """Return the error as JSON."""
+    """Return the error as a JSON response."""
     body = to_json({"error": {"code": error.code, "message": error.message}})
     response = web.Response(body=body, status=error.status, content_type="application/json")
     if error.status == 401:
@@ -50,7 +50,7 @@ def answer(error: ApiError) -> web.Response:
 
 
 def of_http(error: web.HTTPException, path: str, max_bytes: int) -> ApiError:
-    """Say aiohttp's own refusals in our words."""
+    """Convert an error of aiohttp."""
     messages = {
         404: f"there is nothing at {path}",
         405: f"{path} takes another method: {error.headers.get('Allow', 'none')}",
@@ -60,7 +60,7 @@ def of_http(error: web.HTTPException, path: str, max_bytes: int) -> ApiError:
 
 
 def of_store(error: SinkError) -> ApiError:
-    """Say a fault of the store: what the asker did wrong, or that it cannot be answered now."""
+    """Convert a fault of the store: a client's mistake, or a temporary failure."""
     message = " ".join(str(error).split())
     if isinstance(error, QueryRefused):
         return ApiError(400, message, "query_refused")

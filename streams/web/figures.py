@@ -1,6 +1,6 @@
 """Builds the objects of the API from rows of the store, for the page, the terminal and other programs.
 
-It must not know HTTP, nor add up money: sums are ClickHouse's, over decimals.
+It must not know HTTP, nor sum money: ClickHouse does, over decimals.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streams.web.store_reader import Row, StoreReader
 Object = dict[str, Any]
 
 DAY_MS: Final = 86_400_000
-# Ids travel in a request's address, which servers and proxies allow some 16 KiB for.
+# Ids are part of a request's URL, for which servers and proxies allow some 16 KiB.
 _IDS_BYTES: Final = 4096
 _NOTHING: Final = Decimal("0.000000000")
 _RATES: Final = (
@@ -31,7 +31,7 @@ _RATES: Final = (
 
 
 class ApiFigures:
-    """Live figures of the whole store, each kept for about a second."""
+    """Live figures of the whole store, each cached for about a second."""
 
     def __init__(self, store_reader: StoreReader, now_ms: Callable[[], int]) -> None:
         self._store_reader = store_reader
@@ -39,7 +39,7 @@ class ApiFigures:
         self._details = RowCache(now_ms, self._make_details)
 
     async def as_of_ms(self) -> int:
-        """The instant that the figures are of: the newest burn rate, else the newest event."""
+        """Return the instant of the figures: the newest burn rate, else the newest event (ms since 1970)."""
 
         async def make() -> int:
             found = (await self._store_reader.rows(queries.NEWEST))[0]
@@ -52,7 +52,7 @@ class ApiFigures:
     async def jobs(
         self, order: str = "burn", limit: int = 100, state: str = "", owner: str = "", team: str = ""
     ) -> Object:
-        """The listed jobs, each with what it costs now and in all."""
+        """Return the listed jobs, each with its current and total cost."""
 
         async def make() -> Object:
             as_of_ms = await self.as_of_ms()
@@ -64,7 +64,7 @@ class ApiFigures:
         return await self._cache.get(("jobs", order, limit, state, owner, team), make)
 
     async def one(self, job_id: str) -> Object | None:
-        """One job as in the list; None if the store does not know it."""
+        """Return one job as in the list; None if the store does not know it."""
 
         async def make() -> Object | None:
             since_ms = _before(await self.as_of_ms(), queries.LIVE_MS)
@@ -108,7 +108,7 @@ class ApiFigures:
     # -- the fleet -----------------------------------------------------------------------------------------
 
     async def burn(self) -> Object:
-        """What the whole fleet costs."""
+        """Return the cost of the whole fleet."""
 
         async def make() -> Object:
             as_of_ms = await self.as_of_ms()
@@ -161,7 +161,7 @@ class ApiFigures:
         return await self._cache.get("history", make)
 
     async def alerts_firing(self) -> dict[str, int]:
-        """How many alerts fire, by severity."""
+        """Return the number of firing alerts by severity."""
 
         async def make() -> dict[str, int]:
             found = await self._store_reader.rows(queries.ALERTS_FIRING)
@@ -170,7 +170,7 @@ class ApiFigures:
         return await self._cache.get("alerts_firing", make)
 
     async def deliveries_made(self) -> dict[str, int]:
-        """How many messages were sent or not, by outcome."""
+        """Return the number of messages by outcome."""
 
         async def make() -> dict[str, int]:
             found = await self._store_reader.rows(queries.DELIVERIES_MADE)
@@ -181,7 +181,7 @@ class ApiFigures:
     # -- alerts --------------------------------------------------------------------------------------------
 
     async def alerts(self, status: str = "", limit: int = 100) -> Object:
-        """The alerts that changed last, each with what became of its messages."""
+        """Return the alerts that changed last, each with its deliveries."""
 
         async def make() -> Object:
             found = await self._store_reader.rows(queries.ALERTS, status=status, limit=limit)
@@ -190,7 +190,7 @@ class ApiFigures:
         return await self._cache.get(("alerts", status, limit), make)
 
     async def with_deliveries(self, found: Sequence[Row]) -> list[Object]:
-        """Rows of alerts as objects."""
+        """Return rows of alerts as objects."""
         sent: dict[str, list[Object]] = {}
         for some in _chunks(row["alert_id"] for row in found):
             for row in await self._store_reader.rows(queries.DELIVERIES, alerts=some):
@@ -198,7 +198,7 @@ class ApiFigures:
         return [_alert(row, sent.get(row["alert_id"], [])) for row in found]
 
     async def kept(self, key: tuple[str, str], make: Callable[[], Awaitable[Object | None]]) -> Object | None:
-        """Another answer, kept as the figures are."""
+        """Return another object, cached like the figures."""
         return await self._cache.get(key, make)
 
 
@@ -224,12 +224,12 @@ def _job(row: Row, detail: Object, firing: list[Object]) -> Object:
 def _alert(row: Row, deliveries: list[Object]) -> Object:
     rest = {name: value for name, value in row.items() if name not in ("subject_kind", "subject_name")}
     subject = {"kind": row["subject_kind"], "name": row["subject_name"]}
-    # 0 is stored where a rule judges no ratio.
+    # 0 is stored for a rule without a ratio.
     return {**rest, "subject": subject, "ratio": row["ratio"] or None, "deliveries": deliveries}
 
 
 def _chunks(ids: Iterable[str]) -> Iterator[list[str]]:
-    """The ids, as many at a time as a request takes."""
+    """Split the ids into groups that fit one request."""
     some: list[str] = []
     size_bytes = 0
     for each in ids:

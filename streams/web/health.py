@@ -1,6 +1,6 @@
 """Readiness checks: those of the worker, and whether the store answers now.
 
-It must not wait for a store that is away: it says so, and since when.
+It must not wait for a store that is unavailable: it reports that, and since when.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WITHIN_S: Final = 2.0
 _TTL_MS: Final = 2_000
 RECENT_MS: Final = 200
 _NAME: Final = "clickhouse"
-#: What anybody may know of a check that does not hold; its detail has addresses and names in it.
+#: The public text of a failing check; its detail contains addresses and names.
 PUBLIC_REASONS: Final[Mapping[str, str]] = {
     "kafka": "Kafka does not answer, or is still waited for",
     "clickhouse": "the store does not answer, or is still waited for",
@@ -31,12 +31,12 @@ PUBLIC_REASONS: Final[Mapping[str, str]] = {
 
 
 def public(check: Check) -> str:
-    """Return what anybody may know of a check: plain words, of which none come from outside."""
+    """Return the public text of a check, none of which comes from outside."""
     return "holds" if check.ok else PUBLIC_REASONS.get(check.name, "does not hold")
 
 
 class Health:
-    """Asks the store with one question at a time, in a thread of its own."""
+    """Checks the store with one query at a time, in a thread of its own."""
 
     def __init__(
         self,
@@ -53,21 +53,21 @@ class Health:
         self._cache = Cache(now_ms, _TTL_MS, ttl_per_cost=0)
 
     async def status(self) -> WorkerStatus:
-        """The worker, now."""
+        """Return the worker's present status."""
         return self._worker()
 
     async def recent(self) -> WorkerStatus:
-        """The worker as it was a moment ago at most: anybody may ask for its health, and often."""
+        """Return the worker's status of at most a moment ago: health is public, and may be requested often."""
         now_ms = self._now_ms()
         if self._seen is None or now_ms - self._seen[1] >= RECENT_MS:
             self._seen = (self._worker(), now_ms)
         return self._seen[0]
 
     async def checks(self) -> tuple[Check, ...]:
-        """All that must hold."""
+        """Return all readiness checks."""
         own = (await self.recent()).checks
         name = self._store_name()
-        if name is None:  # it is not open yet: the worker's own checks say why
+        if name is None:  # not open yet: the worker's own checks report why
             return own
         return (*(check for check in own if check.name != _NAME), await self._store(name))
 

@@ -1,6 +1,6 @@
 """The protocol of one server connection: aiohttp's request handler, which reports its progress to an `HttpConnection`.
 
-It must not decide anything. All that is private to aiohttp and used by us is used here, and nowhere else.
+It must not decide anything. Every private name of aiohttp that we use is used here only.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from streams.web.security import HEADERS
 
 logger = logging.getLogger(__name__)
 
-#: A request line, and each line of a header; a path of ours and its parameters need a tenth of it.
+#: Limit of a request line and of each header line; our longest path with parameters needs a tenth of it.
 LINE_MAX_BYTES: Final = 8_190
 _HEADERS_MAX: Final = 64
-#: All of a header: what a client may make the parser keep before there is a request.
+#: Limit of a whole header, which the parser holds before there is a request.
 HEADER_MAX_BYTES: Final = 32 * 1024
-#: The rest of a body that nobody read is taken for so long, so that the client gets to see its answer.
+#: An unread body is received for this long, so that the client can read its response.
 _LINGER_S: Final = 2.0
-#: What waits in the process for a client that reads slowly; beyond it whoever writes must wait.
+#: Limit of unsent data in the process; beyond it the writer waits.
 _WRITE_BUFFER_BYTES: Final = 32 * 1024
-#: The crowd's own limit is below it, and is looked at more often.
+#: Disables aiohttp's own limit: ours is lower and checked more often.
 _NEVER_S: Final = 3600.0
 
 
@@ -52,12 +52,12 @@ class HttpProtocol(web.RequestHandler):
             manager,
             loop=asyncio.get_running_loop(),
             keepalive_timeout=_NEVER_S,
-            access_log=None,  # type: ignore[arg-type]  # None is how aiohttp spells "no access log"
+            access_log=None,  # type: ignore[arg-type]  # None disables aiohttp's access log
             max_line_size=LINE_MAX_BYTES,
             max_field_size=LINE_MAX_BYTES,
             max_headers=_HEADERS_MAX,
             lingering_time=_LINGER_S,
-            # A body that grows when it is unpacked is nothing that anybody has to send.
+            # No client needs to send a compressed body.
             auto_decompress=False,
         )
         self._gate = gate
@@ -68,14 +68,14 @@ class HttpProtocol(web.RequestHandler):
         self._header_bytes = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Bound what waits to be taken."""
+        """Limit the unsent data."""
         line = cast("asyncio.Transport", transport)
         line.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
         super().connection_made(line)
         self._gate.opened(line)
 
     def data_received(self, data: bytes) -> None:
-        """Tell what the bytes were: a part of a header, of a body, or whole requests."""
+        """Report what the bytes were: part of a header or body, or whole requests."""
         before, was_body = self._request_count, self._body_is_due()
         super().data_received(data)
         requests = self._request_count - before
@@ -95,12 +95,12 @@ class HttpProtocol(web.RequestHandler):
         return self._body is not None and not self._body.is_eof()
 
     def resume_writing(self) -> None:
-        """Tell that the client reads."""
+        """Report that the client reads."""
         super().resume_writing()
         self._connection.drained()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Tell that it is over."""
+        """Report the end of the connection."""
         super().connection_lost(exc)
         self._body = None
         self._lost()
@@ -108,7 +108,7 @@ class HttpProtocol(web.RequestHandler):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Tell that a request was answered."""
+        """Report that a request was answered."""
         try:
             return await super().finish_response(request, resp, start_time)
         finally:
@@ -121,7 +121,7 @@ class HttpProtocol(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer what is no request of HTTP in our form; a client's fault is no line in our log."""
+        """Answer an invalid request in our format; a client's fault is not logged."""
         if status >= 500:
             logger.error(
                 "request failed outside of its handler",
@@ -149,7 +149,7 @@ def _fault(status: int, exc: BaseException | None) -> ApiError:
 
 
 def last_words(status: int, code: str, message: str) -> bytes:
-    """Return a whole answer for a connection that is closed then, made without a request."""
+    """Return a complete response for a connection that is then closed."""
     body = to_json({"error": {"code": code, "message": message}})
     lines = [
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
@@ -163,7 +163,7 @@ def last_words(status: int, code: str, message: str) -> bytes:
 
 
 class WriteGate:
-    """The socket of a connection: a bare one before its first byte, so that silence costs no transport, task or handler."""
+    """The socket of a connection; before its first byte without transport, task or handler, so that silence costs little."""
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
@@ -173,29 +173,29 @@ class WriteGate:
         self._is_cut = False
 
     def wait(self, spoke: Callable[[], None], lost: Callable[[], None]) -> None:
-        """Call `spoke` when the first byte is there, `lost` when the client has left before it."""
+        """Call `spoke` at the first byte, `lost` if the client leaves before."""
         self._spoke, self._lost = spoke, lost
         asyncio.get_running_loop().add_reader(self._line.fileno(), self._readable)
 
     def opened(self, transport: asyncio.Transport) -> None:
-        """Take over from the socket."""
+        """Adopt the transport in place of the socket."""
         self._transport = transport
         if self._is_cut:
             transport.abort()
 
     def unsent_bytes(self) -> int:
-        """What was written and not taken yet."""
+        """Return the bytes written that the client has not received."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def has_unread(self) -> bool:
-        """Whether something came that was not looked at yet."""
+        """Return whether received data were not processed yet."""
         try:
             return bool(self._line.recv(1, socket.MSG_PEEK))
-        except OSError:  # nothing came, or it is closed
+        except OSError:  # nothing received, or closed
             return False
 
     def cut(self) -> None:
-        """Close at once."""
+        """Close immediately."""
         self._is_cut = True
         if self._transport is not None:
             self._transport.abort()

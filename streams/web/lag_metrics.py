@@ -1,6 +1,6 @@
 """The metrics of consumer lag, of the clock that it is measured by, and of what slows reading down.
 
-It must not keep state: every figure is of one look at the worker.
+No state: every value is of one status of the worker.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from streams.worker.health.worker_status import WorkerStatus
 
 
 def collect(status: WorkerStatus) -> Iterable[Metric]:
-    """All of them."""
+    """Yield all of them."""
     yield _by_topic("trainfare_lag_records", "Records in the log, not metered yet.", status.lag_records)
     yield _by_topic(
         "trainfare_lag_seconds", "Age of the oldest record not metered yet.", _seconds(status.lag_ms)

@@ -1,6 +1,6 @@
 """Serves the result of a worker's last audit.
 
-It must not audit: what was found last is handed in.
+It must not audit: the last result is handed in.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from streams.web.errors import ApiError
 
 
 class LastAudit(NamedTuple):
-    """What an audit found last, and the meter's clock now; None: there was none yet."""
+    """The result of the last audit, and the meter's clock now; None: there was none yet."""
 
     verdict: Verdict | None = None
     now_ms: int = 0
 
     def json(self) -> dict[str, Any]:
-        """The verdict, and its age."""
+        """Return the verdict and its age."""
         verdict = self._known()
         return {"age_ms": self._age_ms(verdict), **as_object(verdict)}
 
     def text(self) -> web.Response:
-        """The same for people; 503 when the books do not balance, so that `curl -f` and probes see it."""
+        """Return the same as text; 503 if a check fails, so that `curl -f` and probes see it."""
         verdict = self._known()
         text = as_text(verdict, self._age_ms(verdict) // 1000)
         return web.Response(text=text, status=200 if verdict.ok else 503)

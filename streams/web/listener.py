@@ -1,6 +1,6 @@
-"""Opens the listening sockets, admits connections, and closes the slow ones at an interval.
+"""Opens the listening sockets, admits connections, and closes slow ones at an interval.
 
-It must not wait for a client, nor end for lack of descriptors: it pauses, and goes on.
+It must not wait for a client, nor stop for lack of file descriptors: it pauses and continues.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from streams.web.http_protocol import HttpProtocol, WriteGate, last_words
 
 logger = logging.getLogger(__name__)
 
-#: While the loop is busy elsewhere connections wait here; where it is full, an honest client tries again a second later.
+#: Connections wait here while the event loop is busy; if it is full, an honest client retries a second later.
 _BACKLOG: Final = 1_024
-#: Of one readiness of a listening socket; other work of the loop comes in between.
+#: Connections accepted per event of a listening socket; other work of the loop comes in between.
 _ACCEPTS_PER_TURN: Final = 64
 _SWEEP_S: Final = 0.25
 _PAUSE_S: Final = 0.25
@@ -36,7 +36,7 @@ _FULL: Final = last_words(503, "too_many_connections", "too many connections")
 
 @dataclass(frozen=True)
 class ListenerOptions:
-    """How many connections there may be, and how patient they are met."""
+    """Limits of connections and the sweep interval."""
 
     connections_max: int
     connections_max_per_address: int
@@ -59,13 +59,13 @@ class Listener:
         self.connections = ConnectionTable(
             options.connections_max, options.connections_max_per_address, options.patience
         )
-        self.pauses = 0  # for lack of descriptors
+        self.pauses = 0  # pauses for lack of descriptors
 
     async def open(self, server: web.Server, host: str, port: int) -> int:
         """Listen on every address of the host; return the port.
 
         Raises:
-            OSError: an address is not to be had.
+            OSError: An address is not available.
         """
         self._server = server
         loop = asyncio.get_running_loop()
@@ -83,7 +83,7 @@ class Listener:
         return bound
 
     def stop_listening(self) -> None:
-        """Take no new connections."""
+        """Accept no new connections."""
         loop = asyncio.get_running_loop()
         for each in self._listening:
             loop.remove_reader(each.fileno())
@@ -91,7 +91,7 @@ class Listener:
         self._listening.clear()
 
     async def close(self) -> None:
-        """Cut what is left."""
+        """Close the remaining connections."""
         self.stop_listening()
         for timer in self._timers.values():
             timer.cancel()
@@ -116,7 +116,7 @@ class Listener:
             self._admit(client, group_of(str(peer[0])))
 
     def _pause(self, listening: socket.socket, fault: OSError) -> None:
-        """The socket stays readable: without a pause the loop would try again at once, for ever."""
+        """Pause accepting: the socket stays readable, so the event loop would retry immediately and forever."""
         loop = asyncio.get_running_loop()
         self.pauses += 1
         now_ms = self._now_ms()
@@ -143,7 +143,7 @@ class Listener:
         connections, server = self.connections, self._server
         admitted = connections.admit(address, gate, self._now_ms())
         if isinstance(admitted, RefusalReason) or server is None:
-            with suppress(OSError):  # best effort: whoever comes too many need not learn why
+            with suppress(OSError):  # best effort: a refused client need not learn why
                 client.send(_FULL)
             client.close()
             return
@@ -158,7 +158,7 @@ class Listener:
                 await loop.connect_accepted_socket(
                     lambda: HttpProtocol(server, gate, admitted, lost, self._now_ms), client
                 )
-            except OSError:  # it has left already
+            except OSError:  # the client has left already
                 client.close()
                 lost()
 
@@ -170,7 +170,7 @@ class Listener:
         gate.wait(spoke, lost)
 
     def _close_stalled(self) -> None:
-        # Set before the sweep, so that a fault in one sweep is not the end of all.
+        # Scheduled first, so that a fault in one sweep does not end all.
         self._timers[self] = asyncio.get_running_loop().call_later(self._options.sweep_s, self._close_stalled)
         self.connections.close_stalled(self._now_ms())
 

@@ -1,6 +1,6 @@
 """Leaves the address and token of a serving process in its data directory, for commands on the same machine.
 
-It must not write a token anywhere but into its file and onto a terminal that somebody looks at.
+It must write a token only to its file and to an interactive terminal.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ logger = logging.getLogger(__name__)
 class LocalAccess:
     """The files of one process; without a data directory there are none.
 
-    A configured `web.token` can do all that the local one can, so then none is made.
+    A configured `web.token` has all scopes, so then no local token is created.
 
     Raises:
-        SinkError: there is a file of a token, and it is not to be trusted.
+        SinkError: A token file exists and cannot be trusted.
     """
 
     def __init__(self, web: WebSettings, data_dir: Path | None) -> None:
@@ -34,20 +34,20 @@ class LocalAccess:
 
     @property
     def token(self) -> str | None:
-        """The token, before it is kept too."""
+        """Return the token, even before it is written."""
         return None if self._token is None else self._token.value
 
     @property
     def token_path(self) -> Path | None:
-        """Where the token is kept."""
+        """Return the path of the token file."""
         return None if self._token is None else self._token.path
 
     def link(self, url: str) -> str:
-        """Return the page's address with the token in it, which the page takes out again; for a terminal only."""
+        """Return the page's URL with the token, which the page removes again; for a terminal only."""
         return url if self._token is None else f"{url}/?token={self._token.value}"
 
     def open(self, url: str, terminal: TextIO | None = None) -> None:
-        """Leave the files, and say so to whoever looks; whoever calls has the directory open."""
+        """Write the files and announce the address; the caller has the directory open."""
         if self._data_dir is None:
             return
         if self._token is not None:
@@ -58,7 +58,7 @@ class LocalAccess:
             self._announce(url, terminal)
 
     def _announce(self, url: str, terminal: TextIO) -> None:
-        """Say where the page is, with the token on a terminal, else with the place where it is kept."""
+        """Print the page's address, with the token on a terminal, otherwise with the path of its file."""
         if self._token is None:
             return
         if terminal.isatty():
@@ -68,6 +68,6 @@ class LocalAccess:
             logger.info("token of all scopes is kept in a file", extra={"path": str(self._token.path)})
 
     def close(self) -> None:
-        """Take the address away again, and leave the token."""
+        """Remove the address; the token stays."""
         if self._is_open and self._data_dir is not None:
             withdraw(self._data_dir, os.getpid())

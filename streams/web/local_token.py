@@ -16,15 +16,15 @@ from sinks.private_files import read_private, write_private
 FILE_NAME: Final = "token"
 _RANDOM_BYTES: Final = 32
 _FILE_MAX_BYTES: Final = 256
-#: What a person may have put there instead: as long as any token must be, and fit for a header and an address.
+#: The format of a token that an operator may have written: as long as any token must be, and valid in headers and URLs.
 _ALLOWED: Final = re.compile(r"[A-Za-z0-9._~-]{16,200}")
 
 
 class LocalToken:
-    """The token of one directory: that of the file, else a new one that `keep` writes.
+    """The token of one directory: that of its file, else a new one that `write_if_new` writes.
 
     Raises:
-        SinkError: there is a file, and it is not to be trusted or holds no token.
+        SinkError: The file cannot be trusted or holds no token.
     """
 
     def __init__(self, data_dir: Path) -> None:
@@ -34,10 +34,10 @@ class LocalToken:
         self.value = secrets.token_urlsafe(_RANDOM_BYTES) if found is None else found
 
     def write_if_new(self) -> None:
-        """Write it, if it is new; whoever calls has the directory open.
+        """Write the token if it is new; the caller has the directory open.
 
         Raises:
-            SinkError: the system refused.
+            SinkError: The system refused.
         """
         if self._is_new:
             write_private(self.path, self.value.encode() + b"\n")
@@ -48,7 +48,7 @@ def read(data_dir: Path) -> str | None:
     """Return the token of a directory; None if it has none.
 
     Raises:
-        SinkError: there is a file, and it is not to be trusted or holds no token.
+        SinkError: The file cannot be trusted or holds no token.
     """
     path = data_dir / FILE_NAME
     data = read_private(path, _FILE_MAX_BYTES)

@@ -1,6 +1,6 @@
 """Builds the Prometheus page from the state of the worker and the store.
 
-It must not keep state of its own, and has no series per job: those are rows in ClickHouse.
+It has no state and no series per job: those are rows in ClickHouse.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ALL: Final = "of the whole store, so the same from every worker."
 
 @dataclass(frozen=True)
 class StoreFacts:
-    """What the store says at this moment."""
+    """Values read from the store now."""
 
     jobs_live: int
     usd_per_hour_now: float
@@ -48,7 +48,7 @@ def page(
     version: str,
     edge: ServerFacts = server_metrics.NOTHING,
 ) -> bytes:
-    """Return the page; without facts the store did not answer in time, and its series are absent."""
+    """Return the page; without `facts` the store did not answer in time, and its series are absent."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Page(status, facts, listeners, version, edge))
     ProcessCollector(registry=registry)
@@ -105,7 +105,7 @@ def _worker(status: WorkerStatus) -> Iterable[Metric]:
 
 
 def _read(status: WorkerStatus) -> Iterable[Metric]:
-    """What came in, and what is still to be read."""
+    """Yield what came in, and what is still to be read."""
     yield from lag_metrics.collect(status)
     by_outcome = dict.fromkeys(OUTCOMES, 0) | dict(status.records)
     yield _counters(
@@ -247,7 +247,7 @@ def _gauges(name: str, documentation: str, label: str, values: Mapping[str, floa
 
 
 def _age(name: str, documentation: str, age_ms: int | None) -> Iterable[Metric]:
-    """Absent while it is not known."""
+    """Yield nothing while the age is unknown."""
     if age_ms is not None:
         yield _gauge(name, documentation, age_ms / 1000)
 

@@ -1,6 +1,6 @@
 """Wraps every request: request id, log line, authorisation, errors as JSON, security headers.
 
-It must not log a query string, a header or a body: a secret may be in any of them. Nor answer a path without a scope.
+It must not log a query string, a header or a body, any of which may contain a secret, nor serve a path without a scope.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PATH_SHOWN: Final = 200
 def middleware(
     guard: RequestGuard, scopes: Mapping[str, Scope | None], now_ms: Callable[[], int]
 ) -> Middleware:
-    """Return the one middleware of the server; `scopes` has every path, None where it is open to all."""
+    """Return the server's only middleware; `scopes` has every path, None where it is open to all."""
 
     @web.middleware
     async def framed(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -73,7 +73,7 @@ async def _answered(
         guard.check_host(request.headers.get("Host", ""))
         guard.check_origin(request.path, request.headers)
         resource = request.match_info.route.resource
-        if resource is not None:  # else there is nothing at the path, which the handler says
+        if resource is not None:  # otherwise the handler reports 404
             if resource.canonical not in scopes:
                 raise ApiError(403, f"{request.path[:_PATH_SHOWN]} has no scope")
             scope = scopes[resource.canonical]
@@ -94,7 +94,7 @@ async def _answered(
     except web.HTTPException as fault:
         return answer(of_http(fault, request.path[:_PATH_SHOWN], BODY_MAX_BYTES))
     except ConnectionError:
-        raise  # the client has left: nobody reads an answer
+        raise  # the client has left
     except Exception:
         logger.exception(
             "request failed",
@@ -109,7 +109,7 @@ async def _answered(
 
 
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """Set the headers that every answer has."""
+    """Set the headers that every response has."""
     response.headers.update(HEADERS)
     if is_data(request.path) or "Cache-Control" not in response.headers:
         response.headers["Cache-Control"] = "no-store"

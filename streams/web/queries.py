@@ -1,6 +1,6 @@
 """The SQL behind the API; every value is bound as a parameter.
 
-It must not build text from what a user sent; orders and filters are chosen from fixed text.
+It must not build SQL from client input: orders and filters are chosen from fixed text.
 """
 
 from __future__ import annotations
@@ -9,28 +9,28 @@ from typing import Final
 
 from schemas.reserved import CANARY_JOB_PREFIX
 
-#: A job whose newest burn rate is older than this, seen from the newest of all, burns nothing any more.
+#: A job whose newest burn rate is this much older than the newest of all has no current rate.
 LIVE_MS: Final = 11 * 60_000
 #: The span over which utilisation is averaged.
 USAGE_MS: Final = 30 * 60_000
 SPARKLINE_MS: Final = 3_600_000
 SPARKLINE_POINTS: Final = 60
-#: A chart of one job has so many points at most.
+#: Maximum number of points in the chart of one job.
 POINTS_MAX: Final = 720
 
-# These settings hold for every query: FINAL where it matters, and a time limit.
+# Settings of every query: FINAL only where it matters, and a time limit.
 _SETTINGS: Final = "SETTINGS final = 0, max_execution_time = 30"
 _SINCE: Final = "time > fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')"
-# The meter's canary is no user's job. Where all jobs are asked for, it is left out by the first column of the keys.
+# The canary is no user's job. Lists of all jobs exclude it by the first column of the keys.
 _USERS: Final = f"NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')"
 
-# Of all jobs, the canary too: an instant, and answered from the parts' own bounds without reading a row.
+# Over all jobs including the canary, answered from the parts' min-max indexes without reading a row.
 NEWEST: Final = f"""
 SELECT toUnixTimestamp64Milli((SELECT max(time) FROM burn_rates)) AS burn_ms,
        toUnixTimestamp64Milli((SELECT max(last_event) FROM jobs)) AS event_ms
 {_SETTINGS}"""
 
-# Of equal (job, time) the greatest version counts, so the newest by both is the current one without FINAL.
+# The greatest version of a (job, time) counts, so the newest by both is the current row without FINAL.
 _LATEST: Final = f"""
 SELECT job_id, toUnixTimestamp64Milli(max(time)) AS time_ms,
        argMax((usd_per_hour_now, usd_per_hour, usd_per_hour_15m, usd_per_hour_1h, usd_per_hour_6h,
@@ -59,7 +59,7 @@ ORDERS: Final = tuple(_ORDERS)
 
 
 def jobs(order: str) -> str:
-    """The listed jobs, without what is asked for each of them apart."""
+    """Return the SQL of the job list, without the columns that are queried separately per job."""
     join, by = _ORDERS[order]
     return f"""
 SELECT {_JOB_COLUMNS}, {_RATES}
@@ -85,7 +85,7 @@ SELECT job_id, sum(cost_usd) AS cost_usd, sum(lost_cost_usd) AS lost_cost_usd,
 FROM job_minutes FINAL WHERE job_id IN {{jobs:Array(String)}} AND quantity != 0 GROUP BY job_id
 {_SETTINGS}"""
 
-# Minutes are part of the tables' keys, so that rows may be left out before their versions are compared (PREWHERE).
+# Minutes are part of the tables' keys, so rows can be skipped before versions are compared (PREWHERE).
 _MINUTE_SINCE: Final = "minute >= toDateTime(intDiv({since_ms:Int64}, 1000), 'UTC')"
 _PRODUCTIVE: Final = (
     "toFloat64(sum(productive_gpu_ms)) / nullIf(sum(sampled_gpu_s) * 1000, 0) AS productive_ratio"
@@ -141,7 +141,7 @@ DELIVERIES_MADE: Final = f"""
 SELECT outcome, count() AS deliveries FROM deliveries FINAL GROUP BY outcome
 {_SETTINGS}"""
 
-# Rows come on change, and ten minutes apart at most: each stands until the job's next one, or for LIVE_MS.
+# Rows are written on change, and at least every ten minutes: each applies until the job's next one, or for LIVE_MS.
 HISTORY: Final = f"""
 SELECT toInt64(minute) * 60000 AS time_ms, toFloat64(sum(usd)) AS usd
 FROM
@@ -205,7 +205,7 @@ LEFT ANY JOIN
 ORDER BY attempt
 {_SETTINGS}"""
 
-# Runs of consecutive minutes in which an attempt was paid in one phase: as exact as the ledger is by itself.
+# Runs of consecutive minutes in which an attempt was billed in one phase: as exact as the ledger alone allows.
 PHASES: Final = f"""
 SELECT attempt, phase, toUnixTimestamp(min(minute)) * 1000 AS start_ms, (toUnixTimestamp(max(minute)) + 60) * 1000 AS end_ms
 FROM

@@ -1,6 +1,6 @@
-"""POST /api/v1/query: one statement that only reads, answered as JSON or as an Arrow stream.
+"""POST /api/v1/query: one read-only statement, answered as JSON or as an Arrow stream.
 
-It must not look at the statement: `sinks.query` judges and runs it, in a process of its own, and what comes back is bytes.
+It must not inspect the statement: `sinks.query` checks and runs it in a process of its own, and returns bytes.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from streams.web.errors import ApiError
 from streams.web.query_service import QueryService
 
 _JSON_TYPE: Final = "application/json"
-#: However large an answer is and however slowly it is read.
+#: Time limit of sending a result, whatever its size.
 SEND_WITHIN_S: Final = 60.0
 _PIECE_BYTES: Final = 2**18
-#: Of the whole body: a text in JSON may take six characters for one, and has parameters beside it.
+#: Limit of the whole body: JSON may encode a character as six, and there are parameters.
 _BODY_MAX_BYTES: Final = 2**18
 
 
@@ -32,15 +32,15 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     parameters: dict[str, Parameter] = {}
 
 
-async def query(request: web.Request, service: QueryService, store_reader: str) -> web.StreamResponse:
-    """Answer one question; it is cancelled when the client leaves."""
+async def query(request: web.Request, service: QueryService, client: str) -> web.StreamResponse:
+    """Answer one query; it is cancelled when the client leaves."""
     if request.content_type != _JSON_TYPE:
-        # Another site's page could send the other types without asking first.
+        # A page of another site could send the other types without a preflight request.
         raise ApiError(415, "send application/json")
     body = _parsed(await request.read())
     as_arrow = MEDIA_TYPE in request.headers.get("Accept", "")
     form: Form = "arrow" if as_arrow else "json"
-    async with service.answered(body.sql, body.parameters, form, store_reader) as answer:
+    async with service.answered(body.sql, body.parameters, form, client) as answer:
         response = web.StreamResponse(headers={"Content-Type": MEDIA_TYPE if as_arrow else _JSON_TYPE})
         response.content_length = answer.size_bytes
         await response.prepare(request)
@@ -48,7 +48,7 @@ async def query(request: web.Request, service: QueryService, store_reader: str) 
             async with asyncio.timeout(SEND_WITHIN_S):
                 await _send(answer, response)
         except TimeoutError:
-            # Others wait for the turn that a slow reader keeps.
+            # Other queries wait for the slot that a slow reader occupies.
             response.force_close()
             if request.transport is not None:
                 request.transport.abort()
@@ -58,7 +58,7 @@ async def query(request: web.Request, service: QueryService, store_reader: str) 
 async def _send(answer: Answered, response: web.StreamResponse) -> None:
     for offset in range(0, answer.size_bytes, _PIECE_BYTES):
         await response.write(os.pread(answer.descriptor, _PIECE_BYTES, offset))
-        await asyncio.sleep(0)  # a client that takes everything at once must not hold up the others
+        await asyncio.sleep(0)  # a fast reader must not block the others
     await response.write_eof()
 
 

@@ -1,6 +1,6 @@
 """Runs users' SQL from the event loop: a few queries at a time, each cancelled when its client leaves.
 
-It must not hold up the loop, share a thread or a session with the meter, nor outlive the server: `close` ends all that runs.
+It must not block the loop, share a thread or a session with the meter, or outlive the server: `close` ends all queries.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from streams.web.errors import ApiError, of_store
 
 logger = logging.getLogger(__name__)
 
-#: A query that waits longer for its turn is refused with Retry-After.
+#: A query that waits longer for a slot is refused with Retry-After.
 TURN_WITHIN_S: Final = 10.0
 _LOOK_EVERY_S: Final = 0.5
 WAITING_MAX: Final = 32
 WAITING_OF_ONE_MAX: Final = 16
-#: What becomes of a query, for the metrics.
+#: Outcomes of queries, for the metrics.
 OUTCOMES: Final = ("answered", "refused", "failed", "cancelled", "busy", "off")
 _OUTCOME_OF: Final = {"query_refused": "refused", "queries_off": "off", "starting": "off"}
 
@@ -43,15 +43,15 @@ class _Query(NamedTuple):
 
 
 class QueryService:
-    """The store may come later; until then nothing can be asked."""
+    """Runs queries; while the store is not open they are refused."""
 
     def __init__(self, store: Callable[[], ClickHouseStore | None], settings: QuerySettings) -> None:
         self._store = store
         self._settings = settings
         self._limits = QueryLimits(time_ms=settings.time_max_ms, memory_bytes=settings.memory_max_bytes)
         self._turns = asyncio.Semaphore(settings.concurrent)
-        self._askers: Counter[str] = Counter()  # queries that wait or run
-        self._own_turns: dict[str, asyncio.Semaphore] = {}
+        self._clients: Counter[str] = Counter()  # queries that wait or run
+        self._own_slots: dict[str, asyncio.Semaphore] = {}
         self.running = 0
         self.outcomes: Counter[str] = Counter()
         self._threads = ThreadPoolExecutor(settings.concurrent, thread_name_prefix="query")
@@ -60,16 +60,16 @@ class QueryService:
 
     @asynccontextmanager
     async def answered(
-        self, sql: str, parameters: Mapping[str, Parameter], form: Form, store_reader: str = ""
+        self, sql: str, parameters: Mapping[str, Parameter], form: Form, client: str = ""
     ) -> AsyncIterator[Answered]:
-        """The answer, while it is being sent: until then its turn is taken, so that few answers exist at a time.
+        """Yield the result; its slot is held until it was sent, so that few results exist at a time.
 
-        `asker` names who asks: where two or more run at a time, one asker has all of them but one at most.
+        `client` identifies the client: if two or more queries may run, one client may use all slots but one.
         """
-        async with self._admission(store_reader):
+        async with self._admission(client):
             with self._counted():
                 pool = self._pool_now()
-                answer = await self._run(pool, store_reader, _Query(sql, dict(parameters), form))
+                answer = await self._run(pool, client, _Query(sql, dict(parameters), form))
             try:
                 yield answer
             finally:
@@ -77,8 +77,8 @@ class QueryService:
                 self._end_idle_later(pool)
 
     async def check_reader(self) -> None:
-        """Once the store is open: say in the log where a server gives us no user to run SQL as, and why."""
-        while (store := self._store()) is None:  # noqa: ASYNC110 - whoever opens it has no event for us
+        """Once the store is open, log if SQL is off because the server provides no user for it, and why."""
+        while (store := self._store()) is None:  # noqa: ASYNC110 - the opener provides no event
             await asyncio.sleep(_LOOK_EVERY_S)
         if isinstance(store.target, Embedded) or not self._settings.enabled:
             return
@@ -90,7 +90,7 @@ class QueryService:
             logger.warning("SQL is off", extra={"reason": str(off), "runbook": "docs/operations.md#sql"})
 
     async def close(self) -> None:
-        """End everything, at once."""
+        """Cancel everything immediately."""
         if self._timer is not None:
             self._timer.cancel()
         if self._pool is not None:
@@ -98,26 +98,24 @@ class QueryService:
         await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
 
     @asynccontextmanager
-    async def _admission(self, store_reader: str) -> AsyncIterator[None]:
-        waiting = self._askers[store_reader]
-        if self._askers.total() >= WAITING_MAX + self._settings.concurrent or waiting >= WAITING_OF_ONE_MAX:
+    async def _admission(self, client: str) -> AsyncIterator[None]:
+        waiting = self._clients[client]
+        if self._clients.total() >= WAITING_MAX + self._settings.concurrent or waiting >= WAITING_OF_ONE_MAX:
             self.outcomes["busy"] += 1
             raise ApiError(503, "too many queries wait already; ask again later", "busy")
-        self._askers[store_reader] += 1
+        self._clients[client] += 1
         try:
-            async with self._slot(store_reader):
+            async with self._slot(client):
                 yield
         finally:
-            self._askers[store_reader] -= 1
-            if not self._askers[store_reader]:
-                del self._askers[store_reader]
-                self._own_turns.pop(store_reader, None)
+            self._clients[client] -= 1
+            if not self._clients[client]:
+                del self._clients[client]
+                self._own_slots.pop(client, None)
 
     @asynccontextmanager
-    async def _slot(self, store_reader: str) -> AsyncIterator[None]:
-        own = self._own_turns.setdefault(
-            store_reader, asyncio.Semaphore(max(1, self._settings.concurrent - 1))
-        )
+    async def _slot(self, client: str) -> AsyncIterator[None]:
+        own = self._own_slots.setdefault(client, asyncio.Semaphore(max(1, self._settings.concurrent - 1)))
         async with AsyncExitStack() as taken:
             try:
                 async with asyncio.timeout(TURN_WITHIN_S):
@@ -159,9 +157,9 @@ class QueryService:
                 raise of_store(off) from off
         return self._pool
 
-    async def _run(self, pool: QueryPool, store_reader: str, query: _Query) -> Answered:
+    async def _run(self, pool: QueryPool, client: str, query: _Query) -> Answered:
         try:
-            run = pool.new_run(store_reader)
+            run = pool.new_run(client)
             future = self._threads.submit(run.answer, *query)
             try:
                 return await asyncio.wrap_future(future)
@@ -180,6 +178,6 @@ class QueryService:
 
 
 def _closed(future: Future[Answered]) -> None:
-    """Close an answer that came when nobody waited for it any more."""
+    """Close a result that arrived after its client left."""
     if not future.cancelled() and future.exception() is None:
         os.close(future.result().descriptor)

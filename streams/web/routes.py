@@ -1,6 +1,6 @@
 """The routes of the server: the scope that each needs, and its handler.
 
-It must not hold SQL, nor decide who has a scope.
+It must not contain SQL, nor decide who has a scope.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _LIMIT_MAX: Final = 1_000
 _SESSION_S: Final = 7 * 86_400
 _TOP_JOBS: Final = 100
 _TOP_ALERTS: Final = 50
-# A scrape that takes longer is given up by Prometheus (10 s), and by then says nothing of this worker either.
+# Prometheus gives up after 10 s, and would then have no metrics of this worker at all.
 _FACTS_WITHIN_S: Final = 3.0
 _STATUSES: Final = ("", "firing", "resolved")
-#: Of a listener, in the system's own buffer: it holds the newest snapshot, not a megabyte of those before it.
+#: Send buffer of a listener: room for the newest snapshot, not for a megabyte of older ones.
 _STREAM_SEND_BYTES: Final = 128 * 1024
 OPEN: Final = None
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What the routes answer from."""
+    """What the routes are built from."""
 
     figures: ApiFigures
     details: Details
@@ -57,16 +57,16 @@ class Parts:
     guard: RequestGuard
     version: str
     audit: Callable[[], LastAudit]
-    speed: float  # of the meter's clock, 1 but in a demonstration
+    speed: float  # of the meter's clock; 1 except in the demo
     edge: Callable[[], ServerFacts]
 
 
 class Route(NamedTuple):
-    """One path; HEAD is answered where GET is."""
+    """One path; HEAD is supported where GET is."""
 
     method: str
     path: str
-    scope: Scope | None  # OPEN: anybody may ask
+    scope: Scope | None  # OPEN: public
     handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -77,7 +77,7 @@ class Routes:
         self._parts = parts
 
     def table(self) -> tuple[Route, ...]:
-        """Every path there is."""
+        """Return every route."""
         return (
             Route("GET", "/healthz", OPEN, self._healthz),
             Route("GET", "/readyz", OPEN, self._readyz),
@@ -96,7 +96,7 @@ class Routes:
         )
 
     def add_to(self, app: web.Application) -> dict[str, Scope | None]:
-        """Register every path; return the scopes by aiohttp's names of the paths."""
+        """Register every route; return the scopes by aiohttp's names of the paths."""
         scopes: dict[str, Scope | None] = {}
         for method, path, scope, handler in self.table():
             if method == "GET":
@@ -108,7 +108,7 @@ class Routes:
         return scopes
 
     async def snapshot(self) -> dict[str, Any]:
-        """What the stream sends."""
+        """Return the content of the stream."""
         figures = self._parts.figures
         burn, jobs, alerts = await asyncio.gather(
             figures.burn(), figures.jobs("burn", _TOP_JOBS), figures.alerts("", _TOP_ALERTS)
@@ -129,7 +129,7 @@ class Routes:
     async def _readyz(self, request: web.Request) -> web.Response:
         checks = await self._parts.health.checks()
         ready = all(check.ok for check in checks)
-        # Addresses and paths are for who shows a token that may read, on a loopback address too.
+        # Addresses and paths are shown only with a token that may read, on a loopback address, too.
         may_read = Scope.READ in request[CALLER].scopes
         found = [
             {"name": check.name, "ok": check.ok, "detail": check.detail if may_read else public(check)}
@@ -201,7 +201,7 @@ class Routes:
             try:
                 await broadcaster.serve(response.write)
             except ConnectionError:
-                response.force_close()  # the listener has left, or was cut
+                response.force_close()  # the listener has left, or was closed
         return response
 
     async def _query(self, request: web.Request) -> web.StreamResponse:
@@ -242,7 +242,7 @@ def _known(job_id: str, found: T | None) -> T:
 
 
 def _parameters(request: web.Request, names: set[str]) -> dict[str, str]:
-    """The parameters; a name that nobody reads is a fault, as is one given twice."""
+    """Return the query parameters; unknown or repeated names are errors."""
     for name in request.query:
         if name not in names:
             raise ApiError(400, f"parameter {name!r} is unknown; expected {', '.join(sorted(names))}")

@@ -1,6 +1,6 @@
 """Tokens and the scopes that each grants; a session of the page has those of its token.
 
-It must not keep a token itself, nor compare in a time that tells how much of one is right.
+It must not store a token itself, and compares in constant time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streams.config.live import WebSettings
 
 
 class Scope(StrEnum):
-    """What a token lets its owner do."""
+    """A permission that a token grants."""
 
     METRICS = "metrics"
     READ = "read"
@@ -28,17 +28,17 @@ class Scope(StrEnum):
 
 
 ALL: Final = frozenset(Scope)
-#: What a worker on a loopback address lets everybody do while no token is set.
+#: Scopes of everybody on a loopback address while no token is set.
 OPEN_ON_LOOPBACK: Final = frozenset({Scope.METRICS, Scope.READ})
 LOCAL_NAME: Final = "local token"
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks: the token that was shown, and the address."""
+    """The client: the token it presented, and its address."""
 
     address: str
-    token: str = ""  # its setting's name; empty: none was shown
+    token: str = ""  # name of its setting; empty: none was presented
     scopes: frozenset[Scope] = frozenset()
 
 
@@ -64,16 +64,16 @@ class Tokens:
         return bool(self._known)
 
     def of_token(self, given: str, address: str) -> Caller | None:
-        """Return who shows this token; None if it is none of ours."""
+        """Return the caller with this token; None if it is unknown."""
         digest = self._digest(given)
-        # Each is compared, so that the time does not tell which one it was.
+        # All are compared, so that the time does not reveal which one matched.
         found = [each for each in self._known if hmac.compare_digest(digest, each.token)]
         return Caller(address, found[0].name, found[0].scopes) if found else None
 
     def of_session(self, given: str, address: str) -> Caller | None:
-        """Return whose session of the page it is; None if it is none of ours.
+        """Return the caller with this page session; None if it is unknown.
 
-        It may read and nothing else, whatever its token may: a browser shows its cookies to every port of a host, and so to
+        It may only read, whatever its token allows: a browser sends its cookies to every port of a host, and so to
         servers of other users of this machine.
         """
         digest = self._digest(given)
@@ -85,13 +85,13 @@ class Tokens:
 
 
 def session_of(token: str) -> str:
-    """What the cookie holds: made from the token, and of no use to find it."""
+    """Return the content of the cookie: derived from the token, which cannot be recovered from it."""
     return hmac.new(token.encode("utf-8", "surrogateescape"), b"trainfare page", hashlib.sha256).hexdigest()
 
 
 def _all(settings: WebSettings, local_token: str | None) -> Iterator[tuple[str, frozenset[Scope], str]]:
     for name, token in settings.tokens().items():
-        # web.token has all scopes; the others are named by theirs.
+        # web.token has all scopes; the others are named after theirs.
         scopes = ALL if name == "token" else frozenset({Scope(name.removesuffix("_token"))})
         yield f"web.{name}", scopes, _text(token)
     if local_token is not None:

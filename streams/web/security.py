@@ -1,6 +1,6 @@
 """Authorises requests: tokens and scopes, the Host header on loopback, and cross-site requests.
 
-It must not let a secret into an answer or a log line.
+It must not let a secret into a response or a log line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streams.web.scopes import OPEN_ON_LOOPBACK, Caller, Scope, Tokens, session_
 from streams.web.token_guesses import TokenGuesses
 
 COOKIE: Final = "trainfare_session"
-#: Whoever guesses on waits so long for each answer; an address has so many connections and no more.
+#: Delay of each response to a repeated guess; the number of connections of an address is limited.
 GUESS_DELAY_S: Final = 1.0
 _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _POLICY: Final = (
@@ -36,7 +36,11 @@ HEADERS: Final[Mapping[str, str]] = {
 
 
 def check_bind(settings: WebSettings) -> None:
-    """Refuse an address that others can reach while nobody is asked who they are."""
+    """Check the listening address.
+
+    Raises:
+        WrongUseError: Others can reach it, and no token is set.
+    """
     if not is_loopback(settings.bind) and not settings.tokens():
         raise WrongUseError(
             f"web.bind {settings.bind} can be reached by others: set web.token too (TRAINFARE_WEB_TOKEN), "
@@ -45,7 +49,7 @@ def check_bind(settings: WebSettings) -> None:
 
 
 def is_data(path: str) -> bool:
-    """Whether a path answers with figures."""
+    """Return whether a path serves figures."""
     return path in ("/metrics", "/audit") or path.startswith("/api/")
 
 
@@ -53,9 +57,9 @@ class RequestGuard:
     """The rules of one server, resolved from its settings.
 
     Args:
-        settings: where the server listens, and its tokens.
-        local_token: a token with all scopes beside those of the settings; None: there is none.
-        now_ms: a monotonic clock.
+        settings: The listening address and the tokens.
+        local_token: A token with all scopes beside those of the settings; None: there is none.
+        now_ms: A monotonic clock.
     """
 
     def __init__(self, settings: WebSettings, local_token: str | None, now_ms: Callable[[], int]) -> None:
@@ -66,12 +70,20 @@ class RequestGuard:
         self.guesses = TokenGuesses()
 
     def check_host(self, host: str) -> None:
-        """On a loopback address, refuse names that somebody else's DNS may have pointed here."""
+        """Check the Host header on a loopback address: another name may come from DNS rebinding.
+
+        Raises:
+            ApiError: The header names another host.
+        """
         if self._hosts is not None and _host_name(host) not in self._hosts:
             raise ApiError(403, "the Host header names another host; ask for localhost", "host_refused")
 
     def check_origin(self, path: str, headers: Mapping[str, str]) -> None:
-        """Refuse what a page of another site makes a browser ask; other programs send neither header."""
+        """Check that no page of another site caused the request; other programs send neither header.
+
+        Raises:
+            ApiError: The request is cross-site.
+        """
         if not is_data(path):
             return
         origin = headers.get("Origin")
@@ -87,9 +99,12 @@ class RequestGuard:
         headers: Mapping[str, str],
         cookies: Callable[[], Mapping[str, str]],
     ) -> Caller:
-        """Return who asks; raises ApiError where that one may not have the scope. None: the path is open to all.
+        """Return the client.
 
-        What is open to all is answered whatever token is shown with it; a wrong one is counted all the same.
+        `scope` None: the path is open to all, whatever token is presented; a wrong one is counted anyway.
+
+        Raises:
+            ApiError: The client does not have the scope.
         """
         address = group_of(remote)
         is_open = scope is None or scope in self._open
@@ -117,13 +132,13 @@ class RequestGuard:
         *,
         is_open: bool,
     ) -> tuple[Caller, bool]:
-        """Whose token was shown, and whether one was that is none of ours."""
+        """Return the caller of the presented token, and whether a wrong one was presented."""
         nobody = Caller(address)
         scheme, _, given = headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer" and given.strip():
             found = self._tokens.of_token(given.strip(), address)
             return (found, False) if found else (nobody, True)
-        # A browser sends its cookie everywhere, long after the token has changed: where none is asked for, that is no guess.
+        # A browser sends its cookie long after the token has changed: on a public path that is no guess.
         session = "" if is_open else cookies().get(COOKIE, "")
         if not session:
             return nobody, False
@@ -131,7 +146,11 @@ class RequestGuard:
         return (found, False) if found else (nobody, True)
 
     def session(self, token: str, remote: str) -> str:
-        """Return what the page's cookie is to hold for a token; empty where no token is asked for."""
+        """Return the content of the page's cookie for a token; empty if no token is required.
+
+        Raises:
+            ApiError: The token is wrong.
+        """
         address = group_of(remote)
         if not self._tokens:
             return ""
@@ -156,7 +175,7 @@ def _bare(host: str) -> str:
 
 
 def _host_name(host: str) -> str:
-    """The name in a Host header, without port and brackets."""
+    """Return the name in a Host header, without port and brackets."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower()

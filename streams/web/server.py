@@ -1,6 +1,7 @@
 """The HTTP server of a worker, composed of its parts and run in the worker's event loop.
 
-It must not start without the address it was given, be open to others without a token, nor take the files of the meter.
+It must not start without the configured address, be open to others without a token, or use up the meter's file
+descriptors.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ _STOP_WITHIN_S = 2.0
 
 
 class WebServer:
-    """`store` and `worker` are asked anew for every answer: both may come after the server.
+    """The server. `store` and `worker` are called for every response: both may become available later.
 
-    `local_token` has all scopes, beside the tokens of the settings; it does not close what is open without it.
+    `local_token` has all scopes beside the tokens of the settings; it does not close what is open without it.
     """
 
     def __init__(
@@ -62,10 +63,10 @@ class WebServer:
     ) -> None:
         check_bind(settings)
         self._settings = settings
-        self._askers = [StoreReader(store, "web"), StoreReader(store, "health", 1)]
+        self._readers = [StoreReader(store, "web"), StoreReader(store, "health", 1)]
         self.queries = QueryService(store, query or QuerySettings())
-        figures = ApiFigures(self._askers[0], now_ms)
-        details = Details(self._askers[0], figures)
+        figures = ApiFigures(self._readers[0], now_ms)
+        details = Details(self._readers[0], figures)
         guard = RequestGuard(settings, local_token, now_ms)
         files = descriptors.limit()
         connections_max = descriptors.connections_within(files, settings.max_connections)
@@ -83,13 +84,13 @@ class WebServer:
         options = ListenerOptions(connections_max, settings.max_connections_per_address, patience)
         self._entrance = Listener(options, now_ms)
         self.broadcaster = Broadcaster(
-            lambda: routes.snapshot(), per_store_reader_max=settings.max_streams_per_asker
+            lambda: routes.snapshot(), per_client_max=settings.max_streams_per_asker
         )
         routes = Routes(
             Parts(
                 figures=figures,
                 details=details,
-                health=Health(self._askers[1], worker, lambda: _name_of(store()), now_ms),
+                health=Health(self._readers[1], worker, lambda: _name_of(store()), now_ms),
                 broadcaster=self.broadcaster,
                 queries=self.queries,
                 assets=assets.load(),
@@ -106,13 +107,17 @@ class WebServer:
         app = web.Application(middlewares=[middleware(guard, scopes, now_ms)], client_max_size=BODY_MAX_BYTES)
         app.on_response_prepare.append(add_headers)
         scopes |= routes.add_to(app)
-        # Who leaves needs no answer: what is under way for that one is cancelled.
+        # A client that has left needs no response: its handler is cancelled.
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=_STOP_WITHIN_S)
         self._looking: asyncio.Task[None] | None = None
         self.url = ""
 
     async def start(self) -> None:
-        """Listen; raises TrainfareError if the address is not to be had."""
+        """Listen.
+
+        Raises:
+            TrainfareError: The address is not available.
+        """
         settings = self._settings
         await self._runner.setup()
         assert self._runner.server is not None
@@ -126,7 +131,7 @@ class WebServer:
         logger.info("live page and API are served", extra={"url": self.url})
 
     async def stop(self) -> None:
-        """Let listeners go, finish what is being answered, and stop listening."""
+        """Disconnect stream listeners, finish responses, and stop listening."""
         if self._looking is not None:
             self._looking.cancel()
         self.broadcaster.close()
@@ -134,7 +139,7 @@ class WebServer:
         await self.queries.close()  # first: a handler may be waiting for one
         await self._runner.cleanup()
         await self._entrance.close()
-        await asyncio.gather(*(store_reader.close() for store_reader in self._askers))
+        await asyncio.gather(*(reader.close() for reader in self._readers))
 
 
 def _not_to_be_had(settings: WebSettings, fault: OSError) -> str:

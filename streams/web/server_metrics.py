@@ -1,6 +1,6 @@
 """The metrics of the HTTP server: connections, closed ones by reason, wrong tokens, users' SQL.
 
-It must not know more of a client than a reason: addresses are for the log.
+No addresses of clients: these are only in the log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from streams.web.token_guesses import TokenGuesses
 
 @dataclass(frozen=True)
 class ServerFacts:
-    """One look at the server; counters begin at 0 with the process."""
+    """A snapshot of the server's counters, which begin at 0 with the process."""
 
     connections: int = 0
     refused: Mapping[str, int] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class ServerFacts:
         queries: QueryService,
         explain_fallbacks: Mapping[str, int],
     ) -> Self:
-        """Look at a server."""
+        """Read the counters of a server."""
         connections = entrance.connections
         return cls(
             connections.connections,

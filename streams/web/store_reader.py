@@ -1,6 +1,6 @@
 """Runs store queries of the event loop in a few threads.
 
-It must not hold up the loop, nor let a user's slow query keep the live figures waiting.
+It must not block the loop, nor let a user's slow query delay the live figures.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _THREADS = 3
 
 
 class StoreReader:
-    """One pool of threads; the store may come later, and until then nothing can be asked."""
+    """One pool of threads; until the store is open, requests are refused."""
 
     def __init__(
         self, store: Callable[[], ClickHouseStore | None], name: str, threads: int = _THREADS
@@ -30,7 +30,11 @@ class StoreReader:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
 
     async def run(self, work: Callable[[ClickHouseStore], T]) -> T:
-        """Run one piece of work in a thread; the store's faults become the API's."""
+        """Run a function in a thread.
+
+        Raises:
+            ApiError: The store is not open, or failed.
+        """
         store = self._store()
         if store is None:
             raise ApiError(503, "the store is not open yet; /readyz says what it waits for", "starting")
@@ -40,7 +44,11 @@ class StoreReader:
             raise of_store(fault) from fault
 
     async def rows(self, sql: str, **parameters: object) -> list[Row]:
-        """Return the rows of a question of our own as objects."""
+        """Return the rows of a query as objects.
+
+        Raises:
+            ApiError: The store is not open, or failed.
+        """
 
         def work(store: ClickHouseStore) -> list[Row]:
             answer = store.ask(sql, parameters)
@@ -49,5 +57,5 @@ class StoreReader:
         return await self.run(work)
 
     async def close(self) -> None:
-        """Let the threads end; what runs is waited for, as the store must not be closed under it."""
+        """Wait for the threads to end: the store must not be closed while one uses it."""
         await asyncio.to_thread(self._pool.shutdown, wait=True, cancel_futures=True)

@@ -1,6 +1,6 @@
 """Server-sent events: one snapshot a second while anyone listens, computed once for all listeners.
 
-It must not queue: a listener that is slow gets the newest snapshot when it is ready, never the ones between.
+It must not queue: a slow listener gets the newest snapshot when it is ready, never the ones in between.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from streams.web.errors import ApiError
 logger = logging.getLogger(__name__)
 
 LISTENERS_MAX: Final = 64
-PER_ASKER_MAX: Final = 8
+PER_CLIENT_MAX: Final = 8
 INTERVAL_S: Final = 1.0
 KEEP_ALIVE_S: Final = 15.0
 _FIRST: Final = b"retry: 2000\n\n"
 _KEEP_ALIVE: Final = b": still here\n\n"
-#: A snapshot is written in pieces of it: what a listener has not taken waits once for all, not copied for each.
+#: A snapshot is written in pieces of this size, which all listeners share without copies.
 PIECE_BYTES: Final = 32 * 1024
 
 
 class Broadcaster:
-    """Starts with the first listener and rests after the last."""
+    """Starts with the first listener and stops after the last."""
 
     def __init__(
         self,
@@ -37,13 +37,13 @@ class Broadcaster:
         interval_s: float = INTERVAL_S,
         keep_alive_s: float = KEEP_ALIVE_S,
         listeners_max: int = LISTENERS_MAX,
-        per_store_reader_max: int = PER_ASKER_MAX,
+        per_client_max: int = PER_CLIENT_MAX,
     ) -> None:
         self._make = make
         self._interval_s = interval_s
         self._keep_alive_s = keep_alive_s
         self._listeners_max = listeners_max
-        self._per_store_reader_max = per_store_reader_max
+        self._per_client_max = per_client_max
         self._seats: Counter[Hashable] = Counter()
         self._news: set[asyncio.Event] = set()
         self._task: asyncio.Task[None] | None = None
@@ -53,32 +53,36 @@ class Broadcaster:
 
     @property
     def listeners(self) -> int:
-        """How many listen."""
+        """Return the number of listeners."""
         return len(self._news)
 
     @contextmanager
-    def seat(self, store_reader: Hashable) -> Iterator[None]:
-        """Hold a place for one listener; raises ApiError for one too many, in all or of the asker."""
+    def seat(self, client: Hashable) -> Iterator[None]:
+        """Reserve a place for one listener.
+
+        Raises:
+            ApiError: There are too many listeners, in total or of this client.
+        """
         if self._closed:
             raise ApiError(503, "the worker is stopping")
         if self._seats.total() >= self._listeners_max:
             message = f"{self._listeners_max} listen already; ask /api/v1/jobs and /api/v1/burn instead"
             raise ApiError(503, message, "too_many_listeners")
-        if self._seats[store_reader] >= self._per_store_reader_max:
-            message = f"{self._per_store_reader_max} listen already with this token and from this address; end one of them"
+        if self._seats[client] >= self._per_client_max:
+            message = f"{self._per_client_max} listen already with this token and from this address; end one of them"
             raise ApiError(429, message, "too_many_listeners", retry_after_s=5)
-        self._seats[store_reader] += 1
+        self._seats[client] += 1
         try:
             yield
         finally:
-            self._seats[store_reader] -= 1
-            if not self._seats[store_reader]:
-                del self._seats[store_reader]
+            self._seats[client] -= 1
+            if not self._seats[client]:
+                del self._seats[client]
 
     async def serve(self, write: Callable[[memoryview], Awaitable[None]]) -> None:
         """Write events until the listener leaves (`write` raises) or the server stops.
 
-        One that takes nothing is cut by the server's crowd of connections, as everybody who does not read.
+        The server's connection limits close a listener that does not read.
         """
         news = asyncio.Event()
         self._news.add(news)
@@ -111,7 +115,7 @@ class Broadcaster:
             await write(whole[start : start + PIECE_BYTES])
 
     def close(self) -> None:
-        """Let every listener go."""
+        """Disconnect every listener."""
         self._closed = True
         for news in self._news:
             news.set()
@@ -130,7 +134,7 @@ class Broadcaster:
         except ApiError as fault:
             return _framed("fault", {"error": {"code": fault.code, "message": fault.message}})
         except Exception:
-            # Listeners stay: what passes is over with the next second.
+            # Listeners stay: a temporary fault is over at the next snapshot.
             logger.exception(
                 "snapshot for the live page failed", extra={"runbook": "docs/operations.md#internal-fault"}
             )

@@ -1,6 +1,6 @@
 """Counts wrong tokens by address, and delays and logs repeated guesses.
 
-It must not refuse a right token, read a clock, or grow with the number of addresses.
+It must not refuse a correct token, read a clock, or grow with the number of addresses.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _Guesser:
 
 
 class TokenGuesses:
-    """The wrong tokens of one worker."""
+    """The wrong tokens presented to one worker."""
 
     def __init__(self, addresses_max: int = _ADDRESSES_MAX) -> None:
         self._addresses_max = addresses_max
@@ -37,7 +37,7 @@ class TokenGuesses:
         self.count = 0
 
     def wrong(self, address: str, now_ms: int) -> int:
-        """Count a wrong token; return for how many seconds its address should wait, 0 if it may try again at once."""
+        """Count a wrong token; return the seconds its address must wait, 0 if it may retry immediately."""
         self.count += 1
         guesser = self._guessers.pop(address, None) or _Guesser()
         self._guessers[address] = guesser

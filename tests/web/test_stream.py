@@ -97,7 +97,7 @@ class Listener:
 
 
 def test_one_listener_too_many_is_refused() -> None:
-    broadcaster = Broadcaster(lambda: asyncio.sleep(0, "x"), listeners_max=3, per_store_reader_max=2)
+    broadcaster = Broadcaster(lambda: asyncio.sleep(0, "x"), listeners_max=3, per_client_max=2)
     with ExitStack() as held:
         for store_reader in ("ada", "grace", "ada"):
             held.enter_context(broadcaster.seat(store_reader))
@@ -112,7 +112,7 @@ def test_one_listener_too_many_is_refused() -> None:
 
 
 def test_one_client_cannot_take_every_place() -> None:
-    broadcaster = Broadcaster(lambda: asyncio.sleep(0, "x"), listeners_max=64, per_store_reader_max=2)
+    broadcaster = Broadcaster(lambda: asyncio.sleep(0, "x"), listeners_max=64, per_client_max=2)
     with ExitStack() as held:
         for store_reader in ("ada", "ada", "grace"):
             held.enter_context(broadcaster.seat(store_reader))

@@ -1,4 +1,4 @@
-"""An alert as it is stored and sent: the values every layer passes on, and the ids that are derived from them.
+"""An alert as it is stored and sent: the values that every layer passes on, and the ids derived from them.
 
 It must not decide whether an alert fires, nor how a message looks on the wire.
 """
@@ -51,7 +51,7 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False):
     evidence_sql: str
     held_ms: int  # the last instant at which the rule's condition held: the figures are of then
     changed_ms: int  # the instant of the last change of status
-    firings: int  # how often it has fired: 1, and one more each time it fires again
+    firings: int  # how often it has fired, the first time included
     silenced: bool  # a silence covered it when the status changed: stored, not delivered
 
 
@@ -63,25 +63,25 @@ class Address(NamedTuple):
 
 
 def is_change(alert: Alert) -> bool:
-    """Whether the row is a change of status, which is sent, and not one of figures that moved since."""
+    """Return whether the row is a change of status, which is sent, rather than an update of figures."""
     return alert.status == RESOLVED or alert.held_ms == alert.changed_ms
 
 
 def last_ms(alert: Alert) -> int:
-    """The tick of the row."""
+    """Return the tick of the row."""
     return max(alert.held_ms, alert.changed_ms)
 
 
 def alert_id(rule: str, subject_kind: str, subject_name: str, started_ms: int) -> str:
-    """The id of the episode of a rule and subject that began at `started_ms`."""
+    """Return the id of the episode of a rule and subject that began at `started_ms`."""
     return "al_" + _digest(f"{rule}|{subject_kind}|{subject_name}|{started_ms}")
 
 
 def webhook_id(alert_id: str, status: str, changed_ms: int) -> str:
-    """The id of the message about one change of status: the same in every attempt, in every process."""
+    """Return the id of the message about a status change: the same in every attempt, in every process."""
     return "msg_" + _digest(f"{alert_id}|{status}|{changed_ms}")
 
 
 def _digest(text: str) -> str:
-    # A job's id may hold a lone surrogate (JSON can spell one), which strict UTF-8 would refuse.
+    # A job id may contain a lone surrogate (valid in JSON), which strict UTF-8 would refuse.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_ID_DIGITS]

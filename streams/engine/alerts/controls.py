@@ -1,7 +1,7 @@
 """Owners' addresses, silences and planned rates, from the records of `controls`.
 
-It must not raise, whatever a record holds: what makes no sense is left out and reported, and a silence that
-cannot be understood silences nothing.
+It must not raise, whatever a record contains: an invalid control is skipped and reported, and an invalid silence
+silences nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _KINDS: Final = ("webhook", "slack", "email")
 
 
 class Silence(NamedTuple):
-    """Keeps matching alerts from being delivered in [from_ms, until_ms)."""
+    """Suppresses the delivery of matching alerts in [from_ms, until_ms)."""
 
     name: str
     match: Mapping[str, str]
@@ -47,11 +47,11 @@ class ControlFault(NamedTuple):
 
 
 class _MalformedError(ValueError):
-    """A field of a control is not what it must be."""
+    """A field of a control is invalid."""
 
 
 class Controls:
-    """The controls in force. Immutable: another record means another object."""
+    """The controls in force. Immutable."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Controls:
 
     @classmethod
     def from_events(cls, events: Iterable[ControlEvent]) -> Controls:
-        """The controls that stand; of one kind and name the last in `events` (log order) does."""
+        """Build the controls in force; of one kind and name the last in `events` (log order) counts."""
         addresses: dict[str, tuple[Address, ...]] = {}
         silences: list[Silence] = []
         planned: list[Planned] = []
@@ -90,21 +90,21 @@ class Controls:
         return cls(addresses, silences, planned, faults)
 
     def address_of(self, owner: str) -> tuple[Address, ...]:
-        """Where the owner's alerts are sent; empty if no control names an address."""
+        """Return the owner's addresses; empty if no control has any."""
         return self._addresses.get(owner, ())
 
     def planned_for(self, dimensions: AlertDimensions) -> tuple[tuple[int, int, int], ...]:
-        """Disjoint (from_ms, until_ms, nano-dollars per hour) in order; the smallest name wins where some overlap."""
+        """Return disjoint (from_ms, until_ms, nano-dollars per hour) in order; where plans overlap, the smallest name wins."""
         return spans(list(chain.from_iterable(self._planned.of(dimensions._asdict()))))
 
     def silenced(self, dimensions: AlertDimensions, rule: str, severity: str, at_ms: int) -> bool:
-        """Whether a silence covers this alert at that instant."""
+        """Return whether a silence covers this alert at that instant."""
         facts = {**dimensions._asdict(), "rule": rule, "severity": severity}
         return any(covered.at(at_ms) for covered in self._silences.of(facts))
 
 
 class _Covered:
-    """When any of these silences holds."""
+    """The union of the intervals of silences."""
 
     def __init__(self, silences: Sequence[Silence]) -> None:
         self._from_ms: list[int] = []
@@ -117,7 +117,7 @@ class _Covered:
                 self._until_ms.append(silence.until_ms)
 
     def at(self, at_ms: int) -> bool:
-        """Whether one holds at that instant."""
+        """Return whether any covers that instant."""
         place = bisect_right(self._from_ms, at_ms) - 1
         return place >= 0 and at_ms < self._until_ms[place]
 
@@ -126,9 +126,11 @@ NO_CONTROLS: Final = Controls({}, (), (), ())
 
 
 def _match(value: Mapping[str, object], known: tuple[str, ...]) -> Mapping[str, str]:
-    """What the control asks for. One field misspelt would make it match everything: it matches nothing instead.
+    """Return the match fields.
 
-    No value is shown: it may be an address that stands in the wrong place.
+    A control with an unknown field is malformed: without the field it would match everything.
+
+    The error shows no value: it may be an address in the wrong place.
     """
     asked: dict[str, str] = {}
     inner = value.get("match")
@@ -152,7 +154,7 @@ def _match(value: Mapping[str, object], known: tuple[str, ...]) -> Mapping[str, 
 
 
 def _interval(value: Mapping[str, object]) -> tuple[int, int]:
-    """[from_ms, until_ms); open where a bound is not given."""
+    """Return [from_ms, until_ms); open where a bound is absent."""
     from_ms, until_ms = _instant(value, "from_ms", FROM_EVER_MS), _instant(value, "until_ms", FOR_EVER_MS)
     if until_ms <= from_ms:
         raise _MalformedError(f"until_ms: got {until_ms}, expected an instant after from_ms, {from_ms}")
@@ -169,7 +171,7 @@ def _instant(value: Mapping[str, object], field: str, absent_ms: int) -> int:
 
 
 def _rate(value: Mapping[str, object]) -> int:
-    """Nano-dollars per hour; a number, which may be the double of a quotient, is rounded half to even."""
+    """Return nano-dollars per hour; a float, which may be a rounded quotient, is rounded half to even."""
     given = value.get("usd_per_hour")
     if isinstance(given, bool) or not isinstance(given, str | int | float):
         raise _MalformedError(f"usd_per_hour: got {shown(given)}, expected the planned dollars per hour")

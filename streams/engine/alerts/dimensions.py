@@ -1,6 +1,6 @@
 """The attributes of a job that alerts use: its owner, and what silences and planned rates match on.
 
-It must not say how these are found: the caller knows the job's events.
+It must not know how they are found.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 
 class AlertDimensions(NamedTuple):
-    """The latest values of a job; '' where nobody named one."""
+    """The latest values of a job; '' where a value is unknown."""
 
     job_id: str
     owner: str = ""
@@ -24,7 +24,7 @@ class AlertDimensions(NamedTuple):
     instance_type: str = ""
     gpu_type: str = ""
     purchase: str = ""
-    gpu_milli: int = 0  # thousandths of a GPU held now, for the summary
+    gpu_milli: int = 0  # GPUs held now, in thousandths, for the summary
 
 
 MATCHED: Final = AlertDimensions._fields[:-1]

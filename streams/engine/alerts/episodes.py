@@ -1,6 +1,6 @@
-"""Keeps the alert episodes of jobs, one array line per job, and converts them to and from a snapshot.
+"""Stores the alert episodes of jobs, one array line per job, and converts them to and from a snapshot.
 
-It must not judge, and it keeps nothing of a job that no alert ever opened for or whose last one is long over.
+It must not judge, and it stores nothing of a job without a recent alert.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from streams.engine.alerts.rules import NAMES
 from streams.engine.kernels.arrays import I32, Records
 from streams.engine.kernels.episode import no_episodes
 
-# As long as anything that cleared has an effect: reopening within 10 min, the silence of burn_drift for 1 h.
+# As long as a resolved alert has an effect: reopening within 10 min, no new burn_drift for 1 h.
 REMEMBERED_MS: Final = 3_600_000
 _SWEEP_MS: Final = 600_000
 _FIRST_ROOM: Final = 16
 
 
 class Remembered(Struct, frozen=True, array_like=True, gc=False):
-    """One rule of one job, as the kernel's EPISODE has it, but for `reported_ms`; a new field needs a default."""
+    """One rule of one job: the kernel's EPISODE without `reported_ms`; a new field needs a default."""
 
     rule: str
     open: int
@@ -40,14 +40,14 @@ class Remembered(Struct, frozen=True, array_like=True, gc=False):
 
 
 class JobMemory(Struct, frozen=True, array_like=True):
-    """The rules of a job that have ever fired."""
+    """The rules of a job that have fired."""
 
     job_id: str
     rules: list[Remembered]
 
 
 class Memory(Struct, frozen=True, array_like=True):
-    """All that a judge remembers, for a snapshot."""
+    """Everything that a judge remembers, for a snapshot."""
 
     jobs: list[JobMemory]
 
@@ -56,7 +56,7 @@ _FIELDS: Final = Remembered.__struct_fields__[1:]
 
 
 class Episodes:
-    """Lines of [job, rule], found by job id; lines of forgotten jobs are used again."""
+    """Lines of [job, rule], found by job id; lines of forgotten jobs are reused."""
 
     def __init__(self) -> None:
         self._place: dict[str, int] = {}
@@ -68,29 +68,29 @@ class Episodes:
         return len(self._place)
 
     def is_open(self, job_id: str) -> bool:
-        """Whether an alert of the job is firing."""
+        """Return whether an alert of the job is firing."""
         place = self._place.get(job_id)
         return place is not None and bool(self.lines["open"][place].any())
 
     def open_jobs(self) -> list[str]:
-        """The jobs that an alert is firing for."""
+        """Return the jobs with a firing alert."""
         is_open = set(np.flatnonzero(self.lines["open"].any(axis=1)).tolist())
         return sorted(job_id for job_id, place in self._place.items() if place in is_open)
 
     def places(self, job_ids: Sequence[str]) -> I32:
-        """The line of each job, -1 where it has none."""
+        """Return the line of each job ([job] int32), -1 where it has none."""
         if not self._place:
             return np.full(len(job_ids), -1, np.int32)
         found = map(self._place.get, job_ids, itertools.repeat(-1))
         return np.fromiter(found, np.int32, len(job_ids))
 
     def assign_lines(self, job_ids: Sequence[str], places: I32) -> None:
-        """Give each job whose place is -1 a line, and put it in `places`."""
+        """Assign a line to each job whose place is -1, and write it to `places`."""
         for k in np.flatnonzero(places < 0).tolist():
             places[k] = self._placed(job_ids[k])
 
     def forget_before(self, before_ms: int) -> None:
-        """Forget what has no effect at `before_ms` or later; done now and then only."""
+        """Forget episodes that have no effect at `before_ms` or later."""
         if self._swept_ms is not None and before_ms < self._swept_ms + _SWEEP_MS:
             return
         self._swept_ms = before_ms
@@ -100,7 +100,7 @@ class Episodes:
             self._free.append(self._place.pop(job_id))
 
     def dump(self) -> Memory:
-        """All lines in an order of their own."""
+        """Return all lines in a canonical order."""
         jobs = []
         for job_id, place in sorted(self._place.items()):
             line = self.lines[place]
@@ -113,7 +113,7 @@ class Episodes:
 
     @classmethod
     def load(cls, memory: Memory) -> Episodes:
-        """What was dumped."""
+        """Build from a dump."""
         episodes = cls()
         for job in memory.jobs:
             line = episodes._placed(job.job_id)

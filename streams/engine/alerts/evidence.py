@@ -1,6 +1,6 @@
-"""Builds the query that proves an alert, ready for `trainfare sql`.
+"""Builds the query that shows the evidence of an alert, ready for `trainfare sql`.
 
-It must not hold anything but literals that are quoted here: names in it come from other people's events.
+It must contain only literals quoted here: names come from untrusted events.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ROWS_ABOUT: Final = 15  # a screenful, whatever the window
 
 
 def quoted(text: str) -> str:
-    """A string literal of ClickHouse, on one line."""
+    """Return a ClickHouse string literal on one line."""
     if text.isprintable() and "'" not in text and "\\" not in text:
         return f"'{text}'"
     return "'" + "".join(_escaped(ch) for ch in text) + "'"
@@ -31,7 +31,7 @@ def _escaped(ch: str) -> str:
 
 
 def decimal(nano: int) -> str:
-    """Nano-dollars as an exact literal."""
+    """Return nano-dollars as an exact literal."""
     return f"toDecimal64('{nano // NANO_PER_USD}.{nano % NANO_PER_USD:09d}', 9)"
 
 
@@ -41,7 +41,7 @@ def _minute(ms: int) -> str:
 
 
 def burn_evidence(job_id: str, held_ms: int, window_ms: int, expected_nano_per_hour: int) -> str:
-    """What the job cost over the window: dollars per hour beside the expected ones, GPUs, and the prices in force."""
+    """Return SQL for the job's cost over the window: actual and expected dollars per hour, GPUs, and the prices applied."""
     step_minutes = max(1, window_ms // _MINUTE_MS // _ROWS_ABOUT)
     return (
         f"SELECT toStartOfInterval(l.minute, INTERVAL {step_minutes} MINUTE) AS from_minute,"  # noqa: S608 - quoted() escapes the name
@@ -59,7 +59,7 @@ def burn_evidence(job_id: str, held_ms: int, window_ms: int, expected_nano_per_h
 
 
 def silent_evidence(job_id: str) -> str:
-    """The job's attempts, what they cost, when samples of them came last, and when anything of the job did."""
+    """Return SQL for the job's attempts, their cost, and the times of the last sample and event."""
     name = quoted(job_id)
     return (
         "SELECT a.attempt AS attempt, a.state AS state, a.started AS started, a.ended AS ended,"  # noqa: S608 - quoted() escapes the name
@@ -71,7 +71,7 @@ def silent_evidence(job_id: str) -> str:
 
 
 def unpriced_evidence(job_id: str) -> str:
-    """The GPU-time without a price, and the fields that a price could match."""
+    """Return SQL for the GPU-time without a price, and the fields that a price could match."""
     return (
         "SELECT l.attempt AS attempt, l.cloud AS cloud, l.region AS region, l.cluster AS cluster,"  # noqa: S608 - quoted() escapes the name
         " l.instance_type AS instance_type, l.gpu_type AS gpu_type, l.purchase AS purchase,"

@@ -1,6 +1,6 @@
 """Formats money, ratios, durations and names for one-line texts.
 
-It must not be parsed by anything: exact values stand in the columns beside the text.
+Nothing may parse them: exact values are in the columns beside the text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _UNITS_MS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000
 
 
 def usd(nano: int) -> str:
-    """Dollars and cents; as many decimals as it takes where that would show nothing of the amount."""
+    """Format dollars and cents; with more decimals where the amount would show as zero."""
     if nano and abs(nano) < _NANO:
         return f"${nano / _NANO:.9f}".rstrip("0") if abs(nano) < _CENT_NANO else f"${nano / _NANO:.4f}"
     cents = (nano + _CENT_NANO // 2) // _CENT_NANO
@@ -25,12 +25,12 @@ def usd(nano: int) -> str:
 
 
 def times(ratio: float) -> str:
-    """How many times something."""
+    """Format a ratio as a multiple."""
     return f"{ratio:,.0f}x" if ratio >= 100 else f"{ratio:.1f}x"
 
 
 def span(ms: int) -> str:
-    """A length of time in its two largest units."""
+    """Format a duration in its two largest units."""
     parts: list[str] = []
     for unit_ms, name in _UNITS_MS:
         if ms >= unit_ms and len(parts) < 2:
@@ -40,15 +40,15 @@ def span(ms: int) -> str:
 
 
 def instant(ms: int) -> str:
-    """`2026-03-01 03:12:40 UTC`."""
+    """Format as `2026-03-01 03:12:40 UTC`."""
     return f"{_EPOCH + timedelta(milliseconds=ms):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def one_line(name: str) -> str:
-    """A name without anything that would break, turn round or colour a line."""
+    """Return a name without characters that break, reverse or colour a line."""
     return visible(name)
 
 
 def gpus(milli: int) -> str:
-    """A number of GPUs, in up to three decimals."""
+    """Format a number of GPUs, with up to three decimals."""
     return f"{milli / 1000:,.3f}".rstrip("0").rstrip(".") + (" GPU" if milli == 1000 else " GPUs")

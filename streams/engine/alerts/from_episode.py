@@ -1,6 +1,6 @@
 """Builds an alert row from an episode that the kernel reports.
 
-It must not judge: it gives names, ids, rates and words to what was found.
+It must not judge: it adds names, ids, rates and a summary.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from streams.engine.kernels.bill import MAX_COST_NANO
 from streams.engine.kernels.burn import HOUR_MS
 from streams.engine.kernels.episode import BURN_RULES, HELD, OPENED, SILENT, UNPRICED
 
-# Without the last bits of a ratio, which say in which pieces the costs were added up.
+# Rounds away the last bits of a ratio, which depend on the order of summation.
 _RATIO_DIGITS = 9
 
 
@@ -40,7 +40,7 @@ class EpisodeFigures(NamedTuple):
 def alert_of(
     rule: int, kind: int, at_ms: int, then: EpisodeFigures, silenced: bool, dimensions: AlertDimensions
 ) -> Alert:
-    """The row after a change of that kind at `at_ms`."""
+    """Build the row after a change of this kind at `at_ms`."""
     name, job_id, window_ms = NAMES[rule], dimensions.job_id, WINDOW_MS[rule]
     shown = AlertFigures(
         rule=name,
@@ -90,7 +90,7 @@ def alert_of(
 
 
 def _nano(value: float) -> int:
-    """Whole nano-dollars, capped to what the tables hold."""
+    """Round to nano-dollars, capped to what the tables hold."""
     return min(round(value), MAX_COST_NANO)
 
 

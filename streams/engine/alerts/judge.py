@@ -1,6 +1,6 @@
 """Evaluates the alert rules of a shard's jobs over a range of ticks and returns the alerts that changed.
 
-It must not know where figures come from or what becomes of an alert; what it remembers can be dumped and loaded.
+It must not know where figures come from or what becomes of an alert. Its memory can be dumped and loaded.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from streams.engine.windows.figures import WindowFigures
 
 
 class Judge:
-    """The alerts of one shard. The same ticks and figures give the same alerts, however they are cut into calls.
+    """The alerts of one shard. The same ticks and figures give the same alerts, however they are split into calls.
 
-    The first ticks of calls must not go back in time: what has no effect after them is forgotten.
+    The first ticks of successive calls must not go back in time: what has no effect after them is forgotten.
     """
 
     def __init__(self) -> None:
@@ -40,10 +40,13 @@ class Judge:
         dimensions_of: Callable[[str], AlertDimensions],
         controls: Controls = NO_CONTROLS,
     ) -> list[Alert]:
-        """The rows of the alerts that changed, in order of time.
+        """Return the rows of the alerts that changed, in order of time.
 
-        One for each change of status, with what was so at that tick; and for an alert that goes on firing at most
-        one more, with the figures of the last tick at which it held (of a burn rule; `unpriced` has none).
+        One row for each change of status, with the figures of that tick; and for an alert that keeps firing at most one
+        more, with the figures of the last tick at which it held (burn rules only; `unpriced` has none).
+
+        Raises:
+            ValueError: The ticks do not ascend.
         """
         ticks = np.asarray(times_ms, np.int64)
         if len(ticks) == 0 or len(job_ids) == 0:
@@ -72,24 +75,24 @@ class Judge:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no alert fires, and none was closed so lately that it matters."""
+        """Return whether no alert fires, and none was resolved recently enough to matter."""
         return not len(self._episodes)
 
     def is_quiet(self, job_id: str) -> bool:
-        """Whether no alert of the job fires, so that it may be left out of the ticks to come."""
+        """Return whether no alert of the job fires, so that it may be left out of later ticks."""
         return not self._episodes.is_open(job_id)
 
     def firing_jobs(self) -> list[str]:
-        """The jobs that any alert fires for, seen lately or not."""
+        """Return the jobs with a firing alert, whether or not they have a curve."""
         return self._episodes.open_jobs()
 
     def dump(self) -> Memory:
-        """All that is remembered."""
+        """Return the memory."""
         return self._episodes.dump()
 
     @classmethod
     def load(cls, memory: Memory) -> Judge:
-        """A judge that goes on where another was dumped."""
+        """Build a judge from a dumped memory."""
         judge = cls()
         judge._episodes = Episodes.load(memory)
         return judge

@@ -13,9 +13,9 @@ G = TypeVar("G")
 
 
 class Matching(Generic[T, G]):
-    """Controls by their match fields; those that ask for the same are gathered into one.
+    """Controls by their match fields; those with equal fields are combined into one.
 
-    A look costs a probe for each set of fields that any control asks for, however many controls there are.
+    A lookup probes once per distinct set of fields, however many controls there are.
     """
 
     def __init__(
@@ -23,14 +23,14 @@ class Matching(Generic[T, G]):
     ) -> None:
         self._gather = gather
         self._by_fields: dict[tuple[str, ...], dict[tuple[str, ...], list[T]]] = {}
-        self._gathered: dict[tuple[tuple[str, ...], tuple[str, ...]], G] = {}  # of what was asked for
+        self._gathered: dict[tuple[tuple[str, ...], tuple[str, ...]], G] = {}  # by (field names, values)
         for match, control in controls:
             fields = tuple(sorted(match))
             values = tuple([match[field] for field in fields])
             self._by_fields.setdefault(fields, {}).setdefault(values, []).append(control)
 
     def of(self, facts: Mapping[str, str]) -> Iterator[G]:
-        """What asks for nothing that is not so; `facts` has every field that may be asked for."""
+        """Yield the combined controls whose fields all match; `facts` has every field that a control may name."""
         for fields, by_values in self._by_fields.items():
             values = tuple([facts[field] for field in fields])
             controls = by_values.get(values)

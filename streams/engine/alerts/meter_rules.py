@@ -1,6 +1,6 @@
 """The rules of alerts about the meter itself, and their episodes (docs/operations.md).
 
-It must not measure anything: whoever does says whether a rule holds.
+It must not measure anything: the caller determines whether a rule holds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from streams.engine.alerts.alert import FIRING, RESOLVED, Alert, alert_id
 from streams.engine.alerts.formatting import span
 from streams.engine.alerts.rules import PAGE
 
-#: The kind of the subject; of what is a part of its name.
+#: The kind of the subject; the subject's name says which part.
 METER: Final = "meter"
 
 CANARY_WRONG: Final = "canary_wrong"
@@ -22,7 +22,7 @@ BOOKS_UNBALANCED: Final = "books_unbalanced"
 CLOCK_WRONG: Final = "clock_wrong"
 METER_RULES: Final = (CANARY_WRONG, CANARY_LATE, BOOKS_UNBALANCED, CLOCK_WRONG)
 
-#: The same rule and subject within so long of clearing, the end included, is the same episode.
+#: The same rule and subject within this time of clearing, the end included, is the same episode.
 SAME_EPISODE_MS: Final = 600_000
 
 CANARY_EVIDENCE: Final = (
@@ -31,17 +31,17 @@ CANARY_EVIDENCE: Final = (
 )
 
 
-#: A clock that the worker's has nothing to do with, where ClickHouse runs on another machine.
+#: A clock independent of the worker's, where ClickHouse runs on another machine.
 CLOCK_EVIDENCE: Final = "SELECT now64(3) AS clickhouse_time"
 
 
 def books_evidence(shard: int) -> str:
-    """What the shard's books say of each topic."""
+    """Return SQL for the shard's record accounting by topic."""
     return f"SELECT * FROM books FINAL WHERE shard = {shard:d} ORDER BY topic, partition"  # noqa: S608 - a number
 
 
 class MeterFinding(NamedTuple):
-    """Whether a rule holds of a subject at an instant (ms since 1970), and the words and figures for it."""
+    """Whether a rule holds for a subject at an instant (ms since 1970), with its summary and figures."""
 
     rule: str
     subject: str
@@ -54,11 +54,11 @@ class MeterFinding(NamedTuple):
 
 
 def after(last: Alert | None, found: MeterFinding) -> Alert | None:
-    """The alert's next row; None if nothing changes. `last`: the last row of that rule and subject."""
+    """Return the alert's next row; None if nothing changes. `last`: the last row of that rule and subject."""
     fires = last is not None and last.status == FIRING
     if found.holds == fires:
         return None
-    # Later than the last change, whatever the clock says: messages are ordered by it.
+    # Later than the last change, whatever the clock: messages are ordered by it.
     at_ms = found.at_ms if last is None else max(found.at_ms, last.changed_ms + 1)
     if last is not None and fires:
         words = f"over after {span(at_ms - last.started_ms)}: {last.summary}"

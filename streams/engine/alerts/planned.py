@@ -15,7 +15,7 @@ FOR_EVER_MS: Final = 2**62
 
 
 class Planned(NamedTuple):
-    """Stands in for the expected rate of matching jobs in [from_ms, until_ms)."""
+    """Replaces the expected rate of matching jobs in [from_ms, until_ms)."""
 
     name: str
     match: Mapping[str, str]
@@ -25,10 +25,10 @@ class Planned(NamedTuple):
 
 
 def spans(planned: Sequence[Planned]) -> tuple[tuple[int, int, int], ...]:
-    """(from_ms, until_ms, nano-dollars per hour), in order and disjoint; neighbours of one rate are one span."""
+    """Return disjoint (from_ms, until_ms, nano-dollars per hour) in order; adjacent spans with one rate are merged."""
     cuts = sorted({instant for each in planned for instant in (each.from_ms, each.until_ms)})
     to_come = sorted(planned, key=lambda each: each.from_ms, reverse=True)
-    begun: list[tuple[str, int, int]] = []  # a heap of (name, until_ms, rate): the one on top stands
+    begun: list[tuple[str, int, int]] = []  # a heap of (name, until_ms, rate): the top one is in force
     found: list[tuple[int, int, int]] = []
     for from_ms, until_ms in itertools.pairwise(cuts):
         while to_come and to_come[-1].from_ms <= from_ms:

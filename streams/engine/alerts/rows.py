@@ -34,7 +34,7 @@ _AS_THEY_ARE = (
 
 
 def alerts_table(alerts: Iterable[Alert], shard: int, version: int) -> pa.Table:
-    """The last row of each alert in `alerts` (in order of time)."""
+    """Build rows of the last state of each alert in `alerts` (in order of time)."""
     last = list({alert.alert_id: alert for alert in alerts}.values())
     columns: dict[str, object] = {name: [getattr(alert, name) for alert in last] for name in _AS_THEY_ARE}
     columns |= {

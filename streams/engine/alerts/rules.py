@@ -1,6 +1,6 @@
 """The rules and their thresholds (docs/alerts.md).
 
-It must not judge: the kernel compares, in the order in which the rules stand here.
+It must not judge: the kernel compares, in the order of the rules here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HOUR_MS: Final = 3_600_000
 
 
 class BurnRule(NamedTuple):
-    """Holds when cost / expected cost reaches both ratios; an open one clears below 80 % of the short ratio."""
+    """Holds when cost / expected cost reaches both ratios; an open alert clears below 80 % of the short ratio."""
 
     name: str
     severity: str
@@ -29,7 +29,7 @@ class BurnRule(NamedTuple):
     long_ratio: float
     short_ms: int
     short_ratio: float
-    clear_ratio: float  # spelt out: 0.8 x 6 is no exact product of doubles
+    clear_ratio: float  # written out: 0.8 x 6 is not exact in floating point
 
 
 BURN_RULES: Final = (
@@ -40,14 +40,14 @@ BURN_RULES: Final = (
 UNPRICED_RULE: Final = "unpriced"
 SILENT_RULE: Final = "silent_job"
 
-# By the kernel's number of the rule.
+# Indexed by the kernel's number of the rule.
 NAMES: Final = (*(rule.name for rule in BURN_RULES), UNPRICED_RULE, SILENT_RULE)
 SEVERITIES: Final = (*(rule.severity for rule in BURN_RULES), TICKET, TICKET)
 WINDOW_MS: Final = (*(rule.long_ms for rule in BURN_RULES), 0, 0)
 
 
 def limits() -> RuleLimits:
-    """The thresholds as the kernel reads them."""
+    """Return the thresholds for the kernel."""
     return RuleLimits(
         np.array([WINDOWS_MS.index(rule.long_ms) for rule in BURN_RULES], np.int64),
         np.array([WINDOWS_MS.index(rule.short_ms) for rule in BURN_RULES], np.int64),

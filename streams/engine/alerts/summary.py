@@ -1,6 +1,6 @@
 """Writes the one-line summary of an alert: how much, against what, since when, and whose job.
 
-It must not decide anything, nor hold a figure that the alert's columns lack, but for the shorter window's ratio.
+It must not decide anything. Except the shorter window's ratio, every figure in it is also a column of the alert.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _COVERED_BY: Final = {"burn_sustained": "burn_fast", "burn_drift": "a page"}
 
 
 class AlertFigures(NamedTuple):
-    """The figures that a summary tells."""
+    """The figures of a summary."""
 
     rule: str
     kind: int  # of the change, as the kernel has it
@@ -28,13 +28,13 @@ class AlertFigures(NamedTuple):
     expected_nano_per_hour: int
     cost_nano: int
     expected_nano: int
-    elapsed_ms: int  # how much of the longer window the job has been there
+    elapsed_ms: int  # the part of the longer window in which the job existed
     ratio: float
     short_ratio: float
 
 
 def summary(shown: AlertFigures, dimensions: AlertDimensions) -> str:
-    """One line of plain text."""
+    """Return one line of plain text."""
     job = one_line(dimensions.job_id)
     text = _TEXTS.get(shown.rule, _burn)(job, shown)
     return "; ".join((text, *_who(dimensions)))
@@ -92,7 +92,7 @@ def _again(shown: AlertFigures) -> str:
 
 
 def _who(dimensions: AlertDimensions) -> list[str]:
-    """GPUs and place, owner and team; what is not known is left out."""
+    """Return GPUs and place, owner and team; unknown ones are left out."""
     what = [gpus(dimensions.gpu_milli)] if dimensions.gpu_milli else []
     what += [one_line(name) for name in (dimensions.gpu_type, dimensions.region, dimensions.cluster) if name]
     who = [

@@ -1,7 +1,7 @@
-"""Extends the curves of sampled jobs whose curve changes only at its end, all in one kernel call.
+"""Extends the curves of sampled jobs that change only at their end, all in one kernel call.
 
-In general a curve is built anew (`curves`); where samples alone pay for a job and nothing but samples came, only the
-minutes from the first one on that they touch are.  It must come to the same curve.
+In general a curve is rebuilt (`curves`); where a job is billed by samples alone and only samples arrived, only the
+minutes from the first one that they touch are rebuilt. The resulting curve must be the same.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from streams.engine.state.traffic import MINUTE_MS
 from streams.engine.windows.curves import CurveBook
 from streams.engine.windows.expected import Expected
 
-#: The longest window, its far minute, and one more.
+#: The longest window, its partial minute, and one more.
 DETAIL_MS: Final = WINDOWS_MS[-1] + 2 * MINUTE_MS
-#: A tail of more minutes than this is none.
+#: A tail has at most this many minutes.
 _MINUTES_AT_MOST: Final = 60
-#: After so long the detail that no window needs any more is dropped.
+#: Detail that no window needs is dropped at this interval.
 _TRIM_MS: Final = 7_200_000
 
 
 @dataclass(slots=True)
 class CurveTail:
-    """What decides the end of a job's curve, as it was when all of it was built.
+    """The inputs of the end of a job's curve, as of its last complete build.
 
-    `alone_from`: from this minute on no other attempt's samples and no paid time count.  `is_whole`: there never were
+    `alone_from`: from this minute on no other attempt's samples and no billed time count. `is_whole`: there never were
     any, and nothing was declared or planned, so that all minutes may be built this way.
     """
 
@@ -45,7 +45,7 @@ class CurveTail:
     begin: int  # the first metered minute, whose rate is quoted
     newest: int  # the last one
     built_ms: int
-    usual: Winner  # its newest sample then: nearly all have its price fields
+    usual: Winner  # its newest sample then: nearly all samples have the same price fields
     payer: tuple[str | None, str | None]
     expected: Expected
     holds_ms: int
@@ -53,7 +53,7 @@ class CurveTail:
 
 
 class CurveExtension:
-    """Collects the tails of one look; `store` builds them."""
+    """Collects the tails of one update; `store` builds them."""
 
     def __init__(self, rates: GpuRates, coverage: Coverage, now_ms: int) -> None:
         self.now_ms = now_ms
@@ -64,10 +64,10 @@ class CurveExtension:
         self._minutes: list[int] = []
         self._rows: list[int] = []
         self._holders: list[int] = []
-        self._whole: list[tuple[int, CurveTail]] = []  # place among the entries
+        self._whole: list[tuple[int, CurveTail]] = []  # index of the entry
 
     def prolong(self, job: JobState, tail: CurveTail, curves: CurveBook) -> bool:
-        """Take the fresh minutes of a job of which nothing else is new; whether that can be done."""
+        """Add the new minutes of a job of which nothing else changed; return whether that is possible."""
         attempt = job.attempts[tail.attempt]
         fresh = attempt.fresh_minutes
         if not fresh or not _is_alone(job, attempt):
@@ -92,11 +92,11 @@ class CurveExtension:
         return True
 
     def build(self, job: JobState, tail: CurveTail, curves: CurveBook) -> bool:
-        """Take all minutes of a job that a window needs; whether that can be done."""
+        """Add all minutes of a job that a window needs; return whether that is possible."""
         attempt = job.attempts[tail.attempt]
         first, last = tail.begin, tail.newest
         for winner in {winner.fields: winner for winner in attempt.winners.values()}.values():
-            # Time without a price long ago counts too: the general path keeps account of it.
+            # Unpriced time before the windows counts, too: the general path accounts for it.
             if not self.rates.of(winner, tail.payer).is_priced(first, last):
                 return False
         minutes = [first, *range(max(self._since, first + 1), last + 1)]
@@ -112,7 +112,7 @@ class CurveExtension:
         expected_per_hour: float | None,
         curves: CurveBook,
     ) -> bool:
-        """Note the minutes that have samples; whether all of them have a price."""
+        """Add the minutes that have samples; return whether all of them have a price."""
         winners, fields = attempt.winners, tail.usual.fields
         usual = tail.rate
         if usual is None:
@@ -125,7 +125,7 @@ class CurveExtension:
                 continue
             is_usual = winner.fields == fields
             row = (usual if is_usual else self.rates.of(winner, tail.payer)).row(minute)
-            if row == UNPRICED or (not is_usual and minute == last):  # then its owners may be others too
+            if row == UNPRICED or (not is_usual and minute == last):  # then its holders may differ, too
                 del self._minutes[minute_at:], self._rows[minute_at:]
                 return False
             self._minutes.append(minute)
@@ -152,7 +152,7 @@ class CurveExtension:
         return True
 
     def store(self, curves: CurveBook) -> None:
-        """Build all that were taken."""
+        """Build all tails that were added."""
         if not self._entries:
             return
         tails = np.array(self._entries, TAIL)
@@ -165,7 +165,7 @@ class CurveExtension:
             tail.expected = Expected((), (), float(tails["expected_per_hour"][place]))
 
     def _unpack(self, tails: Records, minutes: I64, holders: I64) -> None:
-        """Old rows are asked for before the kernel looks for them."""
+        """Unpack old coverage rows before the kernel reads them."""
         if int(minutes.min(initial=self._coverage.packed_to)) >= self._coverage.packed_to:
             return
         for tail in tails:
@@ -176,7 +176,7 @@ class CurveExtension:
 
 
 def _is_alone(job: JobState, attempt: AttemptState) -> bool:
-    """Whether nothing but samples of this attempt is new of the job."""
+    """Return whether only samples of this attempt are new in the job."""
     if attempt.fresh_traffic:
         return False
     return len(job.attempts) == 1 or not any(

@@ -1,6 +1,6 @@
 """Builds the cost curve of a job from its state, as the windows need it.
 
-Reads the job and remembers what it read, so that a change costs no more than its part; it judges nothing.
+It reads the job and caches what it read, so that a change costs only its own part; it judges nothing.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ Planned = Sequence[tuple[int, int, int]]
 
 @dataclass(slots=True)
 class JobCurve:
-    """What is remembered of one job between two looks at it."""
+    """What is cached of one job between two updates."""
 
     timelines: dict[int, Timeline] = field(default_factory=dict)
     lines: list[Lines] = field(default_factory=list)
     paid: list[Span] = field(default_factory=list)
     runs: dict[tuple[int, int], list[MeteredRun]] = field(default_factory=dict)  # by (attempt, minute)
     lumps: dict[tuple[int, int], float] = field(default_factory=dict)  # likewise, nano-dollars
-    book: PriceBook | None = None  # by which it was built last
-    repriced: bool = True  # a price of it is another one than then
+    book: PriceBook | None = None  # book of the last build
+    repriced: bool = True  # whether a price has changed since then
     payer: tuple[str | None, str | None] = (None, None)  # team and project
-    # Metered minutes without a price, also those whose detail is forgotten -> their first such instant.
+    # (attempt, metered minute) without a price -> its first unpriced instant; also of minutes whose detail was dropped.
     unpriced: dict[tuple[int, int], int] = field(default_factory=dict)
     declared: Sequence[tuple[int, int]] = ()
     planned: Planned = ()
     tail: CurveTail | None = None
-    behind: bool = False  # metered minutes were built as tails, of which `runs` knows nothing
-    read: tuple[object, ...] = ()  # the very objects that were looked at last
+    behind: bool = False  # metered minutes were built as tails and are missing in `runs`
+    read: tuple[object, ...] = ()  # the objects read by the last update, compared by identity
 
     def is_read(self, job: JobState, controls: object) -> bool:
-        """Whether all is as it was at the last look but for samples and amounts."""
+        """Return whether only samples and amounts may have changed since the last update."""
         read = self.read
         return (
             len(read) == 4
@@ -73,11 +73,11 @@ class JobCurve:
         )
 
     def mark_read(self, job: JobState, controls: object) -> None:
-        """It is looked at now."""
+        """Record the objects read by this update."""
         self.read = (job.timelines(), job.dimensions(), job.declared(), controls)
 
     def may_differ(self, job: JobState, planned: Planned) -> bool:
-        """Whether the curve may be another one than at the last look."""
+        """Return whether the curve may have changed since the last update."""
         return (
             is_fresh(job) or self._is_moved(job) or job.declared() != self.declared or planned != self.planned
         )
@@ -88,7 +88,7 @@ class JobCurve:
     def curve(
         self, job: JobState, coverage: Coverage, book: PriceBook, planned: Planned, now_ms: int
     ) -> Curve:
-        """The curve as of now, with the detail that windows at or after `now_ms` need."""
+        """Return the curve as of now, with the detail that windows at or after `now_ms` need."""
         since_ms, payer = now_ms - DETAIL_MS, payer_of(job)
         repriced = self.repriced or payer != self.payer
         moved = self._is_moved(job)
@@ -109,7 +109,7 @@ class JobCurve:
             lumps=self._lumps(),
             declared=declared,
             planned=planned,
-            quoted_nano_per_hour=None,  # known again from the lines and the first metered minute
+            quoted_nano_per_hour=None,  # determined from the lines and the first metered minute
             ended_ms=ended_ms(job, timelines),
             since_ms=since_ms,
             undecided_until_ms=undecided_until_ms(job, timelines),
@@ -123,7 +123,7 @@ class JobCurve:
     def build_whole_tail(
         self, job: JobState, tails: CurveExtension, curves: CurveBook, planned: Planned
     ) -> bool:
-        """Build all of the curve as a tail; whether that can be done."""
+        """Build the whole curve as a tail; return whether that is possible."""
         tail = None if planned or job.declared() else _whole(job, tails.now_ms)
         if tail is None or not tails.build(job, tail, curves):
             return False
@@ -135,17 +135,17 @@ class JobCurve:
         return True
 
     def forget_rate(self) -> None:
-        """Rates are in another table now."""
+        """Drop cached rates: they are in another table now."""
         if self.tail is not None:
             self.tail.rate = None
 
     def newest_ms(self) -> int:
-        """The beginning of the last sampled minute of the tail; samples are later than that, and move on."""
-        assert self.tail is not None  # asked of tails only
+        """Return the start of the last sampled minute of the tail."""
+        assert self.tail is not None  # called for tails only
         return self.tail.newest * MINUTE_MS
 
     def _tail(self, job: JobState, found: Curve, now_ms: int) -> CurveTail | None:
-        """What can be prolonged of the curve found: the attempt sampled last, after all that others paid for."""
+        """Return the part of the curve that can be extended: the attempt sampled last, after everything billed otherwise."""
         sampled = [(max(a.winners), number) for number, a in job.attempts.items() if a.winners]
         if not sampled or self.unpriced or found.quoted_nano_per_hour is None:
             return None
@@ -188,7 +188,7 @@ class JobCurve:
             return
         if not attempt.winners:
             return
-        begin = min(attempt.winners)  # says what was quoted, so it is never forgotten
+        begin = min(attempt.winners)  # determines the quoted rate, so it is never dropped
         if again:
             fresh.update(minute for minute in attempt.winners if minute >= first or minute == begin)
             assert self.book is not None  # set by the caller
@@ -216,7 +216,7 @@ class JobCurve:
     def _runs(
         self, minute: int, fields: tuple[str | None, ...], gpus: NDArray[np.int64]
     ) -> Iterator[MeteredRun]:
-        """Runs of seconds of equal cost in a metered minute, from the GPUs sampled in each of its 60 seconds."""
+        """Yield runs of seconds of equal cost in a metered minute, from the GPUs sampled in each of its 60 seconds."""
         assert self.book is not None  # set by the caller
         start_ms = minute * MINUTE_MS
         per_gpu_s, unpriced = per_gpu_second(self.book, usage_context(fields, *self.payer), start_ms)
@@ -239,7 +239,7 @@ class JobCurve:
         if not wanted:
             return
         for minute, rows in attempt.traffic.rows(union(wanted), self.book, *self.payer, ()).items():
-            # As the ledger bills them: a job's first ms shows half a nano-dollar as 1,800,000 an hour.
+            # As the ledger bills them: at a job's first ms, half a nano-dollar would show as 1,800,000 an hour.
             self.lumps[attempt.number, minute] = float(
                 sum(
                     min(cost_of(quantity, line.price.usd_nano, line.price.divisor), MAX_COST_NANO)
@@ -248,7 +248,7 @@ class JobCurve:
             )
 
     def _lumps(self) -> dict[int, float]:
-        """Amounts by minute, all attempts together."""
+        """Return amounts by minute, all attempts together."""
         total: dict[int, float] = {}
         for (_, minute), cost in self.lumps.items():
             total[minute] = total.get(minute, 0.0) + cost
@@ -256,7 +256,7 @@ class JobCurve:
 
 
 def _whole(job: JobState, now_ms: int) -> CurveTail | None:
-    """If samples of one attempt are all that the job has and may go on: all of its curve."""
+    """Return the whole curve as a tail if the job has samples of one attempt only and may still be open."""
     attempts = job.attempts.values()
     sampled = [attempt for attempt in attempts if attempt.winners]
     if len(sampled) != 1 or any(attempt.has_start or len(attempt.traffic) for attempt in attempts):
@@ -275,6 +275,6 @@ def _whole(job: JobState, now_ms: int) -> CurveTail | None:
         built_ms=now_ms,
         usual=winners[newest],
         payer=payer_of(job),
-        expected=Expected((), (), 0.0),  # known when it is built
+        expected=Expected((), (), 0.0),  # set when it is built
         holds_ms=METERED_HOLDS_MS,
     )

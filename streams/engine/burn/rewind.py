@@ -1,4 +1,4 @@
-"""Moves a shard back to an earlier tick after a wrong clock made it judge ticks that had not come.
+"""Moves a shard back to an earlier tick after a wrong clock made it judge future ticks.
 
 It must not touch what is metered, which depends on no tick.
 """
@@ -14,12 +14,12 @@ from streams.engine.shard.state import ShardState
 
 
 def rewind(shard: ShardState, tick_ms: int) -> None:
-    """Judge on from this tick, as after a restore; what fires goes on firing until a tick says otherwise."""
+    """Continue judging at this tick, as after a restore; firing alerts keep firing until a tick resolves them."""
     shard.publish_samples()
     old, shard.tracker = shard.tracker, BurnTracker()
     shard.tracker.load(BurnTrackerBlob(_before(old.dump().judge, tick_ms), {}))
     shard.tracker.alerts = old.alerts
-    # What earlier owners stored as of ticks that had not come is no reason to hold rows back.
+    # Alerts that former owners stored at future ticks must not hold rows back.
     shard.tracker.alerts.judged(NEVER_MS)
     for job in shard.jobs.values():
         shard.tracker.restored(job.id)
@@ -27,7 +27,7 @@ def rewind(shard: ShardState, tick_ms: int) -> None:
 
 
 def _before(memory: Memory, tick_ms: int) -> Memory:
-    """Without episodes that began and ended in what had not come, and with none that ended there."""
+    """Return the memory without episodes that began at or after the tick; those that ended there are open again."""
     kept = (
         (job, [_ended(each, tick_ms) for each in job.rules if _is_kept(each, tick_ms)]) for job in memory.jobs
     )

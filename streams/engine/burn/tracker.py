@@ -1,6 +1,6 @@
-"""Tracks what the live jobs of a shard burn: at each tick the window sums, burn rate rows and alerts.
+"""Tracks the burn rates of a shard's live jobs: at each tick the window sums, burn rate rows and alerts.
 
-Ticks and what was known at them are handed in; nothing is stored, sent or timed here.
+Ticks and the prices and controls known at them are handed in; nothing is stored, sent or timed here.
 """
 
 from __future__ import annotations
@@ -40,23 +40,23 @@ from streams.engine.windows.figures import WindowFigures
 
 
 class BurnTrackerBlob(msgspec.Struct):
-    """What the next owner cannot know from the jobs themselves."""
+    """What a restore cannot derive from the jobs themselves."""
 
     judge: Memory
     stored_ms: dict[str, int]  # ticks of stored alerts that are ahead of the snapshot
 
 
-#: Ticks x jobs of one call: enough for the kernel to be worth it, little enough for heartbeats between two.
+#: Ticks x jobs of one kernel call: enough to make it worthwhile, few enough for heartbeats in between.
 _CELLS_PER_CALL: Final = 200_000
 _ROWS_AT_MOST: Final = 200_000
-#: A job of which nothing is left may stay for so long: ticks of the past are worth as few calls as can be.
+#: An expired job may stay for this long: past ticks are judged in as few calls as possible.
 _LINGER_MS: Final = 60 * MINUTE_MS
-#: After so long nothing of a job is left in any window.
-_DRAINED_MS: Final = WINDOWS_MS[-1] + 20 * MINUTE_MS  # and the row of zeros after it
+#: After this time no window contains anything of a job.
+_DRAINED_MS: Final = WINDOWS_MS[-1] + 20 * MINUTE_MS  # including the row of zeros after it
 
 
 class TrackedJobs(NamedTuple):
-    """What the tracker reads of a tracked."""
+    """What the tracker reads of the shard."""
 
     jobs: JobBook
     coverage: Coverage
@@ -64,7 +64,7 @@ class TrackedJobs(NamedTuple):
 
 
 class BurnTracker:
-    """The live jobs of a tracked."""
+    """The live jobs of a shard."""
 
     def __init__(self) -> None:
         self._curves = CurveBook()
@@ -73,10 +73,10 @@ class BurnTracker:
         self._judge = Judge()
         self._jobs: dict[str, JobCurve] = {}
         self._changed: set[str] = set()
-        self._lifecycle: set[str] = set()  # those of them whose life went on: an event of `jobs` came
+        self._lifecycle: set[str] = set()  # those of them with a lifecycle event
         self._expiry_queue = ExpiryQueue()
         self._book: PriceBook | None = None
-        self._rates: GpuRates | None = None  # by that book
+        self._rates: GpuRates | None = None  # of that book
         self._standing: Standing | None = None
         self._controls = Controls.from_events(())
         self._dimensions: dict[str, AlertDimensions] = {}
@@ -85,59 +85,59 @@ class BurnTracker:
 
     @property
     def jobs_live(self) -> int:
-        """How many jobs have anything in a window."""
+        """Return how many jobs have anything in a window."""
         return len(self._curves)
 
     @property
     def rows_waiting(self) -> int:
-        """How many burn rates wait for the next checkpoint."""
+        """Return how many burn rates wait for the next checkpoint."""
         return self._rows.count
 
     @property
     def is_due(self) -> bool:
-        """Whether anything waits for the next checkpoint."""
+        """Return whether anything waits for the next checkpoint."""
         return bool(self._rows.count or self.alerts)
 
     @property
     def is_storing_urgent(self) -> bool:
-        """Whether an alert waits, which people are to hear of at once, or more rows than memory should hold."""
+        """Return whether a changed alert waits, or more rows than memory should hold."""
         return self.alerts.any_changed or self.rows_waiting > _ROWS_AT_MOST
 
     @property
     def job_ids(self) -> tuple[str, ...]:
-        """The jobs that have anything in a window; the same object until one comes or goes."""
+        """Return the jobs with anything in a window; the same object until a job is added or removed."""
         return self._curves.job_ids
 
     def minutes(self, job_id: str, first: int, count: int, book: PriceBook) -> F64 | None:
-        """What the job costs in each minute from `first` on, as its windows see it; nano-dollars.
+        """Return the cost of the job in each of `count` minutes from `first` on ([count] float64, nano-dollars).
 
-        None while the windows do not know what the ledger does: the job or the prices changed since the last tick.
+        None while the windows lag behind the ledger: the job or the prices changed since the last tick.
         """
         if job_id in self._changed or book is not self._book or job_id not in self._curves:
             return None
         return self._curves.minutes(job_id, first, count)
 
     def touch(self, job_id: str, *, lifecycle: bool = False) -> None:
-        """Something of the job changed; `lifecycle`: its life, which is shown before the next tick."""
+        """Record a change of the job; `lifecycle`: by a lifecycle event, which is shown before the next tick."""
         self._changed.add(job_id)
         if lifecycle:
             self._lifecycle.add(job_id)
 
     def mark_alive(self, job_id: str) -> None:
-        """A sample of the job came that pays for nothing."""
+        """Record a sample of the job that changes no cost."""
         if self._liveness.is_first(job_id):
             self._changed.add(job_id)
 
     def restored(self, job_id: str) -> None:
-        """The job comes out of a snapshot, which does not say what rows of it were written."""
+        """Record that the job was restored: which of its rows were written is unknown."""
         self._changed.add(job_id)
         self._policy.forget_row(job_id)
 
     def awaits(self, job_id: str, book: PriceBook) -> bool:
-        """Whether ticks are still to look at the job.
+        """Return whether ticks must still judge the job.
 
-        Something of it changed; an alert of it fires that is still judged by what is left of it in the windows, which whoever
-        takes the shard over would not have of a job in the archive; or a price changed, which may open or end an alert.
+        It changed; or it has a firing alert, judged by what its windows still contain, which a new owner would not have
+        of an archived job; or a price changed, which may open or resolve an alert.
         """
         if job_id in self._changed:
             return True
@@ -179,7 +179,7 @@ class BurnTracker:
 
     def _judge_ticks(self, times_ms: I64) -> None:
         if len(times_ms) > 2 and self._judge.is_idle:
-            # What begins or ends at the very first tick gets a row there, and at the next one.
+            # What begins or ends at the first tick has a row there and at the next one.
             for first in range(2):
                 if self._curves.is_steady(int(times_ms[first]), int(times_ms[-1])):
                     self._write(times_ms[ticks_with_rows(times_ms, first)])
@@ -190,25 +190,25 @@ class BurnTracker:
             self.alerts.add(alert)
 
     def _write(self, times_ms: I64) -> WindowFigures:
-        """The figures at these instants; what of them is to be stored waits for the next checkpoint."""
+        """Return the figures at these instants; queue the rows for the next checkpoint."""
         job_ids = self._curves.job_ids
         figures = self._curves.figures(times_ms)
         self._rows.add(times_ms, job_ids, figures, self._policy.choose(times_ms, job_ids, figures))
         return figures
 
     def _mark_reference_changes(self, tracked: TrackedJobs, known: KnownReference) -> None:
-        """Other controls may change every job, other prices those that pay them."""
+        """Mark the jobs to update: all after a change of controls, the affected ones after a change of prices."""
         if known.book is not self._book:
             self._reprice(tracked, known.book)
         if known.controls is not self._standing:
             self._standing = known.controls
-            # What makes no sense in them is reported where owners' addresses are taken from them.
+            # Invalid controls are reported where owners' addresses are read.
             self._controls = Controls.from_events(known.controls.values())
             self._changed.update(self._jobs)
             self._changed.update(self._judge.firing_jobs())
 
     def _reprice(self, tracked: TrackedJobs, book: PriceBook) -> None:
-        """Look again at the jobs that cost something else by the newer book."""
+        """Mark the jobs whose cost differs by the newer book."""
         before, self._book = self._book, book
         if before is None or self._rates is None or self._rates.is_full:
             self._rates = GpuRates(book)
@@ -224,7 +224,7 @@ class BurnTracker:
                 self._changed.add(job_id)
 
     def _refresh(self, tracked: TrackedJobs, now_ms: int, job_ids: Iterable[str]) -> bool:
-        """Build the curves of what changed; whether any did."""
+        """Build the curves of changed jobs; return whether there were any."""
         assert self._rates is not None  # a tick always comes with prices
         tails = CurveExtension(self._rates, tracked.coverage, now_ms)
         moved = False
@@ -264,11 +264,11 @@ class BurnTracker:
         return True
 
     def _drained_ms(self, job_id: str) -> int:
-        """When nothing of the job is left in any window, and the row of zeros is written; NEVER_MS: it goes on."""
+        """Return when no window contains anything of the job and its row of zeros is written; NEVER_MS: it is open."""
         return min(self._curves.last_ms(job_id) + _DRAINED_MS, NEVER_MS)
 
     def _retire(self, judged_ms: int) -> None:
-        """Forget the curves of jobs of which nothing is left in any window."""
+        """Drop the curves of expired jobs."""
         for job_id in self._expiry_queue.pop_due(judged_ms, self._drained_ms):
             self._curves.drop(job_id)
             self._policy.drop(job_id)
@@ -276,14 +276,14 @@ class BurnTracker:
             del self._jobs[job_id], self._dimensions[job_id]
 
     def leave(self, job_id: str) -> None:
-        """The job leaves memory: its curve stays until it is drained, what it was built from (events, prices) does not."""
+        """The job leaves memory: keep its curve until it expires, drop what it was built from (events, prices)."""
         if job_id in self._jobs:
             self._jobs[job_id] = JobCurve()
 
     # -- storing -------------------------------------------------------------------------------------------
 
     def tables(self, shard: int, version: int) -> dict[str, pa.Table]:
-        """The rows that wait, under this version; they count as given out."""
+        """Return the waiting rows under this version, and forget them."""
         tables: dict[str, pa.Table] = {}
         rows = self._rows.drain(shard, version)
         if rows is not None:
@@ -293,13 +293,13 @@ class BurnTracker:
         return tables
 
     def dump(self) -> BurnTrackerBlob:
-        """What the next owner needs beside the jobs; a row or two of each it writes again."""
+        """Return what a restore needs beside the jobs."""
         return BurnTrackerBlob(self._judge.dump(), self.alerts.dump())
 
     def load(self, blob: BurnTrackerBlob) -> None:
-        """Go on from a snapshot; the jobs must be touched besides.
+        """Set the state from a snapshot; the jobs must be touched separately.
 
-        The snapshot does not say which burn rates are written, so a row or two of each job is written again.
+        The snapshot does not record which burn rates are written, so a row or two of each job is written again.
         """
         self._judge = Judge.load(blob.judge)
         self._policy = RowPolicy()

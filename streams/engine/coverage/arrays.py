@@ -1,6 +1,6 @@
 """The arrays of a coverage: they grow before a kernel call and shrink after jobs are forgotten.
 
-Must not interpret a sample, and no array may be kept by others across a call that makes room.
+It must not interpret a sample. No caller may hold an array across a call that reallocates.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SMALLEST_INDEX = 64
 
 
 def grown(array: NDArray[Any], room: int) -> NDArray[Any]:
-    """The array, or a copy of it half as large again, filled with zeros, that has the room."""
+    """Return the array if it has the room, else a zero-filled copy that is at least half as large again."""
     if len(array) >= room:
         return array
     larger = np.zeros((max(room, len(array) * 3 // 2), *array.shape[1:]), array.dtype)
@@ -45,13 +45,13 @@ def grown(array: NDArray[Any], room: int) -> NDArray[Any]:
 
 
 class CoverageArrays:
-    """A Store with room; `store` is replaced whenever an array is."""
+    """A store with spare capacity; `store` is replaced whenever an array is."""
 
     def __init__(self, width_s: int) -> None:
         self.holders = 0
         self.slots = 0
         self.groups = 0
-        self.free_rows = self.free_slots = self.free_counts = 0  # of holders that are gone
+        self.free_rows = self.free_slots = self.free_counts = 0  # of forgotten holders
         ring = np.zeros((0, width_s), np.uint16)
         plane = np.zeros(0, PLANE)
         none = np.zeros(0, np.int32)
@@ -79,11 +79,11 @@ class CoverageArrays:
 
     @property
     def rows(self) -> int:
-        """Rows in use, forgotten ones included."""
+        """Return the number of rows in use, forgotten ones included."""
         return int(self.store.used[ROWS])
 
     def add_holder(self, counting: bool) -> int:
-        """A new holder; `counting`: its rows keep counts."""
+        """Add a holder and return its number; `counting`: its rows have counts."""
         if self.holders == len(self.store.holders):
             self.store = self.store._replace(holders=grown(self.store.holders, self.holders + 1))
         self.store.holders[self.holders] = (-1, counting, NEVER_MINUTE)
@@ -91,7 +91,7 @@ class CoverageArrays:
         return self.holders - 1
 
     def reserve_slots(self, extra: int) -> None:
-        """Room for so many new slots."""
+        """Reserve room for `extra` new slots."""
         room = self.slots + extra
         if room > len(self.store.slots):
             slots = grown(self.store.slots, room)
@@ -104,7 +104,7 @@ class CoverageArrays:
             )
 
     def add_slots(self, holders: Sequence[int], ordinals: Sequence[int]) -> None:
-        """New slots without a second, numbered from `slots` on; `ordinals`: which GPU of its holder each is."""
+        """Add slots without a second, numbered from `slots` on; `ordinals`: the index of each GPU in its holder."""
         if not holders:
             return
         self.reserve_slots(len(holders))
@@ -115,7 +115,7 @@ class CoverageArrays:
         slots["holder"], slots["ordinal"] = holders, ordinals
 
     def add_groups(self, slots: Sequence[int], ends: Sequence[int]) -> None:
-        """New groups, numbered from `groups` on: the slots of a record's GPUs, in their order, each up to its end."""
+        """Add groups, numbered from `groups` on: the slots of a record's GPUs in order, each group up to its end."""
         if not ends:
             return
         store = self.store
@@ -130,12 +130,12 @@ class CoverageArrays:
         self.groups += count
 
     def clear_groups(self) -> None:
-        """Forget all groups but group 0, which has no slot."""
+        """Remove all groups but group 0, which has no slot."""
         self.groups = 1
         self.store.group_ptr[:2] = 0
 
     def reserve_rows(self, extra: int) -> None:
-        """Room for so many new rows, their counts, their cells of the index and their marks."""
+        """Reserve room for `extra` rows with their counts, index cells and marks."""
         room = self.rows + extra
         store = self.store
         if room > len(store.rows):
@@ -154,7 +154,7 @@ class CoverageArrays:
         self.store = store
 
     def find_rows(self, holders: I64, minutes: I64) -> tuple[I64, I64]:
-        """The row of each (holder, minute), -1 where there is none, and its sampled GPU-seconds."""
+        """Return the row of each (holder, minute) ([n] int64; -1: none), and its sampled GPU-seconds ([n] int64)."""
         rows, sampled_gpu_s = np.empty(len(holders), np.int64), np.zeros(len(holders), np.int64)
         rows_of_pairs(holders, minutes, self.store, rows)
         known = rows >= 0
@@ -162,7 +162,7 @@ class CoverageArrays:
         return rows, sampled_gpu_s
 
     def use_planes(self, sm: bool, tensor: bool) -> None:
-        """Begin to keep the planes from now on."""
+        """Allocate the optional planes from now on."""
         slots, rows = len(self.store.slots), len(self.store.rows)
         if sm and not self.has_sm:
             self.has_sm = True
@@ -177,7 +177,7 @@ class CoverageArrays:
             )
 
     def is_sparse(self, spare: int) -> bool:
-        """Whether more than half, and more than so many, of any array belongs to nobody."""
+        """Return whether more than half, and more than `spare` entries, of any array belong to no holder."""
         pairs = (
             (self.free_rows, self.rows),
             (self.free_slots, self.slots),
@@ -186,7 +186,7 @@ class CoverageArrays:
         return any(free > spare and 2 * free > used for free, used in pairs)
 
     def compact(self, holders: list[int]) -> tuple[I32, I32]:
-        """Keep what belongs to these holders; the new numbers of holders and slots by the old ones."""
+        """Keep only these holders; return the new numbers of holders and of slots, indexed by the old ones."""
         old = self.store
         used, slots = old.rows[: self.rows], old.slots[: self.slots]
         slots_kept = np.flatnonzero(slots["holder"] >= 0)
@@ -217,7 +217,7 @@ class CoverageArrays:
         return new_holder, new_slot
 
     def compact_rows(self) -> None:
-        """Keep the rows that have a holder; all else keeps its number."""
+        """Keep only rows that have a holder; other numbers stay."""
         old = self.store
         kept = np.flatnonzero(old.rows["holder"][: self.rows] >= 0)
         rows = old.rows[kept]
@@ -249,7 +249,7 @@ class CoverageArrays:
 
 
 def _numbers(size: int, kept: I64) -> I32:
-    """Position among the kept ones by old number, -1 for the others."""
+    """Return the index among the kept ones by old number, -1 for the others."""
     new = np.full(size, -1, np.int32)
     new[kept] = np.arange(len(kept))
     return new

@@ -1,7 +1,7 @@
-"""Converts holders, rings and rows to bytes and back, for the archive and for snapshots.
+"""Encodes holders, rings and rows as bytes and decodes them, for the archive and for snapshots.
 
-Must not compress or checksum (the snapshot does), and no number of this process may leave it: a blob speaks of
-holders by name and of GPUs by their place in their holder.
+It must not compress or checksum (the snapshot does). No number of this process may occur in a blob: it identifies
+holders by name and GPUs by their index in their holder.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from streams.engine.kernels.rings import (
 )
 from streams.engine.kernels.store import NEVER_S, PLANE, UNEXPORTED_ROWS, UNEXPORTED_SLOTS
 
-# A second that gains nothing from any sample.
+# A second that no sample can add to.
 _SEALED = 1001
 
 
@@ -42,10 +42,9 @@ def pack(
     rows: I64,
     whole: Iterable[Holder] | None = None,
 ) -> bytes:
-    """These slots, each from a second on, and these rows.
+    """Encode these slots, each from a second on, and these rows.
 
-    Those of the `whole` holders (None: of all) must be all of theirs; of another one that an export named before,
-    only the GPUs since are named.
+    The `whole` holders (None: all) must be complete; of another holder only the GPUs since its last export are named.
     """
     store = arrays.store
     entire = None if whole is None else {holder.number for holder in whole}
@@ -53,10 +52,10 @@ def pack(
     is_named[store.slots["holder"][slots]] = is_named[store.rows["holder"][rows]] = True
     is_named[list(entire or ())] = True
     numbers = np.flatnonzero(is_named)
-    place = np.cumsum(is_named, dtype=np.int32) - np.int32(1)  # of a named holder among them
+    place = np.cumsum(is_named, dtype=np.int32) - np.int32(1)  # index among the named holders
     slot_part = np.empty(len(slots), SLOT)
     newest_s = store.slots["newest_s"][slots]
-    # A ring remembers its width; a slot without a second has no cell.
+    # A ring covers its width only; a slot without a second has no cell.
     from_s = np.where(
         newest_s == NEVER_S, NEVER_S + 1, np.maximum(from_s, newest_s - store.ring.shape[1] + 1)
     )
@@ -100,15 +99,15 @@ def pack(
 def changed(
     arrays: CoverageArrays, names: HolderNames, whole: Iterable[Holder]
 ) -> tuple[list[Holder], I32, I64, I64]:
-    """What the next increment must bring.
+    """Return what the next increment includes.
 
-    Holders that are new or asked for, which it brings whole; all its slots, and from which second on; the rows of
-    the other holders.
+    Holders that are new or requested, which it includes whole; all its slots, and from which second on; the rows of the
+    other holders.
     """
     store = arrays.store
     slots = store.unexported_slots[: store.used[UNEXPORTED_SLOTS]]
     rows = store.unexported[: store.used[UNEXPORTED_ROWS]].astype(np.int64)
-    is_mentioned = np.zeros(arrays.holders + 1, np.bool_)  # the last is for what belongs to none
+    is_mentioned = np.zeros(arrays.holders + 1, np.bool_)  # the last entry stands for no holder
     is_mentioned[store.slots["holder"][slots]] = is_mentioned[store.rows["holder"][rows]] = True
     known = names.by_numbers(np.flatnonzero(is_mentioned[:-1]).tolist())
     asked = [holder for holder in whole if names.is_known(holder)]
@@ -127,13 +126,13 @@ def changed(
 def _holder_parts(
     holders: Sequence[Holder], values: Records, entire: Container[int] | None
 ) -> list[HolderPart]:
-    """The blob parts of the holders; they count as exported, unless all of each was asked for (None)."""
+    """Return the blob parts of the holders; they count as exported, unless all of each was requested (None)."""
     counting, packed_to = (values["counting"] != 0).tolist(), values["packed_to"].tolist()
     parts: list[HolderPart] = []
     for holder, counts, to_minute in zip(holders, counting, packed_to, strict=True):
         named, size = holder.exported_gpus, len(holder.gpus)
         if entire is not None and named == size and holder.number not in entire:
-            # Nothing new to be said of it, as of nearly all in nearly every increment: said in the same words.
+            # The usual case: unchanged since its last part, which is reused.
             part = holder.part
             if part is None or part.counting != counts or part.first_gpu != size:
                 part = holder.part = HolderPart(
@@ -158,9 +157,13 @@ def _holder_parts(
 def unpack(
     blob: Blob, arrays: CoverageArrays, names: HolderNames, old: PackedRows, *, touch: bool
 ) -> list[HolderPart]:
-    """Take over slots and rows; `touch`: the next increment must bring them too.
+    """Add slots and rows of a blob; `touch`: the next increment must include them.
 
-    Returns the holders that were passed over, as nothing before them is known: a blob still to come has them whole.
+    Returns:
+        The holders that were skipped, as their base is unknown: a later blob includes them whole.
+
+    Raises:
+        ValueError: An increment is missing.
     """
     found = _own_holders(blob, arrays, names, touch)
     _unpack_slots(blob, found, arrays, touch)
@@ -176,7 +179,7 @@ def unpack(
 
 
 def _own_holders(blob: Blob, arrays: CoverageArrays, names: HolderNames, touch: bool) -> list[Holder | None]:
-    """The holders of a blob, made where there are none; None for one of which nothing before it is known."""
+    """Return the holders of a blob, created if needed; None for one whose base is unknown."""
     counting = arrays.store.holders["counting"]
     was_counting = counting.tolist()
     found: list[Holder | None] = []
@@ -191,7 +194,7 @@ def _own_holders(blob: Blob, arrays: CoverageArrays, names: HolderNames, touch: 
             known = _own_holder(part, arrays, names, counting)
             if known is not None and not touch:
                 known.exported_gpus = len(known.gpus)
-        # Else, as nearly ever, there is nothing to be learnt of it, and it was exported before.
+        # Otherwise, as usual, nothing is new, and it was exported before.
         found.append(known)
     return found
 
@@ -221,7 +224,7 @@ def _unpack_slots(blob: Blob, holders: list[Holder | None], arrays: CoverageArra
     sm, tensor = _array(blob.sm_cells, np.uint16), _array(blob.tensor_cells, np.uint16)
     arrays.use_planes(len(sm) > 0 or bool(blob.sm_rows), len(tensor) > 0 or bool(blob.tensor_rows))
     store = arrays.store
-    # Positions of the holders' GPUs in one array of all their slots; -1 for a holder that is passed over.
+    # Positions of the holders' GPUs in one array of all their slots; -1 for a skipped holder.
     begins = np.full(len(holders), -1, np.int64)
     known = [(place, holder) for place, holder in enumerate(holders) if holder is not None]
     begins[[place for place, _ in known]] = np.cumsum([0, *(len(holder.gpus) for _, holder in known)])[:-1]
@@ -238,7 +241,7 @@ def _unpack_slots(blob: Blob, holders: list[Holder | None], arrays: CoverageArra
     if arrays.has_tensor:
         write_cells(slots, from_s, newest_s, tensor, store.slots, store.tensor_ring)
     if blob.width_s < store.ring.shape[1]:
-        # The horizon has grown: what the narrower ring had forgotten must not be counted twice.
+        # The horizon has grown: seconds that the narrower ring has lost must not be counted twice.
         sealed = fresh & (newest_s != NEVER_S)
         seal_cells(slots[sealed], newest_s[sealed], blob.width_s, store.ring, _SEALED)
         if arrays.has_sm:
@@ -249,7 +252,7 @@ def _unpack_slots(blob: Blob, holders: list[Holder | None], arrays: CoverageArra
 
 
 def _of_known(cells: U16, part: NDArray[Any], known: NDArray[np.bool_]) -> U16:
-    """The cells of the known slots among all cells."""
+    """Return the cells of the known slots among all cells."""
     if known.all() or not len(cells):
         return cells
     found: U16 = cells[np.repeat(known, (part["newest_s"] - part["from_s"] + 1))]
@@ -281,10 +284,10 @@ def _unpack_rows(
 
 
 def _array(data: bytes, dtype: Any) -> NDArray[Any]:
-    """A writable copy, as the kernels want it."""
+    """Return a writable copy, as kernels require."""
     return np.frombuffer(data, dtype).copy()
 
 
 def all_slots(holders: Iterable[Holder]) -> I32:
-    """The slots of these holders."""
+    """Return the slots of these holders ([n] int32)."""
     return np.fromiter(chain.from_iterable(holder.gpus.values() for holder in holders), np.int32)

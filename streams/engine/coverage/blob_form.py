@@ -1,6 +1,6 @@
-"""The msgpack form of a coverage blob: its parts, their dtypes and its format number.
+"""The msgpack encoding of a coverage blob: its parts, their dtypes and its format number.
 
-Must not know the arrays of a process.
+It must not know the arrays of a process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ROW = np.dtype([("holder", "<i4"), ("minute", "<i4"), ("counted", "<i8"), *((nam
 
 
 class HolderPart(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A holder and its GPUs from the first one on that the blobs before did not name."""
+    """A holder and its GPUs from the first one on that earlier blobs did not name."""
 
     job_id: str
     attempt: int
@@ -23,15 +23,15 @@ class HolderPart(msgspec.Struct, frozen=True, array_like=True, gc=False):
     counting: bool
     first_gpu: int
     gpus: list[str]
-    # Whether nothing of it need be known: all its GPUs, all seconds of their rings and all its rows are here.
+    # Whether it is complete: all its GPUs, all seconds of their rings and all its rows are here.
     whole: bool = True
-    # Rows of the whole holder that are not among the rows, see `streams.engine.kernels.packed_rows`; all are of earlier minutes.
+    # Packed rows of a whole holder, see `streams.engine.kernels.packed_rows`; all are of earlier minutes.
     packed: bytes = b""
     packed_to: int = 0
 
 
 class Blob(msgspec.Struct, frozen=True, array_like=True):
-    """Arrays as bytes, little-endian; `forget` comes before all else."""
+    """Arrays as little-endian bytes; `forget` is applied first."""
 
     format: int
     width_s: int
@@ -48,13 +48,17 @@ class Blob(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Format(msgspec.Struct, array_like=True):
-    """Of a blob of any format, its number."""
+    """The format number of a blob of any format."""
 
     format: int
 
 
 def read(data: bytes) -> Blob:
-    """Decode, or ValueError for a format of another version."""
+    """Decode a blob.
+
+    Raises:
+        ValueError: It has another format.
+    """
     version = msgspec.msgpack.decode(data, type=_Format).format
     if version != FORMAT:
         raise ValueError(f"coverage format {version}, this version reads {FORMAT}")

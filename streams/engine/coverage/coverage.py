@@ -1,6 +1,6 @@
 """The GPU seconds that samples covered, and their sums per (job, attempt, node) and minute, for one shard.
 
-Must not price anything, and reads no clock: a sample is late by the samples before it.
+It must not price anything, and reads no clock: a sample is late relative to the samples before it.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from streams.engine.kernels.store import (
 
 
 class FoldResult(NamedTuple):
-    """What a batch did."""
+    """The result of a batch."""
 
-    late: int  # samples of a GPU that came too late for it
-    all_late: NDArray[np.bool_]  # by record: all of its GPUs were late
-    touched: I64  # the records that cover a second of a GPU which was not late, idle ones never
+    late: int  # samples that were too late for their GPU
+    all_late: NDArray[np.bool_]  # by record: whether all of its GPUs were late
+    touched: I64  # records that cover a second of a GPU in time; never idle ones
 
 
 class UsageRows(NamedTuple):
@@ -63,14 +63,14 @@ class UsageRows(NamedTuple):
 _CELLS_PER_CALL = 50_000_000
 # Below this, forgotten rows and slots are not worth a compaction.
 _SPARE = 1024
-# Minutes up to which a look-up of each beats a walk over all rows of a holder.
+# Up to this many minutes, a lookup of each is faster than a walk over all rows of a holder.
 _FEW_MINUTES = 64
 
 
 class Coverage:
     """Slots (job, attempt, node, GPU) with a ring of seconds; rows per holder (job, attempt, node) and minute.
 
-    Numbers of holders and rows hold until the next forget(), drop_counts(), export_dirty() or apply().
+    Numbers of holders and rows are valid until the next forget(), drop_counts(), export_dirty() or apply().
     """
 
     def __init__(self, late_horizon_s: int = 600) -> None:
@@ -78,7 +78,7 @@ class Coverage:
         self._arrays = CoverageArrays(late_horizon_s + 1)
         self._names = HolderNames(self._arrays)
         self._forgotten: list[str] = []
-        self._awaited: set[Key] = set()  # holders of which only changes were applied yet
+        self._awaited: set[Key] = set()  # holders of which only changes were applied so far
         self._old = PackedRows(self._arrays, self._names, late_horizon_s)
         self._shape_groups = ShapeGroups(self._names)
 
@@ -94,7 +94,7 @@ class Coverage:
         )
 
     def fold_columns(self, samples: Samples, first: int, stop: int) -> None:
-        """Merge the records [first, stop) of a batch; what became of them stands in `late` and `covers`."""
+        """Merge the records [first, stop) of a batch; `late` and `covers` have the result."""
         if first == stop:
             return
         self._arrays.use_planes(len(samples.sm) > 0, len(samples.tensor) > 0)
@@ -102,7 +102,7 @@ class Coverage:
         begin_s, end_s = samples.begin_s[first:stop], samples.end_s[first:stop]
         minutes = np.maximum((end_s - 1) // 60 - begin_s // 60 + 1, 0)
         minutes[samples.group[first:stop] == 0] = 0
-        # Each call has its share of the work, and room for its rows.
+        # Split the work into calls, each with room for its rows.
         work = np.cumsum((np.diff(samples.value_ptr[first : stop + 1]) + 60) * (end_s - begin_s + 1))
         done = 0
         while done < stop - first:
@@ -113,20 +113,20 @@ class Coverage:
             done = end
 
     def trim_groups(self) -> None:
-        """Forget what message shapes look like when they are too many; not between groups_of_shapes() and its fold."""
+        """Drop all groups if there are too many; not between groups_of_shapes() and its fold."""
         self._names.trim_groups()
 
     def groups_of_shapes(self, shapes: Shapes, index: I32) -> I32:
-        """The groups of records by the index of their shape; 0, which has no slot, for idle GPUs."""
+        """Return the group of each record ([n] int32) by the index of its shape; 0, which has no slot, for idle GPUs."""
         return self._shape_groups.of(shapes, index)
 
     def group_sizes(self, group: I32) -> I64:
-        """How many GPUs a record of each group speaks of."""
+        """Return the number of GPUs in each group ([n] int64)."""
         pointers = self._arrays.store.group_ptr
         return np.asarray(pointers[group + 1] - pointers[group])
 
     def drain_dirty(self) -> I64:
-        """The rows whose values changed since the last call."""
+        """Return the rows ([n] int64) whose values changed since the last call."""
         store = self._arrays.store
         rows = store.dirty[: store.used[DIRTY_ROWS]].astype(np.int64)
         store.rows["flags"][rows] &= ~DIRTY
@@ -134,7 +134,7 @@ class Coverage:
         return rows[store.rows["holder"][rows] >= 0]
 
     def usage(self, rows: I64) -> UsageRows:
-        """The columns of these rows."""
+        """Return the columns of these rows."""
         store, arrays = self._arrays.store, self._arrays
         part = store.rows[rows]
         zeros = np.zeros(len(rows), np.int64)
@@ -152,7 +152,11 @@ class Coverage:
         )
 
     def counts(self, rows: I64) -> U16:
-        """[row, second of the minute]: GPUs of the holder that cover it; ValueError after drop_counts()."""
+        """Return the covering GPUs of the holder: [row, second of the minute] uint16.
+
+        Raises:
+            ValueError: drop_counts() was called for a row.
+        """
         lines = self._arrays.store.rows["counts_at"][rows]
         if bool((lines < 0).any()):
             raise ValueError("the counts of a row were dropped")
@@ -160,25 +164,25 @@ class Coverage:
         return found
 
     def drop_counts(self, job_id: str, attempt: int) -> None:
-        """Keep no counts of an attempt that can no longer be metered (two thirds of a row's memory)."""
+        """Drop the second counts of an attempt that can no longer be metered (two thirds of a row's memory)."""
         self._names.drop_counts(job_id, attempt)
         for holder in self._names.of_attempt(job_id, attempt):
             self._arrays.free_counts += free_rows(holder.number, True, self._arrays.store)[1]
         self._names.compact_if_sparse(_SPARE)
 
     def holders_of(self, job_id: str, attempt: int) -> list[int]:
-        """The holders of an attempt."""
+        """Return the holders of an attempt."""
         return [holder.number for holder in self._names.of_attempt(job_id, attempt)]
 
     def holder(self, number: int) -> Key:
-        """(job_id, attempt, node) of a holder."""
+        """Return (job_id, attempt, node) of a holder."""
         found = self._names.by_number(number)
         return found.job_id, found.attempt, found.node
 
     def rows_of(
         self, holders: Sequence[int], lo_minute: int | None = None, hi_minute: int | None = None
     ) -> I64:
-        """The holders' rows of the minutes [lo, hi), sorted by holder as given, then minute."""
+        """Return the holders' rows of the minutes [lo, hi), sorted by holder as given, then minute ([n] int64)."""
         lo = NEVER_MINUTE if lo_minute is None else lo_minute
         hi = 2**31 if hi_minute is None else hi_minute
         if lo < min(hi, self._old.packed_to):
@@ -186,7 +190,7 @@ class Coverage:
         return self._rows_of(holders, lo, hi)
 
     def _rows_of(self, holders: Sequence[int], lo: int = NEVER_MINUTE, hi: int = 2**31) -> I64:
-        """Of what is not packed."""
+        """Return rows that are not packed."""
         numbers = np.array(holders, np.int64)
         walk = rows_at if hi - lo <= _FEW_MINUTES else rows_between
         rows = np.empty(walk(numbers, lo, hi, self._arrays.store, np.empty(0, np.int64)), np.int64)
@@ -197,20 +201,20 @@ class Coverage:
         return rows[np.lexsort((part["minute"], order))]
 
     def minute_rows(self, job_id: str, attempt: int, minute: int) -> I64:
-        """The rows of an attempt in one minute, one per node."""
+        """Return the rows of an attempt in one minute, one per node."""
         return self.rows_of(self.holders_of(job_id, attempt), minute, minute + 1)
 
     def find_rows(self, holders: I64, minutes: I64) -> tuple[I64, I64]:
-        """The row of each (holder, minute), -1 where there is none, and the GPU-seconds that are sampled of it."""
+        """Return the row of each (holder, minute) ([n] int64; -1: none), and its sampled GPU-seconds ([n] int64)."""
         self._old.unpack_pairs(holders, minutes)
         return self._arrays.find_rows(holders, minutes)
 
     def unpack(self, holders: I64, minutes: I64) -> None:
-        """Have all rows of these holders and minutes in `store`."""
+        """Unpack all rows of these holders and minutes into `store`."""
         self._old.unpack_pairs(np.repeat(holders, len(minutes)), np.tile(minutes, len(holders)))
 
     def forget(self, job_ids: Iterable[str]) -> None:
-        """Free slots and rows of jobs, rows not yet taken included; numbers given out before no longer hold."""
+        """Free the slots and rows of jobs, changed rows included; numbers returned before become invalid."""
         store = self._arrays.store
         for job_id in job_ids:
             gone = self._names.forget(job_id)
@@ -226,21 +230,18 @@ class Coverage:
         self._names.compact_if_sparse(_SPARE)
 
     def evict(self, before_minute: int) -> int:
-        """Drop packed rows of earlier minutes; how many.  Those with counts stay: a late price needs them."""
+        """Drop packed rows of earlier minutes; return how many. Rows with counts stay: a late price needs them."""
         return self._old.evict(before_minute)
 
     def export(self, job_ids: Iterable[str]) -> bytes:
-        """All of these jobs, for adopt(); changes nothing."""
+        """Encode all of these jobs, for adopt(); changes nothing."""
         holders = [holder for job_id in job_ids for holder in self._names.of_job(job_id)]
         slots = all_slots(holders)
         rows = self._rows_of([holder.number for holder in holders])
         return pack(self._arrays, self._names, [], slots, np.full(len(slots), NEVER_S), rows)
 
     def export_dirty(self, whole: Iterable[Holder] = ()) -> bytes:
-        """What changed since the last export, for apply() after those before it.
-
-        New holders, and the `whole` ones: all of them.
-        """
+        """Encode what changed since the last export, for apply(): new and `whole` holders completely."""
         entire, slots, from_s, rows = changed(self._arrays, self._names, whole)
         every = np.concatenate([rows, self._rows_of([holder.number for holder in entire])])
         data = pack(self._arrays, self._names, self._forgotten, slots, from_s, every, entire)
@@ -249,41 +250,41 @@ class Coverage:
         return data
 
     def jobs(self) -> list[str]:
-        """The jobs that have holders."""
+        """Return the jobs that have holders."""
         return self._names.jobs()
 
     def holders(self, numbers: Sequence[int] | None = None) -> list[Holder]:
-        """All holders, or those of numbers; what is forgotten before an export_dirty() is passed over there."""
+        """Return all holders, or those with these numbers; without those forgotten before an export_dirty()."""
         return self._names.all() if numbers is None else self._names.by_numbers(numbers)
 
     @property
     def store(self) -> CoverageStore:
-        """The arrays, to be read by a kernel before anything else is done; old rows are not there: see unpack()."""
+        """Return the arrays for an immediate kernel call; packed rows are missing, see unpack()."""
         return self._arrays.store
 
     @property
     def row_count(self) -> int:
-        """How many rows there are that are not packed, those of forgotten jobs among them."""
+        """Return the number of rows that are not packed, those of forgotten jobs included."""
         return self._arrays.rows
 
     @property
     def packed_to(self) -> int:
-        """Rows of earlier minutes may be packed."""
+        """Return the minute before which rows may be packed."""
         return self._old.packed_to
 
     @property
     def packed_bytes(self) -> int:
-        """What the packed rows weigh."""
+        """Return the size of the packed rows."""
         return self._old.size_bytes
 
     @property
     def holder_count(self) -> int:
-        """How many holders there are, those forgotten and not yet swept among them."""
+        """Return the number of holders, forgotten ones included until compaction."""
         return self._arrays.holders
 
     @property
     def bytes_per_holder(self) -> int:
-        """About what a holder weighs in an export."""
+        """Estimate the size of a holder in an export."""
         ring: int = self._arrays.store.ring.shape[1] * 2 * (1 + self._arrays.has_sm + self._arrays.has_tensor)
         weight = self._arrays.slots * ring + self._arrays.rows * 64 + self._old.size_bytes
         return weight // max(self._arrays.holders, 1) + 64
@@ -296,7 +297,7 @@ class Coverage:
         self._forgotten = []
 
     def apply(self, data: bytes) -> None:
-        """Take over a base, or an increment after those before it; nothing is dirty by it."""
+        """Apply a base, or an increment after those before it; nothing becomes dirty."""
         blob = read(data)
         self.forget(blob.forget)
         if self._awaited and blob.forget:

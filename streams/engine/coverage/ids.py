@@ -1,6 +1,6 @@
-"""Remembers the ids of amounts that are booked, for at least one horizon of log time.
+"""Remembers the ids of booked amounts for at least one horizon of log time.
 
-Must not be shared by topics: each has its own log time, and one that runs ahead would make another forget.
+One instance per topic: each topic has its own log time, and one that runs ahead would expire the ids of another.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ _LOW_64 = 2**64 - 1
 
 
 def identity128(text: str) -> tuple[int, int]:
-    """(lo, hi) of the 128-bit hash that stands for an id; a lone surrogate is hashed, not refused."""
+    """Return (lo, hi) of the 128-bit hash of an id; a lone surrogate is hashed, not refused."""
     digest = xxhash.xxh3_128_intdigest(text.encode("utf-8", "surrogatepass"))
     return digest & _LOW_64, digest >> 64
 
 
 def identities128(texts: Iterable[str]) -> tuple[U64, U64]:
-    """identity128 of each text, as the arrays that SeenIds.add takes."""
+    """Return identity128 of each text, as the arrays that SeenIds.add takes ([n] uint64)."""
     digests = b"".join(xxhash.xxh3_128_digest(text.encode("utf-8", "surrogatepass")) for text in texts)
     words = np.frombuffer(digests, ">u8").reshape(-1, 2)
     return words[:, 1].astype(np.uint64), words[:, 0].astype(np.uint64)
 
 
 class SeenPart(NamedTuple):
-    """All of a SeenIds, or what came to it since its last export; `clock` is [generation, started, newest]."""
+    """All of a SeenIds, or what was added since its last export; `clock` is [generation, started, newest]."""
 
     clock: I64
     lo: U64
@@ -74,7 +74,7 @@ class _Table:
 
 
 class SeenIds:
-    """Two generations of ids: a new one begins when the current is `horizon_ms` old, the older is forgotten."""
+    """Two generations of ids: a new one begins when the current is `horizon_ms` old, and the older is dropped."""
 
     def __init__(self, horizon_ms: int) -> None:
         self._horizon_ms = horizon_ms
@@ -87,14 +87,14 @@ class SeenIds:
         self._older_fresh: list[tuple[U64, U64]] = []
 
     def __len__(self) -> int:
-        """How many ids are remembered."""
+        """Return the number of remembered ids."""
         return sum(int(table.state.sum()) for table in (self._current, self._older))
 
     def add(self, lo: ArrayLike, hi: ArrayLike, log_time_ms: int) -> NDArray[np.bool_]:
-        """Which ids are new; of equal ones in a call only the first is.
+        """Return which ids are new ([n] bool); of equal ones in a call only the first is.
 
-        One batch at a time, with the log time of its *first* record: with a later one, an id that is still
-        within the horizon of the batch's first records could be forgotten before they are judged.
+        Pass one batch at a time, with the log time of its first record: with a later one, an id that is still within
+        the horizon of the batch's first records could expire before they are checked.
         """
         keys_lo, keys_hi = exact(lo, np.uint64), exact(hi, np.uint64)
         is_new = np.empty(equal_lengths(keys_lo, keys_hi), np.bool_)
@@ -107,7 +107,7 @@ class SeenIds:
         return is_new
 
     def _advance(self, log_time_ms: int) -> None:
-        """Log time never runs backwards here, whatever the leaders' clocks do."""
+        """Advance the log time, which never goes back here, whatever the leaders' clocks do."""
         if self._newest_ms == INT64_MIN:
             self._started_ms = log_time_ms
         self._newest_ms = max(self._newest_ms, log_time_ms)
@@ -121,22 +121,26 @@ class SeenIds:
         self._older_fresh, self._fresh = self._fresh, []
 
     def export(self) -> SeenPart:
-        """Everything; the next export_new() counts from here."""
+        """Return everything; the next export_new() counts from here."""
         self._fresh, self._older_fresh = [], []
         return SeenPart(self._clock(), *self._current.keys(), *self._older.keys())
 
     def export_new(self) -> SeenPart:
-        """What came since the last export of either kind."""
+        """Return what was added since the last export of either kind."""
         part = SeenPart(self._clock(), *_joined(self._fresh), *_joined(self._older_fresh))
         self._fresh, self._older_fresh = [], []
         return part
 
     def everything(self) -> SeenPart:
-        """A copy of all there is, to be written down in pieces: see apply_older()."""
+        """Return a copy of everything, to be written in pieces: see apply_older()."""
         return SeenPart(self._clock(), *self._current.keys(), *self._older.keys())
 
     def apply_older(self, part: SeenPart) -> None:
-        """Take in ids that were remembered at an earlier instant; of generations that are gone, none."""
+        """Add ids that were remembered at an earlier instant, except those of expired generations.
+
+        Raises:
+            ValueError: Increments are out of order.
+        """
         age = self._generation - int(part.clock[0])
         if age < 0:
             raise ValueError(f"generation {part.clock[0]} before {self._generation}: increments out of order")
@@ -147,7 +151,11 @@ class SeenIds:
             table.insert(exact(lo, np.uint64), exact(hi, np.uint64))
 
     def apply(self, part: SeenPart) -> None:
-        """Take over an export, or go on with the increments after it, in their order."""
+        """Apply an export, or the increments after it in their order.
+
+        Raises:
+            ValueError: Increments are out of order.
+        """
         generation, self._started_ms, self._newest_ms = (int(value) for value in part.clock)
         if generation < self._generation:
             raise ValueError(f"generation {generation} after {self._generation}: increments out of order")
@@ -159,7 +167,7 @@ class SeenIds:
 
     @classmethod
     def restore(cls, horizon_ms: int, parts: Iterable[SeenPart]) -> SeenIds:
-        """From an export and the increments after it, in their order."""
+        """Build from an export and the increments after it, in their order."""
         seen = cls(horizon_ms)
         for part in parts:
             seen.apply(part)

@@ -1,6 +1,6 @@
 """Maps holders and GPUs to the numbers that the kernels use.
 
-Must not hold a quantity: what a number stands for in the arrays is the business of Arrays.
+It must not hold a quantity: the arrays are in `CoverageArrays`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from schemas.events import GpuEvent
 from streams.engine.coverage.arrays import CoverageArrays
 from streams.engine.coverage.blob_form import HolderPart
 
-# An exporter that permutes its GPUs makes many message shapes.
+# An exporter that permutes its GPUs produces many message shapes.
 _SPARE_GROUPS = 2_000
 
 Key = tuple[str, int, str]
@@ -31,15 +31,15 @@ class Holder:
         self.job_id = job_id
         self.attempt = attempt
         self.node = node
-        # GPU id -> slot, in the order of first appearance: a GPU's place is its ordinal.
+        # GPU id -> slot, in the order of first appearance, which is the GPU's ordinal.
         self.gpus: dict[str, int] = {}
-        self.exported_gpus = -1  # how many of them an export named; -1: the holder itself is new
-        self.packed = b""  # its old rows, see OldRows
-        self.part: HolderPart | None = None  # what increments say of it while nothing is new
+        self.exported_gpus = -1  # how many of them were exported; -1: the holder itself is new
+        self.packed = b""  # its packed rows, see PackedRows
+        self.part: HolderPart | None = None  # its part in increments while it is unchanged
 
 
 class HolderNames:
-    """Look-ups from names to numbers; a message shape seen before costs one."""
+    """Lookups from names to numbers; a known message shape costs one lookup."""
 
     def __init__(self, arrays: CoverageArrays) -> None:
         self._arrays = arrays
@@ -47,20 +47,20 @@ class HolderNames:
         self._of_attempt: dict[tuple[str, int], list[Holder]] = {}
         self._of_job: dict[str, list[Holder]] = {}
         self._by_number: list[Holder | None] = []
-        # Attempts whose holders keep no counts, those still to be seen included.
+        # Attempts whose holders have no counts, future holders included.
         self._uncounted: dict[str, set[int]] = {}
         self._groups: dict[Shape, int] = {}
-        self.epoch = 0  # numbers of groups hold as long as it stays
-        # Group -> for each distinct GPU its positions in the record, where a record repeats a GPU.
+        self.epoch = 0  # group numbers are valid while it is unchanged
+        # Group -> for each distinct GPU its positions in the record, if a record repeats a GPU.
         self.repeated: dict[int, list[list[int]]] = {}
 
     def trim_groups(self) -> None:
-        """Forget all groups when they are too many."""
+        """Drop all groups if there are too many."""
         if len(self._groups) > _SPARE_GROUPS + 4 * self._arrays.slots:
             self._clear_groups()
 
     def groups_of(self, records: Sequence[GpuEvent]) -> list[int]:
-        """The group of each record; 0, which has no slot, for idle GPUs."""
+        """Return the group of each record; 0, which has no slot, for idle GPUs."""
         known = self._groups
         found = []
         for record in records:
@@ -84,7 +84,7 @@ class HolderNames:
         return group
 
     def groups(self, shapes: Iterable[Shape]) -> list[int]:
-        """The groups of several shapes that repeat no GPU; 0 for idle ones.  What they bring is made at once."""
+        """Return the groups of several shapes without repeated GPUs; 0 for idle ones. New groups are added in one step."""
         wanted = list(shapes)
         known = self._groups
         new = list(dict.fromkeys(shape for shape in wanted if shape[1] and shape not in known))
@@ -92,7 +92,7 @@ class HolderNames:
         return [known[shape] if shape[1] else 0 for shape in wanted]
 
     def _new_groups(self, shapes: Sequence[Shape]) -> range:
-        """New groups of these shapes, with the slots that are missing."""
+        """Add groups of these shapes, with the slots that are missing."""
         arrays = self._arrays
         next_slot = arrays.slots
         holders: list[int] = []
@@ -117,7 +117,7 @@ class HolderNames:
         return range(first, first + len(ends))
 
     def holder(self, job_id: str, attempt: int, node: str) -> Holder:
-        """The holder, made if there is none."""
+        """Return the holder, created if needed."""
         key = job_id, attempt, node
         holder = self._holders.get(key)
         if holder is None:
@@ -131,11 +131,11 @@ class HolderNames:
         return attempt not in self._uncounted.get(job_id, ())
 
     def drop_counts(self, job_id: str, attempt: int) -> None:
-        """Holders of the attempt that are still to be made keep no counts."""
+        """Record that future holders of the attempt have no counts."""
         self._uncounted.setdefault(job_id, set()).add(attempt)
 
     def slot(self, holder: Holder, gpu: str) -> int:
-        """The slot of a holder's GPU, made if there is none."""
+        """Return the slot of a holder's GPU, created if needed."""
         slot = holder.gpus.get(gpu)
         if slot is None:
             slot = self._arrays.slots
@@ -144,14 +144,22 @@ class HolderNames:
         return slot
 
     def by_number(self, number: int) -> Holder:
-        """The holder of that number, or KeyError if it was forgotten."""
+        """Return the holder with that number.
+
+        Raises:
+            KeyError: It was forgotten.
+        """
         holder = self._by_number[number] if 0 <= number < len(self._by_number) else None
         if holder is None:
             raise KeyError(f"no holder {number}")
         return holder
 
     def by_numbers(self, numbers: Sequence[int]) -> list[Holder]:
-        """The holders of these numbers, or KeyError if one was forgotten."""
+        """Return the holders with these numbers.
+
+        Raises:
+            KeyError: One was forgotten.
+        """
         every = self._by_number
         found = [holder for holder in map(every.__getitem__, numbers) if holder is not None]
         if len(found) < len(numbers):
@@ -159,31 +167,31 @@ class HolderNames:
         return found
 
     def of_attempt(self, job_id: str, attempt: int) -> list[Holder]:
-        """The holders of an attempt, in the order of first appearance."""
+        """Return the holders of an attempt, in the order of first appearance."""
         return self._of_attempt.get((job_id, attempt), [])
 
     def of_job(self, job_id: str) -> list[Holder]:
-        """The holders of all attempts of a job."""
+        """Return the holders of all attempts of a job."""
         return self._of_job.get(job_id, [])
 
     def jobs(self) -> list[str]:
-        """All job ids."""
+        """Return all job ids."""
         return list(self._of_job)
 
     def all(self) -> list[Holder]:
-        """All holders."""
+        """Return all holders."""
         return list(self._holders.values())
 
     def find(self, job_id: str, attempt: int, node: str) -> Holder | None:
-        """The holder, if it is known."""
+        """Return the holder, if it is known."""
         return self._holders.get((job_id, attempt, node))
 
     def is_known(self, holder: Holder) -> bool:
-        """Whether it was not forgotten."""
+        """Return whether the holder was not forgotten."""
         return self._holders.get((holder.job_id, holder.attempt, holder.node)) is holder
 
     def forget(self, job_id: str) -> list[Holder]:
-        """Drop the names of a job; its holders, for their arrays to be freed."""
+        """Remove the names of a job; return its holders, whose arrays the caller frees."""
         self._uncounted.pop(job_id, None)
         gone = self._of_job.pop(job_id, [])
         for holder in gone:
@@ -195,12 +203,12 @@ class HolderNames:
         return gone
 
     def compact_if_sparse(self, spare: int) -> None:
-        """Compact where more than half, and more than so many, belong to nobody."""
+        """Compact if more than half, and more than `spare` entries, belong to no holder."""
         if self._arrays.is_sparse(spare):
             self.compact()
 
     def compact(self) -> None:
-        """Let the arrays shrink, and take over the new numbers."""
+        """Shrink the arrays and adopt the new numbers."""
         kept = [holder for holder in self._by_number if holder is not None]
         _, new_slot = self._arrays.compact([holder.number for holder in kept])
         for number, holder in enumerate(kept):

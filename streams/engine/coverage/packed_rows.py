@@ -1,7 +1,7 @@
 """Packs rows of old minutes, which are rarely read, into a few bytes each instead of 76 to 200.
 
-A row of long ago can still be changed, by a GPU that was never seen before, and be asked for: then it is unpacked
-first, so a row is in one place only.  Must not decide what is late, nor drop what may be asked for.
+An old row can still be changed, by a GPU that was never seen before, or read: it is then unpacked first, so that a row
+is in one place only. It must not decide what is late, nor drop what may be read.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ from streams.engine.kernels.store import NEVER_MINUTE, NEVER_S, Samples
 
 #: Minutes between two packings, by the newest sample.
 _EVERY: Final = 30
-#: What is younger than this, and what a sample of a GPU that goes on may be late by, twice, is left alone.
+#: Rows younger than this, or within twice the late horizon, are not packed.
 _YOUNG: Final = 10
-#: Rows that are twice as many as after the last packing, and so many more, do not wait for the next time.
+#: When rows have doubled since the last packing, and are this many more, packing does not wait.
 _MANY: Final = 50_000
-#: Rows of a segment at most: what is unpacked for one minute.
+#: Rows of a segment at most: unpacking one minute unpacks its segment.
 _SEGMENT_ROWS: Final = 60
 _SEGMENTS_PER_CALL: Final = 300
 _HEAD: Final = struct.Struct("<IIiiB")
 
 
 class PackedRows:
-    """The packed rows of a coverage: `Holder.packed` and `packed_to` of the holders are its alone."""
+    """The packed rows of a coverage; it alone writes `Holder.packed` and `packed_to` of the holders."""
 
     def __init__(self, arrays: CoverageArrays, names: HolderNames, late_horizon_s: int) -> None:
         self._arrays = arrays
         self._names = names
         self._young = _YOUNG + 2 * late_horizon_s // 60
-        self.packed_to = NEVER_MINUTE  # of all holders: before it, rows may be packed
+        self.packed_to = NEVER_MINUTE  # minute before which rows of any holder may be packed
         self.size_bytes = 0
         self._limit = NEVER_MINUTE  # of the last packing
         self._left = 0  # rows after it
 
     def pack(self) -> None:
-        """Pack what is old and was taken and exported, if it is time; numbers of rows no longer hold then."""
+        """Pack old rows that were drained and exported, if it is time; row numbers become invalid."""
         newest_s = int(self._arrays.store.slots["newest_s"][: self._arrays.slots].max(initial=NEVER_S))
         limit = max(newest_s // 60 - self._young, self._limit)
         has_many = self._arrays.rows >= 2 * self._left + _MANY
@@ -70,7 +70,7 @@ class PackedRows:
         self._left = self._arrays.rows
 
     def _pack(self, rows: I64) -> None:
-        """Put rows, sorted by holder and minute, behind what their holders have packed."""
+        """Append rows, sorted by holder and minute, to their holders' packed rows."""
         store = self._arrays.store
         holder, minute = store.rows["holder"][rows], store.rows["minute"][rows]
         begins = np.flatnonzero(np.diff(holder, prepend=-1))
@@ -93,7 +93,7 @@ class PackedRows:
         self.packed_to = max(self.packed_to, int(lasts.max()))
 
     def unpack(self, wanted: Mapping[int, Sequence[int]]) -> None:
-        """Take back among the rows what is packed of holders (by number) in some minutes, in order, and near them."""
+        """Unpack the rows of holders (by number) in some minutes (ascending), and others of the same segments."""
         taken: list[bytes] = []
         numbers: list[int] = []
         counts: list[int] = []
@@ -123,7 +123,7 @@ class PackedRows:
         arrays.use_planes(parts & HAS_SM != 0, parts & HAS_TENSOR != 0)
         arrays.reserve_rows(sum(counts))
         ptr = np.cumsum([0, *map(len, segments)])
-        data = np.frombuffer(b"".join(segments), np.uint8).copy()  # writable, as kernels want it
+        data = np.frombuffer(b"".join(segments), np.uint8).copy()  # writable, as kernels require
         work = np.empty(max(counts), np.int64)
         broken = unpack_rows(data, ptr, np.array(numbers, np.int64), arrays.store, work)
         if broken >= 0:
@@ -144,7 +144,7 @@ class PackedRows:
         self.unpack({number: sorted(those) for number, those in minutes.items()})
 
     def unpack_pairs(self, holders: I64, minutes: I64) -> None:
-        """Unpack what there is of each (holder, minute)."""
+        """Unpack the rows of each (holder, minute)."""
         if not len(minutes) or int(minutes.min()) >= self.packed_to:
             return
         old = np.flatnonzero(minutes < self._arrays.store.holders["packed_to"][holders])
@@ -154,7 +154,7 @@ class PackedRows:
         self.unpack({number: sorted(those) for number, those in wanted.items()})
 
     def replace(self, whole: dict[int, tuple[bytes, int]]) -> None:
-        """All rows of these holders (by number) go; instead come packed ones, and up to which minute they are."""
+        """Replace all rows of these holders (by number) by packed ones; each comes with its last minute."""
         self._arrays.free_rows += drop_rows(np.array(list(whole), np.int64), self._arrays.store)
         for number, (packed, packed_to) in whole.items():
             self._set(self._names.by_number(number), packed)
@@ -162,7 +162,7 @@ class PackedRows:
             self.packed_to = max(self.packed_to, packed_to)
 
     def evict(self, before_minute: int) -> int:
-        """Drop what is older of the holders that keep no counts; how many rows."""
+        """Drop older rows of holders without counts; return how many."""
         dropped = 0
         counting = self._arrays.store.holders["counting"]
         for holder in self._names.all():
@@ -178,7 +178,7 @@ class PackedRows:
         return dropped
 
     def forget(self, holders: Iterable[Holder]) -> None:
-        """What these had is gone."""
+        """Drop the packed rows of these holders."""
         for holder in holders:
             self._set(holder, b"")
 
@@ -188,7 +188,7 @@ class PackedRows:
 
 
 def _segments(packed: bytes) -> Iterator[tuple[bytes, int, int, int, int]]:
-    """Each segment: its bytes, how many rows it has, the first and last minute, its parts."""
+    """Yield each segment: its bytes, number of rows, first and last minute, and parts."""
     at = 0
     while at < len(packed):
         if at + HEAD_BYTES > len(packed):

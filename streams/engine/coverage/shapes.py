@@ -1,6 +1,6 @@
 """Parses GPU messages by shape: the constant text that hundreds of messages of one exporter share.
 
-Must not believe a hash, nor decide what is valid: a shape is learnt from a record that the general decoder takes.
+It must not trust a hash, nor decide what is valid: a shape is learned from a record that the general decoder accepts.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from streams.fallbacks import GPU_SHAPE
 
 MOST_SHAPES: Final = 200_000
 MOST_TEXT_BYTES: Final = 2**26
-#: Jobs end, and their messages never come again: a table of more than this is emptied once three of four shapes have not
-#: come in as many records as would show each of them eight times.
+#: Messages of ended jobs do not return: a table of more shapes than this is cleared once three of four shapes have not
+#: occurred in as many records as would show each of them eight times.
 SPARE_SHAPES: Final = 1024
 _ROUNDS: Final = 8
 
@@ -47,7 +47,7 @@ _BYTES_PER_VALUE = 5
 
 
 class Shape(NamedTuple):
-    """As a GpuEvent has them: '' for idle GPUs, attempt 1 where none is named."""
+    """The fields of a shape as in a GpuEvent: '' for idle GPUs, attempt 1 where none is given."""
 
     source: str
     node: str
@@ -58,12 +58,12 @@ class Shape(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """Records as columns; `shape` -1: the record must go through `schemas.decode`, and has no values here.
+    """Records as columns; `shape` -1: the record must be decoded by `schemas.decode`, and has no values here.
 
-    [n]: `shape`; where it is not -1 also `time_ms`, `interval_ms`, and `id_at`, `id_size`: the span of the id in the data, size 0
-    without one. The others are flat: record i has [value_ptr[i], value_ptr[i + 1]), in the order of its shape's GPUs. NaN
-    where a record has none; length 0 where no record has any.
-    All of them are views of memory that the next parse writes anew.
+    [n]: `shape`; where it is not -1 also `time_ms`, `interval_ms`, and `id_at`, `id_size`: the span of the id in the
+    data, size 0 without one. The others are flat: record i has [value_ptr[i], value_ptr[i + 1]), in the order of its
+    shape's GPUs. NaN where a record has none; length 0 where no record has any. All are views of memory that the next
+    parse overwrites.
     """
 
     shape: I32
@@ -80,10 +80,10 @@ class Parsed(NamedTuple):
 
 
 class Shapes:
-    """A table of shapes; numbers hold as long as `generation` stays. Not for two threads at once.
+    """A table of shapes; numbers are valid while `generation` is unchanged. Not thread-safe.
 
-    It is emptied before a parse that finds `most` shapes in it, or `most_text_bytes` of their text, or that most of them are
-    no longer in use: it may be larger by what one batch brings.
+    It is cleared before a parse if it has `most` shapes, or `most_text_bytes` of their text, or if most of them are no
+    longer in use; one batch may exceed these limits.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Shapes:
         most_text_bytes: int = MOST_TEXT_BYTES,
         is_ours: Callable[[str, str], bool] = lambda _job_id, _node: True,
     ) -> None:
-        """`is_ours`: whether samples of a (job, node) belong here; asked once for each shape."""
+        """`is_ours`: whether samples of a (job, node) belong to this shard; called once per shape."""
         self._is_ours = is_ours
         self.generation = 0
         self._most = most
@@ -102,24 +102,31 @@ class Shapes:
         self._columns = _columns(0, 0)
         self._came = np.zeros(
             1, np.bool_
-        )  # by shape, since the last look; the last one is for records without
-        self._records = 0  # since the last look
+        )  # by shape, since the last check; the last entry counts records without a shape
+        self._records = 0  # since the last check
 
     def __len__(self) -> int:
-        """Above all numbers in use."""
+        """Return a bound above all numbers in use."""
         return len(self._shapes)
 
     def __getitem__(self, index: int) -> Shape:
-        """The shape of a number that parse() gave; IndexError for others."""
+        """Return the shape of a number from parse().
+
+        Raises:
+            IndexError: There is no such shape.
+        """
         shape = self._shapes[index] if index >= 0 else None
         if shape is None:
             raise IndexError(f"no shape {index}")
         return shape
 
     def parse(self, data: U8, value_at: I64, value_size: I32, newest_allowed_ms: I64) -> Parsed:
-        """The records at `value_at` in the data; `value_size` is -1 for a tombstone. ValueError for a span outside it.
+        """Parse the records at `value_at` in the data; `value_size` is -1 for a tombstone.
 
         An event later than its `newest_allowed_ms` is left to the general decoder.
+
+        Raises:
+            ValueError: A value is outside the data.
         """
         n = equal_lengths(value_at, value_size, newest_allowed_ms)
         ends = value_at + value_size
@@ -127,7 +134,7 @@ class Shapes:
             raise ValueError("a value outside the data")
         self._evict_for(n, int(np.maximum(value_size, 0).sum()))
         view = data.view()
-        view.flags.writeable = False  # as bytes of a fetch are: one signature for all
+        view.flags.writeable = False  # as fetched bytes are: one signature for all
         batch = Batch(
             view, exact(value_at, np.int64), exact(value_size, np.int32), exact(newest_allowed_ms, np.int64)
         )
@@ -142,7 +149,7 @@ class Shapes:
     def _evict_for(self, n: int, size_bytes: int) -> None:
         used = self._table.used
         is_full = used[ENTRIES] >= self._most or used[TEXT] >= self._most_text_bytes
-        # They differ after an exception on the way.
+        # They differ after an exception in between.
         if is_full or used[ENTRIES] != len(self._shapes) or self._is_sparse():
             self.generation += 1
             self._shapes = []
@@ -153,7 +160,7 @@ class Shapes:
             self._columns = _columns(n * 5 // 4, room * 5 // 4)
 
     def _is_sparse(self) -> bool:
-        """Whether few of the shapes still come; looks once so many records have."""
+        """Return whether few of the shapes are still in use; checked once per so many records."""
         entries = len(self._shapes)
         if entries <= SPARE_SHAPES or self._records < _ROUNDS * entries:
             return False
@@ -172,7 +179,7 @@ class Shapes:
         self._records += len(shape)
 
     def _grow_table(self, text_bytes: int) -> None:
-        """Room for one more skeleton at least, of that size."""
+        """Make room for at least one more skeleton of that size."""
         old = self._table
         used, room, text = int(old.used[ENTRIES]), len(old.hashes), int(old.used[TEXT]) + text_bytes
         if used < room:
@@ -185,7 +192,7 @@ class Shapes:
         fill_skeletons(self._table)
 
     def _learn(self, batch: Batch, out: GpuColumns) -> None:
-        """Have the first record of each new skeleton judged."""
+        """Decode the first record of each new skeleton."""
         table, known = self._table, len(self._shapes)
         first = table.first_record[known : table.used[ENTRIES]]
         fallbacks.counts[GPU_SHAPE] += len(first)
@@ -201,7 +208,7 @@ class Shapes:
 
 
 def _shape_of(batch: Batch, i: int) -> Shape | None:
-    """What the text of a record says; None if it must be left to the general decoder, as when it repeats a GPU."""
+    """Return the shape of a record's text; None if it must be left to the general decoder, as when it repeats a GPU."""
     at, size = int(batch.value_at[i]), int(batch.value_size[i])
     event = decode("gpu", batch.data[at : at + size].tobytes(), (), int(batch.newest_allowed_ms[i]))
     if not isinstance(event, GpuEvent) or len(set(event.gpus)) < len(event.gpus):
@@ -210,7 +217,7 @@ def _shape_of(batch: Batch, i: int) -> Shape | None:
 
 
 def _empty_table() -> Table:
-    """Seeded as Python seeds its own hashes, so that no sender can know which messages share a cell."""
+    """Return a table with a random hash seed, so that no sender can know which messages share a cell."""
     used = np.zeros(USED_SIZE, np.int64)
     used[SEED] = hash("skeletons") & (2**62 - 1)
 
@@ -234,7 +241,7 @@ def _empty_table() -> Table:
 
 
 def _columns(n: int, room: int) -> GpuColumns:
-    """Columns for `n` records and `room` values."""
+    """Return columns for `n` records and `room` values."""
     return GpuColumns(
         shape=np.zeros(n, np.int32),
         time_ms=np.zeros(n, np.int64),
@@ -249,7 +256,7 @@ def _columns(n: int, room: int) -> GpuColumns:
 
 
 def _first(columns: GpuColumns, n: int) -> GpuColumns:
-    """Their first n records."""
+    """Return the first n records."""
     return columns._replace(
         shape=columns.shape[:n],
         time_ms=columns.time_ms[:n],
@@ -262,7 +269,7 @@ def _first(columns: GpuColumns, n: int) -> GpuColumns:
 
 
 def _parsed(out: GpuColumns) -> Parsed:
-    """The columns as others see them."""
+    """Return the columns in the form for callers."""
     room, total = len(out.values) // PLANES, int(out.value_ptr[-1])
     has = int(np.bitwise_or.reduce(out.planes)) | 1 << UTIL
     planes = [out.values[plane * room :][: total if (has >> plane) & 1 else 0] for plane in range(PLANES)]
@@ -282,7 +289,7 @@ class ShapeGroups:
         self._group = np.zeros(0, np.int32)
 
     def of(self, shapes: Shapes, index: I32) -> I32:
-        """[n] the group of each shape; 0, which has no slot, for idle GPUs.  New ones are learnt."""
+        """Return the group of each shape ([n] int32); 0, which has no slot, for idle GPUs. New shapes are added."""
         valid = (shapes.generation, self._names.epoch)
         if valid != self._valid:
             self._valid, self._group = valid, np.zeros(0, np.int32)

@@ -26,12 +26,12 @@ _MEASURES = (
 
 
 def usage_table(coverage: Coverage, shard: int, version: int) -> pa.Table:
-    """The usage rows that changed since they were last taken."""
+    """Build the usage rows that changed since the last call."""
     return usage_rows(coverage, coverage.drain_dirty(), shard, version)
 
 
 def usage_rows(coverage: Coverage, rows: I64, shard: int, version: int) -> pa.Table:
-    """These rows of coverage as usage rows."""
+    """Build usage rows of these rows of coverage."""
     usage = coverage.usage(rows)
     numbers, index = np.unique(usage.holder, return_inverse=True)
     holders = coverage.holders(numbers.tolist())

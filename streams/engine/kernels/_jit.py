@@ -1,7 +1,7 @@
-"""The one door for JIT options: every kernel is nopython, nogil, cached and strict about floats.
+"""The only place for JIT options: every kernel is nopython, nogil, cached and strict about floats.
 
-Must not hold numerical code, and no other module may import numba. The one operation that Numba has no words for,
-a load of eight bytes from anywhere, is here for that reason.
+It must not contain numerical code, and no other module may import numba. The one operation that Numba lacks, an
+unaligned load of eight bytes, is here for that reason.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar, cast
 
 import numba
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]  # it has no types
+from llvmlite import ir  # type: ignore[import-untyped]  # untyped
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
@@ -25,22 +25,22 @@ from streams.fallbacks import KERNELS
 F = TypeVar("F", bound=Callable[..., Any])
 
 OPTIONS: dict[str, Any] = {
-    # A kernel that holds the GIL starves the consumer's heartbeat, and the worker is expelled.
+    # A kernel that holds the GIL starves the consumer's heartbeat, and the worker is removed from the group.
     "nogil": True,
-    # Integers only decide money here; nothing may be reordered.
+    # Money depends on integers only; no operation may be reordered.
     "fastmath": False,
     # Divisors are checked before a loop, not in it.
     "error_model": "numpy",
     "boundscheck": False,
-    # No kernel allocates (one that does fails to compile), so none needs to count references to its arrays.
-    # Numba would do so atomically at each use of an array in a tuple: 25 times the time of a fold.
+    # No kernel allocates (one that does fails to compile), so none needs reference counts. Numba would update them
+    # atomically at each use of an array in a tuple: 25 times the time of a fold.
     "_nrt": False,
 }
 _INLINED: Any = {**OPTIONS, "forceinline": True}
 
 
 def sources_digest(folder: Path) -> str:
-    """What all kernels depend on."""
+    """Return a digest of everything that the kernels depend on."""
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted(folder.glob("*.py")):
         digest.update(path.read_bytes())
@@ -48,7 +48,7 @@ def sources_digest(folder: Path) -> str:
 
 
 def open_to_others(folder: Path) -> bool:
-    """Whether other users may put files into a folder that is there."""
+    """Return whether other users may write to an existing folder."""
     try:
         return bool(folder.stat().st_mode & 0o022)
     except OSError:
@@ -56,14 +56,14 @@ def open_to_others(folder: Path) -> bool:
 
 
 def _use_own_cache() -> bool:
-    """Give each state of the sources its own cache folder; return whether there is one to be trusted.
+    """Give each state of the sources its own cache folder; return whether a trusted one exists.
 
-    Numba asks only if a kernel's own file has changed, not the helpers and constants that it took from other
-    files: an upgrade could go on with the old arithmetic. And it runs the machine code that it finds, whoever wrote it.
+    Numba checks only whether a kernel's own file has changed, not the helpers and constants from other files: an
+    upgrade could continue with the old arithmetic. And it runs the machine code it finds, whoever wrote it.
     """
     config: Any = numba.config
     here = Path(__file__).parent
-    # Who can write beside the sources can write the sources.
+    # Whoever can write beside the sources can write the sources.
     if config.CACHE_DIR and open_to_others(Path(config.CACHE_DIR)):
         warnings.warn(
             f"NUMBA_CACHE_DIR {config.CACHE_DIR} may be written by other users; kernels are compiled at each start. "
@@ -80,12 +80,12 @@ _CACHED: Final = _use_own_cache()
 
 
 def kernel(function: F) -> F:
-    """Compile on first use; without a place for the cache (read-only install, no home) compile anyway."""
+    """Compile on first use; without a place for the cache (read-only installation, no home) compile anyway."""
     return _compiled(function, OPTIONS)
 
 
 def helper(function: F) -> F:
-    """A kernel for other kernels, inlined in them."""
+    """Mark a function that kernels call; it is inlined."""
     return _compiled(function, _INLINED)
 
 
@@ -101,13 +101,13 @@ def _compiled(function: F, options: dict[str, Any]) -> F:
 
 
 def load_word(data: NDArray[np.uint8], at: int) -> int:
-    """The eight bytes from `at` on as a little-endian int64; all of them must be inside the array."""
+    """Load eight bytes at `at` as a little-endian int64; all of them must be inside the array."""
     return int.from_bytes(data[at : at + 8].tobytes(), "little", signed=True)
 
 
 @intrinsic
 def _load_word(_context: Any, data: Any, at: Any) -> Any:
-    """One load instruction; it may be unaligned."""
+    """Emit one load instruction; it may be unaligned."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -122,6 +122,6 @@ def _load_word(_context: Any, data: Any, at: Any) -> Any:
 
 @overload(load_word, strict=False, jit_options=_INLINED)
 def _compiled_load_word(data: Any, at: Any) -> Any:
-    """What kernels call under that name."""
+    """Provide `load_word` to kernels."""
     load: Any = _load_word
     return lambda data, at: load(data, np.int64(at))

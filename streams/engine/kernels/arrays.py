@@ -1,6 +1,6 @@
 """Array types of the kernels, and the check that an argument has exactly the layout a kernel was compiled for.
 
-Must not convert lossily: a float or an unsigned array where int64 is wanted is an error, not a cast.
+It must not convert with loss: a float or an unsigned array where int64 is expected is an error, not a cast.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Records = NDArray[np.void]
 INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
 
-#: The end of what goes on, the first instant of what never is; so far from the end of int64 that sums with it are safe.
+#: The end of an open interval, or an instant that never comes; sums with it cannot overflow int64.
 NEVER_MS = 2**62
 #: Before every instant.
 BEGINNING_MS = -NEVER_MS
@@ -30,7 +30,11 @@ S = TypeVar("S", bound=np.generic)
 
 
 def exact(values: ArrayLike, dtype: type[S]) -> NDArray[S]:
-    """The same values as a C-ordered, writable array of `dtype`: anything else would compile a kernel anew."""
+    """Return the values as a C-ordered, writable array of `dtype`; any other layout would compile a kernel again.
+
+    Raises:
+        TypeError: The values cannot be cast without loss.
+    """
     array: NDArray[Any] = np.asarray(values)
     if array.dtype != dtype:
         # An empty list has no type of its own.
@@ -41,7 +45,11 @@ def exact(values: ArrayLike, dtype: type[S]) -> NDArray[S]:
 
 
 def equal_lengths(*arrays: NDArray[Any]) -> int:
-    """The common length, or ValueError: a kernel reads without bounds checks."""
+    """Return the common length; kernels read without bounds checks.
+
+    Raises:
+        ValueError: The lengths differ.
+    """
     lengths = {len(array) for array in arrays}
     if len(lengths) != 1:
         raise ValueError(f"arrays of unequal length: {sorted(lengths)}")
@@ -49,6 +57,10 @@ def equal_lengths(*arrays: NDArray[Any]) -> int:
 
 
 def check_pointers(pointers: I64, size: int) -> None:
-    """Row pointers must rise from 0 to `size`, or a kernel would read past an array."""
+    """Check that row pointers ascend from 0 to `size`, as a kernel would otherwise read past an array.
+
+    Raises:
+        ValueError: They do not.
+    """
     if len(pointers) == 0 or pointers[0] != 0 or pointers[-1] != size or bool((np.diff(pointers) < 0).any()):
         raise ValueError(f"pointers do not rise from 0 to {size}")

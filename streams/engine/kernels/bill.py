@@ -1,6 +1,6 @@
 """Money of a row: round_half_even(quantity x price / divisor) in nano-dollars, exact in 128 bits.
 
-Must not keep a running sum or a remainder: a cost is derived once, from the whole quantity of its row.
+It must not maintain a running sum or a remainder: a cost is derived once, from the whole quantity of its row.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from streams.engine.kernels.wide import mul_div_floor, mul_div_mod
 
 __all__ = ["MAX_COST_NANO", "bill_rows", "cost_nano", "mul_div_floor"]
 
-# The greatest amount of Decimal(18, 9).
+# The largest Decimal(18, 9).
 MAX_COST_NANO = 10**18 - 1
 
 
 @kernel
 def cost_of(quantity: int, usd_nano: int, divisor: int) -> int:
-    """The cost, or MAX_COST_NANO + 1 where it is beyond MAX_COST_NANO."""
+    """Return the cost, or MAX_COST_NANO + 1 where it exceeds MAX_COST_NANO."""
     cost, rest = mul_div_mod(quantity, usd_nano, divisor)
     if cost > MAX_COST_NANO:
         return MAX_COST_NANO + 1
@@ -32,7 +32,7 @@ def cost_of(quantity: int, usd_nano: int, divisor: int) -> int:
 
 @kernel
 def _cost_nano(quantity: I64, usd_nano: I64, divisor: I64, cost: I64) -> tuple[int, int]:
-    """Fill `cost`; the number of capped rows and the first row out of range (-1: none)."""
+    """Fill `cost`; return the number of capped rows and the first row out of range (-1: none)."""
     capped = 0
     for i in range(quantity.size):
         if quantity[i] < 0 or usd_nano[i] < 0 or divisor[i] < 1:
@@ -48,7 +48,7 @@ def _cost_nano(quantity: I64, usd_nano: I64, divisor: I64, cost: I64) -> tuple[i
 def _bill_rows(
     line: I32, quantity: I64, lost: I64, usd_nano: I64, divisor: I64, cost: I64, lost_cost: I64
 ) -> tuple[int, int]:
-    """Fill `cost` and `lost_cost`; the number of capped rows and the first row out of range (-1: none)."""
+    """Fill `cost` and `lost_cost`; return the number of capped rows and the first row out of range (-1: none)."""
     capped = 0
     for i in range(line.size):
         k = line[i]
@@ -71,7 +71,11 @@ def _bill_rows(
 
 
 def cost_nano(quantity: ArrayLike, usd_nano: ArrayLike, divisor: ArrayLike) -> tuple[I64, int]:
-    """Cost of each row and how many were capped; quantity and price >= 0, divisor >= 1, else ValueError."""
+    """Return the cost of each row ([n] int64, nano-dollars) and how many were capped.
+
+    Raises:
+        ValueError: A quantity or price is negative, or a divisor is below 1.
+    """
     q, usd, div = exact(quantity, np.int64), exact(usd_nano, np.int64), exact(divisor, np.int64)
     cost = np.empty(equal_lengths(q, usd, div), np.int64)
     capped, bad = _cost_nano(q, usd, div, cost)
@@ -85,10 +89,12 @@ def cost_nano(quantity: ArrayLike, usd_nano: ArrayLike, divisor: ArrayLike) -> t
 def bill_rows(
     line: ArrayLike, quantity: ArrayLike, lost: ArrayLike, usd_nano: ArrayLike, divisor: ArrayLike
 ) -> tuple[I64, I64, int]:
-    """Cost and lost cost of each row, whose price is that of its line, and how many rows were capped.
+    """Return cost and lost cost of each row ([n] int64, nano-dollars) at the price of its line, and how many were capped.
 
-    The lost quantity is priced and rounded as a row is. A line outside the price arrays, or a value out of
-    range, is a ValueError.
+    The lost quantity is priced and rounded as a row is.
+
+    Raises:
+        ValueError: A line is outside the price arrays, or a value is out of range.
     """
     k = exact(line, np.int32)
     q, part = exact(quantity, np.int64), exact(lost, np.int64)

@@ -1,6 +1,6 @@
-"""Cost, expected cost and paid time of every job in every window before each tick, from prefix sums.
+"""Cost, expected cost and billed time of every job in every window before each tick, from prefix sums.
 
-Must not know prices, rules or names: a job is a range of steps and a range of lumps.
+It must not know prices, rules or names: a job is a range of steps and a range of lumps.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ Bool = NDArray[np.bool_]
 
 MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
-#: Must rise: the kernel looks for the far edge of each window at or before that of the shorter one.
+#: Ascending: the kernel searches the far edge of each window at or before that of the shorter one.
 WINDOWS_MS = (300_000, 900_000, 3_600_000, 21_600_000)
-#: So few are added up one by one: a difference of sums has the noise of all that was before it.
+#: Up to this many steps are summed one by one: a difference of prefix sums has the rounding error of all before it.
 FEW_STEPS = 8
 
-#: [from, until) of a job of which silence says nothing: it does not run, or was never heard of.
+#: The lapse of a job that does not run or never had any activity.
 NO_LAPSE = (NEVER_MS, NEVER_MS)
 
-#: A step holds from `from_ms` to the next one of its job, the last for ever; rates are per ms, sums are what
-#: the steps before it of the same job come to.
+#: A step lasts from `from_ms` to the next one of its job, the last without end; rates are per ms; sums are over the
+#: earlier steps of the same job.
 STEP = np.dtype(
     [
         ("from_ms", np.int64),
@@ -37,17 +37,18 @@ STEP = np.dtype(
     ],
     align=True,
 )
-#: A minute's amount that counts as soon as the minute has begun; the sum is that of the lumps before it.
+#: An amount that counts from the beginning of its minute; the sum is over the earlier lumps.
 LUMP = np.dtype([("minute", np.int64), ("cost", np.float64), ("cost_sum", np.float64)], align=True)
 CURVE = np.dtype(
     [
         ("first_paid_ms", np.int64),  # -1: none
         ("ended_ms", np.int64),
         ("unpriced_from_ms", np.int64),
-        ("lapsed_from_ms", np.int64),  # from then until then it runs, and nothing was heard of it for long
+        ("lapsed_from_ms", np.int64),  # it runs without activity for long from here
         ("lapsed_until_ms", np.int64),
-        ("undecided_until_ms", np.int64),  # before it an attempt may follow one that broke off; 0: none did
-        ("holds_ms", np.int64),  # a paid step counts as what goes on for so long after its end
+        # until then an attempt may follow one that failed or was preempted; 0: none did
+        ("undecided_until_ms", np.int64),
+        ("holds_ms", np.int64),  # a billed step counts as current for this long after its end
         ("step_at", np.int64),
         ("steps", np.int64),  # at least 1
         ("step_room", np.int64),
@@ -61,7 +62,7 @@ CURVE = np.dtype(
 
 @helper
 def step_at(steps: Records, lo: int, hi: int, at_ms: int) -> int:
-    """The last step in [lo, hi] that begins at or before `at_ms`; `lo` where none does."""
+    """Return the last step in [lo, hi] that begins at or before `at_ms`; `lo` if there is none."""
     while lo < hi:
         middle = (lo + hi + 1) >> 1
         if steps[middle]["from_ms"] <= at_ms:
@@ -73,7 +74,7 @@ def step_at(steps: Records, lo: int, hi: int, at_ms: int) -> int:
 
 @helper
 def _lumps_before(lumps: Records, lo: int, hi: int, minute: int) -> int:
-    """The first lump in [lo, hi) of `minute` or later; `hi` where there is none."""
+    """Return the first lump in [lo, hi) of `minute` or later; `hi` if there is none."""
     while lo < hi:
         middle = (lo + hi) >> 1
         if lumps[middle]["minute"] < minute:
@@ -85,7 +86,7 @@ def _lumps_before(lumps: Records, lo: int, hi: int, minute: int) -> int:
 
 @helper
 def _cost_between(steps: Records, i: int, from_ms: int, j: int, until_ms: int) -> float:
-    """The integral over [from, until), which begins in step i and ends in step j."""
+    """Integrate the cost over [from, until), which begins in step i and ends in step j."""
     if i == j:
         return float(steps[i]["cost_rate"] * (until_ms - from_ms))
     total = steps[i]["cost_rate"] * (steps[i + 1]["from_ms"] - from_ms)
@@ -99,7 +100,7 @@ def _cost_between(steps: Records, i: int, from_ms: int, j: int, until_ms: int) -
 
 @helper
 def _expected_between(steps: Records, i: int, from_ms: int, j: int, until_ms: int) -> float:
-    """The same of the expected cost."""
+    """Integrate the expected cost likewise."""
     if i == j:
         return float(steps[i]["expected_rate"] * (until_ms - from_ms))
     total = steps[i]["expected_rate"] * (steps[i + 1]["from_ms"] - from_ms)
@@ -113,13 +114,13 @@ def _expected_between(steps: Records, i: int, from_ms: int, j: int, until_ms: in
 
 @helper
 def _paid_until(steps: Records, i: int, at_ms: int) -> int:
-    """The paid ms of the steps before i and of its part before `at_ms`."""
+    """Return the billed ms of the steps before i and of its part before `at_ms`."""
     return int(steps[i]["paid_sum_ms"] + steps[i]["paid"] * (at_ms - steps[i]["from_ms"]))
 
 
 @helper
 def _lump_cost(lumps: Records, lo: int, known: int, far_minute: int, far_share: float) -> float:
-    """The lumps in [lo, known) of later minutes than the far one, and the share of the far one's."""
+    """Sum the lumps in [lo, known) of later minutes than the far one, plus the share of the far one's."""
     far = _lumps_before(lumps, lo, known, far_minute)
     if far == known:
         return 0.0
@@ -132,7 +133,7 @@ def _lump_cost(lumps: Records, lo: int, known: int, far_minute: int, far_share: 
 
 @helper
 def _shown(steps: Records, begin: int, now: int, t_ms: int, holds_ms: int) -> int:
-    """The step that counts as what goes on: sampled time ends with the newest sample, which is always behind."""
+    """Return the step that counts as current: sampled time ends with the newest sample, which is always in the past."""
     if now > begin and not steps[now]["paid"] and t_ms - steps[now]["from_ms"] < holds_ms:
         return now - 1
     return now
@@ -155,7 +156,7 @@ def fill_figures(
     undecided: Bool,
     lapsed: Bool,
 ) -> int:
-    """Fill the figures, rates per hour; the first tick that is not after the one before it (-1: none)."""
+    """Fill the figures, with rates per hour; return the first tick that does not ascend (-1: none)."""
     for tick in range(1, times_ms.size):
         if times_ms[tick] <= times_ms[tick - 1]:
             return tick

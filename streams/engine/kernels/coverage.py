@@ -1,6 +1,6 @@
 """Covered seconds: the largest permille per (slot, second) in rings, and their sums per (holder, minute).
 
-Must not grow an array: the caller reserves rows, index cells and slots before each call.
+It must not grow an array: the caller reserves rows, index cells and slots before each call.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _LARGEST = 9.0e18
 
 @helper
 def find_row(holder: int, minute: int, cells: I32, rows: Records) -> int:
-    """The cell of the index that holds row + 1, or the empty (0) one where it belongs."""
+    """Return the index cell with row + 1, or the empty (0) cell where it belongs."""
     mask = cells.size - 1
-    # Both products stay below 2**62: no wrap-around, so the cell is the same with the JIT off.
+    # Both products stay below 2**62: no wrap-around, so the cell is the same without the JIT.
     mixed = np.int64(holder) * 1640531527 + np.int64(minute) * 1103515245
     at = int((mixed ^ (mixed >> 17)) & mask)
     while cells[at] != 0:
@@ -44,7 +44,7 @@ def find_row(holder: int, minute: int, cells: I32, rows: Records) -> int:
 
 @helper
 def open_row(holder: int, minute: int, store: CoverageStore) -> int:
-    """The row of (holder, minute), made if there is none."""
+    """Return the row of (holder, minute), created if needed."""
     at = find_row(holder, minute, store.cells, store.rows)
     if store.cells[at] != 0:
         return int(store.cells[at]) - 1
@@ -64,7 +64,7 @@ def open_row(holder: int, minute: int, store: CoverageStore) -> int:
 
 @helper
 def mark_unexported(row: int, store: CoverageStore) -> None:
-    """Put the row on the list of the next increment, once."""
+    """Add the row to the next increment, once."""
     if store.rows[row]["flags"] & UNEXPORTED == 0:
         store.rows[row]["flags"] |= UNEXPORTED
         store.unexported[store.used[UNEXPORTED_ROWS]] = row
@@ -82,7 +82,7 @@ def _mark_changed(row: int, store: CoverageStore) -> None:
 
 @helper
 def touch_slot(slot: int, from_s: int, store: CoverageStore) -> None:
-    """The next increment brings the seconds of the slot from `from_s` on."""
+    """Add the slot's seconds from `from_s` on to the next increment."""
     if store.slots[slot]["touched_s"] == UNTOUCHED_S:
         store.unexported_slots[store.used[UNEXPORTED_SLOTS]] = slot
         store.used[UNEXPORTED_SLOTS] += 1
@@ -91,7 +91,7 @@ def touch_slot(slot: int, from_s: int, store: CoverageStore) -> None:
 
 @helper
 def clear_gap(slot: int, newest_s: int, begin_s: int, ring: U16) -> None:
-    """Uncover the seconds after the newest and before `begin_s`, whose cells hold older seconds."""
+    """Clear the seconds after the newest and before `begin_s`, whose cells hold older seconds."""
     if newest_s == NEVER_S or ring.shape[0] == 0:
         return
     width = ring.shape[1]
@@ -101,7 +101,7 @@ def clear_gap(slot: int, newest_s: int, begin_s: int, ring: U16) -> None:
 
 @helper
 def _permille(values: F64, at: int) -> int:
-    """Half to even of the IEEE double product; -1 where there is no value."""
+    """Round the IEEE double product half to even; -1 without a value."""
     if values.size == 0 or np.isnan(values[at]):
         return -1
     return int(np.int64(np.rint(values[at] * 1000.0)))
@@ -109,7 +109,7 @@ def _permille(values: F64, at: int) -> int:
 
 @helper
 def _raise_to(values: F64, at: int, greatest: int) -> int:
-    """The greater of the value, rounded half to even and kept inside int64, and the greatest so far."""
+    """Return the maximum of `greatest` and the value, rounded half to even and clamped to int64."""
     if values.size == 0 or np.isnan(values[at]):
         return greatest
     return max(int(np.int64(np.rint(min(values[at], _LARGEST)))), greatest)
@@ -119,7 +119,7 @@ def _raise_to(values: F64, at: int, greatest: int) -> int:
 def _merge(
     slot: int, lo_s: int, hi_s: int, newest_s: int, permille: int, ring: U16, counts_at: int, counts: U16
 ) -> tuple[int, int]:
-    """Max-merge the seconds [lo_s, hi_s) of one minute; the seconds and the permille gained by it."""
+    """Max-merge the seconds [lo_s, hi_s) of one minute; return the seconds and the permille gained."""
     width = ring.shape[1]
     at = lo_s % width
     minute_s = lo_s // 60 * 60
@@ -139,7 +139,7 @@ def _merge(
             else:
                 gained += permille + 1 - was
         elif was == 0:
-            # No value; the cell of a fresh second still holds one that left the ring.
+            # No value; the cell of a new second still holds one that left the ring.
             ring[slot, at] = 0
         at += 1
         if at == width:
@@ -159,7 +159,7 @@ def _merge_plane(
     row: int,
     counts: U16,
 ) -> bool:
-    """The same for an optional plane."""
+    """Merge an optional plane likewise."""
     if ring.shape[0] == 0:
         return False
     seconds, gained = _merge(slot, lo_s, hi_s, newest_s, permille, ring, -1, counts)
@@ -172,7 +172,7 @@ def _merge_plane(
 def _merge_gpu(
     slot: int, v: int, lo_s: int, hi_s: int, row: int, store: CoverageStore, samples: Samples
 ) -> bool:
-    """One GPU's sample into one minute; whether the row changed."""
+    """Merge one GPU's sample into one minute; return whether the row changed."""
     newest_s = store.slots[slot]["newest_s"]
     counts_at = store.rows[row]["counts_at"]
     permille = _permille(samples.util, v)
@@ -199,7 +199,7 @@ def _merge_gpu(
 
 @helper
 def _fold_record(i: int, horizon_s: int, store: CoverageStore, samples: Samples) -> None:
-    """One record; the newest second of a GPU moves only after all minutes, so that lateness stays as judged."""
+    """Fold one record; a GPU's newest second moves only after all minutes, so that lateness is judged consistently."""
     b, e = samples.begin_s[i], samples.end_s[i]
     g, g_stop = store.group_ptr[samples.group[i]], store.group_ptr[samples.group[i] + 1]
     late = 0

@@ -1,6 +1,6 @@
 """Rebuilds the end of a sampled job's curve from the seconds that its samples cover.
 
-Must not know a price or a name: what a GPU costs in each second of a minute is a row of a table.
+It must not know a price or a name: the cost of a GPU in each second of a minute is a row of a table.
 """
 
 from __future__ import annotations
@@ -13,22 +13,25 @@ from streams.engine.kernels.burn import HOUR_MS, MINUTE_MS, step_at
 from streams.engine.kernels.coverage import find_row
 from streams.engine.kernels.store import CoverageStore
 
-#: Rates are whole multiples of 2**-40 nano-dollars per ms: what ends leaves exactly nothing behind.
+#: Rates are multiples of 2**-40 nano-dollars per ms, so that sums return to exactly zero.
 ONE = float(1 << 40)
 
-#: What is to be built: of one job the steps from `from_ms` on, out of some minutes in rising order.
+#: A tail: the steps of one job from `from_ms` on, from some minutes in ascending order.
 TAIL = np.dtype(
     [
         ("slot", np.int64),
         ("from_ms", np.int64),
-        ("whole", np.int64),  # 1: all steps, whatever there was
-        ("expected_per_hour", np.float64),  # NaN: what the first sampled second costs; then it is put here
+        ("whole", np.int64),  # 1: replace all steps
+        (
+            "expected_per_hour",
+            np.float64,
+        ),  # NaN: the cost of the first sampled second, which is then written here
         ("holds_ms", np.int64),  # of the curve, once any second was sampled
         ("minute_at", np.int64),
         ("minutes", np.int64),
         ("holder_at", np.int64),
         ("holders", np.int64),
-        ("wants", np.int64),  # out: so many rows did not fit; 0: done
+        ("wants", np.int64),  # out: required rows that did not fit; 0: done
     ],
     align=True,
 )
@@ -38,7 +41,7 @@ TAIL = np.dtype(
 def _count(
     minute: int, holder_at: int, holders: int, holder: I64, store: CoverageStore, seconds: I64
 ) -> None:
-    """The GPUs of all holders that are sampled in each second of a minute."""
+    """Count the sampled GPUs of all holders in each second of a minute."""
     for second in range(60):
         seconds[second] = 0
     for h in range(holder_at, holder_at + holders):
@@ -53,7 +56,7 @@ def _count(
 
 @helper
 def _add_step(built: Records, count: int, from_ms: int, rate: float, expected: float, paid: int) -> int:
-    """One more step, unless it changes nothing; how many there are."""
+    """Add a step unless it changes nothing; return the number of steps."""
     last = built[count - 1]
     if last["cost_rate"] == rate and last["expected_rate"] == expected and last["paid"] == paid:
         return count
@@ -80,7 +83,7 @@ def _build(
     seconds: I64,
     built: Records,
 ) -> int:
-    """The steps after built[0], which stays; how many there are with it."""
+    """Build the steps after built[0], which stays; return their number including it."""
     count = 1
     end_ms = tails[i]["from_ms"]
     for k in range(tails[i]["minute_at"], tails[i]["minute_at"] + tails[i]["minutes"]):
@@ -115,9 +118,9 @@ def write_tails(
     seconds: I64,
     built: Records,
 ) -> int:
-    """Build the tails into the curves that have the room; how many have not, whose `wants` says what they need.
+    """Build the tails of curves with enough room; return how many lack it, with their demand in `wants`.
 
-    `seconds` [60] and `built` (61 steps a minute of a tail, and two) are to work in.
+    `seconds` ([60]) and `built` (61 steps per minute of a tail, plus two) are scratch arrays.
     """
     missed = 0
     for i in range(tails.size):

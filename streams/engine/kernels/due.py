@@ -1,6 +1,6 @@
-"""Chooses which burn rates are written: at changes and whole minutes, and less and less often after a job's end.
+"""Chooses which burn rates are written: at changes and whole minutes, and at growing intervals after a job's end.
 
-Must not round money for storage; the state says only what was last written of each job.
+It must not round money for storage; the state is only the last written row of each job.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from streams.engine.kernels._jit import kernel
 from streams.engine.kernels.arrays import F64, I64, Records
 from streams.engine.kernels.burn import MINUTE_MS, Bool
 
-#: After the end: each minute for so long, then at every tenth.
+#: After the end: each minute for this long, then every tenth.
 CLOSE_MS = 900_000
 RARELY_MS = 600_000
 
-# What the last written row of a job was.
+# Kinds of the last written row of a job.
 NONE = 0
 ONGOING = 1
 ENDED = 2
-EMPTY = 3  # ended, and nothing left in any window: no row follows
-FORGOTTEN = 4  # an owner before this one may have written any
+EMPTY = 3  # ended, and all windows empty: no row follows
+FORGOTTEN = 4  # restored: a former owner may have written any
 
 LAST_ROW = np.dtype([("now_rate", np.float64), ("expected_rate", np.float64), ("kind", np.int64)], align=True)
 
@@ -38,9 +38,9 @@ def choose_rows(
     last: Records,
     chosen: Bool,
 ) -> int:
-    """Fill `chosen` [tick, job] and bring the last rows up to date, job j's at index[j]; how many were chosen.
+    """Fill `chosen` [tick, job] and update the last rows, job j's at index[j]; return how many were chosen.
 
-    Rates count as changed from one whole nano-dollar per hour to another one.
+    Rates count as changed if they differ in whole nano-dollars per hour.
     """
     found = 0
     longest = cost.shape[2] - 1
@@ -98,7 +98,7 @@ def write_rows(
     row_elapsed_ms: I64,
     row_expected: F64,
 ) -> None:
-    """Write the chosen [tick, job] as rows from `at` on, ticks ascending; what was expected of one window only."""
+    """Write the chosen [tick, job] as rows from `at` on, ticks ascending; expected cost of one window only."""
     for tick in range(chosen.shape[0]):
         for job in range(chosen.shape[1]):
             if chosen[tick, job]:

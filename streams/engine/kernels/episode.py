@@ -1,6 +1,6 @@
 """Array layouts of alert rules, episodes and alert changes.
 
-Must not hold behaviour: the kernels of `judge` step these arrays, streams/engine/alerts keeps them.
+No behaviour: the kernels of `judge` update these arrays, and streams/engine/alerts owns them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from streams.engine.kernels.arrays import F64, I64, Records, exact
 
 Flags: TypeAlias = NDArray[np.bool_]
 
-TICK_MS = 10_000  # rules are judged at every whole 10 s
+TICK_MS = 10_000  # rules are judged at every multiple of 10 s
 
-# The rules, in the order in which a tick judges them; the burn rules come first.
+# The rules, in the order of evaluation; the burn rules come first.
 FAST = 0
 SUSTAINED = 1
 DRIFT = 2
@@ -25,29 +25,29 @@ SILENT = 4
 BURN_RULES = 3
 RULES = 5
 
-# What a change says.
+# Kinds of changes.
 OPENED = 1
-HELD = 2  # still open, and its figures moved
+HELD = 2  # still open, with new figures
 RECOVERED = 3  # cleared: the condition is over
 ENDED = 4  # cleared: the job is over
-OUTRANKED = 5  # cleared: a more urgent rule makes it silent
+OUTRANKED = 5  # cleared: a more urgent rule takes precedence
 
-# An instant that never was; far from the end of int64, so that sums with it are safe.
+# No instant; sums with it cannot overflow int64.
 NEVER_MS = -(2**62)
 EPISODE = np.dtype(
     [
         ("open", np.int64),
         ("started_ms", np.int64),
-        ("fired_ms", np.int64),  # when it fired last
+        ("fired_ms", np.int64),  # when it last fired
         ("cleared_ms", np.int64),
-        ("held_ms", np.int64),  # the figures are of this tick
-        ("firings", np.int64),  # 0: nothing is remembered
+        ("held_ms", np.int64),  # the tick of the figures
+        ("firings", np.int64),  # 0: no episode
         ("elapsed_ms", np.int64),
         ("cost_nano", np.float64),
         ("expected_nano", np.float64),
         ("short_ratio", np.float64),
         ("silenced", np.int64),
-        ("reported_ms", np.int64),  # the `held_ms` that was given out last, of this call only
+        ("reported_ms", np.int64),  # the last `held_ms` returned, within this call only
     ],
     align=True,
 )
@@ -80,7 +80,11 @@ class EpisodeArrays(NamedTuple):
 
 
 def as_arrays(figures: EpisodeArrays, ticks: int, jobs: int, windows: int) -> EpisodeArrays:
-    """The same figures in the layout that the kernels were compiled for, or ValueError: they read without checks."""
+    """Return the figures in the layout that the kernels were compiled for; they read without bounds checks.
+
+    Raises:
+        ValueError: An array has another shape.
+    """
     arrays = EpisodeArrays(
         exact(figures.cost_nano, np.float64),
         exact(figures.expected_nano, np.float64),
@@ -101,7 +105,7 @@ def as_arrays(figures: EpisodeArrays, ticks: int, jobs: int, windows: int) -> Ep
 
 
 def no_episodes(jobs: int) -> Records:
-    """Episodes [job, rule] of jobs of which nothing is remembered."""
+    """Return empty episodes [job, rule]."""
     episodes = np.zeros((jobs, RULES), EPISODE)
     for name in ("started_ms", "fired_ms", "cleared_ms", "held_ms", "reported_ms"):
         episodes[name] = NEVER_MS

@@ -1,6 +1,6 @@
 """Finds the records in a fetch response: walks Kafka's record batches (format 2) without an object per record.
 
-Must not read outside the bytes it is given, whatever they hold, nor decompress or check sums: who calls does.
+It must not read outside the given bytes, whatever they contain, nor decompress or verify checksums: the caller does.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from streams.engine.kernels.arrays import I32, I64, U8, Records
 BEFORE_LENGTH = 12
 BEFORE_CHECKSUM = 21
 HEADER_SIZE = 61
-#: The shortest batch of any format, without what stands before its length.
+#: The shortest batch of any format, without the bytes before its length.
 _SHORTEST = 14
 _MAGIC_AT = 16
-#: A record of nothing: its size, attributes, two deltas, key, value and number of headers.
+#: An empty record: its size, attributes, two deltas, key, value and number of headers.
 RECORD_SIZE_MIN = 7
 _FAR = 2**61
 
 BATCH = np.dtype(
     [
-        ("at", np.int64),  # of the batch in the bytes of the fetch
+        ("at", np.int64),  # offset of the batch in the fetched bytes
         ("end", np.int64),
         ("magic", np.int64),
-        # All that follows is of format 2.
+        # All following fields are of format 2.
         ("base_offset", np.int64),
         ("checksum", np.int64),
         ("attributes", np.int64),
@@ -35,10 +35,10 @@ BATCH = np.dtype(
         ("max_ms", np.int64),
         ("producer_id", np.int64),
         ("count", np.int64),
-        # Where its records stand; may be moved to where they are after decompression.
+        # Position of its records; the caller may move it to where they are after decompression.
         ("records_at", np.int64),
         ("records_end", np.int64),
-        ("skipped", np.int64),  # 1: none of its records is wanted
+        ("skipped", np.int64),  # 1: skip all its records
     ],
     align=True,
 )
@@ -51,7 +51,7 @@ CONTROL = 0x20
 
 @helper
 def _big_endian(data: U8, at: int, size: int) -> int:
-    """A signed integer of up to 8 bytes."""
+    """Read a signed integer of up to 8 bytes."""
     value = np.int64(data[at])
     if value > 127:
         value -= 256
@@ -62,7 +62,7 @@ def _big_endian(data: U8, at: int, size: int) -> int:
 
 @helper
 def _varint(data: U8, at: int, end: int) -> tuple[int, int]:
-    """A zigzag number of at most 64 bits and where the next field begins; -1: it does not end before `end`."""
+    """Read a zigzag number of at most 64 bits; return it and the next position, -1 if it does not end before `end`."""
     low = np.int64(0)
     for k in range(9):
         if at >= end:
@@ -80,7 +80,7 @@ def _varint(data: U8, at: int, end: int) -> tuple[int, int]:
 
 @kernel
 def count_batches(data: U8) -> int:
-    """How many whole batches there are; a last one that is cut off is none.  -1: a length is impossible."""
+    """Count the complete batches; a truncated last one does not count. -1: a length is invalid."""
     at = 0
     count = 0
     while at + BEFORE_LENGTH <= data.size:
@@ -96,9 +96,9 @@ def count_batches(data: U8) -> int:
 
 @kernel
 def read_batches(data: U8, batches: Records) -> int:
-    """Fill `batches` [n of count_batches] from their headers; the first one that cannot be, or -1.
+    """Fill `batches` [n of count_batches] from their headers; return the first invalid one, or -1.
 
-    For a batch of an older format only its position and magic are given.
+    For a batch of an older format only position and magic are set.
     """
     at = 0
     for b in range(batches.size):
@@ -132,7 +132,7 @@ def read_batches(data: U8, batches: Records) -> int:
 
 @helper
 def _skip_field(data: U8, at: int, end: int) -> tuple[int, int]:
-    """Size of a field of bytes (below 0: none) and where the next one begins, -1: it does not fit."""
+    """Return the size of a bytes field (below 0: none) and the next position, -1: it does not fit."""
     size, at = _varint(data, at, end)
     if at < 0 or size > end - at:
         return 0, -1
@@ -141,7 +141,7 @@ def _skip_field(data: U8, at: int, end: int) -> tuple[int, int]:
 
 @helper
 def _headers_end(data: U8, at: int, end: int) -> int:
-    """Where a record's headers end; -1: they do not fit."""
+    """Return where a record's headers end; -1: they do not fit."""
     count, at = _varint(data, at, end)
     if at < 0 or count < 0:
         return -1
@@ -157,11 +157,8 @@ def _headers_end(data: U8, at: int, end: int) -> int:
 
 @helper
 def _record_fields(data: U8, at: int, end: int) -> tuple[int, int, int, int]:
-    """Of a record's time and offset what comes on top of its batch's, the size of its value, and where headers begin.
-
-    The last is -1 if the fields do not fit.
-    """
-    _, at = _varint(data, at, end)  # attributes, of which there are none
+    """Return a record's time and offset deltas, its value's size, and where its headers begin (-1: fields do not fit)."""
+    _, at = _varint(data, at, end)  # attributes, which are unused
     if at < 0:
         return 0, 0, 0, -1
     delta_ms, at = _varint(data, at, end)
@@ -188,10 +185,10 @@ def frame_records(
     value_size: I32,
     headers_at: I64,
 ) -> tuple[int, int]:
-    """Index the records at or after the offset `wanted`, in rising order: their number, and the first bad batch or -1.
+    """Index the records at or after the offset `wanted`, ascending; return their number, and the first bad batch or -1.
 
-    Of `batches` [n] those that are not skipped are walked, each from records_at to records_end in `data`, all of format
-    2; a record without a value has size -1, one without headers `headers_at` -1.  The other arrays have room for all.
+    Batches ([n]) that are not skipped are walked from records_at to records_end in `data`, all of format 2. A record
+    without a value has size -1, one without headers `headers_at` -1. The other arrays have room for all.
     """
     filled = 0
     for b in range(batches.size):
@@ -203,7 +200,7 @@ def frame_records(
         if at < 0 or end > data.size or batch["count"] * RECORD_SIZE_MIN > end - at:
             return filled, b
         base, last_delta = batch["base_offset"], batch["last_delta"]
-        # Nobody's clock is so far off; sums of two such cannot overflow.
+        # No real clock is that far off; sums of two such values cannot overflow.
         first_ms = min(max(batch["first_ms"], -_FAR), _FAR)
         by_log = batch["attributes"] & LOG_APPEND_TIME != 0
         for _ in range(batch["count"]):
@@ -214,7 +211,7 @@ def frame_records(
             delta_ms, delta, size, at = _record_fields(data, at, record_end)
             if at < 0 or delta < 0 or delta > last_delta:
                 return filled, b
-            # One byte of 0 stands behind nearly all values.
+            # Nearly every value is followed by one zero byte.
             plain = record_end - at == 1 and data[at] == 0
             if not plain and _headers_end(data, at, record_end) != record_end:
                 return filled, b

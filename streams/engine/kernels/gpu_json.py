@@ -1,6 +1,6 @@
 """Parses GPU messages from JSON bytes to columns: one pass over each, no objects, no copies of text.
 
-Must not decide what text is valid: new skeletons are for the caller to judge.
+It must not decide what text is valid: the caller checks new skeletons.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ODD = -2
 
 
 class Batch(NamedTuple):
-    """What is to be read: records as spans of bytes (size below 0: no value)."""
+    """The input: records as byte spans (size below 0: no value)."""
 
     data: U8
     value_at: I64
@@ -38,7 +38,7 @@ class Batch(NamedTuple):
 
 
 class GpuColumns(NamedTuple):
-    """Out: [n] per record; the planes lie in `values` one after the other, each with room for `values.size // PLANES`."""
+    """The output: [n] per record; the planes are consecutive in `values`, each with room for `values.size // PLANES`."""
 
     shape: I32
     time_ms: I64
@@ -53,7 +53,7 @@ class GpuColumns(NamedTuple):
 
 @helper
 def _read(i: int, batch: Batch, out: GpuColumns, table: Table) -> int:
-    """The number of the record's skeleton, _ODD or NO_ROOM; what is in its slots is in `found` and in the planes."""
+    """Return the number of the record's skeleton, _ODD or NO_ROOM; its slot values are in `found` and in the planes."""
     at, size = batch.value_at[i], batch.value_size[i]
     if size <= 0 or size > MAX_BYTES:
         return _ODD
@@ -75,9 +75,9 @@ def _read(i: int, batch: Batch, out: GpuColumns, table: Table) -> int:
 
 @helper
 def _write_record(i: int, number: int, seen: int, out: GpuColumns, table: Table) -> None:
-    """Write down what was found of a record; its values stand in the planes already.
+    """Write what was found of a record; its values are in the planes already.
 
-    `seen`: the optional planes that records before it have; others are filled up when the first has them.
+    `seen`: the optional planes that earlier records have; other planes are filled up at their first value.
     """
     found = out.found
     out.shape[i] = number
@@ -101,9 +101,9 @@ def _write_record(i: int, number: int, seen: int, out: GpuColumns, table: Table)
 
 @kernel
 def parse_gpu(first: int, batch: Batch, out: GpuColumns, table: Table) -> int:
-    """Read the records from `first` on; the first that found no room in the table, or their number.
+    """Read the records from `first` on; return the first that found no room in the table, or the number of records.
 
-    New skeletons are added to the table, for the caller to judge.
+    New skeletons are added to the table, for the caller to check.
     """
     seen = 0
     for i in range(first):
@@ -125,7 +125,7 @@ def parse_gpu(first: int, batch: Batch, out: GpuColumns, table: Table) -> int:
 
 @kernel
 def drop_refused(out: GpuColumns, table: Table) -> None:
-    """Take back the records whose skeleton was refused after they were read, and close the gaps in the planes."""
+    """Remove records whose skeleton was refused after they were read, and close the gaps in the planes."""
     room = out.values.size // PLANES
     to = 0
     begin = out.value_ptr[0]

@@ -1,6 +1,6 @@
 """The keys of a GPU message, recognised by their bytes as two 64-bit words.
 
-Must not know more keys than the wire type has; a test compares them.
+It must not know other keys than the wire type has; a test compares them.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ NAMES = (
 PLANES = 5
 UTIL, SM, TENSOR, MEMORY, POWER = range(PLANES)
 TIME, INTERVAL, ID, ATTEMPT, GPUS, GPU, SOURCE, NODE = range(PLANES, PLANES + 8)
-#: As bits: what each record must have.
+#: Required keys, as bits.
 REQUIRED = 1 << UTIL | 1 << TIME | 1 << INTERVAL | 1 << SOURCE | 1 << NODE
 # sm_ratio, tensor_ratio, memory_used_mib and power_w
 OPTIONAL_PLANES = 1 << SM | 1 << TENSOR | 1 << MEMORY | 1 << POWER
 
 _LONGEST = 16
 _CELLS = 64
-# Found by trial: with it, no two keys fall into one cell.
+# Found by search: with it, no two keys share a cell.
 _FACTOR = 0x8298687
 
 
 @helper
 def _cell(low: int, high: int) -> int:
-    """Of words that are not negative; the product stays below 2**62, so nothing overflows."""
+    """Hash words that are not negative; the product stays below 2**62, so nothing overflows."""
     folded = low ^ high
     folded = (folded ^ (folded >> 32)) & 0xFFFFFFFF
     return ((folded * _FACTOR) >> 26) & (_CELLS - 1)
 
 
 def _table() -> tuple[I32, I64, I64]:
-    """[cell]: the code of its key or -1, and the key's words."""
+    """Return per cell the code of its key or -1, and the key's words."""
     codes = np.full(_CELLS, -1, np.int32)
     low, high = np.zeros((2, _CELLS), np.int64)
     for code, name in enumerate(NAMES):
@@ -60,7 +60,7 @@ _CODES, _LOW, _HIGH = _table()
 
 @helper
 def key_of(data: U8, at: int, size: int) -> int:
-    """The code of the key of `size` bytes at `at`, -1 if it is none of them. None of its bytes may be 0."""
+    """Return the code of the key of `size` bytes at `at`, -1 if it is unknown. None of its bytes may be 0."""
     if size > _LONGEST:
         return -1
     low = first_bytes(data, at, min(size, 8))

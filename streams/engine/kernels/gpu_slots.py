@@ -1,6 +1,6 @@
 """Parses the variable parts of a GPU message: time, interval, id and the arrays of numbers.
 
-Must not take a number that the general decoder would refuse, nor give another one than it does.
+It must not accept a number that the general decoder would refuse, nor return another value than it does.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _MAX_LEVEL = 2.0**53
 
 #: An id, a time, an interval and the planes.
 MOST_SLOTS = 3 + PLANES
-#: In place of a key: nothing is behind this span.
+#: In place of a key: no slot follows this span.
 END = 31
 
-# Positions in `found`, what is learnt of a record; the spans of its skeleton (place, size, key of the slot behind it)
-# stand from SPANS on.
-KEYS = 0  # which keys it has, as bits
+# Positions in `found`, the result for a record. The spans of its skeleton (place, size, key of the slot behind it)
+# begin at SPANS.
+KEYS = 0  # its keys, as bits
 NULLS = 1  # which of them are null
 TIME_MS = 2
 INTERVAL_MS = 3
@@ -36,14 +36,17 @@ ID_SIZE = 5
 COUNT = 6  # values of each plane, -1: not known yet
 GPU_COUNT = 7
 SPAN_COUNT = 8
-SPAN_AT = 9  # where the current one begins
+SPAN_AT = 9  # where the current span begins
 SPANS = 10
 FOUND_SIZE = SPANS + 3 * (MOST_SLOTS + 1)
 
 
 @helper
 def _read_plane(key: int, data: U8, at: int, stop: int, values: F64, to: int, found: I64) -> int:
-    """An array of numbers or one; the place after it, -1 if it is not plain. From `to` on is room for MAX_GPUS."""
+    """Read an array of numbers or null; return the next position, -1 if it is not plain.
+
+    `values` has room for MAX_GPUS at `to`.
+    """
     most = _MAX_LEVEL if key >= MEMORY else _MAX_RATIO
     count = 1
     if byte_at(data, at, stop) != OPEN_LIST:
@@ -76,14 +79,14 @@ def _read_plane(key: int, data: U8, at: int, stop: int, values: F64, to: int, fo
 
 @helper
 def read_slot(key: int, data: U8, at: int, stop: int, values: F64, to: int, found: I64) -> int:
-    """What is behind a key (of an id: the text between its quotes); the place after it, -1 if it is not plain."""
+    """Read the value of a key (of an id: the text between its quotes); return the next position, -1 if it is not plain."""
     if key < PLANES:
         return _read_plane(key, data, at, stop, values, to + key * (values.size // PLANES), found)
     if key == ID:
         end = string_end(data, at, stop)
         found[ID_AT] = at
         found[ID_SIZE] = end - at
-        # Other text is of the skeleton, which the general decoder judges.
+        # All other text belongs to the skeleton, which the general decoder checks.
         return end if end - at <= MAX_NAME_BYTES else -1
     value, end = scan_integer(data, at, stop)
     found[TIME_MS if key == TIME else INTERVAL_MS] = value
@@ -92,7 +95,7 @@ def read_slot(key: int, data: U8, at: int, stop: int, values: F64, to: int, foun
 
 @helper
 def is_timely(newest_allowed_ms: int, found: I64) -> bool:
-    """Whether the instant and the interval are within their limits."""
+    """Return whether the instant and the interval are within their limits."""
     if found[TIME_MS] < MIN_TIME_MS or found[TIME_MS] > newest_allowed_ms:
         return False
     return bool(1 <= found[INTERVAL_MS] <= MAX_SAMPLE_MS)

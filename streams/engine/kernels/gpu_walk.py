@@ -1,6 +1,6 @@
 """Walks once over a GPU message in JSON and separates its constant text from its variable parts.
 
-Must not take a message that the general decoder would refuse for anything but its text.
+It must not accept a message that the general decoder would refuse for anything but its text.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from streams.engine.kernels.json_scan import (
 
 @helper
 def _close_span(key: int, found: I64, stop: int, next_at: int) -> None:
-    """The skeleton goes on to `stop`, where the slot of the key is, and then from `next_at` on."""
+    """Close the skeleton span at `stop`, where the slot of the key begins; the next span begins at `next_at`."""
     at = SPANS + 3 * found[SPAN_COUNT]
     found[at] = found[SPAN_AT]
     found[at + 1] = stop - found[SPAN_AT]
@@ -48,7 +48,7 @@ def _close_span(key: int, found: I64, stop: int, next_at: int) -> None:
 
 @helper
 def _read_gpus(data: U8, at: int, stop: int, found: I64) -> int:
-    """An array of strings, counted; the place after it."""
+    """Read and count an array of strings; return the next position."""
     if byte_at(data, at, stop) != OPEN_LIST:
         return -1
     at = after_space(data, at + 1, stop)
@@ -77,7 +77,7 @@ def _read_gpus(data: U8, at: int, stop: int, found: I64) -> int:
 
 @helper
 def _read_value(key: int, data: U8, at: int, stop: int, values: F64, to: int, found: I64) -> int:
-    """The value of a key; the place after it, -1 if it is not plain."""
+    """Read the value of a key; return the next position, -1 if it is not plain."""
     if is_null(data, at, stop):
         found[NULLS] |= 1 << key
         return at + 4
@@ -103,7 +103,7 @@ def _read_value(key: int, data: U8, at: int, stop: int, values: F64, to: int, fo
 
 @helper
 def walk(data: U8, at: int, stop: int, values: F64, to: int, found: I64) -> bool:
-    """Read the object in [at, stop); whether it is plain."""
+    """Read the object in [at, stop); return whether it is plain."""
     at = after_space(data, at, stop)
     if byte_at(data, at, stop) != OPEN_OBJECT:
         return False
@@ -139,7 +139,7 @@ def walk(data: U8, at: int, stop: int, values: F64, to: int, found: I64) -> bool
 
 @helper
 def is_complete(found: I64) -> bool:
-    """Whether it has what it must have, and as many values as GPUs."""
+    """Return whether all required keys are present, with as many values as GPUs."""
     has = found[KEYS] & ~found[NULLS]
     if has & REQUIRED != REQUIRED:
         return False

@@ -1,6 +1,6 @@
 """Open addressing over 128-bit keys in two uint64 arrays; the cell (0, 0) is empty.
 
-Must not grow a table: the caller keeps every table at most half full, so that each probe ends.
+It must not grow a table: the caller keeps every table at most half full, so that each probe ends.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ HAS_ZERO = 1
 
 @kernel
 def _cell(lo: np.uint64, hi: np.uint64, table_lo: U64, table_hi: U64) -> int:
-    """The cell that holds the key, or else the empty one where it belongs; the key is not (0, 0)."""
+    """Return the cell that holds the key, or the empty one where it belongs; the key is not (0, 0)."""
     zero = np.uint64(0)
     mask = table_lo.size - 1
-    # Keys are hashes already, so their low bits are as good as any. The mask keeps all in int64.
+    # Keys are hashes already, so any bits serve; the mask keeps them inside int64.
     at = int(np.int64(lo & np.uint64(mask)))
     while not (table_lo[at] == lo and table_hi[at] == hi):
         if table_lo[at] == zero and table_hi[at] == zero:
@@ -41,7 +41,7 @@ def _contains(lo: np.uint64, hi: np.uint64, table_lo: U64, table_hi: U64, state:
 
 @kernel
 def _insert(lo: np.uint64, hi: np.uint64, table_lo: U64, table_hi: U64, state: I64) -> bool:
-    """Whether the key was new."""
+    """Insert the key; return whether it was new."""
     zero = np.uint64(0)
     if lo == zero and hi == zero:
         if state[HAS_ZERO] != 0:
@@ -59,7 +59,7 @@ def _insert(lo: np.uint64, hi: np.uint64, table_lo: U64, table_hi: U64, state: I
 
 @kernel
 def insert_ids(lo: U64, hi: U64, table_lo: U64, table_hi: U64, state: I64) -> None:
-    """Put all keys into a table with room for them."""
+    """Insert all keys into a table with room for them."""
     for i in range(lo.size):
         _insert(lo[i], hi[i], table_lo, table_hi, state)
 
@@ -76,7 +76,7 @@ def add_ids(
     older_state: I64,
     is_new: NDArray[np.bool_],
 ) -> None:
-    """Put the keys that neither table holds into the first one, and say which they were."""
+    """Insert the keys that neither table holds into the first one; set `is_new` for these."""
     for i in range(lo.size):
         if _contains(lo[i], hi[i], older_lo, older_hi, older_state):
             is_new[i] = False

@@ -1,7 +1,7 @@
 """Parses non-negative JSON numbers from bytes, each correctly rounded.
 
-Must not guess: where the plain way could be off by a bit, the scan ends with a negative place, and somebody else reads
-the record.
+It must not guess: where the fast path could be off by a bit, the scan returns a negative position, and the general
+decoder reads the record.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ZERO = 48
 _DIGITS = 10
 _POINT, _MINUS, _PLUS = 46, 45, 43
 _EXPONENT, _SMALL_EXPONENT = 69, 101
-# Another digit may follow below this: int64 has room for 18.
+# Below this another digit may follow: int64 has room for 18.
 _LARGEST_BEFORE_DIGIT = 10**17
 _MOST_EXPONENT_DIGITS = 3
 
@@ -26,13 +26,13 @@ _TENS: F64 = np.array([float(10**k) for k in range(_EXACT_TEN + 1)])
 _EXACT_MANTISSA = 2**53
 # Splits a double into two of 26 bits (Dekker).
 _SPLITTER = 2.0**27 + 1.0
-# Of a quotient: far above the errors of its correction (2**-103), far below the half of its last bit.
+# Relative margin of a quotient: far above the error of its correction (2**-103), far below half of its last bit.
 _DOUBT = 2.0**-83
 
 
 @helper
 def _scan_digits(data: U8, at: int, stop: int, value: int) -> tuple[int, int]:
-    """The value with the digits from `at` on behind it, and where they end; -1: there are more than 18."""
+    """Append the digits at `at` to the value; return it and where they end, -1: there are more than 18."""
     while at < stop:
         digit = int(np.int64(data[at])) - _ZERO
         if digit < 0 or digit >= _DIGITS:
@@ -46,7 +46,7 @@ def _scan_digits(data: U8, at: int, stop: int, value: int) -> tuple[int, int]:
 
 @helper
 def scan_integer(data: U8, at: int, stop: int) -> tuple[int, int]:
-    """The integer of up to 18 plain digits at `at`, and where it ends; -1 for its end if there is none."""
+    """Read the integer of up to 18 plain digits at `at`; return it and where it ends, -1 if there is none."""
     value, end = _scan_digits(data, at, stop, 0)
     if end == at or (end - at > 1 and data[at] == _ZERO):
         return 0, -1
@@ -55,7 +55,7 @@ def scan_integer(data: U8, at: int, stop: int) -> tuple[int, int]:
 
 @helper
 def _scan_exponent(data: U8, at: int, stop: int) -> tuple[int, int]:
-    """The exponent whose letter stands at `at`, and where it ends; -1 if it is not one."""
+    """Read the exponent whose letter is at `at`; return it and where it ends, -1 if it is not one."""
     at += 1
     sign = byte_at(data, at, stop)
     if sign in (_PLUS, _MINUS):
@@ -68,16 +68,17 @@ def _scan_exponent(data: U8, at: int, stop: int) -> tuple[int, int]:
 
 @helper
 def _high_part(value: float) -> float:
-    """Its upper 26 bits."""
+    """Return the upper 26 bits."""
     scaled = value * _SPLITTER
     return scaled - (scaled - value)
 
 
 @helper
 def quotient(mantissa: int, ten: int) -> float:
-    """The quotient by 10**ten (0 to 22) of a mantissa up to 10**18, rounded once; -1.0 where that is in doubt.
+    """Return mantissa / 10**ten, rounded once; -1.0 if the rounding is uncertain.
 
-    A quotient of two doubles is corrected by what it leaves over, which is known almost exactly.
+    `ten`: 0 to 22; the mantissa is at most 10**18. The quotient of two doubles is corrected by its remainder, which is
+    known almost exactly.
     """
     divisor = _TENS[ten]
     rounded = float(mantissa)
@@ -98,7 +99,7 @@ def quotient(mantissa: int, ten: int) -> float:
 
 @helper
 def scan_number(data: U8, at: int, stop: int) -> tuple[float, int]:
-    """The number at `at`, not negative, rounded as its exact value would be, and where it ends; -1 if it is not plain."""
+    """Read the non-negative number at `at`, correctly rounded; return it and where it ends, -1 if it is not plain."""
     mantissa, at = scan_integer(data, at, stop)
     if at < 0:
         return 0.0, -1
@@ -116,7 +117,7 @@ def scan_number(data: U8, at: int, stop: int) -> tuple[float, int]:
         ten += exponent
     if ten > _EXACT_TEN or ten < -_EXACT_TEN:
         return 0.0, -1
-    # A product or quotient of two doubles that are exact is rounded once (Clinger).
+    # A product or quotient of two exact doubles is rounded once (Clinger).
     if mantissa <= _EXACT_MANTISSA:
         return (float(mantissa) / _TENS[-ten] if ten < 0 else float(mantissa) * _TENS[ten]), at
     value = quotient(mantissa, -ten) if ten <= 0 else -1.0

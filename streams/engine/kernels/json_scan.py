@@ -1,8 +1,8 @@
 """Scans JSON words and strings in bytes, in their plainest forms only.
 
-Must not guess: what is not plain ends a scan with a negative number, and somebody else reads the record.
-No sum or product may leave int64, with any input: for the compiler what overflows never happens, and Python's integers
-do not wrap.
+It must not guess: a form that is not plain ends a scan with a negative number, and the general decoder reads the
+record. No sum or product may overflow int64 for any input: overflow is undefined for the compiler, and Python's
+integers do not wrap.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HALF = 2**32 - 1
 _HIGH_HALF = 2**30 - 1
 _FACTOR = 0x2C1B3C6D
 
-# Strings are scanned in seven lanes of a byte: with an eighth, sums would overflow.
+# Strings are scanned in seven one-byte lanes: with an eighth, sums would overflow.
 _LANES = 7
 _ALL_LANES = 2**56 - 1
 _ONES = 0x01010101010101
@@ -37,7 +37,7 @@ _LOW_BITS = 0x7F * _ONES
 _QUOTES = QUOTE * _ONES
 _BACKSLASHES = 0x5C * _ONES
 _ABOVE_CONTROLS = (0x80 - _SPACE) * _ONES
-# The lanes whose number has that bit.
+# The lanes with an odd number.
 _ODD = 1 << 8 | 1 << 24 | 1 << 40
 _TWO = 1 << 16 | 1 << 24 | 1 << 48
 _FOUR = 1 << 32 | 1 << 40 | 1 << 48
@@ -48,7 +48,7 @@ _FIRST_BYTES = np.array([256**k - 1 for k in range(8)] + [-1], np.int64)
 
 @helper
 def byte_at(data: U8, at: int, stop: int) -> int:
-    """The byte, or 0 from `stop` on: no byte that is looked for is 0."""
+    """Return the byte, or 0 from `stop` on: 0 is never searched for."""
     if at >= stop:
         return 0
     return int(np.int64(data[at]))
@@ -56,7 +56,7 @@ def byte_at(data: U8, at: int, stop: int) -> int:
 
 @helper
 def word_at(data: U8, at: int) -> int:
-    """The eight bytes from `at` on, the first one lowest, with zeros for what is beyond the array."""
+    """Return the eight bytes at `at`, little-endian, zero beyond the array."""
     if at + _WORD <= data.size:
         return load_word(data, at)
     word = 0
@@ -67,13 +67,13 @@ def word_at(data: U8, at: int) -> int:
 
 @helper
 def first_bytes(data: U8, at: int, count: int) -> int:
-    """The first `count` bytes (0 to 8) from `at` on as a word."""
+    """Return the first `count` bytes (0 to 8) at `at` as a word."""
     return int(word_at(data, at) & _FIRST_BYTES[count])
 
 
 @helper
 def after_space(data: U8, at: int, stop: int) -> int:
-    """The first place from `at` on that is no white space, at most `stop`."""
+    """Return the first position from `at` on that is no white space, at most `stop`."""
     while at < stop:
         byte = data[at]
         if byte > _SPACE or (byte != _SPACE and byte != _NEWLINE and byte != _TAB and byte != _RETURN):
@@ -84,7 +84,7 @@ def after_space(data: U8, at: int, stop: int) -> int:
 
 @helper
 def _special_lanes(word: int) -> int:
-    """1 in each lane whose byte is a quote, a backslash, a control character or not ASCII."""
+    """Return 1 in each lane whose byte is a quote, a backslash, a control character or not ASCII."""
     low = word & _LOW_BITS
     no_quote = (low ^ _QUOTES) + _LOW_BITS
     no_backslash = (low ^ _BACKSLASHES) + _LOW_BITS
@@ -94,14 +94,14 @@ def _special_lanes(word: int) -> int:
 
 @helper
 def _first_lane(lanes: int) -> int:
-    """The number of the lowest lane that is 1; some is."""
+    """Return the number of the lowest lane that is 1; at least one is."""
     lowest = lanes & -lanes
     return int((lowest & _ODD) != 0) + 2 * int((lowest & _TWO) != 0) + 4 * int((lowest & _FOUR) != 0)
 
 
 @helper
 def string_end(data: U8, at: int, stop: int) -> int:
-    """The place of the quote that ends the string whose text begins at `at`; -1 if it is not plain ASCII."""
+    """Return the position of the closing quote of the string whose text begins at `at`; -1 if it is not plain ASCII."""
     while at < stop:
         lanes = _special_lanes(word_at(data, at) & _ALL_LANES)
         if lanes != 0:
@@ -113,20 +113,20 @@ def string_end(data: U8, at: int, stop: int) -> int:
 
 @helper
 def is_null(data: U8, at: int, stop: int) -> bool:
-    """Whether the four letters stand there."""
+    """Return whether the literal `null` is there."""
     return at + 4 <= stop and (word_at(data, at) & _HALF) == _NULL
 
 
 @helper
 def _mixed(state: int, half: int) -> int:
-    """The hash of 32 bits after one more half word; the product stays below 2**62."""
+    """Add a half word to a hash of 32 bits; the product stays below 2**62."""
     state = (state ^ half) * _FACTOR
     return (state ^ (state >> 31)) & _HALF
 
 
 @helper
 def hash_bytes(data: U8, at: int, size: int, state: int) -> int:
-    """The hash after these bytes: 62 bits, in two halves until the end."""
+    """Return the hash after these bytes: 62 bits, computed in two halves."""
     low, high = state & _HALF, state >> 32
     stop = at + size - _WORD
     while at <= stop:
@@ -143,7 +143,7 @@ def hash_bytes(data: U8, at: int, size: int, state: int) -> int:
 
 @helper
 def same_bytes(data: U8, at: int, other: U8, other_at: int, size: int) -> bool:
-    """Whether both hold the same `size` bytes there."""
+    """Return whether both contain the same `size` bytes there."""
     stop = at + size - _WORD
     while at <= stop:
         if word_at(data, at) != word_at(other, other_at):

@@ -1,6 +1,6 @@
 """Evaluates the alert rules over a range of ticks: figures and episodes in, alert changes out.
 
-Must not look at a job that nothing of is open and that no tick could open: nearly all jobs are such at any time.
+It must skip jobs without an open episode that no tick could open, as nearly all jobs are at any time.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from streams.engine.kernels.episode import (
 REOPENS_MS = 600_000
 DRIFT_SILENT_MS = 3_600_000
 MIN_EXTRA_NANO = 1e9
-# Costs are sums of doubles: what misses a threshold by less than their noise has met it. An expected cost below
-# half a nano-dollar is the rest of a difference, not an expectation.
+# Costs are sums of doubles: a value below a threshold by less than their rounding error has reached it. An expected
+# cost below half a nano-dollar is the remainder of a difference, not an expectation.
 NOISE_RATIO = 1e-9
 NOISE_NANO = 1.0
 LEAST_EXPECTED_NANO = 0.5
-_ROOM = 65_536  # changes that one call of the kernel may tell
+_ROOM = 65_536  # changes that one kernel call may return
 
 
 @helper
 def _reaches(cost: float, expected: float, ratio: float) -> bool:
-    """Whether cost / expected >= ratio; no ratio is reached where nothing is expected."""
+    """Return whether cost / expected >= ratio; false where nothing is expected."""
     return expected >= LEAST_EXPECTED_NANO and cost >= ratio * expected * (1.0 - NOISE_RATIO)
 
 
 @helper
 def _reaches_ratios(tick: int, job: int, rule: int, limits: RuleLimits, figures: EpisodeArrays) -> bool:
-    """Whether both windows reach their ratios."""
+    """Return whether both windows reach their ratios."""
     long, short = limits.long_window[rule], limits.short_window[rule]
-    # The shorter window first: it is the one that most jobs miss.
+    # The shorter window first: most jobs fail it.
     return _reaches(
         figures.cost_nano[tick, job, short], figures.expected_nano[tick, job, short], limits.short_ratio[rule]
     ) and _reaches(
@@ -60,13 +60,13 @@ def _reaches_ratios(tick: int, job: int, rule: int, limits: RuleLimits, figures:
 
 @helper
 def _is_over(tick: int, job: int, figures: EpisodeArrays) -> bool:
-    """Whether the job has ended for good: for 10 min after an attempt broke off the next one may come."""
+    """Return whether the job has ended for good: for 10 min after a failure or preemption, a next attempt may follow."""
     return bool(figures.ended[tick, job] and not figures.undecided[tick, job])
 
 
 @helper
 def _may_open(tick: int, job: int, rule: int, limits: RuleLimits, figures: EpisodeArrays) -> bool:
-    """Whether a rule that holds opens, if nothing makes it silent."""
+    """Return whether a rule that holds opens, unless another rule takes precedence."""
     long = limits.long_window[rule]
     extra = figures.cost_nano[tick, job, long] - figures.expected_nano[tick, job, long]
     return (
@@ -78,7 +78,7 @@ def _may_open(tick: int, job: int, rule: int, limits: RuleLimits, figures: Episo
 
 @helper
 def _could_open(tick: int, job: int, limits: RuleLimits, figures: EpisodeArrays) -> bool:
-    """Whether any rule opens, if nothing makes it silent."""
+    """Return whether any rule opens, unless another takes precedence."""
     for rule in range(BURN_RULES):
         if _reaches_ratios(tick, job, rule, limits, figures) and _may_open(tick, job, rule, limits, figures):
             return True
@@ -87,7 +87,7 @@ def _could_open(tick: int, job: int, limits: RuleLimits, figures: EpisodeArrays)
 
 @kernel
 def _find(limits: RuleLimits, figures: EpisodeArrays, row: I32, episodes: Records, found: I32) -> int:
-    """Fill `found` with the jobs to be judged, in order; their number. row: place in `episodes`, -1 without one."""
+    """Fill `found` with the jobs to judge, in order; return their number. `row`: index in `episodes`, -1 without one."""
     ticks, jobs = figures.ended.shape
     for job in range(jobs):
         found[job] = 0
@@ -110,7 +110,7 @@ def _find(limits: RuleLimits, figures: EpisodeArrays, row: I32, episodes: Record
 def _add_change(
     rule: int, kind: int, at_ms: int, job: int, episodes: Records, out: Records, shown: Records, count: int
 ) -> int:
-    """Note a change, and the episode as it is now."""
+    """Add a change, and the episode as it is now."""
     episodes[rule]["reported_ms"] = episodes[rule]["held_ms"]
     out[count]["job"] = job
     out[count]["rule"] = rule
@@ -122,7 +122,7 @@ def _add_change(
 
 @helper
 def _open(rule: int, at_ms: int, episodes: Records) -> None:
-    """Begin an episode, or go on with the one that cleared a moment ago."""
+    """Open an episode, or reopen one that cleared recently."""
     episode = episodes[rule]
     if episode["firings"] == 0 or at_ms > episode["cleared_ms"] + REOPENS_MS:
         episode["started_ms"] = at_ms
@@ -144,7 +144,7 @@ def _judge_burn(
     figures: EpisodeArrays,
     episodes: Records,
 ) -> int:
-    """Step one burn rule; the kind of change, 0 for none."""
+    """Step one burn rule; return the kind of change, 0 for none."""
     episode = episodes[rule]
     is_open = episode["open"] != 0
     ended = _is_over(tick, job, figures)
@@ -164,7 +164,7 @@ def _judge_burn(
     elif silent:
         kind = OUTRANKED
     elif figures.undecided[tick, job] and short_expected < LEAST_EXPECTED_NANO:
-        kind = 0  # the next attempt decides
+        kind = 0  # a next attempt may follow
     elif not _reaches(short_cost, short_expected, limits.clear_ratio[rule]):
         kind = RECOVERED
     if holds:
@@ -181,7 +181,7 @@ def _judge_burn(
 
 @helper
 def _judge_fact(rule: int, holds: bool, at_ms: int, episodes: Records) -> int:
-    """Step a rule that holds or does not, without figures; the kind of change, 0 for none."""
+    """Step a boolean rule without figures; return the kind of change, 0 for none."""
     episode = episodes[rule]
     if holds and episode["open"] == 0:
         _open(rule, at_ms, episodes)
@@ -189,7 +189,7 @@ def _judge_fact(rule: int, holds: bool, at_ms: int, episodes: Records) -> int:
     if holds:
         episode["held_ms"] = at_ms
     elif episode["open"] != 0:
-        # Nobody looks at a job that has left all windows, but what it lacked it lacked up to now.
+        # A job that has left all windows is not judged, but its condition held until now.
         episode["held_ms"] = max(episode["held_ms"], at_ms - TICK_MS)
         episode["open"] = 0
         episode["cleared_ms"] = at_ms
@@ -208,7 +208,7 @@ def _judge_job(
     shown: Records,
     count: int,
 ) -> int:
-    """Step all rules of one job through the ticks; the number of changes so far."""
+    """Step all rules of one job through the ticks; return the number of changes so far."""
     for rule in range(RULES):
         episodes[rule]["reported_ms"] = episodes[rule]["held_ms"]
     for tick in range(times_ms.size):
@@ -243,7 +243,7 @@ def _step(
     out: Records,
     shown: Records,
 ) -> tuple[int, int]:
-    """Judge found[first:] while there is room for all that a job may tell; the next to judge, and the changes."""
+    """Judge found[first:] while there is room for a job's changes; return the next to judge, and the changes."""
     count = 0
     while first < found.size and out.size - count >= RULES * (times_ms.size + 1):
         line = episodes[place[first]]
@@ -253,9 +253,12 @@ def _step(
 
 
 def find_jobs(limits: RuleLimits, figures: EpisodeArrays, row: ArrayLike, episodes: Records) -> I32:
-    """The jobs (positions) of which something is open in `episodes` or could open in these ticks; all others stay.
+    """Return the jobs (positions, int32) with an open episode, or that could open one in these ticks.
 
-    `row` is each job's place in `episodes`, -1 where it has none.
+    `row`: each job's index in `episodes`, -1 without one.
+
+    Raises:
+        ValueError: The arrays do not fit each other.
     """
     jobs = figures.ended.shape[1]
     places = exact(row, np.int32)
@@ -268,10 +271,12 @@ def find_jobs(limits: RuleLimits, figures: EpisodeArrays, row: ArrayLike, episod
 def judge_jobs(
     times_ms: ArrayLike, limits: RuleLimits, figures: EpisodeArrays, found: I32, place: I32, episodes: Records
 ) -> tuple[Records, Records]:
-    """Step the jobs `found` through the ticks; the changes, and the episode of each as it was then.
+    """Step the jobs `found` through the ticks; return the changes, and the episode of each at that time.
 
-    `place` says which line of `episodes` is whose; these are brought up to date. Changes of one job and rule are
-    in order.
+    `place`: the line of each job in `episodes`, which are updated. Changes of one job and rule are in order.
+
+    Raises:
+        ValueError: The ticks do not fit the figures, or a position is out of range.
     """
     ticks, jobs = exact(times_ms, np.int64), exact(found, np.int32)
     lines = exact(place, np.int32)

@@ -1,6 +1,6 @@
 """Finds the minutes of a line whose quantity changed: old and new intervals in, changed minutes out.
 
-Must not visit minutes in which both lists agree at every instant: the cost is that of what changed.
+It must skip minutes in which both lists agree at every instant: the cost is proportional to what changed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from streams.engine.kernels._jit import kernel
 from streams.engine.kernels.arrays import I32, I64, INT64_MAX, U8, check_pointers, equal_lengths, exact
 
 MINUTE_MS = 60_000
-# A whole minute of a greater rate would pass int64; such a rate counts as this one.
+# A whole minute at a greater rate would overflow int64; rates are capped to this.
 MAX_RATE = INT64_MAX // MINUTE_MS
 
 
@@ -23,7 +23,7 @@ def _rate(rate: int) -> int:
 
 @kernel
 def _skip(i: int, stop: int, start: I64, end: I64, at_ms: int) -> int:
-    """The first interval from i on that is not empty and ends after `at_ms`."""
+    """Return the first interval from i on that is not empty and ends after `at_ms`."""
     while i < stop and (end[i] <= at_ms or end[i] <= start[i]):
         i += 1
     return i
@@ -33,7 +33,7 @@ def _skip(i: int, stop: int, start: I64, end: I64, at_ms: int) -> int:
 def _value_at(
     i: int, stop: int, start: I64, end: I64, rate: I64, lost: U8, at_ms: int
 ) -> tuple[int, int, int]:
-    """Rate and lost rate at `at_ms`, and until when they hold; i: the first interval that ends after it."""
+    """Return rate and lost rate at `at_ms`, and until when they apply; i: the first interval that ends after it."""
     if i >= stop:
         return 0, 0, INT64_MAX
     if start[i] > at_ms:
@@ -46,7 +46,7 @@ def _value_at(
 
 @kernel
 def _in_minute(i: int, stop: int, start: I64, end: I64, rate: I64, lost: U8, from_ms: int) -> tuple[int, int]:
-    """Quantity and lost quantity of the minute that begins at `from_ms`; i: its first interval."""
+    """Return quantity and lost quantity of the minute that begins at `from_ms`; i: its first interval."""
     until_ms = from_ms + MINUTE_MS
     quantity = 0
     part = 0
@@ -84,7 +84,7 @@ def _walk(
     for k in range(old_ptr.size - 1):
         i, i_stop = old_ptr[k], old_ptr[k + 1]
         j, j_stop = new_ptr[k], new_ptr[k + 1]
-        # The first interval of each list that may reach into the minute looked at.
+        # The first interval of each list that may overlap the current minute.
         a, b = i, j
         while (
             i < i_stop
@@ -145,11 +145,14 @@ def diff_minutes(
     new_rate: ArrayLike,
     new_lost: ArrayLike,
 ) -> tuple[I32, I32, I64, I64, I64]:
-    """(line, minute, quantity, lost, quantity before) of each minute that differs between old and new.
+    """Return (line, minute, quantity, lost, quantity before) of each minute that differs between old and new.
 
-    The intervals [start_ms, end_ms) of a line are disjoint and sorted; their rate is per ms. An interval that
-    is empty, or whose rate is not positive, is nothing. A minute that is gone comes with zeros. Rows are
-    sorted by (line, minute). One call costs about 50 ns a changed minute: hand over what fits a slice of time.
+    The intervals [start_ms, end_ms) of a line are disjoint and sorted; rates are per ms. Intervals that are empty, or
+    whose rate is not positive, are ignored. A minute that is gone is returned with zeros. Rows are sorted by (line,
+    minute). A changed minute costs about 50 ns: pass what fits a time slice.
+
+    Raises:
+        ValueError: The arrays do not fit each other.
     """
     old = _lists(old_ptr, old_start, old_end, old_rate, old_lost)
     new = _lists(new_ptr, new_start, new_end, new_rate, new_lost)

@@ -1,6 +1,6 @@
-"""The hash by which Kafka's default partitioner places a key: murmur2 of 32 bits, as the Java client has it.
+"""The hash by which Kafka's default partitioner places a key: 32-bit murmur2, as in the Java client.
 
-Must not read outside the key it is given.
+It must not read outside the key.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _LOW_32 = 0xFFFFFFFF
 
 @kernel
 def murmur2(key: U8) -> int:
-    """The hash of the bytes, not negative; Kafka's own is of 32 bits, and whoever places a key drops its sign."""
+    """Return the hash of the bytes without its sign bit, as partitioners use it."""
     size = key.size
     h = _SEED ^ size
     at = 0

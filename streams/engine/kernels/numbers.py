@@ -1,7 +1,7 @@
 """Encodes and decodes integers as variable-length bytes.
 
-Must not know what they count.  The first byte of a number has its lowest six bits, its sign (64) and whether there is
-more (128); each one after that has the next seven.
+It must not know what they count. The first byte of a number has its lowest six bits, its sign (64) and a continuation
+bit (128); each further byte has the next seven bits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from streams.engine.kernels.arrays import U8
 
 @helper
 def write_number(value: int, out: U8, at: int) -> int:
-    """Write a number, small ones in few bytes; where it ends."""
+    """Write a number, small ones in few bytes; return where it ends."""
     sign = 0
     if value < 0:
         sign = 64
@@ -32,7 +32,7 @@ def write_number(value: int, out: U8, at: int) -> int:
 
 @helper
 def read_number(data: U8, at: int, stop: int) -> tuple[int, int]:
-    """The number at `at`, and where it ends: past `stop` if it is cut off."""
+    """Return the number at `at`, and where it ends: past `stop` if it is truncated."""
     if at >= stop:
         return 0, stop + 1
     byte = int(np.int64(data[at]))
@@ -45,7 +45,7 @@ def read_number(data: U8, at: int, stop: int) -> tuple[int, int]:
             return 0, stop + 1
         byte = int(np.int64(data[at]))
         at += 1
-        if shift == 62 and byte & 127 > 1:  # more than an int64 holds: nobody wrote that
+        if shift == 62 and byte & 127 > 1:  # more than an int64 holds: invalid
             return 0, stop + 1
         value |= (byte & 127) << shift
         shift += 7
@@ -56,14 +56,14 @@ def read_number(data: U8, at: int, stop: int) -> tuple[int, int]:
 
 @helper
 def write_word(value: int, out: U8, at: int) -> None:
-    """Write the lower 32 bits, the lowest first."""
+    """Write the lower 32 bits, little-endian."""
     for k in range(4):
         out[at + k] = (value >> (8 * k)) & 255
 
 
 @helper
 def read_word(data: U8, at: int) -> int:
-    """The int32 that put_word() wrote."""
+    """Return the int32 that write_word() wrote."""
     value = 0
     for k in range(4):
         value |= int(np.int64(data[at + k])) << (8 * k)

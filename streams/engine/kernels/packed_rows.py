@@ -1,11 +1,10 @@
 """Encodes and decodes the rows of a holder: column by column, as differences from minute to minute.
 
-Must not decide which rows, nor hold the bytes; the caller has room for them.
+It must not choose the rows or own the bytes; the caller provides room for them.
 
-A segment: its size in bytes and how many rows it has (uint32), its first and last minute (int32), which parts it has
-(uint8); then the columns, each a byte (0: all values are the first), the first value, and, unless they are all the
-same, the steps to the others.  Of a row that counts, the GPUs of its seconds: how many runs, and of each its value
-and its length.
+A segment: its size in bytes and number of rows (uint32), its first and last minute (int32), its optional parts (uint8);
+then the columns, each a byte (0: all values equal the first), the first value, and, unless all are equal, the steps to
+the others. A row with counts adds the GPUs of its seconds: the number of runs, and of each its value and its length.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from streams.engine.kernels.numbers import read_number, read_word, write_number,
 from streams.engine.kernels.store import ROWS, CoverageStore
 
 HEAD_BYTES = 17
-# What a segment may need at most: its head and columns, and each of its rows (ten bytes a number, four a run).
+# Upper bound of a segment's size: its header and columns, and each of its rows (ten bytes a number, four a run).
 SEGMENT_BYTES_MOST = 128
 ROW_BYTES_MOST = 90 + 1 + 60 * 4
 
@@ -34,7 +33,7 @@ _INT64_MAX = 2**63 - 1
 
 @helper
 def _is_kept(column: int, parts: int) -> bool:
-    """Whether a segment of these parts has the column."""
+    """Return whether a segment with these parts has the column."""
     if column >= 7:
         return parts & HAS_TENSOR != 0
     return column < 5 or parts & HAS_SM != 0
@@ -42,7 +41,7 @@ def _is_kept(column: int, parts: int) -> bool:
 
 @helper
 def _value(column: int, row: int, store: CoverageStore) -> int:
-    """What the row has in a column."""
+    """Return the row's value in a column."""
     if column == 0:
         return int(np.int64(store.rows[row]["minute"]))
     if column == 1:
@@ -86,7 +85,7 @@ def _set_value(column: int, row: int, value: int, store: CoverageStore) -> None:
 def _pack_column(
     column: int, rows: I64, begin: int, stop: int, store: CoverageStore, out: U8, at: int
 ) -> int:
-    """One column of the rows [begin, stop); a minute is stored as its distance from the minute after the last one."""
+    """Encode one column of the rows [begin, stop); a minute is stored as its distance from the minute after the last one."""
     each = 1 if column == 0 else 0
     first = _value(column, rows[begin], store)
     steady = True
@@ -107,7 +106,7 @@ def _pack_column(
 
 @helper
 def _pack_counts(line: int, store: CoverageStore, out: U8, at: int) -> int:
-    """The runs of equal seconds of a line; none of a row that has no line."""
+    """Encode the runs of equal seconds of a line; none for a row without a line."""
     runs_at = at
     out[at] = 0
     at += 1
@@ -130,7 +129,7 @@ def _pack_counts(line: int, store: CoverageStore, out: U8, at: int) -> int:
 
 @kernel
 def pack_rows(rows: I64, ptr: I64, store: CoverageStore, out: U8, out_ptr: I64) -> None:
-    """A segment of each [ptr[i], ptr[i + 1]): rows of one holder, of rising minutes, at least one."""
+    """Encode a segment of each [ptr[i], ptr[i + 1]): at least one row of one holder, with ascending minutes."""
     at = 0
     for i in range(ptr.size - 1):
         out_ptr[i] = at
@@ -160,7 +159,7 @@ def pack_rows(rows: I64, ptr: I64, store: CoverageStore, out: U8, out_ptr: I64) 
 
 @helper
 def _unpack_counts(row: int, data: U8, at: int, stop: int, store: CoverageStore) -> int:
-    """The runs of a row into its line, if it has one; where they end."""
+    """Decode the runs of a row into its line, if it has one; return where they end."""
     if at >= stop:
         return stop + 1
     runs = int(data[at])
@@ -186,7 +185,7 @@ def _unpack_counts(row: int, data: U8, at: int, stop: int, store: CoverageStore)
 
 @helper
 def _stepped(value: int, data: U8, at: int, stop: int) -> tuple[int, int]:
-    """A number and the step that stands at `at`, and where that ends: past `stop` if no row has such a sum."""
+    """Return the value plus the step at `at`, and where that ends: past `stop` if the sum is invalid."""
     step, end = read_number(data, at, stop)
     if (step > 0 and value > _INT64_MAX - step) or (step < 0 and value < -_INT64_MAX - step):
         return value, stop + 1
@@ -197,7 +196,7 @@ def _stepped(value: int, data: U8, at: int, stop: int) -> tuple[int, int]:
 def _unpack_column(
     column: int, count: int, data: U8, at: int, stop: int, holder: int, store: CoverageStore, rows: I64
 ) -> int:
-    """One column of so many rows, which the first one opens; where it ends."""
+    """Decode one column of `count` rows, which the first column creates; return where it ends."""
     if at >= stop:
         return stop + 1
     steady = data[at] == 0
@@ -214,7 +213,7 @@ def _unpack_column(
                 return stop + 1
             known = store.used[ROWS]
             row = open_row(holder, value, store)
-            # What is there already is newer.
+            # An existing row is newer.
             rows[k] = row if store.used[ROWS] > known else -1
         elif rows[k] >= 0:
             _set_value(column, rows[k], value, store)
@@ -223,7 +222,7 @@ def _unpack_column(
 
 @helper
 def _unpack(data: U8, begin: int, stop: int, holder: int, store: CoverageStore, rows: I64) -> bool:
-    """One segment; whether it ends where it says."""
+    """Decode one segment; return whether it ends where its header says."""
     count = read_word(data, begin + 4)
     parts = int(data[begin + 16])
     at = begin + HEAD_BYTES
@@ -239,9 +238,9 @@ def _unpack(data: U8, begin: int, stop: int, holder: int, store: CoverageStore, 
 
 @kernel
 def unpack_rows(data: U8, ptr: I64, holders: I64, store: CoverageStore, rows: I64) -> int:
-    """Open the rows of segments, one of each holder; the first one that is broken, -1: none is.
+    """Decode the rows of segments, one of each holder; return the first broken one, -1: none.
 
-    `rows`, as long as the longest segment, is to work in; there is room for all rows, and there are the planes.
+    `rows`, as long as the longest segment, is a scratch array; the store has room for all rows, and the planes.
     """
     for i in range(holders.size):
         if not _unpack(data, ptr[i], ptr[i + 1], holders[i], store, rows):

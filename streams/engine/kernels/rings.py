@@ -1,6 +1,6 @@
 """Copies rings and rows between coverage stores, and walks over the rows of a holder.
 
-Must not know names: slots, holders and rows are numbers here.
+It must not know names: slots, holders and rows are numbers here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from streams.engine.kernels.store import NEVER_S, ROWS, CoverageStore, Samples
 
 @kernel
 def read_cells(slots: I32, from_s: I64, newest_s: I64, ring: U16, out: U16) -> None:
-    """The cells of the seconds [from, newest] of each slot, one slot after the other."""
+    """Copy the cells of the seconds [from, newest] of each slot to `out`, slot after slot."""
     width = ring.shape[1]
     n = 0
     for i in range(slots.size):
@@ -24,7 +24,7 @@ def read_cells(slots: I32, from_s: I64, newest_s: I64, ring: U16, out: U16) -> N
 
 @kernel
 def write_cells(slots: I32, from_s: I64, newest_s: I64, cells: U16, own: Records, ring: U16) -> None:
-    """The reverse, for slots whose newest second is still the one before: what lies between is not covered."""
+    """Copy cells back, for slots whose newest second is still the previous one: seconds in between are not covered."""
     width = ring.shape[1]
     n = 0
     for i in range(slots.size):
@@ -36,7 +36,7 @@ def write_cells(slots: I32, from_s: I64, newest_s: I64, cells: U16, own: Records
 
 @kernel
 def set_newest(slots: I32, from_s: I64, newest_s: I64, touch: bool, store: CoverageStore) -> None:
-    """Set the newest second of each slot, after its cells; `touch`: the next increment brings them too."""
+    """Set the newest second of each slot, after its cells; `touch`: the next increment includes them."""
     for i in range(slots.size):
         if newest_s[i] != NEVER_S:
             store.slots[slots[i]]["newest_s"] = newest_s[i]
@@ -46,7 +46,7 @@ def set_newest(slots: I32, from_s: I64, newest_s: I64, touch: bool, store: Cover
 
 @kernel
 def ensure_rows(holder: I32, minute: I32, touch: bool, store: CoverageStore, out: I64) -> None:
-    """The row of each (holder, minute), made where there is none."""
+    """Write the row of each (holder, minute) to `out`, created if needed."""
     for i in range(holder.size):
         out[i] = open_row(holder[i], minute[i], store)
         if touch:
@@ -64,7 +64,7 @@ def fill_cells(store: CoverageStore) -> None:
 
 @kernel
 def chain_rows(store: CoverageStore) -> None:
-    """Link the rows of each holder anew, in their order."""
+    """Link the rows of each holder again, in their order."""
     for row in range(store.used[ROWS]):
         holder = store.rows[row]["holder"]
         store.rows[row]["older"] = store.holders[holder]["newest_row"]
@@ -88,7 +88,7 @@ def rows_between(holders: I64, lo_minute: int, hi_minute: int, store: CoverageSt
 
 @kernel
 def rows_at(holders: I64, lo_minute: int, hi_minute: int, store: CoverageStore, out: I64) -> int:
-    """The same by look-up of each minute, for few minutes of holders with many rows."""
+    """Do the same by a lookup of each minute, for few minutes of holders with many rows."""
     found = 0
     for i in range(holders.size):
         for minute in range(lo_minute, hi_minute):
@@ -102,7 +102,7 @@ def rows_at(holders: I64, lo_minute: int, hi_minute: int, store: CoverageStore, 
 
 @kernel
 def rows_of_pairs(holders: I64, minutes: I64, store: CoverageStore, out: I64) -> None:
-    """The row of each (holder, minute), -1 where there is none."""
+    """Write the row of each (holder, minute) to `out`, -1 where there is none."""
     for i in range(holders.size):
         at = find_row(holders[i], minutes[i], store.cells, store.rows)
         out[i] = int(store.cells[at]) - 1
@@ -110,7 +110,7 @@ def rows_of_pairs(holders: I64, minutes: I64, store: CoverageStore, out: I64) ->
 
 @kernel
 def seal_cells(slots: I32, newest_s: I64, known_width: int, ring: U16, value: int) -> None:
-    """Fill the seconds of a wider ring that a narrower one did not remember, so that they gain nothing."""
+    """Fill the seconds of a wider ring that a narrower one has lost, so that no sample can add to them."""
     width = ring.shape[1]
     for i in range(slots.size):
         for second in range(newest_s[i] - width + 1, newest_s[i] - known_width + 1):
@@ -119,7 +119,7 @@ def seal_cells(slots: I32, newest_s: I64, known_width: int, ring: U16, value: in
 
 @kernel
 def free_rows(holder: int, keep_rows: bool, store: CoverageStore) -> tuple[int, int]:
-    """Take the counts, and unless `keep_rows` the rows, from a holder; how many of both."""
+    """Free the counts, and unless `keep_rows` the rows, of a holder; return the number of both."""
     rows = 0
     counts = 0
     row = int(store.holders[holder]["newest_row"])
@@ -148,9 +148,9 @@ def find_reaching(
     lo: I64,
     hi: I64,
 ) -> int:
-    """Of the records [first, stop) those that may change a packed row: holder, first and last minute; how many.
+    """Find which of the records [first, stop) may change a packed row: holder, first and last minute; return how many.
 
-    Newest seconds only rise: what is late for all its GPUs before a batch is so in it.
+    Newest seconds only increase: a record that is late for all its GPUs before a batch is late in it.
     """
     found = 0
     for i in range(first, stop):
@@ -173,7 +173,7 @@ def find_reaching(
 
 @kernel
 def drop_rows(holders: I64, store: CoverageStore) -> int:
-    """Take all rows from the holders; how many."""
+    """Remove all rows of the holders; return how many."""
     dropped = 0
     for i in range(holders.size):
         row = int(store.holders[holders[i]]["newest_row"])

@@ -1,6 +1,6 @@
 """Splits the covered seconds of a minute where the price of a sampled attempt changes.
 
-Must not decide the cuts or the price.
+It must not choose the cuts or the price.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MINUTE_MS = 60_000
 
 @kernel
 def _minute_pieces(counts: U16, cut_ptr: I64, cut_offset_ms: I32, quantity: I64) -> int:
-    """Fill `quantity`; the first row whose cuts do not rise from 0 to at most a minute (-1: none)."""
+    """Fill `quantity`; return the first row whose cuts do not ascend from 0 within the minute (-1: none)."""
     for r in range(cut_ptr.size - 1):
         for j in range(cut_ptr[r], cut_ptr[r + 1]):
             a = int(cut_offset_ms[j])
@@ -34,9 +34,12 @@ def _minute_pieces(counts: U16, cut_ptr: I64, cut_offset_ms: I32, quantity: I64)
 
 
 def minute_pieces(counts: ArrayLike, cut_ptr: ArrayLike, cut_offset_ms: ArrayLike) -> I64:
-    """GPU-milli-ms of each piece: count x 1000 x the ms of the piece in each second.
+    """Return the GPU-milli-ms of each piece ([n] int64): count x 1000 x the ms of the piece in each second.
 
-    Piece j of row r runs from cut_offset_ms[j] (in the minute; the first 0, rising) to the next or the end.
+    Piece j of row r lasts from cut_offset_ms[j] (in the minute; the first 0, ascending) to the next or the end.
+
+    Raises:
+        ValueError: The counts are not [row, 60], or cuts do not ascend from 0 within the minute.
     """
     table = exact(counts, np.uint16)
     pointers, offsets = exact(cut_ptr, np.int64), exact(cut_offset_ms, np.int32)

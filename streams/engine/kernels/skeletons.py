@@ -1,7 +1,7 @@
 """Finds the skeleton of a message, its bytes without the variable parts, by hash and full comparison.
 
-Must not grow a table: `find_or_add` says when there is no room.
-A skeleton is a sequence of spans, each with the key of the slot behind it; no two have the same.
+It must not grow a table: `find_or_add` returns NO_ROOM when it is full. A skeleton is a sequence of spans, each with
+the key of the slot behind it; all skeletons are distinct.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from streams.engine.kernels.json_scan import hash_bytes, same_bytes
 ENTRIES = 0
 TEXT = 1
 SEED = 2
-LAST = 3  # the skeleton of the record before
+LAST = 3  # the skeleton of the previous record
 USED_SIZE = 4
 
 NO_ROOM = -1
@@ -39,15 +39,15 @@ KEY_MASK = 31
 
 
 class Table(NamedTuple):
-    """Skeletons under the numbers 0, 1, ...; `cells` is a power of two and at most half full."""
+    """Skeletons numbered 0, 1, ...; the size of `cells` is a power of two, at most half full."""
 
     cells: I32  # open addressing: number + 1, 0 = empty
     hashes: I64
     text_at: I64
     text_size: I32
-    is_refused: U8  # by the general decoder: records of this skeleton are not taken
-    first_record: I32  # of the batch in which it came
-    next: I32  # the skeleton of the record that came after the last one of this: senders take turns
+    is_refused: U8  # refused by the general decoder: records with this skeleton are not parsed here
+    first_record: I32  # in the batch in which it first occurred
+    next: I32  # the skeleton of the record that followed the last one of this: senders take turns
     has: I32  # the keys that are not null, as bits
     gpus: I32
     spans: I32  # [number * MOST_SPANS + k]: size << KEY_BITS | key of the slot behind it
@@ -66,7 +66,7 @@ def _same_text(data: U8, found: I64, text: U8, at: int) -> bool:
 
 @helper
 def find_or_add(data: U8, found: I64, record: int, table: Table) -> int:
-    """The number of the skeleton that was found in the data; NO_ROOM if it is new and there is none for it."""
+    """Return the number of the skeleton found in the data; NO_ROOM if it is new and there is no room."""
     state = table.used[SEED]
     size = 0
     for k in range(SPANS, SPANS + 3 * found[SPAN_COUNT], 3):
@@ -96,7 +96,7 @@ def find_or_add(data: U8, found: I64, record: int, table: Table) -> int:
 
 @helper
 def _add(number: int, data: U8, found: I64, table: Table) -> None:
-    """Write down all of a new skeleton that can be asked of it."""
+    """Store a new skeleton."""
     to = table.used[TEXT]
     table.text_at[number] = to
     table.is_refused[number] = 0
@@ -117,7 +117,7 @@ def _add(number: int, data: U8, found: I64, table: Table) -> None:
 def read_as(
     number: int, data: U8, at: int, stop: int, values: F64, to: int, found: I64, table: Table
 ) -> bool:
-    """Read the record in [at, stop) as one of that skeleton; False if it is none, or has something odd in a slot."""
+    """Read the record in [at, stop) as one of that skeleton; return False if it is another, or a slot is not plain."""
     found[COUNT] = -1
     found[ID_AT] = 0
     found[ID_SIZE] = 0
@@ -139,7 +139,7 @@ def read_as(
 
 @kernel
 def fill_skeletons(table: Table) -> None:
-    """Put all entries into the cells, which are empty."""
+    """Enter all skeletons into the empty cells."""
     mask = table.cells.size - 1
     for number in range(table.used[ENTRIES]):
         at = table.hashes[number] & mask

@@ -1,6 +1,6 @@
 """Summarises many records of one owner: the time span that they cover, and the newest of each minute.
 
-Must not know what a shape or an owner is, beyond its number.
+It must not know what a shape or an owner is, beyond its number.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 from streams.engine.kernels._jit import helper, kernel
 from streams.engine.kernels.arrays import I32, I64, U8, Records
 
-#: By owner, kept between calls: `newest` is _ABSENT but within one.
+#: By owner, reused between calls: outside a call `newest` is _ABSENT.
 SPAN = np.dtype(
     [
         ("first_ms", np.int64),
@@ -27,7 +27,7 @@ _NONE = -1
 
 @helper
 def _is_newer(i: int, j: int, time_ms: I64, id_at: I64, id_size: I32, data: U8) -> bool:
-    """By time, then by id as strings compare (ids are ASCII here)."""
+    """Compare by time, then by id as strings (ids are ASCII here)."""
     if time_ms[i] != time_ms[j]:
         return bool(time_ms[i] > time_ms[j])
     shared = min(id_size[i], id_size[j])
@@ -54,11 +54,11 @@ def sum_up(
     last_ms: I64,
     newest: I64,
 ) -> tuple[int, int]:
-    """Of the wanted records ([n] != 0): the owners seen with their times, and the newest record of each run of minutes.
+    """Find, of the wanted records ([n] != 0), the owners with their times, and the newest record of each run of minutes.
 
-    `owner` is by shape.  Out: `seen`, `first_ms`, `last_ms` [owners in the order of appearance]; `newest` [records]: of
-    those of an owner that cover the same minutes one after the other, the newest; of two shapes at one instant both,
-    as what decides then is text.  Records that cover no second are none.  Returns how many of either.
+    `owner` is by shape. Out: `seen`, `first_ms`, `last_ms` [owners in the order of appearance]; `newest` [records]: of
+    records of an owner that cover the same minutes consecutively, the newest; of two shapes at one instant both, as
+    text decides between them. Records that cover no second are ignored. Returns the number of either.
     """
     owners = 0
     found = 0

@@ -1,6 +1,6 @@
 """Spreads a few amounts in plain Python integers, with the same result as the kernel and without its arrays.
 
-It must not decide what is lost nor which price is in force: both are handed in.
+It must not decide what is lost or which price is in force: both are handed in.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _MOST: Final = 2**63 - 1
 
 
 class IntervalAmount(NamedTuple):
-    """So much from an instant on, for so long; `steps`: prices, rising in time, the first from the beginning on."""
+    """An amount over an interval; `steps`: prices, ascending in time, the first without a beginning."""
 
-    linear: bool  # counted again in each millisecond
+    linear: bool  # the amount accrues in each millisecond
     amount: int
     start_ms: int
     interval_ms: int
     steps: Sequence[tuple[int, PriceRef]]
 
     def between(self, from_ms: int, until_ms: int) -> int:
-        """What falls on a part of its interval."""
+        """Return the part of the amount in [from_ms, until_ms)."""
         if self.linear:
             return min(self.amount * min(until_ms - from_ms, self.interval_ms), _MOST)
         if self.interval_ms == 0:
@@ -34,7 +34,7 @@ class IntervalAmount(NamedTuple):
         return self.amount * (until_ms - self.start_ms) // self.interval_ms - before
 
     def lost_between(self, from_ms: int, until_ms: int, lost: Sequence[Span]) -> int:
-        """What of that is lost."""
+        """Return the lost part of it."""
         found = 0
         for lost_from_ms, lost_until_ms in lost:
             begin_ms, end_ms = max(lost_from_ms, from_ms), min(lost_until_ms, until_ms)
@@ -46,7 +46,7 @@ class IntervalAmount(NamedTuple):
 def spread_few(
     amounts: Sequence[IntervalAmount], lo_minute: int, hi_minute: int, lost: Sequence[Span]
 ) -> dict[tuple[PriceRef, int], tuple[int, int]]:
-    """(price, minute) -> (quantity, lost quantity) of the minutes [lo_minute, hi_minute); none of quantity 0."""
+    """Return (price, minute) -> (quantity, lost quantity) of the minutes [lo_minute, hi_minute), without zero quantities."""
     found: dict[tuple[PriceRef, int], tuple[int, int]] = {}
     for each in amounts:
         at_ms = max(each.start_ms, lo_minute * MINUTE_MS)

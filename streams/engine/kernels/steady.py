@@ -1,6 +1,6 @@
 """Checks whether jobs continue unchanged, so that no alert can open and rows are due at whole minutes only.
 
-Must not know an alert's rule: what costs no more than expected opens none.
+It must not know an alert's rule: a job that costs no more than expected opens none.
 """
 
 from __future__ import annotations
@@ -8,19 +8,19 @@ from __future__ import annotations
 from streams.engine.kernels._jit import helper, kernel
 from streams.engine.kernels.arrays import BEGINNING_MS, I64, NEVER_MS, Records
 
-# Until when a curve is steady, where that is no instant: not known yet; not at all.
+# Special values of the end of a curve's steady time: not computed; not steady.
 UNKNOWN = -1
 BUSY = BEGINNING_MS
-#: Less than any alert's ratio by far; and below so many nano-dollars per ms no window's noise comes to a dollar.
+#: Far below any alert's ratio; below this many nano-dollars per ms, no window's rounding error reaches a dollar.
 SAME_RATIO = 1 + 1e-9
 MOST_RATE = 1e9
 
 
 @kernel
 def is_steady(steady_ms: I64, curves: Records, steps: Records, first_ms: int, last_ms: int) -> bool:
-    """Whether from one instant to another one no job costs more than expected, and all go on at the rates they have.
+    """Return whether in [first_ms, last_ms] no job costs more than expected, and all keep their rates.
 
-    `steady_ms` [job] is brought up to date where it is before `first_ms`.
+    `steady_ms` [job] is updated where it is before `first_ms`.
     """
     for job in range(steady_ms.size):
         if steady_ms[job] == BUSY:
@@ -35,7 +35,7 @@ def is_steady(steady_ms: I64, curves: Records, steps: Records, first_ms: int, la
 
 @helper
 def _steady_until_ms(curves: Records, steps: Records, job: int, at_ms: int) -> int:
-    """The first change of a curve at or after an instant; BUSY if before that it costs more than expected."""
+    """Return the first change of a curve at or after an instant; BUSY if it costs more than expected before."""
     curve = curves[job]
     if curve["lumps"] > 0 or curve["holds_ms"] != 0 or curve["unpriced_from_ms"] != NEVER_MS:
         return BUSY

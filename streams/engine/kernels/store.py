@@ -1,6 +1,6 @@
 """Array layout of a shard's coverage: dtypes, bundles of arrays and their special values.
 
-Must not hold behaviour: kernels fold into these arrays, streams/engine/coverage grows them.
+No behaviour: kernels fold into these arrays, and streams/engine/coverage grows them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import numpy as np
 
 from streams.engine.kernels.arrays import F64, I32, I64, INT64_MAX, U8, U16, Records
 
-# The newest second of a slot without one; far from the ends of int64, so that sums with it are safe.
+# The newest second of a slot without samples; sums with it cannot overflow int64.
 NEVER_S = -(2**62)
-# The touched second of a slot that has not changed since the last export.
+# The touched second of a slot that is unchanged since the last export.
 UNTOUCHED_S = INT64_MAX
 
 SLOT = np.dtype(
@@ -23,8 +23,8 @@ ROW = np.dtype(
     [
         ("holder", np.int32),
         ("minute", np.int32),
-        ("older", np.int32),  # the row of the same holder made before this one, -1: none
-        ("counts_at", np.int32),  # its line in the counts, -1: none kept
+        ("older", np.int32),  # the previous row of the same holder, -1: none
+        ("counts_at", np.int32),  # its line in the counts, -1: none
         ("flags", np.int64),
         ("sampled_gpu_s", np.int64),
         ("productive_gpu_ms", np.int64),
@@ -38,18 +38,18 @@ HOLDER = np.dtype(
     [
         ("newest_row", np.int32),
         ("counting", np.int32),
-        ("packed_to", np.int32),  # no row of this minute or a later one is packed away (old_rows)
+        ("packed_to", np.int32),  # no row of this minute or a later one is packed
     ],
     align=True,
 )
-# What holders have there that have no packed rows.
+# `packed_to` of a holder without packed rows.
 NEVER_MINUTE = -(2**31)
 
-# Flags of a row: changed since the last take, since the last export.
+# Flags of a row: changed since the last drain, since the last export.
 DIRTY = 1
 UNEXPORTED = 2
 
-# Positions in `used`, the lengths of what grows.
+# Positions in `used`, the lengths in use.
 ROWS = 0
 DIRTY_ROWS = 1
 UNEXPORTED_ROWS = 2
@@ -80,7 +80,7 @@ class CoverageStore(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """A batch: its records, and flat over their GPUs the values (NaN: absent; length 0: nobody has them)."""
+    """A batch: its records, and flat over their GPUs the values (NaN: absent; length 0: absent in all records)."""
 
     group: I32
     begin_s: I64
@@ -92,4 +92,4 @@ class Samples(NamedTuple):
     memory: F64
     power: F64
     late: I32  # out: how many GPUs of the record were late
-    covers: U8  # out: 1 if it covers a second of a GPU that was not
+    covers: U8  # out: 1 if it covers a second of a GPU in time

@@ -1,6 +1,6 @@
 """Compiles every kernel before the worker joins the consumer group: compilation holds the GIL for seconds.
 
-Must not leave a kernel out: a test compares what is compiled here with what the suite's calls need.
+It must not omit a kernel: a test compares what is compiled here with the calls of the suite.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""From a job's state to priced rows: what is derived, accrued and summed. `derive` is the entry."""
+"""From a job's state to priced rows: derivation, accrual and sums. `derive` is the entry point."""

@@ -1,6 +1,6 @@
 """Derives the rows of a job or node that changed: the one place where usage, time and prices meet.
 
-Pure: state and prices in, rows out, and the state remembers what it gave out.
+State and prices in, rows out; the state records what was booked.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from streams.engine.timeline.intervals import Span, union
 from streams.engine.timeline.lines import Line, Lines, attempt_lines
 from streams.engine.timeline.nodes import NodeSegment, node_lines
 
-#: Nodes are priced for no team.
+#: Node prices match no team.
 _NOBODY: Final[Payer] = (None, None)
-#: The quantities of a row that is not there.
+#: The quantities of a missing row.
 _NOTHING: Final = (0, 0)
 
 
@@ -36,7 +36,7 @@ def derive_job(
     *,
     open_attempts: bool,
 ) -> None:
-    """Add the rows of `job` that differ from what was booked; attempts that go on only if asked for."""
+    """Add the rows of `job` that differ from what was booked; open attempts only on request."""
     book, dimensions = prices.book, job.dimensions()
     payer = (dimensions.team, dimensions.project)
     if payer != job.booked_dimensions[1:3]:

@@ -23,7 +23,7 @@ from streams.engine.pricing.kinds import PriceRef
 from streams.engine.state.traffic import MINUTE_MS
 from streams.engine.timeline.lines import Interval, Line, Lines
 
-#: What a line's rows are for: to be written and counted in the sums, to be written only, or to be counted only.
+#: What a line's rows are for: written and added to the sums, written only, or added to the sums only.
 _BOTH: Final = 0
 _WRITTEN: Final = 1
 _COUNTED: Final = 2
@@ -46,15 +46,15 @@ class PricedRows(NamedTuple):
 
 
 class LedgerRows:
-    """Rows to be written: closed-form lines that changed, and single rows."""
+    """Rows to be written: changed lines in closed form, and single rows."""
 
     def __init__(self) -> None:
-        # By line: whose it is (a job's attempt, or with attempt 0 a node), its node, its phase and price.
+        # By line: its owner (a job's attempt, or with attempt 0 a node), its node, its phase and price.
         self._owner_ids: list[str] = []
         self._attempts = array("I")
         self._nodes: list[str] = []
         self._kind = array("i")
-        self._kinds: dict[tuple[str, PriceRef], int] = {}  # phases and prices are few
+        self._kinds: dict[tuple[str, PriceRef], int] = {}  # there are few phases and prices
         self._old: list[Sequence[Interval]] = []
         self._new: list[Sequence[Interval]] = []
         self._use = array("b")
@@ -64,11 +64,11 @@ class LedgerRows:
         self._row_quantity = array("q")
         self._row_lost = array("q")
         self._row_before = array("q")
-        self.sums: MonthSums = {}  #: of the table that was made
-        self.estimate = 0  #: about how many rows will come out
+        self.sums: MonthSums = {}  # of the table that was built last
+        self.estimate = 0  # approximate number of rows
 
     def add_lines(self, owner_id: str, attempt: int, old: Lines, new: Lines) -> None:
-        """Write the minutes in which `new` differs from `old` (what the tables hold)."""
+        """Write the minutes in which `new` differs from `old` (what the tables contain)."""
         replaced = {line.row_key: line for line in old.keys() - new.keys()}
         for line, after in new.items():
             before = old.get(line, [])
@@ -76,7 +76,8 @@ class LedgerRows:
             if before != after:
                 self._add(owner_id, attempt, line, before, after)
             if republished is not None:
-                # The same rows at other dollars: all of them anew (above), and none where there are none any more.
+                # Same quantities at another price: all rows are rewritten (above), and none remain where the line has
+                # ended.
                 self._add(owner_id, attempt, line, old[republished], after, _WRITTEN)
                 self._add_line(owner_id, attempt, republished, old[republished], (), _COUNTED)
         for line in replaced.values():
@@ -99,13 +100,10 @@ class LedgerRows:
     def prolong(
         self, owner_id: str, attempt: int, line: Line, intervals: list[Interval], until_ms: int
     ) -> None:
-        """Write the minutes that change when the last interval of a line (as the tables hold it) ends later.
-
-        The intervals are changed to that.
-        """
+        """Write the minutes that change when the last interval of a booked line ends later; extend the interval."""
         start_ms, end_ms, rate, lost = last = intervals[-1]
         longer = intervals[-1] = (start_ms, until_ms, rate, lost)
-        earlier: list[Interval] = []  # those before it that reach into the first minute
+        earlier: list[Interval] = []  # earlier intervals that reach into the first minute
         at, minute_ms = len(intervals) - 2, end_ms - end_ms % MINUTE_MS
         while at >= 0 and intervals[at][1] > minute_ms:
             earlier.insert(0, intervals[at])
@@ -135,11 +133,11 @@ class LedgerRows:
     def add_row(
         self, owner_id: str, attempt: int, line: Line, minute: int, quantity: int, lost: int, before: int = 0
     ) -> None:
-        """Write one row as it is; `before`: the quantity that it replaces."""
+        """Write one row; `before`: the quantity that it replaces."""
         self._add_row((owner_id, attempt, line, _BOTH), minute, quantity, lost, before)
 
     def retract(self, owner_id: str, attempt: int, line: Line, minute: int, before: int) -> None:
-        """Count that a row is no more, as another of its key and at another price is written."""
+        """Count that a row is gone: another with its key and another price is written."""
         self._add_row((owner_id, attempt, line, _COUNTED), minute, 0, 0, before)
 
     def _add_row(
@@ -157,7 +155,7 @@ class LedgerRows:
         self.estimate += 1
 
     def priced(self) -> PricedRows:
-        """All rows with their cost, derived from the whole quantity of each."""
+        """Return all rows with their cost, derived from the whole quantity of each."""
         old, new = _flat(self._old), _flat(self._new)
         line, minute, quantity, lost, before = diff_minutes(*old, *new)
         line = np.concatenate((line, np.array(self._row_line, np.int32)))
@@ -180,7 +178,7 @@ class LedgerRows:
         return PricedRows(line, minute, quantity, lost, cost_nano, lost_cost_nano, int(capped), sums)
 
     def job_minutes(self, shard: int, version: int) -> tuple[pa.Table, int]:
-        """The rows as a `job_minutes` table, and how many costs were capped."""
+        """Return the rows as a `job_minutes` table, and how many costs were capped."""
         rows = self.priced()
         self.sums = rows.sums
         size = len(rows.line)
@@ -203,7 +201,7 @@ class LedgerRows:
         return table_of(SCHEMAS[JOB_MINUTES], columns), rows.capped
 
     def node_minutes(self, shard: int, version: int) -> tuple[pa.Table, int]:
-        """The rows as a `node_minutes` table (the owners are nodes), and how many costs were capped."""
+        """Return the rows as a `node_minutes` table (the owners are nodes), and how many costs were capped."""
         rows = self.priced()
         self.sums = rows.sums
         size = len(rows.line)
@@ -230,7 +228,7 @@ class LedgerRows:
 
 
 def quantity_in(intervals: Iterable[Interval], minute: int) -> tuple[int, int]:
-    """(quantity, lost quantity) of a line in one minute, as its closed form gives it."""
+    """Return (quantity, lost quantity) of a line in one minute, by its closed form."""
     begin_ms, finish_ms = minute * MINUTE_MS, (minute + 1) * MINUTE_MS
     quantity = lost = 0
     for start_ms, end_ms, rate, flag in intervals:
@@ -241,7 +239,7 @@ def quantity_in(intervals: Iterable[Interval], minute: int) -> tuple[int, int]:
 
 
 def _changed_minutes(before: list[Interval], after: list[Interval]) -> int:
-    """About how many minutes differ: a plain prolongation counts its new part only."""
+    """Estimate how many minutes differ; a mere extension counts its new part only."""
     common = 0
     while common < min(len(before), len(after)) and before[common] == after[common]:
         common += 1
@@ -254,10 +252,10 @@ def _changed_minutes(before: list[Interval], after: list[Interval]) -> int:
 
 
 def _flat(lists: Sequence[Sequence[Interval]]) -> tuple[NDArray[np.int64], ...]:
-    """Interval lists as (ptr, start, end, rate, lost) arrays."""
+    """Return interval lists as (ptr, start, end, rate, lost) arrays."""
     ptr = np.zeros(len(lists) + 1, np.int64)
     np.cumsum([len(intervals) for intervals in lists], out=ptr[1:])
-    # Number by number: numpy looks at tuples one by one, at three times the cost.
+    # One number at a time: numpy converts tuples at three times the cost.
     numbers = chain.from_iterable(chain.from_iterable(lists))
     flat = np.fromiter(numbers, np.int64, 4 * int(ptr[-1])).reshape(-1, 4)
     return (ptr, *(np.ascontiguousarray(flat[:, column]) for column in range(3)), flat[:, 3].astype(np.uint8))

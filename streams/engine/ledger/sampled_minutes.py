@@ -1,6 +1,6 @@
 """Builds the rows of sampled attempts: GPU-seconds, priced by the newest sample of each minute.
 
-Coverage is read for many minutes at once; nothing here remembers what was booked.
+Coverage is read for many minutes at once; what was booked is not known here.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from streams.engine.timeline.lines import Line, price_pieces
 #: Thousandths of a GPU x ms in one sampled GPU-second.
 MILLI_MS_PER_GPU_S: Final = 1000 * 1000
 _COMPONENTS: Final = TIME_COMPONENTS[Kind.GPU_TIME]
-#: Pairs of (holder, minute) that one look-up is for: enough for the kernel to be worth it, and soon used.
+#: (holder, minute) pairs per lookup: enough to make the kernel call worthwhile, few enough to be used soon.
 _PAIRS_AT_ONCE: Final = 4096
-#: Lines that are remembered of a book; nodes come and go.
+#: Limit of cached lines per book; nodes come and go.
 _LINES_AT_MOST: Final = 200_000
 
 
 class NodeSeconds(NamedTuple):
-    """What samples cover of a node in a minute: GPU-seconds, and the row of the coverage that says so."""
+    """Covered GPU-seconds of a node in a minute, and their row in the coverage."""
 
     node: str
     gpu_s: int
@@ -42,7 +42,7 @@ class NodeSeconds(NamedTuple):
 
 
 class SampledMinutes:
-    """The sampled seconds of metered minutes; what is dirty of the next jobs is looked up along with the first."""
+    """The sampled seconds of metered minutes; dirty minutes of the next jobs are looked up along with the first."""
 
     def __init__(self, coverage: Coverage, upcoming: Iterable[JobState]) -> None:
         self._coverage = coverage
@@ -52,7 +52,7 @@ class SampledMinutes:
     def by_node(
         self, job_id: str, attempt: int, minutes: Sequence[int]
     ) -> Mapping[int, Sequence[NodeSeconds]]:
-        """What is sampled of each of the minutes, by node."""
+        """Return the coverage of each of the minutes, by node."""
         found = self._found.pop((job_id, attempt), {})
         missing = [minute for minute in minutes if minute not in found]
         if missing:
@@ -61,7 +61,7 @@ class SampledMinutes:
         return found
 
     def counts(self, seconds: NodeSeconds) -> U16:
-        """[second of the minute]: GPUs of the node that are covered."""
+        """Return covered GPUs of the node: [60] uint16, by second of the minute."""
         counts: U16 = self._coverage.counts(np.array([seconds.row], np.int64))[0]
         return counts
 
@@ -105,14 +105,14 @@ class _Stretch:
     prices: tuple[PriceRef, ...]
     lines: dict[str, tuple[Line, ...]]
     book: PriceBook
-    sources: list[tuple[PriceHistory, ...]]  # what decided the prices
+    sources: list[tuple[PriceHistory, ...]]  # what determined the prices
 
 
 class MinutePrices:
-    """The rows of metered minutes by the newest price book it was given.
+    """The rows of metered minutes by the newest price book.
 
-    Prices change seldom, minutes are derived each second: what priced a minute is remembered, with the time around it
-    in which that holds.
+    Prices change rarely while minutes are derived each second, so the price of a minute is cached with the time around
+    it in which it holds.
     """
 
     def __init__(self, book: PriceBook) -> None:
@@ -128,7 +128,7 @@ class MinutePrices:
         sampled: SampledMinutes,
         payer: Payer,
     ) -> dict[Line, tuple[int, int]]:
-        """Line -> (quantity, 0)."""
+        """Return line -> (quantity, 0)."""
         start_ms = minute * MINUTE_MS
         stretch = self._stretches.get((winner.fields, payer))
         if stretch is not None and stretch.book is not self.book:
@@ -148,7 +148,7 @@ class MinutePrices:
         return rows
 
     def _stretch(self, winner: Winner, payer: Payer, at_ms: int) -> _Stretch:
-        """The time around an instant in which no price changes."""
+        """Return the time around an instant in which no price changes."""
         if self._lines > _LINES_AT_MOST:
             self._stretches.clear()
             self._lines = 0
@@ -168,7 +168,7 @@ class MinutePrices:
         return stretch
 
     def _still(self, stretch: _Stretch, winner: Winner, payer: Payer) -> _Stretch | None:
-        """The stretch, if all that decided its prices is the same in the newer book."""
+        """Return the stretch if everything that determined its prices is the same in the newer book, else None."""
         if stretch.sources != _sources(self.book, usage_context(winner.price_fields, *payer)):
             return None
         stretch.book = self.book
@@ -182,7 +182,7 @@ class MinutePrices:
         sampled: SampledMinutes,
         payer: Payer,
     ) -> dict[Line, tuple[int, int]]:
-        """The rows of a minute in which a price changes: its seconds say how much is paid by which."""
+        """Return the rows of a minute in which a price changes, split by its seconds."""
         context = usage_context(winner.price_fields, *payer)
         rows: dict[Line, tuple[int, int]] = {}
         for component in _COMPONENTS:
@@ -205,7 +205,7 @@ def _sources(book: PriceBook, context: Context) -> list[tuple[PriceHistory, ...]
 
 
 def _cut(counts: U16, start_ms: int, pieces: Sequence[tuple[int, int, object]]) -> list[int]:
-    """GPU-time of each priced piece of the minute; time between pieces has no price and books nothing."""
+    """Return the GPU-time of each priced piece of the minute; time between pieces has no price and is not booked."""
     edges = sorted(
         {0, *(edge - start_ms for piece in pieces for edge in piece[:2] if edge < start_ms + MINUTE_MS)}
     )

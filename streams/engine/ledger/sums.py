@@ -1,6 +1,6 @@
 """Sums a shard's ledger per table and month, so that audits can compare them with the stored rows.
 
-They follow what the shard booked, row by row, so rows that the tables lost, or have of an older copy, leave a difference.
+The sums follow what the shard booked row by row, so rows that a table lost or holds in an older version show.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WRAP: Final = 2**64
 def month_sums(
     minute: NDArray[np.int32], quantity: NDArray[np.int64], cost_nano: NDArray[np.int64]
 ) -> MonthSums:
-    """Sums by month of minutes since 1970 (UTC); quantities of all units are added, modulo 2**64."""
+    """Return sums by month of minutes since 1970 (UTC); quantities of all units are added, modulo 2**64."""
     if not len(minute):
         return {}
     first, last = (_month_of(int(each)) for each in (minute.min(), minute.max()))
@@ -46,14 +46,14 @@ def _month_of(minute: int) -> int:
 
 @dataclass
 class LedgerSums:
-    """All sums of a shard; `known`: whether it has kept them from its first record on."""
+    """All sums of a shard; `known`: whether they have been maintained since its first record."""
 
     known: bool = True
     _sums: dict[str, MonthSums] = field(default_factory=dict)  # by table
     _owed: set[tuple[str, int]] = field(default_factory=set)
 
     def add(self, table: str, sums: MonthSums) -> None:
-        """Add what new rows say beyond those that they replace."""
+        """Add what new rows change beyond those that they replace."""
         mine = self._sums.setdefault(table, {})
         for month, (quantity, cost_nano) in sums.items():
             had = mine.get(month, (0, 0))
@@ -61,11 +61,11 @@ class LedgerSums:
             self._owed.add((table, month))
 
     def of(self, table: str) -> Mapping[int, tuple[int, int]]:
-        """The sums of a table by month."""
+        """Return the sums of a table by month."""
         return self._sums.get(table, {})
 
     def drain_changed(self, shard: int, version: int) -> dict[str, pa.Table]:
-        """Rows of `ledger_sums` of the months that changed since they were last taken."""
+        """Return rows of `ledger_sums` for the months that changed since the last call."""
         owed, self._owed = sorted(self._owed), set()
         if not (owed and self.known):
             return {}
@@ -80,11 +80,11 @@ class LedgerSums:
         return {LEDGER_SUMS: pa.Table.from_pydict(columns, schema=SCHEMAS[LEDGER_SUMS])}
 
     def dump(self) -> dict[str, MonthSums] | None:
-        """For a snapshot; None: not known."""
+        """Return the state for a snapshot; None: unknown."""
         return self._sums if self.known else None
 
     def load(self, dumped: dict[str, MonthSums] | None) -> None:
-        """The inverse of `dump`; all are written anew, as rows may have been put right since."""
+        """Set the state: the inverse of `dump`. All sums are written anew, as rows may have been corrected since."""
         self.known = dumped is not None
         self._sums = dumped or {}
         self._owed = {(table, month) for table, months in self._sums.items() for month in months}

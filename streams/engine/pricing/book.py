@@ -1,7 +1,7 @@
-"""The price book: it answers which SKU and revision applies to a context at an instant (docs/cost_model.md).
+"""The price book: which SKU and revision applies to a context at an instant (docs/cost_model.md).
 
-Immutable, so that a book can be handed between threads: a newer one shares with the one before it all that is the
-same, and what it costs is a matter of what is new.  It reads no topic and stores nothing.
+Immutable, so that threads can share a book. A newer book shares everything unchanged with the one before, so building
+it costs only what is new. It reads no topic and stores nothing.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ from streams.engine.pricing.kinds import Kind, PriceRef
 #: A step function of time: from `from_ms` on (until the next step) this price applies; None = no price.
 Steps = tuple[tuple[int, PriceRef | None], ...]
 
-#: Answers of so few revisions are given for all time, and remembered; those of more for the time that is asked for.
+#: A result with at most this many revisions is computed for all time, and cached; others only for the requested time.
 _FEW: Final = 8
-#: So many are remembered of a book.
+#: Limit of cached results per book.
 _ANSWERS_AT_MOST: Final = 200_000
 _NOTHING: Final = PriceHistory()
 _UNPRICED: Final[Steps] = ((BEGINNING_MS, None),)
 
 
 class PriceBook:
-    """All price revisions known; `steps` says what applies when."""
+    """All known price revisions; `steps` returns what applies when."""
 
     __slots__ = ("_answers", "_before", "_grown", "_histories", "_index", "_token")
 
     def __init__(
         self, histories: dict[str, PriceHistory], index: SkuIndex, before: PriceBook | None = None
     ) -> None:
-        """`before`: the book that it came of, by the SKUs that differ."""
+        """`before`: the book that it was derived from."""
         self._histories = histories
         self._index = index
         self._answers: dict[Asked, Steps] = {}
-        self._token = object()  # stands for the book where holding it would hold all books before it
-        self._before = None if before is None else before._token  # noqa: SLF001 - a book too
+        self._token = object()  # identifies the book; a reference to it would retain all books before it
+        self._before = None if before is None else before._token  # noqa: SLF001 - the same class
         self._grown: tuple[str, ...] = ()
 
     @classmethod
     def empty(cls) -> PriceBook:
-        """A book without prices: everything is unpriced."""
+        """Return a book without prices: everything is unpriced."""
         return cls({}, SkuIndex())
 
     @property
     def events(self) -> list[PriceEvent]:
-        """The revisions that stand, by (sku, effective_ms)."""
+        """Return the current revisions, by (sku, effective_ms)."""
         return [
             revision.event for _, history in sorted(self._histories.items()) for revision in history.revisions
         ]
@@ -59,14 +59,14 @@ class PriceBook:
         return sum(len(history.revisions) for history in self._histories.values())
 
     def is_current(self, event: PriceEvent) -> bool:
-        """Whether it is what is known of its (sku, effective_ms)."""
+        """Return whether the event is the known revision of its (sku, effective_ms)."""
         revision = self._histories.get(event.sku, _NOTHING).in_force(event.effective_ms)
         return revision is not None and revision.event == event
 
     def with_events(self, events: Iterable[PriceEvent]) -> PriceBook:
-        """A book that also knows `events`; of two with one (sku, effective_ms) the later one stands.
+        """Return a book that includes `events`; of two with one (sku, effective_ms) the later one counts.
 
-        Returns this very book when nothing changes, so that callers may compare by identity.
+        Returns this same book if nothing changes, so that callers may compare by identity.
         """
         by_sku: dict[str, list[PriceEvent]] = {}
         for event in events:
@@ -92,9 +92,9 @@ class PriceBook:
         from_ms: int = BEGINNING_MS,
         until_ms: int = NEVER_MS,
     ) -> Steps:
-        """The price of `component` for this kind of quantity, as steps ascending in time.
+        """Return the price of `component` for this kind of quantity, as steps ascending in time.
 
-        They tell of [from_ms, until_ms) at least; the first begins at `from_ms` or before.
+        They cover at least [from_ms, until_ms); the first begins at `from_ms` or before.
         """
         asked = (context, component, kind)
         known = self._answers.get(asked)
@@ -110,13 +110,13 @@ class PriceBook:
         return found
 
     def price_at(self, context: Context, component: str, kind: Kind, at_ms: int) -> PriceRef | None:
-        """The price that applies at one instant."""
+        """Return the price that applies at one instant."""
         return price_in_force(self.steps(context, component, kind, at_ms, at_ms + 1), at_ms)
 
     def stretch(
         self, context: Context, component: str, kind: Kind, at_ms: int
     ) -> tuple[int, int, PriceRef | None]:
-        """The price at an instant, and a time [from, until) around it in which it applies; it may do so longer."""
+        """Return a time [from, until) around an instant, and the price throughout it; the price may apply longer."""
         from_ms, until_ms = BEGINNING_MS, NEVER_MS
         for history in self._relevant((context, component, kind)):
             since_ms, to_ms = history.around(at_ms)
@@ -124,7 +124,7 @@ class PriceBook:
         return from_ms, until_ms, self.price_at(context, component, kind, at_ms)
 
     def sources(self, context: Context, component: str, kind: Kind) -> tuple[PriceHistory, ...]:
-        """All that decides this price at any time: equal in two books of one origin if it is the same in both."""
+        """Return everything that determines this price: equal for two related books if the price is the same at all times."""
         return tuple(self._relevant((context, component, kind)))
 
     def _relevant(self, asked: Asked) -> list[PriceHistory]:
@@ -134,7 +134,7 @@ class PriceBook:
     # -- two books -----------------------------------------------------------------------------------------
 
     def differing(self, other: PriceBook) -> Iterator[tuple[str, list[tuple[int, int]], frozenset[Form]]]:
-        """SKUs of which other revisions are in force than in the other book: when, and all that they ask for.
+        """Yield SKUs whose revisions in force differ from the other book: (sku, times, forms).
 
         Each time is [from, until); they may touch and overlap.
         """
@@ -148,7 +148,7 @@ class PriceBook:
                 yield sku, spans, mine.forms | theirs.forms
 
     def grown_from(self, other: PriceBook) -> list[PriceEvent] | None:
-        """The events that made this book of the other one; None: the other has what this one lacks."""
+        """Return the events that turned the other book into this one; None: the other has events that this one lacks."""
         news: list[PriceEvent] = []
         for sku, _, _ in self.differing(other):
             fresh = self._histories.get(sku, _NOTHING).grown_from(other._histories.get(sku, _NOTHING))
@@ -158,11 +158,11 @@ class PriceBook:
         return news
 
     def candidates(self, context: Context, component: str, kind: Kind) -> tuple[str, ...]:
-        """The SKUs that may have a say in this price; those of other books of one origin may be among them."""
+        """Return the SKUs that may determine this price; SKUs of related books may be among them."""
         return self._index.candidates((context, component, kind))
 
     def first_difference_ms(self, other: PriceBook) -> int | None:
-        """The smallest effective time of a revision that only one of the two books has, or has otherwise."""
+        """Return the smallest effective time of a revision that differs between the two books."""
         return min(
             (from_ms for _, spans, _ in self.differing(other) for from_ms, _ in spans),
             default=None,
@@ -170,23 +170,23 @@ class PriceBook:
 
 
 def price_in_force(steps: Steps, at_ms: int) -> PriceRef | None:
-    """The price that `steps` give at `at_ms`."""
+    """Return the price that `steps` have at `at_ms`."""
     return steps[bisect_right(steps, at_ms, key=_step_from) - 1][1]
 
 
 def clipped(steps: Steps, from_ms: int, until_ms: int) -> Steps:
-    """What steps tell of [from_ms, until_ms) alone."""
+    """Return the steps clipped to [from_ms, until_ms)."""
     first = bisect_right(steps, from_ms, key=_step_from) - 1
     inside = [step for step in steps[first + 1 :] if step[0] < until_ms]
     return ((from_ms, steps[first][1]), *inside)
 
 
 def _steps(asked: Asked, histories: list[PriceHistory], from_ms: int, until_ms: int) -> Steps:
-    """The best of the SKUs in force at each instant at which a revision takes effect."""
+    """Return the best SKU at each instant at which a revision takes effect."""
     steps: list[tuple[int, PriceRef | None]] = []
     if len(histories) == 1 and len(histories[0].forms) == 1:
         (form,) = histories[0].forms
-        # Another form of the SKU may have brought it here, one that another book knows.
+        # The candidate may match by a form that only another book has.
         return (
             _steps_of_one(histories[0], from_ms, until_ms) if applies_to(form, asked) else ((from_ms, None),)
         )
@@ -205,7 +205,7 @@ def _steps(asked: Asked, histories: list[PriceHistory], from_ms: int, until_ms: 
 
 
 def _steps_of_one(history: PriceHistory, from_ms: int, until_ms: int) -> Steps:
-    """As nearly always: one SKU, which asks for the same at all times."""
+    """Return the steps of the usual case: one SKU whose match fields never change."""
     first = bisect_right(history.instants, from_ms)
     last = bisect_left(history.instants, until_ms)
     begin = (from_ms, history.revisions[first - 1].ref if first else None)

@@ -1,6 +1,6 @@
 """The revisions of one SKU, immutable and shared by price books.
 
-A history knows one SKU; what wins between SKUs is decided in `book`.
+A history knows one SKU; `book` decides which SKU wins.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ TIE_ORDER: Final = (
     "team",
 )
 _POSITION: Final = {field: position for position, field in enumerate(MATCH_FIELDS)}
-#: Look-ups that an index remembers; contexts come and go.
+#: Limit of cached lookups of an index; contexts come and go.
 _LOOK_UPS_AT_MOST: Final = 200_000
 
-#: What a revision asks for: component, kind of quantity, (position of a match field in a context, its value)...
+#: What a revision matches: component, kind of quantity, (position of a match field in a context, its value)...
 Form = tuple[str, Kind, tuple[tuple[int, str], ...]]
-#: What a price is asked for.
+#: What a price is looked up for.
 Asked = tuple[Context, str, Kind]
 #: Component, kind of quantity, position of a match field in a context, its value.
 _Field = tuple[str, Kind, int, str]
 
 
 class Revision:
-    """One revision of a SKU, ready to be matched."""
+    """One revision of a SKU, prepared for matching."""
 
     __slots__ = ("effective_ms", "event", "form", "rank", "ref")
 
@@ -74,7 +74,10 @@ class PriceHistory:
         self.forms = frozenset([revision.form for revision in revisions])
 
     def with_events(self, events: Iterable[PriceEvent]) -> PriceHistory:
-        """With these as well; of two with one effective time the later one stands.  Itself if nothing changes."""
+        """Return a history with these events; of two with one effective time the later one counts.
+
+        Itself if nothing changes.
+        """
         revisions, instants = list(self.revisions), list(self.instants)
         changed = False
         for event in events:
@@ -90,7 +93,7 @@ class PriceHistory:
         return PriceHistory(revisions) if changed else self
 
     def grown_from(self, other: PriceHistory) -> list[PriceEvent] | None:
-        """The events that made this one of the other; None: the other has what this one lacks."""
+        """Return the events that turned the other history into this one; None: the other has events that this one lacks."""
         theirs = {revision.effective_ms: revision.event for revision in other.revisions}
         news: list[PriceEvent] = []
         for revision in self.revisions:
@@ -102,22 +105,22 @@ class PriceHistory:
         return None if theirs else news
 
     def in_force(self, at_ms: int) -> Revision | None:
-        """The revision that holds at an instant."""
+        """Return the revision in force at an instant."""
         at = bisect_right(self.instants, at_ms)
         return self.revisions[at - 1] if at else None
 
     def between(self, from_ms: int, until_ms: int) -> tuple[int, ...]:
-        """The instants in (from_ms, until_ms) at which a revision takes effect."""
+        """Return the instants in (from_ms, until_ms) at which a revision takes effect."""
         return self.instants[bisect_right(self.instants, from_ms) : bisect_left(self.instants, until_ms)]
 
     def around(self, at_ms: int) -> tuple[int, int]:
-        """[from, until) around an instant in which one revision holds, or none."""
+        """Return [from, until) around an instant in which the same revision, or none, is in force."""
         at = bisect_right(self.instants, at_ms)
         from_ms = self.instants[at - 1] if at else BEGINNING_MS
         return from_ms, self.instants[at] if at < len(self.instants) else NEVER_MS
 
     def changed_spans(self, other: PriceHistory) -> list[tuple[int, int]]:
-        """The times [from, until) in which the two have other revisions in force; they may touch and overlap."""
+        """Return the times [from, until) in which the two have other revisions in force; they may touch and overlap."""
         mine, theirs = self.revisions, other.revisions
         most, first = min(len(mine), len(theirs)), 0
         while first < most and mine[first] is theirs[first]:
@@ -138,21 +141,20 @@ class PriceHistory:
 
 
 class SkuIndex:
-    """SKUs by what their revisions ask for: each form stands under the rarest of its match fields.
+    """SKUs by what their revisions match: each form is indexed by the rarest of its match fields.
 
-    Shared by all books that came of one another: it only grows, and a SKU or a form that a book lacks costs that book
-    no more than a look.
+    Shared by all related books and append-only: a SKU or form that a book lacks costs it only a lookup.
     """
 
     def __init__(self) -> None:
         self._asked: Counter[_Field] = Counter()
         self._by_field: dict[_Field, set[tuple[str, Form]]] = {}
-        self._unmatched: dict[tuple[str, Kind], set[str]] = {}  # of forms that fit all contexts
+        self._unmatched: dict[tuple[str, Kind], set[str]] = {}  # forms that match all contexts
         self._known: set[tuple[str, Form]] = set()
         self._found: dict[Asked, tuple[str, ...]] = {}
 
     def add(self, sku: str, forms: Iterable[Form]) -> None:
-        """Note what a SKU asks for."""
+        """Index the forms of a SKU."""
         new = [form for form in forms if (sku, form) not in self._known]
         for form in new:
             component, kind, match = form
@@ -165,10 +167,10 @@ class SkuIndex:
                 self._unmatched.setdefault((component, kind), set()).add(sku)
             self._known.add((sku, form))
         if new:
-            self._found = {}  # replaced, never emptied: other threads may be looking
+            self._found = {}  # replaced, never cleared: other threads may be reading
 
     def candidates(self, asked: Asked) -> tuple[str, ...]:
-        """The SKUs of which a revision may apply."""
+        """Return the SKUs of which a revision may apply."""
         remembered = self._found
         found = remembered.get(asked)
         if found is None:
@@ -187,7 +189,7 @@ class SkuIndex:
 
 
 def applies_to(form: Form, asked: Asked) -> bool:
-    """Whether a price of this form is one of what is asked for, and all its match fields are met."""
+    """Return whether a price of this form has this component and kind, and all its match fields match."""
     component, kind, match = form
     context = asked[0]
     return component == asked[1] and kind == asked[2] and all(context[at] == value for at, value in match)

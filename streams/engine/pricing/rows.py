@@ -13,7 +13,7 @@ from schemas.tables import PRICES, SCHEMAS
 
 
 def price_table(events: Sequence[PriceEvent], version: int) -> pa.Table:
-    """One row per revision; of two with one (sku, effective) the caller gives the standing one or the later version."""
+    """Build one row per revision; of two with one (sku, effective) the caller passes the current one or the later version."""
     columns = {
         "sku": [event.sku for event in events],
         "component": [str(event.component) for event in events],

@@ -1,1 +1,1 @@
-"""What a newer price book changes: which jobs and nodes ask for the prices that differ, and are derived again."""
+"""What a newer price book changes: which jobs and nodes look up prices that differ, and are derived again."""

@@ -1,6 +1,6 @@
 """Compares two price books and finds the jobs and nodes whose rows must be derived again.
 
-Compares the times in which other revisions are in force; changes nothing itself.
+It compares the periods in which revisions are effective, and changes nothing itself.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ class PriceChanges:
             self._changed[sku] = spans
             self._forms |= forms
         self._priced = {(component, kind) for component, kind, _ in self._forms}
-        # By price fields, team and project: jobs share them.
+        # By price fields, team and project, which jobs share.
         self._of_time: dict[tuple[tuple[str | None, ...], str | None, str | None], tuple[Span, ...]] = {}
         self._of: dict[tuple[Context, str, Kind], tuple[Span, ...]] = {}
 
     @property
     def span(self) -> Span | None:
-        """All times in which any price may differ lie in it, [from, until); None: nothing changed."""
+        """Return [from, until) that contains every time at which a price may differ; None: nothing changed."""
         spans = [span for of_sku in self._changed.values() for span in of_sku]
         return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
 
     @property
     def events_span(self) -> Span | None:
-        """All events that speak of any of these times lie in it, [from, until): they speak of time before their own."""
+        """Return [from, until) that contains every event about these times: events describe time before their own."""
         span = self.span
         return None if span is None else (span[0], span[1] + MAX_INTERVAL_MS)
 
     def asking(self, priced: PriceIndex) -> set[str]:
-        """The names that ask for what any of the changed SKUs prices: all others are priced as before."""
+        """Return the names that look up any changed SKU: all others have the same prices."""
         return priced.asking(self._forms) if self._forms else set()
 
     def touches_job(self, job: JobState) -> bool:
-        """Whether any price that the job's rows were derived by is another now."""
+        """Return whether any price that the job's rows were derived from has changed."""
         return self.touches(job, job.booked_dimensions.team, job.booked_dimensions.project)
 
     def touches(self, job: JobState, team: str | None, project: str | None) -> bool:
-        """Whether anything that is known of the job has another price now, if these pay for it."""
+        """Return whether any known usage of the job has a changed price, for this payer."""
         if not self._changed:
             return False
         for number, timeline in job.timelines().items():
@@ -71,7 +71,7 @@ class PriceChanges:
         return False
 
     def touches_node(self, node: NodeState) -> bool:
-        """Whether any price of the node's time is another now."""
+        """Return whether any price of the node's time has changed."""
         return any(
             _overlap(
                 self._spans(usage_context(segment.fields, None, None), "gpu", Kind.GPU_TIME),
@@ -82,7 +82,7 @@ class PriceChanges:
         )
 
     def _touches_samples(self, attempt: AttemptState, team: str | None, project: str | None) -> bool:
-        """Whether a metered minute has another price now; only minutes in which one may are looked at."""
+        """Return whether the price of a metered minute has changed; only minutes that may be affected are examined."""
         winners = attempt.winners
         for winning in attempt.fields_seen.values():
             spans = self._time_spans(winning.price_fields, team, project)
@@ -110,7 +110,7 @@ class PriceChanges:
     def _time_spans(
         self, values: tuple[str | None, ...], team: str | None, project: str | None
     ) -> tuple[Span, ...]:
-        """When time with these price fields has another price."""
+        """Return when time with these price fields has another price."""
         key = (values, team, project)
         known = self._of_time.get(key)
         if known is None:
@@ -125,7 +125,7 @@ class PriceChanges:
         return known
 
     def _spans(self, context: Context, component: str, kind: Kind) -> tuple[Span, ...]:
-        """When this price is another one."""
+        """Return when this price differs."""
         key = (context, component, kind)
         known = self._of.get(key)
         if known is None:
@@ -142,7 +142,7 @@ class PriceChanges:
 
 
 def job_lookups(job: JobState, team: str | None, project: str | None) -> frozenset[Ask]:
-    """What prices are asked for of a job, if these pay for it."""
+    """Return the price lookups of a job, for this payer."""
     asks: set[Ask] = set()
     for number, timeline in job.timelines().items():
         attempt = job.attempts[number]
@@ -160,7 +160,7 @@ def job_lookups(job: JobState, team: str | None, project: str | None) -> frozens
 
 
 def node_lookups(node: NodeState) -> frozenset[Ask]:
-    """What prices are asked for of a node: it is priced for no team."""
+    """Return the price lookups of a node, which match no team."""
     return frozenset((False, usage_context(segment.fields, None, None)) for segment in node.segments())
 
 
@@ -169,7 +169,7 @@ def _overlap(spans: tuple[Span, ...], start_ms: int, end_ms: int) -> bool:
 
 
 def index_job(index: PriceIndex, job: JobState) -> None:
-    """Note which prices a job asks for, when its curve or rows are made: `reprice` finds only these jobs."""
+    """Index the price lookups of a job whose curve or rows are built: `reprice` finds only indexed jobs."""
     if job.may_price_lookups_differ():
         dimensions = job.dimensions()
         index.set_lookups(job.id, job_lookups(job, dimensions.team, dimensions.project))

@@ -1,6 +1,6 @@
-"""An index from price contexts to the jobs and nodes that ask for them.
+"""An index from price contexts to the jobs and nodes that look them up.
 
-Knows names and contexts; whether a change matters to one of those found is decided by the caller.
+It knows names and contexts; the caller decides whether a change matters to a name found.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from schemas.events import Component
 from streams.engine.pricing.context import Context
 from streams.engine.pricing.history import Form
 
-#: Whether amounts are priced, and not time; and their context.
+#: (whether amounts are priced rather than time, their context).
 Ask = tuple[bool, Context]
 _OF_AMOUNTS: Final = (str(Component.network), str(Component.storage))
 
 
 class PriceIndex:
-    """Names (of jobs, or of nodes) by what they ask prices for; each ask stands under all that it names."""
+    """Names (of jobs, or of nodes) by their price lookups; each lookup is indexed by all fields that it names."""
 
     def __init__(self) -> None:
         self._of: dict[str, frozenset[Ask]] = {}
@@ -27,11 +27,11 @@ class PriceIndex:
 
     @property
     def names(self) -> Collection[str]:
-        """All that ask for anything."""
+        """Return all names with a lookup."""
         return self._of.keys()
 
     def set_lookups(self, name: str, asks: frozenset[Ask]) -> None:
-        """What the name asks for from now on, and nothing else."""
+        """Replace the lookups of a name."""
         known = self._of.get(name, frozenset())
         if asks == known:
             return
@@ -47,7 +47,7 @@ class PriceIndex:
         self._of[name] = asks
 
     def drop(self, name: str) -> None:
-        """It asks for nothing any more."""
+        """Remove a name."""
         for ask in self._of.pop(name, ()):
             self._leave(ask, name)
 
@@ -64,7 +64,7 @@ class PriceIndex:
                 del self._by_field[field]
 
     def asking(self, forms: Iterable[Form]) -> set[str]:
-        """The names that ask for what any of these prices."""
+        """Return the names whose lookups match any of these price forms."""
         found: set[str] = set()
         for component, _, match in forms:
             of_amounts = component in _OF_AMOUNTS

@@ -1,6 +1,6 @@
 """Applies a newer price book to a shard: marks the jobs and nodes whose rows must be derived again.
 
-How two books differ is found in `price_changes`; archived jobs are fetched and adopted around the core.
+`price_changes` compares the books; archived jobs are loaded outside the engine.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from streams.engine.shard.state import ShardState
 
 
 def reprice(shard: ShardState, book: PriceBook) -> PriceChanges | None:
-    """See `Shard.set_prices`."""
+    """Adopt a price book; see `Shard.set_prices`."""
     if book is shard.prices.book:
         return None
     shard.publish_samples()
@@ -39,7 +39,7 @@ def reprice(shard: ShardState, book: PriceBook) -> PriceChanges | None:
 
 
 def after_restore(shard: ShardState) -> None:
-    """List what came with a snapshot; jobs are listed with the first price that comes, or when they are derived."""
+    """Index the contents of a snapshot: jobs are indexed at the first price change, or when they are derived."""
     shard.prices.unindexed = list(shard.jobs)
     for name, node in shard.nodes.items():
         shard.prices.nodes.set_lookups(name, node_lookups(node))

@@ -1,1 +1,1 @@
-"""One shard of the log: folding batches, ticks between records, checkpoints. `shard` is the entry."""
+"""One shard of the log: folding batches, ticks between records, checkpoints. `shard` is the entry point."""

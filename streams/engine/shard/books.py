@@ -1,6 +1,6 @@
 """The record accounting of a shard: every input record is counted exactly once.
 
-Counts only; the equation is `records_in = applied + unattributed + duplicate + too_late + dead_lettered`, in all and per topic.
+The equation is `records_in = applied + unattributed + duplicate + too_late + dead_lettered`, in total and per topic.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from schemas.tables import BOOKS, DEAD_LETTER_COUNTS, SCHEMAS
 
 
 class Books(msgspec.Struct):
-    """Counts since the shard's first record; `trimmed` records had been folded before and are not counted in."""
+    """Counts since the shard's first record; `trimmed` records were folded before and are not part of the equation."""
 
     records_in: int = 0
     applied: int = 0
@@ -26,25 +26,25 @@ class Books(msgspec.Struct):
     trimmed: int = 0
     late_gpu_samples: int = 0
     capped_costs: int = 0
-    unattributed: int = 0  # samples of GPUs that no job has
+    unattributed: int = 0  # samples of GPUs that no job holds
 
     @property
     def balanced(self) -> bool:
-        """Whether each record that came in has become exactly one thing."""
+        """Return whether the equation holds."""
         return self.records_in == self.applied + self.unattributed + self.duplicate + self.refused
 
     @property
     def refused(self) -> int:
-        """Dead letters, those that are too late among them."""
+        """Return the dead letters, including late records."""
         return self.too_late + self.dead_lettered
 
     def plus(self, other: Books) -> Books:
-        """Both together (of two shards)."""
+        """Return the sum of the counts of two shards."""
         return Books(*(getattr(self, f) + getattr(other, f) for f in self.__struct_fields__))
 
 
 class Tally(msgspec.Struct):
-    """The counts of one topic of a shard; `first`: the offset from which on records are counted here."""
+    """The counts of one topic of a shard; `first`: the offset from which records are counted."""
 
     first: int | None = None
     records_in: int = 0
@@ -53,14 +53,14 @@ class Tally(msgspec.Struct):
     too_late: int = 0
     dead_lettered: int = 0
     trimmed: int = 0
-    reasons: dict[str, int] = {}  # of the dead letters, those that are too late among them
+    reasons: dict[str, int] = {}  # dead letters by reason, including late records
     stored: dict[str, int] = {}  # of these, how many rows `dead_letters` has; the rest was sampled out
-    # Samples of GPUs that no job has; snapshots from before this was kept count them as applied.
+    # Samples of GPUs that no job holds; older snapshots count them as applied.
     unattributed: int = 0
 
     @property
     def balanced(self) -> bool:
-        """Whether each record that came in has become exactly one thing, and each dead letter has a reason."""
+        """Return whether the equation holds, and each dead letter has a reason."""
         refused = self.too_late + self.dead_lettered
         return (
             self.records_in == self.applied + self.unattributed + self.duplicate + refused
@@ -68,13 +68,13 @@ class Tally(msgspec.Struct):
         )
 
     def bury(self, reason: str, *, stored: bool) -> None:
-        """Count a dead letter's reason, and whether its row is kept."""
+        """Count a dead letter's reason, and whether its row is stored."""
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
         if stored:
             self.stored[reason] = self.stored.get(reason, 0) + 1
 
     def add(self, part: Tally) -> None:
-        """Count what a batch brought besides."""
+        """Add the counts of a batch."""
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(part, name))
         for mine, of_part in ((self.reasons, part.reasons), (self.stored, part.stored)):
@@ -82,7 +82,7 @@ class Tally(msgspec.Struct):
                 mine[reason] = mine.get(reason, 0) + records
 
     def add_to(self, books: Books) -> None:
-        """Count the same in the sum of all topics."""
+        """Add these counts to the totals over all topics."""
         for name in _COUNTS:
             setattr(books, name, getattr(books, name) + getattr(self, name))
 
@@ -93,7 +93,7 @@ _COUNTS = ("records_in", *OUTCOMES, "trimmed")
 def book_tables(
     tallies: Mapping[str, Tally], next_offsets: Mapping[str, int], time_ms: int, shard: int, version: int
 ) -> dict[str, pa.Table]:
-    """Rows of `books` (one a topic) and `dead_letter_counts` (one a topic and reason) as of these offsets."""
+    """Build rows of `books` (one per topic) and `dead_letter_counts` (one per topic and reason) as of these offsets."""
     books: list[dict[str, object]] = []
     letters: list[dict[str, object]] = []
     for topic, tally in sorted(tallies.items()):

@@ -1,9 +1,9 @@
 """A checkpoint: everything that must be stored so that the log before `next` need never be read again.
 
-Made without waiting for anything; stored around the core, in this order:
-1. the tables (a crash after this: the rows are written again, with the same values and a higher version);
-2. the snapshot (a crash after this: reading starts at the snapshot's `next`, what the commit says is not asked);
-3. the commit to Kafka (for monitoring, and as a floor).
+Built without waiting for anything. It is stored outside the engine, in this order:
+1. the tables (after a crash the rows are written again, with the same values and a higher version);
+2. the snapshot (after a crash reading starts at the snapshot's `next`, whatever was committed);
+3. the commit to Kafka (for monitoring, and as a lower bound).
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ from streams.engine.snapshot import writer
 from streams.engine.state.job import JobState
 from streams.engine.state.traffic import MINUTE_MS
 
-#: A sample speaks of an hour at most (docs/events.md, gpu).
+#: A sample covers an hour at most (docs/events.md, gpu).
 LONGEST_SAMPLE_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What to store.  `more`: rows are left over, so take another checkpoint before resting.
+    """What to store.
 
-    `parent`: the version whose snapshot this one goes on from; `root`: the oldest one that a restore needs from now
-    on; `frees`: that is another one than before, so that older ones may be forgotten.
+    `more`: rows are left over, so build another checkpoint before resting. `parent`: the version of the snapshot that
+    this one increments. `root`: the oldest snapshot that a restore needs from now on. `frees`: `root` has changed, so
+    that older snapshots may be deleted.
     """
 
     shard: int
@@ -54,7 +55,11 @@ class Checkpoint:
 
 
 def build_checkpoint(shard: ShardState, as_of_ms: int, version: int, *, open_attempts: bool) -> Checkpoint:
-    """The checkpoint of a shard; its rows count as booked from now on."""
+    """Build the checkpoint of a shard; its rows count as booked from now on.
+
+    Raises:
+        ValueError: `version` is not above the shard's last version.
+    """
     if version <= shard.snapshots.version:
         raise ValueError(
             f"version {version} of shard {shard.number} is not above its last, {shard.snapshots.version}"
@@ -70,14 +75,15 @@ def build_checkpoint(shard: ShardState, as_of_ms: int, version: int, *, open_att
     leaving = [
         job for job in _finished(shard) if job.id not in shard.due.dirty_jobs and not _unjudged(shard, job)
     ]
-    changed += [job for job in leaving if job.id in shard.due.sampled_jobs]  # their last word still waits
+    changed += [
+        job for job in leaving if job.id in shard.due.sampled_jobs
+    ]  # their last rows are not written yet
     tables.update(job_tables(changed, as_of_ms, shard.number, version))
     if leaving:
         tables[ARCHIVE] = _archive(shard, leaving, version)
     if open_attempts and not more:
         shard.due.accrued_to_ms = as_of_ms
-    # After the dead letters, which the rows count, and after those that came back: whoever sees these finds those.
-    # Once no row is left over, so that the ledger is as of the same offsets.
+    # After the dead letters and replays that these rows count: a reader of the counts finds them.
     if not more and (open_attempts or (shard.due.books_owed and shard.position.next != shard.due.books_next)):
         tables.update(shard.sums.drain_changed(shard.number, version))
         tables.update(
@@ -108,15 +114,18 @@ def build_checkpoint(shard: ShardState, as_of_ms: int, version: int, *, open_att
 def _derive_jobs(
     shard: ShardState, as_of_ms: int, version: int, tables: dict[str, pa.Table], *, open_attempts: bool
 ) -> tuple[list[JobState], int, bool]:
-    """Derive dirty jobs (and, if asked, those that go on) until the checkpoint is large enough.
+    """Derive changed jobs (and with `open_attempts` the open ones) until the checkpoint is large enough.
 
-    Returns those whose rows of jobs and attempts are due, how many nodes there is room for, and whether any job is
-    left over.
+    Returns:
+        The jobs whose rows of `jobs` and `attempts` are due, the number of nodes that still fit, and whether any job is
+        left.
     """
     rows = LedgerRows()
     changed: list[JobState] = []
     if open_attempts:
-        _begin_accrual(shard, as_of_ms)  # before what changed takes the room, or what goes on is forgotten
+        _begin_accrual(
+            shard, as_of_ms
+        )  # before changed jobs fill the checkpoint, or open ones would be skipped
     due = _due(shard, as_of_ms, open_attempts=open_attempts)
     prices = shard.prices.minutes
     prices.book = shard.prices.book
@@ -137,7 +146,7 @@ def _derive_jobs(
         index_job(shard.prices.jobs, job)
         shard.due.dirty_jobs.discard(job_id)
         shard.due.sampled_jobs.discard(job_id)
-        # A job that goes on is due again with the next open attempts: until then its clocks can wait.
+        # An open job is due again with the next accrual: until then its time columns can wait.
         if not job.are_row_inputs_unchanged() or open_attempts or job.has_ended:
             changed.append(job)
         elif not job.is_open:
@@ -157,21 +166,21 @@ def _derive_jobs(
 
 
 def _begin_accrual(shard: ShardState, as_of_ms: int) -> None:
-    """Note who goes on, unless some of those noted for this instant are left."""
+    """Record the open jobs to accrue, unless some of an unfinished accrual to this instant are left."""
     up_to_ms, left = shard.due.accruing
     if not left or up_to_ms != as_of_ms:
         shard.due.accruing = (as_of_ms, sorted(shard.due.open_jobs | shard.due.sampled_jobs, reverse=True))
 
 
 def _due(shard: ShardState, as_of_ms: int, *, open_attempts: bool) -> Iterator[str]:
-    """Jobs to derive: what changed, then, if asked, what goes on and is not paid up to this instant yet."""
+    """Yield jobs to derive: changed ones, then, if requested, open ones not accrued up to this instant."""
     yield from sorted(shard.due.dirty_jobs)
     while open_attempts and _owes_more(shard, as_of_ms):
         yield shard.due.accruing[1].pop()
 
 
 def _owes_more(shard: ShardState, as_of_ms: int) -> bool:
-    """Whether any of those noted goes on and is not paid up to this instant; then the last of them is."""
+    """Return whether any open job is left to accrue; that job is then the last of the list."""
     left = shard.due.accruing[1]
     while left:
         job = shard.jobs.get(left[-1])
@@ -191,12 +200,12 @@ def _derive_nodes(
     *,
     open_nodes: bool,
 ) -> bool:
-    """Derive so many nodes; whether any is left over."""
+    """Derive up to `room` nodes; return whether any is left over."""
     rows = LedgerRows()
     due = [
         node
         for node in shard.nodes.values()
-        # First what is quickly said of all: of most nothing is due.
+        # The cheap test first: for most nodes nothing is due.
         if (node.dirty or (open_nodes and node.booked_as_of_ms != as_of_ms))
         and (open_nodes if node.is_open else node.dirty)
     ]
@@ -214,7 +223,7 @@ def _derive_nodes(
 
 
 def _finished(shard: ShardState) -> list[JobState]:
-    """Jobs that ended longer than the job horizon ago, by the shard's newest event time."""
+    """Return jobs that ended longer than the job horizon ago, by the shard's newest event time."""
     newest_ms = max(shard.position.newest_ms.values(), default=0)
     limit_ms = newest_ms - shard.settings.job_horizon_ms
     if limit_ms < shard.due.archive_due_ms:
@@ -226,14 +235,14 @@ def _finished(shard: ShardState) -> list[JobState]:
 
 
 def _unjudged(shard: ShardState, job: JobState) -> bool:
-    """Whether a tick is still to see what is new of the job; where no ticks are judged it need not wait for one."""
+    """Return whether a tick must still judge the job's latest change; never where no ticks are judged."""
     return shard.position.tick_ms is not None and shard.tracker.awaits(job.id, shard.prices.book)
 
 
 def _forget_old(shard: ShardState) -> None:
-    """Drop what of live jobs can never change again, as all that may still come is newer.
+    """Drop parts of live jobs that can never change again, as every acceptable event is newer.
 
-    Also if the horizon is raised later: what comes from behind it then has nothing left to be added to.
+    They stay dropped if the horizon is raised later: an event from behind it then finds nothing to add to.
     """
     limit_ms = {topic: ms - shard.settings.job_horizon_ms for topic, ms in shard.position.newest_ms.items()}
     forgot: set[str] = set()
@@ -248,13 +257,13 @@ def _forget_old(shard: ShardState) -> None:
 
 
 def _last_ms(job: JobState) -> int:
-    """The last instant that anything of the job is about."""
+    """Return the last instant that anything of the job refers to."""
     ends = [line.ended_ms for line in job.timelines().values() if line.ended_ms is not None]
     return max([job.last_ms, *ends])
 
 
 def _archive(shard: ShardState, leaving: list[JobState], version: int) -> pa.Table:
-    """Rows of `archive`; the jobs leave memory."""
+    """Build rows of `archive`; the jobs leave memory."""
     columns: dict[str, object] = {
         "shard": [shard.number] * len(leaving),
         "job_id": [job.id for job in leaving],

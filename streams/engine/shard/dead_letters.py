@@ -1,7 +1,6 @@
-"""Dead letters: the refused records of a shard, how many of a flood are kept, and records that came back after a replay.
+"""Dead letters: the refused records of a shard, the sampling of a flood, and records sent again by a replay.
 
-Functions of the log alone, however it is cut into batches; it must not refuse anything, nor count it: all are
-counted elsewhere.
+A function of the log alone, however it is cut into batches. It must not refuse records or count them: other modules do.
 """
 
 from __future__ import annotations
@@ -22,25 +21,25 @@ from streams.engine.raw_records import RawRecords, any_headers
 from streams.engine.shard.books import Tally
 from streams.engine.shard.job_tables import DeadLetter, dead_letter_table
 
-#: A record that was a dead letter at topic/partition/offset, sent again.
+#: Header of a record that is sent again: topic/partition/offset of the dead letter.
 REPLAY_HEADER: Final = "trainfare-replay-of"
 RAW_BYTES_AT_MOST: Final = 64 * 1024
-#: Of a flood, one in so many is kept, with so much of it.
+#: Of a flood, one record in this many is stored, cut to this size.
 SAMPLE_EVERY: Final = 100
 SAMPLE_RAW_BYTES: Final = 1024
-#: Kept whole per topic, reason and minute, however few they are.
+#: Limit of the bytes stored whole per topic, reason and minute.
 WHOLE_BYTES_PER_MINUTE: Final = 16 * 2**20
 _MINUTE_MS: Final = 60_000
 _PLACE: Final = re.compile(r"([a-z]{1,20})/(\d{1,10})/(\d{1,18})")
 _LATE_BY: Final = re.compile(r"is (\d+) ms before the newest event")
 _LATE_SAMPLE: Final = re.compile(r"begins more than (\d+) ms before its newest second")
 
-#: topic -> reason -> the newest minute of log time, and how many letters and bytes kept whole there were in it.
+#: topic -> reason -> (newest minute of log time, dead letters in it, bytes of those stored whole).
 Minutes = dict[str, dict[str, tuple[int, int, int]]]
 
 
 class RecordPosition(NamedTuple):
-    """Where a record is in the log; the topic without its prefix."""
+    """The position of a record in the log; the topic is without its prefix."""
 
     topic: str
     partition: int
@@ -51,7 +50,7 @@ class RecordPosition(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """A dead letter that came back."""
+    """A dead letter that was sent again."""
 
     place: RecordPosition
     log_ms: int
@@ -60,9 +59,9 @@ class Replay(NamedTuple):
 
 
 class Quota:
-    """Per topic, reason and minute of log time so many letters are kept whole, then a sample of them.
+    """Limits how many dead letters are stored whole per topic, reason and minute of log time; of the rest, a sample.
 
-    `per_minute`: None keeps everything.  Letters of a topic must be asked for in the order of their offsets.
+    `per_minute` None stores all. Dead letters of a topic must be submitted in the order of their offsets.
     """
 
     def __init__(self, per_minute: int | None) -> None:
@@ -70,7 +69,7 @@ class Quota:
         self._minutes: Minutes = {}
 
     def raw_bytes(self, topic: str, reason: str, log_ms: int, size_bytes: int) -> int | None:
-        """How much of this letter's record is kept; None: only its count."""
+        """Return how many bytes of the record to store; None: only count it."""
         if self._per_minute is None:
             return RAW_BYTES_AT_MOST
         minute, reasons = log_ms // _MINUTE_MS, self._minutes.setdefault(topic, {})
@@ -86,22 +85,22 @@ class Quota:
         return keep
 
     def dump(self) -> Minutes:
-        """The state, for a snapshot."""
+        """Return the state, for a snapshot."""
         return self._minutes
 
     def load(self, minutes: Mapping[str, Mapping[str, tuple[int, int, int]]]) -> None:
-        """The inverse of `dump`."""
+        """Set the state: the inverse of `dump`."""
         self._minutes = {topic: dict(reasons) for topic, reasons in minutes.items()}
 
 
 def place_of(text: str) -> RecordPosition | None:
-    """The place that `topic/partition/offset` names."""
+    """Parse `topic/partition/offset`; None if it is not one."""
     found = _PLACE.fullmatch(text)
     return None if found is None else RecordPosition(found[1], int(found[2]), int(found[3]))
 
 
 def replay_of(headers: Sequence[tuple[str, bytes | None]], at: RecordPosition) -> RecordPosition | None:
-    """The dead letter that the record at a place is; it comes back in its own partition, behind where it was."""
+    """Return the dead letter that a record repeats; None unless it is in the same partition at a later offset."""
     for name, value in headers:
         if name == REPLAY_HEADER and value is not None:
             place = place_of(value.decode("ascii", "replace"))
@@ -111,7 +110,7 @@ def replay_of(headers: Sequence[tuple[str, bytes | None]], at: RecordPosition) -
 
 
 def is_late_again(detail: str, job_horizon_ms: int, late_horizon_ms: int) -> bool:
-    """Whether what was too late with this detail is so for certain under these horizons: the newest only grows."""
+    """Return whether a record that was too late, by its `detail`, is certainly too late again: the newest time only grows."""
     if (found := _LATE_BY.search(detail)) is not None:
         return int(found[1]) > job_horizon_ms
     if (found := _LATE_SAMPLE.search(detail)) is not None:
@@ -123,24 +122,27 @@ _ROW_BYTES = 256
 
 
 class RefusedRecords:
-    """Dead letters and letters that came back, each in the order of the log of its topic."""
+    """Dead letters and replays, each in the order of the log of its topic."""
 
     def __init__(self, per_minute: int | None) -> None:
         self.quota = Quota(per_minute)
         self.letters: list[DeadLetter] = []
         self.replays: list[Replay] = []
-        self.waiting_bytes = 0  # about what they weigh
+        self.waiting_bytes = 0  # approximate size in memory
         self._of_batch: list[tuple[int, Reason, str]] = []
 
     def __bool__(self) -> bool:
         return bool(self.letters or self.replays)
 
     def add(self, record: Record, reason: Reason, detail: str) -> None:
-        """Refuse a record of the batch under way; in any order."""
+        """Refuse a record of the batch being folded; in any order."""
         self._of_batch.append((record.offset, reason, detail))
 
     def close_batch(self, batch: LogBatch, records: Sequence[Record], log_ms: int, tally: Tally) -> None:
-        """The batch was folded: keep what the quota allows, count all.  `log_ms`: the topic's log time before it."""
+        """Apply the quota to the batch's refused records and count all of them.
+
+        `log_ms`: the topic's log time before the batch.
+        """
         refused = {offset: (reason, detail) for offset, reason, detail in self._of_batch}
         self._of_batch = []
         if not refused and not any_headers(records):
@@ -170,7 +172,7 @@ class RefusedRecords:
             self.waiting_bytes += _ROW_BYTES
 
     def drain(self, version: int) -> dict[str, pa.Table]:
-        """The rows, which are no longer kept here."""
+        """Return the rows and forget them."""
         tables = {}
         if self.letters:
             tables[DEAD_LETTERS] = dead_letter_table(self.letters, version)
@@ -183,7 +185,7 @@ class RefusedRecords:
 def _notable(
     records: Sequence[Record], log_ms: int, refused: Collection[int]
 ) -> Iterator[tuple[Record, int]]:
-    """The records that have headers or were refused, with the log time of the topic then."""
+    """Yield the records with headers and the refused ones, each with the topic's log time at that point."""
     if isinstance(records, RawRecords):
         is_notable = (records.headers_at >= 0) | np.isin(records.offsets, list(refused))
         until_ms = np.maximum.accumulate(np.maximum(records.log_ms, log_ms))
@@ -197,7 +199,7 @@ def _notable(
 
 
 def replay_table(replays: Sequence[Replay], version: int | None = None) -> pa.Table:
-    """Rows of `dead_letter_replays`; of a letter that came back twice, the last.  Without a version, the offset's."""
+    """Build rows of `dead_letter_replays`; of a dead letter sent twice, the last. `version` None: the record's offset."""
     last = {replay.place: replay for replay in replays}.values()
     return pa.Table.from_pydict(
         {

@@ -1,6 +1,6 @@
 """Applies one event to a shard's state, topic by topic.
 
-Decoding, lateness and offsets are settled before; nothing here writes a row or knows a price.
+Decoding, lateness and offsets are handled before. It writes no row and knows no price.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streams.engine.state.node import NodeState
 
 
 class FoldOutcome(Enum):
-    """What became of a record; each is counted in the books."""
+    """What became of a record; each outcome is counted."""
 
     APPLIED = "applied"
     UNATTRIBUTED = "unattributed"
@@ -27,7 +27,7 @@ class FoldOutcome(Enum):
 
 
 def fold_job(jobs: JobBook, coverage: Coverage, event: JobEvent) -> FoldOutcome:
-    """A lifecycle event: one (source, id) counts once for as long as its job is known."""
+    """Apply a lifecycle event: one (source, id) counts once for as long as its job is known."""
     job = jobs.of(event.job_id)
     identity = _identity(event.source, event.id)
     if identity in job.seen:
@@ -38,7 +38,7 @@ def fold_job(jobs: JobBook, coverage: Coverage, event: JobEvent) -> FoldOutcome:
     if was_metered and job.attempt(event.attempt).has_start:
         coverage.drop_counts(
             job.id, event.attempt
-        )  # the timeline pays: no minute of it is cut by second any more
+        )  # the timeline is billed: its minutes no longer need seconds
     if event.type == JobType.heartbeat:
         job.record_activity(event.time_ms)
     else:
@@ -47,7 +47,7 @@ def fold_job(jobs: JobBook, coverage: Coverage, event: JobEvent) -> FoldOutcome:
 
 
 def fold_node(nodes: dict[str, NodeState], event: NodeEvent) -> FoldOutcome:
-    """A node's event: one (source, id) counts once."""
+    """Apply a node event: one (source, id) counts once."""
     node = nodes.get(event.node)
     if node is None:
         node = nodes[event.node] = NodeState(event.node)
@@ -62,10 +62,10 @@ def fold_node(nodes: dict[str, NodeState], event: NodeEvent) -> FoldOutcome:
 def fold_traffic(
     jobs: JobBook, seen: SeenIds, events: Sequence[TrafficEvent], log_ms: Sequence[int], horizon_ms: int
 ) -> list[FoldOutcome]:
-    """Amounts are added up, so each needs its identity: remembered for `horizon_ms` of log time at least.
+    """Apply amounts. They are summed, so each identity is remembered for at least `horizon_ms` of log time.
 
-    Generations of ids are hours (horizons) of log time on a fixed grid, and the table is handed runs of one
-    generation, so that how the log was cut into batches does not show.
+    Generations of ids are hours (horizons) of log time on a fixed grid, and the table receives runs of one generation,
+    so that the result does not depend on how the log was cut into batches.
     """
     outcomes: list[FoldOutcome] = []
     begin = 0
@@ -96,9 +96,10 @@ def _add_amounts(jobs: JobBook, event: TrafficEvent) -> None:
 def fold_samples(
     jobs: JobBook, coverage: Coverage, events: Sequence[GpuEvent]
 ) -> tuple[list[FoldOutcome], int]:
-    """Samples are merged by the largest value, so duplicates need no identity.
+    """Apply samples. They are merged by the largest value, so duplicates need no identity.
 
-    Returns an outcome per record and how many single GPUs were too late.  GPUs that no job has change nothing.
+    Returns:
+        An outcome per record, and how many single GPUs were too late. GPUs that no job holds change nothing.
     """
     folded = coverage.fold(events)
     outcomes = [

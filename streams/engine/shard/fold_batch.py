@@ -1,6 +1,6 @@
 """Applies a batch to a shard, record by record or as columns of GPU samples: checks lateness, folds, counts.
 
-It must not decode; what one event does to the books stands in `fold`.
+It must not decode; `fold` applies a single event.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from streams.engine.shard.state import ShardState
 def fold_records(
     shard: ShardState, topic: str, records: Sequence[Record], events: Sequence[Event | Invalid], tally: Tally
 ) -> None:
-    """Apply the events of the records; what is refused waits in `shard.refused`."""
+    """Apply the events of the records; refused ones are in `shard.refused` afterwards."""
     accepted = _timely_records(shard, topic, records, events, tally)
     outcomes = _apply(shard, topic, accepted)
     for (record, event), outcome in zip(accepted, outcomes, strict=True):
@@ -36,7 +36,7 @@ def fold_records(
 def _timely_records(
     shard: ShardState, topic: str, records: Sequence[Record], events: Sequence[Event | Invalid], tally: Tally
 ) -> list[tuple[Record, Event]]:
-    """The valid and timely events; the others become dead letters."""
+    """Return the valid and timely events; the others become dead letters."""
     newest_ms, log_ms = shard.position.newest_ms.get(topic, BEGINNING_MS), shard.position.log_ms.get(topic, 0)
     forgotten_ms = shard.position.forgotten_ms.get(topic, 0)
     accepted: list[tuple[Record, Event]] = []
@@ -99,7 +99,7 @@ _GPU_TOPIC = "gpu"
 
 
 def fold_columns(shard: ShardState, columns: SampleBatch, tally: Tally) -> None:
-    """Apply all records of the columns; what is refused waits in `shard.refused`."""
+    """Apply all records of the columns; refused ones are in `shard.refused` afterwards."""
     if not len(columns.records):
         return
     records = columns.records
@@ -117,11 +117,11 @@ def fold_columns(shard: ShardState, columns: SampleBatch, tally: Tally) -> None:
 
 
 def _timely_columns(shard: ShardState, columns: SampleBatch, tally: Tally) -> NDArray[np.bool_]:
-    """[n] which records are valid and timely; the others become dead letters."""
+    """Return which records are valid and timely ([n] bool); the others become dead letters."""
     records, times_ms = columns.records, columns.times_ms()
     newest_ms = shard.position.newest_ms.get(_GPU_TOPIC, BEGINNING_MS)
     forgotten_ms = shard.position.forgotten_ms.get(_GPU_TOPIC, 0)
-    # The newest before each record: of those accepted, but what is too late by the horizon is never the newest.
+    # The newest accepted time before each record; a record beyond the horizon never counts as the newest.
     known_ms = np.where(times_ms < forgotten_ms, BEGINNING_MS, times_ms)
     before_ms = np.maximum.accumulate(np.concatenate((np.array([newest_ms]), known_ms)))
     is_event = times_ms > BEGINNING_MS

@@ -1,6 +1,6 @@
 """Builds the Arrow tables of jobs, attempts, usage and dead letters.
 
-Builds columns from state that is handed in; decides nothing.
+It builds columns from state that is handed in, and decides nothing.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class DeadLetter(NamedTuple):
 
 
 def late_by(time_ms: int, newest_ms: int) -> str:
-    """Why an event is too late for its partition, in words."""
+    """Explain why an event is too late for its partition."""
     return f"field `time_ms`: {time_ms} is {newest_ms - time_ms} ms before the newest event of its partition"
 
 
 def late_gpus(late_horizon_ms: int) -> str:
-    """Why a sample is too late, in words."""
+    """Explain why a sample is too late."""
     return f"every GPU of the sample begins more than {late_horizon_ms} ms before its newest second"
 
 
 def dead_letter_table(letters: Sequence[DeadLetter], version: int) -> pa.Table:
-    """Rows of `dead_letters`; the key (topic, partition, offset) makes writing them twice harmless."""
+    """Build rows of `dead_letters`; the key (topic, partition, offset) makes writing them twice harmless."""
     return pa.Table.from_pydict(
         {
             "topic": [letter.topic for letter in letters],
@@ -58,7 +58,7 @@ def dead_letter_table(letters: Sequence[DeadLetter], version: int) -> pa.Table:
 
 
 def job_tables(jobs: Sequence[JobState], as_of_ms: int, shard: int, version: int) -> dict[str, pa.Table]:
-    """Rows of `jobs` and `attempts` as they stand at the meter's clock."""
+    """Build rows of `jobs` and `attempts` as of the accrual instant."""
     if not jobs:
         return {}
     said = [_row_inputs(job) for job in jobs]
@@ -83,14 +83,14 @@ def job_tables(jobs: Sequence[JobState], as_of_ms: int, shard: int, version: int
 
 
 def _row_inputs(job: JobState) -> ShownRows:
-    """What its rows say but for clocks: most of them are written again for those alone."""
+    """Return the job's rows without time columns; most jobs are written again only because these change."""
     said = job.row_inputs()
     if job.said_rows is not None and job.said_rows[0] == said:
         return job.said_rows[1]
     lines = job.timelines()
     attempts = tuple(_attempt_row(job, number, line) for number, line in lines.items())
     rows = ShownRows(_job_row(job, lines), attempts)
-    job.said_rows = None if job.has_ended else (said, rows)  # else it is rarely asked again
+    job.said_rows = None if job.has_ended else (said, rows)  # a finished job is rarely written again
     return rows
 
 
@@ -130,7 +130,7 @@ def _attempt_row(job: JobState, number: int, line: Timeline) -> tuple[object, ..
 
 
 _JOB_FIELDS: Final = ("cluster", "region", "cloud", "purchase", "gpu_type", "instance_type")
-#: Columns in the order in which the rows above have them.
+#: Columns in the order of the rows above.
 _JOB_COLUMNS: Final = (
     "job_id", "owner", "team", "project", "experiment", "labels", "state", "attempts", "started", "ended",
     *_JOB_FIELDS, "gpu_count",
@@ -150,7 +150,7 @@ def _table(
     shard: int,
     version: int,
 ) -> pa.Table:
-    """A table of these columns of the rows, and of those that are given as columns."""
+    """Build a table from row tuples and additional columns."""
     by_name: dict[str, Sequence[Any]] = {**dict(zip(columns, zip(*rows, strict=True), strict=True)), **clocks}
     size, kinds = len(rows), _KINDS[name]
     arrays: dict[str, pa.Array] = {

@@ -1,6 +1,6 @@
-"""Checks that an event came in the partition of its key: its job, or its node where it has no job.
+"""Checks that an event is in the partition of its key: its job, or its node where it has no job.
 
-It must not know Kafka: keys are placed as every producer's murmur2 places them.
+It must not know Kafka: keys are placed by murmur2, as every producer does.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from streams.engine.kernels.murmur import murmur2
 
 @lru_cache(maxsize=2**16)
 def partition_of(key: str, partitions: int) -> int:
-    """Where a producer with Kafka's default partitioner puts a key."""
+    """Return the partition in which Kafka's default partitioner places a key."""
     text = np.frombuffer(key.encode("utf-8", "surrogatepass"), np.uint8)
     return int(murmur2(text) & 0x7FFFFFFF) % partitions
 
 
 class PartitionCheck:
-    """One partition number; `partitions` None: whoever feeds the shard places by rules of its own."""
+    """Checks one partition number; `partitions` None: the feed places records by rules of its own."""
 
     __slots__ = ("_known", "number", "partitions")
 
     def __init__(self, number: int, partitions: int | None, known: Container[str]) -> None:
-        """`known`: jobs that are here already go on, whatever an earlier version took in."""
+        """`known`: jobs already in this shard are accepted, whatever an earlier version placed here."""
         self.number = number
         self.partitions = partitions
         self._known = known
 
     def is_of(self, job_id: str, node: str) -> bool:
-        """Whether what is said of the job, or of the node where there is none, belongs here."""
+        """Return whether events of the job, or of the node where there is none, belong in this partition."""
         if self.partitions is None or partition_of(job_id or node, self.partitions) == self.number:
             return True
         return bool(job_id) and job_id in self._known
 
     def judged(self, event: Event | Invalid) -> Event | Invalid:
-        """The event, or why it must not be folded here."""
+        """Return the event, or Invalid if it belongs in another partition."""
         match event:
             case JobEvent() | TrafficEvent():
                 job_id, node, field = event.job_id, "", "job_id"
@@ -54,7 +54,7 @@ class PartitionCheck:
                 return event
         if self.is_of(job_id, node):
             return event
-        assert self.partitions is not None  # else all is of here
+        assert self.partitions is not None  # otherwise every event belongs here
         belongs = partition_of(job_id or node, self.partitions)
         return Invalid(
             Reason.wrong_partition,

@@ -1,7 +1,7 @@
 """Summaries of samples that are in the coverage but not yet applied to their attempts, one entry per attempt.
 
-A fetch tells each attempt little that is new, and a log that is waiting brings many fetches between two checkpoints.
-It must not know a job, nor what a shape is beyond its number; whoever looks at jobs asks for it before.
+A fetch contains little that is new to each attempt, and while catching up there are many fetches between two
+checkpoints. It must not know jobs, nor shapes beyond their numbers; jobs must be updated from it before they are read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from streams.engine.kernels.arrays import BEGINNING_MS, I32, I64, NEVER_MS, U8
 
-#: Rows of the newest samples that may wait: some MiB.
+#: Limit of rows of newest samples: a few MiB.
 MOST_WAITING: Final = 65_536
 
 _NEWEST: Final = np.dtype(
@@ -22,13 +22,13 @@ _NEWEST: Final = np.dtype(
         ("shape", np.int32),
         ("time_ms", np.int64),
         ("interval_ms", np.int64),
-        ("text", np.int32),  # place among the ids; -1: it has none
+        ("text", np.int32),  # index into the ids; -1: none
     ]
 )
 
 
 class NewestSample(NamedTuple):
-    """The newest sample of some minutes of an owner, or one of those at that instant."""
+    """The newest sample of some minutes of an owner; one of several if they have the same time."""
 
     owner: int
     shape: int
@@ -38,7 +38,7 @@ class NewestSample(NamedTuple):
 
 
 class PendingSamples:
-    """By the number of an owner."""
+    """Summaries by owner number."""
 
     def __init__(self) -> None:
         self._first_ms = np.zeros(0, np.int64)
@@ -48,18 +48,18 @@ class PendingSamples:
         self._waiting = 0
 
     def __len__(self) -> int:
-        """How many rows wait."""
+        """Return how many rows wait."""
         return self._waiting
 
     def resize(self, owners: int) -> None:
-        """There are so many owners."""
+        """Make room for this many owners."""
         more = max(owners, 2 * len(self._first_ms)) - len(self._first_ms)
         if owners > len(self._first_ms):
             self._first_ms = np.concatenate((self._first_ms, np.full(more, NEVER_MS)))
             self._last_ms = np.concatenate((self._last_ms, np.full(more, BEGINNING_MS)))
 
     def seen(self, owners: I32, first_ms: I64, last_ms: I64) -> None:
-        """[n] owners, each once, and the first and last `time_ms` of their samples in a fetch."""
+        """Record that owners ([n], each once) have samples from first to last `time_ms` in a fetch."""
         self._first_ms[owners] = np.minimum(self._first_ms[owners], first_ms)
         self._last_ms[owners] = np.maximum(self._last_ms[owners], last_ms)
         self._waiting += len(owners)
@@ -67,8 +67,8 @@ class PendingSamples:
     def newest(
         self, owner: I32, shape: I32, time_ms: I64, interval_ms: I64, id_at: I64, id_size: I32, data: U8
     ) -> None:
-        """[n] samples that are the newest of their minutes in a fetch; ids stand in `data`, and are ASCII."""
-        if not len(owner):  # samples that cover no second
+        """Add the newest samples ([n]) of their minutes in a fetch; ids are ASCII in `data`."""
+        if not len(owner):  # only samples that cover no second
             return
         rows = np.empty(len(owner), _NEWEST)
         rows["owner"], rows["shape"] = owner, shape
@@ -83,7 +83,7 @@ class PendingSamples:
         self._rows.append(rows)
 
     def drain(self) -> tuple[list[tuple[int, int, int]], list[NewestSample]]:
-        """(owner, first and last `time_ms`) of all that were seen, and the newest of each of their minutes."""
+        """Return (owner, first and last `time_ms`) of all seen, and the newest sample of each of their minutes."""
         owners = np.flatnonzero(self._first_ms != NEVER_MS)
         first_ms, last_ms = self._first_ms[owners].tolist(), self._last_ms[owners].tolist()
         seen = list(zip(owners.tolist(), first_ms, last_ms, strict=True))
@@ -97,7 +97,7 @@ class PendingSamples:
         return seen, found
 
     def _last_of_minutes(self) -> list[tuple[int, int, int, int, int]]:
-        """Of those of an owner that cover the same minutes the last ones in time: several, where these are equal."""
+        """Return, of samples of an owner that cover the same minutes, the newest; several if their times are equal."""
         if not self._rows:
             return []
         rows = np.concatenate(self._rows)

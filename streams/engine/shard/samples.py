@@ -1,7 +1,7 @@
 """Reads and folds a batch of GPU samples as columns, with the same result as record by record.
 
-It must give what the general way gives (`schemas.decode`, `fold.fold_samples`), record for record; whatever the
-parser leaves alone goes that way, in its place among the others.
+It must give the result of the general path (`schemas.decode`, `fold.fold_samples`), record for record; records that the
+parser does not handle take that path, in their order among the others.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from streams.engine.state.job import JobBook
 from streams.fallbacks import GPU_DECODED
 
 _NOBODY: Final = -1
-#: About what a minute of an attempt's GPUs on a node weighs: its seconds, its newest sample, its rows of the tables.
+#: Approximate size of a minute of an attempt's GPUs on a node: its seconds, its newest sample, its rows of the tables.
 _ROW_BYTES: Final = 500
 
 
 class SampleBatch(NamedTuple):
-    """The records of a batch from `next` on; `events`: those that the parser left alone, by their index."""
+    """The records of a batch from `next` on; `events`: those that the parser did not handle, by index."""
 
     records: RawRecords
     parsed: Parsed
     events: dict[int, Event | Invalid]
 
     def times_ms(self) -> I64:
-        """[n] `time_ms`, of what is no event an instant before all others."""
+        """Return `time_ms` ([n] int64); for a record that is no event, an instant before all others."""
         times_ms = np.where(self.parsed.shape >= 0, self.parsed.time_ms, BEGINNING_MS)
         for index, event in self.events.items():
             if not isinstance(event, Invalid):
@@ -52,21 +52,22 @@ class SampleBatch(NamedTuple):
         return times_ms
 
     def invalid(self) -> Iterator[tuple[int, Invalid]]:
-        """What is no event, by its index."""
+        """Yield the records that are no events, by index."""
         return ((index, event) for index, event in self.events.items() if isinstance(event, Invalid))
 
 
 class SampledAttempt(NamedTuple):
-    """What the accepted samples were of: (job, attempt), first to last `time_ms`."""
+    """The (job, attempt) of accepted samples, and their first and last `time_ms`."""
 
     job_id: str
     attempt: int
 
 
 class FoldedSamples(NamedTuple):
-    """What a batch did: indices of the records of which all GPUs were late, single GPUs late, of which attempts the jobs were handed samples.
+    """The result of a batch of samples.
 
-    `unattributed`: records of GPUs that no job has.
+    Indices of the records of which all GPUs were late, the number of single GPUs that were late, and the attempts whose
+    jobs received samples. `unattributed`: records of GPUs that no job holds.
     """
 
     too_late: list[int]
@@ -76,25 +77,25 @@ class FoldedSamples(NamedTuple):
 
 
 class SampleColumns:
-    """Reads and folds the GPU records of one shard; `publish` is due before anybody looks at its jobs."""
+    """Reads and folds the GPU records of one shard; call `publish` before anything reads its jobs."""
 
     def __init__(self, place: PartitionCheck, shapes: Shapes | None = None) -> None:
         self._place = place
         self._shapes = Shapes(is_ours=place.is_of) if shapes is None else shapes
         self._owners: list[SampledAttempt] = []
-        self._number: dict[SampledAttempt, int] = {}  # their places
-        self._owner = np.zeros(0, np.int32)  # by shape, the place of its owner
+        self._number: dict[SampledAttempt, int] = {}  # owner -> number
+        self._owner = np.zeros(0, np.int32)  # by shape: number of its owner
         self._spans = np.zeros(0, SPAN)  # by owner
         self._known: list[Shape | None] = []  # shapes of this generation; None: refused
-        self._fields: dict[int, tuple[str, ...]] = {}  # by shape, as a Winner has them
+        self._fields: dict[int, tuple[str, ...]] = {}  # by shape, in the form that a Winner has
         self._pending = PendingSamples()
         self._generation = self._shapes.generation
 
     def read(self, records: RawRecords, settings: ShardSettings) -> SampleBatch:
-        """All values, as columns where they are ordinary."""
+        """Parse all values, ordinary ones as columns."""
         allowed_ms = settings.newest_allowed_each_ms(records.log_ms)
         parsed = self._shapes.parse(records.data, records.value_at, records.value_size, allowed_ms)
-        parsed.shape[records.headers_at >= 0] = -1  # an envelope may stand in the headers
+        parsed.shape[records.headers_at >= 0] = -1  # CloudEvents attributes may be in the headers
         events: dict[int, Event | Invalid] = {}
         for index in np.flatnonzero(parsed.shape < 0).tolist():
             record = records[index]
@@ -104,7 +105,7 @@ class SampleColumns:
         return SampleBatch(records, parsed, events)
 
     def job_ids(self, columns: SampleBatch) -> set[str]:
-        """The jobs that the batch speaks of, '' for idle GPUs among them."""
+        """Return the jobs that the batch refers to, '' for idle GPUs among them."""
         shapes = np.unique(columns.parsed.shape)
         found = {self._shapes[shape].job_id for shape in shapes[shapes >= 0].tolist()}
         return found | {getattr(event, "job_id", "") for event in columns.events.values()}
@@ -118,7 +119,7 @@ class SampleColumns:
         late = unattributed = 0
         too_late: list[int] = []
         sampled = self._resolve_owners(jobs)
-        coverage.trim_groups()  # not while a batch is folded, which holds numbers of groups
+        coverage.trim_groups()  # only between batches: a fold holds group numbers
         samples = self._samples(parsed, direct, coverage)
         done = 0
         for first, stop in _runs([index for index in columns.events if accepted[index]]):
@@ -146,7 +147,7 @@ class SampleColumns:
         return FoldedSamples(sorted(too_late), int(samples.late.sum()) + late, unattributed, sampled)
 
     def _samples(self, parsed: Parsed, direct: NDArray[np.bool_], coverage: Coverage) -> Samples:
-        """The kernel's view; group 0, which has no slot, for what is not to be merged this way."""
+        """Return the kernel's view; records that are not merged this way have group 0, which has no slot."""
         group = np.zeros(len(direct), np.int32)
         group[direct] = coverage.groups_of_shapes(self._shapes, parsed.shape[direct])
         return Samples(
@@ -164,7 +165,7 @@ class SampleColumns:
         )
 
     def _add_pending(self, columns: SampleBatch, applied: NDArray[np.bool_]) -> None:
-        """Keep what the records say of their owners."""
+        """Add what the records contain of their owners to the pending samples."""
         parsed, size = columns.parsed, len(applied)
         seen, newest = np.empty(size, np.int32), np.empty(size, np.int64)
         first_ms, last_ms = np.empty((2, size), np.int64)
@@ -182,7 +183,7 @@ class SampleColumns:
         )  # fmt: skip
 
     def publish(self, jobs: JobBook) -> set[SampledAttempt]:
-        """Hand the jobs what was sampled of them since the last time, and with which price fields."""
+        """Apply to the jobs what was sampled of them since the last call, with the price fields."""
         if not len(self._pending):
             return set()
         seen, newest = self._pending.drain()
@@ -207,9 +208,10 @@ class SampleColumns:
         return {self._owners[number] for number, _, _ in seen}
 
     def _resolve_owners(self, jobs: JobBook) -> set[SampledAttempt]:
-        """Which attempt each shape is of; many exporters, one for each GPU perhaps, speak of one.
+        """Resolve the attempt of each shape; many exporters, perhaps one per GPU, may report the same attempt.
 
-        Returns the attempts that were handed samples, as numbers are given anew where the table of shapes was emptied.
+        Returns the attempts whose jobs received samples, as numbers are assigned anew when the table of shapes was
+        emptied.
         """
         sampled: set[SampledAttempt] = set()
         if self._generation != self._shapes.generation:
@@ -227,7 +229,7 @@ class SampleColumns:
         for index in range(known, count):
             try:
                 shape = self._shapes[index]
-            except IndexError:  # refused: no record is of it
+            except IndexError:  # refused: no record has it
                 self._known.append(None)
                 continue
             self._known.append(shape)
@@ -244,12 +246,12 @@ class SampleColumns:
 
 
 def sampled_bytes(coverage: Coverage) -> int:
-    """About what is in memory of samples and is not stored, however many of them said the same minutes."""
+    """Estimate the size in memory of samples not stored yet; repeated samples of the same minutes add nothing."""
     return int(coverage.store.used[DIRTY_ROWS]) * _ROW_BYTES
 
 
 def _runs(indices: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """[first, stop) of the indices that follow one another."""
+    """Yield [first, stop) of consecutive indices."""
     first = stop = -1
     for index in indices:
         if index != stop:

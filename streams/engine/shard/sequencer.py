@@ -1,6 +1,6 @@
-"""Puts ticks between records: tick t comes after all records with log time <= t, before any with a later one.
+"""Orders ticks between records: tick t comes after all records with log time <= t, before any with a later one.
 
-Holds records back, never drops one; it does not fold, judge or read a clock.
+It holds records back and never drops one; it does not fold, judge or read a clock.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from streams.topics import SHARD_TOPICS
 TICK_MS: Final = episode.TICK_MS
 
 _TOPICS: Final = tuple(str(topic) for topic in SHARD_TOPICS)
-_AS_COLUMNS: Final = ("gpu",)  # what is never made into records one by one
+_AS_COLUMNS: Final = ("gpu",)  # topics whose records are never made into objects
 
-#: (topic, next offset to read) -> the log time up to which no record from that offset on exists; -1: not known.
+#: (topic, next offset to read) -> the log time up to which no record from that offset on exists; -1: unknown.
 Horizon = Callable[[str, int], int]
 
 
@@ -44,7 +44,7 @@ class Ticks(NamedTuple):
 
 @dataclass(slots=True)
 class _WaitingBatch:
-    """A fetched batch from record `first` on, with the log time of each record (never going back)."""
+    """A fetched batch from record `first` on, with the log time of each record (non-decreasing)."""
 
     batch: LogBatch
     log_ms: NDArray[np.int64]
@@ -58,7 +58,7 @@ def _log_times(records: Sequence[Record]) -> NDArray[np.int64]:
 
 
 class Sequencer:
-    """The records of one shard that were read and not folded.  Each topic must be offered in order."""
+    """The records of one shard that were read and not folded. Each topic must be offered in order."""
 
     def __init__(self, next_offsets: Mapping[str, int], tick_ms: int | None = None) -> None:
         #: The next tick to judge; None until the first record is known.
@@ -68,33 +68,33 @@ class Sequencer:
         self._log_ms: dict[str, int] = {}
 
     def next_offset(self, topic: str) -> int:
-        """The next offset to read: everything before it was folded or waits here."""
+        """Return the next offset to read: everything before it was folded or waits here."""
         return self._end.get(topic, 0)
 
     def waiting(self, topic: str) -> int:
-        """How many records of the topic wait."""
+        """Return how many records of the topic wait."""
         return sum(len(each.log_ms) - each.first for each in self._waiting[topic])
 
     @property
     def waits(self) -> bool:
-        """Whether any record waits."""
+        """Return whether any record waits."""
         return any(self._waiting.values())
 
     def read_ms(self, topic: str) -> int | None:
-        """Log time of the newest record that was read; None before the first."""
+        """Return the log time of the newest record read; None before the first."""
         return self._log_ms.get(topic)
 
     def reset(self, next_offsets: Mapping[str, int]) -> None:
-        """Forget what waits: it will be read again from these offsets."""
+        """Drop what waits: it will be read again from these offsets."""
         for waiting in self._waiting.values():
             waiting.clear()
         self._end = dict(next_offsets)
         self._log_ms.clear()
 
     def offer(self, batch: LogBatch, latest_ms: int = NEVER_MS) -> int | None:
-        """Take a batch; returns the offset to read again from when records before it are missing.
+        """Queue a batch; return the offset to read again from if records before it are missing, else None.
 
-        A log time after `latest_ms` counts as that: a broker whose clock is wrong must not hold records back for long.
+        A log time after `latest_ms` is replaced by it: a broker with a wrong clock must not hold records back for long.
         """
         expected = self.next_offset(batch.topic)
         if batch.start > expected:
@@ -111,7 +111,7 @@ class Sequencer:
         return None
 
     def steps(self, horizon: Horizon) -> Iterator[FoldStep | Ticks]:
-        """What may be done now, in order.  Each step must be done before the next is asked for."""
+        """Yield what may be done now, in order. Each step must be done before the next is requested."""
         if self.tick_ms is None and not self._find_first_tick(horizon):
             return
         while self.tick_ms is not None:
@@ -126,7 +126,7 @@ class Sequencer:
             yield Ticks(first_ms, last_ms)
 
     def _find_first_tick(self, horizon: Horizon) -> bool:
-        """Find the first tick: the one at or after the shard's first record, whatever topic that is in."""
+        """Find the first tick: the one at or after the shard's first record in any topic."""
         heads = [head for topic in _TOPICS if (head := self.head_ms(topic)) is not None]
         if not heads:
             return False
@@ -138,14 +138,14 @@ class Sequencer:
         return True
 
     def head_ms(self, topic: str) -> int | None:
-        """Log time of the first record that waits."""
+        """Return the log time of the first waiting record."""
         for each in self._waiting[topic]:
             if each.first < len(each.log_ms):
                 return int(each.log_ms[each.first])
         return None
 
     def _all_quiet_until_ms(self, horizon: Horizon, tick_ms: int) -> int | None:
-        """None: not up to that tick, as nearly ever, which the first topic often tells."""
+        """Return the watermark of all topics; None if one is before the tick, which the first topic usually shows."""
         until_ms = NEVER_MS
         for topic in _TOPICS:
             until_ms = min(until_ms, self._quiet_until_ms(topic, horizon))
@@ -158,7 +158,7 @@ class Sequencer:
         return horizon(topic, self.next_offset(topic)) if head_ms is None else head_ms - 1
 
     def _next_batch(self, topic: str, tick_ms: int) -> LogBatch | None:
-        """The next records of the topic with log time <= tick_ms, as a batch of their own."""
+        """Return the next records of the topic with log time <= tick_ms as a batch."""
         waiting = self._waiting[topic]
         if not waiting:
             return None
@@ -173,7 +173,7 @@ class Sequencer:
         if first == 0 and stop == size:
             return batch
         if isinstance(batch.records, RawRecords) and topic not in _AS_COLUMNS:
-            # Cut into many: a record is made once, and of a list a part costs nothing.
+            # For many cuts: each record is made once, and slicing a list costs nothing.
             each.batch = batch = replace(batch, records=list(batch.records))
         records = batch.records[first:stop]
         start = batch.start if first == 0 else batch.records[first].offset

@@ -1,7 +1,7 @@
 """One shard: everything about the jobs whose ids hash to one partition number.
 
-A deterministic machine: its state is a function of the log prefix up to `next`.  It does no I/O and reads no
-clock; fetching, storing and committing are done around it.
+A deterministic state machine: its state is a function of the log prefix up to `next`. It does no I/O and reads no
+clock; fetching, storing and committing happen outside.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ class DecodedBatch:
     trimmed: int
     records: Sequence[Record]
     events: list[Event | Invalid]
-    columns: SampleBatch | None = None  # of GPU samples that came as bytes; then `events` is empty
+    columns: SampleBatch | None = None  # GPU samples that arrived as bytes; then `events` is empty
 
 
 class Shard(ShardState):
-    """The state, and what is done with it: fold, judge ticks, take prices, make checkpoints, restore."""
+    """The state and its operations: fold, judge ticks, apply prices, build checkpoints, restore."""
 
-    _decoded: DecodedBatch | None = None  # by `missing`, for `fold`
+    _decoded: DecodedBatch | None = None  # decoded by `missing`, used by `fold`
 
     # -- the log -------------------------------------------------------------------------------------------
 
     def missing(self, batch: LogBatch) -> dict[str, int]:
-        """Archived jobs that the batch speaks of, with the version to fetch: `adopt` them before `fold`."""
+        """Return archived jobs that the batch refers to, with the version to load: `adopt` them before `fold`."""
         if not self.archived or batch.start > self.position.next.get(batch.topic, 0):
             return {}
         decoded = self._decode(batch)
@@ -62,12 +62,12 @@ class Shard(ShardState):
         return self.absent({getattr(event, "job_id", "") for event in decoded.events})
 
     def absent(self, job_ids: Iterable[str]) -> dict[str, int]:
-        """Those of the jobs that are in the archive and not in memory, with the version of their state."""
+        """Return those of the jobs that are archived and not in memory, with the version of their state."""
         absent = ((job_id, self.archived.version_of(job_id)) for job_id in job_ids if job_id not in self.jobs)
         return {job_id: version for job_id, version in absent if version is not None}
 
     def fold(self, batch: LogBatch) -> int | None:
-        """Apply a batch.  Returns None, or the offset to fetch again from when records before it are missing."""
+        """Apply a batch; return None, or the offset to fetch again from if records before it are missing."""
         expected = self.position.next.get(batch.topic, 0)
         if batch.start > expected:
             return expected
@@ -79,7 +79,7 @@ class Shard(ShardState):
         if decoded.columns is not None:
             fold_columns(self, decoded.columns, tally)
         else:
-            self.publish_samples()  # a start decides what samples before it say
+            self.publish_samples()  # a start event determines the meaning of earlier samples
             fold_records(self, batch.topic, decoded.records, decoded.events, tally)
         self.refused.close_batch(batch, decoded.records, log_ms, tally)
         self.tallies.setdefault(batch.topic, Tally(expected)).add(tally)
@@ -87,7 +87,7 @@ class Shard(ShardState):
         return None
 
     def _decode(self, batch: LogBatch) -> DecodedBatch:
-        """Decode once, whether `missing` or `fold` asks first."""
+        """Decode the batch once, whether `missing` or `fold` comes first."""
         expected = self.position.next.get(batch.topic, 0)
         known = self._decoded
         if known is not None and known.batch is batch and known.expected == expected:
@@ -106,19 +106,19 @@ class Shard(ShardState):
     # -- ticks ---------------------------------------------------------------------------------------------
 
     def judge(self, ticks: Ticks, view: ReferenceView) -> None:
-        """Judge what the jobs burn at these ticks, with the prices and controls known then."""
+        """Judge the burn rates at these ticks, with the prices and controls known then."""
         self.publish_samples()
         self.tracker.judge(self.tracked, ticks.first_ms, ticks.last_ms, view)
         self.position.tick_ms = ticks.last_ms + TICK_MS
 
     def rewind(self, tick_ms: int) -> None:
-        """Take this for the next tick: those that were judged beyond it had not come."""
+        """Set the next tick back: ticks beyond it were judged before their time."""
         rewind(self, tick_ms)
 
     def write_interim_rates(self, now_ms: int, view: ReferenceView) -> None:
-        """Note the burn rates of jobs that changed since the last tick, as of an instant between it and the next.
+        """Write the burn rates of jobs that changed since the last tick, as of an instant between it and the next.
 
-        A shard that is behind has nothing to say of now, and its next ticks must not know what came since.
+        Skipped while the shard is behind: it has no current rates, and its next ticks must not see later records.
         """
         if (
             self.position.tick_ms is None
@@ -131,57 +131,58 @@ class Shard(ShardState):
 
     @property
     def rows_waiting(self) -> int:
-        """How many burn rates wait for the next checkpoint."""
+        """Return how many burn rates wait for the next checkpoint."""
         return self.tracker.rows_waiting
 
     @property
     def sampled_bytes(self) -> int:
-        """About what is in memory of the samples since the last checkpoint, however many said the same minutes."""
+        """Estimate the size of samples since the last checkpoint; repeated samples of the same minutes add nothing."""
         return sampled_bytes(self.coverage)
 
     @property
     def refused_bytes(self) -> int:
-        """About what the dead letters weigh that wait for the next checkpoint."""
+        """Estimate the size of the dead letters that wait for the next checkpoint."""
         return self.refused.waiting_bytes
 
     @property
     def is_storing_urgent(self) -> bool:
-        """Whether something should be stored at once."""
+        """Return whether a checkpoint should follow immediately."""
         return self.tracker.is_storing_urgent
 
     @property
     def alerts_changed(self) -> bool:
-        """Whether the status of an alert changed and nobody has taken its row."""
+        """Return whether the status of an alert changed and its row was not drained."""
         return self.tracker.alerts.any_changed
 
     def drain_alerts(self, version: int) -> tuple[pa.Table, list[Alert]]:
-        """The rows of alerts that wait, and those whose status changed, in order; no checkpoint has them then."""
+        """Return the waiting rows of alerts, and the alerts whose status changed, in order; no checkpoint includes them then."""
         return self.tracker.alerts.drain_rows(self.number, version), self.tracker.alerts.drain_changes()
 
     # -- prices --------------------------------------------------------------------------------------------
 
     def set_prices(self, book: PriceBook) -> PriceChanges | None:
-        """Take a newer price book; jobs and nodes whose prices differ are derived again.
+        """Adopt a newer price book; jobs and nodes whose prices differ are derived again.
 
-        Returns what is new, for archived jobs that it touches must be adopted.  None: nothing changed.
+        Returns:
+            What changed (archived jobs that it affects must be adopted); None: nothing.
         """
         return reprice.reprice(self, book)
 
     # -- archive -------------------------------------------------------------------------------------------
 
     def forget_archived(self, job_ids: Iterable[str]) -> None:
-        """The archive does not have these: each is a new job."""
+        """Treat these ids as new jobs: the archive does not have them."""
         self.archived.forget(job_ids)
 
     def adopt(self, blobs: Mapping[str, bytes]) -> None:
-        """Take archived jobs back into memory; they are derived again, as prices may have changed meanwhile."""
+        """Load archived jobs into memory; they are derived again, as prices may have changed meanwhile."""
         self.publish_samples()
         for job_id, blob in blobs.items():
             if job_id not in self.jobs:
                 restoring.adopt_job(self, job_id, blob)
 
     def adopt_repriced(self, blobs: Mapping[str, bytes], news: PriceChanges) -> None:
-        """Take back those of the archived jobs that were paid at prices that are others now."""
+        """Load those of the archived jobs that accrued at prices that have changed."""
         self.publish_samples()
         for job_id, blob in blobs.items():
             if job_id not in self.jobs:
@@ -190,16 +191,16 @@ class Shard(ShardState):
     # -- storing -------------------------------------------------------------------------------------------
 
     def checkpoint(self, as_of_ms: int, version: int, *, open_attempts: bool) -> checkpoints.Checkpoint:
-        """What must be stored now: rows, snapshot, offsets."""
+        """Build what must be stored now: rows, snapshot, offsets."""
         self.publish_samples()
         return checkpoints.build_checkpoint(self, as_of_ms, version, open_attempts=open_attempts)
 
     def owe_books(self) -> None:
-        """Write the books with the next checkpoint, whatever it pays."""
+        """Write the record accounting with the next checkpoint, even if nothing else changed."""
         self.due.books_owed = True
 
     def unsaved(self, as_of_ms: int, *, open_attempts: bool) -> bool:
-        """Whether a checkpoint would store anything new."""
+        """Return whether a checkpoint would store anything new."""
         self.publish_samples()
         return bool(
             self.position.next
@@ -209,7 +210,7 @@ class Shard(ShardState):
             or self.snapshots.changes.jobs
             or self.snapshots.changes.prices
             or self.tracker.is_due
-            # Nodes that go on are paid with open attempts only, whatever became known of them.
+            # Open nodes are accrued only together with open attempts.
             or any(
                 (node.dirty or open_attempts) and (open_attempts if node.is_open else node.dirty)
                 for node in self.nodes.values()
@@ -227,7 +228,7 @@ class Shard(ShardState):
         blobs: Sequence[bytes],
         id_seed: bytes = b"",
     ) -> Shard:
-        """A shard from a chain of snapshots, the oldest first; then `book` is taken as news (`set_prices`).
+        """Restore a shard from a chain of snapshots, oldest first; `book` is then applied as by `set_prices`.
 
         `id_seed`: for the keys of archived jobs, if the snapshots have none.
         """
@@ -240,6 +241,6 @@ class Shard(ShardState):
     price_changes: PriceChanges | None = None  # since the snapshot that it was restored from
 
     def read_back(self, table: str, rows: pa.Table, version: int) -> pa.Table:
-        """Rows stored after the snapshot, as the snapshot has them: see `streams.engine.readback`."""
+        """Return corrections for rows stored after the snapshot: see `streams.engine.snapshot.read_back`."""
         self.publish_samples()
         return restoring.read_back(self, table, rows, version)

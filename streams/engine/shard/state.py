@@ -1,7 +1,7 @@
-"""The state of one shard: everything that a checkpoint stores and a restore brings back.
+"""The state of one shard: everything that a checkpoint stores and a restore loads.
 
-It holds the parts together and decides nothing: folding, ticks, checkpoints and snapshots are modules of their own,
-each of which takes this state or the part of it that it needs.
+It holds the parts together and decides nothing: folding, ticks, checkpoints and snapshots are separate modules, each of
+which receives this state or the part that it needs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ShardState:
         self.coverage = Coverage(settings.late_horizon_ms // 1000)
         self.partition = PartitionCheck(number, settings.partitions, self.jobs)
         self.samples = SampleColumns(self.partition)
-        # One table per topic: nothing orders the topics, so their log times must not meet.
+        # One table per topic: the topics have no common order, so their log times must not mix.
         self.seen = {topic: SeenIds(settings.dedupe_horizon_ms) for topic in ("network", "storage")}
         self.archived = ArchiveIndex(id_seed)
         self.books = Books()
@@ -49,23 +49,23 @@ class ShardState:
 
     @property
     def tracked(self) -> TrackedJobs:
-        """What the burn tracker reads of the shard."""
+        """Return what the burn tracker reads of the shard."""
         return TrackedJobs(self.jobs, self.coverage, self.prices.jobs)
 
     @property
     def contents(self) -> ShardContents:
-        """What compaction writes anew, round after round."""
+        """Return what compaction rewrites, round after round."""
         return ShardContents(self.jobs, self.nodes, self.coverage, self.archived, self.seen, self.prices)
 
     def publish_samples(self) -> None:
-        """Hand the jobs what samples said of them; due before anything but samples looks at a job."""
+        """Apply pending samples to the jobs; call it before anything but samples reads a job."""
         for job_id, attempt in self.samples.publish(self.jobs):
             self.mark_sampled(job_id, attempt)
 
     def mark_sampled(self, job_id: str, attempt: int) -> None:
-        """Samples of an attempt were merged."""
+        """Record that samples of an attempt were merged."""
         if job_id in self.due.open_jobs and self.jobs[job_id].attempts[attempt].has_start:
-            # Its timeline is what costs, and it goes on: no row is derived anew; the next one notes that it was seen.
+            # Its open timeline is billed, so no row is derived anew; the next accrual updates its last-seen time.
             self.due.sampled_jobs.add(job_id)
             self.snapshots.changes.sampled.add(job_id)
             self.tracker.mark_alive(job_id)
@@ -73,7 +73,7 @@ class ShardState:
             self.mark_changed(job_id)
 
     def mark_changed(self, job_id: str, *, lifecycle: bool = False) -> None:
-        """Something of a job changed that costs; `lifecycle`: by an event of its life."""
+        """Record a change of a job that affects its cost. `lifecycle`: caused by a lifecycle event."""
         self.due.dirty_jobs.add(job_id)
         self.snapshots.changes.jobs.add(job_id)
         self.tracker.touch(job_id, lifecycle=lifecycle)

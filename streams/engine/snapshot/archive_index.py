@@ -1,7 +1,7 @@
-"""An index of archived jobs with the version of their state: about 34 bytes each, forgotten after a time limit.
+"""An index of archived jobs with the version of their state: about 34 bytes each, dropped after a time limit.
 
-Producers choose job ids, so a key is a 128-bit hash of the id, seeded per store: nobody can make two ids collide.  This
-module does not read the archive; whoever finds that a job is missing there calls `forget`.
+Producers choose job ids, so a key is a 128-bit hash of the id, seeded per store: nobody can make two ids collide. This
+module does not read the archive; a caller that finds a job missing there calls `forget`.
 """
 
 from __future__ import annotations
@@ -15,53 +15,53 @@ from numpy.typing import NDArray
 
 from streams.engine.kernels.arrays import Records
 
-#: A job as snapshots have it: halves of its key, the version of its state, the day (since 1970, UTC) of its last event.
+#: An archived job: halves of its key, the version of its state, the day (since 1970, UTC) of its last event.
 ENTRY: Final = np.dtype([("hi", "<u8"), ("lo", "<u8"), ("version", "<u8"), ("day", "<u2")])
 DAY_MS: Final = 86_400_000
 _LAST_DAY: Final = 2**16 - 1
-_FEW: Final = 1024  # so many are kept apart before they are sorted in
+_FEW: Final = 1024  # new entries are merged into the sorted ones from this many on
 _HALF: Final = 2**64
 
 _Key = tuple[int, int]
 
 
 class ArchiveIndex:
-    """By a key of 128 bits, the version of a job's state and the day of its last event."""
+    """Maps a 128-bit key to the version of a job's state and the day of its last event."""
 
     def __init__(self, seed: bytes = b"") -> None:
         self.seed = seed
         self._rows: Records = np.zeros(0, ENTRY)  # by `hi`
-        self._hi: NDArray[np.uint64] = np.zeros(0, np.uint64)  # the same, in one piece for the search
-        self._recent: dict[_Key, tuple[int, int]] = {}  # version and day, before those of the rows
-        self.lost: set[str] = set()  # ids that were forgotten, as the archive lacks them
+        self._hi: NDArray[np.uint64] = np.zeros(0, np.uint64)  # contiguous copy of `hi` for the search
+        self._recent: dict[_Key, tuple[int, int]] = {}  # version and day; takes precedence over the rows
+        self.lost: set[str] = set()  # ids that the archive lacks
 
     def __len__(self) -> int:
         return len(self._rows) + len(self._recent)
 
     @property
     def nbytes(self) -> int:
-        """What the sorted entries take."""
+        """Return the size of the sorted entries."""
         return int(self._rows.nbytes + self._hi.nbytes)
 
     def version_of(self, job_id: str) -> int | None:
-        """The version of the job's state; None if it is not archived as far as is known."""
+        """Return the version of the job's state; None if it is not known to be archived."""
         return self._version(self._key(job_id))
 
     def add(self, job_id: str, version: int, last_ms: int) -> None:
-        """The job leaves memory; `last_ms`: the last instant that anything of it is about."""
+        """Add a job that leaves memory; `last_ms`: the last instant that anything of it refers to."""
         self._recent[self._key(job_id)] = version, _day(last_ms)
         if len(self._recent) > max(_FEW, len(self._rows) // 8):
             self._sort_in()
 
     def forget(self, job_ids: Iterable[str]) -> None:
-        """The archive does not have them: each is a new job."""
+        """Drop jobs that the archive lacks: each is a new job."""
         self._sort_in()
         forgotten = list(job_ids)
         self.lost.update(forgotten)
         self._remove(map(self._key, forgotten))
 
     def forget_before(self, first_ms: int) -> None:
-        """Forget the jobs of which nothing is about that day or later."""
+        """Drop jobs whose last event is before that day."""
         self._sort_in()
         stays = self._rows["day"] >= first_ms // DAY_MS
         if not stays.all():
@@ -70,19 +70,19 @@ class ArchiveIndex:
     # -- snapshots -----------------------------------------------------------------------------------------
 
     def entries_of(self, job_ids: Iterable[str]) -> bytes:
-        """What is known of these jobs, to be loaded."""
+        """Return the entries of these jobs, for `load`."""
         self._sort_in()
         places = (self._place(self._key(job_id)) for job_id in job_ids)
         return self._rows[sorted(place for place in places if place is not None)].tobytes()
 
     def entries_between(self, first: int, stop: int) -> bytes:
-        """What is known of the jobs in a range of the upper half of keys, to be loaded."""
+        """Return the entries in a range of the upper half of keys, for `load`."""
         self._sort_in()
         begin, end = np.searchsorted(self._hi, np.array([first, min(stop, _HALF - 1)], np.uint64)).tolist()
         return self._rows[begin : len(self._rows) if stop >= _HALF else end].tobytes()
 
     def load(self, entries: bytes) -> None:
-        """Take over what was given out; it replaces what is known of the same jobs."""
+        """Add dumped entries; they replace those of the same jobs."""
         if entries:
             self._sort_in()
             self._merge(np.frombuffer(entries, ENTRY))
@@ -141,7 +141,7 @@ class ArchiveIndex:
 
 
 def ranges(count: int) -> Iterator[tuple[int, int]]:
-    """All keys in `count` ranges of their upper half, [first, stop)."""
+    """Yield `count` ranges [first, stop) that cover the upper half of all keys."""
     for number in range(count):
         yield number * _HALF // count, (number + 1) * _HALF // count
 

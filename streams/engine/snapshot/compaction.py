@@ -1,7 +1,7 @@
-"""Chooses which unchanged part of a shard the next snapshot carries, so that no full snapshot is ever needed.
+"""Chooses which unchanged part of a shard the next snapshot includes, so that no full snapshot is ever needed.
 
-Round after round all that there is is written anew, a slice with each snapshot.  When a round ends, the snapshot in
-which it began is the root: nothing older is needed.  It chooses; it writes nothing down.
+In rounds, all state is written anew, one slice per snapshot. When a round ends, the snapshot in which it began becomes
+the root: nothing older is needed. This module chooses; it writes nothing.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from streams.engine.state.job import JobBook, JobState
 from streams.engine.state.node import NodeState
 from streams.engine.state.shard_parts import ShardPrices
 
-#: A slice is no larger than this or than what changed, whichever is more, even if the round takes longer then.
+#: A slice is at most this size, or the size of the changes if that is larger, even if the round then takes longer.
 SLICE_BYTES: Final = 2 * 2**20
-#: About what a thing weighs, before compression.
+#: Approximate sizes before compression.
 _ARCHIVED_BYTES, _SEEN_BYTES, _NODE_BYTES, _JOB_BYTES, _EVENT_BYTES = 26, 16, 400, 800, 200
 _MINUTE_BYTES, _LINE_BYTES, _AMOUNT_BYTES = 100, 150, 28
 _IDS_AT_ONCE: Final = 16_384
 _PRICES_AT_ONCE, _PRICE_BYTES = 1_024, 150
-#: A chain is as long as two rounds when the second one ends, which may take longer than it seemed.
+#: A chain spans two rounds when the second one ends, which may take longer than estimated.
 _ROUNDS_AT_EASE: Final = 3
 
 
 @dataclass(slots=True)
 class CompactionSlice:
-    """What is carried whole, be it changed or not."""
+    """What is included whole, whether it changed or not."""
 
     jobs: list[str] = field(default_factory=list)
     nodes: list[str] = field(default_factory=list)
@@ -46,13 +46,13 @@ class CompactionSlice:
 
 @dataclass(slots=True)
 class _SliceBuilder:
-    """Where a round puts what it comes by: the slice of the moment."""
+    """The current slice that a round adds to."""
 
     slice: CompactionSlice = field(default_factory=CompactionSlice)
 
 
 class ShardContents(NamedTuple):
-    """What of a shard is written anew in each round."""
+    """The parts of a shard that each round writes anew."""
 
     jobs: JobBook
     nodes: dict[str, NodeState]
@@ -63,30 +63,31 @@ class ShardContents(NamedTuple):
 
 
 class Compaction:
-    """Rounds through a shard.  `root`: the version at which a restore must begin, 0 before the first snapshot.
+    """Rounds through a shard. `root`: the version at which a restore must begin, 0 before the first snapshot.
 
-    `length`: about how many snapshots there are from it on.  An owner that restores begins a new round, so where
-    owners change all the time none would end: the longer it has become, the more a snapshot carries.
+    `length`: the approximate number of snapshots since the root. An owner that restores begins a new round, so with
+    frequent takeovers no round would end: the longer the chain, the more each snapshot includes.
     """
 
     def __init__(self) -> None:
         self.root = self.length = 0
-        self._began = self._taken = 0  # the version of the round's first slice, and how many there are of it
+        self._began = self._taken = 0  # version of the round's first slice, and the number of its slices
         self._waiting: Iterator[int] | None = None
         self._tray = _SliceBuilder()
-        self._share_bytes = self._expected = 0.0  # what each of so many snapshots carries
+        self._share_bytes = self._expected = 0.0  # target size of a slice, and expected number of slices
 
     def next(
         self, contents: ShardContents, version: int, snapshots_per_round: int, changed_bytes: int
     ) -> CompactionSlice:
-        """What the snapshot of this version carries besides its changes, which weigh `changed_bytes`.
+        """Return what the snapshot of this version includes besides its changes.
 
         Args:
-            contents: of the shard. None of them may refer to this object: a round is under way at all times, and in a
-                cycle with it a shard that leaves this worker would stay in memory until cycles are collected.
-            version: of the snapshot.
-            snapshots_per_round: how many snapshots share a round at least.
-            changed_bytes: about what the changes weigh.
+            contents: Of the shard. None of its parts may refer to this object: a round is always in progress, and a
+                reference
+              cycle would keep a revoked shard in memory until the next garbage collection.
+            version: Of the snapshot.
+            snapshots_per_round: Minimum number of snapshots of a round.
+            changed_bytes: Approximate size of the changes.
         """
         if self._waiting is None:
             self._began, self._taken = version, 0
@@ -108,9 +109,9 @@ class Compaction:
 
 
 def _walk(contents: ShardContents, tray: _SliceBuilder) -> Iterator[int]:
-    """Put one thing after the other into the slice of the moment; gives the weight of each.
+    """Add one item after the other to the current slice; yield the size of each.
 
-    What comes while a round is under way is carried as a change; what goes, is gone.
+    Items that appear during a round are included as changes; items that disappear are skipped.
     """
     archived_bytes = len(contents.archived) * _ARCHIVED_BYTES
     parts = list(ranges(-(-len(contents.archived) // _IDS_AT_ONCE)))
@@ -151,7 +152,7 @@ def _cut(ids: SeenPart) -> Iterator[SeenPart]:
 
 
 def _weight(contents: ShardContents) -> float:
-    """About what everything weighs: jobs are taken for small ones."""
+    """Estimate the total size; jobs are assumed to be small."""
     return (
         len(contents.archived) * _ARCHIVED_BYTES
         + sum(len(ids) for ids in contents.seen.values()) * _SEEN_BYTES

@@ -10,5 +10,5 @@ LEVEL: Final = 1
 
 
 def new_compressor() -> zstandard.ZstdCompressor:
-    """One as snapshots are compressed with; not to be shared by threads."""
+    """Return a compressor with the settings of snapshots; not to be shared by threads."""
     return zstandard.ZstdCompressor(level=LEVEL)

@@ -1,6 +1,6 @@
 """Encodes the state of a job or node as typed MessagePack records.
 
-The form only; when it is written and where it goes is decided elsewhere.
+The encoding only; when and where it is written is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class AttemptBlob(msgspec.Struct, array_like=True):
 
 
 class JobBlob(msgspec.Struct, array_like=True):
-    """A job's state; its samples' coverage is written apart."""
+    """A job's state; the coverage of its samples is encoded separately."""
 
     id: str
-    seen: bytes  # identities of 16 bytes, one after the other
+    seen: bytes  # concatenated identities of 16 bytes
     first_ms: int
     last_ms: int
     booked_as_of_ms: int
@@ -66,12 +66,12 @@ class NodeBlob(msgspec.Struct, array_like=True):
     booked_as_of_ms: int = -1
 
 
-#: What a shard remembers of a job besides: unfinished attempts go on costing, rows are due, samples alone were seen.
+#: Flags of a job in its shard: has open attempts, rows are due, only samples arrived.
 OPEN, DIRTY, SAMPLED = 1, 2, 4
 
 
 def dump_job(job: JobState, flags: int = 0) -> JobBlob:
-    """A job as it stands; derived things (timelines) are left out."""
+    """Encode a job; derived values (timelines) are left out."""
     return JobBlob(
         id=job.id,
         seen=job.seen.dump(),
@@ -101,7 +101,7 @@ def dump_job(job: JobState, flags: int = 0) -> JobBlob:
 
 
 def load_job(blob: JobBlob) -> JobState:
-    """The inverse of `dump_job`; it counts as unsaved."""
+    """Decode a job: the inverse of `dump_job`; it counts as unsaved."""
     job = JobState(blob.id)
     job.seen = Identities(blob.seen)
     job.first_ms, job.last_ms, job.heard_ms = blob.first_ms, blob.last_ms, blob.heard_ms
@@ -124,7 +124,7 @@ def load_job(blob: JobBlob) -> JobState:
 
 
 def dump_node(node: NodeState) -> NodeBlob:
-    """A node as it stands."""
+    """Encode a node."""
     return NodeBlob(
         node.name,
         node.dirty,
@@ -136,7 +136,7 @@ def dump_node(node: NodeState) -> NodeBlob:
 
 
 def load_node(blob: NodeBlob) -> NodeState:
-    """The inverse of `dump_node`."""
+    """Decode a node: the inverse of `dump_node`."""
     node = NodeState(blob.name)
     node.events = blob.events
     node.seen = Identities(blob.seen)
@@ -147,17 +147,17 @@ def load_node(blob: NodeBlob) -> NodeState:
 
 
 def load_lines(booked: BookedLines) -> Lines:
-    """Booked lines as they were before they were written down."""
+    """Decode booked lines."""
     return {load_line(line): intervals for line, intervals in booked}
 
 
 def load_line(line: Line) -> Line:
-    """A line as it was; the decoder leaves its price a plain tuple."""
+    """Decode a line; the decoder leaves its price a plain tuple."""
     return Line(line.node, line.phase, PriceRef(*line.price))
 
 
 def dump_rows(rows: MinuteRows) -> BookedRows:
-    """Booked rows by minute, each line named once."""
+    """Encode booked rows by minute, each line named once."""
     lines: dict[Line, int] = {}
     flat = [
         (lines.setdefault(line, len(lines)), minute, quantity, lost)
@@ -168,7 +168,7 @@ def dump_rows(rows: MinuteRows) -> BookedRows:
 
 
 def load_rows(dumped: BookedRows) -> MinuteRows:
-    """The inverse of `dump_rows`."""
+    """Decode booked rows: the inverse of `dump_rows`."""
     lines, flat = dumped
     rows: MinuteRows = {}
     for position, minute, quantity, lost in flat:

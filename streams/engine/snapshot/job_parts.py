@@ -1,6 +1,6 @@
-"""Encodes what changed of a job since its last snapshot, and applies it to a restored job.
+"""Encodes what changed in a job since its last snapshot, and applies it to a restored job.
 
-The form only.  A part rests on all before it: where the job is not known, it is passed over.
+The encoding only. A part depends on all before it: if the job is unknown, the part is skipped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streams.engine.timeline.lines import Interval, Line
 
 
 class AttemptPart(msgspec.Struct, array_like=True):
-    """What is new in an attempt; minutes that are named and have no row are booked no more."""
+    """Changes of an attempt; a listed minute without a row is no longer booked."""
 
     number: int
     sampled: bool
@@ -37,7 +37,7 @@ class AttemptPart(msgspec.Struct, array_like=True):
 
 
 class JobPart(msgspec.Struct, array_like=True):
-    """What is new in a job."""
+    """Changes of a job."""
 
     id: str
     flags: int
@@ -51,7 +51,7 @@ class JobPart(msgspec.Struct, array_like=True):
 
 
 class PaidPart(msgspec.Struct, array_like=True, gc=False):
-    """All that is new in a job: an attempt goes on, and each of its lines that ended at one instant ends at another."""
+    """The only change of a job is its accrual: every line of an attempt that ended at one instant ends at another."""
 
     id: str
     flags: int
@@ -64,7 +64,7 @@ class PaidPart(msgspec.Struct, array_like=True, gc=False):
 
 
 def dump_paid(job: JobState, flags: int) -> PaidPart | None:
-    """What changed since the job was marked as saved, and marks it again; None if it is more than a payment."""
+    """Encode the changes since `mark_saved`, and mark the job again; return None if there is more than an accrual."""
     if job.seen.has_fresh:
         return None
     paid: AttemptState | None = None
@@ -85,7 +85,7 @@ def dump_paid(job: JobState, flags: int) -> PaidPart | None:
 
 
 def apply_paid(job: JobState, part: PaidPart) -> None:
-    """Move the ends; what was derived from it before must be forgotten."""
+    """Move the line ends; the caller must drop what was derived from the job before."""
     job.first_ms, job.last_ms, job.booked_as_of_ms = part.first_ms, part.last_ms, part.until_ms
     job.heard_ms = part.heard_ms
     for intervals in job.attempts[part.attempt].booked_lines.values():
@@ -95,7 +95,7 @@ def apply_paid(job: JobState, part: PaidPart) -> None:
 
 
 def dump_part(job: JobState, flags: int) -> JobPart:
-    """What changed since the job was marked as saved; marks it again."""
+    """Encode the changes since `mark_saved`, and mark the job again."""
     part = JobPart(
         id=job.id,
         flags=flags,
@@ -142,7 +142,7 @@ def _of(rows: MinuteRows, minutes: list[int]) -> MinuteRows:
 
 
 def apply_part(job: JobState, part: JobPart) -> None:
-    """Put what changed in its place; what was derived from it before must be forgotten."""
+    """Apply the changes; the caller must drop what was derived from the job before."""
     job.seen.add_all(part.seen)
     job.first_ms, job.last_ms, job.heard_ms = part.first_ms, part.last_ms, part.heard_ms
     job.booked_as_of_ms, job.booked_dimensions = part.booked_as_of_ms, part.booked_dimensions

@@ -1,4 +1,4 @@
-"""Takes an archived job back into a shard, and corrects rows that a crash left behind.
+"""Loads an archived job into a shard, and corrects rows that a crash left behind.
 
 Bytes and rows are handed in; nothing is fetched here.
 """
@@ -29,17 +29,17 @@ _NANO = 10**9
 
 
 def drop_counts(shard: ShardState, job: JobState) -> None:
-    """Attempts that the timeline pays need no counts by second, also those whose first sample is yet to come."""
+    """Drop second counts of attempts with a billed timeline, and of those whose first sample has not arrived."""
     for number, attempt in job.attempts.items():
         if attempt.has_start:
             shard.coverage.drop_counts(job.id, number)
 
 
 def adopt_job(shard: ShardState, job_id: str, data: bytes, news: PriceChanges | None = None) -> None:
-    """Take an archived job back (if the news touch it); everything of it is derived again."""
+    """Load an archived job (if `news` affects it); all of it is derived again."""
     archived = writer.unpack_job(data)
     if archived.version != shard.archived.version_of(job_id):
-        return  # it came back and left again while this state was on its way: whoever asked asks again
+        return  # it was loaded and archived again meanwhile: the caller asks again
     job = load_job(archived.job)
     if news is not None and not news.touches_job(job):
         return
@@ -55,16 +55,16 @@ def adopt_job(shard: ShardState, job_id: str, data: bytes, news: PriceChanges | 
 
 
 def read_back(shard: ShardState, table: str, rows: pa.Table, version: int) -> pa.Table:
-    """Those of the given rows (stored by an owner that is gone) that differ from the snapshot, as that has them.
+    """Return corrections for rows stored by a former owner that differ from the snapshot.
 
-    A key holds derived facts (phase, sku), so such a row may have no successor of the same key: it must be
-    put back to what was booked, or to 0, before the log is folded on.  Its job must be in memory; where its state is
-    lost, what was booked is not known, and its rows stay.
+    A key includes derived facts (phase, sku), so such a row may have no successor with the same key: it must be set to
+    what was booked, or to 0, before the log is folded further. Its job must be in memory; if its state is lost, its
+    booked rows are unknown, and its rows stay.
 
-    Usage, jobs and attempts have keys that the replay writes again; but rows of an owner who began with an older
-    snapshot than this one, and replayed less, stand over what this one counts as written.
+    Usage, jobs and attempts have keys that the replay writes again; but rows of an owner that began with an older
+    snapshot than this one, and replayed less, replace rows that this one counts as written.
 
-    Alerts are judged again as they were; of those that are ahead of the snapshot, only their ticks are noted.
+    Alerts are judged again with the same result; of those ahead of the snapshot only the ticks are recorded.
     """
     if table == ALERTS:
         _mark_stored_alerts(shard, rows)
@@ -104,7 +104,7 @@ def read_back(shard: ShardState, table: str, rows: pa.Table, version: int) -> pa
 
 
 def _usage_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
-    """What samples covered in the minutes of these rows, as far as the snapshot knows of them."""
+    """Return the coverage of these rows' minutes, as far as the snapshot includes it."""
     minutes = rows["minute"].cast(pa.int64()).to_pylist()
     keys = set(zip(rows["job_id"].to_pylist(), rows["attempt"].to_pylist(), minutes, strict=True))
     found = [
@@ -118,13 +118,13 @@ def _usage_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
 
 
 def _mark_stored_alerts(shard: ShardState, rows: pa.Table) -> None:
-    """Up to which ticks earlier owners have stored these alerts."""
+    """Record up to which ticks former owners have stored these alerts."""
     ticks = pc.max_element_wise(*(rows[name].cast(pa.int64()) for name in ("held", "changed")))
     shard.tracker.alerts.mark_stored(dict(zip(rows["alert_id"].to_pylist(), ticks.to_pylist(), strict=True)))
 
 
 def _is_booked(row: dict[str, Any], line: Line, found: tuple[Line, int, int]) -> bool:
-    """Whether the row says what is booked: most do that were stored before the snapshot."""
+    """Return whether the row equals what is booked, as most rows stored before the snapshot do."""
     booked, quantity, lost = found
     same_price = booked.price.usd_nano == line.price.usd_nano
     return same_price and (quantity, lost) == (row["quantity"], row.get("lost_quantity", 0))

@@ -1,6 +1,6 @@
 """Restores a shard, or one job for an explanation, from a chain of snapshots.
 
-Bytes are handed in, the oldest first; nothing is fetched here, and rows of later owners are put right elsewhere.
+Bytes are handed in, oldest first; nothing is fetched here, and later rows are corrected elsewhere.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from streams.engine.state.shard_parts import DueWork
 
 
 class JobsOfChain(msgspec.Struct):
-    """Of a snapshot, what tells of jobs; their bytes stay undecoded."""
+    """The parts of a snapshot that concern jobs, not decoded yet."""
 
     format: int
     jobs: list[msgspec.Raw]
@@ -45,7 +45,7 @@ class RestoreTarget(Protocol):
 
     @property
     def jobs(self) -> MutableMapping[str, JobState]:
-        """By id."""
+        """Return the jobs by id."""
         ...
 
     due: DueWork
@@ -60,10 +60,10 @@ class KnownJobs:
 
 
 def unpack_jobs(data: bytes) -> tuple[JobsOfChain, int]:
-    """What a stored snapshot tells of jobs, and its size unpacked, in bytes.
+    """Return the job parts of a stored snapshot, and its uncompressed size in bytes.
 
     Raises:
-        UnknownFormatError: it is of a form that this program does not read.
+        UnknownFormatError: The program does not support its format.
     """
     raw = zstandard.decompress(data)
     writer.check_format(msgspec.msgpack.decode(raw, type=writer.SnapshotFormat).format)
@@ -71,7 +71,7 @@ def unpack_jobs(data: bytes) -> tuple[JobsOfChain, int]:
 
 
 def apply_archived(known: ArchiveIndex, blob: StoredBlob | JobsOfChain) -> None:
-    """Take over what a snapshot says of archived jobs; the oldest snapshot comes first."""
+    """Apply a snapshot's entries of archived jobs; the oldest snapshot comes first."""
     known.seed = blob.id_seed
     for entries in (blob.archived_jobs, blob.newly_archived_jobs):
         known.load(entries)
@@ -84,14 +84,14 @@ def apply_jobs(
     place: int,
     last: Mapping[str, int],
 ) -> None:
-    """Apply the snapshot at a place in the chain; the oldest comes first.
+    """Apply one snapshot of the chain; the oldest comes first.
 
     Args:
-        target: changed in place.
-        blob: the snapshot.
-        awaited: jobs of which a part came that rests on nothing known; a later snapshot has them whole, or they are gone.
-        place: of the snapshot in its chain.
-        last: by job, the place where it is whole for the last time; what comes before that is passed over.
+        target: Changed in place.
+        blob: The snapshot.
+        awaited: Jobs with a part whose base is unknown; a later snapshot includes them whole, or they are gone.
+        place: Position of the snapshot in its chain.
+        last: Job id -> the last position at which it is included whole; earlier parts are skipped.
     """
     for job_id in blob.gone:
         target.jobs.pop(job_id, None)
@@ -124,7 +124,7 @@ def _apply_parts(
     place: int,
     last: Mapping[str, int],
 ) -> None:
-    """What changed of jobs that are known."""
+    """Apply changes of known jobs."""
     for raw in blob.parts:
         job_id = writer.job_id_of(raw)
         if last.get(job_id, -1) > place:
@@ -157,10 +157,14 @@ def _flag(target: RestoreTarget, job_id: str, flags: int) -> None:
 
 
 def load(shard: ShardState, blobs: Sequence[bytes]) -> None:
-    """Apply a chain to an empty shard, with the prices as the last snapshot knew them.
+    """Apply a chain to an empty shard, with the prices as of the last snapshot.
 
-    What changed of a job that is not known is passed over: a later snapshot has the job whole, or it is gone.  So is
-    what is written whole again later in the chain.
+    Changes of an unknown job are skipped: a later snapshot includes the job whole, or it is gone. So is whatever a
+    later snapshot includes whole.
+
+    Raises:
+        ValueError: The chain is of another shard, or does not begin at a root.
+        UnknownFormatError: The program does not support a snapshot's format.
     """
     with _no_collection():
         _load(shard, blobs)
@@ -168,7 +172,7 @@ def load(shard: ShardState, blobs: Sequence[bytes]) -> None:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Nearly all that a load makes stays: to look for garbage among it takes a tenth of the time."""
+    """Disable garbage collection: nearly everything that a load creates stays, and collection takes a tenth of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -180,7 +184,7 @@ def _no_collection() -> Iterator[None]:
 
 def _load(shard: ShardState, blobs: Sequence[bytes]) -> None:
     awaited: set[str] = set()
-    nodes: dict[str, NodeBlob] = {}  # the last of each: they come whole
+    nodes: dict[str, NodeBlob] = {}  # the last of each: nodes are always whole
     last = {job_id: place for place, data in enumerate(blobs) for job_id in writer.whole_jobs(data)}
     for place, data in enumerate(blobs):
         blob = writer.unpack(data)
@@ -197,7 +201,7 @@ def _load(shard: ShardState, blobs: Sequence[bytes]) -> None:
             shard.seen[topic].apply_older(writer.seen_part(ids))
     if awaited or not shard.coverage.is_complete:
         raise ValueError(f"the snapshots of shard {shard.number} do not begin early enough")
-    # Older snapshots have what the shard has forgotten since.
+    # Older snapshots contain entries that the shard has dropped since.
     shard.archived.forget_before(
         max(shard.position.newest_ms.values(), default=0) - shard.settings.archived_for_ms
     )
@@ -212,7 +216,7 @@ def _load(shard: ShardState, blobs: Sequence[bytes]) -> None:
 
 
 def _apply_facts(shard: ShardState, blob: StoredBlob) -> None:
-    """What each snapshot has whole."""
+    """Apply what each snapshot includes whole."""
     shard.snapshots.version = shard.snapshots.parent = blob.version
     shard.snapshots.compaction.root = blob.root
     shard.position.next, shard.snapshots.next = dict(blob.next), dict(blob.next)

@@ -1,7 +1,6 @@
 """Writes snapshots of a shard: what changed since the last one, and a slice of what did not.
 
-The form, and state into bytes; how a chain of them becomes a shard again is the work of `reader`, and where they are
-stored is not known here.
+It defines the format and encodes state; `reader` restores from a chain, and storage is handled elsewhere.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from streams.engine.snapshot.job_parts import JobPart, PaidPart, dump_paid, dump
 from streams.engine.state.job import JobState
 from streams.errors import TrainfareError
 
-#: The form below.  A snapshot of another form is refused; raise this with every change that needs it.
+#: The format below. A snapshot of another format is refused; increment this with every incompatible change.
 FORMAT: Final = 5
 _SMALL_BYTES: Final = 2**16
 
@@ -37,7 +36,7 @@ class UnknownFormatError(TrainfareError, ValueError):
 
 
 class SnapshotBlob(msgspec.Struct):
-    """What changed since the snapshot before, and a slice of what did not."""
+    """What changed since the previous snapshot, and a slice of what did not."""
 
     format: int
     shard: int
@@ -54,46 +53,46 @@ class SnapshotBlob(msgspec.Struct):
     coverage: bytes
     seen: dict[str, list[bytes]]
     tick_ms: int | None
-    # Jobs of which only samples came since they were written: first and last event time, and that of the last sample.
+    # Jobs with only samples since they were written: first and last event time, and that of the last sample.
     sampled: dict[str, tuple[int, ...]]
     watch: BurnTrackerBlob
     tallies: dict[str, Tally]  # by topic
     paid_ms: int  # every open attempt is booked up to this instant
-    letter_minutes: Minutes  # how many dead letters of the newest minute were kept
+    letter_minutes: Minutes  # state of the dead letter quota
     unswept_from: int | None
-    root: int  # the version at which a restore of it begins
+    root: int  # the version at which a restore begins
     parts: list[JobPart]  # of jobs that an earlier snapshot has
-    seen_older: list[tuple[str, list[bytes]]]  # topic and ids: slices of those remembered before
+    seen_older: list[tuple[str, list[bytes]]]  # topic and ids: slices of ids seen before
     forgotten_ms: dict[str, int]
-    paid: list[PaidPart]  # of jobs that an earlier snapshot has, and of which only the accrual changed
-    more_prices: list[PriceEvent]  # that came since the snapshot before, and a slice of the others
-    sums: dict[str, MonthSums] | None  # of the ledger by table and month; None: not kept
+    paid: list[PaidPart]  # jobs of which only the accrual changed
+    more_prices: list[PriceEvent]  # new since the previous snapshot, and a slice of the others
+    sums: dict[str, MonthSums] | None  # of the ledger by table and month; None: unknown
     id_seed: bytes
     archived_jobs: bytes
     newly_archived_jobs: bytes
 
 
 class StoredBlob(SnapshotBlob):
-    """A snapshot as it is read: jobs wait to be decoded, most are written anew later in a chain."""
+    """A snapshot as read: jobs stay encoded, as most are included again later in a chain."""
 
-    jobs: list[msgspec.Raw]  # type: ignore[assignment]  # the bytes of the same
-    parts: list[msgspec.Raw]  # type: ignore[assignment]  # likewise
+    jobs: list[msgspec.Raw]  # type: ignore[assignment]  # encoded
+    parts: list[msgspec.Raw]  # type: ignore[assignment]  # encoded
 
 
 class _Id(msgspec.Struct, array_like=True):
-    """Of a job or what changed of it, whose."""
+    """The id at the beginning of an encoded job or change."""
 
     id: str
 
 
 class _Whole(msgspec.Struct):
-    """Of a snapshot, which jobs it has whole."""
+    """The jobs that a snapshot includes whole."""
 
     jobs: list[_Id]
 
 
 class ArchivedJob(msgspec.Struct, array_like=True):
-    """A job in the archive with its samples' coverage."""
+    """A job in the archive with the coverage of its samples."""
 
     format: int
     version: int
@@ -102,9 +101,9 @@ class ArchivedJob(msgspec.Struct, array_like=True):
 
 
 def build_snapshot(shard: ShardState) -> bytes:
-    """The snapshot of the shard as it stands, under its version; what changed counts as saved from now on.
+    """Encode the snapshot of the shard under its version; its changes count as saved from now on.
 
-    A shard without a snapshot has nothing but changes: its first one is whole.
+    In a shard without a snapshot everything is a change: the first one is complete.
     """
     changes = shard.snapshots.changes
     is_first = shard.snapshots.compaction.root == 0
@@ -119,7 +118,7 @@ def build_snapshot(shard: ShardState) -> bytes:
     nodes = changes.nodes.union(name for name in also.nodes if name in shard.nodes)
     coverage = shard.coverage.export_dirty(also.holders)
     parts, paid = _parts(shard, changes.jobs - whole)
-    # Of a flood of prices each is written once, and once a round.
+    # Each price is written once, and once per round.
     more_prices = None if is_first else shard.prices.book.grown_from(shard.snapshots.book)
     shard.snapshots.book = shard.prices.book
     blob = SnapshotBlob(
@@ -161,7 +160,8 @@ def build_snapshot(shard: ShardState) -> bytes:
     )
     changes.clear(len(coverage))
     data = msgspec.msgpack.encode(blob)
-    # To make a compressor takes longer than to compress a small snapshot; one that has seen a large one keeps its memory.
+    # Creating a compressor takes longer than compressing a small snapshot; one that compressed a large one retains
+    # memory.
     small = len(data) <= _SMALL_BYTES
     return shard.snapshots.compressor.compress(data) if small else zstandard.compress(data, LEVEL)
 
@@ -174,7 +174,7 @@ def _whole(shard: ShardState, job_id: str) -> JobBlob:
 
 
 def _parts(shard: ShardState, job_ids: Iterable[str]) -> tuple[list[JobPart], list[PaidPart]]:
-    """What changed of jobs that an earlier snapshot has; of those that were only paid, in short."""
+    """Return the changes of jobs that an earlier snapshot includes; a mere accrual in short form."""
     parts: list[JobPart] = []
     paid: list[PaidPart] = []
     for job_id in sorted(job_ids):
@@ -188,7 +188,7 @@ def _parts(shard: ShardState, job_ids: Iterable[str]) -> tuple[list[JobPart], li
 
 
 def flags_of(shard: ShardState, job_id: str) -> int:
-    """What the shard remembers of a job besides."""
+    """Return the job's flags in the shard."""
     return (
         OPEN * (job_id in shard.due.open_jobs)
         + DIRTY * (job_id in shard.due.dirty_jobs)
@@ -197,14 +197,18 @@ def flags_of(shard: ShardState, job_id: str) -> int:
 
 
 def unpack(data: bytes) -> StoredBlob:
-    """The snapshot in `data`; raises UnknownFormatError if it is of another form than ours."""
+    """Decode a snapshot.
+
+    Raises:
+        UnknownFormatError: The program does not support its format.
+    """
     raw = zstandard.decompress(data)
     check_format(msgspec.msgpack.decode(raw, type=SnapshotFormat).format)
     return msgspec.msgpack.decode(raw, type=StoredBlob)
 
 
 def whole_jobs(data: bytes) -> list[str]:
-    """The jobs that the snapshot in `data` has whole."""
+    """Return the jobs that the snapshot in `data` includes whole."""
     raw = zstandard.decompress(data)
     check_format(msgspec.msgpack.decode(raw, type=SnapshotFormat).format)
     return [each.id for each in msgspec.msgpack.decode(raw, type=_Whole).jobs]
@@ -216,23 +220,23 @@ _PARTS = msgspec.msgpack.Decoder(JobPart)
 
 
 def job_id_of(raw: msgspec.Raw) -> str:
-    """Whose whole state, or change, it is."""
+    """Return the job id of an encoded job or change."""
     return _IDS.decode(raw).id
 
 
 def whole_job(raw: msgspec.Raw) -> JobBlob:
-    """A job's whole state."""
+    """Decode a whole job."""
     return _JOBS.decode(raw)
 
 
 def job_part(raw: msgspec.Raw) -> JobPart:
-    """What changed of a job."""
+    """Decode the changes of a job."""
     return _PARTS.decode(raw)
 
 
 def job_blobs(shard: ShardState, jobs: Iterable[JobState], version: int) -> Iterator[bytes]:
-    """Jobs for the archive, as of a version."""
-    # A replay archives thousands of jobs, most without a sample: what is the same for all of them is made once.
+    """Encode jobs for the archive, as of a version."""
+    # A replay archives thousands of jobs, most without samples: shared parts are made once.
     compressor, nothing = new_compressor(), shard.coverage.export(())
     for job in jobs:
         is_sampled = any(shard.coverage.holders_of(job.id, number) for number in job.attempts)
@@ -242,19 +246,19 @@ def job_blobs(shard: ShardState, jobs: Iterable[JobState], version: int) -> Iter
 
 
 def unpack_job(data: bytes) -> ArchivedJob:
-    """The inverse of `job_blobs`."""
+    """Decode an archived job: the inverse of `job_blobs`."""
     archived = msgspec.msgpack.decode(zstandard.decompress(data), type=ArchivedJob)
     check_format(archived.format)
     return archived
 
 
 def _ids(part: SeenPart) -> list[bytes]:
-    """The id arrays as little-endian bytes."""
+    """Return the id arrays as little-endian bytes."""
     return [array.astype(array.dtype.newbyteorder("<")).tobytes() for array in part]
 
 
 def seen_part(arrays: list[bytes]) -> SeenPart:
-    """The inverse: int64 clock, then uint64 halves of the ids."""
+    """Decode ids: int64 clock, then uint64 halves of the ids."""
     clock, *halves = arrays
     return SeenPart(
         np.frombuffer(clock, "<i8").astype(np.int64),
@@ -263,13 +267,17 @@ def seen_part(arrays: list[bytes]) -> SeenPart:
 
 
 class SnapshotFormat(msgspec.Struct):
-    """Of a snapshot of any form, the number of its form."""
+    """The format number of a snapshot of any format."""
 
     format: int
 
 
 def check_format(found: int) -> None:
-    """Raise UnknownFormatError unless this program can read it."""
+    """Check the format number of a snapshot.
+
+    Raises:
+        UnknownFormatError: The program does not support it.
+    """
     if found != FORMAT:
         raise UnknownFormatError(
             f"the stored state has format {found}, this program reads format {FORMAT}: "

@@ -1,1 +1,1 @@
-"""What a shard remembers: jobs, attempts, nodes, amounts, and what of them no snapshot has yet."""
+"""What a shard remembers: jobs, attempts, nodes and amounts, and which parts of them no snapshot includes yet."""

@@ -1,6 +1,6 @@
 """The state of one attempt of a job: its events, amounts, sample contexts and booked rows.
 
-State only; how it changes stands in the fold modules, what it costs in `derive`.
+State only: the fold modules change it, and `ledger.derive` computes its cost.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MINUTE_S = 60
 
 
 def names_nothing(event: JobEvent) -> bool:
-    """Whether an event has no value of any kind."""
+    """Return whether no optional field of the event has a value."""
     return not event.fields and all(getattr(event, name) is None for name in _VALUES)
 
 
@@ -47,17 +47,17 @@ class Winner(NamedTuple):
 
     @property
     def price_fields(self) -> tuple[str | None, ...]:
-        """The sample's price fields; None where it names none."""
+        """Return the sample's price fields; None where a field is absent."""
         return tuple(value[1:] if value else None for value in self.fields)
 
 
 def winning_fields(named: Mapping[str, str]) -> tuple[str, ...]:
-    """Price fields as a Winner has them."""
+    """Return price fields in the form that a Winner has."""
     return tuple("" if value is None else f"={value}" for value in named_fields(NO_FIELDS, named))
 
 
 class AttemptState:
-    """One attempt: what is known of it, what must be derived again, and what the tables hold of it."""
+    """One attempt: its facts, what must be derived again, and what the tables contain of it."""
 
     __slots__ = (
         "_newest_minute",
@@ -88,16 +88,16 @@ class AttemptState:
         self.sampled = False
         self.traffic = Traffic()
         self.winners: dict[int, Winner] = {}
-        # By its price fields, a winner: at least those of the metered minutes, which prices are asked for.
+        # Price fields -> a winner that has them: at least those of all metered minutes, as their prices are looked up.
         self.fields_seen: dict[tuple[str, ...], Winner] = {}
-        self._newest_minute = self._winners_seen = 0  # of the winners, when it was last asked for
+        self._newest_minute = self._winners_seen = 0  # of the winners, as of the last `newest_winner`
         self.dirty_traffic: list[tuple[int, int]] = []
         self.dirty_metered: set[int] = set()
-        # What the windows have not looked at yet: metered minutes, ranges of minutes with amounts.
+        # What the burn windows have not processed yet: metered minutes, and ranges of minutes with amounts.
         self.fresh_minutes: set[int] = set()
         self.fresh_traffic: list[tuple[int, int]] = []
         self.booked_lines: Lines = {}
-        self.open_accruals: OpenAccruals | None = None  # what the next payment need not look up again
+        self.open_accruals: OpenAccruals | None = None  # cached for the next accrual
         self.booked_lost: tuple[Span, ...] = ()
         self.booked_metered: MinuteRows = {}
         self.booked_traffic: MinuteRows = {}
@@ -105,12 +105,12 @@ class AttemptState:
 
     @property
     def is_unsaved(self) -> bool:
-        """Whether anything changed since it was marked as saved."""
+        """Return whether anything changed since `mark_saved`."""
         return self.unsaved.paid_ms is not None or not self.is_only_accrual_unsaved
 
     @property
     def is_only_accrual_unsaved(self) -> bool:
-        """Whether no more than its payments is new since it was marked as saved."""
+        """Return whether only the accrual changed since `mark_saved`."""
         unsaved = self.unsaved
         return not (
             unsaved.events != len(self.events)
@@ -122,16 +122,16 @@ class AttemptState:
         )
 
     def mark_saved(self) -> None:
-        """A snapshot has all of it."""
+        """Record that a snapshot includes all of it."""
         self.unsaved.clear(len(self.events), len(self.traffic), self._marks())
 
     def _marks(self) -> object:
-        """What changes now and then, to be compared."""
+        """Return the rarely changing parts, for comparison."""
         dirty = frozenset(self.dirty_metered) if self.dirty_metered else _NONE
         return (self.sampled, self.booked_lost, tuple(self.dirty_traffic), dirty)
 
     def load_events(self, events: Iterable[JobEvent]) -> None:
-        """Events of a snapshot, after those that are known; what they did is loaded besides."""
+        """Add events of a snapshot after those already known; their effects are loaded separately."""
         for event in events:
             self.events.append(event)
             if event.type in STARTS and not self.has_start:
@@ -139,16 +139,16 @@ class AttemptState:
                 self.winners.clear()
 
     def add_event(self, event: JobEvent) -> None:
-        """One more lifecycle event (not a duplicate)."""
+        """Add a lifecycle event (not a duplicate)."""
         self.events.append(event)
         if event.type in STARTS and not self.has_start:
-            self.has_start = True  # the timeline pays from now on; what was metered is restated to zero
+            self.has_start = True  # the timeline is billed from now on; what was metered is restated to zero
             self.winners.clear()
             self.dirty_metered = set(self.booked_metered)
             self.unsaved.metered_minutes.update(self.booked_metered)
 
     def forget_checkpoints(self, before_ms: int) -> bool:
-        """See `Job.forget_checkpoints`."""
+        """See `JobState.forget_checkpoints`."""
         old = [
             event
             for event in self.events
@@ -162,7 +162,7 @@ class AttemptState:
         return True
 
     def add_sample(self, event: GpuEvent) -> None:
-        """Note which price fields price the minutes that an accepted sample covers."""
+        """Record which price fields price the minutes that an accepted sample covers."""
         self.sampled = True
         if self.has_start or event.time_ms // 1000 <= (event.time_ms - event.interval_ms) // 1000:
             return
@@ -170,7 +170,7 @@ class AttemptState:
         self.add_winner(Winner(event.time_ms, event.source, event.node, event.id, fields), event.interval_ms)
 
     def add_winner(self, winner: Winner, interval_ms: int) -> None:
-        """A sample of a metered attempt covers a second: it is the newest of its minutes, or not."""
+        """Add a sample of a metered attempt that covers a second; it wins a minute if it is the newest there."""
         first_s = (winner.time_ms - interval_ms) // 1000
         last_s = winner.time_ms // 1000 - 1
         for minute in range(first_s // MINUTE_S, last_s // MINUTE_S + 1):
@@ -183,14 +183,13 @@ class AttemptState:
         self.fields_seen.setdefault(winner.fields, winner)
 
     def add_fields(self, winners: Iterable[Winner]) -> None:
-        """Winners came in by another way than `note_winner`."""
+        """Record winners that were added in another way than by `add_winner`."""
         self.fields_seen.update((winner.fields, winner) for winner in winners)
 
     def newest_winner(self) -> Winner | None:
-        """The newest sample of all: that of the newest minute, as each wins all minutes in which it is the newest.
+        """Return the newest sample: that of the newest minute, as each sample wins all minutes in which it is the newest.
 
-        A job that goes on is asked each second, and has a winner for each minute of its life: only those that came
-        since are looked at.
+        An open job is asked each second and has a winner for each minute of its life, so only new winners are examined.
         """
         count = len(self.winners)
         if count != self._winners_seen:
@@ -203,7 +202,7 @@ class AttemptState:
         return self.winners.get(self._newest_minute)
 
     def redo_all(self) -> None:
-        """Derive everything again: a price or the job's team changed, or the attempt came from the archive."""
+        """Mark everything to be derived again: a price or the job's team changed, or the attempt came from the archive."""
         if len(self.traffic):
             self.dirty_traffic.append(self.traffic.all_minutes())
         self.dirty_metered.update(self.winners, self.booked_metered)

@@ -1,4 +1,4 @@
-"""Tracks what of a shard changed since its last snapshot.
+"""Tracks what changed in a shard since its last snapshot.
 
 Plain memory; it does not write the snapshot.
 """
@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Changes:
-    """What the next snapshot increment must carry."""
+    """What the next snapshot increment must include."""
 
     jobs: set[str] = field(default_factory=set)
-    sampled: set[str] = field(default_factory=set)  # of which samples alone were seen, that cost nothing
+    sampled: set[str] = field(default_factory=set)  # only samples arrived that change no cost
     nodes: set[str] = field(default_factory=set)
     gone: dict[str, int] = field(default_factory=dict)
     prices: bool = True
-    size_bytes: int = 0  # about what the last snapshot's changes weighed
+    size_bytes: int = 0  # approximate size of the last snapshot's changes
 
     def clear(self, size_bytes: int = 0) -> None:
-        """A snapshot carries them now."""
+        """Forget the changes: a snapshot includes them now."""
         self.size_bytes = size_bytes
         self.jobs.clear()
         self.sampled.clear()

@@ -13,15 +13,15 @@ _LOOSE: Final = 64
 
 
 class Identities:
-    """A set of ids that also knows which came since the last `take_fresh`."""
+    """A set of ids that also knows which were added since the last `drain_new`."""
 
     __slots__ = ("_fresh", "_loose", "_packed")
 
     def __init__(self, packed: bytes = b"") -> None:
-        """`packed`: ids one after the other, in any order."""
+        """`packed`: concatenated ids of 16 bytes, in any order."""
         self._loose: set[bytes] = set()
         self._packed = b""
-        self._fresh = bytearray()  # one may come after the other, thousands between two snapshots
+        self._fresh = bytearray()  # there may be thousands between two snapshots
         if packed:
             self._packed = b"".join(sorted(set(_split(packed))))
 
@@ -45,7 +45,7 @@ class Identities:
         return False
 
     def add(self, identity: bytes) -> None:
-        """One more, which is not known."""
+        """Add an id that is not in the set."""
         self._loose.add(identity)
         self._fresh += identity
         if len(self._loose) > _LOOSE + len(self._packed) // (8 * ID_BYTES):
@@ -53,14 +53,14 @@ class Identities:
             self._loose = set()
 
     def add_all(self, packed: bytes) -> None:
-        """More of them, one after the other; they do not count as fresh."""
+        """Add concatenated ids; they do not count as new."""
         for identity in _split(packed):
             if identity not in self:
                 self.add(identity)
         self._fresh.clear()
 
     def dump(self) -> bytes:
-        """All, one after the other, sorted."""
+        """Return all ids, concatenated and sorted."""
         if not self._loose:
             return self._packed
         if len(self._loose) == 1 and not self._packed:  # as of most nodes
@@ -69,11 +69,11 @@ class Identities:
 
     @property
     def has_fresh(self) -> bool:
-        """Whether any came since the last `take_fresh`."""
+        """Return whether any id was added since the last `drain_new`."""
         return bool(self._fresh)
 
     def drain_new(self) -> bytes:
-        """Those that came since the last call."""
+        """Return the ids added since the last call."""
         if not self._fresh:
             return b""
         fresh, self._fresh = bytes(self._fresh), bytearray()

@@ -1,6 +1,6 @@
 """The state of a job in memory: its attempts, its dimensions and what has been booked.
 
-State only; how it changes stands in the fold modules, what it costs in `derive`.
+State only: the fold modules change it, and `ledger.derive` computes its cost.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from streams.engine.state.attempt import AttemptState, names_nothing
 from streams.engine.state.identities import Identities
 from streams.engine.timeline.attempts import Timeline, event_order, timelines
 
-#: Below this, checkpoints that no longer matter are not looked for.
+#: Below this count of events, obsolete checkpoints are not removed.
 _MANY_EVENTS: Final = 64
 _SAYS_LITTLE: Final = (JobType.heartbeat, JobType.updated)
 
 
 class JobDimensions(NamedTuple):
-    """What belongs to the whole job: the latest event that names it wins."""
+    """Fields of the whole job: the latest event that has one wins."""
 
     owner: str | None = None
     team: str | None = None
@@ -28,22 +28,22 @@ class JobDimensions(NamedTuple):
     labels: tuple[tuple[str, str], ...] | None = None
 
 
-#: Timelines, dimensions, and of each attempt that samples alone may pay for: whether any came, whether anything
-#: was said of its life, whose fields it has.
+#: Timelines, dimensions, and per metered attempt: whether it was sampled, whether it has lifecycle events, whose fields
+#: it has.
 Said = tuple[dict[int, Timeline], JobDimensions, tuple[tuple[bool, bool, tuple[str, ...] | None], ...]]
 
 
 class ShownRows(NamedTuple):
-    """A job's row of `jobs` and its rows of `attempts`, without clocks."""
+    """A job's row of `jobs` and its rows of `attempts`, without time columns."""
 
     job: tuple[object, ...]
     attempts: tuple[tuple[object, ...], ...]
 
 
 class JobState:
-    """One job.  `seen` holds the identity hashes of its lifecycle events for as long as the job is known.
+    """One job. `seen` has the identity hashes of its lifecycle events for as long as the job is known.
 
-    `saved`: the snapshots have all of it but what its attempts know to be unsaved.
+    `saved`: snapshots include all of it except what its attempts mark as unsaved.
     """
 
     __slots__ = (
@@ -79,16 +79,16 @@ class JobState:
         self._dimensions: JobDimensions | None = None
         self._declared: list[tuple[int, int]] | None = None
         self.is_redone = (
-            False  # whether all of it is to be derived again, so that no price matters before that
+            False  # whether all of it will be derived again, so that no price change matters before
         )
-        # What its rows last said but for clocks and the times of events; not known after a restart.
+        # Inputs of its rows as of the last check, without time columns; unknown after a restart.
         self._shown: Said | None = None
-        # What decides which prices are asked for of it, as of the last time it was asked.
+        # Inputs of its price lookups as of the last check.
         self._asks: tuple[dict[int, Timeline], JobDimensions, int, int] | None = None
-        self.said_rows: tuple[Said, ShownRows] | None = None  # and these rows, for who builds the tables
+        self.said_rows: tuple[Said, ShownRows] | None = None  # cached rows for the tables
 
     def attempt(self, number: int) -> AttemptState:
-        """The attempt of that number, new when it was not known."""
+        """Return the attempt with this number; create it if it is unknown."""
         known = self.attempts.get(number)
         if known is None:
             known = self.attempts[number] = AttemptState(number)
@@ -96,19 +96,20 @@ class JobState:
         return known
 
     def touch(self, time_ms: int) -> None:
-        """An event at `time_ms` was applied."""
+        """Record that an event at `time_ms` was applied."""
         self.first_ms = min(self.first_ms, time_ms)
         self.last_ms = max(self.last_ms, time_ms)
 
     def record_activity(self, time_ms: int) -> None:
-        """A heartbeat or a sample of `time_ms` was applied."""
+        """Record that a heartbeat or a sample of `time_ms` was applied."""
         self.touch(time_ms)
         self.heard_ms = max(self.heard_ms, time_ms)
 
     def add_event(self, event: JobEvent) -> None:
-        """One more lifecycle event (not a duplicate).
+        """Add a lifecycle event (not a duplicate).
 
-        What says only that the attempt lives changes nothing once anything is known of it, and is not kept.
+        An event that only shows that the attempt is alive changes nothing once anything else is known, and is not
+        stored.
         """
         attempt = self.attempt(event.attempt)
         if attempt.events and event.type in _SAYS_LITTLE and names_nothing(event):
@@ -119,10 +120,10 @@ class JobState:
             self._declared = None
 
     def forget_checkpoints(self, before_ms: int) -> bool:
-        """Keep the last one only of the checkpoints before an instant, if all that may still come is later.
+        """Drop all but the last checkpoint before an instant, given that every acceptable event is later.
 
-        Of attempts that go on: whatever ends them is later, and what is lost then begins at a checkpoint.  Whether
-        any was forgotten.
+        Only of open attempts: whatever ends them is later, and the work lost then begins at a checkpoint. Return
+        whether any was dropped.
         """
         found = False
         for number, attempt in self.attempts.items():
@@ -133,11 +134,11 @@ class JobState:
         return found
 
     def forget_derived(self) -> None:
-        """Events came in by another way than `add_event`."""
+        """Drop cached derivations: events were added in another way than by `add_event`."""
         self._timelines = self._dimensions = self._declared = None
 
     def mark_saved(self) -> None:
-        """A snapshot has all of it."""
+        """Record that a snapshot includes all of it."""
         self.saved = True
         self.seen.drain_new()
         for attempt in self.attempts.values():
@@ -150,7 +151,7 @@ class JobState:
         return self._timelines
 
     def dimensions(self) -> JobDimensions:
-        """Owner, team, project, experiment and labels as the latest events name them."""
+        """Return owner, team, project, experiment and labels as of the latest events."""
         if self._dimensions is None:
             found: dict[str, object] = {}
             for number in sorted(self.attempts):
@@ -161,11 +162,11 @@ class JobState:
                             found[name] = value
                     if event.labels is not None:
                         found["labels"] = tuple(sorted(event.labels.items()))
-            self._dimensions = JobDimensions(**found)  # type: ignore[arg-type]  # names are the fields', values theirs
+            self._dimensions = JobDimensions(**found)  # type: ignore[arg-type]  # keys are field names, values have their types
         return self._dimensions
 
     def declared(self) -> list[tuple[int, int]]:
-        """(time_ms, nano-dollars per hour) of the events that name an expected rate, in order."""
+        """Return (time_ms, nano-dollars per hour) of the events that declare an expected rate, in order."""
         if self._declared is None:
             naming = [
                 (event.time_ms, number, event_order(event), event.expected_nano_per_hour)
@@ -177,7 +178,7 @@ class JobState:
         return self._declared
 
     def state_of(self, number: int) -> str:
-        """The state of an attempt; metered when samples alone make it."""
+        """Return the state of an attempt; `metered` if it has samples only."""
         timeline = self.timelines()[number]
         attempt = self.attempts[number]
         goes_on = timeline.ended_ms is None
@@ -186,7 +187,7 @@ class JobState:
         return timeline.state
 
     def fields_of(self, number: int) -> dict[str, str]:
-        """An attempt's price fields: the timeline's last ones, or those of the newest sample when it is metered."""
+        """Return an attempt's price fields: the timeline's last ones, or those of the newest sample if it is metered."""
         line, newest = self.timelines()[number], self.attempts[number].newest_winner()
         values = line.values.fields
         if line.metered and newest is not None:
@@ -194,7 +195,7 @@ class JobState:
         return {name: value or "" for name, value in zip(PRICE_FIELDS, values, strict=True)}
 
     def row_inputs(self) -> Said:
-        """What its rows of jobs and attempts rest on, but for clocks and the times of events."""
+        """Return what determines its rows of `jobs` and `attempts`, except time columns."""
         samples = tuple(
             (attempt.sampled, bool(attempt.events), newest.fields if newest is not None else None)
             for attempt in self.attempts.values()
@@ -204,13 +205,13 @@ class JobState:
         return self.timelines(), self.dimensions(), samples
 
     def are_row_inputs_unchanged(self) -> bool:
-        """Whether its rows of jobs and attempts would differ by clocks alone from those of the last time it was asked."""
+        """Return whether only time columns of its rows would differ from the last call."""
         shown, self._shown = self._shown, self.row_inputs()
         return shown == self._shown
 
     @property
     def is_open(self) -> bool:
-        """Whether time alone changes its rows: an attempt that has not ended has paid time, or had some booked."""
+        """Return whether time alone changes its rows: an open attempt has billed time, or had some booked."""
         return any(
             line.ended_ms is None and (line.segments or self.attempts[number].booked_lines)
             for number, line in self.timelines().items()
@@ -218,17 +219,17 @@ class JobState:
 
     @property
     def has_ended(self) -> bool:
-        """Whether no attempt goes on, be it paid by its timeline or by samples."""
+        """Return whether no attempt is open, neither by its timeline nor by samples."""
         return all(line.ended_ms is not None for line in self.timelines().values())
 
     @property
     def is_finished(self) -> bool:
-        """Whether the highest attempt has ended, or nothing but samples and amounts is known."""
+        """Return whether the highest attempt has ended, or only samples and amounts are known."""
         lines = self.timelines()
         return all(line.ended_ms is not None or not self.attempts[n].events for n, line in lines.items())
 
     def may_price_lookups_differ(self) -> bool:
-        """Whether its prices may be asked for otherwise than when this was asked last."""
+        """Return whether its price lookups may differ from the last call."""
         fields = amounts = 0
         for attempt in self.attempts.values():
             fields += len(attempt.fields_seen)
@@ -242,7 +243,7 @@ class JobState:
         )
 
     def redo_all(self) -> None:
-        """Derive every row of the job again."""
+        """Mark every row of the job to be derived again."""
         self.is_redone = True
         for attempt in self.attempts.values():
             attempt.redo_all()
@@ -252,7 +253,7 @@ class JobBook(dict[str, JobState]):
     """The jobs in memory by id."""
 
     def of(self, job_id: str) -> JobState:
-        """The job of that id, new when it is not known."""
+        """Return the job with this id; create it if it is unknown."""
         job = self.get(job_id)
         if job is None:
             job = self[job_id] = JobState(job_id)

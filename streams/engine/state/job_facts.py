@@ -1,6 +1,6 @@
-"""Answers what the burn tracker asks of a job: who pays, whether it changed, when it ended.
+"""Facts that the burn tracker needs of a job: who pays, whether it changed, when it ended.
 
-Reads the job; must not change it.
+It reads the job and must not change it.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from streams.engine.timeline.intervals import Span, union
 from streams.engine.timeline.lines import price_pieces
 
 LAPSES_AFTER_MS: Final = 600_000
-_NEXT_ATTEMPT_MS: Final = 600_000  # for so long after one broke off the next may come
+_NEXT_ATTEMPT_MS: Final = 600_000  # the next attempt may follow this long after a failure or preemption
 
 
 def payer_of(job: JobState) -> Payer:
-    """Whom prices may ask for."""
+    """Return the team and project that prices may match."""
     dimensions = job.dimensions()
     return dimensions.team, dimensions.project
 
 
 def is_fresh(job: JobState) -> bool:
-    """Whether it has samples or amounts that were not looked at."""
+    """Return whether it has samples or amounts that the burn windows have not processed."""
     return any(attempt.fresh_minutes or attempt.fresh_traffic for attempt in job.attempts.values())
 
 
 def unpriced_minutes(attempt: AttemptState, book: PriceBook, payer: Payer) -> Iterator[int]:
-    """Metered minutes in which the book has no price for GPU-time.
+    """Yield metered minutes in which the book has no price for GPU-time.
 
-    All of them are looked at: the ledger knows the newest prices, a tick those of its time.
+    All minutes are examined: the ledger uses the newest prices, a tick those of its time.
     """
     if not attempt.winners:
         return
     begin_ms, end_ms = min(attempt.winners) * MINUTE_MS, (max(attempt.winners) + 1) * MINUTE_MS
-    gaps: dict[tuple[str, ...], list[Span]] = {}  # by price fields: where they have no price
+    gaps: dict[tuple[str, ...], list[Span]] = {}  # price fields -> spans without a price
     for minute, winner in attempt.winners.items():
         if winner.fields not in gaps:
             context = usage_context(winner.price_fields, *payer)
@@ -63,7 +63,7 @@ def unpriced_minutes(attempt: AttemptState, book: PriceBook, payer: Payer) -> It
 
 
 def ended_ms(job: JobState, timelines: dict[int, Timeline]) -> int:
-    """When the last attempt ended; NEVER_MS while one goes on.  What is only sampled or only moves bytes has no end."""
+    """Return when the last attempt ended; NEVER_MS while one is open. A job with only samples or amounts has no end."""
     ends_ms = []
     for number, timeline in timelines.items():
         attempt = job.attempts[number]
@@ -76,9 +76,9 @@ def ended_ms(job: JobState, timelines: dict[int, Timeline]) -> int:
 
 
 def undecided_until_ms(job: JobState, timelines: dict[int, Timeline]) -> int:
-    """Until when nobody can say whether the next attempt follows: 10 min after the last that was preempted or failed.
+    """Return until when a next attempt may follow: 10 min after the last preemption or failure.
 
-    0 if none was, or if what the highest attempt says is the end of the job.
+    0 if there was none, or if the highest attempt ended the job.
     """
     broke_off = [line for line in timelines.values() if line.state in ("preempted", "failed")]
     known = [n for n in timelines if job.attempts[n].events or job.attempts[n].sampled]
@@ -88,9 +88,9 @@ def undecided_until_ms(job: JobState, timelines: dict[int, Timeline]) -> int:
 
 
 def lapse(job: JobState, timelines: dict[int, Timeline]) -> Span:
-    """[from, until) in which the job runs and was not heard of for 10 min, as far as is known; empty if it was never.
+    """Return [from, until) in which the job runs without any activity for 10 min, as far as is known; empty if there is none.
 
-    Of several times of running the last one counts.
+    Of several running periods the last one counts.
     """
     running = [
         (segment.start_ms, segment.end_ms)
@@ -105,7 +105,7 @@ def lapse(job: JobState, timelines: dict[int, Timeline]) -> Span:
 
 
 def dimensions_of(job: JobState) -> AlertDimensions:
-    """Whom to tell, and what silences and planned rates can ask for."""
+    """Return the owner to notify, and the fields that silences and planned rates can match."""
     said = job.dimensions()
     fields: dict[str, str] = {}
     gpu_milli = 0

@@ -1,6 +1,6 @@
 """The state of a node in memory: its events and what has been booked.
 
-Nodes have their own books beside the jobs'; who used them is joined in the tables.
+Nodes have rows of their own beside the jobs'; the tables join them with the jobs that used them.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ class NodeState:
         self.events: list[NodeEvent] = []
         self.seen = Identities()
         self.booked_lines: Lines = {}
-        self.open_accruals: OpenAccruals | None = None  # what the next payment need not look up again
+        self.open_accruals: OpenAccruals | None = None  # cached for the next accrual
         self.dirty = True
         self.booked_as_of_ms = -1
         self._segments: tuple[NodeSegment, ...] | None = None
 
     def add_event(self, event: NodeEvent) -> None:
-        """One more of the node's events (not a duplicate)."""
+        """Add a node event (not a duplicate)."""
         self.events.append(event)
         self.dirty = True
         self._segments = None
 
     def reprice(self) -> None:
-        """A price of its time is another one now."""
+        """Mark the node to be derived again: a price of its time changed."""
         self.dirty = True
         self.open_accruals = None
 

@@ -33,7 +33,7 @@ class OpenAccruals:
         self._by_end = False  # whether the lines that grow are those that end where it is booked up to
 
     def track(self, whole: Lines, booked: Lines, as_of_ms: int) -> None:
-        """`booked` is `whole`, of which nothing is cut by a clock, up to an instant."""
+        """Record the open lines: `booked` is `whole`, not cut by the accrual instant, up to `as_of_ms`."""
         self.as_of_ms = as_of_ms
         starts = (start_ms for intervals in whole.values() for start_ms, _, _, _ in intervals)
         ends = (end_ms for intervals in whole.values() for _, end_ms, _, _ in intervals)
@@ -49,13 +49,13 @@ class OpenAccruals:
         self._by_end = ending == len(self.growing) > 0
 
     def covers(self, source: object, payer: Payer, as_of_ms: int) -> bool:
-        """Whether `pay` knows all that is to be booked up to an instant."""
+        """Return whether `accrue` can book everything up to an instant."""
         return self.source is source and self.as_of_ms <= as_of_ms <= self.until_ms and self.payer == payer
 
     def accrue(
         self, owner_id: str, attempt: int, rows: LedgerRows, as_of_ms: int, unsaved: UnsavedParts | None
     ) -> None:
-        """Book the growing lines up to an instant."""
+        """Book the open lines up to an instant."""
         if as_of_ms == self.as_of_ms:
             return
         for line, intervals in self.growing:
@@ -67,7 +67,7 @@ class OpenAccruals:
 
 
 def cut_lines(lines: Lines, at_ms: int) -> Lines:
-    """The lines up to an instant."""
+    """Return the lines up to an instant."""
     cut: Lines = {}
     for line, intervals in lines.items():
         before = [

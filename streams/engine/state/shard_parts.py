@@ -14,11 +14,13 @@ from streams.engine.repricing.price_index import PriceIndex
 
 @dataclass(slots=True)
 class LogPosition:
-    """How far the shard has read the log.  The dictionaries are by topic."""
+    """How far the shard has read the log. Dictionaries are by topic."""
 
-    next: dict[str, int] = field(default_factory=dict)  # the first offset that is not folded
+    next: dict[str, int] = field(default_factory=dict)  # the next offset to fold
     newest_ms: dict[str, int] = field(default_factory=dict)  # the newest event time
-    forgotten_ms: dict[str, int] = field(default_factory=dict)  # of earlier event times some state is dropped
+    forgotten_ms: dict[str, int] = field(
+        default_factory=dict
+    )  # state of earlier event times may have been dropped
     log_ms: dict[str, int] = field(default_factory=dict)  # the newest log time
     tick_ms: int | None = None  # the next tick to judge; None before the first record
 
@@ -27,22 +29,22 @@ class LogPosition:
 class DueWork:
     """What the next checkpoints must derive, and how far the accrual of open attempts has come."""
 
-    dirty_jobs: set[str] = field(default_factory=set)  # something that costs changed
+    dirty_jobs: set[str] = field(default_factory=set)  # something that affects cost changed
     open_jobs: set[str] = field(default_factory=set)
-    sampled_jobs: set[str] = field(default_factory=set)  # open; only samples came since they were derived
+    sampled_jobs: set[str] = field(default_factory=set)  # open; only samples arrived since they were derived
     # Accrual of all open attempts may take several checkpoints: its instant, and the jobs that are left.
     accruing: tuple[int, list[str]] = (0, [])
     accrued_to_ms: int = 0  # every open attempt is booked up to this instant
-    archive_due_ms: int = 0  # event time from which finished jobs are looked for again
+    archive_due_ms: int = 0  # event time at which finished jobs are searched again
     books_owed: bool = False
     books_next: dict[str, int] = field(default_factory=dict)  # the offsets of the stored books
 
 
 class ShardPrices:
-    """The price book, and which jobs and nodes ask for which of its prices."""
+    """The price book, and which jobs and nodes look up which of its prices."""
 
     def __init__(self, book: PriceBook) -> None:
         self.book = book
         self.minutes = MinutePrices(book)
         self.jobs, self.nodes = PriceIndex(), PriceIndex()
-        self.unindexed: list[str] = []  # jobs of a snapshot that `jobs` does not have yet
+        self.unindexed: list[str] = []  # jobs of a snapshot that are not indexed yet

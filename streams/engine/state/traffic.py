@@ -1,6 +1,6 @@
-"""Network and storage amounts of an attempt, kept as received so that any minute can be derived again.
+"""Network and storage amounts of an attempt, stored as received so that any minute can be derived again.
 
-Identity (what is a duplicate) is decided before this; prices and lost work are handed in.
+Duplicates are removed before; prices and lost work are handed in.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from streams.engine.timeline.intervals import Span
 from streams.engine.timeline.lines import Line
 
 MINUTE_MS = 60_000
-#: So many amounts in so many minutes are spread without arrays, whose making would take longer.
+#: Up to this many amounts and minutes, plain Python is faster than building arrays.
 FEW = 8
 _FEW_MINUTES = 64
 
 #: minute -> line -> (quantity, lost quantity)
 MinuteRows = dict[int, dict[Line, tuple[int, int]]]
-#: (topic, unit, match fields as sorted items): what decides the price of an amount.
+#: (topic, unit, match fields as sorted items): what determines the price of an amount.
 Basis = tuple[str, str, tuple[tuple[str, str], ...]]
 
 
@@ -55,7 +55,7 @@ class Traffic:
         self._basis = array("i")
         self._bases: list[Basis] = []
         self._basis_index: dict[Basis, int] = {}
-        # The contexts of the bases as last asked for, and who paid.
+        # The payer and the price contexts of the bases as of the last call.
         self._contexts: tuple[tuple[str | None, str | None], list[Context]] = ((None, None), [])
         self.first_ms = NEVER_MS
         self.last_ms = BEGINNING_MS
@@ -65,11 +65,11 @@ class Traffic:
 
     @property
     def bases(self) -> list[Basis]:
-        """All bases that amounts were booked on."""
+        """Return all bases that amounts were booked on."""
         return self._bases
 
     def add(self, event: TrafficEvent) -> tuple[int, int]:
-        """Keep an event's amounts; returns the minutes [first, last + 1) that they touch."""
+        """Store an event's amounts; return the minutes [first, last + 1) that they touch."""
         match = tuple(sorted(event.match.items()))
         start_ms = event.time_ms - event.interval_ms
         for unit, amount in event.amounts:
@@ -89,7 +89,7 @@ class Traffic:
         self.last_ms = max(self.last_ms, start_ms + interval_ms)
 
     def all_minutes(self) -> tuple[int, int]:
-        """The minutes [first, last + 1) that any amount touches; (0, 0) without amounts."""
+        """Return the minutes [first, last + 1) that any amount touches; (0, 0) without amounts."""
         return (self.first_ms // MINUTE_MS, self.last_ms // MINUTE_MS + 1) if len(self) else (0, 0)
 
     def rows(
@@ -100,7 +100,7 @@ class Traffic:
         project: str | None,
         lost: tuple[Span, ...],
     ) -> MinuteRows:
-        """The rows of the minutes in the disjoint ranges [lo, hi), in which anything accrues."""
+        """Return the rows of the minutes in the disjoint ranges [lo, hi) in which any amount accrues."""
         contexts = self._all_contexts(team, project)
         rows: MinuteRows = {}
         for lo, hi in minutes:
@@ -108,7 +108,7 @@ class Traffic:
         return rows
 
     def _all_contexts(self, team: str | None, project: str | None) -> list[Context]:
-        """In which context each basis is priced, if these pay."""
+        """Return the price context of each basis for this payer."""
         payer, known = self._contexts
         if payer != (team, project) or len(known) != len(self._bases):
             known = [traffic_context(dict(match), team, project) for _, _, match in self._bases]
@@ -184,7 +184,7 @@ class Traffic:
         )
 
     def dump(self, since: int = 0) -> tuple[bytes, bytes, bytes, bytes, list[Basis]]:
-        """Columns as little-endian bytes (int64, int64, int64, int32) from an amount on, and all bases."""
+        """Return columns as little-endian bytes (int64, int64, int64, int32) from amount `since` on, and all bases."""
         if since >= len(self):
             return b"", b"", b"", b"", list(self._bases)
         columns = (self._amount, self._start_ms, self._interval_ms, self._basis)
@@ -193,14 +193,14 @@ class Traffic:
 
     @classmethod
     def load(cls, dumped: tuple[bytes, bytes, bytes, bytes, list[Basis]]) -> Traffic:
-        """The inverse of `dump`."""
+        """Build from a dump: the inverse of `dump`."""
         traffic = cls()
         traffic.extend(dumped)
         return traffic
 
     def extend(self, dumped: tuple[bytes, bytes, bytes, bytes, list[Basis]]) -> None:
-        """Take in what was dumped after what is here."""
-        if not dumped[0]:  # of most attempts nothing moves
+        """Append a dump that continues these amounts."""
+        if not dumped[0]:  # most attempts have no amounts
             return
         amount, start_ms, interval_ms = (np.frombuffer(column, "<i8").tolist() for column in dumped[:3])
         bases = dumped[4]
@@ -215,5 +215,5 @@ def _little_endian(values: array[int]) -> bytes:
 
 
 def _column(values: array[int]) -> NDArray[np.int64]:
-    """A view: nothing can be added while it lives."""
+    """Return a view: the array cannot grow while it is in use."""
     return np.frombuffer(values, np.int64)

@@ -1,6 +1,6 @@
-"""Tracks what of an attempt is not in a snapshot yet, so that the next one carries only that.
+"""Tracks which parts of an attempt are not in a snapshot yet, so that the next one includes only these.
 
-Marks only; how they are written down is decided elsewhere.
+Marks only; their encoding is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -9,34 +9,34 @@ from typing import Final
 
 from streams.engine.timeline.lines import Line, Lines
 
-#: The line is booked no more.
+#: The line is no longer booked.
 GONE: Final = -1
 
 
 class UnsavedParts:
-    """Since the last snapshot: counts of what was saved of what only grows, and places of what changes."""
+    """Changes since the last snapshot: counts for append-only parts, positions for the others."""
 
     __slots__ = ("amounts", "events", "lines", "marks", "metered_minutes", "paid_ms", "traffic_minutes")
 
     def __init__(self) -> None:
-        self.events = 0  # so many are saved, and so on
+        self.events = 0  # number of saved events
         self.amounts = 0
         self.metered_minutes: set[int] = set()  # whose winner or booked rows may have changed
         self.traffic_minutes: set[int] = set()
         self.lines: dict[Line, int] = {}  # line -> its first interval that changed, or GONE
-        self.marks: object = None  # the rest, as it was saved
-        # All booked lines that ended at the first of these instants end at the second now, beside what `lines` says.
+        self.marks: object = None  # the other parts, as they were saved
+        # (from, until): all booked lines that ended at `from` now end at `until`, in addition to `lines`.
         self.paid_ms: tuple[int, int] | None = None
 
     def add_accrual(self, from_ms: int, until_ms: int) -> bool:
-        """Note that open lines were extended by moving their end; False if the snapshot must carry them line by line."""
+        """Record that open lines were extended by moving their end; return False if the snapshot must list each line."""
         if self.lines or (self.paid_ms is not None and self.paid_ms[1] != from_ms):
             return False
         self.paid_ms = (from_ms if self.paid_ms is None else self.paid_ms[0], until_ms)
         return True
 
     def spell_out(self, booked: Lines) -> None:
-        """Say of each of the booked lines what `paid_ms` says of all."""
+        """Convert `paid_ms` to one entry per booked line."""
         if self.paid_ms is not None:
             for line, intervals in booked.items():
                 if intervals[-1][1] == self.paid_ms[1]:
@@ -44,7 +44,7 @@ class UnsavedParts:
             self.paid_ms = None
 
     def add_lines(self, old: Lines, new: Lines) -> None:
-        """Booked lines are other ones now."""
+        """Record that booked lines changed from `old` to `new`."""
         self.spell_out(old)
         for line, after in new.items():
             before = old.get(line)
@@ -59,7 +59,7 @@ class UnsavedParts:
                 self.lines[line] = GONE
 
     def clear(self, events: int, amounts: int, marks: object) -> None:
-        """All is saved: so many events and amounts, and these marks."""
+        """Record that all is saved: these counts of events and amounts, and these marks."""
         self.events, self.amounts, self.marks, self.paid_ms = events, amounts, marks, None
         self.metered_minutes.clear()
         self.traffic_minutes.clear()
@@ -67,8 +67,8 @@ class UnsavedParts:
 
 
 def _common(before: list[tuple[int, int, int, int]], after: list[tuple[int, int, int, int]]) -> int:
-    """How many intervals both begin with."""
+    """Return how many leading intervals are equal."""
     least = min(len(before), len(after))
-    if least and before[: least - 1] == after[: least - 1]:  # as ever, but for the last
+    if least and before[: least - 1] == after[: least - 1]:  # the usual case: only the last differs
         return least - 1 + (before[least - 1] == after[least - 1])
     return next((at for at in range(least) if before[at] != after[at]), least)

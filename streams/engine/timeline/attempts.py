@@ -1,6 +1,6 @@
 """Builds the timeline of each attempt from the set of a job's lifecycle events (docs/cost_model.md).
 
-A pure function of the set: arrival order, duplicates and batches are gone before this; no prices here.
+A pure function of the set: arrival order, duplicates and batches have no effect; no prices here.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from streams.engine.timeline.intervals import Span, exclusive_ms, union
 from streams.engine.timeline.states import ENDINGS, STARTS, held_after, state_after
 from streams.engine.timeline.values import Values, values_after
 
-#: An attempt is paid for 400 days at most.
+#: An attempt is billed for 400 days at most.
 PAID_AT_MOST_MS: Final = 400 * 86_400_000
-#: The end of what has not ended.
+#: The end of an open segment.
 OPEN_MS: Final = 2**62
 
 
 class Segment(NamedTuple):
-    """Paid time [start_ms, end_ms) in which nothing changes; end_ms is OPEN_MS while it goes on."""
+    """Billed time [start_ms, end_ms) in which nothing changes; end_ms is OPEN_MS while it is open."""
 
     start_ms: int
     end_ms: int
@@ -29,7 +29,7 @@ class Segment(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """What one attempt did.  `ended_ms` is None while it goes on; lost and segments are not cut by a clock."""
+    """The timeline of one attempt. `ended_ms` is None while it is open; `lost` and `segments` are not cut."""
 
     attempt: int
     state: str
@@ -43,7 +43,7 @@ class Timeline(NamedTuple):
     after_end: int
 
     def paid(self, as_of_ms: int) -> list[Segment]:
-        """Segments cut at the meter's clock (unless the attempt ended) and at 400 days."""
+        """Return the segments cut at the accrual instant (unless the attempt ended) and at 400 days."""
         limit_ms = self._paid_until_ms(as_of_ms)
         return [
             segment
@@ -54,7 +54,7 @@ class Timeline(NamedTuple):
         ]
 
     def paid_ms(self, as_of_ms: int) -> int:
-        """How long those segments last together: they are disjoint."""
+        """Return the total length of those segments."""
         limit_ms = self._paid_until_ms(as_of_ms)
         return sum(
             min(segment.end_ms, limit_ms) - segment.start_ms
@@ -70,12 +70,12 @@ class Timeline(NamedTuple):
 
 
 def event_order(event: JobEvent) -> tuple[int, int, str, str]:
-    """The order of an attempt's events: time, then the types as the contract lists them, source, id."""
+    """Return the sort key of an attempt's events: time, then type in the order of docs/events.md, source, id."""
     return (event.time_ms, int(event.type), event.source, event.id)
 
 
 class _Draft(NamedTuple):
-    """An attempt before it is known how later attempts end it."""
+    """An attempt before later attempts are taken into account."""
 
     events: list[JobEvent]
     own_end: int | None  # index of the event that ends it
@@ -84,7 +84,7 @@ class _Draft(NamedTuple):
 
 
 def timelines(events_by_attempt: Mapping[int, Iterable[JobEvent]]) -> dict[int, Timeline]:
-    """The timeline of every attempt that has events, by attempt number ascending."""
+    """Return the timeline of every attempt that has events, by attempt number ascending."""
     drafts = {number: _draft(events_by_attempt[number]) for number in sorted(events_by_attempt)}
     superseded_ms = _supersessions(drafts)
     result: dict[int, Timeline] = {}
@@ -99,7 +99,7 @@ def timelines(events_by_attempt: Mapping[int, Iterable[JobEvent]]) -> dict[int, 
 def _draft(events: Iterable[JobEvent]) -> _Draft:
     ordered = sorted(events, key=event_order)
     own_end: int | None = None
-    first_start_ms: int | None = None  # in order of time, so none is earlier; after the end none counts
+    first_start_ms: int | None = None  # events are in order of time; after the end none counts
     metered = True
     for position, event in enumerate(ordered):
         if event.type in STARTS:
@@ -112,7 +112,7 @@ def _draft(events: Iterable[JobEvent]) -> _Draft:
 
 
 def _supersessions(drafts: Mapping[int, _Draft]) -> dict[int, int | None]:
-    """When a later attempt's first start ends each attempt that has no end of its own."""
+    """Return when a later attempt's first start ends each attempt without an end of its own."""
     earliest_ms: int | None = None
     found: dict[int, int | None] = {}
     for number in sorted(drafts, reverse=True):
@@ -173,7 +173,7 @@ def _timeline(
 
 
 def _append(segments: list[Segment], segment: Segment) -> None:
-    """Add a segment; one that changes nothing (a heartbeat) prolongs the last."""
+    """Add a segment; one that changes nothing (a heartbeat) extends the last."""
     if segment.end_ms <= segment.start_ms:
         return
     if segments:
@@ -192,22 +192,22 @@ def _lost(
     ended_ms: int | None,
     is_retry: bool,
 ) -> tuple[Span, ...]:
-    """Lost work: since the last checkpoint of an attempt that broke off, and the start-up of every retry."""
+    """Return lost work: since the last checkpoint of a failed or preempted attempt, and the start-up of every retry."""
     spans: list[Span] = []
     if state in ("preempted", "failed") and ended_ms is not None:
         since_ms = checkpoint_ms if checkpoint_ms is not None else started_ms
         if since_ms is not None:
             spans.append((since_ms, ended_ms))
     if is_retry and segments:
-        # Up to 400 days like all paid time, but not to the meter's clock: that cuts what is paid, not the phase.
+        # Up to 400 days like all billed time, but not to the accrual instant: that cuts what is billed, not the phase.
         limit_ms = segments[0].start_ms + PAID_AT_MOST_MS
         spans.extend((s.start_ms, min(s.end_ms, limit_ms)) for s in segments if s.phase == "starting")
     return union(spans)
 
 
 def wall_clock_ms(lines: Mapping[int, Timeline], as_of_ms: int) -> dict[int, int]:
-    """Per attempt the ms in which it is paid and no lower-numbered attempt is: their sum is the job's."""
-    if len(lines) == 1:  # as most jobs: nothing overlaps
+    """Return per attempt the ms in which it is billed and no lower-numbered attempt is: their sum is the job's."""
+    if len(lines) == 1:  # the usual case: nothing overlaps
         return {number: line.paid_ms(as_of_ms) for number, line in lines.items()}
     return exclusive_ms(
         {number: [(s.start_ms, s.end_ms) for s in line.paid(as_of_ms)] for number, line in lines.items()}

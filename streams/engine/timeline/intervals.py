@@ -11,7 +11,7 @@ Span = tuple[int, int]
 
 
 def union(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Disjoint, ascending spans that cover the same instants; empty ones vanish."""
+    """Return disjoint, ascending spans that cover the same instants; empty ones are dropped."""
     merged: list[Span] = []
     for start, end in sorted(span for span in spans if span[0] < span[1]):
         if merged and start <= merged[-1][1]:
@@ -22,12 +22,12 @@ def union(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def length_ms(spans: Iterable[Span]) -> int:
-    """How long the (disjoint) spans last."""
+    """Return the total length of the (disjoint) spans."""
     return sum(end - start for start, end in spans)
 
 
 def exclusive_ms(spans_by_number: Mapping[int, Iterable[Span]]) -> dict[int, int]:
-    """For each number the length of its spans that no smaller number covers."""
+    """Return for each number the length of its spans that no smaller number covers."""
     covered: tuple[Span, ...] = ()
     found: dict[int, int] = {}
     for number in sorted(spans_by_number):
@@ -38,7 +38,7 @@ def exclusive_ms(spans_by_number: Mapping[int, Iterable[Span]]) -> dict[int, int
 
 
 def split_at(span: Span, flagged: tuple[Span, ...]) -> list[tuple[int, int, int]]:
-    """`span` as pieces (start, end, flag): flag 1 inside one of the disjoint ascending `flagged` spans."""
+    """Split `span` into pieces (start, end, flag): flag 1 inside one of the disjoint ascending `flagged` spans."""
     start, end = span
     pieces: list[tuple[int, int, int]] = []
     for flag_start, flag_end in flagged:

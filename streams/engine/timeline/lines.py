@@ -1,7 +1,7 @@
-"""Builds ledger lines from paid segments and prices: the closed form of an attempt's rows.
+"""Builds ledger lines from billed segments and prices: the closed form of an attempt's rows.
 
-A line is one ledger key without its minute; its intervals say when it accrues and how fast.  Whatever the
-minute, its quantity is the sum of overlap x rate, so a late or corrected event re-derives only what it touches.
+A line is one ledger key without its minute; its intervals are when it accrues and how fast. The quantity of any minute
+is the sum of overlap x rate, so a late or corrected event re-derives only what it touches.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from streams.engine.timeline.intervals import Span, split_at
 
 
 class Line(NamedTuple):
-    """A ledger row's key within an attempt, but for the minute."""
+    """A ledger row's key within an attempt, without the minute."""
 
     node: str
     phase: str
@@ -25,9 +25,9 @@ class Line(NamedTuple):
 
     @property
     def row_key(self) -> tuple[str, str, str, str, str, int]:
-        """What tells its rows apart in the tables.
+        """Return the part of the key that identifies its rows in the tables.
 
-        A revision that is published again with other dollars makes another line, but the same rows.
+        A revision that is published again with another price makes another line, but the same rows.
         """
         price = self.price
         return (self.node, self.phase, price.component, price.unit, price.sku, price.effective_ms)
@@ -45,7 +45,7 @@ def attempt_lines(
     team: str | None,
     project: str | None,
 ) -> Lines:
-    """All lines of an attempt's paid time; GPU-time by node, other time without one."""
+    """Return all lines of an attempt's billed time; GPU-time by node, other time without one."""
     lines: Lines = {}
     for segment in segments:
         context = usage_context(segment.values.fields, team, project)
@@ -63,7 +63,7 @@ def attempt_lines(
 def price_pieces(
     steps: Steps, start_ms: int, end_ms: int, component: str, kind: Kind
 ) -> Iterator[tuple[int, int, PriceRef]]:
-    """[start, end) cut where the price changes; unpriced parts only of components that show them."""
+    """Yield [start, end) cut where the price changes; unpriced parts only of components that show them."""
     for position, (from_ms, price) in enumerate(steps):
         until_ms = steps[position + 1][0] if position + 1 < len(steps) else end_ms
         piece_start, piece_end = max(from_ms, start_ms), min(until_ms, end_ms)
@@ -76,7 +76,7 @@ def price_pieces(
 
 
 def _holders(segment: Segment) -> Iterator[tuple[Kind, list[tuple[str, int]]]]:
-    """For each kind of time the (node, quantity per ms) that accrue in the segment."""
+    """Yield, for each kind of time, the (node, quantity per ms) that accrue in the segment."""
     values = segment.values
     nodes = [("", values.gpu_milli)] if values.nodes is None else list(values.nodes)
     for kind, holders in (
@@ -92,7 +92,7 @@ def _holders(segment: Segment) -> Iterator[tuple[Kind, list[tuple[str, int]]]]:
 
 
 def _extend(lines: Lines, line: Line, interval: Interval) -> None:
-    """Add an interval, joined to the last one when it goes straight on."""
+    """Add an interval; merge it with the last one if it continues it."""
     intervals = lines.setdefault(line, [])
     if intervals:
         start_ms, end_ms, rate, flag = intervals[-1]

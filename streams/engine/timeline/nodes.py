@@ -1,6 +1,6 @@
-"""Builds the timeline of a node from `nodes` events: when it is paid, and at what price (docs/cost_model.md).
+"""Builds the timeline of a node from `nodes` events: when it is billed, and at what price (docs/cost_model.md).
 
-A pure function of the set of a node's events; who used the node is no business of this module.
+A pure function of the set of a node's events; it does not know who used the node.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from streams.engine.timeline.values import NO_FIELDS, named_fields
 
 
 class NodeSegment(NamedTuple):
-    """Paid time [start_ms, end_ms) of a node with one GPU count and one set of price fields.
+    """Billed time [start_ms, end_ms) of a node with one GPU count and one set of price fields.
 
-    `goes_on`: it belongs to a time of service that no `terminated` has ended yet.
+    `goes_on`: no `terminated` event has ended its period of service yet.
     """
 
     start_ms: int
@@ -31,10 +31,10 @@ class NodeSegment(NamedTuple):
 
 
 def node_segments(events: Iterable[NodeEvent]) -> tuple[NodeSegment, ...]:
-    """Paid from `provisioned` (or the first event) to `terminated`; provisioned again, again."""
+    """Return billed time from `provisioned` (or the first event) to `terminated`, for each period of service."""
     ordered = sorted(events, key=lambda e: (e.time_ms, int(e.type), e.source, e.id))
     segments: list[NodeSegment] = []
-    service_begin = 0  # position in `segments` of the current time of service
+    service_begin = 0  # index in `segments` of the current period of service
     gpu_milli, fields = 0, NO_FIELDS
     terminated = False
     for position, event in enumerate(ordered):
@@ -54,7 +54,7 @@ def node_segments(events: Iterable[NodeEvent]) -> tuple[NodeSegment, ...]:
 
 
 def node_lines(segments: Iterable[NodeSegment], as_of_ms: int, book: PriceBook) -> Lines:
-    """The lines of a node: its GPU-time by the `gpu` SKUs.  Open time is paid up to the meter's clock."""
+    """Return the lines of a node: its GPU-time by the `gpu` SKUs. Open time is billed up to the accrual instant."""
     lines: Lines = {}
     for segment in segments:
         end_ms = min(segment.end_ms, as_of_ms) if segment.goes_on else segment.end_ms

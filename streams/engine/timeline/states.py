@@ -1,6 +1,6 @@
 """The effect of each lifecycle event on an attempt: its state, and whether it holds its GPUs.
 
-A literal transcription of the table of types in docs/events.md; no times and no quantities here.
+It implements the table of types in docs/events.md; no times and no quantities here.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _HELD: Final[dict[JobType, bool]] = {
 
 
 def state_after(event: JobEvent, state: str) -> str:
-    """The attempt's state after `event`; events that set none leave it as before."""
+    """Return the attempt's state after `event`; events that set none leave it unchanged."""
     return _STATE.get(event.type, state)
 
 
 def held_after(event: JobEvent, held: bool) -> bool:
-    """Whether GPUs are held (and paid) after `event`."""
+    """Return whether GPUs are held (and billed) after `event`."""
     if event.type == JobType.suspended:
         return event.holds_gpus
     if event.type in ENDINGS:

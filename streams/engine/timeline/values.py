@@ -1,6 +1,6 @@
-"""The values that hold along an attempt: counts, nodes and price fields (docs/cost_model.md).
+"""The values in effect along an attempt: counts, nodes and price fields (docs/cost_model.md).
 
-Each holds from the event that names it to the next one that does; a later attempt begins with the last ones.
+Each is in effect from the event that has it to the next one that does; a later attempt begins with the last ones.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 
 from schemas.events import PRICE_FIELDS, JobEvent
 
-#: No price field named yet.
+#: No price field known yet.
 NO_FIELDS: Final[tuple[str | None, ...]] = (None,) * len(PRICE_FIELDS)
 
 
 class Values(NamedTuple):
-    """Counts in thousandths; `nodes` as ((node, gpu_milli), ...) sorted by node, None when not known."""
+    """Counts in thousandths; `nodes` as ((node, gpu_milli), ...) sorted by node, None if unknown."""
 
     gpu_milli: int = 0
     nodes: tuple[tuple[str, int], ...] | None = None
@@ -26,14 +26,14 @@ class Values(NamedTuple):
 
 
 def named_fields(fields: tuple[str | None, ...], named: Mapping[str, str]) -> tuple[str | None, ...]:
-    """Price fields with those that an event names put in."""
+    """Return the price fields with those of an event replaced."""
     if not named:
         return fields
     return tuple(named.get(field, held) for field, held in zip(PRICE_FIELDS, fields, strict=True))
 
 
 def values_after(values: Values, event: JobEvent) -> Values:
-    """The values from `event` on.  A `gpu_count` without `nodes` keeps the nodes only if it is their sum."""
+    """Return the values from `event` on. A `gpu_count` without `nodes` keeps the nodes only if it is their sum."""
     gpu_milli, nodes = values.gpu_milli, values.nodes
     if event.nodes is not None:
         nodes = tuple(sorted(event.nodes.items()))

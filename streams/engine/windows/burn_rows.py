@@ -1,6 +1,6 @@
 """Chooses which burn rates are written, and builds their rows as an Arrow table.
 
-Must not derive a figure: windows come filled, here they are divided and rounded to nano-dollars.
+It must not derive a figure: window sums are handed in, and are divided and rounded to nano-dollars here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SMALLEST: Final = 16
 
 
 class LastRow(NamedTuple):
-    """What the row policy remembers of a job; `kind` as in the kernel."""
+    """The last row of a job, for the row policy; `kind` as in the kernel."""
 
     job_id: str
     now_nano_per_hour: int
@@ -34,7 +34,7 @@ class LastRow(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """Which (ticks, jobs) are written, and how many these are."""
+    """Which (ticks, jobs) are written, and how many."""
 
     flags: Bool  #: [tick, job]
     rows: int
@@ -43,9 +43,9 @@ class Chosen(NamedTuple):
 class RowPolicy:
     """Chooses ticks and jobs whose burn rate is written; remembers the last row of each job.
 
-    A job that goes on: whenever what accrues or is expected is not what its last row says, and each whole minute
-    from its first paid instant on.  One that has ended: at the first tick after, each minute for 15 minutes, every
-    tenth until nothing is left in its longest window, which is its last row.
+    An open job: whenever its rate or expected rate differs from its last row, and at each whole minute from its first
+    billed instant on. An ended job: at the first tick after its end, each minute for 15 minutes, then every tenth until
+    its longest window is empty, which is its last row.
     """
 
     __slots__ = ("_free", "_index", "_index_of", "_last", "_rows")
@@ -58,7 +58,11 @@ class RowPolicy:
         self._index: I64 = np.zeros(0, np.int64)
 
     def choose(self, times_ms: I64, job_ids: tuple[str, ...], figures: WindowFigures) -> Chosen:
-        """Which figures are to be written.  They count as written from now on."""
+        """Choose which figures are written. They count as written from now on.
+
+        Raises:
+            ValueError: The figures have another shape than (ticks, jobs).
+        """
         ticks = exact(times_ms, np.int64)
         if figures.shape != (len(ticks), len(job_ids)):
             raise ValueError(f"figures of {figures.shape} for {len(ticks)} ticks and {len(job_ids)} jobs")
@@ -81,13 +85,13 @@ class RowPolicy:
         return Chosen(chosen, int(rows))
 
     def is_silent(self, job_id: str) -> bool:
-        """Whether no row is owed: once the job has ended and its windows are empty, nothing follows."""
+        """Return whether no further row follows: the job has ended and its windows are empty."""
         row = self._rows.get(job_id)
         return row is None or int(self._last[row]["kind"]) not in (ONGOING, ENDED, FORGOTTEN)
 
     def forget_row(self, job_id: str) -> None:
-        """What was written of the job is not known: an owner before this one may have written any, or none."""
-        row = self._row_of(job_id)  # which may make room
+        """Forget the last row of a restored job: a former owner may have written any."""
+        row = self._row_of(job_id)  # which may reallocate
         if self._last[row]["kind"] == NONE:
             self._last[row]["kind"] = FORGOTTEN
 
@@ -100,7 +104,7 @@ class RowPolicy:
             self._index_of = None
 
     def dump(self) -> list[LastRow]:
-        """The last rows of all jobs that have one."""
+        """Return the last rows of all jobs that have one."""
         entries = ((job_id, self._last[row]) for job_id, row in sorted(self._rows.items()))
         return [
             LastRow(job_id, int(entry["now_rate"]), int(entry["expected_rate"]), int(entry["kind"]))
@@ -109,7 +113,7 @@ class RowPolicy:
         ]
 
     def load(self, dumped: Iterable[LastRow]) -> None:
-        """Take in what `dump` gave, from a shard that moved here."""
+        """Add rows from `dump`."""
         for job_id, now, expected, kind in dumped:
             row = self._row_of(job_id)
             self._last[row] = (now, expected, kind)
@@ -127,7 +131,7 @@ class RowPolicy:
 
 
 class BurnRows:
-    """Burn rates that wait to be stored, as arrays: what a call chooses is often a row or two."""
+    """Burn rates that wait to be stored, as arrays: a call often adds only a row or two."""
 
     __slots__ = ("_columns", "_job_ids", "count")
 
@@ -137,7 +141,7 @@ class BurnRows:
         self._columns = _Columns.empty(0)
 
     def add(self, times_ms: I64, job_ids: Sequence[str], figures: WindowFigures, chosen: Chosen) -> None:
-        """The rows of the chosen (ticks, jobs)."""
+        """Add rows of the chosen (ticks, jobs)."""
         if not chosen.rows:
             return
         first, end = self.count, self.count + chosen.rows
@@ -159,7 +163,7 @@ class BurnRows:
         self._job_ids.extend([job_ids[job] for job in self._columns.job[first:end].tolist()])
 
     def drain(self, shard: int, version: int) -> pa.Table | None:
-        """All that wait as rows of `burn_rates`, under this version; they wait no more.  None: there are none."""
+        """Return the waiting rows of `burn_rates` under this version, and forget them; None if there are none."""
         if not self.count:
             return None
         rows = self._columns.first(self.count)
@@ -174,13 +178,13 @@ class BurnRows:
             "shard": pa.array(np.full(self.count, shard, np.uint16)),
             "version": pa.array(np.full(self.count, version, np.uint64)),
         }
-        # The table may go on with these very columns.
+        # The table may keep references to these columns.
         self.count, self._job_ids, self._columns = 0, [], _Columns.empty(0)
         return table_of(SCHEMAS[BURN_RATES], columns)
 
 
 class _Columns(NamedTuple):
-    """Rows with room for more, in the order in which the kernel takes them; windows are those of WINDOWS_MS."""
+    """Preallocated columns in the kernel's order; windows are those of WINDOWS_MS."""
 
     times_ms: I64
     job: I64
@@ -192,7 +196,7 @@ class _Columns(NamedTuple):
 
     @classmethod
     def empty(cls, room: int) -> _Columns:
-        """Columns of that length, not filled."""
+        """Return columns of that length, not initialised."""
         wide = (room, len(WINDOWS_MS))
         return cls(
             times_ms=np.empty(room, np.int64),
@@ -205,26 +209,26 @@ class _Columns(NamedTuple):
         )
 
     def longer(self, count: int, room: int) -> _Columns:
-        """The first `count` rows with room for more."""
+        """Return the first `count` rows with room for more."""
         found = _Columns.empty(room)
         for mine, column in zip(self, found, strict=True):
             column[:count] = mine[:count]
         return found
 
     def first(self, count: int) -> _Columns:
-        """The first `count` rows."""
+        """Return the first `count` rows."""
         return _Columns._make(column[:count] for column in self)
 
 
 def _usd(nano: F64) -> pa.Array:
-    """Nano-dollars to the nearest, at most what a Decimal(18, 9) holds."""
-    # The greatest amount itself is no float64.
+    """Round nano-dollars, and cap them at what a Decimal(18, 9) holds."""
+    # The cap itself is not representable as float64.
     whole = np.minimum(np.rint(nano), 2.0**62).astype(np.int64)
     return money(np.minimum(whole, MAX_COST_NANO))
 
 
 def ticks_with_rows(times_ms: I64, first: int) -> Bool:
-    """[tick] Which have rows while nothing changes: whole minutes, and the ticks up to this one."""
+    """Return which ticks ([tick] bool) have rows while nothing changes: whole minutes, and the ticks up to `first`."""
     have: Bool = times_ms % MINUTE_MS == 0
     have[: first + 1] = True
     return have

@@ -1,6 +1,6 @@
 """Builds the cost of one job over time as step functions, by a sweep over the intervals of its lines.
 
-Must not look for a price or a matching control: both come resolved.  Nothing here is cut by a clock.
+It must not look up a price or match a control: both are handed in. Nothing here is cut at the accrual instant.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from streams.engine.timeline.intervals import Span
 from streams.engine.timeline.lines import Lines
 from streams.engine.windows.expected import Expected
 
-#: Twice the longest interval that exporters usually sample at.
+#: Twice the longest usual sampling interval of exporters.
 METERED_HOLDS_MS: Final = 120_000
-#: Rates are summed as whole multiples of 2**-40 nano-dollars per ms: what ends leaves exactly nothing behind.
+#: Rates are summed as integers, multiples of 2**-40 nano-dollars per ms, so that sums return to exactly zero.
 _FRACTION_BITS: Final = 40
 _ONE: Final = float(1 << _FRACTION_BITS)
 
@@ -31,13 +31,13 @@ class MeteredRun(NamedTuple):
     unpriced: bool
 
 
-#: From when on it holds, cost and expected rate (0 where not paid) in nano-dollars per ms, paid.
+#: (from_ms, cost rate, expected rate (0 where not billed), billed); rates in nano-dollars per ms.
 CurveStep = tuple[int, float, float, bool]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """Step functions whose last step goes on for ever, and lumps by minute."""
+    """Step functions, of which the last step has no end, and lumps by minute."""
 
     job_id: str
     first_paid_ms: int  #: -1: none
@@ -45,18 +45,16 @@ class Curve:
     unpriced_from_ms: int  #: the first instant of GPU-time without a price, NEVER_MS: none
     quoted_nano_per_hour: float | None  #: None until there is a paid and priced instant
     steps: Sequence[CurveStep]  #: ascending, the first from BEGINNING_MS on; most curves have two or three
-    holds_ms: (
-        int  #: for so long after it was last sampled a job that samples alone pay for counts as going on
-    )
+    holds_ms: int  # a metered job counts as open for this long after its last sample
     lumps: Sequence[tuple[int, float]]  #: minute, ascending, and nano-dollars
-    #: Until then nobody can say whether an attempt follows one that broke off; 0: none did.
+    #: Until then a next attempt may follow one that failed or was preempted; 0: there was none.
     undecided_until_ms: int = 0
-    #: [from, until) in which it runs and nothing was heard of it for long; NO_LAPSE: it does not run, or was never heard of.
+    #: [from, until) in which it runs without activity for long; NO_LAPSE: it does not run, or never had any activity.
     lapse: Span = NO_LAPSE
 
 
 class _Step(NamedTuple):
-    """What holds from `from_ms` on: the cost rate in fractions, and how many intervals are of each sort."""
+    """State from `from_ms` on: the cost rate in fractions, and the number of open intervals of each sort."""
 
     from_ms: int
     rate: int
@@ -83,10 +81,10 @@ def build_curve(
     undecided_until_ms: int = 0,
     lapse: Span = NO_LAPSE,
 ) -> Curve:
-    """The curve of a job from the lines and paid time of its attempts, open ones up to the cap of 400 days.
+    """Build the curve of a job from the lines and billed time of its attempts, open ones up to the cap of 400 days.
 
     `declared` (time_ms, nano-dollars per hour) is in the order of its events; `planned` (from_ms, until_ms,
-    nano-dollars per hour) is disjoint.  Detail before `since_ms` is left out: only windows after it may be asked.
+    nano-dollars per hour) is disjoint. Detail before `since_ms` is left out: only windows after it may be queried.
     """
     paid = list(paid)
     lines = list(lines)
@@ -113,7 +111,7 @@ def build_curve(
 
 
 def _one_span(lines: Sequence[Lines], paid: Sequence[Span]) -> list[_Step] | None:
-    """The steps of a job that is paid for once, at one rate, as nearly all are; None of any other."""
+    """Return the steps of a job that is billed once, at one rate, as nearly all are; None of any other."""
     if len(paid) != 1:
         return None
     start_ms, end_ms = span = paid[0]
@@ -134,7 +132,7 @@ def _one_span(lines: Sequence[Lines], paid: Sequence[Span]) -> list[_Step] | Non
 
 
 def _edges(lines: Iterable[Lines], paid: Iterable[Span], seconds: Sequence[MeteredRun]) -> list[_Step]:
-    """Where something begins or ends, each as the change that it makes."""
+    """Return the changes at the beginnings and ends of intervals."""
     edges: list[_Step] = []
     for of_attempt in lines:
         for line, intervals in of_attempt.items():
@@ -159,7 +157,7 @@ def _edges(lines: Iterable[Lines], paid: Iterable[Span], seconds: Sequence[Meter
 
 
 def _sweep(edges: Sequence[_Step]) -> list[_Step]:
-    """Steps from changes; a step that changes nothing is none."""
+    """Sum changes to steps; omit a step without a change."""
     steps = [_NOTHING]
     at_ms, rate, priced, unpriced, paid = _NOTHING
     for edge in edges:
@@ -180,7 +178,7 @@ def _add(steps: list[_Step], step: _Step) -> None:
 
 
 def _with_expected(steps: Sequence[_Step], expected: Expected) -> list[CurveStep]:
-    """The steps cut where the expected rate changes, which is nothing outside paid time."""
+    """Cut the steps where the expected rate changes, which is 0 outside billed time."""
     rows: list[CurveStep] = []
     for position, step in enumerate(steps):
         until_ms = steps[position + 1].from_ms if position + 1 < len(steps) else NEVER_MS
@@ -193,7 +191,7 @@ def _with_expected(steps: Sequence[_Step], expected: Expected) -> list[CurveStep
 
 
 def _since(rows: list[CurveStep], since_ms: int) -> list[CurveStep]:
-    """The rows from `since_ms` on, after the step of nothing that every curve begins with."""
+    """Return the rows from `since_ms` on, after the initial empty step."""
     first = 0
     while first + 1 < len(rows) and rows[first + 1][0] <= since_ms:
         first += 1
@@ -203,7 +201,7 @@ def _since(rows: list[CurveStep], since_ms: int) -> list[CurveStep]:
 
 
 def _fractions(numerator: int, divisor: int) -> int:
-    """The quotient in fractions, to the nearest."""
+    """Return the quotient in fractions, rounded to nearest."""
     return ((numerator << (_FRACTION_BITS + 1)) // divisor + 1) >> 1
 
 

@@ -1,6 +1,6 @@
-"""Keeps the curves of all live jobs of a shard in flat arrays for the kernel.
+"""Stores the curves of all live jobs of a shard in flat arrays for the kernel.
 
-Must not interpret a figure; arrays handed out belong to the caller, the book's own never leave it.
+It must not interpret a figure. Returned arrays belong to the caller; internal ones never leave this module.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from streams.engine.windows.curve import Curve, CurveStep
 from streams.engine.windows.figures import WindowFigures
 
 _SMALLEST: Final = 16
-#: So few steps are put in row by row: numpy asks more for a call than for a step.
+#: Up to this many steps are written row by row, which is faster than a numpy call.
 _FEW_STEPS: Final = 16
 
 
 class CurveBook:
-    """Curves by job; one put or drop costs what the curve is long, on average."""
+    """Curves by job; replacing or dropping one takes amortised time proportional to its length."""
 
     __slots__ = ("_curves", "_ids", "_job_ids", "_lumps", "_slots", "_steady_ms", "_steps")
 
     def __init__(self) -> None:
         self._slots: dict[str, int] = {}
-        self._ids: list[str] = []  # by slot; slots have no gaps
+        self._ids: list[str] = []  # by slot; slots are contiguous
         self._job_ids: tuple[str, ...] | None = ()
         self._curves = np.zeros(_SMALLEST, CURVE)
-        self._steady_ms = np.zeros(_SMALLEST, np.int64)  # by slot, as far as it was looked at
+        self._steady_ms = np.zeros(_SMALLEST, np.int64)  # by slot; computed lazily
         self._steps = _Arena(STEP, "step_at", "steps", "step_room")
         self._lumps = _Arena(LUMP, "lump_at", "lumps", "lump_room")
 
@@ -46,13 +46,13 @@ class CurveBook:
 
     @property
     def job_ids(self) -> tuple[str, ...]:
-        """The jobs in the order of the figures; the same object until a job comes or goes."""
+        """Return the jobs in the order of the figures; the same object until a job is added or removed."""
         if self._job_ids is None:
             self._job_ids = tuple(self._ids)
         return self._job_ids
 
     def slot(self, job_id: str) -> int:
-        """Where the job's curve is until any is dropped; a new one has no steps yet and goes on."""
+        """Return the job's slot, valid until any job is dropped; a new job has no steps and is open."""
         slot = self._slots.get(job_id)
         if slot is None:
             slot = self._slots[job_id] = len(self._ids)
@@ -71,11 +71,11 @@ class CurveBook:
     def extend(
         self, tails: Records, minute: I64, rate_row: I64, rates: F64, holder: I64, store: CoverageStore
     ) -> None:
-        """Build the ends of curves anew (see the kernel); whole ones are of jobs that go on, with a price for all of it."""
+        """Rebuild the ends of curves (see the kernel); tails of whole curves are of open jobs, with a price for all their time."""
         whole = tails["slot"][tails["whole"] != 0]
         self._curves["ended_ms"][whole] = self._curves["unpriced_from_ms"][whole] = NEVER_MS
         self._curves["undecided_until_ms"][whole] = 0
-        self._steady_ms[tails["slot"]] = BUSY  # samples move on
+        self._steady_ms[tails["slot"]] = BUSY  # samples keep arriving
         built = np.empty(int(tails["minutes"].max(initial=0)) * 61 + 2, STEP)
         seconds, todo = np.empty(60, np.int64), tails
         lists = minute, rate_row, rates, holder, store
@@ -86,7 +86,11 @@ class CurveBook:
                 self._steps.reserve(self._curves[: len(self._ids)], slot, wants)
 
     def last_ms(self, job_id: str) -> int:
-        """The last instant at which anything of the job costs, NEVER_MS if it goes on; KeyError without a curve."""
+        """Return the last instant at which the job has a cost, NEVER_MS if it is open.
+
+        Raises:
+            KeyError: The job has no curve.
+        """
         entry = self._curves[self._slots[job_id]]
         step = self._steps.rows[entry["step_at"] + entry["steps"] - 1]
         if step["paid"] or step["cost_rate"]:
@@ -98,7 +102,7 @@ class CurveBook:
         return last_ms
 
     def replace(self, curve: Curve) -> None:
-        """Take a curve in, instead of an older one of the job."""
+        """Add a curve, or replace the job's present one."""
         slot = self.slot(curve.job_id)
         entry = self._curves[slot]
         entry["first_paid_ms"] = curve.first_paid_ms
@@ -116,7 +120,11 @@ class CurveBook:
             _fill_lumps(lumps, curve.lumps)
 
     def drop(self, job_id: str) -> None:
-        """Forget a job; KeyError if it has no curve."""
+        """Remove a job.
+
+        Raises:
+            KeyError: The job has no curve.
+        """
         slot = self._slots.pop(job_id)
         self._job_ids = None
         self._steps.release(self._curves[slot])
@@ -129,7 +137,7 @@ class CurveBook:
             self._slots[last_id] = slot
 
     def lapsed_between(self, first_ms: int, last_ms: int) -> list[tuple[str, int]]:
-        """The jobs of which nothing was heard for long at any instant of [first, last], and since when that is so."""
+        """Return the jobs without activity for long at any instant of [first, last], and since when."""
         curves = self._curves[: len(self._ids)]
         lapsed = (curves["lapsed_from_ms"] <= last_ms) & (curves["lapsed_until_ms"] > first_ms)
         slots = np.flatnonzero(lapsed)
@@ -137,15 +145,19 @@ class CurveBook:
         return [(self._ids[slot], at_ms) for slot, at_ms in zip(slots.tolist(), since_ms, strict=True)]
 
     def set_lapse(self, job_id: str, lapse: Span) -> None:
-        """Something was heard of the job; KeyError if it has no curve."""
+        """Set the lapse of a job.
+
+        Raises:
+            KeyError: The job has no curve.
+        """
         entry = self._curves[self._slots[job_id]]
         entry["lapsed_from_ms"], entry["lapsed_until_ms"] = lapse
 
     def is_steady(self, first_ms: int, last_ms: int) -> bool:
-        """Whether from one instant to another one no job costs more than expected, and all go on at the rates they have.
+        """Return whether in [first, last] no job costs more than expected, and all keep their rates.
 
-        Then no alert can open, and what is shown of a job is another thing at whole minutes only.  Nothing may begin,
-        end or change in [first, last]; what samples or amounts pay for is never steady.
+        Then no alert can open, and rows change only at whole minutes. Nothing may begin, end or change in the interval;
+        a job billed by samples or amounts is never steady.
         """
         if self.lapsed_between(first_ms, last_ms):
             return False  # an alert may open
@@ -153,7 +165,11 @@ class CurveBook:
         return bool(is_steady(steady_ms, self._curves, self._steps.rows, first_ms, last_ms))
 
     def minutes(self, job_id: str, first: int, count: int) -> F64:
-        """Nano-dollars of each of the `count` minutes since 1970 from `first` on; KeyError if it has no curve."""
+        """Return the cost of each of `count` minutes since 1970 from `first` on ([count] float64, nano-dollars).
+
+        Raises:
+            KeyError: The job has no curve.
+        """
         entry = self._curves[self._slots[job_id]]
         edges_ms = (first + np.arange(count + 1, dtype=np.int64)) * MINUTE_MS
         steps = self._steps.rows[entry["step_at"] : entry["step_at"] + entry["steps"]]
@@ -169,7 +185,11 @@ class CurveBook:
         return costs
 
     def figures(self, times_ms: I64) -> WindowFigures:
-        """All figures at the ticks, which must ascend."""
+        """Return all figures at the ticks.
+
+        Raises:
+            ValueError: The ticks do not ascend.
+        """
         ticks = exact(times_ms, np.int64)
         curves = self._curves[: len(self._ids)]
         found = WindowFigures.empty(len(ticks), len(curves))
@@ -196,7 +216,7 @@ class CurveBook:
 
 
 def _fill_steps(rows: Records, steps: Sequence[CurveStep]) -> None:
-    """What holds from each step on, and the sums of what is before it."""
+    """Write the steps and their prefix sums."""
     if len(steps) <= _FEW_STEPS:
         filled, sums = [], (0.0, 0.0, 0)
         for k, (from_ms, cost, expected, paid) in enumerate(steps):
@@ -222,7 +242,7 @@ def _fill_steps(rows: Records, steps: Sequence[CurveStep]) -> None:
 
 
 def _fill_lumps(rows: Records, lumps: Sequence[tuple[int, float]]) -> None:
-    """The lumps, and the sums of what is before each."""
+    """Write the lumps and their prefix sums."""
     if lumps:
         rows["minute"], rows["cost"] = zip(*lumps, strict=True)
         rows["cost_sum"][0] = 0
@@ -230,7 +250,7 @@ def _fill_lumps(rows: Records, lumps: Sequence[tuple[int, float]]) -> None:
 
 
 class _Arena:
-    """Ranges of rows, one a slot; the slot's record says where its range begins, how long it is, its room."""
+    """Ranges of rows, one per slot; the slot's record has the begin, length and capacity of its range."""
 
     __slots__ = ("_at", "_count", "_room", "_unused", "_used", "rows")
 
@@ -241,7 +261,7 @@ class _Arena:
         self._unused = 0  # rows before `_used` that belong to no slot
 
     def place(self, curves: Records, slot: int, count: int) -> Records:
-        """A range of `count` rows for the slot, what it held is gone."""
+        """Return a range of `count` rows for the slot; its former content is lost."""
         entry = curves[slot]
         if count > entry[self._room]:
             grows = entry[self._room] > 0
@@ -255,7 +275,7 @@ class _Arena:
         return self.rows[at : at + count]
 
     def reserve(self, curves: Records, slot: int, room: int) -> None:
-        """Room for so many rows; those of the slot stay."""
+        """Grow the capacity of the slot's range; its rows stay."""
         entry = curves[slot]
         count, at = int(entry[self._count]), int(entry[self._at])
         kept = self.rows[at : at + count].copy()
@@ -263,7 +283,7 @@ class _Arena:
         entry[self._count] = count
 
     def release(self, entry: np.void) -> None:
-        """The slot has no range any more."""
+        """Free the range of the slot."""
         self._unused += int(entry[self._room])
         entry[self._count] = entry[self._room] = 0
 

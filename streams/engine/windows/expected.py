@@ -1,6 +1,6 @@
 """The expected rate of a job at each instant: planned, declared or quoted, in this order.
 
-Must not know whether the job is paid at that instant.
+It must not know whether the job is billed at that instant.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Expected:
         quoted_nano_per_hour: float,
     ) -> None:
         """`declared` (time_ms, rate) in the order of its events; `planned` (from_ms, until_ms, rate) disjoint."""
-        # Among equal times the last one stands, and sorting keeps their order.
+        # Of equal times the last one counts, and sorting is stable.
         self._declared = sorted(declared, key=_first)
         self._planned = sorted(planned, key=_first)
         self._declared_ms = [entry[0] for entry in self._declared]
@@ -31,7 +31,7 @@ class Expected:
         self._cuts_ms = sorted({*self._declared_ms, *self._planned_ms, *ends_ms})
 
     def at(self, at_ms: int) -> float:
-        """The expected rate at one instant."""
+        """Return the expected rate at one instant."""
         position = bisect_right(self._planned_ms, at_ms) - 1
         if position >= 0 and at_ms < self._planned[position][1]:
             return float(self._planned[position][2])
@@ -39,14 +39,14 @@ class Expected:
         return float(self._declared[position][1]) if position >= 0 else self._quoted
 
     def constant(self, from_ms: int, until_ms: int) -> float | None:
-        """The rate in all of [from, until); None if it changes there."""
+        """Return the rate in [from, until); None if it changes there."""
         if not self._cuts_ms:
             return self._quoted
         pieces = self.between(from_ms, until_ms)
         return pieces[0][1] if len(pieces) == 1 else None
 
     def between(self, from_ms: int, until_ms: int) -> list[tuple[int, float]]:
-        """(from_ms, rate) of the pieces of [from, until)."""
+        """Return (from_ms, rate) of the pieces of [from, until)."""
         if not self._cuts_ms:
             return [(from_ms, self._quoted)]
         cuts_ms = self._cuts_ms[bisect_right(self._cuts_ms, from_ms) :]

@@ -1,6 +1,6 @@
-"""Messages over HTTP to addresses that users gave: guarded, signed, and judged by their answers.
+"""Messages over HTTP to addresses that users provided: guarded, signed, and classified by their responses.
 
-It must not know what a message says, when to try again, or any table.
+It must not know the content of a message, when to retry, or any table.
 """
 
 from streams.notify.webhooks.guard import ReceiverGuard, ReceiverRefusedError, shown

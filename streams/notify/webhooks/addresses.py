@@ -6,7 +6,7 @@ It must not resolve names nor open sockets.
 import ipaddress
 from typing import Final
 
-# Python's own tables differ between patch versions and call some of these global: all are named here.
+# Python's own tables differ between patch versions and treat some of these as global, so all are listed here.
 _V4: Final = [
     (ipaddress.IPv4Network(network), kind)
     for network, kind in (
@@ -47,14 +47,14 @@ _V6: Final = [
         ("ff00::/8", "multicast"),
     )
 ]
-# The only block of IPv6 from which public addresses are given out.
+# The only block of IPv6 from which public addresses are assigned.
 _PUBLIC_V6: Final = ipaddress.IPv6Network("2000::/3")
 
 
 def forbidden(text: str) -> str | None:
-    """Return what kind of address it is that is not of the public internet, or None if it is public.
+    """Return the kind of an address that is not on the public internet, or None if it is public.
 
-    The text is as sockets spell it; what cannot be read is forbidden.
+    The text is in the form that sockets use; text that cannot be parsed is forbidden.
     """
     try:
         address = ipaddress.ip_address(text)

@@ -1,6 +1,6 @@
 """Decides which addresses a message may go to: checks the URL first, and each IP address when a socket is opened.
 
-It must not resolve names, and its words never hold more of a URL than scheme, host and port.
+It must not resolve names. Its messages contain only scheme, host and port of a URL.
 """
 
 import ipaddress
@@ -14,30 +14,33 @@ from streams.notify.webhooks.addresses import forbidden
 
 PORTS: Final = frozenset((443, 8443))
 _LONGEST: Final = 2_048
-# Spaces, control characters and backslashes are where parsers of URLs disagree.
+# URL parsers disagree about spaces, control characters and backslashes.
 _UNCLEAN: Final = re.compile(r"[\x00-\x20\x7f-\xa0\\\u2028\u2029]")
 _NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*\.?")
-# What the resolver would read as an IPv4 address, in any of its old spellings.
+# What the resolver would read as an IPv4 address, in any of its legacy spellings.
 _NUMBER_AT_END: Final = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)\.?")
 
 AddrInfo = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[Any, ...]]
 
 
 class ReceiverRefusedError(Exception):
-    """The address may not be reached, now or later; the text is fit for users' eyes."""
+    """The address must not be reached, now or later; the text may be shown to users."""
 
 
 class Destination(NamedTuple):
-    """A URL that was judged. Sockets to it are opened by `open_socket` alone."""
+    """A URL that passed the checks. Only `open_socket` opens sockets to it."""
 
     url: URL
     shown: str
-    trusted: bool  # the operator allowed the host: its addresses are not judged
+    trusted: bool  # the operator allowed the host: its IP addresses are not checked
 
     def open_socket(self, info: AddrInfo) -> socket.socket:
-        """Make the socket for one resolved address, the very one that is then connected to.
+        """Open the socket for one resolved address, the very one that is then connected to.
 
-        Judged here and not at the look-up: what a name means may change between the two.
+        Checked here and not at the lookup: a name may resolve differently in between.
+
+        Raises:
+            ReceiverRefusedError: The IP address is not public.
         """
         family, kind, protocol, _, address = info
         found = None if self.trusted else forbidden(str(address[0]))
@@ -50,15 +53,23 @@ class Destination(NamedTuple):
 
 
 class ReceiverGuard:
-    """Lets https to public addresses pass, and what the operator lists besides."""
+    """Allows https to public addresses, and what the operator lists in addition."""
 
     def __init__(self, allow_hosts: str = "") -> None:
-        """Take `host` or `host:port`, separated by commas; a listed host may be private and speak plain http."""
+        """Parse `host` or `host:port`, separated by commas; a listed host may be private and use plain http.
+
+        Raises:
+            ValueError: An entry is neither.
+        """
         entries = (entry.strip() for entry in allow_hosts.split(","))
         self._allowed = frozenset(_host_port(entry) for entry in entries if entry)
 
     def check(self, text: str) -> Destination:
-        """Judge everything about the URL that needs no look-up; raises Refused."""
+        """Check everything about the URL that needs no lookup.
+
+        Raises:
+            ReceiverRefusedError: The URL is not allowed.
+        """
         url = _parsed(text)
         if url.scheme not in ("http", "https"):
             raise ReceiverRefusedError("the address is no https URL")
@@ -72,7 +83,7 @@ class ReceiverGuard:
         if not trusted and (host == "localhost" or host.endswith(".localhost")):
             raise ReceiverRefusedError(
                 f"{where}: the name means this machine"
-            )  # always (RFC 6761), whatever a resolver says
+            )  # always (RFC 6761), whatever a resolver returns
         if not trusted and url.scheme != "https":
             raise ReceiverRefusedError(f"{where}: only https is accepted")
         if not trusted and url.port not in PORTS:
@@ -81,7 +92,7 @@ class ReceiverGuard:
 
 
 def shown(text: str) -> str | None:
-    """`scheme://host` (and a port that is spelled out): all of a URL that may be seen. None if there is no such part."""
+    """Return `scheme://host` (and an explicit port): all of a URL that may be shown. None if it has no such part."""
     try:
         url = _parsed(text)
     except ReceiverRefusedError:
@@ -96,14 +107,14 @@ def _parsed(text: str) -> URL:
             "the address is too long or holds spaces, control characters or backslashes"
         )
     try:
-        return URL(text)  # the parser that the request uses too
+        return URL(text)  # the parser that the request uses, too
     except ValueError:
-        # Its message may quote the address.
+        # Its message may contain the address.
         raise ReceiverRefusedError("the address is no URL") from None
 
 
 def _host(url: URL) -> str | None:
-    """The host as it is compared and shown; None if it is none, or a number in disguise."""
+    """Return the host in the form for comparison and display; None if there is none, or if it is a disguised number."""
     try:
         host = (url.raw_host or "").lower()
     except ValueError:

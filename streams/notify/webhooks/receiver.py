@@ -1,6 +1,6 @@
-"""An example receiver of signed webhooks: it verifies first, and passes on each message once.
+"""An example receiver of signed webhooks: it verifies each message, and passes it on once.
 
-It must not listen beyond this machine; it is for the demo, for tests, and as an example.
+It must not listen beyond this machine; it serves the demo, tests, and as an example.
 """
 
 from collections import OrderedDict
@@ -16,7 +16,7 @@ _IDS_REMEMBERED: Final = 10_000
 
 
 class Received(NamedTuple):
-    """A message whose signature was verified."""
+    """A message with a verified signature."""
 
     webhook_id: str
     type: str
@@ -33,21 +33,21 @@ class WebhookReceiver:
         self._port = port
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._runner: web.AppRunner | None = None
-        self.repeated = 0  # messages that came again
-        self.refused = 0  # messages whose signature did not fit
+        self.repeated = 0  # repeated messages
+        self.refused = 0  # messages with an invalid signature
 
     @property
     def host_port(self) -> str:
-        """Where it listens: what `alerts.allow_hosts` must name, being private and plain http."""
+        """Return where it listens, for `alerts.allow_hosts`: it is private and plain http."""
         return f"127.0.0.1:{self._port}"
 
     @property
     def url(self) -> str:
-        """The address to send to."""
+        """Return the address to send to."""
         return f"http://{self.host_port}{PATH}"
 
     async def start(self) -> None:
-        """Listen; port 0 takes any that is free."""
+        """Start listening; port 0 takes any free port."""
         app = web.Application(client_max_size=_BODY_BYTES_AT_MOST)
         app.router.add_post(PATH, self._receive)
         self._runner = web.AppRunner(app, access_log=None)
@@ -57,7 +57,7 @@ class WebhookReceiver:
         self._port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None

@@ -1,6 +1,6 @@
 """Resolves receivers' host names in threads of its own, so that a slow name server delays only messages.
 
-It must not judge what a name leads to: that is done when a socket is opened.
+It must not check what a name resolves to: that happens when a socket is opened.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ _Name = tuple[str, int, int]
 
 
 class ReceiverResolver(AbstractResolver):
-    """The system's resolver; of one name one look-up at a time, whoever else wants it waits for the same."""
+    """The system's resolver; concurrent lookups of one name share one call."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="names")
@@ -25,12 +25,16 @@ class ReceiverResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """The addresses of a name; raises OSError where there is none."""
+        """Return the addresses of a name.
+
+        Raises:
+            OSError: There is none.
+        """
         name = host, port, int(family)
         asking = self._asking.get(name)
         if asking is None or asking.done():
             asking = self._asking[name] = self._lookup(name)
-        # Whoever gives up does not take the answer away from the others.
+        # A caller that is cancelled must not cancel the lookup for the others.
         found = await asyncio.shield(asking)
         return [
             ResolveResult(
@@ -55,10 +59,10 @@ class ReceiverResolver(AbstractResolver):
             if self._asking.get(name) is future:
                 del self._asking[name]
             if not future.cancelled():
-                future.exception()  # taken note of, though nobody may wait any more
+                future.exception()  # retrieved, even if nobody waits any more
 
         asking.add_done_callback(answered)
         return asking
 
     async def close(self) -> None:
-        """Nothing: it is shared by all connections, and its threads end with it."""
+        """Do nothing: it is shared by all connections, and its threads end with the process."""

@@ -1,6 +1,6 @@
 """The retry schedule of messages: exponential back-off with full jitter, and the receiver's Retry-After.
 
-It must not draw random numbers nor read a clock: both are handed in.
+It must not draw random numbers or read a clock: both are handed in.
 """
 
 import re
@@ -15,16 +15,16 @@ _SECONDS: Final = re.compile(r"[0-9]+", re.ASCII)
 
 
 def delay_ms(attempts_made: int, jitter_ratio: float, asked_ms: int | None = None) -> int:
-    """How long to wait after so many attempts: any share of the schedule's wait, but as long as was asked for."""
+    """Return the wait before the next attempt: `jitter_ratio` of the schedule's wait, but at least `asked_ms`."""
     longest_ms = SCHEDULE_MS[min(attempts_made, len(SCHEDULE_MS) - 1)]
     return max(round(longest_ms * jitter_ratio), asked_ms or 0)
 
 
 def retry_after_ms(header: str, now_ms: int) -> int | None:
-    """What a Retry-After header asks for, in seconds or as an HTTP date, an hour at most; None if it says nothing."""
+    """Parse a Retry-After header, in seconds or as an HTTP date; at most an hour; None if it is invalid."""
     text = header.strip()
     if _SECONDS.fullmatch(text):
-        # So many digits that int() would refuse them are the longest wait, too.
+        # More digits than int() accepts count as the longest wait, too.
         return LONGEST_RETRY_AFTER_MS if len(text) > 9 else min(int(text) * 1000, LONGEST_RETRY_AFTER_MS)
     try:
         then_ms = round(parsedate_to_datetime(text).timestamp() * 1000)

@@ -1,6 +1,6 @@
 """Sends one POST to a guarded address and classifies the response.
 
-It must not try again, follow redirects, use a proxy of the environment, or repeat anything a receiver said.
+It must not retry, follow redirects, use a proxy of the environment, or repeat anything that a receiver sent.
 """
 
 import asyncio
@@ -28,16 +28,16 @@ _TRY_LATER: Final = frozenset((408, 429))
 
 
 class SendResult(NamedTuple):
-    """What came of one attempt; `detail` is fit for users' eyes."""
+    """The result of one attempt; `detail` may be shown to users."""
 
     verdict: SendVerdict
-    http_status: int  # 0: no answer
+    http_status: int  # 0: no response
     detail: str
-    retry_after: str = ""  # the header as it came
+    retry_after: str = ""  # the header as received
 
 
 class Sender:
-    """Posts JSON; every attempt has a connection of its own, so that each is guarded anew."""
+    """Posts JSON; every attempt has its own connection, so that each is checked again."""
 
     def __init__(
         self, guard: ReceiverGuard, *, timeout_ms: int, resolver: AbstractResolver | None = None
@@ -48,7 +48,7 @@ class Sender:
         self._tls = ssl.create_default_context()
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> SendResult:
-        """Send the bytes once. Any failure is part of the result."""
+        """Send the bytes once. Failures are part of the result."""
         try:
             return await self._post(self._guard.check(url), body, headers)
         except ReceiverRefusedError as refused:
@@ -97,7 +97,7 @@ def _judged(status: int) -> tuple[SendVerdict, int, str]:
 
 
 async def _read_a_little(response: aiohttp.ClientResponse) -> None:
-    """Let the receiver finish its answer, if it is short: its status is all that counts."""
+    """Read a short response to its end; only its status counts."""
     left = BODY_BYTES_READ
     try:
         async with asyncio.timeout(_READ_S):
@@ -108,7 +108,7 @@ async def _read_a_little(response: aiohttp.ClientResponse) -> None:
 
 
 def _words(fault: Exception) -> str:
-    """Our own words: those of the libraries may quote the address."""
+    """Describe a failure in our own words: those of the libraries may contain the address."""
     if isinstance(fault, aiohttp.ClientConnectorDNSError):
         return "the host name could not be resolved"
     if isinstance(fault, aiohttp.ClientConnectorCertificateError):

@@ -1,4 +1,4 @@
-"""Signs the exact bytes that are sent, as Standard Webhooks 1.0 asks.
+"""Signs the exact bytes that are sent, according to Standard Webhooks 1.0.
 
 It must not read a clock, and never shows its secret.
 """
@@ -15,9 +15,9 @@ class Signer:
         self._webhook = Webhook(secret)
 
     def headers(self, webhook_id: str, body: bytes, now_ms: int) -> dict[str, str]:
-        """Return the three headers of one attempt; the id stays from attempt to attempt, the rest is of now."""
+        """Return the three headers of one attempt; the id is the same in every attempt, the others are current."""
         seconds = now_ms // 1000
-        # The library takes an instant's fields as UTC whatever its zone says.
+        # The library interprets the datetime's fields as UTC whatever its time zone.
         signature = self._webhook.sign(webhook_id, datetime.fromtimestamp(seconds, UTC), body.decode())
         return {
             "webhook-id": webhook_id,

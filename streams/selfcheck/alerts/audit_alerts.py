@@ -1,6 +1,6 @@
-"""Turns the findings of a worker's audit into alerts: one per failing check and shard.
+"""Converts the findings of a worker's audit to alerts: one per failing check and shard.
 
-It must not audit, nor speak of a shard that the audit cannot have known.
+It must not audit, nor report a shard that the audit cannot have known.
 """
 
 from __future__ import annotations
@@ -15,45 +15,45 @@ from streams.engine.alerts.meter_rules import BOOKS_UNBALANCED, MeterFinding, bo
 from streams.selfcheck.alerts.self_alerts import SelfAlerts
 from streams.worker.shards.owned_shard import OwnedShard
 
-#: A partition of a topic, or a shard; other subjects are of no one shard.
+#: A partition of a topic, or a shard; other subjects belong to no single shard.
 _SHARD: Final = re.compile(r"(?:[a-z]+/|shard )(\d+)")
 
 
 class AuditFault(Protocol):
-    """One thing that an audit found wrong."""
+    """One failed check."""
 
     @property
     def check(self) -> str:
-        """Which of the few checks it is."""
+        """Return the name of the check."""
         ...
 
     @property
     def subject(self) -> str:
-        """Where: a partition `jobs/3`, `shard 3`, or something of no one shard."""
+        """Return where: a partition `jobs/3`, `shard 3`, or something that belongs to no single shard."""
         ...
 
     @property
     def detail(self) -> str:
-        """What is wrong and what to do, in words."""
+        """Return what is wrong and what to do."""
         ...
 
 
 class AuditVerdict(Protocol):
-    """The last audit, as far as alerts speak of it."""
+    """The parts of the last audit that alerts use."""
 
     @property
     def as_of_ms(self) -> int:
-        """When it looked, ms since 1970 UTC."""
+        """Return when the audit ran, ms since 1970 UTC."""
         ...
 
     @property
     def faults(self) -> Sequence[AuditFault]:
-        """What it found wrong."""
+        """Return the failed checks."""
         ...
 
 
 class AuditAlerts:
-    """Call `turn` now and then: each audit is looked at once for each shard."""
+    """Call `run_once` repeatedly: each audit is processed once per shard."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class AuditAlerts:
         self._since_ms: WeakKeyDictionary[OwnedShard, int] = WeakKeyDictionary()
 
     def run_once(self) -> None:
-        """Say of each shard in our hands what the last audit found there."""
+        """Update the alerts of each owned shard by the last audit."""
         verdict, now_ms = self._verdict(), self._clock.now_ms()
         ours = {
             number
@@ -90,14 +90,14 @@ class AuditAlerts:
 
 
 def _by_shard(faults: Iterable[AuditFault], ours: set[int]) -> dict[int, dict[str, str]]:
-    """Shard -> subject -> summary; a finding of none of our shards belongs to the lowest one."""
+    """Return shard -> subject -> summary; a finding of none of our shards belongs to the lowest one."""
     found: dict[int, dict[str, str]] = {}
     for fault in faults:
         match = _SHARD.fullmatch(fault.subject)
         number = int(match[1]) if match is not None else -1
         of_shard = number in ours
         subject = f"{fault.check} of shard {number}" if of_shard else fault.check
-        # The first one speaks for all of a check: they have one cause, more often than not.
+        # The first finding represents all of a check, which usually have one cause.
         found.setdefault(number if of_shard else min(ours), {}).setdefault(
             subject, f"{fault.subject}: {fault.detail}"
         )

@@ -14,7 +14,7 @@ from streams.worker.shards.owned_shard import OwnedShard
 
 
 class ClockAlerts:
-    """Call `turn` now and then."""
+    """Call `run_once` repeatedly."""
 
     def __init__(
         self, clock: LogTime, owned: Callable[[], Mapping[int, OwnedShard]], alerts: SelfAlerts
@@ -24,7 +24,7 @@ class ClockAlerts:
         self._alerts = alerts
 
     def run_once(self) -> None:
-        """Say of each shard in our hands what is so; of one that an earlier owner had, what was so is over."""
+        """Update the alert of each owned shard; it fires on the lowest one, and resolves on others."""
         owned, is_off = sorted(self._owned()), self._clock.is_off
         now_ms = self._clock.now_ms()
         summary = (

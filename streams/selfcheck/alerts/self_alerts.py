@@ -1,6 +1,6 @@
-"""The meter's alerts about itself: kept as a shard's are, in the same table, and sent by the same notifier.
+"""The meter's alerts about itself: stored in the same table as a shard's alerts, and sent by the same notifier.
 
-It must not judge, and tells nobody of what is not stored; without the store such an alert waits.
+It must not judge, and sends only what is stored: while the store is unavailable, such an alert waits.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from streams.worker.shards.ports import AlertSink
 
 logger = logging.getLogger(__name__)
 
-#: How often what could not be stored is tried again.
+#: Retry interval of what could not be stored.
 _AGAIN_S: Final = 1.0
 
 
 @dataclass(eq=False)
 class _Change:
-    """A row on its way to the store; the version is given with the first try and stays, as the token names it."""
+    """A row to be stored; the version is assigned at the first attempt and stays, as the token contains it."""
 
     alert: Alert
     version: int | None = None
 
 
 class _Only(NamedTuple):
-    """Of the rule nothing but these subjects holds."""
+    """Only these subjects of the rule hold."""
 
     rule: str
     subjects: frozenset[str]
@@ -49,25 +49,23 @@ class _Only(NamedTuple):
 
 @dataclass(eq=False)
 class _AlertState:
-    """What is known of one shard's alerts while we own it; nobody may ask for it again once the shard has left."""
+    """What is known of one shard's alerts while we own it; unreachable once the shard is revoked."""
 
     owner: ReferenceType[OwnedShard]  # a shard is megabytes
     said: dict[tuple[str, str], bool] = field(
         default_factory=dict
-    )  # what was last heard of a rule and subject
+    )  # the last finding of each rule and subject
     said_only: dict[str, frozenset[str]] = field(default_factory=dict)
-    heard: deque[MeterFinding | _Only] = field(
-        default_factory=deque
-    )  # changes of it that are not looked at yet
+    heard: deque[MeterFinding | _Only] = field(default_factory=deque)  # findings that are not processed yet
     last: dict[tuple[str, str], Alert] | None = None  # None: the table was not read yet
     changes: deque[_Change] = field(default_factory=deque)
 
 
 class SelfAlerts:
-    """`hold` says what is; `step` stores and tells what changed by it.
+    """`update` records findings; `step` stores and sends the resulting changes.
 
     Each alert belongs to a shard, so that it has one owner at a time: a new owner reads the open ones from the table
-    and goes on with them, and its versions are above those of the owner before.
+    and continues them, with versions above those of the former owner.
     """
 
     def __init__(
@@ -87,30 +85,33 @@ class SelfAlerts:
         self._news = asyncio.Event()
 
     def update(self, shard: int, found: MeterFinding) -> None:
-        """Take what is found of a subject of the shard; again and again the same is once. Not ours: ignored."""
-        desk = self._desk(shard)
+        """Record a finding about a subject of the shard; repeating it has no effect.
+
+        Ignored for shards that are not ours.
+        """
+        state = self._alert_state(shard)
         key = (found.rule, found.subject)
-        if desk is None or desk.said.get(key) == found.holds:
+        if state is None or state.said.get(key) == found.holds:
             return
-        desk.said[key] = found.holds
-        desk.heard.append(found)
+        state.said[key] = found.holds
+        state.heard.append(found)
         self._news.set()
 
     def replace_all(self, shard: int, rule: str, found: Sequence[MeterFinding], at_ms: int) -> None:
-        """Of this rule and shard these hold and no others, whoever said so before."""
+        """Record that of this rule and shard only these findings hold."""
         for each in found:
             self.update(shard, each)
-        desk, subjects = self._desk(shard), frozenset(each.subject for each in found)
-        if desk is None or desk.said_only.get(rule) == subjects:
+        state, subjects = self._alert_state(shard), frozenset(each.subject for each in found)
+        if state is None or state.said_only.get(rule) == subjects:
             return
-        desk.said_only[rule] = subjects
-        for key in [key for key in desk.said if key[0] == rule and key[1] not in subjects]:
-            del desk.said[key]
-        desk.heard.append(_Only(rule, subjects, at_ms))
+        state.said_only[rule] = subjects
+        for key in [key for key in state.said if key[0] == rule and key[1] not in subjects]:
+            del state.said[key]
+        state.heard.append(_Only(rule, subjects, at_ms))
         self._news.set()
 
     async def run(self) -> None:
-        """Store and tell until cancelled; a store that is away is asked again and again."""
+        """Store and send until cancelled; retry while the store is unavailable."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -129,14 +130,14 @@ class SelfAlerts:
             return False
 
     async def step(self) -> bool:
-        """Store what changed, then tell it; False if some of it could not be stored yet."""
+        """Store what changed, then send it; return False if some of it could not be stored yet."""
         done = True
         for shard in list(self._desks):
-            desk = self._desk(shard)
-            if desk is None:
+            state = self._alert_state(shard)
+            if state is None:
                 continue
             try:
-                done &= await self._settle(shard, desk)
+                done &= await self._settle(shard, state)
             except SinkBusy as busy:
                 logger.warning(
                     "alerts about the meter wait for the store",
@@ -149,36 +150,36 @@ class SelfAlerts:
                 done = False
         return done
 
-    def _desk(self, shard: int) -> _AlertState | None:
-        """The desk of the shard as it is held now; what was on that of an earlier holding is the new owner's."""
+    def _alert_state(self, shard: int) -> _AlertState | None:
+        """Return the state of the shard as it is owned now; state of an earlier ownership belongs to the new owner."""
         owner = self._owned().get(shard)
-        desk = self._desks.get(shard)
+        state = self._desks.get(shard)
         if owner is None:
             self._desks.pop(shard, None)
             return None
-        if desk is None or desk.owner() is not owner:
-            desk = self._desks[shard] = _AlertState(ref(owner))
-        return desk
+        if state is None or state.owner() is not owner:
+            state = self._desks[shard] = _AlertState(ref(owner))
+        return state
 
-    async def _settle(self, shard: int, desk: _AlertState) -> bool:
-        owner = desk.owner()
-        if owner is None or (not desk.heard and not desk.changes):
+    async def _settle(self, shard: int, state: _AlertState) -> bool:
+        owner = state.owner()
+        if owner is None or (not state.heard and not state.changes):
             return True
-        if desk.last is None:
-            desk.last = await self._threads.run(self._records.last_of_subjects, METER, shard)
-        while desk.heard:
-            heard = desk.heard.popleft()
-            for each in [heard] if isinstance(heard, MeterFinding) else _others(heard, desk.last):
-                alert = after(desk.last.get((each.rule, each.subject)), each)
+        if state.last is None:
+            state.last = await self._threads.run(self._records.last_of_subjects, METER, shard)
+        while state.heard:
+            heard = state.heard.popleft()
+            for each in [heard] if isinstance(heard, MeterFinding) else _others(heard, state.last):
+                alert = after(state.last.get((each.rule, each.subject)), each)
                 if alert is not None:
-                    desk.last[each.rule, each.subject] = alert
-                    desk.changes.append(_Change(alert))
-        while desk.changes and not owner.gone:
+                    state.last[each.rule, each.subject] = alert
+                    state.changes.append(_Change(alert))
+        while state.changes and not owner.gone:
             if not self._is_member():
-                return False  # others may own the shard by now, and speak for it
-            change = desk.changes[0]
+                return False  # another worker may own the shard by now
+            change = state.changes[0]
             await self._threads.run(self._insert(shard, owner, change))
-            desk.changes.popleft()
+            state.changes.popleft()
             if not owner.gone:
                 logger.warning(
                     "alert about the meter",
@@ -202,7 +203,7 @@ class SelfAlerts:
 
 
 def _others(only: _Only, last: Mapping[tuple[str, str], Alert]) -> list[MeterFinding]:
-    """The findings that end what is not among them."""
+    """Return the findings that resolve all other subjects."""
     return [
         MeterFinding(rule, subject, False, only.at_ms)
         for rule, subject in last

@@ -1,6 +1,6 @@
-"""Runs a worker's watch over itself: the canary, and the alerts of the canary and of audits.
+"""Runs a worker's self-monitoring: the canary, and the alerts of the canary, of audits and of the clock.
 
-It must not hold logic of its own: it wires them to a meter.
+It must not have logic of its own: it wires them to a meter.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LOOK_EVERY_S: Final = 1.0
 
 
 class SelfWatch:
-    """`run` beside a meter until it is cancelled."""
+    """Call `run` beside a meter until it is cancelled."""
 
     def __init__(
         self,
@@ -72,11 +72,11 @@ class SelfWatch:
             )
 
     def canary(self) -> CanaryCounts | None:
-        """What metrics may show of the canary; None: it does not run here."""
+        """Return the canary's counts for metrics; None: it does not run here."""
         return None if self._canary is None else self._canary.seen
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Monitor until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._alerts.run())
             group.create_task(self._poll())
@@ -98,6 +98,6 @@ class SelfWatch:
             await asyncio.sleep(_LOOK_EVERY_S)
 
     def _resolve_canary_alerts(self) -> None:
-        """Where the canary was switched off, what it said last is over."""
+        """Resolve open alerts of the canary if it was switched off."""
         for rule in (CANARY_WRONG, CANARY_LATE):
             self._alerts.update(SHARD, MeterFinding(rule, SUBJECT, False, self._clock.now_ms()))

@@ -12,7 +12,7 @@ from streams.selfcheck.audit.verdict import BOOKS, INTAKE, LETTERS, RECOUNT, Aud
 
 
 def books(rows: Sequence[Book]) -> list[AuditFinding]:
-    """Every record that came in is one thing, and no more came in than the log has offsets."""
+    """Check that every record counts exactly once, and that no more are counted than the log has offsets."""
 
     def faults() -> Iterable[AuditFinding]:
         for row in rows:
@@ -46,7 +46,7 @@ def books(rows: Sequence[Book]) -> list[AuditFinding]:
 
 
 def intake(rows: Sequence[Flows]) -> list[AuditFinding]:
-    """Every record that this process fetched went somewhere, and the shard's books counted what it folded."""
+    """Check that every fetched record is accounted for, and that the shard counted what it folded."""
 
     def faults() -> Iterable[AuditFinding]:
         for row in rows:
@@ -78,7 +78,7 @@ def intake(rows: Sequence[Flows]) -> list[AuditFinding]:
 
 
 def dead_letters(rows: Sequence[Letters]) -> list[AuditFinding]:
-    """Every refused record has a reason, and a row unless it was sampled out."""
+    """Check that every refused record has a reason, and a row unless it was sampled out."""
 
     def faults() -> Iterable[AuditFinding]:
         for row in rows:

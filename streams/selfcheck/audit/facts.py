@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 
 class Letters(NamedTuple):
-    """Dead letters of one partition, as of the offset that its books are of."""
+    """Dead letters of one partition, as of the offset of its record accounting."""
 
     name: str
-    refused: int  # too late + dead-lettered, as the books say
+    refused: int  # too late + dead-lettered, by the record accounting
     counted: int  # by reason, in `dead_letter_counts`
     stored: int  # of these, not sampled out
     rows: int  # in `dead_letters`
@@ -28,12 +28,12 @@ class Flows(NamedTuple):
     not_mine: int
     given_back: int
     waiting: int
-    counted: int | None  # by which the shard's books grew in our hands; None: it left
-    folded_here: int  # into the shard that we hold
+    counted: int | None  # increase of the shard's record counts since the takeover; None: it was revoked
+    folded_here: int  # into the shard that we own
 
 
 class MinuteSum(NamedTuple):
-    """A job's minute in the ledger: the sum of its rows, how many there are, and the newest of their versions."""
+    """A job's minute in the ledger: the sum of its rows, their number, and their newest version."""
 
     cost_nano: int
     rows: int
@@ -41,14 +41,14 @@ class MinuteSum(NamedTuple):
 
 
 class KnownMinutes(NamedTuple):
-    """A job's minute in the windows, and the version that all rows of it had at most when it was looked at."""
+    """A job's minute in the windows, and the highest version that its rows had at that time."""
 
     cost_nano: float
     version: int
 
 
 class MonthSum(NamedTuple):
-    """A shard's rows of a month in one table of the ledger, added up; the newest of their versions."""
+    """The sum of a shard's rows of a month in one table of the ledger, and their newest version."""
 
     table: str
     shard: int
@@ -59,7 +59,7 @@ class MonthSum(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """Ledger rows, each computed again from its quantity and price."""
+    """Ledger rows, each recomputed from its quantity and price."""
 
     table: str
     rows: int
@@ -70,7 +70,7 @@ class Costs(NamedTuple):
 
 
 class Twins(NamedTuple):
-    """Rows of one key and one version that differ: two owners wrote at once."""
+    """Different rows with one key and one version: two owners wrote at the same time."""
 
     table: str
     keys: int
@@ -78,14 +78,14 @@ class Twins(NamedTuple):
 
 
 class LedgerTotals(NamedTuple):
-    """What all jobs cost, by `job_costs` and by the rows of the ledger; decimal strings."""
+    """The cost of all jobs, by `job_costs` and by the rows of the ledger; decimal strings."""
 
     job_costs_usd: str
     ledger_usd: str
 
 
 class NodeMinute(NamedTuple):
-    """A node's minute in which idle time is not worth what its row and its jobs' rows leave over."""
+    """A node's minute whose idle cost differs from what its row and its jobs' rows leave."""
 
     node: str
     minute: str
@@ -95,9 +95,9 @@ class NodeMinute(NamedTuple):
 
 
 class SnapshotHead(NamedTuple):
-    """One stored version of a shard's state; `whole`: all chunks are there and the checksum is right.
+    """One stored version of a shard's state; `whole`: all chunks are present and the checksum is right.
 
-    `root`: the oldest version that a restore of it needs, 0 for the one without a parent.
+    `root`: the oldest version that a restore needs, 0 for a version without a parent.
     """
 
     shard: int
@@ -108,7 +108,7 @@ class SnapshotHead(NamedTuple):
 
 
 class CommittedPosition(NamedTuple):
-    """A partition's offsets: what the snapshot awaits next, the log's end, what was committed; None: not known."""
+    """A partition's offsets: the snapshot's next offset, the log's end, the committed offset; None: unknown."""
 
     name: str
     next: int

@@ -1,4 +1,4 @@
-"""Checks that the stored ledger agrees with what the meter knows: sums in, findings out.
+"""Checks that the stored ledger agrees with the meter's state: sums in, findings out.
 
 It must not read anything, nor allow a difference without a stated reason.
 """
@@ -32,20 +32,20 @@ from streams.selfcheck.audit.verdict import (
     findings,
 )
 
-#: A row's cost is rounded to a nano-dollar once, so it is at most half of one off the curve that windows integrate.
+#: A row's cost is rounded once, so it differs by at most half a nano-dollar from the curve that windows integrate.
 _NANO_PER_ROW: Final = 0.5
-#: Windows are float64: their curve is right to this share of the sum.
+#: Relative error of the windows, which are float64.
 _SHARE: Final = 1e-12
-#: Less than a hundredth of a nano-dollar is noise of floats.
+#: A hundredth of a nano-dollar is floating-point noise.
 _NOISE_NANO: Final = 0.01
 
 
 def windows(
     known: Mapping[tuple[str, int], KnownMinutes], stored: Mapping[tuple[str, int], MinuteSum]
 ) -> list[AuditFinding]:
-    """The windows' minutes are the ledger's, but for the rounding of each row to a nano-dollar.
+    """Check that the windows' minutes equal the ledger's, up to the rounding of each row to a nano-dollar.
 
-    A minute that was written anew since the windows were looked at is left to the next audit.
+    A minute that was rewritten since the windows were read is left to the next audit.
     """
     looked_at = 0
 
@@ -75,7 +75,7 @@ def windows(
 
 
 def costs(rows: Sequence[Costs]) -> list[AuditFinding]:
-    """Each row's cost is its quantity times its price, rounded once."""
+    """Check that each row's cost is its quantity times its price, rounded once."""
 
     def faults() -> Iterable[AuditFinding]:
         for row in rows:
@@ -101,7 +101,7 @@ def costs(rows: Sequence[Costs]) -> list[AuditFinding]:
 
 
 def totals(found: LedgerTotals) -> list[AuditFinding]:
-    """The jobs cost together what the ledger's rows cost together."""
+    """Check that the jobs' total cost equals that of the ledger's rows."""
     fault = AuditFinding(
         TOTALS,
         "all jobs",
@@ -118,9 +118,10 @@ def totals(found: LedgerTotals) -> list[AuditFinding]:
 def sums(
     booked: Sequence[MonthSum], stored: Sequence[MonthSum], versions: Mapping[int, int]
 ) -> list[AuditFinding]:
-    """A shard's rows of a month add up to what it booked; months with rows newer than its books are left to the next look.
+    """Check that a shard's rows of a month add up to what it booked.
 
-    `versions`: by shard, the version that its books and all its sums are of. A shard that an earlier version began has no sums.
+    Months with rows newer than the shard's sums are left to the next audit. `versions`: by shard, the version of its
+    record accounting and sums. A shard that an earlier release began has no sums.
     """
     kept = {each.shard for each in booked}
     want = {each[:3]: each for each in booked}
@@ -154,7 +155,7 @@ def sums(
 
 
 def nodes(rows: Sequence[NodeMinute], looked_at: int) -> list[AuditFinding]:
-    """What a node costs beyond its jobs is its free GPU-time at its price, to the rounding of the rows."""
+    """Check that the cost of a node beyond its jobs is its free GPU-time at its price, up to the rounding of the rows."""
     faults = [
         AuditFinding(
             NODES,
@@ -171,7 +172,7 @@ def nodes(rows: Sequence[NodeMinute], looked_at: int) -> list[AuditFinding]:
 
 
 def writers(rows: Sequence[Twins]) -> list[AuditFinding]:
-    """No two rows of one key and version differ."""
+    """Check that no two rows of one key and version differ."""
     faults = [
         AuditFinding(
             WRITERS,
@@ -190,7 +191,7 @@ def writers(rows: Sequence[Twins]) -> list[AuditFinding]:
 
 
 def minute_name(minute: int) -> str:
-    """A minute since 1970 for people, UTC."""
+    """Format a minute since 1970 in UTC."""
     return datetime.fromtimestamp(minute * 60, UTC).strftime("%Y-%m-%d %H:%M")
 
 
@@ -199,7 +200,7 @@ def _usd(nano: float) -> str:
 
 
 def parts(rows: Sequence[LostPart]) -> list[AuditFinding]:
-    """No part of a table was set aside: the engine does so with a part that it cannot read, and answers without its rows."""
+    """Check that the engine has detached no part of a table: it detaches parts that it cannot read, and omits their rows."""
     faults = [
         AuditFinding(
             PARTS,

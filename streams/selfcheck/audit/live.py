@@ -1,8 +1,8 @@
 """Audits a running worker's own shards at an interval and keeps the last result.
 
-It must not hold up the event loop: SQL runs in a thread, memory is looked at in small pieces.  What one look costs
-is bounded: JOBS_AT_ONCE jobs x 30 minutes, the rows written since the last look (a million at most), and at each tenth
-look the snapshots of one shard.
+It must not block the event loop: SQL runs in a thread, memory is read in small pieces. The cost of one audit is
+bounded: JOBS_AT_ONCE jobs x 30 minutes, the rows written since the last audit (a million at most), and, every tenth
+time, the snapshots of one shard.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from streams.worker.shards.owned_shard import OwnedShard
 logger = logging.getLogger(__name__)
 
 EVERY_S: Final = 30.0
-#: Jobs whose minutes are compared in one look, of all shards; the next look takes the next ones.
+#: Jobs compared in one audit, over all shards; the next audit takes the next ones.
 JOBS_AT_ONCE: Final = 200
-#: A shard's snapshots are read whole, megabytes of them: at one look in so many.
+#: The snapshots of a shard, megabytes, are read in one of this many audits.
 CHAIN_EVERY: Final = 10
 _AGAIN_S: Final = 5.0
 _LANDING_S: Final = 0.05
@@ -45,30 +45,30 @@ _LANDINGS: Final = 100
 
 
 class Storing(Protocol):
-    """Whoever stores checkpoints."""
+    """The part of the checkpointer that the audit uses."""
 
     def carries(self, owned: OwnedShard) -> bool:
-        """Whether something of the shard is taken and not stored yet."""
+        """Return whether anything of the shard is in flight."""
         ...
 
 
 class AuditedWorker(ShardSource, Protocol):
-    """A worker's shards and whoever stores them."""
+    """A worker's shards and its checkpointer."""
 
     @property
     def checkpointer(self) -> Storing:
-        """Whoever stores them."""
+        """Return the checkpointer."""
         ...
 
 
-#: The end of a partition's log, of (topic without prefix, partition); None: not known.
+#: (topic without prefix, partition) -> the end of its log; None: unknown.
 LogEnd = Callable[[str, int], int | None]
-#: The offsets that are committed, of those asked for; blocks.
+#: Returns the committed offsets of these partitions; blocks.
 Committed = Callable[[Sequence[tuple[str, int]]], Mapping[tuple[str, int], int]]
 
 
 class LiveAudit:
-    """`look` by hand, or `run` beside the meter; `last` is what was found."""
+    """Call `run_twice`, or `run` beside the meter; `last` is the last result."""
 
     def __init__(
         self,
@@ -91,14 +91,14 @@ class LiveAudit:
         self._threads = Threads("audit")
         self._since: WeakKeyDictionary[OwnedShard, int] = (
             WeakKeyDictionary()
-        )  # version up to which rows were right
+        )  # version up to which rows were correct
         self._jobs_seen: WeakKeyDictionary[OwnedShard, int] = WeakKeyDictionary()
         self._turn = 0
-        self._heads: Sequence[SnapshotHead] = ()  # of the shard whose turn it was last
+        self._heads: Sequence[SnapshotHead] = ()  # of the shard checked last
         self.last: Verdict | None = None
 
     async def run(self) -> None:
-        """Look every 30 s until cancelled; a store that does not answer is no finding."""
+        """Audit every 30 s until cancelled; a store that does not answer is no finding."""
         while True:
             await asyncio.sleep(EVERY_S)
             try:
@@ -117,10 +117,9 @@ class LiveAudit:
                 )
 
     async def run_twice(self) -> Verdict | None:
-        """Look once; what is wrong is looked at a second time, as tables are read one after the other.
+        """Audit, and repeat once if anything is wrong, as tables are not read at one instant.
 
-        None: the group has not answered for a session, so that others may own our shards: nothing of ours is to
-        be compared with what they store.
+        None: the group has not answered for a session, so others may own our shards, and nothing can be compared.
         """
         verdict = await self._run_once() if self._is_member() else None
         if verdict is not None and not verdict.ok:
@@ -156,19 +155,19 @@ class LiveAudit:
         return Verdict(self._clock.now_ms(), tuple(findings), tuple(books))
 
     def _counted(self, numbers: Sequence[int]) -> list[AuditFinding]:
-        """In a thread: the stored books, and the dead letters that they count."""
+        """Check, in a thread, the stored record accounting and the dead letters that it counts."""
         stored = [fault for fault in count_checks.books(tables.books(self._ask, numbers)) if not fault.ok]
         return [
             *stored,
             *count_checks.dead_letters(tables.dead_letters(self._ask, numbers)),
-            # All nodes are looked at together, by one worker; so are the parts of the tables.
+            # One worker checks all nodes together, and the parts of the tables.
             *(ledger_checks.nodes(*tables.nodes(self._ask)) if 0 in numbers else ()),
             *(ledger_checks.parts(tables.parts(self._ask)) if 0 in numbers else ()),
         ]
 
     async def _ledger(self, owned: Sequence[OwnedShard]) -> list[AuditFinding]:
-        """Rows that were written since the last look; those found wrong are looked at again until they are not."""
-        # What is still on its way to the tables is left to the next look.
+        """Check rows written since the last audit; wrong rows are checked again until they are corrected."""
+        # Rows in flight are left to the next audit.
         now = {
             each: each.shard.snapshots.version
             for each in owned
@@ -183,7 +182,7 @@ class LiveAudit:
         def ask() -> tuple[list[Costs], list[Twins]]:
             found = tables.costs(self._ask, numbers, first, current=False)
             if any(each.wrong or each.unknown for each in found):
-                # A price that was corrected since has another divisor than the rows had that are restated by now.
+                # A price corrected meanwhile has another divisor than the rows, which have been restated by now.
                 found = tables.costs(self._ask, numbers, first)
             return found, tables.twins(self._ask, numbers, first)
 
@@ -194,7 +193,7 @@ class LiveAudit:
         return findings
 
     async def _minutes(self, owned: Sequence[OwnedShard]) -> list[AuditFinding]:
-        """Some jobs of each shard in turn: their minutes in the windows and in the ledger."""
+        """Compare some jobs' minutes in the windows with the ledger, in rotation."""
         looks: list[memory.Look] = []
         for each in owned:
             shard = each.shard
@@ -206,7 +205,7 @@ class LiveAudit:
         known: dict[tuple[str, int], KnownMinutes] = {}
         stored: dict[tuple[str, int], MinuteSum] = {}
         if looks:
-            # One question for all: what was written since a shard was looked at bears a newer version.
+            # One query for all: rows written since a shard was read have a newer version.
             jobs = [job_id for look in looks for job_id in look.jobs]
             span = min(look.since for look in looks), max(look.until for look in looks)
             stored = await self._threads.run(tables.minutes, self._ask, jobs, *span)
@@ -215,7 +214,7 @@ class LiveAudit:
         return ledger_checks.windows(known, stored)
 
     async def _landed(self, owned: OwnedShard) -> bool:
-        """Whether all that was taken of the shard is stored, now."""
+        """Return whether nothing of the shard is in flight."""
         for _ in range(_LANDINGS):
             if self._shard_manager.owned.get(owned.number) is not owned or owned.repricing:
                 return False
@@ -225,7 +224,7 @@ class LiveAudit:
         return False
 
     def _next_jobs(self, owned: OwnedShard, shard: Shard, count: int) -> Sequence[str]:
-        """The next jobs in turn."""
+        """Return the next jobs in rotation."""
         jobs = shard.tracker.job_ids
         if not jobs:
             return ()
@@ -234,9 +233,9 @@ class LiveAudit:
         return [*jobs[begin : begin + count], *jobs[: max(begin + count - len(jobs), 0)]][: len(jobs)]
 
     async def _snapshots(self, owned: Sequence[OwnedShard]) -> list[AuditFinding]:
-        """The stored state of one shard in turn, and where the snapshots of all stand in the log."""
+        """Check the stored state of one shard in rotation, and the offsets of all shards' snapshots."""
         await self._chain(owned)
-        # First what is committed: what the snapshots await only grows.
+        # Read committed offsets first: the snapshots' offsets only grow.
         asked = [(topic, number) for topic, number, _ in _awaited(owned)]
         committed = await self._threads.run(self._committed, asked)
         places = [
@@ -248,7 +247,7 @@ class LiveAudit:
         return snapshot_checks.snapshots(self._heads, places)
 
     async def _chain(self, owned: Sequence[OwnedShard]) -> None:
-        """Read the snapshots of the shard whose turn it is; of one that is not whole until it is, or is not ours."""
+        """Read the snapshots of the next shard; repeat a shard whose chain is incomplete until it is complete or revoked."""
         wrong = not all(finding.ok for finding in snapshot_checks.snapshots(self._heads, ()))
         numbers = {head.shard for head in self._heads} if wrong else set()
         mine = next((each for each in owned if each.number in numbers), None)
@@ -257,14 +256,14 @@ class LiveAudit:
             if self._turn % CHAIN_EVERY != 1 and not wrong:
                 return
             mine = owned[self._turn // CHAIN_EVERY % len(owned)]
-        # What is stored by now: of a newer version some chunks may be on their way.
+        # Only stored versions: chunks of a newer one may be in flight.
         newest = mine.shard.snapshots.parent if await self._landed(mine) else 0
         heads = await self._threads.run(tables.snapshots, self._ask, [mine.number])
         self._heads = [head for head in heads if head.whole or head.version <= newest]
 
 
 def _awaited(owned: Sequence[OwnedShard]) -> list[tuple[str, int, int]]:
-    """(topic, partition, offset) that the newest snapshots await."""
+    """Return (topic, partition, next offset) of the newest snapshots."""
     return [
         (topic, each.number, offset)
         for each in owned
@@ -274,15 +273,15 @@ def _awaited(owned: Sequence[OwnedShard]) -> list[tuple[str, int, int]]:
 
 
 class Asked(Protocol):
-    """A store that answers statements that only read."""
+    """A store that runs read-only statements."""
 
     def ask(self, sql: str, parameters: Mapping[str, object] | None = None) -> QueryResult:
-        """Columns and their values."""
+        """Return columns and their values."""
         ...
 
 
 def asking(store: Asked) -> tables.Ask:
-    """A store's answers as rows."""
+    """Return a function that runs a statement and returns its rows as objects."""
 
     def ask(sql: str, parameters: Mapping[str, object]) -> list[dict[str, Any]]:
         answer = store.ask(sql, parameters)

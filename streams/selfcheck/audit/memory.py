@@ -16,12 +16,12 @@ from streams.selfcheck.audit.verdict import Book
 from streams.worker.ingest.ingest_counts import IngestCounts
 from streams.worker.shards.owned_shard import OwnedShard
 
-#: Of each job that is looked at, the last so many whole minutes.
+#: Number of whole minutes compared per job, the most recent ones.
 MINUTES: Final = 30
 
 
 class IngestSource(Protocol):
-    """Whoever feeds the shards."""
+    """The part of the ingest that the audit reads."""
 
     ingest_counts: IngestCounts
 
@@ -33,13 +33,13 @@ class ShardSource(Protocol):
 
     @property
     def ingest(self) -> IngestSource:
-        """Whoever feeds them."""
+        """Return the ingest."""
         ...
 
 
 @dataclass(frozen=True)
 class Look:
-    """Minutes of jobs as the windows see them, of which all rows are stored, up to `until` (exclusive)."""
+    """Minutes of jobs as the windows have them, all of whose rows are stored, up to `until` (exclusive)."""
 
     known: Mapping[tuple[str, int], KnownMinutes]
     jobs: tuple[str, ...]
@@ -48,7 +48,7 @@ class Look:
 
 
 def books(owned: Iterable[OwnedShard]) -> list[Book]:
-    """The books of these shards as they are now."""
+    """Return the present record accounting of these shards."""
     return [
         Book(
             topic=topic,
@@ -69,7 +69,7 @@ def books(owned: Iterable[OwnedShard]) -> list[Book]:
 
 
 def flows(shard_manager: ShardSource) -> list[Flows]:
-    """Where the records went that this process fetched."""
+    """Return where the records fetched by this process went."""
     found = []
     for (topic, number), flow in sorted(shard_manager.ingest.ingest_counts.flows.items()):
         owned = shard_manager.owned.get(number)
@@ -95,16 +95,16 @@ def flows(shard_manager: ShardSource) -> list[Flows]:
 
 
 def minutes(shard: Shard, jobs: Iterable[str]) -> Look:
-    """The last whole minutes of jobs whose windows and rows say the same events at the same prices.
+    """Return the last whole minutes of jobs whose windows and rows are of the same events and prices.
 
-    All that was taken of the shard must be stored.  Jobs that changed since their rows were taken are left out.
+    Nothing of the shard may be in flight. Jobs that changed since their rows were derived are left out.
     """
     shard.publish_samples()
     known: dict[tuple[str, int], KnownMinutes] = {}
     names, since, until = [], 2**62, 0
     if shard.position.tick_ms is None:
         return Look(known, (), 0, 0)
-    # Of what is older the windows forget the detail.
+    # The windows have dropped the detail of earlier minutes.
     oldest = (shard.position.tick_ms - WINDOWS_MS[-1]) // MINUTE_MS + 1
     for job_id in jobs:
         job = shard.jobs.get(job_id)
@@ -115,12 +115,12 @@ def minutes(shard: Shard, jobs: Iterable[str]) -> Look:
         ):
             continue
         if job_id in shard.due.open_jobs:
-            end = job.booked_as_of_ms // MINUTE_MS  # whole minutes that are paid
+            end = job.booked_as_of_ms // MINUTE_MS  # whole minutes that are accrued
         else:
             end = max([job.last_ms, *(t.ended_ms or 0 for t in job.timelines().values())]) // MINUTE_MS + 1
         first = max(end - MINUTES, oldest)
         if end <= first:
-            continue  # also what was derived without its open attempts: the next payment has it
+            continue  # also jobs derived without their open attempts: the next accrual includes them
         costs = shard.tracker.minutes(job_id, first, end - first, shard.prices.book)
         if costs is None:
             continue

@@ -12,7 +12,7 @@ from streams.selfcheck.audit.verdict import SNAPSHOTS, AuditFinding, findings
 
 
 def snapshots(heads: Sequence[SnapshotHead], places: Sequence[CommittedPosition]) -> list[AuditFinding]:
-    """The newest snapshot of a shard can be restored, and its offsets are in the log."""
+    """Check that the newest snapshot of a shard can be restored, and that its offsets are in the log."""
 
     def faults() -> Iterable[AuditFinding]:
         for shard in sorted({head.shard for head in heads}):
@@ -44,7 +44,7 @@ def snapshots(heads: Sequence[SnapshotHead], places: Sequence[CommittedPosition]
 
 
 def _chain(heads: Mapping[int, SnapshotHead], shard: int) -> Iterable[AuditFinding]:
-    """Whether the newest version leads back to its root."""
+    """Yield what prevents the newest version from leading back to its root."""
     newest = version = max(heads)
     root = heads[newest].root
     while version:

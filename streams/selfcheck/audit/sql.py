@@ -1,6 +1,6 @@
 """The read-only statements of the audit; each returns a few rows.
 
-It must not judge, nor leave a sum to the reader that ClickHouse can make exactly.
+It must not judge. ClickHouse computes every sum that it can compute exactly.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-#: Of the rows written since the last look so many are computed again at most; a command's audit takes all.
+#: Limit of rows recomputed in one audit of a worker; the command's audit recomputes all.
 ROWS_AT_ONCE: Final = 1_000_000
 
 _MINE: Final = "(empty({shards:Array(UInt64)}) OR has({shards:Array(UInt64)}, shard))"
@@ -38,7 +38,7 @@ LEFT JOIN
 ) AS d ON d.topic = b.topic AND d.partition = b.partition
 ORDER BY topic, partition"""
 
-# Rows of quantity 0 too: their version says that the minute was written anew.
+# Rows of quantity 0, too: their version shows that the minute was rewritten.
 MINUTES: Final = """
 SELECT job_id, toInt64(toUnixTimestamp(minute)) AS second, toString(toInt128(sum(toDecimal128(cost_usd, 9) * 1000000000))) AS cost_nano,
        toInt64(countIf(quantity != 0)) AS rows, max(version) AS newest, max(cost_usd) > 999999999 AS capped
@@ -47,14 +47,14 @@ PREWHERE job_id IN {jobs:Array(String)}
     AND minute >= toDateTime({since_s:Int64}, 'UTC') AND minute < toDateTime({until_s:Int64}, 'UTC')
 GROUP BY job_id, minute"""
 
-# Whoever asks sees current rows, as in the views; here every row that is still stored is looked at.
+# Users see current rows, as in the views; here every stored row counts.
 _RAW: Final = "SETTINGS final = 0"
 
 _NANO: Final = "toInt128(toDecimal128({column}, 9) * 1000000000)"
 
 
 def _rounded(quantity: str) -> str:
-    """Half to even, in 128 bits, at most what a Decimal(18, 9) holds."""
+    """Round half to even, in 128 bits, capped at what a Decimal(18, 9) holds."""
     product = f"toInt128({quantity}) * usd_nano"
     whole = f"intDiv({product}, divisor)"
     twice = f"2 * ({product} - {whole} * divisor)"
@@ -72,7 +72,7 @@ DIVISOR: Final = """multiIf(
 
 
 def costs(table: str, *, current: bool) -> str:
-    """Each row of `job_minutes` or `node_minutes` computed again: `current` rows, or all that were written since."""
+    """Return SQL that recomputes rows of `job_minutes` or `node_minutes`: `current` ones, or all written since a version."""
     lost = "r.lost_quantity" if table == "job_minutes" else "0"
     lost_usd = "r.lost_cost_usd" if table == "job_minutes" else "0"
     name = "r.job_id" if table == "job_minutes" else "r.node"
@@ -118,7 +118,7 @@ _ALIKE: Final = {
 
 
 def twins(table: str) -> str:
-    """Keys with two different rows of one version, as far as merges have not made one of them."""
+    """Return SQL for keys with two different rows of one version, unless a merge has removed one."""
     key, values, name = _ALIKE[table]
     return f"""
 SELECT toInt64(count()) AS keys, groupArray(3)(name) AS examples
@@ -132,13 +132,13 @@ FROM
 {_RAW}"""
 
 
-# The views leave the canary's jobs out.
+# The views exclude the canary's jobs.
 TOTALS: Final = """
 SELECT toString(a.usd) AS job_costs_usd, toString(b.usd) AS ledger_usd
 FROM (SELECT sum(cost_usd) AS usd FROM job_costs) AS a,
      (SELECT toDecimal128(sum(cost_usd), 9) AS usd FROM job_minutes FINAL WHERE NOT startsWith(job_id, 'trainfare-canary.')) AS b"""
 
-# Where one price holds for a node and all jobs on it, idle time can be computed in two ways.
+# Where one price applies to a node and all jobs on it, idle time can be computed in two ways.
 NODES: Final = """
 SELECT node, toString(minute) AS minute, toString(node_cost - job_cost) AS idle_usd, toString(toDecimal128(free, 9)) AS free_usd,
        toInt64(lines) AS rows, abs(toFloat64(node_cost - job_cost) - free) * 1e9 > 0.5 * lines + 0.01 AS wrong
@@ -170,7 +170,7 @@ FROM
 ORDER BY wrong DESC, node, minute
 LIMIT {most:UInt64}"""
 
-# Of each shard what a restore of its newest version needs; a retried insert may have left a chunk twice.
+# What a restore of each shard's newest version needs; a retried insert may have left a chunk twice.
 SNAPSHOTS: Final = f"""
 SELECT toInt64(shard) AS shard, version, any(of_version.parent) AS parent, any(of_version.root) AS root,
        count() = any(of_version.chunks)
@@ -196,26 +196,26 @@ SELECT table_name, toInt64(shard) AS shard, toInt64(month) AS month, quantity, c
 
 
 def summed(table: str) -> str:
-    """Each shard's rows of each month added up; quantities of all units, modulo 2**64."""
+    """Return SQL that sums each shard's rows of each month; quantities of all units, modulo 2**64."""
     return f"""
 SELECT toInt64(shard) AS shard, toInt64(toYYYYMM(minute)) AS month, sum(r.quantity) AS quantity,
        toInt64(sum({_NANO.format(column="r.cost_usd")})) AS cost_nano, max(r.version) AS version
 FROM {table} AS r FINAL GROUP BY shard, month"""
 
 
-# Any row says it: so the parts' own marks answer, and none is read.
+# Answered from the parts' min-max indexes without reading a row.
 NEWEST_MINUTE: Final = f"""
 SELECT toInt64(toUnixTimestamp(max(minute))) AS second FROM node_minutes {_RAW}"""
 
 
 def ledger(table: str, key: Sequence[str], values: Sequence[str]) -> str:
-    """A shard's rows of a span of minutes, those of quantity 0 too; money in nano-dollars."""
+    """Return SQL for a shard's rows of a span of minutes, including quantity 0; money in nano-dollars."""
     columns = {
         "minute": "toInt64(toUnixTimestamp(minute))",
         "price_effective": "toInt64(toUnixTimestamp64Milli(price_effective))",
         **{name: f"toInt64({_NANO.format(column=name)})" for name in values if name.endswith("_usd")},
     }
-    # Names of their own: an expression named as a column would be filtered by.
+    # Distinct aliases: an expression with a column's name would be used in the filter.
     listed = ", ".join(f"{columns.get(name, name)} AS {name}_" for name in (*key, *values))
     return f"""
 SELECT {listed}, version AS version_ FROM {table} FINAL
@@ -224,7 +224,7 @@ WHERE shard = {{shard:UInt64}}
 
 
 def reach(table: str) -> str:
-    """The first and the last minute of a shard's rows, in seconds; 0 and 0 without any."""
+    """Return SQL for the first and the last minute of a shard's rows, in seconds; 0 and 0 without any."""
     return f"""
 SELECT toInt64(toUnixTimestamp(min(minute))) AS first_s, toInt64(toUnixTimestamp(max(minute))) AS last_s
 FROM {table} WHERE shard = {{shard:UInt64}} {_RAW}"""
@@ -232,7 +232,7 @@ FROM {table} WHERE shard = {{shard:UInt64}} {_RAW}"""
 
 META: Final = "SELECT value FROM meta FINAL WHERE key = {key:String}"
 
-# When each job and node of a shard was first heard of.
+# When each job and node of a shard was first seen.
 OLDER: Final = """
 SELECT job_id AS name FROM jobs FINAL
 WHERE shard = {shard:UInt64} AND toUnixTimestamp64Milli(first_event) < {before_ms:Int64}

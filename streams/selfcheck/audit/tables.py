@@ -1,6 +1,6 @@
 """Runs the audit's statements and returns their rows as named values.
 
-It must not judge.  All calls block.
+It must not judge. All calls block.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from streams.selfcheck.audit.facts import (
 from streams.selfcheck.audit.verdict import AuditFinding, Book
 from streams.selfcheck.recount.recount import VALUES, Key, Row, Span, StoredRows
 
-#: Asks a statement that only reads, with the values of its parameters; rows as objects.
+#: Runs a read-only statement with parameters; returns rows as objects.
 Ask = Callable[[str, Mapping[str, object]], list[dict[str, Any]]]
 
 LEDGERS: Final = ("job_minutes", "node_minutes")
 _HOUR_S: Final = 3600
 _NODE_MINUTES: Final = 10_000
-#: Ledger rows are read in pieces of so many seconds of event time.
+#: Ledger rows are read in pieces of this many seconds of event time.
 _PIECE_S: Final = 6 * _HOUR_S
 
 
 class Stand(NamedTuple):
-    """Where a shard's tables stand: the offsets and the version that its books are of, what is paid up to when."""
+    """The position of a shard's tables: offsets and version of its record accounting, and how far open attempts are accrued."""
 
     ends: dict[str, int]  # by topic
     version: int
@@ -44,13 +44,13 @@ class Stand(NamedTuple):
 
 
 def books(ask: Ask, shards: Sequence[int] = ()) -> list[Book]:
-    """The stored books of these shards' partitions (none named: of all)."""
+    """Return the stored record accounting of these shards' partitions (none given: of all)."""
     names = ("topic", "partition", "first", "next", "records_in", *OUTCOMES, "trimmed")
     return [Book(**{name: row[name] for name in names}) for row in ask(sql.BOOKS, {"shards": list(shards)})]
 
 
 def dead_letters(ask: Ask, shards: Sequence[int] = ()) -> list[Letters]:
-    """Dead letters as of the stored books."""
+    """Return dead letters as of the stored record accounting."""
     return [
         Letters(f"{r['topic']}/{r['partition']}", r["refused"], r["counted"], r["stored"], r["rows"])
         for r in ask(sql.LETTERS, {"shards": list(shards)})
@@ -58,7 +58,7 @@ def dead_letters(ask: Ask, shards: Sequence[int] = ()) -> list[Letters]:
 
 
 def costs(ask: Ask, shards: Sequence[int] = (), since: int = 0, *, current: bool = True) -> list[Costs]:
-    """The ledgers' rows computed again; `current` only, or all written after the version `since`."""
+    """Return the recomputed ledger rows; `current` ones, or all written after the version `since`."""
     found = []
     for table in LEDGERS:
         row = ask(sql.costs(table, current=current), {"shards": list(shards), "since": since})[0]
@@ -68,7 +68,7 @@ def costs(ask: Ask, shards: Sequence[int] = (), since: int = 0, *, current: bool
 
 
 def twins(ask: Ask, shards: Sequence[int] = (), since: int = 0) -> list[Twins]:
-    """Keys of the ledgers with two different rows of one version."""
+    """Return keys of the ledgers with two different rows of one version."""
     found = []
     for table in LEDGERS:
         row = ask(sql.twins(table), {"shards": list(shards), "since": since})[0]
@@ -77,18 +77,18 @@ def twins(ask: Ask, shards: Sequence[int] = (), since: int = 0) -> list[Twins]:
 
 
 def parts(ask: Ask) -> list[LostPart]:
-    """What the engine has set aside of our tables."""
+    """Return the parts of our tables that the engine has detached."""
     return [LostPart(row["table"], row["name"], row["reason"] or "") for row in ask(SET_ASIDE, {})]
 
 
 def totals(ask: Ask) -> LedgerTotals:
-    """Both sums of all that jobs cost."""
+    """Return both sums of the cost of all jobs."""
     row = ask(sql.TOTALS, {})[0]
     return LedgerTotals(row["job_costs_usd"], row["ledger_usd"])
 
 
 def sums(ask: Ask) -> tuple[list[MonthSum], list[MonthSum]]:
-    """What the meter booked by shard and month, and what the ledger's rows add up to now."""
+    """Return what the meter booked by shard and month, and what the ledger's rows add up to now."""
     names = ("shard", "month", "quantity", "cost_nano", "version")
     booked = [MonthSum(row["table_name"], *(row[name] for name in names)) for row in ask(sql.SUMS, {})]
     stored = [
@@ -100,9 +100,9 @@ def sums(ask: Ask) -> tuple[list[MonthSum], list[MonthSum]]:
 
 
 def nodes(ask: Ask) -> tuple[list[NodeMinute], int]:
-    """The last whole hour of nodes: minutes that do not balance, and how many were looked at."""
+    """Return the minutes of the last whole hour of nodes that do not balance, and how many were checked."""
     newest_s = ask(sql.NEWEST_MINUTE, {})[0]["second"]
-    # The newest minute is still being paid, by jobs and nodes at different checkpoints.
+    # The newest minute is still accruing, for jobs and nodes at different checkpoints.
     span = {"since_s": max(newest_s - _HOUR_S, 0), "until_s": newest_s}
     rows = ask(sql.NODES, {**span, "most": _NODE_MINUTES})
     wrong = [
@@ -114,7 +114,7 @@ def nodes(ask: Ask) -> tuple[list[NodeMinute], int]:
 
 
 def minutes(ask: Ask, jobs: Sequence[str], since: int, until: int) -> dict[tuple[str, int], MinuteSum]:
-    """The ledger's minutes [since, until) of jobs, by (job, minute); a minute with a capped cost counts as newer."""
+    """Return the ledger's minutes [since, until) by (job, minute); a minute with a capped cost counts as newer."""
     bound = {"jobs": list(jobs), "since_s": since * 60, "until_s": until * 60}
     return {
         (r["job_id"], r["second"] // 60): MinuteSum(
@@ -125,7 +125,7 @@ def minutes(ask: Ask, jobs: Sequence[str], since: int, until: int) -> dict[tuple
 
 
 def snapshots(ask: Ask, shards: Sequence[int] = ()) -> list[SnapshotHead]:
-    """The stored versions of shards' states."""
+    """Return the stored versions of shards' states."""
     return [
         SnapshotHead(r["shard"], r["version"], r["parent"], bool(r["whole"]), r["root"])
         for r in ask(sql.SNAPSHOTS, {"shards": list(shards)})
@@ -133,7 +133,7 @@ def snapshots(ask: Ask, shards: Sequence[int] = ()) -> list[SnapshotHead]:
 
 
 def stored_findings(ask: Ask) -> tuple[list[Book], list[AuditFinding]]:
-    """All checks that need nothing but the tables, over all of them."""
+    """Run all checks that need only the tables, over all shards."""
     known = books(ask)
     return known, [
         *count_checks.books(known),
@@ -150,7 +150,7 @@ def stored_findings(ask: Ask) -> tuple[list[Book], list[AuditFinding]]:
 
 
 def shard_positions(ask: Ask) -> dict[int, Stand]:
-    """Of each shard that has books."""
+    """Return the position of each shard with record accounting."""
     found: dict[int, Stand] = {}
     for row in ask(sql.BOOKS, {"shards": []}):
         stand = found.setdefault(row["partition"], Stand({}, row["version"], row["time_ms"]))
@@ -159,7 +159,7 @@ def shard_positions(ask: Ask) -> dict[int, Stand]:
 
 
 def ledger(ask: Ask, table: str, shard: int, span: Span, version: int) -> StoredRows:
-    """A shard's rows of a span as of a version."""
+    """Return a shard's rows of a span as of a version."""
     rows: dict[Key, Row] = {}
     newer: set[Key] = set()
     statement = sql.ledger(table, KEYS[table], VALUES[table])
@@ -178,11 +178,11 @@ def ledger(ask: Ask, table: str, shard: int, span: Span, version: int) -> Stored
 
 
 def older(ask: Ask, shard: int, before_ms: int) -> list[str]:
-    """Jobs and nodes of a shard that are known from before an instant."""
+    """Return the jobs and nodes of a shard that were first seen before an instant."""
     return [row["name"] for row in ask(sql.OLDER, {"shard": shard, "before_ms": before_ms})]
 
 
 def of_store(ask: Ask, key: str) -> str | None:
-    """A fact about the whole store."""
+    """Return a metadata value of the store."""
     values = [row["value"] for row in ask(sql.META, {"key": key})]
     return str(values[0]) if values else None

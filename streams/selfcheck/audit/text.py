@@ -25,7 +25,7 @@ COLUMNS: Final = (
 
 
 def book_row(book: Book) -> tuple[object, ...]:
-    """A partition's line of the table."""
+    """Return a partition's line of the table."""
     counts = (
         book.records_in,
         book.applied,
@@ -38,7 +38,7 @@ def book_row(book: Book) -> tuple[object, ...]:
 
 
 def as_object(verdict: Verdict) -> dict[str, Any]:
-    """For JSON: findings and books as they are, `ok` in all."""
+    """Return JSON values: findings, record accounting, and `ok` overall."""
     return {
         "as_of_ms": verdict.as_of_ms,
         "ok": verdict.ok,
@@ -48,7 +48,7 @@ def as_object(verdict: Verdict) -> dict[str, Any]:
 
 
 def as_text(verdict: Verdict, age_s: int) -> str:
-    """For curl: the verdict first, then each finding, then the books."""
+    """Return plain text: the verdict first, then each finding, then the record accounting."""
     head = "balanced" if verdict.ok else f"NOT BALANCED: {len(verdict.faults)} faults"
     lines = [f"{head}, {age_s} s ago", ""]
     lines += [f"{'ok  ' if f.ok else 'FAIL'}  {f.check:<15}  {one_line(f.detail)}" for f in verdict.findings]

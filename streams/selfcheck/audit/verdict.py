@@ -1,6 +1,6 @@
 """The result of an audit: findings by check.
 
-Plain values, that a metric, a page, an alert and a person can read; nothing is looked at here.
+Plain values for metrics, pages, alerts and people.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FAULTS_LISTED: Final = 10
 
 @dataclass(frozen=True)
 class AuditFinding:
-    """One check of one subject; `detail` says in words what is wrong and what to do, or what was looked at."""
+    """The result of one check of one subject; `detail`: what is wrong and what to do, or what was checked."""
 
     check: str
     subject: str
@@ -41,7 +41,7 @@ class AuditFinding:
 
 @dataclass(frozen=True)
 class Book:
-    """The books of one partition as of an offset; `next` is the first offset that is not counted."""
+    """The record accounting of one partition as of an offset; `next` is the first offset that is not counted."""
 
     topic: str
     partition: int
@@ -57,19 +57,19 @@ class Book:
 
     @property
     def name(self) -> str:
-        """Topic and partition."""
+        """Return topic and partition."""
         return f"{self.topic}/{self.partition}"
 
     @property
     def balance(self) -> int:
-        """What came in and is not accounted for; below zero: accounted for twice."""
+        """Return the records that are not accounted for; negative: counted twice."""
         kept = self.applied + self.unattributed + self.duplicate
         return self.records_in - kept - self.too_late - self.dead_lettered
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """All findings of one look, and the books they are of."""
+    """All findings of one audit, and the record accounting they are of."""
 
     as_of_ms: int
     findings: tuple[AuditFinding, ...]
@@ -77,17 +77,17 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        """Whether everything is as it should be."""
+        """Return whether every check passed."""
         return all(finding.ok for finding in self.findings)
 
     @property
     def faults(self) -> Sequence[AuditFinding]:
-        """What is not."""
+        """Return the failed checks."""
         return [finding for finding in self.findings if not finding.ok]
 
 
 def findings(check: str, faults: Iterable[AuditFinding], subject: str, looked_at: str) -> list[AuditFinding]:
-    """The faults of a check, or the one finding that there is none; `looked_at` says of how much."""
+    """Return the faults of a check, or one passing finding; `looked_at`: what was checked."""
     found = list(faults)
     if not found:
         return [AuditFinding(check, subject, "no difference", "none", ok=True, detail=looked_at)]

@@ -1,6 +1,6 @@
 """Runs the canary, a job of known cost that goes through the whole meter; it pages when the cost is wrong or late.
 
-It must not hold up the worker nor end it: what goes wrong with the canary itself is a late run.
+It must not block or stop the worker: a failure of the canary itself is a late run.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from streams.worker.shards.owned_shard import OwnedShard
 
 logger = logging.getLogger(__name__)
 
-#: Its owner is that of this shard.
+#: The owner of this shard runs the canary.
 SHARD: Final = 0
 SUBJECT: Final = "canary"
 _RULES: Final[dict[Outcome, str]] = {"wrong": CANARY_WRONG, "late": CANARY_LATE}
 _TURN_S: Final = 0.1
 _AGAIN_S: Final = 1.0
-#: Results that wait for the store; older ones are dropped, their counts are not.
+#: Limit of results that wait for the store; older ones are dropped after they were counted.
 _RESULTS_AT_MOST: Final = 1_440
 
 
 class Canary:
-    """`run` for as long as the worker meters; it does something only while the worker holds shard 0."""
+    """Call `run` while the worker meters; it is active only while the worker owns shard 0."""
 
     def __init__(
         self,
@@ -82,11 +82,11 @@ class Canary:
 
     @property
     def seen(self) -> CanaryCounts | None:
-        """What metrics may show; None while another worker runs the canary."""
+        """Return the counts for metrics; None while another worker runs the canary."""
         return None if self._owned is None else self.counts
 
     async def run(self) -> None:
-        """Turn until cancelled."""
+        """Call `run_once` repeatedly until cancelled."""
         try:
             while True:
                 try:
@@ -103,10 +103,10 @@ class Canary:
                 pool.shutdown(wait=False, cancel_futures=True)
 
     def run_once(self) -> None:
-        """Begin what is due, and take in what came; nothing here blocks."""
+        """Start what is due, and process results; never blocks."""
         owner = self._owner()
         if owner is not self._owned:
-            # What an owner before us began is dropped: its delay is not known.  What we began is our successor's to drop.
+            # Runs of a former owner are dropped: their delay is unknown. Our own are dropped by our successor.
             self._owned, self._judge, self._rows = owner, CanaryJudge(self._options), []
         if owner is None:
             return
@@ -126,7 +126,7 @@ class Canary:
     # -- sending -------------------------------------------------------------------------------------------
 
     def _publish_price(self, now_ms: int) -> None:
-        """Once, if there is none; asked for again now and then until it is known."""
+        """Publish the price once if there is none; repeat now and then until the book has it."""
         if _runs(self._sending) or not self._price.is_due(now_ms, self._options.interval_ms):
             return
         self._sending = _started(self._send([self._price.record(now_ms)], self._judge, None))
@@ -134,7 +134,7 @@ class Canary:
     def _start_run(self, run: CanaryRun, now_ms: int, at_ms: int) -> None:
         from_ms = self._price.from_ms()
         if from_ms is None:
-            # Without its price it would be one more unpriced job.
+            # Without its price the job would be unpriced.
             if now_ms - self._price.first_asked_ms > self._options.late_after_ms:
                 self._judge.start_run(run, at_ms)
                 self._judge.not_sent(run, "not sent: its price is not known yet")
@@ -218,7 +218,7 @@ class Canary:
         )
 
     async def _write(self, owner: OwnedShard) -> None:
-        """Store results in their order; what the store does not take now stays."""
+        """Store results in their order; those that the store refuses wait."""
         loop = asyncio.get_running_loop()
         while self._rows and self._owner() is owner:
             result, version = self._rows[0], owner.versions.next()

@@ -1,6 +1,6 @@
 """Sends the canary's events to Kafka and reads their cost by SQL, as a user would.
 
-It must not judge; its calls block, each in the one thread of its kind, so that a hanging one holds up nothing else.
+It must not judge. Its calls block, each kind in a thread of its own, so that one that hangs blocks nothing else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from streams.topics import full_name
 from streams.transport.security import librdkafka_config
 
 _POLL_S: Final = 0.1
-#: What Kafka has not taken by then is given up: the next run brings news of its own.
+#: Events that Kafka has not accepted by then are given up: the next run has its own.
 _GIVE_UP_MS: Final = 300_000
 
 _LOOK: Final = """
@@ -45,7 +45,7 @@ LEFT ANY JOIN
 
 
 class CanarySender:
-    """A producer of its own; `send` returns when all is acknowledged."""
+    """A producer of its own; `send` returns when all events are acknowledged."""
 
     def __init__(self, kafka: KafkaSettings) -> None:
         self._prefix = kafka.topic_prefix
@@ -60,7 +60,7 @@ class CanarySender:
         )
 
     def send(self, events: Iterable[Event], stopped: Callable[[], bool]) -> str:
-        """Return why the events are not all in the log; empty: they are, each on the partition of its key."""
+        """Send events to the partition of their key; return why they are not all in the log, empty if they are."""
         faults: list[str] = []
         left = 0
 
@@ -83,13 +83,17 @@ class CanarySender:
 
 
 def fetch_rows(store: Store, job_ids: Sequence[str]) -> dict[str, CanaryRows]:
-    """What the tables say of these jobs; raises SinkBusy if the store does not answer in time."""
+    """Return the stored rows of these jobs.
+
+    Raises:
+        SinkBusy: The store does not answer in time.
+    """
     rows: list[dict[str, Any]] = store.query(_LOOK, {"jobs": list(job_ids)}).to_pylist()
     return {row.pop("job_id"): CanaryRows(**row) for row in rows}
 
 
 def canary_table(result: CanaryResult, version: int) -> pa.Table:
-    """The result as a row; a later version of the run's row stands for it."""
+    """Build the result's row; a later version of the run's row replaces it."""
     schema = SCHEMAS[CANARY]
     row: dict[str, Any] = {
         "job_id": result.run.job_id,

@@ -11,12 +11,12 @@ from typing import Final
 from streams.selfcheck.canary.judge import CanaryResult
 from streams.selfcheck.canary.plan import EXPECTED_NANO
 
-#: More than are ever looked after at once.
+#: More runs than are ever watched concurrently.
 _REMEMBERED: Final = 64
 
 
 class CanaryCounts:
-    """What metrics say of the canary; counts are since the process began."""
+    """Counters of the canary since the process started."""
 
     def __init__(self) -> None:
         self.runs = self.wrong = self.late = 0
@@ -26,7 +26,7 @@ class CanaryCounts:
         self._late: deque[str] = deque(maxlen=_REMEMBERED)
 
     def add(self, result: CanaryResult, now_ms: int) -> None:
-        """Count it; a run that was late and then came is late once."""
+        """Count a result; a run that was late and then arrives is late once."""
         if result.found_nano is not None:
             self.error_ratio = abs(result.found_nano - EXPECTED_NANO) / EXPECTED_NANO
         if result.delay_ms is not None and result.outcome != "wrong":

@@ -1,6 +1,6 @@
-"""Decides from what is known of each canary run whether it is right, wrong or late.
+"""Decides whether each canary run is right, wrong or late.
 
-It must not ask anybody: looks are handed in, with their instant (monotonic ms).
+It must not query anything: observations are handed in with their instant (monotonic ms).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from streams.selfcheck.canary.plan import (
 
 Outcome = Literal["right", "late", "wrong"]
 
-#: Runs looked after at once; while the store is away, older ones stay what they are.
+#: Runs watched concurrently; while the store is unavailable, older ones keep their outcome.
 _RUNS_AT_MOST: Final = 16
 _FIRST_LOOK_MS: Final = 250
 _LAST_LOOK_MS: Final = 1_000
 
 
 class CanaryRows(NamedTuple):
-    """What the tables say of a run's job."""
+    """The stored rows of a run's job."""
 
     state: str
     wall_clock_ms: int
@@ -38,23 +38,23 @@ class CanaryRows(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether all of its events are in: the clock of the job says so of its lifecycle."""
+        """Return whether all of its events are stored, as the job's latest event time shows."""
         ended = self.state == "completed" and self.wall_clock_ms == RUN_MS
         return ended and self.sampled_gpu_s >= SAMPLED_GPU_S and self.network_bytes >= NETWORK_BYTES
 
     def exact(self, tolerance_ratio: float) -> bool:
-        """Whether it is all as it is known to be."""
+        """Return whether everything equals the known values."""
         near = abs(self.cost_nano - EXPECTED_NANO) <= tolerance_ratio * EXPECTED_NANO
         return near and self.sampled_gpu_s == SAMPLED_GPU_S and self.network_bytes == NETWORK_BYTES
 
     def __str__(self) -> str:
-        """In words, for the row and the page."""
+        """Describe it for the row and the page."""
         cost = f"cost {self.cost_nano} nano-dollars instead of {EXPECTED_NANO}"
         return f"{cost}, {self.sampled_gpu_s} sampled GPU-seconds, {self.network_bytes} bytes"
 
 
 class CanaryResult(NamedTuple):
-    """What became of a run; a later result of the same run stands for it."""
+    """The outcome of a run; a later result of the same run replaces it."""
 
     run: CanaryRun
     outcome: Outcome
@@ -71,18 +71,18 @@ class _Watched:
     why_not: str = ""
     why_late: str = ""
     outcome: Outcome | None = None
-    delay_ms: int | None = None  # None: it was not found exact yet
+    delay_ms: int | None = None  # None: not found exact yet
     deviates_since_ms: int | None = None
     closed: bool = False
     looked_ms: int | None = None
 
 
 class CanaryJudge:
-    """The runs of one owner; `results` is for whoever writes them down.
+    """The runs of one owner; `results` are for the caller to store.
 
-    A run is late if it is not in the tables `late_after_ms` after its last event was acknowledged, and wrong if what
-    is there whole deviates for as long as that, at its first look or at a second one an interval later. So neither a
-    checkpoint that is half stored nor a store that is away makes a run wrong.
+    A run is late if it is not in the tables `late_after_ms` after its last event was acknowledged. It is wrong if its
+    complete rows deviate for as long as that, at the first check or at a second one an interval later. So neither a
+    half-stored checkpoint nor an unavailable store makes a run wrong.
     """
 
     def __init__(self, options: CanaryOptions) -> None:
@@ -90,13 +90,13 @@ class CanaryJudge:
         self._slot: int | None = None
         self._watched: list[_Watched] = []
         self.results: list[CanaryResult] = []
-        # The run that opened it; None: not so; absent as long as nothing is known.
+        # The run that opened the alert; None: closed; absent while unknown.
         self.opened: dict[Outcome, CanaryResult | None] = {}
 
     # -- when ----------------------------------------------------------------------------------------------
 
     def due(self, now_ms: int) -> CanaryRun | None:
-        """The run that is due at this instant of the day, once; the first one is a whole interval's begin."""
+        """Return the run that is due at this instant, once; the first one is at the beginning of an interval."""
         slot, last = now_ms // self._options.interval_ms, self._slot
         if last is not None and last - 1 <= slot <= last:
             return None
@@ -104,52 +104,52 @@ class CanaryJudge:
         return None if last is None else run_at(slot * self._options.interval_ms, self._options)
 
     def start_run(self, run: CanaryRun, at_ms: int) -> None:
-        """The run's events are being sent."""
+        """Record that the run's events are being sent."""
         self._watched = [*self._watched[-_RUNS_AT_MOST + 1 :], _Watched(run, at_ms)]
 
     def acknowledged(self, run: CanaryRun, at_ms: int) -> None:
-        """All events of the run are in the log."""
+        """Record that all events of the run are in the log."""
         for each in self._watched:
             if each.run == run:
                 each.acknowledged_ms = at_ms
 
     def not_sent(self, run: CanaryRun, why: str) -> None:
-        """Its events are not all in the log, and will not be."""
+        """Record that not all events of the run are in the log, and never will be."""
         for each in self._watched:
             if each.run == run:
                 each.why_not = why
 
     def wanted(self, at_ms: int) -> list[str]:
-        """The jobs to look at now."""
+        """Return the jobs to check now."""
         return [each.run.job_id for each in self._watched if self._is_wanted(each, at_ms)]
 
     def _is_wanted(self, each: _Watched, at_ms: int) -> bool:
         if each.closed or each.acknowledged_ms is None:
             return False
         if each.delay_ms is not None and each.deviates_since_ms is None:
-            return at_ms - each.begun_ms >= self._options.interval_ms  # the second look
+            return at_ms - each.begun_ms >= self._options.interval_ms  # the second check
         if each.looked_ms is None:
             return True
-        # The longer it takes, the less often: a meter that stands still has other worries.
+        # Check less often the longer it takes: a meter that stands still has other problems.
         pause_ms = min(max(_FIRST_LOOK_MS, (at_ms - each.acknowledged_ms) // 20), _LAST_LOOK_MS)
         return at_ms - each.looked_ms >= pause_ms
 
     # -- what ----------------------------------------------------------------------------------------------
 
     def compare(self, asked: Collection[str], found: Mapping[str, CanaryRows], at_ms: int) -> None:
-        """Take what a look found of the jobs it asked for."""
+        """Process the stored rows of the requested jobs."""
         for each in self._watched:
             if each.run.job_id in asked and not each.closed and each.acknowledged_ms is not None:
                 each.looked_ms = at_ms
                 self._compare_run(each, found.get(each.run.job_id), each.acknowledged_ms, at_ms)
 
     def blind(self) -> None:
-        """A look failed: what deviated before it may be right by now."""
+        """Record a failed check: a deviation seen before may be corrected by now."""
         for each in self._watched:
             each.deviates_since_ms = None
 
     def pass_time(self, at_ms: int) -> None:
-        """Find out who is late."""
+        """Find runs that are late by now."""
         for each in self._watched:
             since_ms = each.begun_ms if each.acknowledged_ms is None else each.acknowledged_ms
             waits = each.outcome is None and each.deviates_since_ms is None
@@ -163,7 +163,7 @@ class CanaryJudge:
     ) -> None:
         second = each.delay_ms is not None
         if found is None and second:
-            found = CanaryRows("", 0, 0, 0, 0)  # it was there
+            found = CanaryRows("", 0, 0, 0, 0)  # the rows existed before
         if found is None or not (found.is_complete or second):
             each.deviates_since_ms = None
         elif found.exact(self._options.tolerance_ratio):
@@ -205,7 +205,7 @@ class CanaryJudge:
             self.opened[outcome] = result
 
     def _clear(self, outcome: Outcome, run: CanaryRun) -> None:
-        """Only a run that was due after the one that opened it says that it is over."""
+        """Close the alert; only a run that was due after the one that opened it may do so."""
         opened = self.opened.get(outcome)
         if opened is None or run.at_ms > opened.run.at_ms:
             self.opened[outcome] = None

@@ -1,7 +1,7 @@
 """Plans the canary's runs as a function of time: their events and their known cost.
 
-It must not read a clock nor send anything. Two workers that both believe to own the canary make equal events for
-equal instants, which count once.
+It must not read a clock or send anything. Two workers that both believe to own the canary build equal events for equal
+instants, which count once.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from streams.engine.pricing.book import PriceBook
 from streams.topics import Topic
 from streams.transport.partitions import partition_of
 
-#: A run pays one GPU for so long, whole seconds: each row of its cost is then a whole number of nano-dollars.
+#: A run holds one GPU for this long, in whole seconds: each row of its cost is then a whole number of nano-dollars.
 RUN_MS: Final = 10_000
 USD_PER_GPU_HOUR: Final = "0.00036"
-EXPECTED_NANO: Final = 1_000  # 10 s of it
+EXPECTED_NANO: Final = 1_000  # for 10 s
 SAMPLED_GPU_S: Final = RUN_MS // 1_000
 NETWORK_BYTES: Final = 1_000
-#: A new price holds from a little before it is published, so that the next run may use it.
+#: A new price is effective a little before it is published, so that the next run can use it.
 _PRICE_LEAD_MS: Final = 2 * RUN_MS
 
-Event = tuple[Topic, bytes, Mapping[str, Any]]  # with its key
+Event = tuple[Topic, bytes, Mapping[str, Any]]  # (topic, key, event)
 
 
 @dataclass(frozen=True)
@@ -46,17 +46,17 @@ class CanaryRun(NamedTuple):
 
     @property
     def end_ms(self) -> int:
-        """When its job ended."""
+        """Return when its job ended."""
         return self.at_ms // 1_000 * 1_000
 
     @property
     def begin_ms(self) -> int:
-        """From when on it held its GPU."""
+        """Return when its job began to hold its GPU."""
         return self.end_ms - RUN_MS
 
 
 def run_at(at_ms: int, options: CanaryOptions) -> CanaryRun:
-    """The run that is due at an instant; each next one is of the next shard."""
+    """Return the run due at an instant; successive runs are of successive shards."""
     shard = at_ms // options.interval_ms % options.partitions
     number = 0
     while partition_of(_job_id(at_ms, number).encode(), options.partitions) != shard:
@@ -69,9 +69,9 @@ def _job_id(at_ms: int, number: int) -> str:
 
 
 def events_of(run: CanaryRun) -> Iterator[Event]:
-    """The events of a run, in the order in which they are to be sent.
+    """Yield the events of a run, in sending order.
 
-    The end comes first: a sender that dies in between leaves no job behind that is paid for ever.
+    The end comes first: a sender that dies in between leaves no job that accrues forever.
     """
     begin_ms, end_ms = run.begin_ms, run.end_ms
     owned = {"gpu_count": 1, "cloud": CANARY}
@@ -92,9 +92,9 @@ def _event(run: CanaryRun, topic: Topic, name: str, time_ms: int, **fields: Any)
 
 
 def price_at(now_ms: int) -> Event:
-    """The record of its price.
+    """Return the record of its price.
 
-    From now on, not for all time: a price of the past would bring every archived job back into memory.
+    Effective from now, not for all time: a price of the past would load every archived job into memory.
     """
     effective_ms = now_ms - _PRICE_LEAD_MS
     record = {
@@ -122,7 +122,7 @@ class CanaryPrice:
         self.first_asked_ms = 0
 
     def from_ms(self) -> int | None:
-        """From when on the book has a price for it."""
+        """Return from when the book has a price for it."""
         book = self._book()
         if book is not self._seen:
             effective_ms = [event.effective_ms for event in book.events if event.sku == CANARY]
@@ -130,12 +130,12 @@ class CanaryPrice:
         return self._from_ms
 
     def is_due(self, now_ms: int, every_ms: int) -> bool:
-        """Whether to publish it now."""
+        """Return whether to publish it now."""
         asked_ms = self._asked_ms
         return self.from_ms() is None and (asked_ms is None or now_ms - asked_ms >= every_ms)
 
     def record(self, now_ms: int) -> Event:
-        """The record: the same one each time, or every try would be one more revision."""
+        """Return the record, the same each time: otherwise every retry would be another revision."""
         if self._asked_ms is None:
             self.first_asked_ms = now_ms
         self._asked_ms = now_ms

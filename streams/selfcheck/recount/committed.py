@@ -1,6 +1,6 @@
-"""Asks the brokers for the offsets that the consumer group has committed.
+"""Queries the brokers for the consumer group's committed offsets.
 
-It must not join the group, nor commit.  Calls block.
+It must not join the group, nor commit. Calls block.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Place = tuple[str, int]  # topic without prefix, partition
 
 
 def committed(kafka: KafkaSettings, places: Iterable[Place]) -> dict[Place, int]:
-    """The offsets that are committed; nothing of brokers that do not answer, which is no finding of an audit."""
+    """Return the committed offsets; empty for brokers that do not answer, which is no finding of an audit."""
     names = {(full_name(topic, kafka.topic_prefix), number): (topic, number) for topic, number in places}
     config = {**librdkafka_config(kafka), "group.id": kafka.group_id, "enable.auto.commit": False}
     consumer = Consumer(config)

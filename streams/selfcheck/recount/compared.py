@@ -1,4 +1,4 @@
-"""Counts how many rows of a recount agree with the stored ones, and keeps those that do not.
+"""Counts how many rows of a recount agree with the stored ones, and lists those that do not.
 
 It must not read anything.
 """
@@ -12,22 +12,22 @@ from streams.selfcheck.recount.recount import LEDGERS, Difference, Recount, Stor
 
 @dataclass
 class Compared:
-    """Counts of rows; `differences` are the first ones, in words."""
+    """Counts of rows; `differences` has the first ones, described."""
 
     records: int = 0
     agree: int = 0
     differ: int = 0
     missing: int = 0
     extra: int = 0
-    newer: int = 0  # written after the books that the log was read up to
-    put_back: int = 0  # rows that were wrong, and were written anew
+    newer: int = 0  # written after the position that the log was read up to
+    put_back: int = 0  # wrong rows that were rewritten
     differences: list[str] = field(default_factory=list)
-    unsettled: int = 0  # jobs and nodes that changed after they were last paid
-    unverifiable: list[str] = field(default_factory=list)  # jobs whose beginning the log has lost
+    unsettled: int = 0  # jobs and nodes that changed after their last accrual
+    unverifiable: list[str] = field(default_factory=list)  # jobs whose first records are gone from the log
 
     @property
     def ok(self) -> bool:
-        """Whether every row that could be compared agrees."""
+        """Return whether every comparable row agrees."""
         return not (self.differ or self.missing or self.extra)
 
     def add(

@@ -1,6 +1,6 @@
 """Meters a part of the log again in memory, to compare its ledger rows with the stored ones.
 
-The engine is the same, the sink is a dict; it must not read a log, nor write anything.
+The engine is the same, the sink is a dict; it must not read a log or write anything.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     JOB_MINUTES: ("price_usd", "quantity", "cost_usd", "lost_quantity", "lost_cost_usd"),
     NODE_MINUTES: ("price_usd", "quantity", "cost_usd"),
 }
-#: Rows are derived after so many records, so that finished jobs leave memory.
+#: Rows are derived after this many records, so that finished jobs leave memory.
 _RECORDS_PER_CHECKPOINT: Final = 50_000
 
-#: A row's key, as text and whole numbers: minutes in seconds, instants in ms since 1970.
+#: A row's key as text and integers: minutes in seconds, instants in ms since 1970.
 Key = tuple[str | int, ...]
 #: Its values: money in nano-dollars.
 Row = tuple[int, ...]
@@ -38,31 +38,35 @@ Rows = dict[Key, Row]
 
 
 class Span(NamedTuple):
-    """Minutes of event time [from_ms, until_ms): a minute belongs to it if it begins in it."""
+    """Minutes of event time [from_ms, until_ms): those that begin in it."""
 
     from_ms: int
     until_ms: int
 
 
 class Recount:
-    """One shard's rows of a span, from its log; the log must be fed from where it begins."""
+    """One shard's rows of a span, from its log; feed the log from its beginning."""
 
     def __init__(
         self, number: int, settings: ShardSettings, book: PriceBook, span: Span, paid_ms: int = NEVER_MS
     ) -> None:
-        """`paid_ms`: log time up to which the stored rows pay what goes on, when they may be of later records too."""
+        """`paid_ms`: log time up to which the stored rows accrue open attempts, as they may include later records."""
         self.shard = Shard(number, settings, PriceBook.empty())
         self.shard.set_prices(book)
         self.span = span
         self.rows: dict[str, Rows] = {table: {} for table in LEDGERS}
         self._paid_ms = paid_ms
-        self._late: list[LogBatch] = []  # records after that, which are folded last
-        self._touched: set[str] = set()  # jobs and nodes that they are of
+        self._late: list[LogBatch] = []  # records after `paid_ms`, which are folded last
+        self._touched: set[str] = set()  # the jobs and nodes of these records
         self._archive: dict[tuple[str, int], bytes] = {}
         self._fresh = 0
 
     def feed(self, batch: LogBatch) -> None:
-        """Fold records that follow those before; ValueError if some are missing."""
+        """Fold records that follow those before.
+
+        Raises:
+            ValueError: Records in between are missing.
+        """
         late = bisect_right(batch.records, self._paid_ms, key=lambda record: record.timestamp)
         if late < len(batch.records):
             begin = batch.records[late].offset if late else batch.start
@@ -83,7 +87,7 @@ class Recount:
             self._derive(0, open_attempts=False)
 
     def finish(self, as_of_ms: int) -> None:
-        """Pay what goes on up to an instant; the rows are complete then."""
+        """Accrue open attempts up to an instant; the rows are complete then."""
         if self._late:
             self._derive(0, open_attempts=False)
             for batch in self._late:
@@ -94,7 +98,7 @@ class Recount:
 
     @property
     def unsettled(self) -> frozenset[str]:
-        """Jobs and nodes that go on and changed after the stored rows paid them: not to be compared."""
+        """Return open jobs and nodes that changed after the stored rows' accrual: they cannot be compared."""
         nodes = {name for name, node in self.shard.nodes.items() if node.is_open}
         return frozenset(self._touched & (self.shard.due.open_jobs | nodes))
 
@@ -120,12 +124,12 @@ class Recount:
 
 
 def key_of(table: str, row: Mapping[str, Any]) -> Key:
-    """A row's key as text and whole numbers."""
+    """Return a row's key as text and integers."""
     return tuple(_plain(name, row[name]) for name in KEYS[table])
 
 
 def nonzero(rows: Mapping[Key, Row]) -> Rows:
-    """Rows that show: a quantity of 0 is no row."""
+    """Return the visible rows: a quantity of 0 is no row."""
     return {key: row for key, row in rows.items() if row[1]}
 
 
@@ -141,7 +145,7 @@ def _whole(value: int | Decimal) -> int:
 
 
 class Difference(NamedTuple):
-    """A row that differs; `kind`: `differs`, `missing` (from the tables) or `extra` (nothing in the log makes it)."""
+    """A row that differs; `kind`: `differs`, `missing` (from the tables) or `extra` (not derivable from the log)."""
 
     table: str
     kind: str
@@ -151,7 +155,7 @@ class Difference(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What is wrong with which row."""
+        """Describe what is wrong with which row."""
         names = dict(zip(KEYS[self.table], self.key, strict=True))
         minute = datetime.fromtimestamp(int(names.pop("minute")), UTC).strftime("%Y-%m-%d %H:%M UTC")
         row = f"{self.table} minute {minute} " + " ".join(
@@ -177,7 +181,7 @@ def _said(table: str, row: Row | None) -> str:
 
 
 class StoredRows(NamedTuple):
-    """The stored rows of a shard and span: those as of the recount, and the keys that were written since."""
+    """The stored rows of a shard and span: those as of the recount, and the keys written since."""
 
     rows: Rows
     newer: frozenset[Key]
@@ -186,7 +190,7 @@ class StoredRows(NamedTuple):
 def compare(
     table: str, counted: Mapping[Key, Row], stored: StoredRows, skip: frozenset[str]
 ) -> tuple[int, list[Difference]]:
-    """How many rows agree, and those that do not; owners (jobs, nodes) in `skip` and newer rows are left out."""
+    """Return how many rows agree, and those that do not; owners (jobs, nodes) in `skip` and newer rows are left out."""
     mine, theirs = nonzero(counted), nonzero(stored.rows)
     agree, found = 0, []
     for key in sorted(mine.keys() | theirs.keys(), key=str):

@@ -21,30 +21,34 @@ from streams.transport.log_reader import log_reader
 
 _TIMEOUT_S: Final = 10.0
 _AT_ONCE: Final = 5_000
-#: So long without a record before the end is a fault of the broker.
+#: This many seconds without a record before the end count as a fault of the broker.
 _PATIENCE: Final = 30
 
 
 class Kept(NamedTuple):
-    """What a partition of the log still has: its first offset, and the log time of the record there."""
+    """What the log retains of a partition: its first offset, and the log time of the record there."""
 
     first: int
     first_log_ms: int
 
 
 class Relog:
-    """The log that the settings name; `close` it."""
+    """The log of the settings; `close` it."""
 
     def __init__(self, kafka: KafkaSettings) -> None:
         self._kafka = kafka
         self._consumer = log_reader(kafka, "trainfare-audit", **{"auto.offset.reset": "error"})
 
     def close(self) -> None:
-        """Let go of the brokers."""
+        """Close the connections."""
         self._consumer.close()
 
     def book(self, newest_allowed_ms: Callable[[int], int]) -> PriceBook:
-        """All prices that the topic has."""
+        """Return all prices of the topic.
+
+        Raises:
+            TrainfareError: The topic cannot be read.
+        """
         name = full_name(Topic.PRICES, self._kafka.topic_prefix)
         low, high = self._ends(name, 0)
         events = []
@@ -60,7 +64,7 @@ class Relog:
         return PriceBook.empty().with_events(events)
 
     def kept(self, number: int, ends: Mapping[str, int]) -> dict[str, Kept]:
-        """Of the topics with a record below these ends, those whose first records are gone from the log."""
+        """Return, of the topics with a record below these ends, those whose first records are gone from the log."""
         found = {}
         for topic, end in ends.items():
             name = full_name(topic, self._kafka.topic_prefix)
@@ -71,9 +75,12 @@ class Relog:
         return found
 
     def batches(self, number: int, ends: Mapping[str, int]) -> Iterator[LogBatch]:
-        """The records of one shard's partitions below these ends, in order within each topic.
+        """Yield the records of one shard's partitions below these ends, in order within each topic.
 
-        The first batch of a topic begins at offset 0: what the log has lost counts as read.
+        The first batch of a topic begins at offset 0: deleted records count as read.
+
+        Raises:
+            TrainfareError: A partition cannot be read.
         """
         names = {full_name(topic, self._kafka.topic_prefix): topic for topic in ends}
         spans = {(name, number): (self._ends(name, number)[0], ends[topic]) for name, topic in names.items()}
@@ -123,9 +130,7 @@ class Relog:
                     if offset + 1 >= unread[place]:
                         del unread[place]
                 elif error is not None and error.code() == KafkaError._PARTITION_EOF:
-                    unread.pop(
-                        place, None
-                    )  # what is left holds no records: markers, or what was compacted away
+                    unread.pop(place, None)  # no records are left: markers, or compacted ones
                 elif error is not None and error.code() != KafkaError._ALL_BROKERS_DOWN:
                     raise TrainfareError(
                         f"topic {place[0]} partition {place[1]} cannot be read: {error.str()}"

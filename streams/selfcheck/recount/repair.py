@@ -1,6 +1,6 @@
 """Builds the rows that replace those that a recount found wrong.
 
-It must not decide what is wrong, nor write: it makes rows of what the log says.
+It must not decide what is wrong, nor write.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from sinks.clickhouse.damage import LostPart
 from streams.selfcheck.recount.recount import LEDGERS, VALUES, Difference, Span
 
 _NANO_PLACES: Final = -9
-#: `broken-on-start_202611_1_7_2`: what the engine calls a part that it has set aside.
+#: `broken-on-start_202611_1_7_2`: the name of a part that the engine has detached.
 _MONTH: Final = re.compile(r"(?:^|_)(\d{4})(\d{2})_\d+_\d+_\d+")
 
 
 def rows_of(table: str, differences: Sequence[Difference], shard: int, version: int) -> pa.Table:
-    """What the log says of these rows of one table; a row that it says nothing of becomes one of quantity 0.
+    """Build the correct rows of one table; a row that the log does not justify gets quantity 0.
 
-    `version`: that of the shard's books, so that what the meter writes from now on is newer.
+    `version`: that of the shard's record accounting, so that later rows of the meter are newer.
     """
     schema = SCHEMAS[table]
     rows: list[dict[str, Any]] = []
@@ -37,7 +37,7 @@ def rows_of(table: str, differences: Sequence[Difference], shard: int, version: 
 
 
 def repaired(parts: Sequence[LostPart], span: Span) -> list[LostPart]:
-    """Of the parts that were set aside, those of the ledger's tables whose whole month is in the span."""
+    """Return the detached parts of the ledger's tables whose whole month is in the span."""
     return [part for part in parts if part.table in LEDGERS and _is_inside(part.name, span)]
 
 
@@ -52,7 +52,7 @@ def _is_inside(name: str, span: Span) -> bool:
 
 
 def _value(field: pa.Field, plain: Any) -> Any:
-    """A key's or a row's plain value (see `recount.key_of`) as its column has it."""
+    """Convert a plain value of a key or row (see `recount.key_of`) to the type of its column."""
     if pa.types.is_timestamp(field.type):
         return pa.scalar(plain, pa.int64()).cast(field.type).as_py()
     if pa.types.is_decimal(field.type):

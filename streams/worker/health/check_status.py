@@ -1,6 +1,6 @@
-"""Converts the last audit and the canary to values for the metrics.
+"""Converts the last audit and canary results to values for the metrics.
 
-It must not judge: whoever made them did.
+It must not evaluate them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from streams.worker.health.worker_status import CanaryStatus, SeenCanary, SeenVe
 
 
 def balanced(verdict: SeenVerdict) -> dict[str, bool]:
-    """Whether each check holds of everything that it was made on."""
+    """Return, for each check, whether all its findings are ok."""
     found: dict[str, bool] = {}
     for finding in verdict.findings:
         found[finding.check] = found.get(finding.check, True) and finding.ok
@@ -17,7 +17,7 @@ def balanced(verdict: SeenVerdict) -> dict[str, bool]:
 
 
 def canary_of(canary: SeenCanary | None, now_ms: int) -> CanaryStatus | None:
-    """What there is to say of the canary now."""
+    """Return the canary's present status; None without a canary."""
     if canary is None:
         return None
     right_ms = canary.right_at_ms

@@ -1,6 +1,6 @@
-"""Counts what this process did, though shards arrive with the counts of their whole life.
+"""Counts what this process did, although shards arrive with the counts of their whole life.
 
-It must not let a count fall: what a shard counted here stays when it leaves.
+No count may decrease: what a shard counted here stays when it leaves.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from streams.worker.shards.owned_shard import OwnedShard
 
 
 class Counts:
-    """Look about once a second: counts of a shard that leaves are kept as of the last look before."""
+    """Poll about once a second: a shard that leaves counts as of the last poll."""
 
     def __init__(self) -> None:
-        self._owned: dict[OwnedShard, Counter[str]] = {}  # at the last look
-        self._left: Counter[str] = Counter()  # of shards that are no longer ours, up to our last look
+        self._owned: dict[OwnedShard, Counter[str]] = {}  # at the last poll
+        self._left: Counter[str] = Counter()  # of revoked shards, as of their last poll
 
     def collect(self, shards: Iterable[OwnedShard]) -> Counter[str]:
-        """By the names of the books, and the dead letters as `letters.REASON`, of them `stored`."""
+        """Return counts by the names of the record accounting, and dead letters as `letters.REASON` (`stored`: those stored)."""
         now = {owned: counted(owned.shard) for owned in shards}
         for owned, last in self._owned.items():
             if owned not in now:
@@ -33,7 +33,7 @@ class Counts:
 
 
 def dead_letters(counts: Mapping[str, int]) -> dict[str, int]:
-    """Dead letters by reason."""
+    """Return dead letters by reason."""
     return {name.removeprefix(LETTERS): count for name, count in counts.items() if name.startswith(LETTERS)}
 
 

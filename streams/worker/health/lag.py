@@ -1,6 +1,6 @@
 """Measures the consumer lag of each shard: records behind, age of the oldest unread record, time without progress.
 
-It must not ask anybody: shards, ends and both times are handed in.
+It must not query anything: shards, log ends and both times are handed in.
 """
 
 from __future__ import annotations
@@ -14,37 +14,37 @@ from streams.engine.shard.sequencer import TICK_MS
 from streams.topics import SHARD_TOPICS
 from streams.worker.shards.owned_shard import OwnedShard
 
-#: (topic, shard, next offset to fold) -> the end of the partition in the log; None: not known.
+#: (topic, shard, next offset to fold) -> the end of the partition in the log; None: unknown.
 EndOf = Callable[[str, int, int], int | None]
 
-#: A worker that was frozen, or nobody who looked: time that does not count as standing still.
+#: Time without a poll beyond this does not count as standing still: the process may have been frozen.
 _UNSEEN_MS: Final = 5_000
 
 
 @dataclass(frozen=True)
 class ShardLag:
-    """One shard at one look."""
+    """The lag of one shard at one poll."""
 
     number: int
     records: Mapping[str, int]  # by topic: in the log and not folded
-    age_ms: Mapping[str, int]  # by topic: how old the oldest of them is
-    idle_ms: int  # for how long it has folded nothing although it is behind
+    age_ms: Mapping[str, int]  # by topic: age of the oldest of them
+    idle_ms: int  # how long it has folded nothing although it is behind
 
     @property
     def behind(self) -> int:
-        """Records of all topics."""
+        """Return the records of all topics."""
         return sum(self.records.values())
 
 
 class LagSource:
-    """A clock that stands while nobody looks."""
+    """A clock that stops while nobody polls."""
 
     def __init__(self) -> None:
         self.now_ms = 0
         self._last_ms: int | None = None
 
     def advance(self, monotonic_ms: int) -> int:
-        """Move on, by no more than one can answer for."""
+        """Advance by the time since the last call, up to a limit; return the clock's time (ms)."""
         last_ms, self._last_ms = self._last_ms, monotonic_ms
         if last_ms is not None:
             self.now_ms += min(monotonic_ms - last_ms, _UNSEEN_MS)
@@ -53,7 +53,7 @@ class LagSource:
 
 @dataclass
 class _Trace:
-    """What was seen of a shard."""
+    """What was observed of a shard."""
 
     mark: tuple[int, int | None]
     moved_ms: int
@@ -61,7 +61,7 @@ class _Trace:
 
 
 class LagTracker:
-    """Remembers of each shard when it last moved; one that leaves is forgotten."""
+    """Remembers when each shard last made progress; a revoked shard is dropped."""
 
     def __init__(self) -> None:
         self._traces: WeakKeyDictionary[OwnedShard, _Trace] = WeakKeyDictionary()
@@ -69,7 +69,7 @@ class LagTracker:
     def measure(
         self, shards: Iterable[OwnedShard], end_of: EndOf, watched_ms: int, clock_ms: int
     ) -> list[ShardLag]:
-        """All shards as they stand: `watched_ms` of a clock that stands while nobody looks."""
+        """Return the lag of each shard; `watched_ms` is of a `LagSource`."""
         return [self._shard(owned, end_of, watched_ms, clock_ms) for owned in shards]
 
     def _shard(self, owned: OwnedShard, end_of: EndOf, watched_ms: int, clock_ms: int) -> ShardLag:
@@ -92,10 +92,10 @@ class LagTracker:
 
     @staticmethod
     def _age_ms(owned: OwnedShard, trace: _Trace, topic: str, clock_ms: int) -> int:
-        """Exact where the record waits to be folded; else since the latest instant up to which all is folded.
+        """Return the age of the oldest unread record: exact if it was fetched, else since all before it was folded.
 
-        The log time of a record that was not fetched is unknown.  It is later than that of the newest one read, than
-        the last tick judged, and than the last look at which nothing was left.
+        The log time of a record that was not fetched is unknown. It is later than that of the newest record read, than
+        the last judged tick, and than the last poll at which nothing was left.
         """
         exact_ms = owned.align.head_ms(topic)
         if exact_ms is not None:
@@ -105,5 +105,5 @@ class LagTracker:
             bounds_ms.append(owned.shard.position.tick_ms - TICK_MS)
         known_ms = [each for each in bounds_ms if each is not None]
         if not known_ms:
-            known_ms = [trace.caught_up_ms.setdefault(topic, clock_ms)]  # it waits at least since now
+            known_ms = [trace.caught_up_ms.setdefault(topic, clock_ms)]  # it has waited at least since now
         return max(clock_ms - max(known_ms), 0)

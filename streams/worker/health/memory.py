@@ -1,7 +1,7 @@
-"""Returns freed memory to the system after a catch-up or rebalance, as the allocators keep it.
+"""Returns freed memory to the system after a catch-up or rebalance, which the allocators would retain.
 
-Without it a worker's memory creeps up with every rebalance, though what it holds does not. It must not free anything.
-What a single thread has in a pool of its own no other one may use.
+Without it a worker's memory grows with every rebalance, though its state does not. No thread may use what is free in
+another thread's arena. It must not free anything itself.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-#: The event loop's, and one for all other threads; by itself glibc makes eight for each core.
+#: One for the event loop and one for all other threads; by default glibc makes eight for each core.
 ARENAS: Final = 2
 _M_ARENA_MAX: Final = -8
 
 
 def share_arenas() -> None:
-    """Let threads share what they free; due before there are any."""
+    """Let threads share freed memory; call it before any thread starts."""
     with suppress(OSError, AttributeError, TypeError):  # another libc, another system
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, ARENAS)
 
 
 def release_free_pages() -> None:
-    """Return free pages; takes some milliseconds at most, without the GIL. Nothing happens without glibc."""
+    """Return free pages to the system; takes a few milliseconds without the GIL. Does nothing without glibc."""
     pa.default_memory_pool().release_unused()
     trim = _malloc_trim()
     if trim is not None:

@@ -1,6 +1,6 @@
 """Probes Kafka and the store, and the end offsets of the log, with a client apart from the consumer.
 
-It must not rely on the consumer, whose standing still is what it is there to show, nor read a record.
+It must not rely on the consumer, whose standstill it is meant to reveal, nor read a record.
 """
 
 from __future__ import annotations
@@ -29,18 +29,16 @@ _ANSWER_WITHIN_S: Final = 4.0
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What was seen at the last look."""
+    """The result of the last probe."""
 
-    asked_ms: int = 0  # by the monotonic clock, before the ends were asked for
-    ends: Mapping[TP, int] = field(
-        default_factory=dict
-    )  # the last ones known, of the topics as Kafka names them
+    asked_ms: int = 0  # monotonic time before the end offsets were requested
+    ends: Mapping[TP, int] = field(default_factory=dict)  # the last known end offsets, by full topic name
     kafka: bool = True
     store: bool = True
 
 
 class Probe:
-    """Looks in threads of its own, so that neither Kafka nor a store that hangs holds up the other, or the loop."""
+    """Probes in threads of its own, so that a Kafka or store that hangs blocks neither the other nor the event loop."""
 
     def __init__(self, kafka: KafkaSettings, ping: Callable[[], object], clock: Clock) -> None:
         self._prefix = kafka.topic_prefix
@@ -57,17 +55,17 @@ class Probe:
         self.probed = ProbeResult()
 
     async def run(self, shards: Callable[[], Iterable[int]], every_s: float = EVERY_S) -> None:
-        """Look again and again, at these shards' partitions, until cancelled; then comes `close`."""
+        """Probe these shards' partitions every `every_s` seconds until cancelled; then call `close`."""
         while True:
             await self.collect(shards())
             await asyncio.sleep(every_s)
 
     async def close(self) -> None:
-        """Let the threads end; what runs is waited for, as the store must not be closed under it."""
+        """Wait for the threads to end: the store must not be closed while one uses it."""
         await asyncio.to_thread(self._threads.shutdown, wait=True, cancel_futures=True)
 
     async def collect(self, shards: Iterable[int]) -> ProbeResult:
-        """Look once."""
+        """Probe once."""
         asked_ms = self._clock.monotonic_ms()
         asking = asyncio.get_running_loop().run_in_executor(self._threads, self._ends, tuple(shards))
         store = await self._store_is_there()
@@ -79,7 +77,7 @@ class Probe:
         return self.probed
 
     async def _store_is_there(self) -> bool:
-        """Whether the store answers soon; one that hangs is asked no second time before it has."""
+        """Return whether the store answers soon; while a query hangs, no second one is sent."""
         if self._pinging is None:
             loop = asyncio.get_running_loop()
             self._pinging = loop.run_in_executor(self._threads, self._store_answers)
@@ -92,10 +90,10 @@ class Probe:
     # -- in threads ----------------------------------------------------------------------------------------
 
     def _ends(self, shards: Iterable[int]) -> tuple[Mapping[TP, int], bool]:
-        """The high watermarks of the partitions, and whether all have answered."""
+        """Return the high watermarks of the partitions, and whether all brokers answered."""
         places = [(topic, number) for topic in SHARD_TOPICS for number in shards]
         places += [(topic, 0) for topic in REFERENCE_TOPICS]
-        end = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # as the client has it
+        end = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # untyped in the client
         asked = {TopicPartition(full_name(topic, self._prefix), number): end for topic, number in places}
         ends: dict[TP, int] = {}
         fault: Exception | None = None
@@ -103,7 +101,7 @@ class Probe:
             answers = self._client.list_offsets(
                 asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=_ANSWER_WITHIN_S
             )
-        except Exception as refused:  # noqa: BLE001 - health must go on, and say that Kafka does not answer
+        except Exception as refused:  # noqa: BLE001 - the probe continues and reports that Kafka does not answer
             answers, fault = {}, refused
         for tp, answer in answers.items():
             try:
@@ -117,7 +115,7 @@ class Probe:
     def _store_answers(self) -> bool:
         try:
             self._ping()
-        except Exception as fault:  # noqa: BLE001 - whatever it is, the store did not answer
+        except Exception as fault:  # noqa: BLE001 - in any case the store did not answer
             logger.debug("store does not answer", extra={"reason": str(fault)})
             return False
         return True

@@ -1,6 +1,6 @@
-"""Decides whether a shard stands still, and whether a restart of the worker would help.
+"""Decides whether a shard makes no progress, and whether a restart of the worker would help.
 
-It must not mend anything, nor read a clock: times are handed in, of a clock that stands while nobody looks.
+It must not fix anything, nor read a clock: times are handed in, of a clock that stops while nobody polls.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _NAME = "progress"
 class StallLimits:
     """How long a shard that is behind may fold nothing."""
 
-    not_ready_ms: int = 60_000  # before the worker is not ready any more
-    restart_ms: int = 300_000  # before it should be started anew, if nothing else is to blame
+    not_ready_ms: int = 60_000  # then the worker is not ready
+    restart_ms: int = 300_000  # then it should be restarted, unless there is another cause
 
 
 def readiness(standings: Sequence[ShardLag], limits: StallLimits, clock_ms: int, reason: str) -> Check:
-    """Red while a shard stands still; `reason` says why it may, '' where nothing is known to be the matter."""
+    """Return a failing check while a shard stands still. `reason`: a known cause, '' if there is none."""
     still = sorted(
         (each for each in standings if each.idle_ms > limits.not_ready_ms), key=lambda each: -each.idle_ms
     )
@@ -34,7 +34,7 @@ def readiness(standings: Sequence[ShardLag], limits: StallLimits, clock_ms: int,
 
 
 class RestartCheck:
-    """Knows since when nothing but the worker itself is to blame."""
+    """Tracks since when the worker itself is the only possible cause."""
 
     def __init__(self, limits: StallLimits) -> None:
         self._limits = limits
@@ -44,7 +44,7 @@ class RestartCheck:
     def needed(
         self, standings: Sequence[ShardLag], watched_ms: int, clock_ms: int, *, member: bool, reason: str
     ) -> str:
-        """Why only a restart helps, '' while it does not or may not: the whole wait must have had no other reason."""
+        """Return why only a restart helps; '' if it would not: there must have been no other cause for the whole limit."""
         if reason:
             self._excused_ms = watched_ms
         if member:

@@ -37,7 +37,7 @@ _TOPICS: Final = tuple(str(topic) for topic in SHARD_TOPICS)
 
 
 class RefetchCounts(Protocol):
-    """Whoever feeds the shards, as far as it is looked at."""
+    """The observed part of the ingest."""
 
     refetches: int
     rewinds: int
@@ -45,18 +45,18 @@ class RefetchCounts(Protocol):
 
 
 class StatusNotifier(Protocol):
-    """The notifier, as far as it is looked at."""
+    """The observed part of the notifier."""
 
     faults: DeliveryFaults
 
     @property
     def waiting(self) -> int:
-        """Messages not done with."""
+        """Return the messages that are not finished."""
         ...
 
 
 class StatusManager(Protocol):
-    """The shard manager, as far as it is looked at."""
+    """The observed part of the shard manager."""
 
     owned: dict[int, OwnedShard]
     totals: StoredTotals
@@ -64,33 +64,33 @@ class StatusManager(Protocol):
 
     @property
     def ingest(self) -> RefetchCounts:
-        """Whoever reads records again that were lost on the way."""
+        """Return the ingest, which fetches lost records again."""
         ...
 
     @property
     def backlog_bytes(self) -> int:
-        """What was read and is not stored."""
+        """Return the size of what was read and is not stored."""
         ...
 
 
 class StatusConsumer(Protocol):
-    """The consumer, as far as it is looked at; all raise ConsumerNotStarted before it is."""
+    """The observed part of the consumer; every method raises ConsumerNotStarted before it has started."""
 
     def is_member(self) -> bool:
-        """Whether the group counts on us."""
+        """Return whether the group counts this worker as a member."""
         ...
 
     def assignment(self) -> set[TP]:
-        """The partitions that are ours."""
+        """Return the assigned partitions."""
         ...
 
     def log_end(self, tp: TP) -> LogEnd | None:
-        """The end of a partition as of the last answer to a fetch; None before the first."""
+        """Return the end of a partition as of the last fetch response; None before the first."""
         ...
 
 
 class StatusCollector:
-    """Look about once a second: what a shard that leaves counted is known as of the last look before."""
+    """Poll about once a second: a shard that leaves counts as of the last poll."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class StatusCollector:
         self._member_ms: int | None = None
 
     def collect(self) -> WorkerStatus:
-        """What there is to say now."""
+        """Return the present status."""
         shard_manager, totals = self._shard_manager, self._shard_manager.totals
         clock_ms, watched_ms = self._clock.now_ms(), self._watched.advance(self._clock.monotonic_ms())
         counts = self._counts.collect(shard_manager.owned.values())
@@ -230,7 +230,7 @@ class StatusCollector:
         return Check("clock", False, f"{words}; set the clock right (NTP), of this machine or of the brokers")
 
     def _reason(self, restoring: int, assigned: int) -> str:
-        """What is known to hold shards up, the worker itself apart; '' if nothing is."""
+        """Describe a known cause, other than the worker itself, why shards stand still; '' if there is none."""
         probed, backpressure = self._probed(), self._shard_manager.backpressure
         if not probed.kafka:
             return f"Kafka at {self._kafka.bootstrap_servers} does not answer"

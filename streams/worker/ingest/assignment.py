@@ -1,6 +1,6 @@
-"""Checks that a partition assignment keeps each shard whole, and finds where reading begins.
+"""Checks that a partition assignment keeps each shard together, and finds the offsets where reading begins.
 
-It must not ask the broker: it judges what Faust was given.
+It must not ask the broker: it checks what Faust was assigned.
 """
 
 from __future__ import annotations
@@ -15,7 +15,11 @@ from streams.worker.shards.owned_shard import OwnedShard
 
 
 def check_assignment(partitions: Iterable[TP], prefix: str) -> set[int]:
-    """Return the shard numbers; refuse an assignment in which a shard's topics lie with different workers."""
+    """Return the shard numbers of an assignment.
+
+    Raises:
+        TrainfareError: The topics of one shard are assigned to different workers.
+    """
     topics: dict[int, set[str]] = {}
     for tp in partitions:
         topics.setdefault(tp.partition, set()).add(tp.topic)
@@ -32,7 +36,7 @@ def check_assignment(partitions: Iterable[TP], prefix: str) -> set[int]:
 
 
 def awaited(owned: Mapping[int, OwnedShard], partitions: Iterable[TP], prefix: str) -> dict[TP, int]:
-    """The next offset of each partition whose shard is held."""
+    """Return the next offset of each partition whose shard is in memory."""
     return {
         tp: owned[tp.partition].shard.position.next.get(tp.topic.removeprefix(prefix), 0)
         for tp in partitions

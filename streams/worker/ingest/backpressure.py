@@ -1,6 +1,6 @@
 """Pauses reading while too many bytes were read and are not stored.
 
-It must not measure: whoever stores says how much waits.
+It must not measure: the caller passes in how much waits.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 class BackpressureGate:
-    """While it is closed the agent stops, its buffer fills, and Faust stops fetching."""
+    """While it is closed the agent waits, its buffer fills, and Faust stops fetching."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -22,21 +22,21 @@ class BackpressureGate:
 
     @property
     def is_open(self) -> bool:
-        """Whether reading goes on."""
+        """Return whether reading may continue."""
         return self._opened.is_set()
 
     async def wait(self) -> None:
-        """Return when there is room."""
+        """Wait until the gate is open."""
         await self._opened.wait()
 
     def open(self) -> None:
-        """Let everybody in, whatever waits."""
+        """Open the gate, whatever waits."""
         self._opened.set()
 
     def update(self, waiting_bytes: int) -> bool:
-        """Open or close as so much waits; whether it has become half full, and storing should not wait for its time.
+        """Open or close the gate; return whether the backlog has just become half full, so that a checkpoint is due.
 
-        That is said once: what the store refuses, or nobody can store yet, is tried again at the usual pace.
+        True only once per crossing: what the store refuses, or cannot be stored yet, is retried at the usual interval.
         """
         was_half_full, self._half_full = self._half_full, 2 * waiting_bytes >= self.max_bytes
         if waiting_bytes < self.max_bytes:

@@ -1,6 +1,6 @@
-"""Sends refused records on to a Kafka topic, where their producers can find them.
+"""Publishes refused records to a Kafka topic, where their producers can find them.
 
-At least once, before the offset they came from is passed; it must not decide what is refused.
+At least once, before the offset they came from is committed. It must not decide what is refused.
 """
 
 from __future__ import annotations
@@ -17,22 +17,27 @@ from schemas.tables import DEAD_LETTERS
 from sinks.errors import SinkBusy
 from sinks.rows import Condition, Rows
 
-#: A wait is as long as a message lives, so what holds the room has come back after the first, if nobody else fills it.
+#: One wait lasts as long as a message's delivery timeout, so after the first the queue has room again unless another
+#: caller fills it.
 _WAITS_FOR_ROOM: Final = 3
-#: A server refuses a parameter of over 128 KiB.
+#: ClickHouse refuses a query parameter of more than 128 KiB.
 _OFFSETS_AT_ONCE: Final = 5_000
 
 
 class DeadLetterSink(Protocol):
-    """Takes rows of `dead_letters`; returns when they are stored, raises SinkBusy to be asked again."""
+    """Accepts rows of `dead_letters`."""
 
     def send(self, rows: pa.Table) -> None:
-        """Return once all are safe."""
+        """Return once all rows are stored.
+
+        Raises:
+            SinkBusy: Not all rows are stored; send all of them again later.
+        """
         ...
 
 
 class DeadLetterProducer:
-    """Publishes each dead letter as one JSON object, keyed by where it came from."""
+    """Publishes each dead letter as one JSON object, keyed by the position of the refused record."""
 
     def __init__(self, config: dict[str, Any], topic: str, timeout_s: float = 5.0) -> None:
         self._topic = topic
@@ -47,8 +52,14 @@ class DeadLetterProducer:
         )
 
     def send(self, rows: pa.Table) -> None:
-        """Return once the broker has acknowledged every row; raises SinkBusy, and all of them are to be sent again."""
-        refused: list[KafkaError] = []  # of this call alone: messages of one that failed may still come back
+        """Return once the broker has acknowledged every row.
+
+        Raises:
+            SinkBusy: Some row was not acknowledged; send all of them again.
+        """
+        refused: list[
+            KafkaError
+        ] = []  # of this call only: acknowledgements of an earlier failed call may still arrive
 
         def delivered(error: KafkaError | None, _message: Message) -> None:
             if error is not None:
@@ -68,7 +79,7 @@ class DeadLetterProducer:
     def _produce(
         self, value: bytes, key: bytes, delivered: Callable[[KafkaError | None, Message], None]
     ) -> None:
-        """Hand over one message; while the producer has no room, wait for what it holds, but not for ever."""
+        """Hand one message to the producer; wait a limited time while its queue is full."""
         for _ in range(_WAITS_FOR_ROOM):
             try:
                 self._producer.produce(self._topic, value=value, key=key, on_delivery=delivered)
@@ -83,7 +94,7 @@ class DeadLetterProducer:
 
 
 def not_in_store(store: Rows, rows: pa.Table) -> pa.Table:
-    """Those of the dead letters (of one topic and partition) that the table does not hold yet."""
+    """Return the rows (of one topic and partition) that the table does not contain yet."""
     if not rows.num_rows:
         return rows
     topic, partition = rows["topic"][0].as_py(), rows["partition"][0].as_py()
@@ -100,7 +111,7 @@ def not_in_store(store: Rows, rows: pa.Table) -> pa.Table:
 
 
 def message_of(row: dict[str, Any], time_ms: int) -> tuple[bytes, bytes]:
-    """The key and the value of the message about a row of `dead_letters`."""
+    """Return the key and the value of the message for a row of `dead_letters`."""
     raw = bytes(row["raw"])
     body = {name: row[name] for name in ("topic", "partition", "offset", "reason", "detail")}
     body["time_ms"] = time_ms

@@ -1,6 +1,6 @@
 """Feeds batches to shards in the order of log time, with ticks between them.
 
-It must not store, and no await lies between the last look at a shard and the end of its fold.
+It must not store. No await lies between the last check of a shard's ownership and the end of its fold.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from streams.worker.takeover.rehydrate import Rehydrator
 logger = logging.getLogger(__name__)
 
 _REFETCH_EVERY_MS: Final = 1_000
-#: Judged at once; the loop has heartbeats to serve in between.
+#: Ticks judged in one go; the event loop serves heartbeats in between.
 _TICKS_AT_ONCE: Final = 2_000
-#: Ticks of this age at most are of now.
+#: Ticks of at most this age are current.
 _OF_NOW_MS: Final = 3 * TICK_MS
-#: A topic that is so far ahead of the others of its shard is not read on until they catch up.
+#: A topic this many records ahead of the others of its shard is paused until they catch up.
 _RECORDS_AHEAD: Final = 50_000
 
 
 class Ingest:
-    """Without a source of horizons everything is folded as it comes, and no tick is judged."""
+    """Orders batches and ticks. Without a watermark source every batch is folded on arrival, and no tick is judged."""
 
     def __init__(
         self,
@@ -49,25 +49,25 @@ class Ingest:
         owned: Mapping[int, OwnedShard],
         tell: Callable[[OwnedShard], None] = lambda _owned: None,
     ) -> None:
-        """`tell` is handed a shard with alerts of now."""
+        """Set up ingestion; `tell` is called with a shard that has new alerts of a current tick."""
         self._tell = tell
         self._rehydrator = rehydrator
         self._consumer = consumer
         self._options = options
         self._watermarks = watermarks
         self._owned = owned
-        #: Set when something was judged that should be stored at once.
+        #: Set when a checkpoint should follow immediately.
         self.urgent = asyncio.Event()
-        #: Whether a log that was waiting is stored at a slower pace, until its end is read.
+        #: Whether the worker is catching up, and checkpoints at longer intervals until the end is read.
         self.awaits_end = False
-        #: How often records were read again because they were lost on the way.
+        #: How often records were fetched again because they were lost in a fetch.
         self.refetches = 0
-        #: How often a shard was found to have judged ticks that the log had not reached.
+        #: How often a shard was found to have judged ticks beyond log time.
         self.rewinds = 0
         self.ingest_counts = IngestCounts()
 
     async def accept(self, owned: OwnedShard, *batches: LogBatch) -> None:
-        """What came of a shard; what it lacks is read again."""
+        """Queue or fold batches of one shard; request again what is missing before them."""
         if self._watermarks is None:
             for batch in batches:
                 if await self._feed(owned, batch) is False:
@@ -85,18 +85,18 @@ class Ingest:
             await self.advance(owned)
 
     def began(self, owned: OwnedShard) -> None:
-        """A shard was restored."""
+        """Raise log time to what a restored shard had reached."""
         if self._watermarks is not None and owned.align.tick_ms is not None:
             self._watermarks.restore(owned.align.tick_ms - TICK_MS)
 
     def observe_unsharded(self, *logs: Sequence[tuple[int, *tuple[object, ...]]]) -> None:
-        """Records that are no shard's say what time it is, too: each begins with its log time."""
+        """Take into account the log times of records that belong to no shard; each tuple begins with its log time (ms)."""
         log_ms = [each[0] for log in logs for each in log]
         if self._watermarks is not None and log_ms:
             self._watermarks.observe(max(log_ms))
 
     async def advance(self, owned: OwnedShard) -> None:
-        """Fold and judge as far as the log is known."""
+        """Fold and judge up to the shard's watermark."""
         if self._watermarks is None:
             return
         async with owned.one_feeds:
@@ -113,7 +113,8 @@ class Ingest:
                     if fed is None:
                         return
                     if not fed:
-                        # The shard and what was read for it disagree: read all of it again rather than step over.
+                        # The shard and its queue disagree on the next offset: read everything again rather than skip
+                        # records.
                         self.ingest_counts.reset(owned)
                         owned.align.reset(owned.shard.position.next)
                         await self.fill_holes()
@@ -125,14 +126,15 @@ class Ingest:
                     if owned.gone:
                         return
                 if step.last_ms > self._watermarks.clock_ms() - _OF_NOW_MS:
-                    self._tell(owned)  # else they are many, and what is read meanwhile is stored with them
+                    # old ticks come in large numbers; their alerts are stored with the next checkpoint
+                    self._tell(owned)
                 if owned.shard.is_storing_urgent:
                     self.urgent.set()
             if self._has_caught_up(self._watermarks):
                 self.urgent.set()
 
     def _rewind(self, owned: OwnedShard, live_ms: int | None) -> None:
-        """What a wrong clock judged before its time must not keep the shard silent until that time comes."""
+        """Set a shard back that has judged ticks beyond log time, else it would stay silent until log time reaches them."""
         tick_ms = owned.align.tick_ms
         if live_ms is None or tick_ms is None or tick_ms - TICK_MS <= live_ms + OFF_MS:
             return
@@ -150,22 +152,22 @@ class Ingest:
 
     @property
     def fed_bytes(self) -> int:
-        """What was folded into all shards since their last checkpoints."""
+        """Return the bytes folded into all shards since their last checkpoints."""
         return sum(owned.fed_bytes for owned in self._owned.values())
 
     def _has_caught_up(self, watermarks: WatermarkSource) -> bool:
-        """Whether much, or the rest of much, waits for a checkpoint, and nothing behind it is known to be in the log."""
+        """Return whether a backlog that waits for a checkpoint has been read to the known end of the log."""
         much_bytes = self._options.caught_up_bytes
         if much_bytes is None or self.fed_bytes < (1 if self.awaits_end else much_bytes):
             return False
         return not _is_more(watermarks, self._owned.values())
 
     def is_behind(self) -> bool:
-        """Whether the log is known to hold more than was read."""
+        """Return whether the log is known to hold more than was read."""
         return self._watermarks is not None and _is_more(self._watermarks, self._owned.values())
 
     async def _feed(self, owned: OwnedShard, batch: LogBatch) -> bool | None:
-        """Fold a batch; False if records before it are missing, None if the shard was lost meanwhile."""
+        """Fold a batch; return False if records before it are missing, None if the shard was revoked meanwhile."""
         owned.in_hand[batch.topic] += len(batch.records)
         try:
             if not await self._rehydrator.for_batch(owned, batch):
@@ -180,7 +182,7 @@ class Ingest:
         return True
 
     async def rest(self, at_most_s: float) -> bool:
-        """Wait until something is urgent, or for so long; whether anything is."""
+        """Wait until a checkpoint is urgent, at most `at_most_s` seconds; return whether one is."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.urgent.wait(), at_most_s)
         urgent = self.urgent.is_set()
@@ -188,7 +190,7 @@ class Ingest:
         return urgent
 
     def until_tick_ms(self) -> int | None:
-        """How long until the next tick of any shard; 0: one has come, or records wait for it.  None: there is none."""
+        """Return the ms until the next tick of any shard; 0: one is due, or records wait for it; None: there is none."""
         if self._watermarks is None or not self._owned:
             return None
         if any(owned.align.waits for owned in self._owned.values()):
@@ -197,7 +199,7 @@ class Ingest:
         return max(min(ticks_ms) - self._watermarks.clock_ms(), 0) if ticks_ms else None
 
     async def advance_all(self) -> None:
-        """Judge the shards whose next tick has come."""
+        """Judge the shards whose next tick is due."""
         clock_ms = -1 if self._watermarks is None else self._watermarks.clock_ms()
         for owned in list(self._owned.values()):
             tick_ms = owned.align.tick_ms
@@ -205,7 +207,7 @@ class Ingest:
                 await self.advance(owned)
 
     def too_far_ahead(self) -> set[TP]:
-        """Partitions not to be read until the other topics of their shard have caught up."""
+        """Return the partitions to pause until the other topics of their shard have caught up."""
         prefix = self._options.topic_prefix
         return {
             TP(full_name(topic, prefix), owned.number)
@@ -215,7 +217,11 @@ class Ingest:
         }
 
     async def fill_holes(self) -> None:
-        """Read again what was lost on the way; if the log itself lacks it, stop."""
+        """Fetch missing records again.
+
+        Raises:
+            TrainfareError: The log itself no longer has them.
+        """
         now_ms = self._options.now_ms()
         for owned in list(self._owned.values()):
             for topic, hole in list(owned.holes.items()):
@@ -243,7 +249,7 @@ class Ingest:
 
 
 def _is_more(watermarks: WatermarkSource, shards: Iterable[OwnedShard]) -> bool:
-    """Whether any partition of these shards may hold more."""
+    """Return whether any partition of these shards may hold more records."""
     return any(
         watermarks.quiet_until_ms(topic, owned.number, owned.align.next_offset(topic)) < 0
         for owned in shards

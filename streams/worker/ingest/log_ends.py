@@ -1,6 +1,6 @@
-"""Finds the end of the log, from the consumer and from a client of our own, and the unread prices and controls.
+"""Finds the end of the log from the consumer and a probing client, and counts unread prices and controls.
 
-It must not ask Kafka: both have.
+It must not ask Kafka: both clients have.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streams.worker.ingest.watermarks import LogEnds
 
 
 class WatchedReader(Protocol):
-    """The reader of prices and controls, as far as it is looked at."""
+    """The part of the reference reader that is observed."""
 
     books: Books
     next: Mapping[str, int]
@@ -27,7 +27,7 @@ class WatchedReader(Protocol):
 
 
 class Ends:
-    """The ends of the partitions of one meter."""
+    """The log ends of all partitions that this worker reads."""
 
     def __init__(
         self, consumer: Callable[[], LogEnds | None], probed: Callable[[], ProbeResult], topic_prefix: str
@@ -37,9 +37,10 @@ class Ends:
         self._prefix = topic_prefix
 
     def of(self, topic: str, number: int, _offset: int) -> int | None:
-        """The high watermark: what an open transaction holds is behind, too.
+        """Return the high watermark: records of an open transaction count as lag, too.
 
-        The consumer's own end knows markers that are no records; but it is old where the consumer stands still.
+        The consumer's own end accounts for transaction markers, which are no records, but it is stale while the
+        consumer stands still.
         """
         tp = TP(full_name(topic, self._prefix), number)
         probed = self._probed()
@@ -55,7 +56,7 @@ class Ends:
         return high_watermark if known.answered_ms >= probed.asked_ms else max(high_watermark, asked)
 
     def unread(self, reader: WatchedReader | None) -> dict[str, int]:
-        """Records of each reference topic that are not read yet; none of a topic whose end is not known."""
+        """Return the unread records of each reference topic, without topics whose end is unknown."""
         found: dict[str, int] = {}
         if reader is None:
             return found
@@ -68,6 +69,6 @@ class Ends:
 
 
 def price_age_ms(reader: WatchedReader | None, clock_ms: int) -> int | None:
-    """Since the newest price was appended; None: there is none."""
+    """Return the time since the newest price was appended; None: there is none."""
     newest_ms = None if reader is None else reader.newest_ms.get(Topic.PRICES)
     return None if newest_ms is None else max(clock_ms - newest_ms, 0)

@@ -1,6 +1,6 @@
 """Computes the current log time: the brokers' append times, advanced by the monotonic clock between records.
 
-It must not judge or store, and it believes the wall clock only as long as the log has not shown otherwise. Any thread may ask.
+It must not judge or store. It trusts the wall clock only until the log proves otherwise. Any thread may call it.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from streams.engine.shard.sequencer import TICK_MS
 
 logger = logging.getLogger(__name__)
 
-#: By so much the wall clock may be ahead of the log, or behind it, before it is at fault.
+#: The wall clock may differ from the log by this much before it counts as wrong.
 OFF_MS: Final = 60_000
-#: An append time this far after all that is known is a wrong broker's, unless every partition says the same for a while.
+#: An append time this far beyond log time comes from a wrong broker clock, unless all partitions agree for a while.
 _LEAP_MS: Final = 30_000
-#: Of the monotonic clock no more than this is believed between two looks: a process may be frozen, a clock be faked.
+#: Longest step of the monotonic clock that counts: a process may be frozen, a clock manipulated.
 _STEP_MS: Final = TICK_MS
-#: No log is left alone for longer and then gone on with.
+#: Longest outage after which accrual trusts the wall clock.
 _OUTAGE_MS: Final = 31 * 86_400_000
-#: So long is what the partitions say gathered before it may set log time back, or far ahead.
+#: Observations of all partitions are collected for this long before they may set log time back, or far ahead.
 _WINDOW_MS: Final = 10_000
-#: So far a machine's clock is sooner slow than a broker's fast, where no later record says which.
+#: Up to this difference, without later records, this machine's clock counts as slow rather than a broker's as fast.
 _SLOW_MS: Final = 3_600_000
-#: Brokers' clocks differ by so much without one being wrong.
+#: Tolerated difference between the brokers' clocks.
 _TOLERANCE_MS: Final = 1_000
 
 
 class _OffsetWindow:
-    """What was seen in a while; all as log time less our own count of ms."""
+    """Observations of one window; all are log time minus our own count of ms."""
 
     def __init__(self, began_ms: int) -> None:
         self.began_ms = began_ms
-        self.least: int | None = None  # log time is at least this: the newest record is there
-        self.most: int | None = None  # and at most this: a record that was not there before is no older
-        self.leap: int | None = None  # the least of what lies too far ahead to be believed at once
+        self.least: int | None = None  # lower bound of log time: the newest record exists
+        self.most: int | None = None  # upper bound: a record that was not there before is not older than that
+        self.leap: int | None = None  # the least append time that is too far ahead to be trusted immediately
 
     @property
     def is_empty(self) -> bool:
@@ -47,64 +47,62 @@ class _OffsetWindow:
 class LogTime:
     """A `Clock` whose `now_ms` is log time.
 
-    A record that is there was appended before now: the newest one bounds log time from below. A record that was not
-    there at an earlier answer, which gave the partition's end, was appended after it: that bounds log time from above,
-    and only then is it known whether the wall clock is right. Until then (a backlog is read, nothing was written since
-    the start) the wall clock counts, but for no more than a minute beyond the log.
+    An existing record was appended before now: the newest one is a lower bound of log time. A record beyond the end
+    that an earlier fetch response reported was appended after that response: this is an upper bound, and only with one
+    is it known whether the wall clock is right. Until then (while catching up, or with no new record since the start)
+    the wall clock counts, but at most a minute beyond the log.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = Lock()
         self._seen_ms = clock.monotonic_ms()
-        self._count_ms = 0  # our own, which no jump of the monotonic clock moves far
-        self._offset: int | None = None  # log time less our count
-        self._known: int | None = (
-            None  # the same of what earlier lives left behind: no more than an upper bound
-        )
+        self._count_ms = 0  # our own count, which no jump of the monotonic clock moves far
+        self._offset: int | None = None  # log time minus our count
+        self._known: int | None = None  # the same from restored snapshots: no more than an upper bound
         self._window = _OffsetWindow(0)
         self._is_live = False
         self._was_off = False
-        #: How often the wall clock came to differ from the log by more than a minute.
+        #: How often the wall clock began to differ from the log by more than a minute.
         self.faults = 0
 
     def monotonic_ms(self) -> int:
-        """The machine's own, for durations."""
+        """Return the machine's monotonic time, for durations."""
         return self._clock.monotonic_ms()
 
     def now_ms(self) -> int:
-        """Log time, ms since 1970 UTC."""
+        """Return log time, ms since 1970 UTC."""
         with self._lock:
             return self._now_ms(self._count())
 
     def accrue_until_ms(self) -> int:
-        """Up to when unfinished attempts are paid: of a log that is silent since the start the wall clock says it.
+        """Return the instant up to which open attempts are accrued: the wall clock while the log is silent since the start.
 
-        What is paid too far is put right with the next payment; ticks cannot be taken back.
+        The next accrual corrects one that went too far; a judged tick cannot be undone.
         """
         with self._lock:
             count_ms = self._count()
             return self._now_ms(count_ms) if self._is_live else self._bounded_ms(count_ms, _OUTAGE_MS)
 
     def at_ms(self, monotonic_ms: int) -> int:
-        """Log time at an earlier instant of the monotonic clock."""
+        """Return log time at an earlier instant of the monotonic clock."""
         with self._lock:
             return self._now_ms(self._count()) - max(self._seen_ms - monotonic_ms, 0)
 
     @property
     def live_ms(self) -> int | None:
-        """Log time, if the end of the log has said what it is; None: it may be later than that of any record read."""
+        """Return log time if the end of the log has confirmed it; None: it may be later than that of any record read."""
         return self.now_ms() if self._is_live else None
 
     @property
     def ahead_ms(self) -> int:
-        """By how much the wall clock is ahead of the log; below 0: behind it. 0 while it is not known."""
+        """Return how far the wall clock is ahead of the log; negative: behind; 0: unknown."""
         with self._lock:
             return self._ahead_ms(self._count())
 
     @property
     def is_off(self) -> bool:
-        """Whether the wall clock is at fault; asked about once a second, so that each fault is counted."""
+        """Return whether the wall clock is wrong. Poll it about once a second, so that each fault is counted."""
         ahead_ms = self.ahead_ms
         is_off = abs(ahead_ms) > OFF_MS
         if is_off and not self._was_off:
@@ -117,15 +115,18 @@ class LogTime:
         return is_off
 
     def restore(self, log_ms: int) -> None:
-        """An earlier life came as far as this."""
+        """Take into account that a former owner reached `log_ms`."""
         with self._lock:
             count_ms = self._count()
             self._known = max(log_ms - count_ms, log_ms - count_ms if self._known is None else self._known)
 
     def observe(self, first_ms: int, newest_ms: int, since_ms: int | None) -> None:
-        """Records of one partition came, with these append times.
+        """Take into account the append times of records of one partition.
 
-        `since_ms`: an instant of the monotonic clock at which none of them was there; None: they may have waited.
+        Args:
+            first_ms: Append time of the first record.
+            newest_ms: Append time of the newest record.
+            since_ms: An instant of the monotonic clock at which none of them existed; None: unknown.
         """
         with self._lock:
             count_ms = self._count()
@@ -150,7 +151,7 @@ class LogTime:
         self._seen_ms = monotonic_ms
         leap, is_over = self._window.leap, self._count_ms - self._window.began_ms >= _WINDOW_MS
         if leap is not None and is_over and not self._is_live:
-            # Those records may have been the last ones of this log.
+            # These records may have been the last of this log.
             slow_ms = leap + self._count_ms - self._clock.now_ms()
             if slow_ms <= _SLOW_MS:
                 self._close_window(self._count_ms)
@@ -162,7 +163,7 @@ class LogTime:
         return self._bounded_ms(count_ms, OFF_MS)
 
     def _bounded_ms(self, count_ms: int, at_most_ms: int) -> int:
-        """The wall clock, by so much beyond what the log is known to have reached."""
+        """Return the wall clock, at most `at_most_ms` beyond what the log is known to have reached."""
         wall_ms = self._clock.now_ms()
         reached = [each for each in (self._offset, self._known) if each is not None]
         if reached:
@@ -178,11 +179,11 @@ class LogTime:
     def _leaps(self, newest_ms: int, count_ms: int) -> bool:
         wall_ms = self._clock.now_ms()
         if newest_ms <= wall_ms + _LEAP_MS and (not self._is_live or newest_ms >= wall_ms - OFF_MS):
-            return False  # the wall clock says so, too: the process may have been frozen
+            return False  # the wall clock agrees: the process may have been frozen
         return self._offset is None or newest_ms > count_ms + self._offset + _LEAP_MS
 
     def _close_window(self, count_ms: int) -> None:
-        """What all partitions said in a while may correct what one of them said."""
+        """Begin a new window; what all partitions reported in the last one may correct log time."""
         window, self._window = self._window, _OffsetWindow(count_ms)
         if window.least is None:
             if window.leap is not None:
@@ -196,5 +197,5 @@ class LogTime:
 
 
 def in_words(ahead_ms: int) -> str:
-    """Where the clock is, for people."""
+    """Describe the clock's deviation for people."""
     return f"{abs(ahead_ms) // 1000:,} s {'ahead of' if ahead_ms > 0 else 'behind'} Kafka's log"

@@ -1,6 +1,6 @@
-"""Reads prices and controls: every worker reads these two small topics whole before anything else, then follows them.
+"""Reads prices and controls: every worker reads these two small topics completely before it starts, then follows them.
 
-It must not keep shards: it hands over immutable books, and what the store should know of them.
+It must not hold shards: it passes on immutable price books, and what the store should record of them.
 """
 
 from __future__ import annotations
@@ -35,12 +35,16 @@ _FIRST_TRIES = 50
 
 
 def first_of(place: TopicPartition, consumer: Consumer) -> TopicPartition:
-    """The partition's first offset; asked for, as the client would take half a second to find it by itself."""
+    """Return the partition's first offset; asking is faster than the client's own lookup, which takes half a second.
+
+    Raises:
+        TrainfareError: The topic cannot be read.
+    """
     for left in range(_FIRST_TRIES, 0, -1):
         try:
             low, _ = consumer.get_watermark_offsets(place, timeout=_FIRST_ANSWER_S)
         except KafkaException as fault:
-            # A topic that was just made has no leader yet, or not yet everywhere.
+            # A new topic may have no leader yet, or not on every broker.
             if left == 1:
                 raise TrainfareError(f"topic {place.topic} cannot be read: {fault.args[0].str()}") from fault
             consumer.poll(_FIRST_PAUSE_S)
@@ -50,7 +54,11 @@ def first_of(place: TopicPartition, consumer: Consumer) -> TopicPartition:
 
 
 def judge(error: KafkaError) -> None:
-    """Most errors pass by themselves; a topic that is gone, or a name refused, does not."""
+    """Log an error that passes by itself.
+
+    Raises:
+        TrainfareError: The topic is gone, or access is denied.
+    """
     if error.fatal() or error.code() in (
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError._UNKNOWN_TOPIC,
@@ -67,27 +75,27 @@ def judge(error: KafkaError) -> None:
 
 logger = logging.getLogger(__name__)
 
-_PARTITION = 0  # each has one
+_PARTITION = 0  # each of these topics has one partition
 _AT_ONCE = 1_000
 _FIRST_FOLD = 50_000
 _WAIT_S = 0.1
 _PATIENT_WAIT_S = 0.5
-_GATHER_S = 0.05  # what comes together is folded together, as a book is made anew with every fold
+_GATHER_S = 0.05  # records are collected for this long, as every fold builds a new price book
 
 
 @dataclass(frozen=True)
 class ReferenceChanges:
-    """What a read brought: the book after it, and what is to be stored."""
+    """The result of one read: the price book after it, and what is to be stored."""
 
     book: PriceBook
     controls: Mapping[bytes, ControlEvent]
     revised: Sequence[PriceEvent]
     refused: Sequence[DeadLetter]
-    # The interval of the prices' log that was read: what was revised in it is a function of it.
+    # The offsets [first, next) of the price log that were read; `revised` is a function of this interval.
     first: int
     next: int
-    positions: Mapping[str, int]  # the next offset of each reference topic
-    # What was read, with its log time (ms), in order; a control of None takes its key's control away.
+    positions: Mapping[str, int]  # topic -> next offset
+    # (log time in ms, event) in log order; a control of None deletes the control of its key.
     price_log: Sequence[tuple[int, PriceEvent]] = ()
     control_log: Sequence[tuple[int, bytes, ControlEvent | None]] = ()
     replays: Sequence[Replay] = ()
@@ -95,7 +103,7 @@ class ReferenceChanges:
 
 @dataclass
 class _Read:
-    """What the thread knows; nobody else touches it."""
+    """State of the reading thread; no other thread touches it."""
 
     book: PriceBook
     controls: dict[bytes, ControlEvent] = field(default_factory=dict)
@@ -104,7 +112,7 @@ class _Read:
 
 
 class ReferenceReader:
-    """A thread with a consumer of its own, outside the group: every worker needs all of it."""
+    """A thread with a consumer outside the group: every worker needs all records."""
 
     def __init__(
         self,
@@ -121,7 +129,7 @@ class ReferenceReader:
         backpressure: Callable[[], bool] = lambda: True,
         patient: bool = False,
     ) -> None:
-        """A broker that answers a waiting fetch at its first record may be waited for by a `patient` reader."""
+        """Set up the reader; a `patient` one lets the broker hold a fetch open, which it answers at the first record."""
         self._backpressure = backpressure
         self._wait_s = _PATIENT_WAIT_S if patient else _WAIT_S
         self._config = dict(client_config)
@@ -137,30 +145,30 @@ class ReferenceReader:
         self._ready = asyncio.Event()
         self._thread: threading.Thread | None = None
         self.books = Books()
-        # topic -> next offset to read; replaced whole, so that any thread may look.
+        # topic -> next offset to read; replaced as a whole, so that any thread may read it
         self.next: Mapping[str, int] = {}
-        #: Topic -> where its log ended when it was last read to the end, and the log time of its newest record.
+        #: Topic -> (end offset when it was last read to the end, log time of its newest record).
         self.read_to: Mapping[str, int] = {}
         self.newest_ms: Mapping[str, int] = {}
 
     @property
     def base(self) -> Mapping[str, int]:
-        """Where reading began, by topic."""
+        """Return where reading began, by topic."""
         return self._base
 
     async def start(self) -> None:
-        """Return when both topics are read to the end they had."""
+        """Start the thread; return when both topics are read to their current end."""
         loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, args=(loop,), name="reference", daemon=True)
         self._thread.start()
         await self._ready.wait()
 
     def request_stop(self) -> None:
-        """Read nothing more; the thread ends soon."""
+        """Ask the thread to stop; it ends soon."""
         self._stop.set()
 
     async def stop(self) -> None:
-        """End the thread."""
+        """Stop the thread and wait for it."""
         self.request_stop()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join, 5)
@@ -172,7 +180,7 @@ class ReferenceReader:
             consumer = Consumer(
                 {
                     **self._config,
-                    "group.id": "trainfare-reference",  # asked for by the client; nothing is committed
+                    "group.id": "trainfare-reference",  # required by the client; nothing is committed
                     "enable.auto.commit": False,
                     "isolation.level": "read_committed",
                     "enable.partition.eof": True,
@@ -184,7 +192,7 @@ class ReferenceReader:
                 self._follow(consumer, loop)
             finally:
                 consumer.close()
-        except BaseException as fault:  # noqa: BLE001 - a thread that dies in silence would leave old prices in force
+        except BaseException as fault:  # noqa: BLE001 - if the thread died silently, old prices would stay in force
             _call_soon(loop, self._on_fault, fault)
         finally:
             _call_soon(loop, self._ready.set)
@@ -195,7 +203,7 @@ class ReferenceReader:
         messages: list[Message] = []
         while not self._stop.is_set():
             if not unread and not self._backpressure():
-                self._stop.wait(_WAIT_S)  # what is read would only wait for the store with the rest
+                self._stop.wait(_WAIT_S)  # under backpressure more records would only wait for the store
                 continue
             for message in self._poll(consumer):
                 error = message.error()
@@ -207,7 +215,7 @@ class ReferenceReader:
                     self.read_to = {**self.read_to, topic: end}
                 else:
                     judge(error)
-            # A book is made anew with every fold, so the first read is folded in few large pieces.
+            # Every fold builds a new price book, so the initial read is folded in a few large pieces.
             if messages and (not unread or len(messages) >= _FIRST_FOLD):
                 _call_soon(loop, self._on_news, self._fold(messages))
                 messages = []
@@ -215,7 +223,7 @@ class ReferenceReader:
                 _call_soon(loop, self._ready.set)
 
     def _poll(self, consumer: Consumer) -> list[Message]:
-        """What came, after a wait for the first of it."""
+        """Return the next messages; wait for the first of them."""
         first = consumer.poll(self._wait_s)
         return [] if first is None else [first, *consumer.consume(_AT_ONCE, timeout=_GATHER_S)]
 
@@ -289,7 +297,7 @@ class ReferenceReader:
         return topic, int(message.offset() or 0) + self._base.get(topic, 0)
 
     def _refusal(self, message: Message, invalid: Invalid) -> Iterator[DeadLetter]:
-        """The dead letter; none if there are too many like it."""
+        """Yield the dead letter, unless the quota of such letters is used up."""
         topic, offset = self._place(message)
         reason, log_ms = str(invalid.reason), self._read.log_ms[topic]
         value = kept_raw(topic, reason, message.value() or b"")
@@ -303,7 +311,7 @@ def _key(message: Message) -> bytes:
 
 
 def _judge_key(event: object, key: bytes) -> object:
-    """The event, or the refusal of a control whose key is too long: keys are kept as long as the controls are."""
+    """Return the event, or Invalid for a control whose key is too long: keys are stored as long as the controls are."""
     if not isinstance(event, ControlEvent) or len(key) <= MAX_KEY_BYTES:
         return event
     return Invalid(Reason.too_long, f"key: got {len(key)} bytes, expected at most {MAX_KEY_BYTES}")

@@ -1,4 +1,4 @@
-"""Counts records that cannot be read yet, as they lie behind the first offset of an open transaction.
+"""Counts records that cannot be read yet because they lie behind the first offset of an open transaction.
 
 It must not ask Kafka: the consumer learns them with each fetch response.
 """
@@ -20,26 +20,26 @@ _NAME: Final = "transactions"
 
 
 class OpenTransactionWait(NamedTuple):
-    """Of one partition."""
+    """Records of one partition that wait for an open transaction."""
 
     topic: str
     number: int
     records: int
-    age_ms: int  # since it was first seen that the end moved no more
+    age_ms: int  # since the readable end was first seen to stand still
 
 
 class Transactions:
-    """Look about once a second; ages are of a clock that stands while nobody looks."""
+    """Poll about once a second; ages are of a clock that stops while nobody polls."""
 
     def __init__(self, consumer: Callable[[], LogEnds | None], topic_prefix: str, not_ready_ms: int) -> None:
         self._consumer = consumer
         self._prefix = topic_prefix
         self._not_ready_ms = not_ready_ms
-        self._since: dict[tuple[str, int], tuple[int, int]] = {}  # end that may be read, since when
+        self._since: dict[tuple[str, int], tuple[int, int]] = {}  # readable end, since when (ms)
         self.waiting: list[OpenTransactionWait] = []
 
     def measure(self, shards: Iterable[int], watched_ms: int) -> None:
-        """What waits now."""
+        """Update `waiting`."""
         self.waiting = []
         found: dict[tuple[str, int], tuple[int, int]] = {}
         for topic, number in ((topic, number) for number in shards for topic in _TOPICS):
@@ -64,11 +64,11 @@ class Transactions:
         return None if end is None else (end.readable, end.high_watermark)
 
     def records(self) -> dict[str, int]:
-        """By topic."""
+        """Return the waiting records by topic."""
         return {topic: sum(each.records for each in self.waiting if each.topic == topic) for topic in _TOPICS}
 
     def age_ms(self) -> dict[str, int]:
-        """By topic: for how long the oldest have waited."""
+        """Return how long the oldest have waited, by topic."""
         return {
             topic: max((each.age_ms for each in self.waiting if each.topic == topic), default=0)
             for topic in _TOPICS
@@ -76,7 +76,7 @@ class Transactions:
 
     @property
     def reason(self) -> str:
-        """What holds records up for too long, '' if nothing does: those of a transaction wait for its end by nature."""
+        """Describe a transaction that has held records back for too long; '' if there is none."""
         worst = max(self.waiting, key=lambda each: each.age_ms, default=None)
         if worst is None or worst.age_ms <= self._not_ready_ms:
             return ""
@@ -87,5 +87,5 @@ class Transactions:
         )
 
     def check(self) -> Check:
-        """For readiness."""
+        """Return the readiness check."""
         return Check(_NAME, not self.reason, self.reason or "no open transaction holds records for long")

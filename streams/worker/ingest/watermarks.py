@@ -17,22 +17,22 @@ from streams.topics import REFERENCE_TOPICS, full_name
 from streams.transport.answers import LogEnd
 from streams.worker.ingest.log_time import LogTime
 
-#: Brokers' clocks differ from ours, and a record becomes visible a little after it was appended.
+#: A record becomes visible a little after it was appended, and brokers' clocks differ.
 _MARGIN_MS: Final = 100
-#: Nothing can be appended to a partition that cannot be reached for so long: ticks go on without it.
+#: A partition that cannot be reached for this long cannot be appended to either: ticks proceed without it.
 _PATIENCE_MS: Final = 30_000
 
 
 class LogEnds(Protocol):
-    """The transport's consumer, as far as it knows ends."""
+    """The part of the transport's consumer that knows log ends."""
 
     def log_end(self, tp: TP) -> LogEnd | None:
-        """The end of a partition as of the last answer to a fetch; None before the first."""
+        """Return the end of a partition as of the last fetch response; None before the first."""
         ...
 
 
 class KafkaWatermarks:
-    """Of a log that others write."""
+    """Watermarks of a log that others write."""
 
     def __init__(
         self,
@@ -43,30 +43,32 @@ class KafkaWatermarks:
         self._consumer = consumer
         self._prefix = topic_prefix
         self._log = log_time
-        self._ends: dict[tuple[str, int], LogEnd] = {}  # as of the last answer that said that all is read
+        self._ends: dict[
+            tuple[str, int], LogEnd
+        ] = {}  # as of the last fetch response after which everything was read
 
     def clock_ms(self) -> int:
-        """No tick after this instant can be judged yet."""
+        """Return log time: no later tick can be judged yet."""
         return self._log.now_ms()
 
     def latest_ms(self) -> int:
-        """Brokers' clocks may differ, but a log time of tomorrow is a wrong clock's."""
+        """Return log time plus a tolerance for brokers' clocks: a record beyond it has a wrong timestamp."""
         return self._log.now_ms() + _PATIENCE_MS
 
     def live_ms(self) -> int | None:
-        """Log time, once the end of the log has said what it is."""
+        """Return log time once the end of the log has confirmed it."""
         return self._log.live_ms
 
     def restore(self, log_ms: int) -> None:
-        """A shard that was restored has judged as far as this."""
+        """Take into account how far a restored shard has judged."""
         self._log.restore(log_ms)
 
     def observe(self, log_ms: int) -> None:
-        """A price or a control is there."""
+        """Take into account the log time of a price or control."""
         self._log.observe(log_ms, log_ms, None)
 
     def observe_batch(self, batch: LogBatch) -> None:
-        """Records say what time it is; those that an answer before did not have, up to when they were not there."""
+        """Take into account the log times of a batch; records beyond an earlier log end also bound log time from above."""
         if not len(batch.records):
             return
         known = self._ends.get((batch.topic, batch.partition))
@@ -75,7 +77,7 @@ class KafkaWatermarks:
         self._log.observe(*_log_times(batch), since_ms)
 
     def quiet_until_ms(self, topic: str, number: int, next_offset: int) -> int:
-        """Up to the last answer that said we have read everything."""
+        """Return the log time of the last fetch response after which everything was read; -1: unknown."""
         tp = TP(full_name(topic, self._prefix), number)
         end = self._consumer().log_end(tp)
         if end is None or next_offset < end.readable:
@@ -85,7 +87,7 @@ class KafkaWatermarks:
 
 
 def _log_times(batch: LogBatch) -> tuple[int, int]:
-    """Of the first record and the last one."""
+    """Return the log times of the first and the last record."""
     records = batch.records
     if isinstance(records, RawRecords):
         return int(records.log_ms[0]), int(records.log_ms[-1])
@@ -93,43 +95,43 @@ def _log_times(batch: LogBatch) -> tuple[int, int]:
 
 
 class Mark(NamedTuple):
-    """Every record with log time <= log_ms has been sent; so many there are of each (topic, partition)."""
+    """Every record with log time <= `log_ms` has been sent; `counts` has their number by (topic, partition)."""
 
     log_ms: int
     counts: Mapping[tuple[str, int], int]
 
 
 class ReplayWatermarks:
-    """Of a log that we feed ourselves; `mark` may be set by any thread."""
+    """Watermarks of a log that we feed ourselves; any thread may set `mark`."""
 
     def __init__(self) -> None:
         self.mark = Mark(-1, {})
-        #: Topic -> how far prices and controls have been read; replaced whole by whoever reads them.
+        #: Topic -> next offset of prices and controls; the reader replaces the mapping as a whole.
         self.reference_next: Mapping[str, int] = {}
 
     def clock_ms(self) -> int:
-        """No tick after this instant can be judged yet."""
+        """Return the mark's log time: no later tick can be judged yet."""
         return self.mark.log_ms
 
     def latest_ms(self) -> int:
-        """Log times are ours."""
+        """Return no bound: the log times are our own."""
         return NEVER_MS
 
     def live_ms(self) -> int | None:
-        """Marks say it, and no clock."""
+        """Return None: marks take the place of log time."""
         return None
 
     def restore(self, log_ms: int) -> None:
-        """Marks go on where the log was left."""
+        """Do nothing: marks continue where the log ended."""
 
     def observe(self, log_ms: int) -> None:
-        """Marks know of it."""
+        """Do nothing: marks include these records."""
 
     def observe_batch(self, batch: LogBatch) -> None:
-        """Marks say what time it is."""
+        """Do nothing: marks include these records."""
 
     def quiet_until_ms(self, topic: str, number: int, next_offset: int) -> int:
-        """Up to the mark, once all that was sent before it has been read, prices and controls included."""
+        """Return the mark's log time once everything sent before it has been read, including prices and controls; else -1."""
         mark, read = self.mark, self.reference_next
         for reference in REFERENCE_TOPICS:
             if read.get(reference, 0) < mark.counts.get((str(reference), 0), 0):

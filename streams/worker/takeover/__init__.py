@@ -1,1 +1,1 @@
-"""Taking a shard over: claim it, restore it from its snapshots, fence off rows of its former owner."""
+"""Takeover of a shard: check ownership, restore from snapshots, fence rows of the former owner."""

@@ -1,6 +1,6 @@
-"""Looks again for rows of a shard's former owner that were stored after the takeover, and corrects them.
+"""Finds rows that a shard's former owner stored after the takeover, and corrects them.
 
-It must not run before a restore, nor take rows of the present owner for foreign ones.
+It must not run before a restore, nor mistake rows of the present owner for foreign ones.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ logger = logging.getLogger(__name__)
 
 
 async def fence_late_rows(store: Store, rehydrator: Rehydrator, owned: OwnedShard) -> int:
-    """Put right what came too late, and return how many rows that were; it stays due until all is done."""
+    """Correct late rows of the former owner; return how many there were. It stays due until all tables are done."""
     count = 0
     if rehydrator.under_way(owned):
-        return count  # archived jobs may be on their way to the store
+        return count  # archived jobs may be in flight to the store
     for table in READ_BACK:
         late = await rehydrator.patiently(partial(_late, store, owned, table), lambda: not owned.gone)
         if late is None or owned.gone:
@@ -53,6 +53,6 @@ async def fence_late_rows(store: Store, rehydrator: Rehydrator, owned: OwnedShar
 
 
 def _late(store: Store, owned: OwnedShard, table: str) -> pa.Table:
-    """Current rows that are newer than what was known at the takeover, and older than ourselves."""
+    """Return current rows that are newer than what was known at the takeover, and older than the present owner's."""
     rows = store.readback.newer(table, owned.number, owned.takeover.known)
     return rows.filter(pc.less(rows["version"], pa.scalar(owned.takeover.first, pa.uint64())))

@@ -1,6 +1,6 @@
-"""Brings archived jobs back into a shard's memory, and retries as long as the store takes.
+"""Loads archived jobs back into a shard's memory, and retries while the store is busy.
 
-It must not run while its shard is checkpointed: whoever calls sees to that.
+It must not run while its shard is checkpointed: the caller sees to that.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from streams.worker.takeover.restore import archived, repriced, restore_as_new
 logger = logging.getLogger(__name__)
 
 _LANDING_S = 0.02
-_AT_ONCE = 4  # shards that wait for the store; each holds up only itself
+_AT_ONCE = 4  # shards that may wait for the store concurrently
 _T = TypeVar("_T")
 
 
 class Rehydrator:
-    """Asks the store without end, until `stopped` or until the shard is gone."""
+    """Retries without limit, until `stopped` or until the shard is revoked."""
 
     def __init__(self, store: Store, checkpointer: Checkpointer, stopped: Callable[[], bool]) -> None:
         self._store = store
@@ -39,7 +39,7 @@ class Rehydrator:
         self._threads = Threads("recall", _AT_ONCE)
 
     async def patiently(self, call: Callable[[], _T], wanted: Callable[[], bool]) -> _T | None:
-        """Ask again and again while the store is busy; None once the answer is no longer wanted."""
+        """Call until the store is no longer busy; return None once the result is no longer wanted."""
         while wanted() and not self._stopped():
             try:
                 return await self._threads.run(call)
@@ -56,7 +56,7 @@ class Rehydrator:
         return None
 
     async def for_batch(self, owned: OwnedShard, batch: LogBatch) -> bool:
-        """Bring back the jobs that the batch speaks of; False if the shard was lost meanwhile."""
+        """Load the archived jobs that the batch refers to; return False if the shard was revoked meanwhile."""
         while missing := owned.shard.missing(batch):
             under_way = self._checkpointer.carries(owned)
             fetch = partial(archived, self._store, owned.number, missing)
@@ -73,15 +73,19 @@ class Rehydrator:
         return not owned.gone
 
     def store_rows(self, table: str, rows: pa.Table, token: str) -> None:
-        """Store rows, as long as the group counts on us; it blocks."""
+        """Store rows while the group counts this worker as a member; blocks.
+
+        Raises:
+            SinkBusy: The store refused, or this worker may have lost its shards.
+        """
         self._checkpointer.insert(table, rows, token)
 
     def under_way(self, owned: OwnedShard) -> bool:
-        """Whether a checkpoint of the shard is taken and not stored, with which jobs may have left memory."""
+        """Return whether a checkpoint of the shard is in flight, with which jobs may have left memory."""
         return self._checkpointer.carries(owned)
 
     async def for_rows(self, owned: OwnedShard, job_ids: Iterable[str]) -> bool:
-        """Bring back these jobs; False if that cannot be now: the shard was lost, or they are on their way to the store."""
+        """Load these jobs; return False if that is impossible now: the shard was revoked, or they are in flight to the store."""
         while absent := owned.shard.absent(job_ids):  # more may leave memory meanwhile
             under_way = self._checkpointer.carries(owned)
             blobs = await self.patiently(
@@ -97,8 +101,8 @@ class Rehydrator:
         return not owned.gone
 
     async def for_prices(self, owned: OwnedShard, news: PriceChanges) -> bool:
-        """Bring back the jobs whose prices are others now; False if the shard was lost meanwhile."""
-        while self._checkpointer.carries(owned) and not self._stopped():  # noqa: ASYNC110 - it lands with the next tick
+        """Load the jobs that a price change affects; return False if the shard was revoked meanwhile."""
+        while self._checkpointer.carries(owned) and not self._stopped():  # noqa: ASYNC110 - it is stored within the next tick
             await asyncio.sleep(_LANDING_S)
         fetch = partial(repriced, self._store, owned.shard, owned.number, news)
         blobs = await self.patiently(fetch, lambda: not owned.gone)

@@ -1,4 +1,4 @@
-"""Restores a shard from its newest snapshots, and corrects the rows that were stored after them.
+"""Restores a shard from its newest snapshots, and corrects rows that were stored after them.
 
 It must not run in the event loop: every call blocks.
 """
@@ -25,16 +25,16 @@ from streams.worker.storing.versions import VersionClock, refuse_if_later
 
 logger = logging.getLogger(__name__)
 
-#: Tables whose rows are read back: the keys of the first two hold derived facts, and rows of the others may be of an
-#: owner that replayed less than the snapshot has.  Alerts may be of one that replayed more.
+#: Tables whose rows are read back. The keys of the first two include derived facts; rows of the others may come from an
+#: owner that replayed less than the snapshot includes. Alerts may come from one that replayed more.
 READ_BACK: Final = (JOB_MINUTES, NODE_MINUTES, JOB_USAGE_MINUTES, JOBS, ATTEMPTS, ALERTS)
-#: Those of them whose rows are no job's: nothing need be in memory to put them right.
+#: Those whose rows belong to no job: correcting them needs no job in memory.
 WITHOUT_JOBS: Final = (NODE_MINUTES, ALERTS)
 
 
 @dataclass(frozen=True)
 class Restored:
-    """A shard that may be fed, and how many stored rows it took back."""
+    """A shard that is ready to be fed, and how many stored rows were corrected."""
 
     owned: OwnedShard
     rows_put_right: int
@@ -42,24 +42,25 @@ class Restored:
 
 @dataclass
 class Attempts:
-    """What the attempts to restore a shard have in common: an insert of one that failed may land after the next."""
+    """State shared by the attempts to restore a shard: an insert of a failed attempt may land after the next one."""
 
     number: int
     generation: int
     book: PriceBook
     now_ms: int
-    given: int = 0  # the newest version that any of them began with
-    proven: int = 0  # the group was in our generation after this version was read
+    given: int = 0  # the newest version that any attempt began with
+    proven: int = 0  # the group confirmed our generation after this version was read
 
 
-#: Stores rows (table, rows, token); raises SinkBusy to a worker that others may have followed.
+#: Stores (table, rows, token); raises SinkBusy while this worker may have lost its shards.
 Put = Callable[[str, pa.Table, str], None]
 
 
 def restore(store: Store, factory: ShardFactory, put: Put, attempts: Attempts) -> Restored:
-    """Load, read back, and adopt what a price that came meanwhile touches.
+    """Load the snapshot, correct later rows, and load archived jobs that a price change affects.
 
-    Raises LaterGenerationError if the store holds a version of a later generation that is not proven to be older.
+    Raises:
+        LaterGenerationError: The store has a version of a later generation that is not proven to be older.
     """
     number, generation, book = attempts.number, attempts.generation, attempts.book
     chain = store.snapshots.load(number)
@@ -69,7 +70,7 @@ def restore(store: Store, factory: ShardFactory, put: Put, attempts: Attempts) -
     attempts.given = versions.next()
     shard = factory(number, book, chain.blobs)
     if shard.snapshots.unswept_from is None:
-        # Else its owner had not yet looked for late rows of the one before, so that some may be older than the snapshot.
+        # Otherwise its owner had not yet fenced late rows of the owner before, so some may be older than the snapshot.
         shard.snapshots.unswept_from = chain.version
     takeover = Takeover(shard.snapshots.unswept_from, attempts.given)
     put_right = _fence_rows(store, shard, put, attempts.number, shard.snapshots.unswept_from, versions)
@@ -81,7 +82,7 @@ def restore(store: Store, factory: ShardFactory, put: Put, attempts: Attempts) -
 def _fence_rows(
     store: Store, shard: Shard, put: Put, number: int, known_version: int, versions: VersionClock
 ) -> int:
-    """Rows beyond what is known may have keys that the replay never writes again: phase and SKU are derived facts."""
+    """Correct rows newer than the snapshot: the replay may never write their keys again, as phase and SKU are derived."""
     count = 0
     for table in READ_BACK:
         stored = store.readback.newer(table, number, known_version)
@@ -100,7 +101,7 @@ def _fence_rows(
 
 
 def restore_as_new(shard: Shard, number: int, lacking: Mapping[str, int]) -> None:
-    """Go on without the state of jobs that the archive should have: its row is lost, or their ids have one key."""
+    """Continue without the state of jobs that the archive lacks: the row is lost, or two ids have the same key."""
     if not lacking:
         return
     fallbacks.add(fallbacks.NOT_ARCHIVED, len(lacking))
@@ -117,12 +118,12 @@ def restore_as_new(shard: Shard, number: int, lacking: Mapping[str, int]) -> Non
 
 
 def archived(store: Store, number: int, wanted: Mapping[str, int]) -> dict[str, bytes]:
-    """The state of archived jobs."""
+    """Return the stored state of archived jobs."""
     return store.archive.fetch(number, wanted) if wanted else {}
 
 
 def repriced(store: Store, shard: Shard, number: int, news: PriceChanges) -> dict[str, bytes]:
-    """The state of archived jobs that were paid in a time in which a price may be another one now."""
+    """Return the stored state of archived jobs that accrued in a period whose price may have changed."""
     if (span := news.events_span) is None:
         return {}
     return archived(store, number, shard.absent(store.archive.overlapping(number, *span)))

@@ -40,11 +40,11 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
         "dead-letters",
         "Refused records: why, and back into the log after a fix.",
         (
-            ("list", "dead_letters:list_", "trainfare dead-letters list --topic gpu --since 2h"),
-            ("show", "dead_letters:show", "trainfare dead-letters show gpu/3/41907"),
+            ("list", "dead_letters.listing:list_", "trainfare dead-letters list --topic gpu --since 2h"),
+            ("show", "dead_letters.listing:show", "trainfare dead-letters show gpu/3/41907"),
             (
                 "replay",
-                "dead_letters_replay:replay",
+                "dead_letters.replay:replay",
                 "trainfare dead-letters replay --reason too_late --dry-run",
             ),
         ),

@@ -27,7 +27,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
         "query:sql",
         'trainfare sql "SELECT team, sum(cost_usd) FROM job_costs GROUP BY team" --data ./meter',
     ),
-    ("top", "top:top", "trainfare top --data ./meter"),
+    ("top", "top.command:top", "trainfare top --data ./meter"),
     ("jobs", "jobs:jobs", "trainfare jobs --data ./meter --state running --limit 10"),
     ("job", "jobs:job", "trainfare job train-7b --data ./meter"),
     ("explain", "explain:explain", "trainfare explain train-7b --data ./meter --format csv"),

@@ -6,9 +6,9 @@ from decimal import Decimal
 
 import pytest
 
-from streams.cli.top_data import Job, JobAlert
-from streams.cli.top_lines import ago
-from streams.cli.top_rows import (
+from streams.cli.top.figures import Job, JobAlert
+from streams.cli.top.lines import ago
+from streams.cli.top.rows import (
     BY_KEY,
     COLUMNS,
     SORT_CYCLE,

@@ -18,7 +18,7 @@ from typing import Any
 
 from loadtest.peers.feeds import Feed
 from loadtest.peers.machine import Meter
-from loadtest.peers.runs import Run, failed
+from loadtest.peers.results import Run, failed
 from loadtest.soak_world import Member
 from loadtest.verdict import differences
 from sinks.clickhouse import Embedded

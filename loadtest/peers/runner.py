@@ -23,7 +23,7 @@ from loadtest.peers.catalogue import Peer
 from loadtest.peers.feeds import Feed
 from loadtest.peers.homes import ROOT, Home
 from loadtest.peers.machine import Meter
-from loadtest.peers.runs import Run, failed
+from loadtest.peers.results import Run, failed
 from loadtest.peers.task import Task, windows_of
 from loadtest.peers.totals import wrong
 
@@ -63,7 +63,7 @@ def _process(peer: Peer, home: Home, feed: Feed, times: int, warm_up: int, limit
             process = subprocess.Popen(
                 command,
                 cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": str(ROOT), **peer.environment},
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,

@@ -151,9 +151,8 @@ def measured(
             other = Row(ours.TAKEN, version, size.workload, ours.DOES_TAKEN, feed.messages)
             status.update(f"{size.workload} {ours.NAME}")
             while len(one.runs) < times and not one.faults:
-                both = ours.run(feed, limit_s)
-                one.runs.append(both.stored)
-                other.runs.append(both.taken)
+                for row, run in zip((one, other), ours.run(feed, limit_s), strict=True):
+                    row.runs.append(run)
             console.print(_said(one), highlight=False)
             stored[size.workload], taken[size.workload] = one, other
             rows += [one, other]

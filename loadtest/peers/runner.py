@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 import time
@@ -42,8 +41,8 @@ def runs_of(peer: Peer, home: Home, feed: Feed, times: int, limit_s: float) -> I
 
 def _process(peer: Peer, home: Home, feed: Feed, times: int, warm_up: int, limit_s: float) -> Iterator[Run]:
     passes = warm_up + times
-    directory = Path(tempfile.mkdtemp(prefix="trainfare-peer-"))
-    try:
+    with tempfile.TemporaryDirectory(prefix="trainfare-peer-", ignore_cleanup_errors=True) as name:
+        directory = Path(name)
         task = Task(
             bootstrap_servers=feed.kafka.bootstrap_servers,
             topic=feed.topic,
@@ -76,8 +75,6 @@ def _process(peer: Peer, home: Home, feed: Feed, times: int, warm_up: int, limit
                 return
             found = json.loads(result.read_bytes())
             yield _run(peer, feed, found, began_s, meter.others_cores, cold=number < warm_up)
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _ended(process: subprocess.Popen[bytes], within_s: float) -> str:

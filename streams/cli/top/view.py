@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.table import Table
 from rich.text import Text
@@ -15,7 +15,7 @@ from textual import events, work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 from textual.widgets import DataTable, Footer, Input, Static
 
 from streams.cli.faults import described
@@ -126,6 +126,7 @@ class TopApp(App[None]):
 
     TITLE = "trainfare top"
     ENABLE_COMMAND_PALETTE = False
+    SCREENS: ClassVar[dict[str, Callable[[], Screen[Any]]]] = {"help": HelpScreen}
     CSS = """
     #fleet, #status, #note { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
     #fleet { background: $panel; }
@@ -141,7 +142,7 @@ class TopApp(App[None]):
         Binding("r", "reverse", "Reverse"),
         Binding("slash", "filter", "Filter", key_display="/"),
         Binding("a", "alerts", "Alerts"),
-        Binding("question_mark", "help", "Help", key_display="?"),
+        Binding("question_mark", "push_screen('help')", "Help", key_display="?"),
         Binding("escape", "all", "All jobs", show=False),
     ]
 
@@ -261,10 +262,6 @@ class TopApp(App[None]):
         """Forget the filter."""
         self.query_one("#filter", Input).value = ""
         self._close_filter()
-
-    def action_help(self) -> None:
-        """Show the keys."""
-        self.push_screen(HelpScreen())
 
     def _close_filter(self) -> None:
         self.query_one("#filter", Input).display = False

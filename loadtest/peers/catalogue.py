@@ -6,7 +6,7 @@ It must not be tuned here: settings of a peer stand in its own module, with what
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from loadtest.peers import homes
@@ -40,28 +40,23 @@ class Peer:
     """Whether it has windows to check; else it counts messages."""
     warm_up: int = 0
     """Passes before those that count, as many as the size allows; if there are any, all passes are in one process."""
-    environment: dict[str, str] = field(default_factory=dict)
-
-
-def _module(name: str) -> str:
-    return f"loadtest.peers.{name}"
 
 
 PEERS = (
     Peer(
-        "Faust, plain", homes.ours, (_module("faust_table"),), "faust-streaming",
+        "Faust, plain", homes.ours, ("loadtest.peers.faust_table",), "faust-streaming",
         "windows; memory store with changelog; closes windows by the wall clock only", (W1_LEAST, W2_LEAST),
     ),
     Peer(
-        "Quix Streams", partial(homes.environment, "quix"), (_module("quix_window"),), "quixstreams",
+        "Quix Streams", partial(homes.environment, "quix"), ("loadtest.peers.quix_window",), "quixstreams",
         "windows; RocksDB with changelog", (W1_SMALL, W2_SMALL),
     ),
     Peer(
-        "Bytewax", partial(homes.environment, "bytewax"), (_module("bytewax_window"),), "bytewax",
+        "Bytewax", partial(homes.environment, "bytewax"), ("loadtest.peers.bytewax_window",), "bytewax",
         "windows; one worker, nothing durable", (W1_SMALL, W2_SMALL),
     ),
     Peer(
-        "Pathway", partial(homes.environment, "pathway"), (_module("pathway_window"),), "pathway",
+        "Pathway", partial(homes.environment, "pathway"), ("loadtest.peers.pathway_window",), "pathway",
         "sums by job and window, at the topic's end; one worker, nothing durable",
     ),
     Peer(
@@ -73,19 +68,19 @@ PEERS = (
         "windows on close; 1 thread, memory store with changelog", OURS, warm_up=_WARM_UP,
     ),
     Peer(
-        "librdkafka, default", homes.ours, (_module("librdkafka"),), "confluent-kafka",
+        "librdkafka, default", homes.ours, ("loadtest.peers.librdkafka",), "confluent-kafka",
         "a client alone: counts messages", totals=False,
     ),
     Peer(
-        "librdkafka, tuned", homes.ours, (_module("librdkafka"), "tuned"), "confluent-kafka",
+        "librdkafka, tuned", homes.ours, ("loadtest.peers.librdkafka", "tuned"), "confluent-kafka",
         "a client alone: counts messages", OURS, totals=False,
     ),
     Peer(
-        "librdkafka, tuned + msgspec", homes.ours, (_module("librdkafka"), "tuned", "totals"), "confluent-kafka",
+        "librdkafka, tuned + msgspec", homes.ours, ("loadtest.peers.librdkafka", "tuned", "totals"), "confluent-kafka",
         "a client and a dict of windows: no late data, no commit, nothing durable",
     ),
     Peer(
-        "aiokafka getmany", homes.ours, (_module("aiokafka_getmany"),), "aiokafka",
+        "aiokafka getmany", homes.ours, ("loadtest.peers.aiokafka_getmany",), "aiokafka",
         "a client alone: counts messages", totals=False,
     ),
 )  # fmt: skip

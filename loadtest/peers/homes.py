@@ -27,7 +27,6 @@ _OPENS = [
     f"--add-opens=java.base/{name}=ALL-UNNAMED"
     for name in ("java.lang", "java.util", "java.nio", "java.time")
 ]
-_JVM = ("-Xmx2g",)
 
 
 class MissingError(Exception):
@@ -60,8 +59,8 @@ def environment(name: str) -> Home:
     return _python(python)
 
 
-def java(properties: Sequence[str] = ()) -> Home:
-    """Build java/ by Maven into the user's cache; `properties` are -D options of the JVM."""
+def java() -> Home:
+    """Build java/ by Maven into the user's cache."""
     sources = sorted(path for path in _JAVA.rglob("*") if path.is_file())
     for program in ("java", "mvn"):
         if shutil.which(program) is None:
@@ -73,7 +72,7 @@ def java(properties: Sequence[str] = ()) -> Home:
         _run(["mvn", "-q", "-B", "-f", str(_JAVA / "pom.xml"), *goals, *where])
         _mark(JARS, sources)
     classpath = f"{JARS / 'peers.jar'}:{JARS / 'lib'}/*"
-    return Home(("java", *_JVM, *_OPENS, *properties, "-cp", classpath), pom_version)
+    return Home(("java", "-Xmx2g", *_OPENS, "-cp", classpath), pom_version)
 
 
 def pom_version(name: str) -> str:

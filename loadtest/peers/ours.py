@@ -8,17 +8,15 @@ Kafka Streams does. It must not report a run whose rows are not what was sent: e
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 import time
 import uuid
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from loadtest.peers.feeds import Feed
 from loadtest.peers.machine import Meter
-from loadtest.peers.runs import Run, failed
+from loadtest.peers.results import Run, failed
 from loadtest.soak_world import Member
 from loadtest.verdict import differences
 from sinks.clickhouse import Embedded
@@ -30,28 +28,18 @@ DOES_TAKEN = "the same runs, clock stopped as that of who counts and of Kafka St
 _LOOK_S = 0.05
 
 
-@dataclass(frozen=True)
-class Both:
-    """One run by both clocks."""
-
-    stored: Run
-    taken: Run
-
-
-def run(feed: Feed, limit_s: float) -> Both:
-    """Meter the feed once."""
-    directory = Path(tempfile.mkdtemp(prefix="trainfare-peers-"))
-    try:
+def run(feed: Feed, limit_s: float) -> tuple[Run, Run]:
+    """Meter the feed once; the run by both clocks: stored, and taken."""
+    with tempfile.TemporaryDirectory(prefix="trainfare-peers-", ignore_cleanup_errors=True) as name:
+        directory = Path(name)
         with Meter() as meter:
             began_s = time.time()
             said = _said(feed, directory, limit_s)
         if isinstance(said, str):
-            return Both(failed(feed, said), failed(feed, said))
+            return failed(feed, said), failed(feed, said)
         wrong = differences(Embedded(data_dir=directory / "data"), feed.known)
         fault = f"{len(wrong)} totals differ: {wrong[0]}" if wrong else None
         return _both(feed, said, began_s, meter.others_cores, fault)
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _said(feed: Feed, directory: Path, limit_s: float) -> list[dict[str, Any]] | str:
@@ -99,7 +87,7 @@ def stored(lines: list[dict[str, Any]], messages: int) -> dict[str, Any] | None:
 
 def _both(
     feed: Feed, lines: list[dict[str, Any]], began_s: float, others_cores: float, fault: str | None
-) -> Both:
+) -> tuple[Run, Run]:
     first = next(line["first"] for line in lines if "first" in line)
     flight = stored(lines, feed.messages)
     end = next(line for line in lines if "parts" in line)
@@ -120,4 +108,4 @@ def _both(
             fault=fault,
         )
 
-    return Both(until(flight), until(flight["folded"]))
+    return until(flight), until(flight["folded"])

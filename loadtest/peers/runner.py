@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 import time
@@ -23,7 +22,7 @@ from loadtest.peers.catalogue import Peer
 from loadtest.peers.feeds import Feed
 from loadtest.peers.homes import ROOT, Home
 from loadtest.peers.machine import Meter
-from loadtest.peers.runs import Run, failed
+from loadtest.peers.results import Run, failed
 from loadtest.peers.task import Task, windows_of
 from loadtest.peers.totals import wrong
 
@@ -42,8 +41,8 @@ def runs_of(peer: Peer, home: Home, feed: Feed, times: int, limit_s: float) -> I
 
 def _process(peer: Peer, home: Home, feed: Feed, times: int, warm_up: int, limit_s: float) -> Iterator[Run]:
     passes = warm_up + times
-    directory = Path(tempfile.mkdtemp(prefix="trainfare-peer-"))
-    try:
+    with tempfile.TemporaryDirectory(prefix="trainfare-peer-", ignore_cleanup_errors=True) as name:
+        directory = Path(name)
         task = Task(
             bootstrap_servers=feed.kafka.bootstrap_servers,
             topic=feed.topic,
@@ -63,7 +62,7 @@ def _process(peer: Peer, home: Home, feed: Feed, times: int, warm_up: int, limit
             process = subprocess.Popen(
                 command,
                 cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": str(ROOT), **peer.environment},
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -76,8 +75,6 @@ def _process(peer: Peer, home: Home, feed: Feed, times: int, warm_up: int, limit
                 return
             found = json.loads(result.read_bytes())
             yield _run(peer, feed, found, began_s, meter.others_cores, cold=number < warm_up)
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _ended(process: subprocess.Popen[bytes], within_s: float) -> str:

@@ -65,7 +65,7 @@ class Pass:
     def first(self) -> None:
         """The first record is here; later calls change nothing."""
         if self._first_s is None:
-            self._first_at_s, self._first_cpu_s = time.time(), cpu_s()
+            self._first_at_s, self._first_cpu_s = time.time(), cpu_of("self")
             self._first_s = time.monotonic()
 
     def done(
@@ -75,32 +75,21 @@ class Pass:
 
         `windows` is None for what only counts messages; `counted` is how many it counted.
         """
-        ended_s, used_s = time.monotonic(), cpu_s()
-        self.write(ended_s, used_s, windows, counted, note)
-        os._exit(0)
-
-    def write(
-        self,
-        ended_s: float,
-        used_s: float,
-        windows: Mapping[Window, Total] | None,
-        counted: int | None,
-        note: str,
-    ) -> None:
-        """Leave result-0.json, whole or not at all."""
+        ended_s, used_s = time.monotonic(), cpu_of("self")
         result = {
             "first_at_s": self._first_at_s,
             "wall_s": ended_s - (self._first_s if self._first_s is not None else ended_s),
             "cpu_s": used_s - self._first_cpu_s,
             "whole_cpu_s": used_s,
-            "peak_rss_mib": peak_rss_mib(),
+            "peak_rss_mib": _peak_rss_mib(),
             "rows": None if windows is None else rows_of(windows),
             "counted": counted,
             "note": note,
         }
         part = Path(self._task.directory) / "result-0.part"
         part.write_text(json.dumps(result), encoding="utf-8")
-        part.rename(part.with_suffix(".json"))
+        part.rename(part.with_suffix(".json"))  # whole or not at all
+        os._exit(0)
 
 
 def rows_of(windows: Mapping[Window, Total]) -> list[tuple[str, int, float, int]]:
@@ -113,20 +102,13 @@ def windows_of(rows: Iterable[tuple[str, int, float, int]]) -> dict[Window, Tota
     return {(job, int(start_ms)): (float(total), int(count)) for job, start_ms, total, count in rows}
 
 
-def cpu_s() -> float:
-    """Return user and system time of this process and of its ended children, as the kernel counts it."""
-    return cpu_of("self")
-
-
 def cpu_of(process: int | str) -> float:
     """Return user and system time of a process and of its ended children."""
     fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / _TICKS_PER_S
 
 
-def peak_rss_mib(process: int | str = "self") -> float:
-    """Return the most memory that a process has held."""
-    for line in Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 1024
-    raise OSError("no VmHWM in /proc")
+def _peak_rss_mib() -> float:
+    """Return the most memory that this process has held."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))

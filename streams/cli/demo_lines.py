@@ -12,9 +12,9 @@ from typing import Any
 
 from schemas.escaping import visible
 from streams.cli.output import usd
-from streams.cli.top_data import MeterView
-from streams.cli.top_lines import ago, percent
-from streams.cli.top_rows import count
+from streams.cli.top.figures import MeterView
+from streams.cli.top.lines import ago, percent
+from streams.cli.top.rows import count
 from streams.demo.summary import Summary
 from streams.notify.webhooks.receiver import Received
 

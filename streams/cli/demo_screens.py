@@ -16,9 +16,9 @@ from textual.widgets import Static
 
 from schemas.escaping import visible
 from streams.cli import demo_lines as lines
-from streams.cli.top_data import SourceError
-from streams.cli.top_http import HttpSource
-from streams.cli.top_view import TopApp
+from streams.cli.top.figures import SourceError
+from streams.cli.top.sources import HttpSource
+from streams.cli.top.view import TopApp
 from streams.demo.run import Stage
 from streams.notify.webhooks.receiver import Received
 

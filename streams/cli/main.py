@@ -27,7 +27,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
         "query:sql",
         'trainfare sql "SELECT team, sum(cost_usd) FROM job_costs GROUP BY team" --data ./meter',
     ),
-    ("top", "top:top", "trainfare top --data ./meter"),
+    ("top", "top.command:top", "trainfare top --data ./meter"),
     ("jobs", "jobs:jobs", "trainfare jobs --data ./meter --state running --limit 10"),
     ("job", "jobs:job", "trainfare job train-7b --data ./meter"),
     ("explain", "explain:explain", "trainfare explain train-7b --data ./meter --format csv"),
@@ -40,11 +40,11 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
         "dead-letters",
         "Refused records: why, and back into the log after a fix.",
         (
-            ("list", "dead_letters:list_", "trainfare dead-letters list --topic gpu --since 2h"),
-            ("show", "dead_letters:show", "trainfare dead-letters show gpu/3/41907"),
+            ("list", "dead_letters.listing:list_", "trainfare dead-letters list --topic gpu --since 2h"),
+            ("show", "dead_letters.listing:show", "trainfare dead-letters show gpu/3/41907"),
             (
                 "replay",
-                "dead_letters_replay:replay",
+                "dead_letters.replay:replay",
                 "trainfare dead-letters replay --reason too_late --dry-run",
             ),
         ),

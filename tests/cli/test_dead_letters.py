@@ -11,9 +11,10 @@ import xxhash
 
 from schemas.reasons import Reason
 from schemas.redaction import withheld
-from streams.cli.dead_letters_advice import ADVICE, field_of, pretty
-from streams.cli.dead_letters_judge import Original, Outcome, judge
-from streams.cli.dead_letters_select import Letter, selection
+from streams.cli.dead_letters.advice import ADVICE, field_of, pretty
+from streams.cli.dead_letters.letters import Letter, selection
+from streams.cli.dead_letters.log import Original
+from streams.cli.dead_letters.resend import Outcome, judge
 from streams.config.settings import MeterSettings
 from streams.engine.shard.dead_letters import REPLAY_HEADER, RecordPosition
 from streams.errors import WrongUseError

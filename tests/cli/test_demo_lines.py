@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from streams.cli import demo_lines as lines
-from streams.cli.top_data import Burn, Job, MeterView
+from streams.cli.top.figures import Burn, Job, MeterView
 from streams.demo.summary import Summary
 from streams.engine.alerts.alert import Alert
 from streams.engine.shard.books import Books

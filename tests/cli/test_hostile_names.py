@@ -20,9 +20,9 @@ from schemas.escaping import visible
 from streams.cli import demo_lines
 from streams.cli.faults import guarded
 from streams.cli.output import OutputFormat
-from streams.cli.top_data import AlertView, Burn, Job, MeterView, Subject
-from streams.cli.top_lines import alert_lines, details
-from streams.cli.top_plain import write_snapshot
+from streams.cli.top.command import write_snapshot
+from streams.cli.top.figures import AlertView, Burn, Job, MeterView, Subject
+from streams.cli.top.lines import alert_lines, details
 from streams.errors import TrainfareError
 from streams.notify.webhooks.receiver import Received
 from tests.cli.command import ROOT, trainfare

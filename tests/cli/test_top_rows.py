@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
-from streams.cli.top_data import Job, JobAlert
-from streams.cli.top_lines import ago
-from streams.cli.top_rows import (
+from streams.cli.top.figures import Job, JobAlert
+from streams.cli.top.lines import ago, details
+from streams.cli.top.rows import (
     BY_KEY,
     COLUMNS,
     SORT_CYCLE,
@@ -158,3 +160,9 @@ def test_names_cannot_steer_the_terminal_and_are_cut_in_their_middle() -> None:
 )  # fmt: skip
 def test_durations_have_two_units_at_most(for_ms: int, said: str) -> None:
     assert ago(for_ms) == said
+
+
+def test_brackets_of_a_name_are_no_markup() -> None:
+    out = StringIO()
+    Console(file=out, width=80).print(details(Job("[b]x[/i]"), (), 0, 80))
+    assert out.getvalue().count("[b]x[/i]") == 2

@@ -15,10 +15,18 @@ import pytest
 from schemas.tables import ALERTS, BURN_RATES, JOB_MINUTES, JOBS
 from sinks.clickhouse.lock import LOCK_NAME
 from sinks.private_files import write_private
-from streams.cli.top_data import MeterView, SourceError
-from streams.cli.top_http import HttpSource, NobodyAnswersError, announced, checked, configured
-from streams.cli.top_source import Found, source_for
-from streams.cli.top_store import DIRECTORY_EVERY_MS, StoreSource
+from streams.cli.top.figures import MeterView, SourceError
+from streams.cli.top.sources import (
+    DIRECTORY_EVERY_MS,
+    Found,
+    HttpSource,
+    NobodyAnswersError,
+    StoreSource,
+    announced,
+    checked,
+    configured,
+    source_for,
+)
 from streams.clock import ManualClock
 from streams.config.live import WebSettings
 from streams.config.settings import ClickHouseSettings, Settings

@@ -9,10 +9,8 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from streams.cli.top_data import JobAlert, MeterView, SourceError
-from streams.cli.top_screens import DetailsScreen, HelpScreen
-from streams.cli.top_table import JobTable
-from streams.cli.top_view import TopApp
+from streams.cli.top.figures import JobAlert, MeterView, SourceError
+from streams.cli.top.view import DetailsScreen, HelpScreen, JobTable, TopApp
 from streams.clock import ManualClock
 from tests.cli.top_script import (
     PAGE,

@@ -9,9 +9,8 @@ from decimal import Decimal
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from streams.cli.top_data import AlertView, Burn, Job, MeterView, Subject
-from streams.cli.top_table import JobTable
-from streams.cli.top_view import TopApp
+from streams.cli.top.figures import AlertView, Burn, Job, MeterView, Subject
+from streams.cli.top.view import JobTable, TopApp
 from streams.clock import ManualClock
 
 T0_MS = 1_772_366_400_000

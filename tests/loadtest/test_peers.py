@@ -16,8 +16,8 @@ from loadtest.peers import ours
 from loadtest.peers.catalogue import OURS, PEERS, Peer
 from loadtest.peers.feeds import Feed, Size, flushing
 from loadtest.peers.homes import Home, MissingError
+from loadtest.peers.results import Run
 from loadtest.peers.runner import runs_of, why
-from loadtest.peers.runs import Run
 from loadtest.peers.task import Total, Window, rows_of, windows_of
 from loadtest.peers.totals import wrong
 from schemas.decode import decode

@@ -8,8 +8,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from loadtest.peers.runs import Row, Run, as_json, cpu_per_million_messages, times
-from loadtest.peers.table import notes, table_of
+from loadtest.peers.results import Row, Run, as_json, cpu_per_million_messages, notes, table_of, times
 
 RUN = Run(
     messages=1_000_000, samples=8_000_000, wall_s=2.0, cpu_s=3.0, whole_cpu_s=4.0,

@@ -9,8 +9,8 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from sinks.query.wire import Parameter
-from streams.cli import dead_letters_log, dead_letters_select
 from streams.cli import jobs as cli_jobs
+from streams.cli.dead_letters import letters as dead_letters
 from streams.engine.alerts import evidence
 from streams.explain import job as explain_job
 from streams.selfcheck.audit import sql as audit_sql
@@ -122,7 +122,7 @@ def alerts() -> Iterator[Query]:
 
 def code() -> Iterator[Query]:
     """What commands and the page ask; a worker that is asked for it answers it like a user's query."""
-    modules = (queries, audit_sql, cli_jobs, explain_job, dead_letters_select, dead_letters_log)
+    modules = (queries, audit_sql, cli_jobs, explain_job, dead_letters)
     for module in modules:
         for sql in _constants(module):
             yield Query(module.__name__, sql, _bound(sql))

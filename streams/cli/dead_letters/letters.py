@@ -10,14 +10,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import xxhash
 
 from schemas.reasons import Reason
 from schemas.redaction import withheld
+from streams.cli.output import Grid
 from streams.cli.reading import Reader
-from streams.engine.shard.dead_letters import RAW_BYTES_AT_MOST, SAMPLE_RAW_BYTES, RecordPosition
+from streams.engine.shard.dead_letters import RAW_BYTES_AT_MOST, SAMPLE_RAW_BYTES, RecordPosition, place_of
 from streams.errors import WrongUseError
 from streams.topics import short_name
 
@@ -28,6 +29,7 @@ LOG_OF_FILES: Final = "replayed files"
 _PAGE: Final = 10_000
 _UNITS_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _AGO: Final = re.compile(r"(\d{1,9})([smhd])")
+_UNBOUNDED: Final = 2**62
 _WHERE: Final = """
 WHERE ({topic:String} = '' OR topic = {topic:String})
   AND ({reason:String} = '' OR reason = {reason:String})
@@ -35,46 +37,37 @@ WHERE ({topic:String} = '' OR topic = {topic:String})
   AND (empty({places:Array(String)})
        OR concat(topic, '/', toString(partition), '/', toString(offset)) IN {places:Array(String)})
 """
+_WITH_REPLAYS: Final = """
+LEFT ANY JOIN (
+    SELECT topic, partition, offset, version, time AS replayed_at, to_partition, to_offset FROM dead_letter_replays FINAL
+) AS r USING (topic, partition, offset)
+"""
 _LETTERS: Final = f"""
-SELECT d.topic AS topic, d.partition AS partition, d.offset AS offset, d.time AS time, d.reason AS reason,
-       d.detail AS detail, d.raw_bytes AS raw_bytes, d.raw_hash AS raw_hash, r.version > 0 AS replayed, r.time AS replayed_at,
-       r.to_partition AS to_partition, r.to_offset AS to_offset
-FROM
-(
+SELECT topic, partition, offset, time, reason, detail, raw_bytes, raw_hash, version > 0 AS replayed, replayed_at, to_partition,
+       to_offset
+FROM (
     SELECT topic, partition, offset, time, reason, detail, length(raw) AS raw_bytes, xxh3(raw) AS raw_hash
     FROM dead_letters FINAL {_WHERE}
       AND (topic, partition, offset) > ({{after_topic:String}}, {{after_partition:Int64}}, {{after_offset:Int64}})
-) AS d
-LEFT ANY JOIN (SELECT * FROM dead_letter_replays FINAL) AS r
-ON r.topic = d.topic AND r.partition = d.partition AND r.offset = d.offset
+) AS d {_WITH_REPLAYS}
 ORDER BY topic, partition, offset
 LIMIT {{limit:UInt64}}
 """  # noqa: S608 - of constants, values bound
 _GROUPS: Final = f"""
-SELECT g.topic AS topic, g.reason AS reason, greatest(g.stored, c.records) AS records, g.stored AS stored,
-       g.replayed AS replayed, g.first AS first, g.last AS last, g.example AS example
-FROM
-(
-    SELECT d.topic AS topic, d.reason AS reason, toInt64(count()) AS stored, countIf(r.version > 0) AS replayed,
-           min(d.time) AS first, max(d.time) AS last, argMax(d.detail, (d.time, d.offset)) AS example
-    FROM (SELECT topic, partition, offset, time, reason, detail FROM dead_letters FINAL {_WHERE}) AS d
-    LEFT ANY JOIN (SELECT * FROM dead_letter_replays FINAL) AS r
-    ON r.topic = d.topic AND r.partition = d.partition AND r.offset = d.offset
+SELECT topic, reason, greatest(stored, counted) AS records, stored, replayed, first, last, example
+FROM (
+    SELECT topic, reason, toInt64(count()) AS stored, countIf(version > 0) AS replayed, min(time) AS first,
+           max(time) AS last, argMax(detail, (time, offset)) AS example
+    FROM (SELECT topic, partition, offset, time, reason, detail FROM dead_letters FINAL {_WHERE}) AS d {_WITH_REPLAYS}
     GROUP BY topic, reason
 ) AS g
-LEFT ANY JOIN
-(
-    SELECT topic, reason, sum(n.records) AS records
-    FROM (SELECT * FROM dead_letter_counts FINAL) AS n GROUP BY topic, reason
-) AS c ON c.topic = g.topic AND c.reason = g.reason
+LEFT ANY JOIN (
+    SELECT topic, reason, sum(n.records) AS counted FROM (SELECT * FROM dead_letter_counts FINAL) AS n GROUP BY topic, reason
+) AS c USING (topic, reason)
 ORDER BY records DESC, topic, reason
 LIMIT {{limit:UInt64}}
 """  # noqa: S608 - of constants, values bound
 _RAW: Final = f"SELECT topic, partition, offset, base64Encode(raw) AS raw FROM dead_letters FINAL {_WHERE}"  # noqa: S608 - of constants, values bound
-_LOWEST: Final = f"""
-SELECT topic, partition, min(offset) AS lowest FROM dead_letters FINAL {_WHERE}
-GROUP BY topic, partition ORDER BY topic, partition
-"""  # noqa: S608 - of constants, values bound
 
 
 class Letter(NamedTuple):
@@ -110,23 +103,17 @@ class Selection:
     topic: str = ""
     reason: str = ""
     since_ms: int = 0
-    until_ms: int = 2**62
+    until_ms: int = _UNBOUNDED
     places: tuple[RecordPosition, ...] = ()
-
-    @property
-    def is_timed(self) -> bool:
-        """Whether it asks for a part of the time: full counts know no time."""
-        return self.since_ms > 0 or self.until_ms < 2**62
 
     def parameters(self) -> dict[str, object]:
         """Values for the SQL."""
-        places = [str(place) for place in self.places]
         return {
             "topic": self.topic,
             "reason": self.reason,
             "since": self.since_ms,
             "until": self.until_ms,
-            "places": places,
+            "places": [str(place) for place in self.places],
         }
 
 
@@ -135,21 +122,29 @@ def selection(
     reason: str | None,
     since: str | None,
     until: str | None,
-    places: Sequence[RecordPosition],
+    places: Sequence[str],
     *,
     prefix: str,
     now_ms: int,
 ) -> Selection:
-    """What the options of a command ask for; raises WrongUseError."""
+    """What the words of a command ask for; raises WrongUseError."""
     if reason is not None and reason not in list(Reason):
         raise WrongUseError(f"--reason {reason}: no such reason; one of {', '.join(Reason)}")
     return Selection(
         short_name(topic or "", prefix),
         reason or "",
         0 if since is None else _instant_ms("--since", since, now_ms),
-        2**62 if until is None else _instant_ms("--until", until, now_ms),
-        tuple(places),
+        _UNBOUNDED if until is None else _instant_ms("--until", until, now_ms),
+        tuple(map(named, places)),
     )
+
+
+def named(text: str) -> RecordPosition:
+    """The place that a word of a command names; raises WrongUseError."""
+    place = place_of(text)
+    if place is None:
+        raise WrongUseError(f"{text}: no dead letter; expected TOPIC/PARTITION/OFFSET, e.g. gpu/3/41907")
+    return place
 
 
 def _instant_ms(option: str, text: str, now_ms: int) -> int:
@@ -167,82 +162,43 @@ def _instant_ms(option: str, text: str, now_ms: int) -> int:
     return round((instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def groups(store: Reader, chosen: Selection, limit: int) -> list[dict[str, object]]:
+def groups(store: Reader, chosen: Selection, limit: int) -> Grid:
     """By topic and reason: how many there were, how many are stored and came back, when, an example."""
-    rows = store.records(_GROUPS, **chosen.parameters(), limit=limit)
-    for row in rows:
-        if chosen.is_timed or chosen.places:
-            row["records"] = None
-    return rows
+    answer = store.ask(_GROUPS, **chosen.parameters(), limit=limit)
+    rows = list(answer.rows())
+    if chosen.since_ms > 0 or chosen.until_ms < _UNBOUNDED or chosen.places:
+        # The full counts know no time and no place.
+        rows = [(topic, reason, None, *known) for topic, reason, _, *known in rows]
+    return Grid(answer.names, rows)
 
 
-def letters(store: Reader, chosen: Selection, limit: int | None = None) -> Iterator[Letter]:
+def letters(store: Reader, chosen: Selection, limit: int = _UNBOUNDED) -> Iterator[Letter]:
     """In the order of the log, read by pages."""
-    after, left = RecordPosition("", -1, -1), limit
-    while left is None or left > 0:
-        page = store.records(
-            _LETTERS,
-            **chosen.parameters(),
-            after_topic=after.topic,
-            after_partition=after.partition,
-            after_offset=after.offset,
-            limit=_PAGE if left is None else min(left, _PAGE),
-        )
-        for row in page:
-            letter = _letter(row)
-            after = letter.place
-            yield letter
-        if left is not None:
-            left -= len(page)
-        if len(page) < _PAGE:
+    after = RecordPosition("", -1, -1)
+    while (asked := min(limit, _PAGE)) > 0:
+        afters = {f"after_{name}": value for name, value in after._asdict().items()}
+        page: list[Any] = list(store.ask(_LETTERS, **chosen.parameters(), **afters, limit=asked).rows())
+        for topic, partition, offset, *known, replayed, replayed_at, to_partition, to_offset in page:
+            after = RecordPosition(topic, partition, offset)
+            back = (replayed_at, RecordPosition(topic, to_partition, to_offset)) if replayed else (None, None)
+            yield Letter(after, *known, *back)
+        if len(page) < asked:
             return
+        limit -= asked
 
 
-def _letter(row: dict[str, object]) -> Letter:
-    place = RecordPosition(str(row["topic"]), _int(row["partition"]), _int(row["offset"]))
-    replayed_at, time = row["replayed_at"], row["time"]
-    came = bool(row["replayed"]) and isinstance(replayed_at, datetime)
-    to = RecordPosition(place.topic, _int(row["to_partition"]), _int(row["to_offset"]))
-    return Letter(
-        place,
-        time if isinstance(time, datetime) else datetime.fromtimestamp(0, UTC),
-        str(row["reason"]),
-        str(row["detail"]),
-        _int(row["raw_bytes"]),
-        _int(row["raw_hash"]),
-        replayed_at if came and isinstance(replayed_at, datetime) else None,
-        to if came else None,
-    )
+def letter_at(store: Reader, place: RecordPosition) -> Letter | None:
+    """The letter of one place, if the store has it."""
+    return next(letters(store, Selection(places=(place,))), None)
 
 
 def raw_of(store: Reader, places: Sequence[RecordPosition]) -> dict[RecordPosition, bytes]:
     """What the table has of these records; for a hundred of them at once."""
-    rows = store.records(_RAW, **Selection(places=tuple(places)).parameters()) if places else []
-    return {
-        RecordPosition(str(row["topic"]), _int(row["partition"]), _int(row["offset"])): base64.b64decode(
-            str(row["raw"])
-        )
-        for row in rows
-    }
-
-
-def lowest(store: Reader, chosen: Selection) -> list[tuple[str, int, int]]:
-    """Per topic and partition of the letters chosen, the lowest offset."""
-    rows = store.records(_LOWEST, **chosen.parameters())
-    return [(str(row["topic"]), _int(row["partition"]), _int(row["lowest"])) for row in rows]
+    rows: Any = store.ask(_RAW, **Selection(places=tuple(places)).parameters()).rows() if places else ()
+    return {RecordPosition(*place): base64.b64decode(raw) for *place, raw in rows}
 
 
 def log_of(store: Reader) -> str | None:
     """Which log the store was made from, as its `meta` says."""
     rows = store.records("SELECT value FROM meta FINAL WHERE key = 'log'")
     return str(rows[0]["value"]) if rows else None
-
-
-def metered_to(store: Reader) -> dict[tuple[str, int], int]:
-    """(topic, partition) -> the offset before which every letter that came back is in `dead_letter_replays`."""
-    rows = store.records("SELECT topic, partition, next_offset FROM books FINAL")
-    return {(str(row["topic"]), _int(row["partition"])): _int(row["next_offset"]) for row in rows}
-
-
-def _int(value: object) -> int:
-    return int(str(value))

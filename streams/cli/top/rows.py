@@ -5,75 +5,64 @@ It must not draw, nor let colour alone say anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from schemas.escaping import visible
 from streams.cli.output import usd
-from streams.cli.top_data import Job
+from streams.cli.top.figures import Job
 
 BARS = "▁▂▃▄▅▆▇█"
 HIGH, VERY_HIGH = 1.5, 2.5
 """Ratios from which a job is marked: that of the slowest burn rule, and that of the fastest over its long window."""
 LOW = 0.5
-_PAGE, _TICKET = "●", "○"
-_TEN_THOUSAND, _MILLION = Decimal(10_000), Decimal(1_000_000)
 
 
 class Column(NamedTuple):
-    """One column: what it sorts by, and how much room it needs and can use."""
+    """One column: how much room it needs and can use, and the field of a job that it sorts by and shows."""
 
     key: str
     title: str
     least: int
     most: int
     right: bool
-    sort: Callable[[Job], float | str | Decimal | None] | None
+    field: str | None
+
+    def value(self, job: Job) -> Any:
+        """Return what it sorts by."""
+        return burning(job) if self.key == "ratio" else getattr(job, str(self.field))
 
 
 COLUMNS = (
     Column("mark", "", 1, 1, False, None),
-    Column("job", "job", 14, 34, False, lambda job: job.job_id),
-    Column("owner", "owner", 8, 16, False, lambda job: job.owner),
-    Column("team", "team", 8, 14, False, lambda job: job.team),
-    Column("state", "state", 9, 10, False, lambda job: job.state),
-    Column("gpus", "GPUs", 5, 8, True, lambda job: job.gpu_count),
-    Column("now", "$/h now", 9, 11, True, lambda job: job.usd_per_hour_now),
-    Column("m15", "15m", 8, 11, True, lambda job: job.usd_per_hour_15m),
-    Column("h1", "1h", 8, 11, True, lambda job: job.usd_per_hour_1h),
-    Column("expected", "expected", 9, 11, True, lambda job: job.expected_usd_per_hour),
-    Column("ratio", "ratio", 7, 8, True, lambda job: burning(job)),
-    Column("cost", "cost", 9, 12, True, lambda job: job.cost_usd),
+    Column("job", "job", 14, 34, False, "job_id"),
+    Column("owner", "owner", 8, 16, False, "owner"),
+    Column("team", "team", 8, 14, False, "team"),
+    Column("state", "state", 9, 10, False, "state"),
+    Column("gpus", "GPUs", 5, 8, True, "gpu_count"),
+    Column("now", "$/h now", 9, 11, True, "usd_per_hour_now"),
+    Column("m15", "15m", 8, 11, True, "usd_per_hour_15m"),
+    Column("h1", "1h", 8, 11, True, "usd_per_hour_1h"),
+    Column("expected", "expected", 9, 11, True, "expected_usd_per_hour"),
+    Column("ratio", "ratio", 7, 8, True, "ratio"),
+    Column("cost", "cost", 9, 12, True, "cost_usd"),
     Column("spark", "trend", 8, 24, False, None),
 )
 BY_KEY = {column.key: column for column in COLUMNS}
-SORTS = tuple(column.key for column in COLUMNS if column.sort is not None)
+SORTS = tuple(column.key for column in COLUMNS if column.field is not None)
 SORT_CYCLE = ("now", "ratio", "cost", "m15", "h1", "gpus", "job", "owner", "team", "state", "expected")
 _FIRST = (
-    "mark",
-    "job",
-    "now",
-    "ratio",
-    "cost",
-    "gpus",
-    "state",
-    "owner",
-    "spark",
-    "m15",
-    "expected",
-    "h1",
-    "team",
-)
+    "mark", "job", "now", "ratio", "cost", "gpus", "state", "owner", "spark", "m15", "expected", "h1", "team",
+)  # fmt: skip
 _MORE = (
     ("job", 24), ("team", 12), ("owner", 12), ("spark", 16), ("job", 34), ("spark", 24), ("owner", 16), ("team", 14),
     *((key, BY_KEY[key].most) for key in ("cost", "now", "m15", "h1", "expected", "state", "ratio", "gpus")),
 )  # fmt: skip
 """Who gets the room that is left, up to how much, in turn."""
-_GAP = 1
 
 
 class Order(NamedTuple):
@@ -84,8 +73,7 @@ class Order(NamedTuple):
 
     def after(self) -> Order:
         """Return the next sort, numbers from the top and names from the beginning."""
-        following = SORT_CYCLE[(SORT_CYCLE.index(self.key) + 1) % len(SORT_CYCLE)]
-        return Order.natural(following)
+        return Order.natural(SORT_CYCLE[(SORT_CYCLE.index(self.key) + 1) % len(SORT_CYCLE)])
 
     @staticmethod
     def natural(key: str) -> Order:
@@ -107,7 +95,7 @@ def layout(width: int) -> list[tuple[Column, int]]:
     chosen: list[str] = []
     left = width
     for key in _FIRST:
-        need = BY_KEY[key].least + _GAP
+        need = BY_KEY[key].least + 1
         if need > left:
             break  # in order of importance: nothing less important takes the place
         chosen.append(key)
@@ -123,13 +111,13 @@ def layout(width: int) -> list[tuple[Column, int]]:
 
 def ordered(jobs: Iterable[Job], order: Order) -> list[Job]:
     """Return the jobs sorted; what has no value comes last either way, equals by cost."""
-    value = BY_KEY[order.key].sort
-    if value is None:
+    column = BY_KEY[order.key]
+    if column.field is None:
         raise ValueError(f"column {order.key} has nothing to sort by")
     listed = sorted(jobs, key=lambda job: (-job.cost_usd, job.job_id))
-    known = [job for job in listed if value(job) is not None]
-    known.sort(key=value, reverse=order.descending)  # type: ignore[arg-type]  # one type per column, and no None
-    return known + [job for job in listed if value(job) is None]
+    known = [job for job in listed if column.value(job) is not None]
+    known.sort(key=column.value, reverse=order.descending)
+    return known + [job for job in listed if column.value(job) is None]
 
 
 def matching(jobs: Iterable[Job], words: str) -> list[Job]:
@@ -145,49 +133,47 @@ def _haystack(job: Job) -> str:
 
 def cells(job: Job, columns: Sequence[tuple[Column, int]]) -> list[Text]:
     """Return the row of a job, each cell as wide as its column and the gap after it."""
-    return [_cell(job, column, room) for column, room in columns]
+    return [_cell(*_content(job, column, room), column, room) for column, room in columns]
 
 
 def heading(column: Column, room: int, order: Order) -> Text:
     """Return a column's title, with the sign of the order if it is sorted by it."""
-    title = column.title + (order.arrow if column.key == order.key else "")
-    return Text(_fitted(title, room, right=column.right) + " " * _GAP)
+    return _cell(column.title + (order.arrow if column.key == order.key else ""), "", column, room)
 
 
-def _cell(job: Job, column: Column, room: int) -> Text:
-    text, style = _content(job, column.key, room)
-    return Text(_fitted(text, room, right=column.right) + " " * _GAP, style=style)
+def _cell(text: str, style: str, column: Column, room: int) -> Text:
+    cell = Text(text, style)
+    cell.truncate(room, overflow="ellipsis")
+    cell.align("right" if column.right else "left", room)
+    return cell.append(" ")
 
 
-def _content(job: Job, key: str, room: int) -> tuple[str, str]:
-    if key == "mark":
-        return alert_sign(job)
-    if key == "job":
-        return middle(visible(job.job_id), room), ""
-    if key == "ratio":
-        return ratio_sign(burning(job))
-    if key == "spark":
-        return sparkline(job.sparkline, room), ratio_sign(burning(job))[1]
-    if key == "gpus":
-        return count(job.gpu_count), ""
-    if key in ("owner", "team", "state"):
-        return visible(str(getattr(job, key))), "dim" if key == "state" and job.ended_ms is not None else ""
-    value = {
-        "now": job.usd_per_hour_now,
-        "m15": job.usd_per_hour_15m,
-        "h1": job.usd_per_hour_1h,
-        "expected": job.expected_usd_per_hour,
-        "cost": job.cost_usd,
-    }[key]
-    return money(value), "dim" if value == 0 else ""
+def _content(job: Job, column: Column, room: int) -> tuple[str, str]:
+    match column.key:
+        case "mark":
+            return alert_sign(job)
+        case "job":
+            return middle(visible(job.job_id), room), ""
+        case "ratio":
+            return ratio_sign(burning(job))
+        case "spark":
+            return sparkline(job.sparkline, room), ratio_sign(burning(job))[1]
+        case "gpus":
+            return count(job.gpu_count), ""
+        case "owner" | "team" | "state":
+            ended = column.key == "state" and job.ended_ms is not None
+            return visible(column.value(job)), "dim" if ended else ""
+        case _:
+            value: Decimal = column.value(job)
+            return money(value), "" if value else "dim"
 
 
 def alert_sign(job: Job) -> tuple[str, str]:
     """Return the sign of the gravest alert that fires for a job: full for a page, hollow for a ticket."""
     firing = [alert.severity for alert in job.alerts if alert.status == "firing"]
     if "page" in firing:
-        return _PAGE, "bold red"
-    return (_TICKET, "yellow") if firing else (" ", "")
+        return "●", "bold red"
+    return ("○", "yellow") if firing else (" ", "")
 
 
 def burning(job: Job) -> float | None:
@@ -219,9 +205,9 @@ def sparkline(points: Sequence[tuple[int, float]], room: int) -> str:
 
 def money(value: Decimal) -> str:
     """Return dollars that fit a column: cents, fewer digits where the sum is large or tiny."""
-    if value >= _MILLION:
+    if value >= 1_000_000:
         return f"{value / 1_000_000:,.2f}M"
-    if value >= _TEN_THOUSAND:
+    if value >= 10_000:
         return f"{value:,.0f}"
     return usd(value) if value == 0 or value >= Decimal("0.01") else "<0.01"
 
@@ -237,10 +223,3 @@ def middle(text: str, room: int) -> str:
         return text
     tail = (room - 1) // 2
     return set_cell_size(text, room - 1 - tail) + "…" + text[-tail:]
-
-
-def _fitted(text: str, room: int, *, right: bool) -> str:
-    spare = room - cell_len(text)
-    if spare < 0:
-        return set_cell_size(text, room - 1) + "…"
-    return " " * spare + text if right else text + " " * spare

@@ -5,35 +5,120 @@ It must not know where snapshots come from: a source is handed in, asked in a th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
+from rich.table import Table
+from rich.text import Text
 from textual import events, work
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-from textual.message import Message
+from textual.screen import ModalScreen, Screen
 from textual.widgets import DataTable, Footer, Input, Static
 
 from streams.cli.faults import described
-from streams.cli.top_data import MeterView, Source
-from streams.cli.top_lines import BEHIND_MS, alert_lines, fleet, status
-from streams.cli.top_rows import BY_KEY, SORTS, Order, matching, ordered
-from streams.cli.top_screens import DetailsScreen, HelpScreen
-from streams.cli.top_table import JobTable
+from streams.cli.top.figures import Burn, Job, MeterView, Source
+from streams.cli.top.lines import BEHIND_MS, alert_lines, details, fleet, help_table, status
+from streams.cli.top.rows import BY_KEY, SORTS, Column, Order, cells, heading, layout, matching, ordered
 from streams.clock import Clock, SystemClock
 
 TALL = 32
 """Lines from which there is room for the alerts from the start."""
 
 
-class Fetched(Message):
-    """A thread came back with a snapshot, or with words why not."""
+class JobTable(DataTable[Text]):
+    """One row per job that stays under the bar while the figures move; only what changed is drawn again."""
 
-    def __init__(self, snapshot: MeterView | None, fault: str | None) -> None:
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "select_cursor", "Details"),
+        Binding("j", "cursor_down", show=False),
+        Binding("k", "cursor_up", show=False),
+    ]
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002  # Textual's own name for it
+        super().__init__(id=id, cursor_type="row", cell_padding=0)
+        self._columns_shown: tuple[list[tuple[Column, int]], Order] | None = None
+        self._shown: dict[str, list[Text]] = {}
+
+    def show(self, jobs: Sequence[Job], width: int, order: Order, *, to_top: bool = False) -> None:
+        """Make the rows those of the jobs, in columns that fit the width; the bar stays with its job, or goes up."""
+        columns = layout(width - 1)  # beside the scrollbar
+        rows = {job.job_id: cells(job, columns) for job in jobs}
+        if (self._columns_shown, list(self._shown)) == ((columns, order), list(rows)):
+            for job_id, row in rows.items():
+                for (column, _), new, old in zip(columns, row, self._shown[job_id], strict=True):
+                    if new != old or new.style != old.style:
+                        self.update_cell(job_id, column.key, new)
+        else:
+            under_bar, top = dict(enumerate(self._shown)).get(self.cursor_row), self.scroll_y
+            self.clear(columns=True)
+            for column, room in columns:
+                self.add_column(heading(column, room, order), width=room + 1, key=column.key)
+            for job_id, row in rows.items():
+                self.add_row(*row, key=job_id)
+            if under_bar in rows:
+                # The bar stays with its job wherever that stands now; the eye stays where it was.
+                self.move_cursor(row=list(rows).index(under_bar), scroll=False)
+            self.scroll_to(y=top, animate=False, force=True)
+        self._columns_shown, self._shown = (columns, order), rows
+        if to_top:
+            self.move_cursor(row=0, animate=False)
+
+
+class Sheet(ModalScreen[None]):
+    """Something to read, until Esc."""
+
+    DEFAULT_CSS = """
+    Sheet {
+        align: center middle;
+        VerticalScroll {
+            width: 96%; max-width: 120; height: auto; max-height: 96%;
+            border: round $primary; border-title-style: bold; padding: 0 1; background: $surface;
+            scrollbar-size-vertical: 1;
+        }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(key, "app.pop_screen", "Close", show=key == "escape")
+        for key in ("escape", "q", "enter", "question_mark")
+    ]
+
+    def __init__(self, title: str, content: Callable[[], Table]) -> None:
         super().__init__()
-        self.snapshot = snapshot
-        self.fault = fault
+        self._title, self._content = title, content
+
+    def compose(self) -> ComposeResult:
+        """A frame that scrolls."""
+        with VerticalScroll() as frame:
+            frame.border_title, frame.border_subtitle = self._title, "Esc closes"
+            yield Static(self._content(), markup=False)
+
+    def draw(self) -> None:
+        """Show the newest figures."""
+        if self.is_mounted:
+            self.query_one(Static).update(self._content())
+
+
+class HelpScreen(Sheet):
+    """The keys and the signs."""
+
+    def __init__(self) -> None:
+        super().__init__("trainfare top", help_table)
+
+
+class DetailsScreen(Sheet):
+    """One job; it lives on with the snapshots below it."""
+
+    def __init__(self, job_id: str, snapshot: Callable[[], MeterView | None]) -> None:
+        super().__init__("job", self._figures)
+        self._job_id, self._snapshot = job_id, snapshot
+
+    def _figures(self) -> Table:
+        snapshot = self._snapshot() or MeterView(0, Burn())
+        job = next((each for each in snapshot.jobs if each.job_id == self._job_id), None)
+        return details(job, snapshot.alerts, snapshot.as_of_ms, self.app.size.width)
 
 
 class TopApp(App[None]):
@@ -41,6 +126,7 @@ class TopApp(App[None]):
 
     TITLE = "trainfare top"
     ENABLE_COMMAND_PALETTE = False
+    SCREENS: ClassVar[dict[str, Callable[[], Screen[Any]]]] = {"help": HelpScreen}
     CSS = """
     #fleet, #status, #note { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
     #fleet { background: $panel; }
@@ -56,7 +142,7 @@ class TopApp(App[None]):
         Binding("r", "reverse", "Reverse"),
         Binding("slash", "filter", "Filter", key_display="/"),
         Binding("a", "alerts", "Alerts"),
-        Binding("question_mark", "help", "Help", key_display="?"),
+        Binding("question_mark", "push_screen('help')", "Help", key_display="?"),
         Binding("escape", "all", "All jobs", show=False),
     ]
 
@@ -110,26 +196,22 @@ class TopApp(App[None]):
         elif self._fault is not None:
             self._draw_lines()
 
-    @work(thread=True)
-    def _fetch(self) -> None:
-        """Runs in a thread: only `post_message` may touch the screen from here."""
+    @work
+    async def _fetch(self) -> None:
         try:
-            self.post_message(Fetched(self._source.fetch(), None))
+            snapshot = await asyncio.to_thread(self._source.fetch)
         except Exception as fault:  # noqa: BLE001  # whatever it is, the screen says it and the next second tries again
-            self.post_message(Fetched(None, "; ".join(described(fault)[1])))
-
-    def on_fetched(self, message: Fetched) -> None:
-        """Show the news, or that there is none."""
-        self._busy = False
-        self._fault = message.fault
-        if message.snapshot is not None:
-            self._answered_ms = self._clock.monotonic_ms()
-            if self.snapshot is not None and self.snapshot.as_of_ms != message.snapshot.as_of_ms:
-                self._moved_ms = self._answered_ms
-            self.snapshot = message.snapshot
-            self._draw()
-        else:
+            self._fault = "; ".join(described(fault)[1])
             self._draw_lines()
+            return
+        finally:
+            self._busy = False
+        self._fault = None
+        self._answered_ms = self._clock.monotonic_ms()
+        if self.snapshot is not None and self.snapshot.as_of_ms != snapshot.as_of_ms:
+            self._moved_ms = self._answered_ms
+        self.snapshot = snapshot
+        self._draw()
 
     def on_resize(self, event: events.Resize) -> None:
         """Choose the columns anew."""
@@ -181,10 +263,6 @@ class TopApp(App[None]):
         self.query_one("#filter", Input).value = ""
         self._close_filter()
 
-    def action_help(self) -> None:
-        """Show the keys."""
-        self.push_screen(HelpScreen())
-
     def _close_filter(self) -> None:
         self.query_one("#filter", Input).display = False
         self.query_one(JobTable).focus()
@@ -194,11 +272,8 @@ class TopApp(App[None]):
         listed = () if self.snapshot is None else self.snapshot.jobs
         jobs = ordered(matching(listed, self._words), self.order)
         root = self.screen_stack[0]
-        table, empty, pane = (
-            root.query_one(JobTable),
-            root.query_one("#empty", Static),
-            root.query_one("#alerts"),
-        )
+        table, empty = root.query_one(JobTable), root.query_one("#empty", Static)
+        pane = root.query_one("#alerts")
         table.show(jobs, self.size.width if width is None else width, self.order, to_top=to_top)
         table.display, empty.display = bool(jobs), not jobs
         if not jobs:
@@ -227,17 +302,3 @@ class TopApp(App[None]):
         if self._fault is not None:
             return "No figures yet; asked again each second."
         return "no jobs yet" if self.snapshot is not None else ""
-
-
-def show(
-    source: Source,
-    *,
-    note: str = "",
-    event_time: bool = False,
-    on_start: Callable[[TopApp], None] | None = None,
-) -> None:
-    """Show a source until the user quits; `on_start` gets the app, whose `exit` any thread may call through `call_from_thread`."""
-    app = TopApp(source, note=note, event_time=event_time)
-    if on_start is not None:
-        on_start(app)
-    app.run()

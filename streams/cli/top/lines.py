@@ -7,21 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from decimal import Decimal
 
 from rich.table import Table
 from rich.text import Text
 
 from schemas.escaping import visible
 from streams.cli.output import usd
-from streams.cli.top_data import AlertView, Job, MeterView
-from streams.cli.top_rows import HIGH, LOW, VERY_HIGH, burning, count, money, ratio_sign, sparkline
+from streams.cli.top.figures import AlertView, Job, MeterView
+from streams.cli.top.rows import HIGH, LOW, VERY_HIGH, burning, count, money, ratio_sign, sparkline
 
 BEHIND_MS = 11 * 60_000
 """While anything burns there is news more often than this, so figures older than that are said to be old."""
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
-
-KEYS = (
+_KEYS = (
     ("q", "quit"),
     ("s", "sort by the next column; a click on a title sorts by it"),
     ("r", "reverse the order"),
@@ -94,79 +92,72 @@ def alert_lines(alerts: Sequence[AlertView], as_of_ms: int) -> Text:
         if lines:
             lines.append("\n")
         lines.append(f"{sign} {alert.status:<8} {visible(alert.rule):<14} ", style)
-        lines.append(f"{since(alert, as_of_ms):>11}  ", style if not firing else "")
+        lines.append(
+            f"{ago((alert.resolved_ms or as_of_ms) - alert.started_ms):>11}  ", style if not firing else ""
+        )
         lines.append(visible(alert.summary) or about, "dim" if not firing else "")
         lines.append(" (silenced)" if alert.silenced else "", "dim")
     return lines
 
 
-def since(alert: AlertView, as_of_ms: int) -> str:
-    """Return for how long an alert fires, or fired."""
-    return ago(max(0, (alert.resolved_ms or as_of_ms) - alert.started_ms))
-
-
 def details(job: Job | None, alerts: Sequence[AlertView], as_of_ms: int, width: int) -> Table:
     """Return everything that is known of one job, for a person."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column(overflow="fold")
     if job is None:
-        grid.add_row("", "no longer among the jobs that the meter lists")
-        return grid
-    for name, text in _facts(job):
-        grid.add_row(name, text)
-    room = max(10, min(60, width - 24))
-    grid.add_row("trend", Text(sparkline(job.sparkline, room).lstrip() or "-", ratio_sign(burning(job))[1]))
-    about = [alert for alert in alerts if alert.subject.name == job.job_id]
-    grid.add_row("alerts", alert_lines(about, as_of_ms) if about else Text("none", "dim"))
-    grid.add_row("why", f"trainfare explain {visible(job.job_id)}")
-    return grid
-
-
-def _facts(job: Job) -> list[tuple[str, Text]]:
+        return _table([("", "no longer among the jobs that the meter lists")])
     names = ("owner", "team", "project", "experiment", "cluster", "region", "purchase", "gpu_type")
-    ratio, style = ratio_sign(burning(job))
-    facts = [("job", Text(visible(job.job_id)))]
-    facts += [
-        (name.replace("_", " "), Text(visible(getattr(job, name)))) for name in names if getattr(job, name)
-    ]
     begun = "" if job.started_ms is None else f", started {instant(job.started_ms)}"
     ended = "" if job.ended_ms is None else f", ended {instant(job.ended_ms)}"
-    facts.append(("state", Text(f"{visible(job.state)}, attempt {job.attempts}{begun}{ended}")))
-    facts.append(("GPUs", Text(f"{count(job.gpu_count)} now, {job.gpu_h:,.1f} GPU-hours so far")))
-    windows = (("5 min", "usd_per_hour"), ("15 min", "usd_per_hour_15m"), ("1 h", "usd_per_hour_1h"))
-    rates = ", ".join(f"{usd(getattr(job, name))} over {window}" for window, name in windows)
-    facts.append(
-        ("$/h", Text(f"{usd(job.usd_per_hour_now)} now, {rates}, {usd(job.usd_per_hour_6h)} over 6 h"))
+    rates = (
+        f"{usd(job.usd_per_hour_now)} now, {usd(job.usd_per_hour)} over 5 min, {usd(job.usd_per_hour_15m)} over 15 min, "
+        f"{usd(job.usd_per_hour_1h)} over 1 h, {usd(job.usd_per_hour_6h)} over 6 h"
     )
-    expected = f"{usd(job.expected_usd_per_hour)} $/h, ratio "
-    facts.append(("expected", Text.assemble(expected, (ratio.strip(), style))))
-    facts.append(
-        ("cost", Text(f"{_dollars(job.cost_usd)} so far, of it {_dollars(job.lost_cost_usd)} lost work"))
+    ratio, style = ratio_sign(burning(job))
+    trend = sparkline(job.sparkline, max(10, min(60, width - 24))).lstrip() or "-"
+    about = [alert for alert in alerts if alert.subject.name == job.job_id]
+    return _table(
+        [
+            ("job", visible(job.job_id)),
+            *((name.replace("_", " "), visible(text)) for name in names if (text := getattr(job, name))),
+            ("state", f"{visible(job.state)}, attempt {job.attempts}{begun}{ended}"),
+            ("GPUs", f"{count(job.gpu_count)} now, {job.gpu_h:,.1f} GPU-hours so far"),
+            ("$/h", rates),
+            (
+                "expected",
+                Text.assemble(f"{usd(job.expected_usd_per_hour)} $/h, ratio ", (ratio.strip(), style)),
+            ),
+            ("cost", f"${usd(job.cost_usd)} so far, of it ${usd(job.lost_cost_usd)} lost work"),
+            ("productive", f"{percent(job.productive_ratio)} of sampled GPU-time, last 30 min"),
+            ("trend", Text(trend, style)),
+            ("alerts", alert_lines(about, as_of_ms) if about else Text("none", "dim")),
+            ("why", f"trainfare explain {visible(job.job_id)}"),
+        ]
     )
-    facts.append(("productive", Text(f"{percent(job.productive_ratio)} of sampled GPU-time, last 30 min")))
-    return facts
 
 
 def help_table() -> Table:
     """Return the keys and what the signs mean."""
+    return _table(
+        [
+            *_KEYS,
+            ("", ""),
+            (Text("●", "bold red"), "a page fires for the job"),
+            (Text("○", "yellow"), "a ticket fires for the job"),
+            (Text(f"{VERY_HIGH}▲▲", "bold red"), f"burns at least {VERY_HIGH} times what was expected"),
+            (Text(f"{HIGH}▲", "yellow"), f"at least {HIGH} times"),
+            (Text("1.0", "green"), "about as expected"),
+            (Text(f"{LOW - 0.1:.1f}▽", "cyan"), f"less than {LOW} times"),
+            ("ratio", "what the job burns now / what it was expected to; - where nothing is expected"),
+            ("15m, 1h", "burn rate over the last 15 minutes, the last hour, in $/h"),
+        ]
+    )
+
+
+def _table(rows: Sequence[tuple[str | Text, str | Text]]) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
-    grid.add_column()
-    for key, does in KEYS:
-        grid.add_row(key, does)
-    grid.add_row("", "")
-    for sign, means in (
-        (("●", "bold red"), "a page fires for the job"),
-        (("○", "yellow"), "a ticket fires for the job"),
-        ((f"{VERY_HIGH}▲▲", "bold red"), f"burns at least {VERY_HIGH} times what was expected"),
-        ((f"{HIGH}▲", "yellow"), f"at least {HIGH} times"),
-        (("1.0", "green"), "about as expected"),
-        ((f"{LOW - 0.1:.1f}▽", "cyan"), f"less than {LOW} times"),
-    ):
-        grid.add_row(Text(*sign), means)
-    grid.add_row("ratio", "what the job burns now / what it was expected to; - where nothing is expected")
-    grid.add_row("15m, 1h", "burn rate over the last 15 minutes, the last hour, in $/h")
+    grid.add_column(overflow="fold")
+    for row in rows:
+        grid.add_row(*map(Text.assemble, row))  # Text: brackets in data are no markup
     return grid
 
 
@@ -191,7 +182,3 @@ def ago(for_ms: int) -> str:
 def percent(ratio: float | None) -> str:
     """Return a share for people; unknown is a dash, never 0."""
     return "-" if ratio is None else f"{ratio:.0%}".replace("%", " %")
-
-
-def _dollars(amount: Decimal) -> str:
-    return f"${usd(amount)}"

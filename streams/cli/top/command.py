@@ -1,0 +1,90 @@
+"""The command `trainfare top`: the live view on a terminal; for pipes and programs one snapshot.
+
+It must not load the terminal library where only one table is written, nor round what a program reads.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import msgspec
+import typer
+
+from schemas.escaping import visible
+from streams.cli.options import DataOption, settings_for
+from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
+from streams.cli.top.figures import MeterView
+from streams.cli.top.lines import instant, percent
+from streams.cli.top.rows import Order, count, ordered
+
+_TITLES = (
+    "job",
+    "owner",
+    "team",
+    "state",
+    "GPUs",
+    "$/h now",
+    "15m",
+    "1h",
+    "expected",
+    "ratio",
+    "cost",
+    "alerts",
+)
+_FIELDS = (
+    "job_id", "owner", "team", "state", "gpu_count", "usd_per_hour_now", "usd_per_hour_15m", "usd_per_hour_1h",
+    "expected_usd_per_hour", "ratio", "cost_usd",
+)  # fmt: skip
+
+
+def top(
+    data: DataOption = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--url", metavar="URL", help="A worker's API, e.g. http://127.0.0.1:8787; else it is found."
+        ),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Write one table and end; so too where piped.")
+    ] = False,
+    form: FormatOption = OutputFormat.table,
+) -> None:
+    """Watch what jobs cost per hour, the dearest first."""
+    from streams.cli.top.sources import source_for  # loads the store, and what speaks HTTP
+
+    source = source_for(settings_for(data), url)
+    # Keys come from stdin, and Textual draws on stderr so that stdout stays free: all three must be a person's.
+    on_terminal = all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+    if once or form is not OutputFormat.table or not on_terminal:
+        write_snapshot(source.fetch(), form)
+    else:
+        from streams.cli.top.view import TopApp  # loads Textual
+
+        TopApp(source).run()
+
+
+def write_snapshot(snapshot: MeterView, form: OutputFormat) -> None:
+    """Write a snapshot, the dearest jobs first."""
+    jobs = ordered(snapshot.jobs, Order())
+    if form is OutputFormat.json:
+        parts = msgspec.to_builtins(msgspec.structs.replace(snapshot, jobs=tuple(jobs)))
+        sys.stdout.write(to_json(parts) + "\n")
+        return
+    rules = [",".join(sorted(visible(a.rule) for a in job.alerts if a.status == "firing")) for job in jobs]
+    rows = [[*(getattr(job, name) for name in _FIELDS), said] for job, said in zip(jobs, rules, strict=True)]
+    if form is OutputFormat.csv:
+        write(Grid((*_FIELDS, "alerts"), rows), form)
+        return
+    burn = snapshot.burn
+    sys.stdout.write(
+        f"{instant(snapshot.as_of_ms)}: {usd(burn.usd_per_hour_now)} $/h now, {usd(burn.usd_per_hour_1h)} over 1 h, "
+        f"{usd(burn.spend_today_usd)} $ today, idle {percent(burn.idle_gpu_ratio)}, {burn.jobs_live} jobs on "
+        f"{count(burn.gpus_held)} GPUs, {burn.alerts_firing} alerts firing; from {visible(snapshot.origin)}\n\n"
+    )
+    shown = [
+        [*names, count(gpus), *map(usd, rates), "" if ratio is None else f"{ratio:.2f}", usd(cost), said]
+        for (*names, gpus), rates, (ratio, cost, said) in ((row[:5], row[5:9], row[9:]) for row in rows)
+    ]
+    write(Grid(_TITLES, shown), form)

@@ -1,0 +1,189 @@
+"""Where `trainfare top` finds its figures: a worker's API if there is one, else the store itself.
+
+It must not follow redirects, nor hand the token to any address but the one it was made with; nor keep a directory open
+between two looks: a worker could not start meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import urllib3
+from urllib3.exceptions import HTTPError, LocationParseError
+
+from sinks.clickhouse.lock import holder_of
+from sinks.errors import SinkError
+from streams.cli.reading import Reader, reader
+from streams.cli.top.figures import MeterView, Source, SourceError, snapshot_of
+from streams.clock import Clock, SystemClock
+from streams.config.live import WebSettings
+from streams.config.settings import Settings
+from streams.errors import WrongUseError
+from streams.web import endpoint, local_token
+from streams.web.encode import to_json
+from streams.web.figures import ApiFigures
+from streams.web.store_reader import Row, StoreReader
+
+JOBS_MAX = 500
+ALERTS_MAX = 100
+SERVER_EVERY_MS = 3_000
+DIRECTORY_EVERY_MS = 10_000
+"""A directory that no worker has open changes by a replay at most; opening the engine costs a second of a core."""
+_ANSWER_MAX_BYTES = 64 * 2**20
+_PATHS = (
+    f"/api/v1/jobs?limit={JOBS_MAX}&order=burn",
+    "/api/v1/burn",
+    f"/api/v1/alerts?limit={ALERTS_MAX}",
+)
+
+
+class NobodyAnswersError(SourceError):
+    """Nothing listens at the address."""
+
+
+class HttpSource:
+    """The API at one address."""
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self.url = checked(url)
+        headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        timeout = urllib3.Timeout(connect=2.0, read=8.0)
+        self._pool = urllib3.PoolManager(headers=headers, timeout=timeout, retries=False, maxsize=1)
+
+    def fetch(self) -> MeterView:
+        """Ask the three questions whose answers make a screen."""
+        jobs, burn, alerts = (self._get(path) for path in _PATHS)
+        return snapshot_of(jobs, burn, alerts, self.url)
+
+    def _get(self, path: str) -> bytes:
+        try:
+            answer = self._pool.request("GET", self.url + path, redirect=False, preload_content=False)
+            try:
+                body = answer.read(_ANSWER_MAX_BYTES + 1)
+            finally:
+                answer.release_conn()
+        except (urllib3.exceptions.ConnectTimeoutError, urllib3.exceptions.NewConnectionError) as error:
+            raise NobodyAnswersError(f"nobody answers at {self.url}; is the worker running?") from error
+        except HTTPError as error:
+            said = str(error).rpartition(": ")[2] or type(error).__name__
+            raise SourceError(f"{self.url} does not answer: {said}") from error
+        if answer.status != 200:
+            raise SourceError(_refused(self.url, answer.status, body))
+        if len(body) > _ANSWER_MAX_BYTES:
+            answer.close()
+            raise SourceError(f"{self.url}{path}: an answer over {_ANSWER_MAX_BYTES >> 20} MiB")
+        return body
+
+
+def _refused(url: str, status: int, body: bytes) -> str:
+    if status == 401:
+        return f"{url} asks for a token: set web.token (TRAINFARE_WEB_TOKEN) to that of the worker"
+    try:
+        said = str(json.loads(body)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        said = "no reason given"
+    return f"{url} answers {status}: {said}"
+
+
+def checked(url: str) -> str:
+    """Return the address of an API without its last slash; refuse what is none."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise WrongUseError(f"--url {url}: expected an address such as http://127.0.0.1:8787")
+    if parts.username or parts.password:
+        raise WrongUseError("--url: leave user and password out; the token goes into web.token")
+    if parts.query or parts.fragment:
+        raise WrongUseError(f"--url {url}: expected no query, e.g. http://127.0.0.1:8787")
+    try:
+        urllib3.util.parse_url(url)
+    except LocationParseError as error:
+        raise WrongUseError(f"--url {url}: {error}") from error
+    return url.rstrip("/")
+
+
+def configured(web: WebSettings) -> str:
+    """Return the address at which the settings' worker is reached from this machine."""
+    return endpoint.url_of(web.bind, web.port)
+
+
+def announced(data_dir: Path) -> str | None:
+    """Return the address that the process which holds a data directory wrote there; None if it wrote none."""
+    try:
+        found = endpoint.read(data_dir)
+        return checked(found.url) if found is not None and found.pid == holder_of(data_dir) else None
+    except WrongUseError:
+        return None  # left behind by somebody, or not of a worker: as good as absent
+    except SinkError as refused:
+        raise SourceError(str(refused)) from refused
+
+
+class StoreSource:
+    """The store that the settings name, looked into now and then; between two looks the last figures stand."""
+
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+        self._settings = settings
+        self._clock = SystemClock() if clock is None else clock
+        self._last: MeterView | None = None
+        self._looked_ms = 0
+
+    def fetch(self) -> MeterView:
+        """Return the figures of the last look, or look again."""
+        every_ms = DIRECTORY_EVERY_MS if self._settings.clickhouse.data_dir else SERVER_EVERY_MS
+        now_ms = self._clock.monotonic_ms()
+        if self._last is None or now_ms - self._looked_ms >= every_ms:
+            with reader(self._settings) as store:
+                self._last = asyncio.run(self._look(store))
+            self._looked_ms = now_ms
+        return self._last
+
+    async def _look(self, store: Reader) -> MeterView:
+        figures = ApiFigures(_ReaderAsker(store), self._clock.monotonic_ms)
+        jobs = to_json(await figures.jobs(limit=JOBS_MAX))
+        alerts = to_json(await figures.alerts(limit=ALERTS_MAX))
+        clickhouse = self._settings.clickhouse
+        origin = f"{clickhouse.data_dir or clickhouse.url}, as stored: no worker answers"
+        return snapshot_of(jobs, to_json(await figures.burn()), alerts, origin)
+
+
+class _ReaderAsker(StoreReader):
+    """Asks one question after the other, of a store that is open here: one person looks, nobody else waits."""
+
+    def __init__(self, store: Reader) -> None:
+        super().__init__(lambda: None, "top")
+        self._reader = store
+
+    async def rows(self, sql: str, **parameters: object) -> list[Row]:
+        """Return the rows of a question as objects."""
+        return self._reader.records(sql, **parameters)
+
+
+class Found:
+    """Looks anew each time, so that a worker may come and go while somebody watches."""
+
+    def __init__(self, settings: Settings, token: str | None) -> None:
+        self._settings, self._token = settings, token
+        self._http: HttpSource | None = None
+        self._store = StoreSource(settings)
+
+    def fetch(self) -> MeterView:
+        """Ask the worker; where none answers, the store."""
+        data_dir = self._settings.clickhouse.data_dir
+        url = configured(self._settings.web) if data_dir is None else announced(data_dir)
+        if url is not None:
+            if self._http is None or self._http.url != url:
+                self._http = HttpSource(
+                    url, self._token or (local_token.read(data_dir) if data_dir else None)
+                )
+            with suppress(NobodyAnswersError):
+                return self._http.fetch()
+        return self._store.fetch()
+
+
+def source_for(settings: Settings, url: str | None = None) -> Source:
+    """Return the source: the address given, else whatever is found at each look."""
+    token = None if settings.web.token is None else settings.web.token.get_secret_value()
+    return Found(settings, token) if url is None else HttpSource(url, token)

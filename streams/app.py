@@ -1,6 +1,6 @@
-"""The whole meter wired: Faust's app, the shard manager of shards, the reference reader and the store.
+"""Wires the whole meter: the Faust app, the shard manager, the reference reader and the store.
 
-It must not hold logic of its own: what happens to a record is `streams.engine`, when it is stored `streams.worker`.
+It must not contain logic: `streams.engine` meters a record, `streams.worker` stores it.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ _GIVE_BACK_EVERY_S: Final = 30.0
 
 
 def engine(settings: ShardSettings) -> ShardFactory:
-    """The shards of the real engine, compiled: doing so later would hold up heartbeats."""
+    """Return the factory of engine shards, with compiled kernels: compiling later would delay heartbeats."""
     compile_all()
     return lambda number, book, blobs: Shard.restore(number, settings, book, blobs, secrets.token_bytes(16))
 
 
 def target_of(clickhouse: ClickHouseSettings, retry_for_s: float = 10.0) -> Target:
-    """Where the configured store is: a server, or a directory."""
+    """Return where the configured store is: a server, or a directory."""
     if clickhouse.data_dir is not None:
         return Embedded(data_dir=clickhouse.data_dir, database=clickhouse.database, retry_for_s=retry_for_s)
     return Server(
@@ -78,18 +78,22 @@ def target_of(clickhouse: ClickHouseSettings, retry_for_s: float = 10.0) -> Targ
 
 
 def open_store(clickhouse: ClickHouseSettings) -> ClickHouseStore:
-    """Open the configured store."""
+    """Open the configured store.
+
+    Raises:
+        SinkError: It cannot be opened.
+    """
     return ClickHouseStore(target_of(clickhouse))
 
 
 def shard_settings(meter: MeterSettings, run_start_ms: int | None = None) -> ShardSettings:
-    """The engine's part of the settings."""
+    """Return the engine's part of the settings."""
     return ShardSettings(
         job_horizon_ms=meter.job_horizon_ms,
         late_horizon_ms=meter.late_horizon_ms,
         dedupe_horizon_ms=meter.dedupe_horizon_ms,
         run_start_ms=run_start_ms,
-        # A file's bad lines are as many as the file has; a log has no end.
+        # The bad lines of a file are limited by the file; a log has no end.
         dead_letters_per_minute=meter.dead_letters_per_minute if run_start_ms is None else None,
     )
 
@@ -97,7 +101,7 @@ def shard_settings(meter: MeterSettings, run_start_ms: int | None = None) -> Sha
 def notifier_of(
     alerts: AlertSettings, store: Store, clock: Clock, *, resolved_horizon_ms: int | None = DAY_MS
 ) -> NotifierOf:
-    """Make the notifier of a meter, which asks it for addresses."""
+    """Return a function that builds the meter's notifier, given the lookup of addresses."""
     options = NotifierOptions(
         resolved_horizon_ms=resolved_horizon_ms,
         webhook_secret=None if alerts.webhook_secret is None else alerts.webhook_secret.get_secret_value(),
@@ -110,22 +114,30 @@ def notifier_of(
 
 
 def bind_store_to_log(meta: Meta, kafka: KafkaSettings, found: FoundLog) -> None:
-    """A store belongs to one log, and a job to one shard: another cluster or partition count would mix them up."""
+    """Bind the store to one log and partition count: with others, jobs would be mixed up.
+
+    Raises:
+        StoreMismatch: The store belongs to another log.
+    """
     meta.set_once("log", log_name(kafka, found.cluster_id), "give each log a store of its own")
     meta.set_once("partitions", str(kafka.partitions), "the partition count of a log cannot change")
     for name, topic_id in found.topic_ids.items():
-        # Made anew under its name, it may have more records than were metered, and the first of them would be lost.
+        # A topic recreated under its name may have more records than were metered, and the first of them would be lost.
         hint = "the topic was made anew: begin anew with another group and an empty store"
         meta.set_once(f"id of topic {name}", topic_id, hint)
 
 
 def run_worker(settings: Settings, clock: Clock | None = None) -> None:
-    """Meter the configured log until SIGTERM or SIGINT; raises TrainfareError for what a person must mend."""
+    """Meter the configured log until SIGTERM or SIGINT.
+
+    Raises:
+        TrainfareError: A fault that an operator must fix.
+    """
     asyncio.run(Worker(settings, SystemClock() if clock is None else clock).run())
 
 
 class Worker:
-    """One worker process: its web server first, then what it needs, then the meter; `run` once."""
+    """One worker process: the web server first, then its dependencies, then the meter. Call `run` once."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self._settings = settings
@@ -138,7 +150,7 @@ class Worker:
         self._door = LocalAccess(settings.web, settings.clickhouse.data_dir)
 
     async def run(self) -> None:
-        """Return when stopped; nothing is left open then."""
+        """Run until stopped; everything is closed then."""
         server = self._server()
         self._startup.expect("kafka", f"Kafka at {self._settings.kafka.bootstrap_servers}")
         self._startup.expect("clickhouse", str(target_of(self._settings.clickhouse)))
@@ -176,12 +188,12 @@ class Worker:
 
     async def _meter(self, server: WebServer | None) -> None:
         kafka, meter = self._settings.kafka, self._settings.meter
-        # Both at once: the ledger can be read while Kafka is away.
+        # Concurrently: the ledger can be read while Kafka is unavailable.
         reaching = asyncio.create_task(self._reach_kafka())
         await self._all_or_none(reaching, asyncio.create_task(self._open_store(server)))
         found, store = reaching.result(), self._store
         if found is None or store is None:
-            return  # stopped before there was anything to meter
+            return  # stopped before anything was metered
         await asyncio.to_thread(bind_store_to_log, store.meta, kafka, found)
         options = ShardManagerOptions(
             topic_prefix=kafka.topic_prefix,
@@ -242,7 +254,7 @@ class Worker:
             await probe.close()
 
     async def _all_or_none(self, *tasks: asyncio.Task[Any]) -> None:
-        """Wait for all; the first fault ends the others and is raised."""
+        """Wait for all; the first fault cancels the others and is raised."""
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         if any(task.done() and task.exception() is not None for task in tasks):
             self._stop.set()
@@ -261,7 +273,7 @@ class Worker:
 
         def opened() -> ClickHouseStore:
             if clickhouse.data_dir is None:
-                # A store is patient with every call; whether anybody answers at all is asked with less of it.
+                # Store calls are retried for long; the availability check uses a shorter limit.
                 ClickHouseStore(target_of(clickhouse, retry_for_s=_REACH_S)).close()
             return open_store(clickhouse)
 
@@ -282,7 +294,7 @@ async def _release_free_memory() -> None:
 
 
 def _log_end(worker: Meter, kafka: KafkaSettings, topic: str, number: int) -> int | None:
-    """Where a partition's log ended at the last answer to a fetch."""
+    """Return where a partition's log ended at the last fetch response."""
     try:
         end = worker.app.meter_consumer.log_end(TP(full_name(topic, kafka.topic_prefix), number))
     except ConsumerNotStarted:
@@ -291,7 +303,7 @@ def _log_end(worker: Meter, kafka: KafkaSettings, topic: str, number: int) -> in
 
 
 def _is_member(worker: Meter) -> bool:
-    """Whether the group counts on us."""
+    """Return whether the group counts this worker as a member."""
     try:
         return worker.app.started and worker.app.meter_consumer.is_member()
     except ConsumerNotStarted:

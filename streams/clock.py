@@ -1,6 +1,6 @@
-"""Clocks that are handed to whoever needs the time, so that tests move it by hand.
+"""Clocks, passed to whatever needs the time, so that tests control it.
 
-Logic must not read the time by itself; only the outermost parts make a `SystemClock`.
+Logic must not read the time by itself; only the outermost parts create a `SystemClock`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall-clock time for deadlines that people see, monotonic time for durations."""
+    """Wall-clock time for instants that people see, monotonic time for durations."""
 
     def now_ms(self) -> int:
         """Return milliseconds since 1970 UTC."""
 
     def monotonic_ms(self) -> int:
-        """Return milliseconds since an arbitrary instant; it never goes back."""
+        """Return milliseconds since an arbitrary instant; never decreases."""
 
 
 class SystemClock:
@@ -32,7 +32,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands until it is moved."""
+    """A clock that stands still until it is advanced."""
 
     def __init__(self, now_ms: int = 0) -> None:
         self._now_ms = now_ms
@@ -47,7 +47,11 @@ class ManualClock:
         return self._monotonic_ms
 
     def advance(self, by_ms: int) -> None:
-        """Move both times on."""
+        """Advance both times.
+
+        Raises:
+            ValueError: `by_ms` is negative.
+        """
         if by_ms < 0:
             raise ValueError(f"a clock cannot go back: advance({by_ms})")
         self._now_ms += by_ms

@@ -1,14 +1,14 @@
-"""The faults that a user can act on: what, where, and what to do, as one sentence.
+"""Faults that a user can act on: what, where, and what to do, as one sentence.
 
-Kept apart to avoid import loops; nothing here may import another module of ours.
+A separate module to avoid import cycles; it must not import another module of ours.
 """
 
 from __future__ import annotations
 
 
 class TrainfareError(Exception):
-    """Something failed that the user may mend: exit code 1."""
+    """A failure that the user may be able to fix: exit code 1."""
 
 
 class WrongUseError(TrainfareError):
-    """The command was called in a way that cannot work: exit code 2."""
+    """The command was used in a way that cannot work: exit code 2."""

@@ -1,6 +1,6 @@
-"""The key of an event on Kafka, so that all of a job, a node, a price revision or a control meets in one partition.
+"""Derives the Kafka key of an event, so that all events of a job, node, price or control are in one partition.
 
-It must not judge an event: one without the fields of its key gets an empty key and is refused by the meter.
+It must not check an event: one without its key's fields gets an empty key and is refused by the meter.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from streams.topics import Topic
 
 
 class _KeyFields(msgspec.Struct):
-    """Only what keys are made of; everything else of the event is skipped, not parsed."""
+    """The fields that keys are made of; the rest of the event is skipped, not parsed."""
 
     job_id: Any = None
     node: Any = None
@@ -29,7 +29,7 @@ _decoder = msgspec.json.Decoder(_KeyFields)
 
 
 def key_of(topic: Topic, value: bytes | msgspec.Raw) -> bytes:
-    """Return the key of an event, also of one inside a structured CloudEvent."""
+    """Return the key of an event, even inside a structured CloudEvent."""
     try:
         fields = _decoder.decode(value)
         if fields.specversion is not None and bytes(fields.data):

@@ -1,11 +1,10 @@
-"""Set-up of structured logging: structlog for our own lines, and the libraries' lines in the same form.
+"""Sets up structured logging: structlog for our own lines, and the libraries' lines in the same format.
 
-Our modules log an event in a few plain words and hand the values over as `extra`; each becomes a field of the line. A
-field named `runbook` links what the operator should do.
+Our modules log an event in a few plain words and pass values as `extra`; each becomes a field of the line. The field
+`runbook` links what the operator should do.
 
-It must not decide what is worth a line; it only renders, on stderr, keeps a flood of one line out, and leaves the
-libraries' account of their own life to `debug`. What a line holds is escaped for people; JSON, being for programs, has
-escapes of its own.
+It must not decide what is worth a line; it renders on stderr, limits floods of one line, and shows the libraries' own
+lifecycle only at `debug`. Content of lines is escaped for people; JSON has its own escapes.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ if TYPE_CHECKING:
 
 FLOOD_WINDOW_MS = 10_000
 _FLOODING_LOGGERS = ("aiokafka", "faust", "mode", "streams.worker.storing.checkpointer")
-"""A broker that is away makes aiokafka write some fifty equal lines a second, and every checkpoint fails anew."""
+"""While a broker is unavailable, aiokafka writes some fifty equal lines a second, and every checkpoint fails again."""
 _ECHOES = ("clickhouse_connect", "urllib3")
-"""They write every fault of a request, with its traceback, before they raise what our own line says; for `debug` only."""
+"""They log every failed request with its traceback before they raise it, and our own line reports it; `debug` only."""
 _SERVICES = ("aiokafka", "faust", "mode")
-"""Their services log each step of their own life at `info`, a hundred lines in a quiet minute; for `debug` only."""
+"""Their services log their own lifecycle at `info`, a hundred lines in a quiet minute; `debug` only."""
 _OF_SEVERAL_LINES = ("exception", "stack")
-"""Tracebacks: they stay as they are, but indented, since the text of an exception may be anybody's."""
+"""Tracebacks: they keep their lines, but are indented, as the text of an exception is untrusted."""
 
 
 class RepeatFilter(logging.Filter):
-    """Lets one line of a kind pass each `FLOOD_WINDOW_MS`, and says how many it held back."""
+    """Passes one line of a kind per `FLOOD_WINDOW_MS`, with the number of lines suppressed before."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
@@ -58,7 +57,7 @@ class RepeatFilter(logging.Filter):
 
 
 def _demote(record: logging.LogRecord) -> bool:
-    """Lower the lines of the libraries' own life to `debug`; their warnings and errors keep their level.
+    """Lower the lines of the libraries' own lifecycle to `debug`; warnings and errors keep their level.
 
     mode writes such a line as `[^Name]: ...`, also by the loggers of our subclasses of its services.
     """
@@ -75,7 +74,7 @@ def _is_of(record: logging.LogRecord, loggers: tuple[str, ...]) -> bool:
 def configure_logging(
     settings: LogSettings, stream: TextIO | None = None, clock: Clock | None = None
 ) -> None:
-    """Render every line of the process by the settings, to stderr unless another stream is given."""
+    """Render every line of the process according to the settings, by default to stderr."""
     out = sys.stderr if stream is None else stream
     as_json = settings.format == "json" or (settings.format == "auto" and not out.isatty())
     shared: list[Processor] = [
@@ -106,7 +105,7 @@ def configure_logging(
     handler.addFilter(_demote)
     handler.addFilter(lambda record: not _is_of(record, _FLOODING_LOGGERS) or flood.filter(record))
     if settings.level != "debug":
-        # Not by their levels: clickhouse-connect sets that of urllib3 when it is imported, which may be later.
+        # Not by their levels: clickhouse-connect sets urllib3's level on import, which may be later.
         handler.addFilter(lambda record: not _is_of(record, _ECHOES))
     root = logging.getLogger()
     root.handlers = [handler]
@@ -120,7 +119,7 @@ def configure_logging(
 
 
 def _for_people(_logger: object, _method: str, line: EventDict) -> EventDict:
-    """Nothing in a line may steer a terminal, or pass for a line of its own."""
+    """Escape fields: nothing in a line may control a terminal, or look like another line."""
     return {name: _shown(name, value) for name, value in line.items()}
 
 
@@ -133,7 +132,7 @@ def _shown(name: str, value: object) -> object:
 
 
 class _Field(str):
-    """Escaped text: the renderer quotes what has spaces by `repr`, which must not escape it once more."""
+    """Escaped text: the renderer quotes text with spaces by `repr`, which must not escape it again."""
 
     __slots__ = ()
 

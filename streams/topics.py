@@ -1,6 +1,6 @@
-"""The names of all Kafka topics, and what each needs of the broker.
+"""The names of all Kafka topics, and the required settings of each.
 
-It must not know a broker: `streams.transport` creates and checks what is described here.
+It must not know a broker: `streams.transport` creates and checks the topics.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class Topic(StrEnum):
 
 
 SHARD_TOPICS = (Topic.JOBS, Topic.GPU, Topic.NETWORK, Topic.STORAGE, Topic.NODES)
-"""Read by shards; equal partition counts, so that one partition number meets in one worker."""
+"""Read by shards; equal partition counts, so that one partition number of all topics is in one worker."""
 
 REFERENCE_TOPICS = (Topic.PRICES, Topic.CONTROLS)
-"""Read whole by every worker; one partition, log-compacted."""
+"""Read completely by every worker; one partition, log-compacted."""
 
 RECORD_MAX_BYTES = 2**20
-"""The largest event; what is larger is refused as `oversize`."""
+"""Limit of an event; a larger one is refused as `oversize`."""
 
 
 def full_name(topic: str, prefix: str) -> str:
@@ -46,7 +46,7 @@ def partition_count(topic: Topic, partitions: int) -> int:
 
 
 def topic_config(topic: Topic) -> dict[str, str]:
-    """Return the topic-level configuration that the contract asks for."""
+    """Return the required topic-level configuration."""
     config = {
         "message.timestamp.type": "LogAppendTime",
         "max.message.bytes": str(RECORD_MAX_BYTES + 64 * 1024),

@@ -1,7 +1,7 @@
-"""The `trainfare` command: one module a verb. It must not compute what a row costs; it asks and shows."""
+"""The `trainfare` command: one module per command. It must not compute a cost; it queries and displays."""
 
 import os
 
-# Arrow's own pool keeps tens of MiB for each half a one in use, in pages of single threads. It looks for another one when it
-# is loaded, which some verbs do at once.
+# Arrow's default pool retains tens of MiB in pages of single threads. It chooses a pool on import, which some commands
+# do immediately.
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")

@@ -1,6 +1,6 @@
-"""Starts what takes longest before the command line is loaded: `trainfare sql` answers in half the time.
+"""Starts the slowest part before the command line is loaded: `trainfare sql` answers in half the time.
 
-It must not do anything that cannot be undone when the words on the command line turn out to be wrong.
+It must not do anything irreversible, as the command line may turn out to be invalid.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def taken() -> Spawned | None:
-    """The process for queries that was started, for whoever uses and ends it."""
+    """Return the query process that was started; the caller uses and ends it."""
     return _started.pop() if _started else None
 
 

@@ -1,6 +1,6 @@
-"""`trainfare audit`: whether the books balance, the ledger is right, and what the log says of it.
+"""`trainfare audit`: checks the record accounting and the ledger, and compares the ledger with the log.
 
-It must not change anything, nor say that all is well of what it could not look at.
+It must not change anything without --repair, nor report success for what it could not check.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from streams.selfcheck.recount.recount import Span
 
 UNBALANCED: Final = 1
-#: Tables are read one after the other while a worker writes: what is wrong is looked at twice.
+#: Tables are not read at one instant while a worker writes: failures are checked twice.
 _AGAIN_S: Final = 3.0
 
 
@@ -105,7 +105,7 @@ def _inserting(store: Reader) -> Callable[[str, pa.Table], None]:
 
 
 def _forget_parts(store: Reader, span: Span) -> None:
-    """What was set aside of months that are whole again need not be kept."""
+    """Delete detached parts of months whose rows were all repaired."""
     from streams.selfcheck.recount.repair import repaired
 
     opened = store.store
@@ -116,7 +116,7 @@ def _forget_parts(store: Reader, span: Span) -> None:
 
 
 def _audited(store: Reader) -> dict[str, Any]:
-    """The checks of the tables, and those that the worker made of its memory where one is asked."""
+    """Return the checks of the tables, and those of the worker's memory if a worker is queried."""
     from streams.selfcheck.audit import ledger_checks, tables
     from streams.selfcheck.audit.text import as_object
     from streams.selfcheck.audit.verdict import Verdict
@@ -163,7 +163,7 @@ def _findings(title: str, findings: list[dict[str, Any]]) -> None:
 
 
 def _line(mark: str, *, ok: bool, before: str = "", after: str = "") -> None:
-    """A line whose mark has a colour on a terminal; names in what follows are escaped."""
+    """Print a line whose mark is coloured on a terminal; names in it are escaped."""
     after = visible(after)
     if not sys.stdout.isatty():
         sys.stdout.write(f"{before}{mark}{after}\n")

@@ -1,6 +1,6 @@
-"""`trainfare demo`: a simulated fleet, metered by everything that meters a real one, in one process.
+"""`trainfare demo`: a simulated fleet, metered by the same components as a real one, in one process.
 
-It must not reach beyond this machine, nor leave anything behind that nobody asked to keep.
+It must not connect beyond this machine, nor leave anything behind unless asked to.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def demo(
     _must_be_free(port)
     with _kept_in(data) as directory:
         settings = settings_for(directory, web__port=port, web__bind=_BIND, web__enabled=True)
-        # The demonstration asks nobody for the tokens of a real meter, and makes one of its own.
+        # The demo does not use the tokens of a real meter, and creates its own.
         web = settings.web.model_copy(update=dict.fromkeys(settings.web.tokens()))
         settings = settings.model_copy(update={"web": web})
         configure_logging(_quieter(settings.log))
@@ -89,7 +89,7 @@ def _screen(speed: float, *, browser: bool) -> Screen:
 
 @contextmanager
 def _kept_in(data: Path | None) -> Iterator[Path]:
-    """The directory of the store: the one named, else one that goes with the run."""
+    """Yield the directory of the store: the given one, otherwise a temporary one."""
     if data is not None:
         yield data
         return
@@ -101,7 +101,7 @@ def _kept_in(data: Path | None) -> Iterator[Path]:
 
 
 def _must_be_free(port: int) -> None:
-    """Say it before anything is loaded; whoever takes the port in between is found out when the page is served."""
+    """Check the port before anything is loaded; if it is taken later, starting the server fails."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -114,7 +114,7 @@ def _must_be_free(port: int) -> None:
 
 
 def _quieter(log: LogSettings) -> LogSettings:
-    """The screen tells what `info` lines would."""
+    """Raise the log level: the screen shows what `info` lines would."""
     return log.model_copy(update={"level": "warning"}) if log.level == "info" else log
 
 

@@ -1,4 +1,4 @@
-"""What the demonstration says in lines: how it starts, what burns, what was delivered, what it came to.
+"""The demo's output as lines: its start, burn rates, deliveries, summary.
 
 It must not fetch anything, nor read a clock.
 """
@@ -27,13 +27,13 @@ def clock(at_ms: int) -> str:
 
 
 def pace(speed: float, start_ms: int) -> str:
-    """Return how the fleet's time goes, so that nobody takes it for today's."""
+    """Describe how fast the fleet's time passes, so that nobody mistakes it for the present."""
     day = f"{datetime.fromtimestamp(start_ms / 1000, UTC):%Y-%m-%d}"
     return f"simulated fleet, {speed:g}x time ({ago(int(speed * 1000))} a second) from {day} {clock(start_ms)} UTC on"
 
 
 def burning(snapshot: MeterView) -> str:
-    """Return the fleet's burn rate, and what burns most."""
+    """Describe the fleet's burn rate, and the jobs with the highest."""
     burn = snapshot.burn
     dearest = sorted(snapshot.jobs, key=lambda job: -job.usd_per_hour_now)[:_TOP]
     top = ", ".join(f"{visible(job.job_id)} {dollars(job.usd_per_hour_now)}/h" for job in dearest)
@@ -46,7 +46,7 @@ def burning(snapshot: MeterView) -> str:
 
 
 def delivered(message: Received) -> str:
-    """Return an alert as its receiver got it."""
+    """Describe an alert as its receiver got it."""
     data = message.data
     subject = data.get("subject") or {}
     about = f"{visible(str(subject.get('kind', '')))} {visible(str(subject.get('name', '')))}"
@@ -67,13 +67,13 @@ def _figures(data: Mapping[str, Any]) -> str:
 
 
 def _over(message: Received) -> str:
-    """How long it was."""
+    """Describe how long it lasted."""
     ended_ms = round(datetime.fromisoformat(message.timestamp).timestamp() * 1_000)
     return f"after {ago(ended_ms - int(message.data.get('started_ms', ended_ms)))}"
 
 
 def summary(found: Summary) -> Iterator[tuple[str, str]]:
-    """Yield what the run came to, line by line."""
+    """Yield the summary line by line."""
     books = found.books
     yield "ran for", f"{found.seconds:.0f} s, {found.event_hours:.1f} h of the fleet's time"
     yield "jobs metered", str(found.jobs)
@@ -93,5 +93,5 @@ def summary(found: Summary) -> Iterator[tuple[str, str]]:
 
 
 def dollars(amount: object) -> str:
-    """Return money for people."""
+    """Format money for people."""
     return f"${usd(Decimal(str(amount)).quantize(Decimal('0.01')))}"

@@ -1,4 +1,4 @@
-"""Where the demonstration is watched: plain lines for pipes, the live table of `trainfare top` on a terminal.
+"""The demo's screens: plain lines for pipes, the live table of `trainfare top` on a terminal.
 
 It must not start or stop the meter; it ends when the user quits, or when it is stopped.
 """
@@ -28,7 +28,7 @@ _TOAST_S: Final = 20.0
 
 
 class PlainScreen:
-    """A line every few seconds, and one for each alert that arrives."""
+    """A line every few seconds, and one for each alert."""
 
     def __init__(self, say: Callable[[str], None], speed: float) -> None:
         self._say = say
@@ -63,7 +63,7 @@ class PlainScreen:
 
 
 class DemoApp(TopApp):
-    """`trainfare top` with the demonstration's clock, and Ctrl-C as everybody knows it."""
+    """`trainfare top` with the demo's clock, and the usual Ctrl-C."""
 
     TITLE = "trainfare demo"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "quit", "Quit", show=False, priority=True)]
@@ -75,7 +75,7 @@ class DemoApp(TopApp):
 
 
 class TerminalScreen:
-    """The live table; what was delivered stays on the terminal when it is gone."""
+    """The live table; deliveries stay on the terminal afterwards."""
 
     def __init__(self, say: Callable[[str], None], speed: float, *, browser: bool) -> None:
         self._say = say
@@ -100,11 +100,11 @@ class TerminalScreen:
             self._app.show_caption(f"simulated, {self._speed:g}x time · {lines.clock(time_ms)}  {what}")
 
     async def show(self, stage: Stage) -> None:
-        """Show until cancelled, or until the person quits."""
+        """Show until cancelled, or until the user quits."""
         self._say(f"page: {stage.link}")
         note = f"{lines.pace(self._speed, stage.now_ms())} · {stage.url}"
         app = self._app = DemoApp(HttpSource(stage.url), note=note, event_time=True)
-        # Without the token: other users of the machine can see what programs are started with.
+        # Without the token: other users of the machine can see the arguments of programs.
         if self._browser:
             _ = asyncio.get_running_loop().run_in_executor(None, open_page, stage.url)
         running = asyncio.ensure_future(app.run_async())
@@ -120,7 +120,7 @@ class TerminalScreen:
 
 
 def open_page(url: str) -> None:
-    """Best effort: many machines have no browser, and one for terminals would take ours."""
+    """Open the page, best effort: many machines have no browser, and a text browser would take over the terminal."""
     try:
         if type(webbrowser.get()) is not webbrowser.GenericBrowser:
             webbrowser.open(url)

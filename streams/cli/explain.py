@@ -1,6 +1,6 @@
 """`trainfare explain ID`: every interval of one job's cost, with its quantity, price and rule.
 
-It must not end on a sum that differs from `job_costs` without saying so.
+It must report if the sum differs from `job_costs`.
 """
 
 from __future__ import annotations

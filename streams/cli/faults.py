@@ -1,6 +1,6 @@
-"""The one place where a fault becomes a line on stderr and an exit code.
+"""Converts every fault to a line on stderr and an exit code.
 
-It must not let a traceback out, unless TRAINFARE_DEBUG=1 asks for it.
+It must not print a traceback, unless TRAINFARE_DEBUG=1 requests it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DEBUG_VARIABLE = "TRAINFARE_DEBUG"
 
 
 def guarded(command: Callable[[], int | None]) -> int:
-    """Run the command and return its exit code; whatever it raises is said in one line."""
+    """Run the command and return its exit code; report any exception in one line."""
     try:
         return command() or DONE
     except typer.Exit as leave:
@@ -31,10 +31,10 @@ def guarded(command: Callable[[], int | None]) -> int:
         _say("stopped")
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader (head, less) has what it wanted; nobody is left to read a message.
+        # The reader (head, less) has ended; nobody would read a message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
-    except Exception as fault:  # noqa: BLE001  # the last door: everything else would be a traceback
+    except Exception as fault:  # noqa: BLE001 - the outermost handler: anything else would be a traceback
         if os.environ.get(DEBUG_VARIABLE) == "1":
             sys.stderr.write(visible(traceback.format_exc(), lines=True))
         code, lines = described(fault)
@@ -44,7 +44,7 @@ def guarded(command: Callable[[], int | None]) -> int:
 
 
 def described(fault: Exception) -> tuple[int, list[str]]:
-    """Return the exit code of a fault, and what to say."""
+    """Return the exit code of a fault, and the lines to print."""
     if isinstance(fault, SettingsError):
         return WRONG_USE, [str(each) for each in fault.faults]
     if isinstance(fault, (WrongUseError, StoreMismatch, QueryRefused)):
@@ -59,7 +59,7 @@ def described(fault: Exception) -> tuple[int, list[str]]:
 
 
 def _of_typer(fault: typer.TyperException) -> tuple[int, list[str]]:
-    """Unknown commands, options and values that are not allowed."""
+    """Return the same for unknown commands, options and invalid values."""
     context = getattr(fault, "ctx", None)
     path = context.command_path if context is not None else "trainfare"
     message = str(getattr(fault, "format_message", fault.__str__)())

@@ -1,6 +1,6 @@
-"""Read the files that a user names: plain, gzip or zstd, line by line.
+"""Reads files named by the user: plain, gzip or zstd, line by line.
 
-It must not guess: a file that cannot be read, or has a line that is too long, is named as wrong use.
+It must not guess: a file that cannot be read, or has a line that is too long, is reported as wrong use.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ from streams.replay.frames import CutShortError, check_whole
 from streams.replay.packed import LINE_MAX_BYTES, UNPACK_ERRORS, bounded_lines, open_packed
 
 WHOLE_MAX_BYTES: Final = 64 * 2**20
-"""Of a file that is read at once, unpacked."""
+"""Limit of a file that is read as a whole, decompressed."""
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield each line that is not blank, with its number from 1."""
+    """Yield each line that is not blank, with its number from 1.
+
+    Raises:
+        WrongUseError: The file cannot be read.
+    """
     try:
         with open_packed(path) as file:
             for number, line, is_whole in bounded_lines(file):
@@ -30,7 +34,11 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def read_bounded(path: Path) -> bytes:
-    """Return the content, if it is not too large and no line of it too long."""
+    """Return the content.
+
+    Raises:
+        WrongUseError: The file cannot be read, is too large, or has a line that is too long.
+    """
     try:
         with open_packed(path) as file:
             content = file.read(WHOLE_MAX_BYTES + 1)
@@ -54,11 +62,11 @@ def _too_long(path: Path, line: int) -> WrongUseError:
 
 
 def must_exist(paths: list[Path]) -> None:
-    """Refuse the first name that is no file, or a file that is cut short, before anything is begun.
+    """Check all files before anything is started.
 
     Raises:
-        WrongUseError: there is no such file, or it is not compressed as its name says.
-        TrainfareError: its compressed data end early.
+        WrongUseError: There is no such file, or it is not compressed as its name indicates.
+        TrainfareError: Its compressed data are truncated.
     """
     for path in paths:
         if not path.is_file():

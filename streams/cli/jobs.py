@@ -1,6 +1,6 @@
-"""`trainfare jobs` and `trainfare job ID`: what jobs cost, and where one job's money went.
+"""`trainfare jobs` and `trainfare job ID`: the cost of jobs, and the breakdown of one job's cost.
 
-It must not add up costs in floats: sums are ClickHouse's, over decimals.
+It must not add up costs in floats: ClickHouse sums decimals.
 """
 
 from __future__ import annotations
@@ -78,7 +78,11 @@ def job(
 
 
 def costs_of(store: Reader, job_id: str) -> dict[str, object]:
-    """Return the job's row of `job_costs`."""
+    """Return the job's row of `job_costs`.
+
+    Raises:
+        TrainfareError: The store does not know the job.
+    """
     found = store.records(_ONE, job=job_id)
     if not found:
         raise unknown(job_id)
@@ -86,12 +90,12 @@ def costs_of(store: Reader, job_id: str) -> dict[str, object]:
 
 
 def unknown(job_id: str) -> TrainfareError:
-    """Return the fault of a job that the store does not know."""
+    """Return the error for a job that the store does not know."""
     return TrainfareError(f"job {job_id!r}: not in this store; `trainfare jobs` lists what is")
 
 
 def _show(costs: dict[str, object], attempts: Grid, phases: Grid) -> None:
-    """Write the page of one job, for a person."""
+    """Print the details of one job."""
     names = ("job_id", "owner", "team", "project", "experiment", "state", "attempts", "wall_clock_s", "gpu_s")
     facts = [(name, costs[name]) for name in names if costs.get(name) not in (None, "")]
     write(Grid(("", ""), facts), OutputFormat.table)
@@ -107,7 +111,7 @@ def _show(costs: dict[str, object], attempts: Grid, phases: Grid) -> None:
 
 
 def _shown(grid: Grid, form: OutputFormat) -> Grid:
-    """Round dollars where a person reads them; programs get every digit."""
+    """Round dollars for people; programs get every digit."""
     if form is not OutputFormat.table:
         return grid
     money = {at for at, name in enumerate(grid.columns) if name in _MONEY}

@@ -1,6 +1,6 @@
-"""The command `trainfare`: every verb, and the example its --help ends with.
+"""The command `trainfare`: every subcommand, and the example at the end of its --help.
 
-It must not do work itself, nor import what only one verb needs: `trainfare --help` answers at once.
+It must not do work itself, nor import what only one subcommand needs: `trainfare --help` answers immediately.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import typer
 
 from streams.cli.faults import DEBUG_VARIABLE, WRONG_USE, guarded
 
-#: Each with the module of streams.cli and the function in it that does the work, and an example.
+#: (command, `module:function` in streams.cli, example).
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("demo", "demo:demo", "trainfare demo --seconds 90"),
     ("replay", "replay:replay", "trainfare replay examples/helios-500.jsonl.gz --data ./meter"),
@@ -65,7 +65,7 @@ def _typer(help_text: str) -> typer.Typer:
 
 
 def build(words: Sequence[str] = ()) -> typer.Typer:
-    """Return the command with all its verbs; of those that `words` begin with, only that one: loading takes time."""
+    """Return the command with all subcommands; if `words` begin with one, only that one, as loading takes time."""
     app = _typer("The taxi meter for ML training: what every job costs, exactly, in seconds.")
     app.callback(invoke_without_command=True)(_root)
     named = words[0] if words else ""
@@ -105,7 +105,7 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Say what there is where no verb was given."""
+    """Show the commands if none was given."""
     _group(context)
 
 
@@ -117,10 +117,10 @@ def _group(context: typer.Context) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave the process with its exit code."""
-    os.umask(0o077)  # the engine's files too: what a copy of the directory takes along is for this user alone
+    os.umask(0o077)  # the engine's files, too: a copy of the directory is for this user alone
     given = list(sys.argv[1:] if arguments is None else arguments)
     if os.environ.get(DEBUG_VARIABLE) != "1":
-        # A short command says itself, in one line, what went wrong; worker and replay set up logs of their own.
+        # A short command reports failures in one line; worker and replay set up logs of their own.
         logging.getLogger().handlers = [logging.NullHandler()]
     sys.exit(guarded(lambda: build(given)(given, prog_name="trainfare", standalone_mode=False)))
 

@@ -1,6 +1,6 @@
-"""What several commands share: the settings from where the user gave them, and common options.
+"""Options shared by several commands, and the settings from the environment.
 
-It must not be imported below the command; nobody else reads the environment.
+Only commands may import it; nothing else reads the environment.
 """
 
 from __future__ import annotations
@@ -25,6 +25,6 @@ DataOption = Annotated[
 
 
 def settings_for(data: Path | None = None, **overrides: object) -> Settings:
-    """Return the settings of the environment, with what the command line says on top (`meter__as_of_ms=...`)."""
+    """Return the settings of the environment, overridden by the command line (`meter__as_of_ms=...`)."""
     given = {name.replace("__", ".", 1): value for name, value in overrides.items()}
     return load_settings(os.environ, overrides={"clickhouse.data_dir": data, **given})

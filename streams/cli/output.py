@@ -1,7 +1,7 @@
-"""Rows to a person or a program: rich tables on a terminal, plain text, JSON or CSV where asked or piped.
+"""Writes rows for people or programs: rich tables on a terminal, plain text, JSON or CSV on request or in pipes.
 
-It must not round what a program reads: JSON and CSV carry every digit, money as decimal strings. Nor may it let a name
-steer a terminal, or run in a spreadsheet: tables are escaped, also where they are piped, and so is what a terminal gets.
+It must not round for programs: JSON and CSV have every digit, money as decimal strings. Nor may a name control a
+terminal or run in a spreadsheet: tables are escaped, even in pipes, and so is everything on a terminal.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _QUOTED = frozenset('",\r\n')
 
 
 class OutputFormat(StrEnum):
-    """How rows are written."""
+    """The output format of rows."""
 
     table = "table"
     json = "json"
@@ -55,14 +55,14 @@ class Grid:
 
 
 def usd(value: object) -> str:
-    """Return dollars for people: cents, and more places where cents would hide the amount."""
+    """Format dollars for people: cents, and more digits where cents would hide the amount."""
     amount = Decimal(str(value))
     places = 2 if abs(amount) >= 1 or amount == 0 else 4 if abs(amount) >= Decimal("0.01") else 9
     return f"{amount:,.{places}f}"
 
 
 def plain(value: object) -> str:
-    """Return a cell's exact value as text; nothing and NULL are empty."""
+    """Return a cell's exact value as text; missing values and NULL are empty."""
     if value is None:
         return ""
     if isinstance(value, Decimal):
@@ -77,18 +77,18 @@ def plain(value: object) -> str:
 
 
 def stamp(at: datetime) -> str:
-    """Return a UTC instant, with milliseconds only where it has some."""
+    """Format a UTC instant, with milliseconds only if it has some."""
     return at.strftime("%Y-%m-%d %H:%M:%S") + (f".{at.microsecond // 1000:03d}" if at.microsecond else "")
 
 
 def to_json(value: object) -> str:
-    """Return JSON; money is a decimal string, instants are ISO 8601 in UTC."""
+    """Encode as JSON; money is a decimal string, instants are ISO 8601 in UTC."""
     options = orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS | orjson.OPT_NAIVE_UTC | orjson.OPT_UTC_Z
     return visible_json(orjson.dumps(value, default=plain, option=options).decode())
 
 
 def write(grid: Grid, form: OutputFormat, stream: TextIO | None = None) -> None:
-    """Write rows in the form asked for."""
+    """Write rows in the requested format."""
     out = sys.stdout if stream is None else stream
     if form is OutputFormat.json:
         out.write(to_json(grid.records()) + "\n")
@@ -101,9 +101,9 @@ def write(grid: Grid, form: OutputFormat, stream: TextIO | None = None) -> None:
 
 
 def to_csv(grid: Grid, *, for_person: bool = False) -> str:
-    """Return CSV; a text that a spreadsheet would run as a formula has a `'` before it."""
+    """Encode as CSV; a text that a spreadsheet would execute as a formula is prefixed with `'`."""
     lines = [",".join(_csv_cell(cell, for_person) for cell in row) for row in (grid.columns, *grid.rows)]
-    # A line of one empty cell would be no line.
+    # A line with a single empty cell would be a blank line.
     return "".join(f"{line or _quoted(line)}\n" for line in lines)
 
 
@@ -119,7 +119,7 @@ def _quoted(text: str) -> str:
 
 
 def _would_run(text: str) -> bool:
-    """Whether a spreadsheet would take the text for a formula: what it passes over before one does not count."""
+    """Return whether a spreadsheet would treat the text as a formula, ignoring what it skips before one."""
     if text[:1] in ("\t", "\r", "\n"):
         return True
     first = next((each for each in text if each.isprintable() and not each.isspace()), "")

@@ -1,6 +1,6 @@
-"""Price records from a file: JSON lines, a JSON array, or CSV; each checked as the meter will check it.
+"""Reads price records from a file: JSON lines, a JSON array, or CSV; each is validated as the meter does.
 
-It must not publish: a file is taken whole, or refused with the line and the field of its first fault.
+It must not publish: a file is accepted as a whole, or refused with the line and field of its first fault.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SOURCE: Final = "trainfare prices load"
 
 
 class PriceRecord(NamedTuple):
-    """One valid price, as it is published."""
+    """One valid price, in the form that is published."""
 
     line: int
     key: bytes
@@ -36,7 +36,11 @@ class PriceRecord(NamedTuple):
 
 
 def price_records(path: Path, now_ms: int) -> list[PriceRecord]:
-    """Return the file's records; `id`, `source` and `time_ms` are made where a record names none."""
+    """Return the file's records; missing `id`, `source` and `time_ms` are generated.
+
+    Raises:
+        WrongUseError: The file is invalid.
+    """
     found: list[PriceRecord] = []
     for line, record in _objects(path):
         sku, effective_ms = record.get("sku"), record.get("effective_ms")
@@ -45,7 +49,7 @@ def price_records(path: Path, now_ms: int) -> list[PriceRecord]:
         event = decode(Topic.PRICES, value, (), now_ms + AHEAD_MS)
         if isinstance(event, Invalid):
             raise WrongUseError(f"{path} line {line}: {event.detail}; nothing was published")
-        assert isinstance(event, PriceEvent)  # the topic says so
+        assert isinstance(event, PriceEvent)  # by its topic
         found.append(PriceRecord(line, f"{event.sku}@{event.effective_ms}".encode(), value))
     if not found:
         raise WrongUseError(
@@ -55,13 +59,13 @@ def price_records(path: Path, now_ms: int) -> list[PriceRecord]:
 
 
 def _id(name: str) -> str:
-    """The name, or a digest of one that would be too long for an id, though its SKU is not."""
+    """Return the name, or a digest if it would be too long for an id."""
     given = name.encode("utf-8", "surrogatepass")
     return name if len(given) <= MAX_NAME_BYTES else hashlib.sha256(given).hexdigest()
 
 
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    """Yield records with the number of the line on which each begins."""
+    """Yield records with the number of their first line."""
     content = read_bounded(path)
     suffixes = [suffix for suffix in path.suffixes if suffix not in (".gz", ".zst")]
     if suffixes and suffixes[-1].lower() == ".csv":
@@ -112,7 +116,7 @@ def _cell(name: str, text: str) -> object:
 
 
 def _object(path: Path, line: int, text: bytes) -> dict[str, object]:
-    """Return a record; a line of a file for `publish` is taken too."""
+    """Parse a record; a line in the format of `publish` is accepted, too."""
     try:
         record = msgspec.json.decode(text, type=dict[str, object])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as fault:

@@ -1,6 +1,6 @@
-"""`trainfare prices load FILE`: publish price records.
+"""`trainfare prices load FILE`: publishes price records.
 
-It must not publish a part of a file in which anything is wrong.
+It must not publish part of a file with any fault.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Write events to Kafka: acknowledged by all replicas, partitioned as Java and aiokafka do.
+"""Writes events to Kafka: acknowledged by all replicas, partitioned as by the Java client and aiokafka.
 
-It must not create topics; a log that is not as the contract asks is refused before the first event.
+It must not create topics; wrong topic settings are refused before the first event.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ _BY_KEY: Final = -1
 
 
 class LogProducer:
-    """Sends while the `with` block runs; leaving it waits until every event is acknowledged, or says what is not."""
+    """Sends within its `with` block; leaving it waits until every event is acknowledged.
+
+    Raises:
+        TrainfareError: Not every event was acknowledged.
+    """
 
     def __init__(self, kafka: KafkaSettings) -> None:
         self._kafka = kafka
@@ -35,7 +39,7 @@ class LogProducer:
                 "enable.idempotence": True,
                 "linger.ms": 20,
                 "compression.type": "zstd",
-                # An event too large for the meter must reach it, to be stored as a dead letter.
+                # An event too large for the meter must still reach it, to be stored as a dead letter.
                 "message.max.bytes": RECORD_MAX_BYTES + _ENVELOPE_BYTES,
             }
         )
@@ -50,7 +54,11 @@ class LogProducer:
         headers: Sequence[tuple[str, bytes | None]] = (),
         partition: int | None = None,
     ) -> None:
-        """Queue one event, for the partition of its key unless one is named; waits while the queue is full."""
+        """Queue one event, by default for the partition of its key; waits while the queue is full.
+
+        Raises:
+            TrainfareError: An event cannot be sent.
+        """
         name = full_name(topic, self._kafka.topic_prefix)
         while True:
             try:

@@ -1,4 +1,4 @@
-"""A progress bar on stderr where a person looks on; nothing where nobody does.
+"""Shows a progress bar on stderr on a terminal; nothing otherwise.
 
 It must not write to stdout, which belongs to the result.
 """
@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show a bar for the block; the yielded function moves it on."""
+    """Show a bar during the block; the yielded function advances it."""
     if not sys.stderr.isatty():
         yield lambda _by: None
         return

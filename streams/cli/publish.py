@@ -1,6 +1,6 @@
-"""`trainfare publish FILE`: events from JSONL to Kafka, keyed and partitioned as the contract says.
+"""`trainfare publish FILE`: sends events from JSONL to Kafka, keyed and partitioned by docs/events.md.
 
-It must not validate events: the meter does, and stores what it refuses. Only a line that is no event is refused here.
+It must not validate events: the meter does, and stores what it refuses. Only a line without an event is refused here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streams.topics import Topic, short_name
 
 
 class _Line(msgspec.Struct):
-    """One line of a file of events; the value's bytes go on as they are."""
+    """One line of a file of events; the value's bytes are passed on unchanged."""
 
     topic: str
     value: msgspec.Raw
@@ -47,7 +47,7 @@ def publish(
     settings = settings_for()
     must_exist(files)
     prefix = settings.kafka.topic_prefix
-    # Two passes: nothing is sent of files of which a part cannot be.
+    # Two passes: nothing is sent if any line is invalid.
     total = sum(1 for file in files for _ in outgoing(file, prefix))
     from streams.cli.producer import LogProducer  # loads Kafka clients; not needed to refuse a file
 
@@ -60,7 +60,11 @@ def publish(
 
 
 def outgoing(file: Path, prefix: str) -> Iterator[_Outgoing]:
-    """Yield what each line of the file becomes on Kafka."""
+    """Yield the Kafka record of each line of the file.
+
+    Raises:
+        WrongUseError: A line is no event.
+    """
     for number, text in numbered_lines(file):
         try:
             line = _decoder.decode(text)

@@ -56,7 +56,7 @@ def _answer(query: str, settings: Settings) -> QueryResult:
 
 @contextmanager
 def _waiting() -> Iterator[None]:
-    """Show a person at a terminal that the query runs, if it does so for long."""
+    """Show on a terminal that a long query is running."""
     if not sys.stderr.isatty():
         yield
         return

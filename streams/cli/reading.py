@@ -1,7 +1,7 @@
-"""Questions to the store of a meter: opened for one command, or asked of the worker that has it open.
+"""Queries the store of a meter: opened for one command, or through the worker that has it open.
 
-It must not write; nor make a store where there is none. ClickHouse's client, Arrow and the engine are loaded by whoever
-asks: every verb imports this, and `--help` and a wrong option are answered without them.
+It must not write, nor create a store. ClickHouse's client, Arrow and the engine are imported lazily: every command
+imports this module, and `--help` or a wrong option must be fast.
 """
 
 from __future__ import annotations
@@ -21,64 +21,64 @@ if TYPE_CHECKING:
     from streams.explain.job import Explanation
 
 _PATIENCE_S = 3.0
-"""A person waits: a server that does not answer is named soon."""
+"""A user waits: report a server that does not answer soon."""
 
 
 class AnswerSource(Protocol):
-    """Where the answers come from."""
+    """The source of results."""
 
     def ask(self, sql: str, parameters: dict[str, object]) -> QueryResult:
-        """Return the answer; `{name:Type}` in the SQL takes the parameter of that name."""
+        """Return the result; `{name:Type}` in the SQL refers to the parameter of that name."""
         ...
 
     def explained(self, job_id: str, *, by_minute: bool) -> Explanation | None:
-        """Every interval of a job's cost; None if nobody knows the job."""
+        """Return every interval of a job's cost; None if the job is unknown."""
         ...
 
     def audited(self) -> dict[str, Any] | None:
-        """What a worker found when it audited itself last; None where none is asked."""
+        """Return the worker's last audit; None without a worker."""
         ...
 
     def lost_parts(self) -> list[LostPart] | None:
-        """Parts of tables that the engine has set aside; None where a worker looks for them."""
+        """Return detached parts of tables; None if a worker checks them."""
         ...
 
     @property
     def store(self) -> ClickHouseStore | None:
-        """The store, if this process has it open."""
+        """Return the store, if this process has it open."""
         ...
 
 
 class Reader:
-    """SQL with bound parameters, answered in Python values."""
+    """SQL with bound parameters and Python values."""
 
     def __init__(self, source: AnswerSource) -> None:
         self._source = source
 
     def ask(self, sql: str, **parameters: object) -> QueryResult:
-        """Return the answer; `{name:Type}` in the SQL takes the parameter of that name."""
+        """Return the result; `{name:Type}` in the SQL refers to the parameter of that name."""
         return self._source.ask(sql, parameters)
 
     def records(self, sql: str, **parameters: object) -> list[dict[str, object]]:
-        """Return the answer's rows as objects."""
+        """Return the result's rows as objects."""
         answer = self.ask(sql, **parameters)
         return [dict(zip(answer.names, row, strict=True)) for row in answer.rows()]
 
     def explained(self, job_id: str, *, by_minute: bool) -> Explanation | None:
-        """Every interval of a job's cost; None if nobody knows the job."""
+        """Return every interval of a job's cost; None if the job is unknown."""
         return self._source.explained(job_id, by_minute=by_minute)
 
     def audited(self) -> dict[str, Any] | None:
-        """What the worker that is asked found when it audited itself last; None where no worker is asked."""
+        """Return the worker's last audit; None without a worker."""
         return self._source.audited()
 
     def lost_parts(self) -> list[LostPart] | None:
-        """Parts of tables that the engine has set aside; None where a worker looks for them."""
+        """Return detached parts of tables; None if a worker checks them."""
         return self._source.lost_parts()
 
     @property
     def store(self) -> ClickHouseStore | None:
-        """The store to write to, if this process has it open."""
+        """Return the store to write to, if this process has it open."""
         return self._source.store
 
 
@@ -105,7 +105,11 @@ class _Opened:
 
 @contextmanager
 def reader(settings: Settings) -> Iterator[Reader]:
-    """Open the store that the settings name; where a worker has it open, ask the worker."""
+    """Open the configured store; if a worker has it open, query the worker.
+
+    Raises:
+        TrainfareError: Neither is possible.
+    """
     from sinks.clickhouse import ClickHouseStore
     from sinks.target import Embedded
 
@@ -130,7 +134,11 @@ def reader(settings: Settings) -> Iterator[Reader]:
 
 @contextmanager
 def reader_at(url: str, settings: Settings) -> Iterator[Reader]:
-    """Ask the worker at an address."""
+    """Query the worker at an address.
+
+    Raises:
+        WrongUseError: The address is invalid.
+    """
     if not url.startswith(("http://", "https://")):
         raise WrongUseError(f"--url {url}: expected an address such as http://127.0.0.1:8321")
     from streams.cli.remote import RemoteReader
@@ -139,7 +147,11 @@ def reader_at(url: str, settings: Settings) -> Iterator[Reader]:
 
 
 def target_of(settings: ClickHouseSettings) -> Target:
-    """Where the configured store is; raises WrongUseError for a directory without one."""
+    """Return where the configured store is.
+
+    Raises:
+        WrongUseError: The directory has no store.
+    """
     from sinks.target import Embedded, Server
 
     if settings.data_dir is None:

@@ -1,6 +1,7 @@
-"""`trainfare audit --recount FROM TO`: the log read once more, and the ledger's rows compared with what it says.
+"""`trainfare audit --recount FROM TO`: reads the log again, and compares the ledger's rows with the result.
 
-It must not write anything but through `insert`, where a repair is asked for; the engine is the meter's own, in memory, one shard at a time where the log is Kafka's.
+It must write only through `insert`, for a repair. The engine is the meter's own, in memory, one shard at a time for
+Kafka.
 """
 
 from __future__ import annotations
@@ -35,19 +36,23 @@ from streams.topics import SHARD_TOPICS, Topic
 from streams.transport.cluster import cluster_of, log_name
 
 Advance = Callable[[int], None]
-#: Puts rows into a table.
+#: Inserts rows into a table.
 Insert = Callable[[str, pa.Table], None]
 
 _REACH_S: Final = 5.0
 _AT_ONCE: Final = 2_000
 _PRICES: Final = str(Topic.PRICES)
 _SHARD_TOPICS: Final = frozenset(map(str, SHARD_TOPICS))
-#: In words; the others are counted.
+#: Differences that are described; the others are counted.
 DIFFERENCES_SHOWN: Final = 10
 
 
 def instant_ms(text: str) -> int:
-    """An instant as ms since 1970 UTC, or ISO 8601 (UTC unless it says otherwise)."""
+    """Parse an instant: ms since 1970 UTC, or ISO 8601 (UTC by default).
+
+    Raises:
+        WrongUseError: It is none.
+    """
     if text.isascii() and text.isdecimal():
         return int(text)
     try:
@@ -60,7 +65,11 @@ def instant_ms(text: str) -> int:
 
 
 def span_of(begin: str, end: str) -> Span:
-    """The minutes of event time between two instants."""
+    """Return the minutes of event time between two instants.
+
+    Raises:
+        WrongUseError: They are no interval.
+    """
     span = Span(instant_ms(begin), instant_ms(end))
     if span.from_ms >= span.until_ms:
         raise WrongUseError(f"--recount {begin} {end}: the second instant must be later than the first")
@@ -75,9 +84,12 @@ def recount(
     advance: Advance,
     insert: Insert | None = None,
 ) -> Compared:
-    """Compare the rows of a span with the log that the store was made from.
+    """Compare the rows of a span with the log that the store was built from.
 
-    `insert`: puts rows into a table; what is wrong is then written anew, and compared once more.
+    `insert`: inserts rows into a table; wrong rows are then rewritten, and compared once more.
+
+    Raises:
+        WrongUseError: The files are not those of the store's log.
     """
     log = tables.of_store(ask, LOG_KEY)
     if log == LOG_OF_FILES:
@@ -105,7 +117,7 @@ def _of_kafka(
     try:
         book = relog.book(shard.newest_allowed_ms)
         for number, stand in sorted(tables.shard_positions(ask).items()):
-            # A clock that stands still says nothing of when a record came.
+            # A fixed accrual instant does not tell when a record arrived.
             paid_ms = stand.paid_ms if settings.meter.as_of_ms is None else NEVER_MS
             again = Recount(number, shard, book, span, paid_ms)
             for batch in relog.batches(number, stand.ends):
@@ -113,7 +125,7 @@ def _of_kafka(
                 advance(len(batch.records))
             again.finish(stand.paid_ms)
             lost = relog.kept(number, stand.ends)
-            # An event may be dated later than it was appended, by so much.
+            # An event's time may exceed its append time by this much.
             before_ms = max((kept.first_log_ms for kept in lost.values()), default=0) + FUTURE_MS
             unverifiable = tables.older(ask, number, min(before_ms, 2**53)) if lost else []
             _compare(ask, compared, again, stand.version, unverifiable, insert)
@@ -179,7 +191,7 @@ def _of_files(
 
 
 def _parts(replayed: Replayed, files: Sequence[Path]) -> Iterator[tuple[LogSegment, list[Path]]]:
-    """Each replay with its files, which must be those that were replayed, in their order."""
+    """Yield each replay with its files, which must be those that were replayed, in their order."""
     left = list(files)
     for segment in replayed.segments:
         paths, left = left[: len(segment.files)], left[len(segment.files) :]
@@ -237,7 +249,7 @@ def _headers(record: Sendable) -> list[tuple[str, bytes]]:
 
 
 def _batches(records: Iterator[Sendable], ends: dict[tuple[str, int], int]) -> Iterator[LogBatch]:
-    """The records by topic and partition, in their order there; `ends` are moved on."""
+    """Yield the records by topic and partition, in order; `ends` are advanced."""
     waiting: dict[tuple[str, int], list[LogRecord]] = {}
 
     def batch(place: tuple[str, int]) -> LogBatch:

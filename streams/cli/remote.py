@@ -1,6 +1,6 @@
-"""Questions to the worker that has a data directory open, over its API, answered as if the store were open here.
+"""Queries the worker that has a data directory open, over its API, as if the store were open here.
 
-It must not follow redirects, nor show the token; a worker that is gone is said to be.
+It must not follow redirects, nor show the token.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ _READ_S = 60.0
 
 
 def api_of(data_dir: Path, in_use: StoreInUse) -> str:
-    """Return the address of whoever has the directory open; raises `in_use` if it names none."""
+    """Return the address of the process that has the directory open.
+
+    Raises:
+        StoreInUse: It has announced no address.
+    """
     found = endpoint.read(data_dir)
     if found is None:
         raise in_use
@@ -42,10 +46,10 @@ def api_of(data_dir: Path, in_use: StoreInUse) -> str:
 
 
 def token_of(data_dir: Path, configured: SecretStr | None) -> SecretStr | None:
-    """Return the token to show to whoever has the directory open: the configured one, else the directory's own.
+    """Return the token for the process that has the directory open: the configured one, else the directory's own.
 
     Raises:
-        SinkError: the directory's token is not to be trusted.
+        SinkError: The directory's token cannot be trusted.
     """
     if configured is not None:
         return configured
@@ -76,7 +80,7 @@ class RemoteReader:
             raise self._stranger() from fault
 
     def explained(self, job_id: str, *, by_minute: bool) -> Explanation | None:
-        """Every interval of a job's cost; None if the worker does not know the job."""
+        """Return every interval of a job's cost; None if the worker does not know the job."""
         from streams.explain import wire  # loads the engine
 
         by = "minute" if by_minute else "interval"
@@ -92,7 +96,7 @@ class RemoteReader:
             raise self._stranger() from fault
 
     def audited(self) -> dict[str, Any] | None:
-        """The last audit of the worker; None where there was none yet."""
+        """Return the worker's last audit; None if there was none yet."""
         status, data = self._request("GET", "/api/v1/audit", {"Accept": "application/json"}, None)
         if status == 503:
             return None
@@ -103,10 +107,10 @@ class RemoteReader:
 
     @property
     def store(self) -> None:
-        """The worker has it."""
+        """Return None: the worker has it open."""
 
     def lost_parts(self) -> None:
-        """Only who has the engine sees them: the worker's own audit tells."""
+        """Return None: the worker's own audit reports them."""
 
     def _request(
         self, method: str, path: str, headers: dict[str, str], body: bytes | None
@@ -129,7 +133,7 @@ class RemoteReader:
 
 
 def _fault(url: str, status: int, data: bytes) -> Exception:
-    """The exception that the same question to a store of our own would have raised."""
+    """Return the exception that the same query to a local store would raise."""
     try:
         error: dict[str, Any] = orjson.loads(data)["error"]
         code, message = str(error["code"]), str(error["message"])

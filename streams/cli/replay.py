@@ -1,6 +1,6 @@
-"""`trainfare replay FILE...`: files through the whole pipeline, with everything embedded, until all is stored.
+"""`trainfare replay FILE...`: meters files with everything embedded, until all is stored.
 
-It must not meter by itself; it starts the embedded meter and shows its books.
+It must not meter by itself; it starts the embedded meter and shows its record accounting.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def replay(
 
 
 def _quieter(log: LogSettings) -> LogSettings:
-    """The progress bar tells what `info` lines would."""
+    """Raise the log level: the progress bar shows what `info` lines would."""
     return log.model_copy(update={"level": "warning"}) if log.level == "info" else log
 
 

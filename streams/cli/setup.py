@@ -1,6 +1,6 @@
-"""`trainfare config check` and `trainfare topics create`: what must be right before a worker starts.
+"""`trainfare config check` and `trainfare topics create`: prepare the start of a worker.
 
-It must not change a setting or a topic that exists.
+It must not change an existing setting or topic.
 """
 
 from __future__ import annotations

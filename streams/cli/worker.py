@@ -33,7 +33,7 @@ def worker(data: DataOption = None) -> None:
 
 
 def exit_quietly_while_loading() -> None:
-    """Until the loop listens to SIGTERM itself nothing is held: a rollout that changes its mind sees an orderly end."""
+    """Exit with 0 on SIGTERM until the event loop handles it: a cancelled rollout is an orderly end."""
 
     def end(_number: int, _frame: FrameType | None) -> None:
         sys.exit(DONE)

@@ -1,1 +1,1 @@
-"""`trainfare dead-letters list|show|replay`: what the meter refused, and how it gets into the log again."""
+"""`trainfare dead-letters list|show|replay`: what the meter refused, and how to send it again."""

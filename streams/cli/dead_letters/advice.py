@@ -1,4 +1,4 @@
-"""What to do about each reason for which a record is refused, in words; and the field at fault in a record.
+"""Describes what to do about each reason of a refusal, and marks the field at fault in a record.
 
 It must not decide anything.
 """
@@ -62,13 +62,13 @@ _STEPS: Final = re.compile(r"[^.\[\]]+")
 
 
 def field_of(detail: str) -> str | None:
-    """The field that the detail of a refusal names."""
+    """Return the field that a refusal's detail names."""
     found = _FIELD.match(detail)
     return None if found is None else found[1]
 
 
 def pretty(raw: bytes, field: str | None) -> str:
-    """The record, indented if it is JSON, with an arrow at the field at fault."""
+    """Return the record, indented if it is JSON, with an arrow at the field at fault."""
     try:
         value = msgspec.json.decode(raw)
         lines = orjson.dumps(value, option=orjson.OPT_INDENT_2).decode().splitlines()
@@ -80,7 +80,7 @@ def pretty(raw: bytes, field: str | None) -> str:
 
 
 def _line_of(lines: list[str], field: str) -> int | None:
-    """The line where the field stands: each step of its path one level deeper, behind the step before."""
+    """Return the line of the field: each step of its path is one level deeper, after the step before."""
     found, begin = None, 0
     for depth, step in enumerate(_STEPS.findall(field), 1):
         key = f"{'  ' * depth}{orjson.dumps(step).decode()}: "

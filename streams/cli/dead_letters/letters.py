@@ -1,6 +1,6 @@
-"""Which dead letters a command is about, and what the store knows of them.
+"""Selects the dead letters of a command, and reads them from the store.
 
-It must not write; nor hand out more records' bytes at once than fit into memory.
+It must not write, nor return more record bytes at a time than fit into memory.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from streams.engine.shard.dead_letters import RAW_BYTES_AT_MOST, SAMPLE_RAW_BYTE
 from streams.errors import WrongUseError
 from streams.topics import short_name
 
-#: `trainfare replay` keeps lines that hold no event under this name: the file's number, the line's number.
+#: The topic name under which `trainfare replay` stores lines without an event: the file's number, the line's number.
 LINES_TOPIC: Final = "replay"
-#: What `meta` says of a store whose log was files.
+#: The log in the metadata of a store that was built from files.
 LOG_OF_FILES: Final = "replayed files"
 _PAGE: Final = 10_000
 _UNITS_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -71,7 +71,7 @@ _RAW: Final = f"SELECT topic, partition, offset, base64Encode(raw) AS raw FROM d
 
 
 class Letter(NamedTuple):
-    """A row of `dead_letters`, without its bytes."""
+    """A row of `dead_letters`, without the record's bytes."""
 
     place: RecordPosition
     time: datetime
@@ -84,11 +84,11 @@ class Letter(NamedTuple):
 
     @property
     def is_cut(self) -> bool:
-        """Whether the table has only the beginning of the record."""
+        """Return whether the table has only the beginning of the record."""
         return self.raw_bytes in (RAW_BYTES_AT_MOST, SAMPLE_RAW_BYTES)
 
     def begins(self, value: bytes) -> bool:
-        """Whether these are the record's bytes, as far as the table knows: all, the first of them, or what stands in their place."""
+        """Return whether these are the record's bytes, as far as the table has them: all, the first of them, or a replacement."""
         return self._is(value) or self._is(withheld(value))
 
     def _is(self, kept: bytes) -> bool:
@@ -98,7 +98,7 @@ class Letter(NamedTuple):
 
 @dataclass(frozen=True)
 class Selection:
-    """Filters, all of which must hold; [since_ms, until_ms) is of log time."""
+    """Filters, combined by AND; [since_ms, until_ms) is of log time."""
 
     topic: str = ""
     reason: str = ""
@@ -107,7 +107,7 @@ class Selection:
     places: tuple[RecordPosition, ...] = ()
 
     def parameters(self) -> dict[str, object]:
-        """Values for the SQL."""
+        """Return the values for the SQL."""
         return {
             "topic": self.topic,
             "reason": self.reason,
@@ -127,7 +127,11 @@ def selection(
     prefix: str,
     now_ms: int,
 ) -> Selection:
-    """What the words of a command ask for; raises WrongUseError."""
+    """Parse the filters of a command.
+
+    Raises:
+        WrongUseError: One is invalid.
+    """
     if reason is not None and reason not in list(Reason):
         raise WrongUseError(f"--reason {reason}: no such reason; one of {', '.join(Reason)}")
     return Selection(
@@ -140,7 +144,11 @@ def selection(
 
 
 def named(text: str) -> RecordPosition:
-    """The place that a word of a command names; raises WrongUseError."""
+    """Parse a position.
+
+    Raises:
+        WrongUseError: It is none.
+    """
     place = place_of(text)
     if place is None:
         raise WrongUseError(f"{text}: no dead letter; expected TOPIC/PARTITION/OFFSET, e.g. gpu/3/41907")
@@ -148,7 +156,7 @@ def named(text: str) -> RecordPosition:
 
 
 def _instant_ms(option: str, text: str, now_ms: int) -> int:
-    """An instant: so long ago (`90s`, `15m`, `2h`, `7d`), ISO 8601 (UTC if it names no zone), or ms since 1970."""
+    """Parse an instant: a time ago (`90s`, `15m`, `2h`, `7d`), ISO 8601 (UTC by default), or ms since 1970."""
     if (ago := _AGO.fullmatch(text)) is not None:
         return max(now_ms - int(ago[1]) * _UNITS_MS[ago[2]], 0)
     if text.isdecimal() and len(text) > 8:
@@ -163,17 +171,17 @@ def _instant_ms(option: str, text: str, now_ms: int) -> int:
 
 
 def groups(store: Reader, chosen: Selection, limit: int) -> Grid:
-    """By topic and reason: how many there were, how many are stored and came back, when, an example."""
+    """Return, by topic and reason: how many there were, how many are stored and were sent again, when, and an example."""
     answer = store.ask(_GROUPS, **chosen.parameters(), limit=limit)
     rows = list(answer.rows())
     if chosen.since_ms > 0 or chosen.until_ms < _UNBOUNDED or chosen.places:
-        # The full counts know no time and no place.
+        # The full counts have no time and no position.
         rows = [(topic, reason, None, *known) for topic, reason, _, *known in rows]
     return Grid(answer.names, rows)
 
 
 def letters(store: Reader, chosen: Selection, limit: int = _UNBOUNDED) -> Iterator[Letter]:
-    """In the order of the log, read by pages."""
+    """Yield dead letters in the order of the log, read in pages."""
     after = RecordPosition("", -1, -1)
     while (asked := min(limit, _PAGE)) > 0:
         afters = {f"after_{name}": value for name, value in after._asdict().items()}
@@ -188,17 +196,17 @@ def letters(store: Reader, chosen: Selection, limit: int = _UNBOUNDED) -> Iterat
 
 
 def letter_at(store: Reader, place: RecordPosition) -> Letter | None:
-    """The letter of one place, if the store has it."""
+    """Return the dead letter at a position, if the store has it."""
     return next(letters(store, Selection(places=(place,))), None)
 
 
 def raw_of(store: Reader, places: Sequence[RecordPosition]) -> dict[RecordPosition, bytes]:
-    """What the table has of these records; for a hundred of them at once."""
+    """Return the stored bytes of these records; at most a hundred at a time."""
     rows: Any = store.ask(_RAW, **Selection(places=tuple(places)).parameters()).rows() if places else ()
     return {RecordPosition(*place): base64.b64decode(raw) for *place, raw in rows}
 
 
 def log_of(store: Reader) -> str | None:
-    """Which log the store was made from, as its `meta` says."""
+    """Return the log that the store was built from, by its metadata."""
     rows = store.records("SELECT value FROM meta FINAL WHERE key = 'log'")
     return str(rows[0]["value"]) if rows else None

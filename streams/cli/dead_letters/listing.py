@@ -1,6 +1,6 @@
 """`trainfare dead-letters list|show`: what the meter refused, why, and what to do about it.
 
-It must not write anything, nor let a stranger's record reach the terminal as it is.
+It must not write anything, nor print an untrusted record without escaping it.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def show(
                 f"{wanted}: no such dead letter in this store; `trainfare dead-letters list --each` lists them "
                 "(of a flood only a sample is stored)"
             )
-        # Earlier versions stored controls as they were.
+        # Earlier versions stored controls unredacted.
         raw = kept_raw(wanted.topic, letter.reason, raw_of(store, [wanted])[wanted])
         refused = None if letter.replayed_to is None else letter_at(store, letter.replayed_to)
         advice = OF_FILES if log_of(store) == LOG_OF_FILES else ADVICE.get(letter.reason, "")

@@ -1,4 +1,4 @@
-"""Reads the log for dead letters: the original records, and which of them came back and are not metered yet.
+"""Reads the log for dead letters: the original records, and which of them were sent again and are not metered yet.
 
 It must not join a group or commit, nor decide what is sent.
 """
@@ -19,7 +19,7 @@ from streams.transport.log_reader import log_reader
 _ANSWER_S: Final = 15.0
 _POLL_S: Final = 0.1
 _AT_ONCE: Final = 1_000
-#: Reading on is cheaper than seeking where the next record wanted is this near.
+#: If the next record is this near, reading on is cheaper than seeking.
 _NEAR: Final = 2_000
 _END: Final = 2**63
 
@@ -49,11 +49,11 @@ class LogReader:
         self.close = self._consumer.close
         self._asked = RecordPosition("", -1, -1)
         self._messages: Iterator[Any] = iter(())
-        self._head: Any = None  # the last message that was read
-        self._passed = -1  # every record of the partition up to this offset was read, or is gone
+        self._head: Any = None  # the last message read
+        self._passed = -1  # every record of the partition up to this offset was read, or is deleted
 
     def original(self, place: RecordPosition) -> Original | None:
-        """The record at the place; None where the log no longer has it. Places in ascending order are read in one go."""
+        """Return the record at a position; None if the log no longer has it. Ascending positions are read in one pass."""
         last, self._asked = self._asked, place
         if place[:2] != last[:2] or place <= last or place.offset > self._passed + _NEAR:
             self._messages, self._head, self._passed = self._from(place), None, place.offset - 1
@@ -65,14 +65,14 @@ class LogReader:
         return Original(self._head.key(), self._head.value(), list(self._head.headers() or ()))
 
     def came_back(self, start: RecordPosition) -> Iterator[RecordPosition]:
-        """The dead letters that were sent again into the partition, from a place to its present end."""
+        """Yield the dead letters that were sent again into the partition, from a position to its present end."""
         for message in self._from(start):
             at = start._replace(offset=message.offset())
             if (place := replay_of(message.headers() or (), at)) is not None:
                 yield place
 
     def _from(self, start: RecordPosition) -> Iterator[Any]:
-        """Records from a place to the end that its partition has now."""
+        """Yield records from a position to the partition's present end."""
         name, partition = full_name(start.topic, self._kafka.topic_prefix), start.partition
         try:
             low, high = self._consumer.get_watermark_offsets(
@@ -86,7 +86,7 @@ class LogReader:
         self._consumer.assign([TopicPartition(name, partition, begin)])
         silent_s = 0.0
         while True:
-            # It waits for as many as are asked for, so not for long; the end of the partition is a message too.
+            # It waits until this many arrive, so use a short timeout; the end of the partition is a message, too.
             messages = self._consumer.consume(_AT_ONCE, timeout=_POLL_S)
             silent_s = 0.0 if messages else silent_s + _POLL_S
             if silent_s >= _ANSWER_S:
@@ -95,7 +95,7 @@ class LogReader:
             for message in messages:
                 error, offset = message.error(), message.offset()
                 if (message.topic(), message.partition()) != (name, partition):
-                    continue  # still of what was read before
+                    continue  # left over from an earlier seek
                 if error is not None and error.code() == KafkaError._PARTITION_EOF:
                     return
                 if error is not None:

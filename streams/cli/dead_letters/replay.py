@@ -1,6 +1,6 @@
-"""`trainfare dead-letters replay`: refused records into their topics again, after a fix; each once.
+"""`trainfare dead-letters replay`: sends refused records to their topics again after a fix, each once.
 
-It must not write to the store: the meter notes what came back when it reads it, so the log alone says what was sent.
+It must not write to the store: the meter records replays when it reads them, so the log alone determines what was sent.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Judges dead letters one by one, and sends those again that the meter would take now.
+"""Judges dead letters one by one, and sends those again that the meter would now accept.
 
-It must not write to the store, nor ask anybody.
+It must not write to the store, nor prompt the user.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from streams.topics import Topic
 from streams.transport.cluster import cluster_of, log_name
 
 _REACH_S: Final = 5.0
-#: Records in memory at once: one may weigh 1 MiB.
+#: Records in memory at a time: one may have 1 MiB.
 _AT_ONCE: Final = 100
 
 
 class Outcome(StrEnum):
-    """What becomes of a letter."""
+    """What becomes of a dead letter."""
 
     SEND = "sent again"
     BACK = "already sent again"
@@ -44,12 +44,12 @@ class Outcome(StrEnum):
     OTHER = "another record"
 
 
-#: By outcome, topic and reason: how many letters, and the last of them.
+#: (outcome, topic, reason) -> (number of dead letters, the last of them).
 Tally = dict[tuple[Outcome, str, str], tuple[int, str]]
 
 
 class Judged(NamedTuple):
-    """A letter, what becomes of it, why, and the record to send."""
+    """A dead letter, its outcome, the reason for it, and the record to send."""
 
     letter: Letter
     outcome: Outcome
@@ -58,7 +58,11 @@ class Judged(NamedTuple):
 
 
 def check_log(store: Reader, settings: Settings) -> None:
-    """Letters go back where they came from: to the log that this store was made from."""
+    """Check that the configured log is the one that this store was built from.
+
+    Raises:
+        WrongUseError: It is another one, or the store was built from files.
+    """
     log = log_of(store)
     if log == LOG_OF_FILES:
         raise WrongUseError(f"nothing can be sent again: {OF_FILES}")
@@ -94,8 +98,8 @@ def judged(
     force: bool,
     again: bool,
 ) -> Iterator[Judged]:
-    """Judge all letters that are chosen, in the order of the log."""
-    # Every letter that came back before these offsets is in the table. They are asked for before the letters are: what is
+    """Judge all selected dead letters, in the order of the log."""
+    # Every dead letter sent again before these offsets is in the table. Read them before the dead letters: a record
     # metered in between is then found in both, not in neither.
     books: Any = store.ask("SELECT topic, partition, next_offset FROM books FINAL").rows()
     metered_to = {(topic, partition): offset for topic, partition, offset in books}
@@ -106,7 +110,7 @@ def judged(
         for place, replayed_to in ((letter.place, letter.replayed_to) for letter in chunk):
             if place[:2] != partition and not again:
                 partition = place[:2]
-                # A letter comes back behind its own place.
+                # A record is sent again to a later offset.
                 start = max(place.offset + 1, metered_to.get(partition, 0))
                 back = set(log.came_back(place._replace(offset=start)))
             if again or (replayed_to is None and place not in back):
@@ -129,9 +133,9 @@ def judge(
     *,
     force: bool,
 ) -> Judged:
-    """Judge one letter that did not come back yet.
+    """Judge one dead letter that was not sent again yet.
 
-    `found`: the record in the log; None if the log has it no more: then `raw` is what the table has of it.
+    `found`: the record in the log; None if the log no longer has it: then `raw` is what the table has of it.
     """
     topic, why = letter.place.topic, ""
     if found is not None:
@@ -161,7 +165,7 @@ def judge(
 
 
 def _refusal(letter: Letter, record: Original, meter: MeterSettings, now_ms: int) -> str:
-    """Why the meter would refuse it again; empty if it would not, as far as that is known here."""
+    """Return why the meter would refuse it again; empty if it would not, as far as can be known here."""
     event = decode(letter.place.topic, record.value, record.headers, FUTURE_MS + now_ms)
     if isinstance(event, Invalid):
         return f"{event.reason}: {event.detail}"

@@ -1,1 +1,1 @@
-"""`trainfare top`: jobs by what they burn now, live on a terminal, or once for a pipe."""
+"""`trainfare top`: jobs by burn rate, live on a terminal, or once for a pipe."""

@@ -1,6 +1,6 @@
-"""The command `trainfare top`: the live view on a terminal; for pipes and programs one snapshot.
+"""The command `trainfare top`: the live view on a terminal, one snapshot for pipes and programs.
 
-It must not load the terminal library where only one table is written, nor round what a program reads.
+It must not load the terminal library for a snapshot, nor round for programs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def top(
     from streams.cli.top.sources import source_for  # loads the store, and what speaks HTTP
 
     source = source_for(settings_for(data), url)
-    # Keys come from stdin, and Textual draws on stderr so that stdout stays free: all three must be a person's.
+    # Keys come from stdin, and Textual draws on stderr so that stdout stays free: all three must be a terminal.
     on_terminal = all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
     if once or form is not OutputFormat.table or not on_terminal:
         write_snapshot(source.fetch(), form)
@@ -66,7 +66,7 @@ def top(
 
 
 def write_snapshot(snapshot: MeterView, form: OutputFormat) -> None:
-    """Write a snapshot, the dearest jobs first."""
+    """Write a snapshot, jobs by descending burn rate."""
     jobs = ordered(snapshot.jobs, Order())
     if form is OutputFormat.json:
         parts = msgspec.to_builtins(msgspec.structs.replace(snapshot, jobs=tuple(jobs)))

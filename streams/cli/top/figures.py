@@ -1,4 +1,4 @@
-"""What `trainfare top` shows at one instant, as values, and where it comes from.
+"""The figures of `trainfare top` at one instant, as values, and their source.
 
 It must not fetch anything, nor know how a screen draws it.
 """
@@ -16,7 +16,7 @@ _NOTHING = Decimal(0)
 
 
 class JobAlert(msgspec.Struct, frozen=True):
-    """An alert that fires for a job, as the list of jobs names it."""
+    """A firing alert of a job, as in the list of jobs."""
 
     rule: str = ""
     severity: str = ""
@@ -25,7 +25,7 @@ class JobAlert(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """One job, with the names of the API; what it does not name is empty."""
+    """One job, with the names of the API; missing values are empty."""
 
     job_id: str
     owner: str = ""
@@ -57,7 +57,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Burn(msgspec.Struct, frozen=True):
-    """What the whole fleet costs."""
+    """The cost of the whole fleet."""
 
     as_of_ms: int = 0
     usd_per_hour_now: Decimal = _NOTHING
@@ -70,7 +70,7 @@ class Burn(msgspec.Struct, frozen=True):
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """Whom an alert is about."""
+    """The subject of an alert."""
 
     kind: str = ""
     name: str = ""
@@ -103,14 +103,18 @@ class MeterView(msgspec.Struct, frozen=True):
 
 
 class Source(Protocol):
-    """Where snapshots come from; one thread calls at a time, not the one that draws."""
+    """The source of snapshots; one thread calls at a time, not the one that draws."""
 
     def fetch(self) -> MeterView:
-        """Return the newest snapshot, or raise SourceError with words for the screen."""
+        """Return the newest snapshot.
+
+        Raises:
+            SourceError: There is none, with a message for the screen.
+        """
 
 
 class SourceError(TrainfareError):
-    """There is no snapshot now; the message says where it was looked for, and what to do."""
+    """There is no snapshot now; the message contains where it was searched, and what to do."""
 
 
 class _Jobs(msgspec.Struct):
@@ -123,7 +127,11 @@ class _Alerts(msgspec.Struct):
 
 
 def snapshot_of(jobs: bytes, burn: bytes, alerts: bytes, origin: str) -> MeterView:
-    """Return the three answers of the API as one snapshot; fields it does not know are left out."""
+    """Combine three responses of the API to one snapshot; unknown fields are ignored.
+
+    Raises:
+        SourceError: They are not responses of the API.
+    """
     try:
         listed = msgspec.json.decode(jobs, type=_Jobs)
         fleet = msgspec.json.decode(burn, type=Burn)

@@ -1,4 +1,4 @@
-"""The lines of `trainfare top` around its table: the fleet, where the figures are from, alerts, one job, the keys.
+"""The lines of `trainfare top` around its table: fleet, source of the figures, alerts, one job, keys.
 
 It must not draw, nor read a clock: instants are handed in.
 """
@@ -17,7 +17,7 @@ from streams.cli.top.figures import AlertView, Job, MeterView
 from streams.cli.top.rows import HIGH, LOW, VERY_HIGH, burning, count, money, ratio_sign, sparkline
 
 BEHIND_MS = 11 * 60_000
-"""While anything burns there is news more often than this, so figures older than that are said to be old."""
+"""While any job has a rate, rows are written more often than this: older figures are marked as old."""
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 _KEYS = (
     ("q", "quit"),
@@ -32,7 +32,7 @@ _KEYS = (
 
 
 def fleet(snapshot: MeterView | None) -> Text:
-    """Return what all of it costs, in one line."""
+    """Return the cost of the whole fleet in one line."""
     if snapshot is None:
         return Text("waiting for the first figures")
     burn = snapshot.burn
@@ -56,9 +56,10 @@ def status(
     *,
     moving: bool = False,
 ) -> Text:
-    """Return where the figures are from and how old they are; what is stale says so first.
+    """Return the source and age of the figures; stale figures are marked first.
 
-    `now_ms` is None where event time is not the time of this machine, as in a demo; `moving`: it was seen to go on.
+    `now_ms`: None if event time is not this machine's time, as in a demo; `moving`: the figures' time was seen to
+    advance.
     """
     line = Text()
     if fault is not None:
@@ -69,7 +70,7 @@ def status(
         return line
     behind_ms = 0 if now_ms is None or not snapshot.as_of_ms else now_ms - snapshot.as_of_ms
     if behind_ms > BEHIND_MS:
-        # Figures that move are of a meter that catches up, or whose events are of another day.
+        # Figures that advance are of a meter that is catching up, or whose events are of another day.
         age = f"{ago(behind_ms)} BEHIND" if moving else f"NO NEWS FOR {ago(behind_ms)}"
         line.append(f" {age} ", "bold black on yellow").append(" ")
     line.append(f"{shown} · {snapshot.burn.jobs_live} jobs, {count(snapshot.burn.gpus_held)} GPUs · ")
@@ -79,7 +80,7 @@ def status(
 
 
 def alert_lines(alerts: Sequence[AlertView], as_of_ms: int) -> Text:
-    """Return one line for each alert, those that fire first, the newest on top."""
+    """Return one line per alert, firing ones first, the newest on top."""
     if not alerts:
         return Text("no alerts", "dim")
     lines = Text()
@@ -101,7 +102,7 @@ def alert_lines(alerts: Sequence[AlertView], as_of_ms: int) -> Text:
 
 
 def details(job: Job | None, alerts: Sequence[AlertView], as_of_ms: int, width: int) -> Table:
-    """Return everything that is known of one job, for a person."""
+    """Return all figures of one job, for people."""
     if job is None:
         return _table([("", "no longer among the jobs that the meter lists")])
     names = ("owner", "team", "project", "experiment", "cluster", "region", "purchase", "gpu_type")
@@ -135,7 +136,7 @@ def details(job: Job | None, alerts: Sequence[AlertView], as_of_ms: int, width: 
 
 
 def help_table() -> Table:
-    """Return the keys and what the signs mean."""
+    """Return the keys and the meaning of the signs."""
     return _table(
         [
             *_KEYS,
@@ -162,12 +163,12 @@ def _table(rows: Sequence[tuple[str | Text, str | Text]]) -> Table:
 
 
 def instant(at_ms: int) -> str:
-    """Return a UTC instant; its day too, since event time may be any day's."""
+    """Format a UTC instant with its day, since event time may be any day's."""
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC" if at_ms else "-"
 
 
 def ago(for_ms: int) -> str:
-    """Return a duration in its two largest units: people compare, they do not compute."""
+    """Format a duration in its two largest units."""
     parts: list[str] = []
     left_ms = max(0, for_ms)
     for unit_ms, name in _UNITS:
@@ -180,5 +181,5 @@ def ago(for_ms: int) -> str:
 
 
 def percent(ratio: float | None) -> str:
-    """Return a share for people; unknown is a dash, never 0."""
+    """Format a share; unknown is a dash, never 0."""
     return "-" if ratio is None else f"{ratio:.0%}".replace("%", " %")

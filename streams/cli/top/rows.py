@@ -1,6 +1,6 @@
-"""The rows of `trainfare top`: which columns fit, in what order jobs stand, what each cell says and in what colour.
+"""The rows of `trainfare top`: which columns fit, the order of jobs, the text and colour of each cell.
 
-It must not draw, nor let colour alone say anything.
+It must not draw, and no information may be in the colour alone.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from streams.cli.top.figures import Job
 
 BARS = "▁▂▃▄▅▆▇█"
 HIGH, VERY_HIGH = 1.5, 2.5
-"""Ratios from which a job is marked: that of the slowest burn rule, and that of the fastest over its long window."""
+"""Ratios from which a job is marked: of the slowest burn rule, and of the fastest over its long window."""
 LOW = 0.5
 
 
 class Column(NamedTuple):
-    """One column: how much room it needs and can use, and the field of a job that it sorts by and shows."""
+    """One column: its minimum and maximum width, and the field of a job that it sorts by and shows."""
 
     key: str
     title: str
@@ -33,7 +33,7 @@ class Column(NamedTuple):
     field: str | None
 
     def value(self, job: Job) -> Any:
-        """Return what it sorts by."""
+        """Return the sort value."""
         return burning(job) if self.key == "ratio" else getattr(job, str(self.field))
 
 
@@ -62,42 +62,42 @@ _MORE = (
     ("job", 24), ("team", 12), ("owner", 12), ("spark", 16), ("job", 34), ("spark", 24), ("owner", 16), ("team", 14),
     *((key, BY_KEY[key].most) for key in ("cost", "now", "m15", "h1", "expected", "state", "ratio", "gpus")),
 )  # fmt: skip
-"""Who gets the room that is left, up to how much, in turn."""
+"""Columns that get the remaining width in turn, with their maximum."""
 
 
 class Order(NamedTuple):
-    """By which column jobs are sorted, and which way."""
+    """The sort column and direction."""
 
     key: str = "now"
     descending: bool = True
 
     def after(self) -> Order:
-        """Return the next sort, numbers from the top and names from the beginning."""
+        """Return the next sort column, numbers descending and names ascending."""
         return Order.natural(SORT_CYCLE[(SORT_CYCLE.index(self.key) + 1) % len(SORT_CYCLE)])
 
     @staticmethod
     def natural(key: str) -> Order:
-        """Return the direction in which a column is read."""
+        """Return the usual direction of a column."""
         return Order(key, BY_KEY[key].right)
 
     def reversed(self) -> Order:
-        """Return the other direction."""
+        """Return the opposite direction."""
         return Order(self.key, not self.descending)
 
     @property
     def arrow(self) -> str:
-        """Which way, as a sign."""
+        """Return the sign of the direction."""
         return "↓" if self.descending else "↑"
 
 
 def layout(width: int) -> list[tuple[Column, int]]:
-    """Return the columns that fit a width, with the room each gets."""
+    """Return the columns that fit a width, with the width of each."""
     chosen: list[str] = []
     left = width
     for key in _FIRST:
         need = BY_KEY[key].least + 1
         if need > left:
-            break  # in order of importance: nothing less important takes the place
+            break  # in order of importance: no less important column takes its place
         chosen.append(key)
         left -= need
     room = {key: BY_KEY[key].least for key in chosen}
@@ -110,7 +110,11 @@ def layout(width: int) -> list[tuple[Column, int]]:
 
 
 def ordered(jobs: Iterable[Job], order: Order) -> list[Job]:
-    """Return the jobs sorted; what has no value comes last either way, equals by cost."""
+    """Return the jobs sorted; missing values come last in either direction, equal ones by cost.
+
+    Raises:
+        ValueError: The column cannot be sorted by.
+    """
     column = BY_KEY[order.key]
     if column.field is None:
         raise ValueError(f"column {order.key} has nothing to sort by")
@@ -121,7 +125,7 @@ def ordered(jobs: Iterable[Job], order: Order) -> list[Job]:
 
 
 def matching(jobs: Iterable[Job], words: str) -> list[Job]:
-    """Return the jobs in whose names, state or alerts every word occurs, in any case."""
+    """Return the jobs whose names, state or alerts contain every word, ignoring case."""
     wanted = words.lower().split()
     return [job for job in jobs if all(word in _haystack(job) for word in wanted)]
 
@@ -132,12 +136,12 @@ def _haystack(job: Job) -> str:
 
 
 def cells(job: Job, columns: Sequence[tuple[Column, int]]) -> list[Text]:
-    """Return the row of a job, each cell as wide as its column and the gap after it."""
+    """Return the row of a job, each cell padded to its column's width and gap."""
     return [_cell(*_content(job, column, room), column, room) for column, room in columns]
 
 
 def heading(column: Column, room: int, order: Order) -> Text:
-    """Return a column's title, with the sign of the order if it is sorted by it."""
+    """Return a column's title, with the sign of the direction if it is the sort column."""
     return _cell(column.title + (order.arrow if column.key == order.key else ""), "", column, room)
 
 
@@ -169,7 +173,7 @@ def _content(job: Job, column: Column, room: int) -> tuple[str, str]:
 
 
 def alert_sign(job: Job) -> tuple[str, str]:
-    """Return the sign of the gravest alert that fires for a job: full for a page, hollow for a ticket."""
+    """Return the sign of the most severe firing alert of a job: filled for a page, hollow for a ticket."""
     firing = [alert.severity for alert in job.alerts if alert.status == "firing"]
     if "page" in firing:
         return "●", "bold red"
@@ -177,12 +181,12 @@ def alert_sign(job: Job) -> tuple[str, str]:
 
 
 def burning(job: Job) -> float | None:
-    """Return a job's ratio while it burns anything; nothing is not worth a sign."""
+    """Return a job's ratio while it has a rate; otherwise None, which has no sign."""
     return job.ratio if job.usd_per_hour_now else None
 
 
 def ratio_sign(ratio: float | None) -> tuple[str, str]:
-    """Return actual over expected with its sign, and a colour that says the same."""
+    """Return actual over expected with its sign, and a matching colour."""
     if ratio is None:
         return "-  ", "dim"
     shown = f"{ratio:.2f}" if ratio < 100 else f"{min(ratio, 99_999):.0f}"
@@ -194,7 +198,7 @@ def ratio_sign(ratio: float | None) -> tuple[str, str]:
 
 
 def sparkline(points: Sequence[tuple[int, float]], room: int) -> str:
-    """Return the newest values as bars from zero; nothing is a blank, and little is still a bar."""
+    """Return the newest values as bars from zero; nothing is a blank, and a small value is still a bar."""
     values = [max(0.0, value) for _, value in points[-room:]]
     top = max(values, default=0.0)
     if top == 0:
@@ -204,7 +208,7 @@ def sparkline(points: Sequence[tuple[int, float]], room: int) -> str:
 
 
 def money(value: Decimal) -> str:
-    """Return dollars that fit a column: cents, fewer digits where the sum is large or tiny."""
+    """Format dollars for a column: cents, fewer digits for large or tiny amounts."""
     if value >= 1_000_000:
         return f"{value / 1_000_000:,.2f}M"
     if value >= 10_000:
@@ -213,12 +217,12 @@ def money(value: Decimal) -> str:
 
 
 def count(gpus: Decimal) -> str:
-    """Return a number of GPUs without idle zeros."""
+    """Format a number of GPUs without trailing zeros."""
     return f"{gpus.normalize():f}" if gpus else "0"
 
 
 def middle(text: str, room: int) -> str:
-    """Return a name cut in its middle: numbers that tell jobs apart stand at the end."""
+    """Shorten a name in its middle: the numbers that distinguish jobs are at the end."""
     if cell_len(text) <= room:
         return text
     tail = (room - 1) // 2

@@ -1,7 +1,7 @@
-"""Where `trainfare top` finds its figures: a worker's API if there is one, else the store itself.
+"""Finds the figures of `trainfare top`: a worker's API if there is one, otherwise the store itself.
 
-It must not follow redirects, nor hand the token to any address but the one it was made with; nor keep a directory open
-between two looks: a worker could not start meanwhile.
+It must not follow redirects, nor send the token to any other address; nor keep a directory open between two reads: a
+worker could not start meanwhile.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ JOBS_MAX = 500
 ALERTS_MAX = 100
 SERVER_EVERY_MS = 3_000
 DIRECTORY_EVERY_MS = 10_000
-"""A directory that no worker has open changes by a replay at most; opening the engine costs a second of a core."""
+"""A directory that no worker has open changes only by a replay; opening the engine takes a second of a core."""
 _ANSWER_MAX_BYTES = 64 * 2**20
 _PATHS = (
     f"/api/v1/jobs?limit={JOBS_MAX}&order=burn",
@@ -55,7 +55,11 @@ class HttpSource:
         self._pool = urllib3.PoolManager(headers=headers, timeout=timeout, retries=False, maxsize=1)
 
     def fetch(self) -> MeterView:
-        """Ask the three questions whose answers make a screen."""
+        """Request the three responses of a screen.
+
+        Raises:
+            SourceError: One of them is not available.
+        """
         jobs, burn, alerts = (self._get(path) for path in _PATHS)
         return snapshot_of(jobs, burn, alerts, self.url)
 
@@ -90,7 +94,11 @@ def _refused(url: str, status: int, body: bytes) -> str:
 
 
 def checked(url: str) -> str:
-    """Return the address of an API without its last slash; refuse what is none."""
+    """Return the address of an API without a trailing slash.
+
+    Raises:
+        WrongUseError: It is none.
+    """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise WrongUseError(f"--url {url}: expected an address such as http://127.0.0.1:8787")
@@ -106,23 +114,27 @@ def checked(url: str) -> str:
 
 
 def configured(web: WebSettings) -> str:
-    """Return the address at which the settings' worker is reached from this machine."""
+    """Return the address at which this machine reaches the configured worker."""
     return endpoint.url_of(web.bind, web.port)
 
 
 def announced(data_dir: Path) -> str | None:
-    """Return the address that the process which holds a data directory wrote there; None if it wrote none."""
+    """Return the address in a data directory's `api.json`; None if there is none.
+
+    Raises:
+        SourceError: The file cannot be trusted.
+    """
     try:
         found = endpoint.read(data_dir)
         return checked(found.url) if found is not None and found.pid == holder_of(data_dir) else None
     except WrongUseError:
-        return None  # left behind by somebody, or not of a worker: as good as absent
+        return None  # stale, or not of a worker: treated as absent
     except SinkError as refused:
         raise SourceError(str(refused)) from refused
 
 
 class StoreSource:
-    """The store that the settings name, looked into now and then; between two looks the last figures stand."""
+    """The configured store, read at an interval; in between, the last figures are returned."""
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         self._settings = settings
@@ -131,7 +143,7 @@ class StoreSource:
         self._looked_ms = 0
 
     def fetch(self) -> MeterView:
-        """Return the figures of the last look, or look again."""
+        """Return the figures of the last read, or read again."""
         every_ms = DIRECTORY_EVERY_MS if self._settings.clickhouse.data_dir else SERVER_EVERY_MS
         now_ms = self._clock.monotonic_ms()
         if self._last is None or now_ms - self._looked_ms >= every_ms:
@@ -150,19 +162,19 @@ class StoreSource:
 
 
 class _ReaderAsker(StoreReader):
-    """Asks one question after the other, of a store that is open here: one person looks, nobody else waits."""
+    """Runs one query after the other on a store that is open here."""
 
     def __init__(self, store: Reader) -> None:
         super().__init__(lambda: None, "top")
         self._reader = store
 
     async def rows(self, sql: str, **parameters: object) -> list[Row]:
-        """Return the rows of a question as objects."""
+        """Return the rows of a query as objects."""
         return self._reader.records(sql, **parameters)
 
 
 class Found:
-    """Looks anew each time, so that a worker may come and go while somebody watches."""
+    """Searches again at each fetch, so that a worker may start or stop meanwhile."""
 
     def __init__(self, settings: Settings, token: str | None) -> None:
         self._settings, self._token = settings, token
@@ -170,7 +182,7 @@ class Found:
         self._store = StoreSource(settings)
 
     def fetch(self) -> MeterView:
-        """Ask the worker; where none answers, the store."""
+        """Query the worker; if none answers, the store."""
         data_dir = self._settings.clickhouse.data_dir
         url = configured(self._settings.web) if data_dir is None else announced(data_dir)
         if url is not None:
@@ -184,6 +196,6 @@ class Found:
 
 
 def source_for(settings: Settings, url: str | None = None) -> Source:
-    """Return the source: the address given, else whatever is found at each look."""
+    """Return the source: the given address, otherwise whatever is found at each fetch."""
     token = None if settings.web.token is None else settings.web.token.get_secret_value()
     return Found(settings, token) if url is None else HttpSource(url, token)

@@ -1,6 +1,6 @@
-"""The live view of `trainfare top`: a table of jobs that is read anew each second, on a terminal of any size.
+"""The live view of `trainfare top`: a table of jobs that is updated each second, on a terminal of any size.
 
-It must not know where snapshots come from: a source is handed in, asked in a thread, and may be slow or fail.
+It must not know where snapshots come from: the source is handed in, called in a thread, and may be slow or fail.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from streams.cli.top.rows import BY_KEY, SORTS, Column, Order, cells, heading, l
 from streams.clock import Clock, SystemClock
 
 TALL = 32
-"""Lines from which there is room for the alerts from the start."""
+"""Number of lines from which the alerts are shown at the start."""
 
 
 class JobTable(DataTable[Text]):
-    """One row per job that stays under the bar while the figures move; only what changed is drawn again."""
+    """One row per job; the cursor stays on its job while figures change, and only changed cells are redrawn."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "select_cursor", "Details"),
@@ -37,14 +37,14 @@ class JobTable(DataTable[Text]):
         Binding("k", "cursor_up", show=False),
     ]
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002  # Textual's own name for it
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's parameter name
         super().__init__(id=id, cursor_type="row", cell_padding=0)
         self._columns_shown: tuple[list[tuple[Column, int]], Order] | None = None
         self._shown: dict[str, list[Text]] = {}
 
     def show(self, jobs: Sequence[Job], width: int, order: Order, *, to_top: bool = False) -> None:
-        """Make the rows those of the jobs, in columns that fit the width; the bar stays with its job, or goes up."""
-        columns = layout(width - 1)  # beside the scrollbar
+        """Update the rows to these jobs, in columns that fit the width; the cursor stays on its job, or moves to the top."""
+        columns = layout(width - 1)  # minus the scrollbar
         rows = {job.job_id: cells(job, columns) for job in jobs}
         if (self._columns_shown, list(self._shown)) == ((columns, order), list(rows)):
             for job_id, row in rows.items():
@@ -59,7 +59,7 @@ class JobTable(DataTable[Text]):
             for job_id, row in rows.items():
                 self.add_row(*row, key=job_id)
             if under_bar in rows:
-                # The bar stays with its job wherever that stands now; the eye stays where it was.
+                # The cursor follows its job, and the scroll position stays.
                 self.move_cursor(row=list(rows).index(under_bar), scroll=False)
             self.scroll_to(y=top, animate=False, force=True)
         self._columns_shown, self._shown = (columns, order), rows
@@ -68,7 +68,7 @@ class JobTable(DataTable[Text]):
 
 
 class Sheet(ModalScreen[None]):
-    """Something to read, until Esc."""
+    """A text to read, until Esc."""
 
     DEFAULT_CSS = """
     Sheet {
@@ -90,7 +90,7 @@ class Sheet(ModalScreen[None]):
         self._title, self._content = title, content
 
     def compose(self) -> ComposeResult:
-        """A frame that scrolls."""
+        """Return a frame that scrolls."""
         with VerticalScroll() as frame:
             frame.border_title, frame.border_subtitle = self._title, "Esc closes"
             yield Static(self._content(), markup=False)
@@ -109,7 +109,7 @@ class HelpScreen(Sheet):
 
 
 class DetailsScreen(Sheet):
-    """One job; it lives on with the snapshots below it."""
+    """One job, updated with each snapshot."""
 
     def __init__(self, job_id: str, snapshot: Callable[[], MeterView | None]) -> None:
         super().__init__("job", self._figures)
@@ -122,7 +122,7 @@ class DetailsScreen(Sheet):
 
 
 class TopApp(App[None]):
-    """Jobs by what they burn now."""
+    """Jobs by burn rate."""
 
     TITLE = "trainfare top"
     ENABLE_COMMAND_PALETTE = False
@@ -155,22 +155,22 @@ class TopApp(App[None]):
         event_time: bool = False,
         interval_s: float = 1.0,
     ) -> None:
-        """Show what the source says. `event_time`: its instants are not those of this machine's clock."""
+        """Show the figures of a source. `event_time`: its instants are not those of this machine's clock."""
         super().__init__()
         self._source, self._note, self._interval_s = source, note, interval_s
         self._clock = SystemClock() if clock is None else clock
         self._event_time = event_time
         self._busy = False
         self._words = ""
-        self._wants_alerts: bool | None = None  # None: as there is room
+        self._wants_alerts: bool | None = None  # None: if there is room
         self._answered_ms = self._clock.monotonic_ms()
-        self._moved_ms: int | None = None  # when the figures' own time was last seen to go on
+        self._moved_ms: int | None = None  # when the figures' time was last seen to advance
         self._fault: str | None = None
         self.order = Order()
         self.snapshot: MeterView | None = None
 
     def compose(self) -> ComposeResult:
-        """Two lines, the table, the alerts, the keys."""
+        """Return two lines, the table, the alerts, the keys."""
         yield Static(id="fleet")
         yield Static(id="status")
         if self._note:
@@ -183,14 +183,14 @@ class TopApp(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Ask at once, then each second."""
+        """Fetch immediately, then each second."""
         self.query_one(JobTable).focus()
         self._draw()
         self._poll()
         self.set_interval(self._interval_s, self._poll)
 
     def _poll(self) -> None:
-        if not self._busy:  # a source slower than the interval is asked again when it has answered
+        if not self._busy:  # a source slower than the interval is called again after it has answered
             self._busy = True
             self._fetch()
         elif self._fault is not None:
@@ -214,27 +214,27 @@ class TopApp(App[None]):
         self._draw()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Choose the columns anew."""
+        """Choose the columns again."""
         self._draw(event.size.width, event.size.height)
 
     def on_data_table_header_selected(self, event: DataTable.HeaderSelected) -> None:
-        """A click on a title sorts by it, on the same again the other way."""
+        """Sort by the clicked column, or reverse its direction."""
         key = str(event.column_key.value)
         if key in SORTS:
             self.order = self.order.reversed() if key == self.order.key else Order.natural(key)
             self._draw(to_top=True)
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Enter: everything about one job."""
+        """Show one job."""
         self.push_screen(DetailsScreen(str(event.row_key.value), lambda: self.snapshot))
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter as it is typed."""
+        """Filter while typing."""
         self._words = event.value
         self._draw(to_top=True)
 
     def on_input_submitted(self, _: Input.Submitted) -> None:
-        """Keep the filter, go back to the table."""
+        """Keep the filter, return to the table."""
         self._close_filter()
 
     def action_sort(self) -> None:
@@ -243,7 +243,7 @@ class TopApp(App[None]):
         self._draw(to_top=True)
 
     def action_reverse(self) -> None:
-        """Turn the order round."""
+        """Reverse the direction."""
         self.order = self.order.reversed()
         self._draw(to_top=True)
 
@@ -253,13 +253,13 @@ class TopApp(App[None]):
         self._draw()
 
     def action_filter(self) -> None:
-        """Ask for words."""
+        """Open the filter."""
         box = self.query_one("#filter", Input)
         box.display = True
         box.focus()
 
     def action_all(self) -> None:
-        """Forget the filter."""
+        """Clear the filter."""
         self.query_one("#filter", Input).value = ""
         self._close_filter()
 

@@ -54,11 +54,11 @@ def audit(
     ] = None,
     repair: Annotated[
         bool,
-        typer.Option("--repair", help="With --recount: write the rows that are wrong or missing anew."),
+        typer.Option("--repair", help="With --recount: rewrite rows that are wrong or missing."),
     ] = False,
     form: FormatOption = OutputFormat.table,
 ) -> None:
-    """Show whether the books balance and the ledger is right; exit 1 if not."""
+    """Check the record accounting and the ledger; exit 1 on any difference."""
     if url is not None and data is not None:
         raise WrongUseError("--url asks a worker, --data a directory; give one of them")
     settings = settings_for(data)

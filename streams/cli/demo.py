@@ -33,24 +33,28 @@ def demo(
     seconds: Annotated[
         float | None,
         typer.Option(
-            "--seconds", metavar="N", min=1, max=43_200, help="End after so long; else with Ctrl-C."
+            "--seconds",
+            metavar="N",
+            min=1,
+            max=43_200,
+            help="Stop after this many seconds; otherwise on Ctrl-C.",
         ),
     ] = None,
     speed: Annotated[
         float,
-        typer.Option("--speed", metavar="X", min=1, max=600, help="How many times as fast time goes there."),
+        typer.Option("--speed", metavar="X", min=1, max=600, help="Speed of simulated time, as a multiple."),
     ] = 60,
     port: Annotated[
         int,
         typer.Option(
-            "--port", metavar="N", min=0, max=65_535, help="Port of the live page; 0 takes any that is free."
+            "--port", metavar="N", min=0, max=65_535, help="Port of the live page; 0: any free port."
         ),
     ] = 8787,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open the page.")] = False,
     data: Annotated[
         Path | None,
         typer.Option(
-            "--data", metavar="DIR", help="Keep what is stored here; else it is removed at the end."
+            "--data", metavar="DIR", help="Keep the store in this directory; otherwise it is temporary."
         ),
     ] = None,
 ) -> None:

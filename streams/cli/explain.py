@@ -32,7 +32,7 @@ def explain(
     job_id: Annotated[str, typer.Argument(metavar="ID", help="The job's id.")],
     data: DataOption = None,
     minute: Annotated[
-        bool, typer.Option("--minute", help="One line a minute: the rows of the ledger.")
+        bool, typer.Option("--minute", help="One line per minute: the rows of the ledger.")
     ] = False,
     form: FormatOption = OutputFormat.table,
 ) -> None:

@@ -43,13 +43,13 @@ _MONEY = frozenset({"cost_usd", "lost_cost_usd"})
 
 def jobs(
     data: DataOption = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many at most.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Maximum number of jobs.")] = 50,
     state: Annotated[str, typer.Option(help="Only jobs in this state, e.g. running.")] = "",
     owner: Annotated[str, typer.Option(help="Only this owner's.")] = "",
     team: Annotated[str, typer.Option(help="Only this team's.")] = "",
     form: FormatOption = OutputFormat.table,
 ) -> None:
-    """List jobs, the dearest first."""
+    """List jobs, most expensive first."""
     with reader(settings_for(data)) as store:
         answer = store.ask(_COSTS, limit=limit, state=state, owner=owner, team=team)
         write(_shown(Grid(answer.names, list(answer.rows())), form), form)

@@ -35,10 +35,10 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("audit", "audit:audit", "trainfare audit --data ./meter"),
 )
 GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
-    ("prices", "What things cost.", (("load", "prices:load", "trainfare prices load prices.csv"),)),
+    ("prices", "Prices.", (("load", "prices:load", "trainfare prices load prices.csv"),)),
     (
         "dead-letters",
-        "Refused records: why, and back into the log after a fix.",
+        "Refused records: list, explain, and send again after a fix.",
         (
             ("list", "dead_letters.listing:list_", "trainfare dead-letters list --topic gpu --since 2h"),
             ("show", "dead_letters.listing:show", "trainfare dead-letters show gpu/3/41907"),

@@ -23,7 +23,7 @@ def load(
         Path, typer.Argument(metavar="FILE", help="JSON lines, a JSON array, or CSV with a header.")
     ],
 ) -> None:
-    """Publish price records; workers apply them at once, also to usage already metered."""
+    """Publish price records; workers apply them immediately, also to usage already metered."""
     settings = settings_for()
     must_exist([file])
     records = price_records(file, SystemClock().now_ms())

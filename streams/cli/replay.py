@@ -32,12 +32,15 @@ def replay(
         list[Path], typer.Argument(metavar="FILE...", help="JSONL in log order, optionally .gz or .zst.")
     ],
     data: Annotated[
-        Path, typer.Option("--data", metavar="DIR", help="Where the ledger is kept; made if missing.")
+        Path, typer.Option("--data", metavar="DIR", help="Directory of the ledger; created if missing.")
     ],
     as_of: Annotated[
         int | None,
         typer.Option(
-            "--as-of", metavar="MS", min=0, help="Pay unfinished jobs up to here (ms since 1970 UTC)."
+            "--as-of",
+            metavar="MS",
+            min=0,
+            help="Accrue unfinished jobs up to this instant (ms since 1970 UTC).",
         ),
     ] = None,
     append: Annotated[bool, typer.Option("--append", help="Add other files to a directory in use.")] = False,
@@ -45,13 +48,14 @@ def replay(
         int | None, typer.Option(min=1, max=4096, help="Shards; the result does not depend on it.")
     ] = None,
     deliver: Annotated[
-        bool, typer.Option("--deliver", help="Send the alerts to their owners; else they are only stored.")
+        bool,
+        typer.Option("--deliver", help="Send the alerts to their owners; by default they are only stored."),
     ] = False,
     form: Annotated[
-        OutputFormat | None, typer.Option("--format", "-f", help="table on a terminal, else json.")
+        OutputFormat | None, typer.Option("--format", "-f", help="table on a terminal, otherwise json.")
     ] = None,
 ) -> None:
-    """Meter the events of files; the same files again resume and change nothing."""
+    """Meter event files; replaying the same files resumes, or changes nothing."""
     settings = settings_for(data, meter__as_of_ms=as_of, kafka__partitions=partitions)
     must_exist(files)
     if deliver and settings.alerts.webhook_secret is None:

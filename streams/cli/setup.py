@@ -16,7 +16,7 @@ from streams.config.load import groups, load_origins, load_settings
 
 
 def check(form: FormatOption = OutputFormat.table) -> None:
-    """Show every setting with its value and origin, or every fault at once."""
+    """Show every setting with its value and origin, or every fault."""
     settings = load_settings(os.environ)
     origins = load_origins(os.environ)
     rows = []

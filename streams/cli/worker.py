@@ -16,7 +16,7 @@ from streams.log import configure_logging
 
 
 def worker(data: DataOption = None) -> None:
-    """Run the meter; start as many as you like, up to kafka.partitions of them share the work."""
+    """Run a worker; up to kafka.partitions workers share the load."""
     exit_quietly_while_loading()
     settings = settings_for(data)
     configure_logging(settings.log)

@@ -37,8 +37,8 @@ def list_(
     reason: ReasonOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="How many lines at most.")] = 50,
-    each: Annotated[bool, typer.Option("--each", help="One line a dead letter.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Maximum number of lines.")] = 50,
+    each: Annotated[bool, typer.Option("--each", help="One line per dead letter.")] = False,
     data: DataOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
@@ -77,7 +77,7 @@ def show(
         OutputFormat, typer.Option("--format", "-f", help="table (plain text) or json.")
     ] = OutputFormat.table,
 ) -> None:
-    """Show one refused record: why, the record itself, whether it came back, what to do."""
+    """Show one refused record: the reason, the record, whether it was sent again, what to do."""
     from streams.cli.dead_letters.letters import LOG_OF_FILES, letter_at, log_of, named, raw_of
 
     wanted = named(place)

@@ -26,22 +26,27 @@ if TYPE_CHECKING:
 def replay(
     places: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TOPIC/PARTITION/OFFSET]...", help="These; else those of the filters."),
+        typer.Argument(
+            metavar="[TOPIC/PARTITION/OFFSET]...",
+            help="Dead letters to send; otherwise those of the filters.",
+        ),
     ] = None,
     topic: TopicOption = None,
     reason: ReasonOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be sent.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be sent.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Send also what would be refused again, and controls.")
+        bool, typer.Option("--force", help="Also send records that would be refused again, and controls.")
     ] = False,
-    again: Annotated[bool, typer.Option("--again", help="Send also what was sent again before.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Also send records that were sent again before.")
+    ] = False,
     data: DataOption = None,
     form: FormatOption = OutputFormat.table,
 ) -> None:
-    """Send refused records again, as they were, into their topics; what came back already is not sent."""
+    """Send refused records to their topics again, unchanged; each only once."""
     settings = settings_for(data)
     if not places and {topic, reason, since, until} == {None}:
         raise WrongUseError(

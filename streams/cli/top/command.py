@@ -43,15 +43,15 @@ def top(
     url: Annotated[
         str | None,
         typer.Option(
-            "--url", metavar="URL", help="A worker's API, e.g. http://127.0.0.1:8787; else it is found."
+            "--url",
+            metavar="URL",
+            help="A worker's API, e.g. http://127.0.0.1:8787; found automatically by default.",
         ),
     ] = None,
-    once: Annotated[
-        bool, typer.Option("--once", help="Write one table and end; so too where piped.")
-    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Write one table and exit, as in a pipe.")] = False,
     form: FormatOption = OutputFormat.table,
 ) -> None:
-    """Watch what jobs cost per hour, the dearest first."""
+    """Watch the burn rate of each job, highest first."""
     from streams.cli.top.sources import source_for  # loads the store, and what speaks HTTP
 
     source = source_for(settings_for(data), url)

@@ -18,9 +18,15 @@ from sinks.query.limits import MIB_BYTES, QueryLimits
 from sinks.query.refusal import FailedQueryError, QueriesOffError, RefusedQueryError
 
 _CHANNEL: Final = 0
-#: The engine's error names for exceeded limits, and that of the memory limit.
+#: The engine's error name for an exceeded time limit.
 _TIME: Final = "TIMEOUT_EXCEEDED"
-_MEMORY: Final = ("MEMORY_LIMIT_EXCEEDED", "CANNOT_ALLOCATE_MEMORY", "std::bad_alloc")
+#: Errors of the engine and of Python for exceeded memory; a thread cannot start without memory for its stack.
+_MEMORY: Final = (
+    "MEMORY_LIMIT_EXCEEDED",
+    "CANNOT_ALLOCATE_MEMORY",
+    "std::bad_alloc",
+    "can't start new thread",
+)
 
 
 class Runner(Protocol):

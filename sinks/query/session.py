@@ -196,7 +196,7 @@ def failing() -> Iterator[None]:
     """
     try:
         yield
-    except ClickHouseError as fault:
+    except (ClickHouseError, RuntimeError) as fault:  # chDB raises the latter within a stream of blocks
         raise FailedQueryError(_in_words(str(fault))) from fault
 
 

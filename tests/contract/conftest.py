@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from sinks.clickhouse import ClickHouseStore, Embedded
-from sinks.memory import MemoryStore
 from sinks.port import Store
+from tests.memory_store import MemoryStore
 from tests.simulator.store import Shelf
 from tests.sinks.stores import empty, opened
 from tests.store_process import StoreProcess

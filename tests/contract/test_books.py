@@ -12,10 +12,10 @@ from schemas.tables import (
 )
 from sinks.archive import Archive, Archived
 from sinks.errors import SinkError, StoreMismatch
-from sinks.memory import MemoryStore
 from sinks.port import Store
 from sinks.rows import Condition
 from sinks.snapshots import Chain, Snapshot, Snapshots
+from tests.memory_store import MemoryStore
 from tests.sinks.rows import rows
 from tests.sinks.stores import kept
 

@@ -6,11 +6,11 @@ from collections.abc import Container
 
 import pytest
 
-from sinks.memory import MemoryStore
 from sinks.snapshots import Snapshots
 from streams.engine.snapshot.job_blobs import JobBlob, dump_job
 from streams.explain.stored import StoredJobs
 from tests.engine.test_open_accruals import MINUTE_MS, Stored, event, feed
+from tests.memory_store import MemoryStore
 
 JOBS = 60
 PAYMENTS = 60

@@ -13,7 +13,6 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 
 from schemas.tables import DEAD_LETTERS, JOBS
-from sinks.memory import MemoryStore
 from streams.app import engine
 from streams.clock import SystemClock
 from streams.config.settings import KafkaSettings
@@ -24,6 +23,7 @@ from streams.worker.ingest.log_time import LogTime
 from streams.worker.meter import Meter
 from streams.worker.options import ShardManagerOptions
 from tests.kafka.broker import shared_broker
+from tests.memory_store import MemoryStore
 from tests.worker.lab import until
 
 pytestmark = pytest.mark.kafka

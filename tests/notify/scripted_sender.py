@@ -10,7 +10,6 @@ import orjson
 import pyarrow as pa
 
 from schemas.tables import ALERTS, DELIVERIES
-from sinks.memory import MemoryStore
 from sinks.rows import Condition, Rows
 from streams.clock import ManualClock
 from streams.engine.alerts.alert import Address, Alert, alert_id
@@ -18,6 +17,7 @@ from streams.engine.alerts.rows import alerts_table
 from streams.notify.notifier import Notifier
 from streams.notify.options import NotifierOptions
 from streams.notify.webhooks.sender import Sender, SendResult
+from tests.memory_store import MemoryStore
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 NOW_MS = 1_800_000_000_000

@@ -9,13 +9,13 @@ from typing import Any
 from aiohttp import web
 
 from schemas.tables import DELIVERIES
-from sinks.memory import MemoryStore
 from streams.clock import SystemClock
 from streams.engine.alerts.alert import Address, Alert
 from streams.notify.notifier import Notifier
 from streams.notify.options import NotifierOptions
 from streams.notify.webhooks.receiver import Received, WebhookReceiver
 from tests.logged import logged
+from tests.memory_store import MemoryStore
 from tests.notify.scripted_sender import SECRET, SHARD, an_alert, resolved
 from tests.notify.webhooks.server import serving
 

@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from sinks.errors import SinkBusy
-from sinks.memory import MemoryStore
 from streams.clock import ManualClock
 from streams.engine.alerts.alert import Address, webhook_id
 from streams.notify.notifier import Notifier
 from streams.notify.options import NotifierOptions
 from streams.notify.webhooks.sender import Sender, SendResult
 from tests.logged import logged
+from tests.memory_store import MemoryStore
 from tests.notify.scripted_sender import (
     BUSY,
     HOOK,

@@ -13,10 +13,10 @@ import pytest
 from schemas.tables import ALERTS, DELIVERIES
 from sinks.clickhouse import ClickHouseStore
 from sinks.errors import QueryFailed
-from sinks.memory import MemoryStore
 from sinks.rows import Condition, Rows
 from streams.engine.alerts.rows import alerts_table
 from streams.notify.history import AT_ONCE
+from tests.memory_store import MemoryStore
 from tests.notify.scripted_sender import NOW_MS, SHARD, Office, Watched, an_alert, resolved, run
 from tests.store_process import StoreProcess
 from tests.worker.lab import until

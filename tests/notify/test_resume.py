@@ -9,11 +9,11 @@ import pytest
 
 from schemas.tables import ALERTS, DELIVERIES
 from sinks.errors import SinkBusy
-from sinks.memory import MemoryStore
 from sinks.rows import Rows
 from streams.engine.alerts.alert import Address
 from streams.notify.webhooks.sender import SendResult
 from tests.logged import logged
+from tests.memory_store import MemoryStore
 from tests.notify.scripted_sender import (
     BUSY,
     HOOK,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sinks.memory import MemoryStore
 from streams.clock import ManualClock
 from streams.engine.alerts.meter_rules import BOOKS_UNBALANCED
 from streams.selfcheck.alerts.audit_alerts import AuditAlerts
 from streams.selfcheck.audit.verdict import AuditFinding, Verdict
 from streams.worker.shards.owned_shard import OwnedShard
+from tests.memory_store import MemoryStore
 from tests.notify.scripted_sender import NOW_MS, run
 from tests.selfcheck.test_self_alerts import Life, holding, stored
 

@@ -14,7 +14,6 @@ from schemas.decode import decode
 from schemas.events import PriceEvent
 from schemas.tables import CANARY
 from sinks.errors import SinkBusy
-from sinks.memory import MemoryStore
 from sinks.port import Store
 from streams.clock import ManualClock
 from streams.engine.pricing.book import PriceBook
@@ -25,6 +24,7 @@ from streams.selfcheck.canary.client import CanarySender
 from streams.selfcheck.canary.judge import CanaryRows
 from streams.selfcheck.canary.plan import NETWORK_BYTES, RUN_MS, CanaryOptions, Event
 from streams.topics import Topic
+from tests.memory_store import MemoryStore
 from tests.notify.scripted_sender import NOW_MS, run
 from tests.selfcheck.test_self_alerts import Life, holding
 

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from sinks.memory import MemoryStore
 from sinks.port import Store
 from streams.clock import ManualClock
 from streams.config.live import CanarySettings
@@ -17,6 +16,7 @@ from streams.selfcheck.alerts import self_watch
 from streams.selfcheck.alerts.self_watch import SelfWatch
 from streams.worker.ingest.log_time import LogTime
 from streams.worker.meter import Meter
+from tests.memory_store import MemoryStore
 from tests.notify.scripted_sender import NOW_MS, run
 from tests.selfcheck.test_self_alerts import Life, stored
 from tests.worker.lab import until

@@ -13,8 +13,8 @@ from sinks.clickhouse import ClickHouseStore
 from sinks.clickhouse.absence import Absence
 from sinks.clickhouse.faults import as_ours
 from sinks.errors import QueryFailed, SinkBusy, SinkError, StoreFull, StoreUnreachable
-from sinks.memory import MemoryStore
 from tests.logged import events
+from tests.memory_store import MemoryStore
 from tests.sinks.rows import rows
 from tests.sinks.stores import empty, opened
 from tests.store_faults import Fault

@@ -15,13 +15,13 @@ from faust.types import TP
 
 from schemas.tables import ALERTS, DEAD_LETTERS
 from sinks.errors import QueryFailed, SinkBusy, SinkError
-from sinks.memory import MemoryStore
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.rows import alerts_table
 from streams.engine.batch import LogBatch, LogRecord
 from streams.topics import SHARD_TOPICS
 from streams.worker.shards.owned_shard import OwnedShard
 from streams.worker.shards.ports import NoAlertSink
+from tests.memory_store import MemoryStore
 from tests.notify.scripted_sender import an_alert
 from tests.worker.fakes import CountingShard
 from tests.worker.test_shard_manager import Bench

@@ -11,7 +11,6 @@ from faust.types import TP
 
 from schemas.tables import BOOKS, DEAD_LETTERS, JOB_MINUTES, JOBS
 from sinks.errors import StoreFull
-from sinks.memory import MemoryStore
 from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.pricing.book import PriceBook
 from streams.engine.shard.job_tables import DeadLetter
@@ -21,6 +20,7 @@ from streams.worker.options import ShardManagerOptions
 from streams.worker.shards.owned_shard import InFlightCheckpoint, OwnedShard, Takeover
 from streams.worker.shards.shard_manager import ShardManager
 from streams.worker.storing.versions import VersionClock
+from tests.memory_store import MemoryStore
 from tests.sinks.rows import rows
 from tests.worker.fakes import CountingShard, State, as_shard, counting_shards, point
 

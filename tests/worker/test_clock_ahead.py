@@ -6,13 +6,13 @@ import asyncio
 
 from faust.types import TP
 
-from sinks.memory import MemoryStore
 from streams.clock import ManualClock
 from streams.engine.batch import LogBatch, LogRecord
 from streams.selfcheck.alerts.clock_alerts import ClockAlerts
 from streams.transport.answers import LogEnd
 from streams.worker.ingest.log_time import LogTime
 from streams.worker.ingest.watermarks import KafkaWatermarks
+from tests.memory_store import MemoryStore
 from tests.notify.scripted_sender import NOW_MS, run
 from tests.selfcheck.test_self_alerts import Life, stored
 from tests.worker.scene import Scene

@@ -11,7 +11,6 @@ import pytest
 from faust.types import TP
 
 from schemas.tables import JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES, SCHEMAS
-from sinks.memory import MemoryStore
 from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
@@ -19,6 +18,7 @@ from streams.topics import SHARD_TOPICS
 from streams.worker.options import ShardManagerOptions
 from streams.worker.shards.shard_manager import ShardManager
 from streams.worker.storing.versions import Version
+from tests.memory_store import MemoryStore
 from tests.worker.fakes import CountingShard
 from tests.worker.test_shard_manager import Bench, Consumer
 

@@ -13,7 +13,6 @@ from faust.types import TP
 
 from schemas.tables import BURN_RATES, JOBS
 from sinks.errors import SinkBusy
-from sinks.memory import MemoryStore
 from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.pricing.book import PriceBook
 from streams.engine.shard.checkpoint import Checkpoint
@@ -23,6 +22,7 @@ from streams.worker.options import ShardManagerOptions
 from streams.worker.shards.owned_shard import InFlightCheckpoint
 from streams.worker.shards.shard_manager import ShardManager
 from streams.worker.storing import checkpointer
+from tests.memory_store import MemoryStore
 from tests.sinks.rows import rows
 from tests.worker.fakes import CountingShard, State, as_shard
 from tests.worker.test_checkpointer import Member

@@ -10,7 +10,6 @@ from typing import cast
 import pytest
 from faust.types import TP
 
-from sinks.memory import MemoryStore
 from streams.clock import ManualClock
 from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.pricing.book import PriceBook
@@ -25,6 +24,7 @@ from streams.worker.shards.ports import LogConsumer
 from streams.worker.storing.checkpointer import Checkpointer
 from streams.worker.storing.versions import VersionClock
 from streams.worker.takeover.rehydrate import Rehydrator
+from tests.memory_store import MemoryStore
 from tests.worker.fakes import CountingShard, State, as_shard
 
 FAR = 1_000_000_000

@@ -13,7 +13,6 @@ from faust.types import TP
 
 from schemas.tables import DEAD_LETTERS
 from sinks.errors import SinkBusy
-from sinks.memory import MemoryStore
 from sinks.port import Store
 from streams.engine.batch import LogBatch
 from streams.errors import TrainfareError
@@ -21,6 +20,7 @@ from streams.notify.notifier import Notifier
 from streams.worker.meter import Meter
 from streams.worker.shards.shard_manager import ShardManager
 from streams.worker.storing.versions import Version
+from tests.memory_store import MemoryStore
 from tests.worker.fakes import CountingShard, State, file_store
 from tests.worker.lab import Lab, folded, run, until
 

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from sinks.memory import MemoryStore
 from streams.errors import TrainfareError
 from streams.transport.admin import connect
 from streams.worker.storing.versions import Version
 from tests.kafka.broker import shared_broker
+from tests.memory_store import MemoryStore
 from tests.worker.fakes import State
 from tests.worker.lab import Lab, folded, make_lab, run, until
 

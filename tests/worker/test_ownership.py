@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from sinks.memory import MemoryStore
 from streams.worker.storing.versions import LaterGenerationError, Version, refuse_if_later
+from tests.memory_store import MemoryStore
 from tests.worker.lab import until
 from tests.worker.test_shard_manager import Bench, Consumer
 

@@ -10,7 +10,6 @@ import pytest
 from confluent_kafka import Producer
 
 from schemas.tables import DEAD_LETTER_REPLAYS, DEAD_LETTERS, PRICES
-from sinks.memory import MemoryStore
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.dead_letters import REPLAY_HEADER
 from streams.engine.shard.job_tables import dead_letter_table
@@ -19,6 +18,7 @@ from streams.worker.ingest.dead_letters import message_of
 from streams.worker.ingest.reference_reader import ReferenceChanges, ReferenceReader
 from streams.worker.storing.unsharded_rows import reference_rows
 from tests.logged import logged
+from tests.memory_store import MemoryStore
 from tests.worker.lab import Lab, folded, run, until
 
 

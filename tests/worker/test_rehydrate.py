@@ -13,7 +13,6 @@ from typing import cast
 import pytest
 
 from schemas.tables import ARCHIVE, JOB_MINUTES
-from sinks.memory import MemoryStore
 from streams import fallbacks
 from streams.engine.batch import LogBatch
 from streams.engine.pricing.book import PriceBook
@@ -29,6 +28,7 @@ from streams.worker.takeover.rehydrate import Rehydrator
 from streams.worker.takeover.restore import Attempts, restore, restore_as_new
 from tests.engine.test_shard import HOUR_MS, T0, batch, event, shard
 from tests.logged import events, logged
+from tests.memory_store import MemoryStore
 
 OPTIONS = ShardManagerOptions(topic_prefix="x.", as_of_ms=lambda: 0, now_ms=lambda: 0)
 no_consumer = cast("Callable[[], LogConsumer]", lambda: None)

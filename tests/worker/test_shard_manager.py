@@ -11,12 +11,12 @@ from collections.abc import Mapping
 import pytest
 from faust.types import TP
 
-from sinks.memory import MemoryStore
 from streams.engine.batch import LogBatch, LogRecord
 from streams.errors import TrainfareError
 from streams.topics import SHARD_TOPICS
 from streams.worker.options import ShardManagerOptions
 from streams.worker.shards.shard_manager import ShardManager
+from tests.memory_store import MemoryStore
 from tests.worker.fakes import CountingShard, counting_shards
 from tests.worker.lab import until
 

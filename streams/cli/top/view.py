@@ -5,7 +5,6 @@ It must not know where snapshots come from: the source is handed in, called in a
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -23,6 +22,7 @@ from streams.cli.top.figures import Burn, Job, MeterView, Source
 from streams.cli.top.lines import BEHIND_MS, alert_lines, details, fleet, help_table, status
 from streams.cli.top.rows import BY_KEY, SORTS, Column, Order, cells, heading, layout, matching, ordered
 from streams.clock import Clock, SystemClock
+from streams.threads import Threads
 
 TALL = 32
 """Number of lines from which the alerts are shown at the start."""
@@ -166,6 +166,7 @@ class TopApp(App[None]):
         self._answered_ms = self._clock.monotonic_ms()
         self._moved_ms: int | None = None  # when the figures' time was last seen to advance
         self._fault: str | None = None
+        self._threads = Threads("top")
         self.order = Order()
         self.snapshot: MeterView | None = None
 
@@ -199,7 +200,7 @@ class TopApp(App[None]):
     @work
     async def _fetch(self) -> None:
         try:
-            snapshot = await asyncio.to_thread(self._source.fetch)
+            snapshot = await self._threads.run(self._source.fetch)
         except Exception as fault:  # noqa: BLE001  # whatever it is, the screen says it and the next second tries again
             self._fault = "; ".join(described(fault)[1])
             self._draw_lines()

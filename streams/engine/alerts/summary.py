@@ -73,10 +73,10 @@ def _unpriced(job: str, shown: AlertFigures) -> str:
 def _silent(job: str, shown: AlertFigures) -> str:
     if shown.kind != RECOVERED:
         return (
-            f"{job} is paid as running, and neither a heartbeat nor a sample of it came for 10 min: its end may be lost;"
+            f"{job} is billed as running, but sent neither a heartbeat nor a sample for 10 min: its end event may be lost;"
             f" since {instant(shown.started_ms)}{_again(shown)}"
         )
-    return f"{job} was heard of again, or runs no more; {_from_to(shown)}"
+    return f"{job} sent a heartbeat or sample again, or has ended; {_from_to(shown)}"
 
 
 _TEXTS: Final = {UNPRICED_RULE: _unpriced, SILENT_RULE: _silent}

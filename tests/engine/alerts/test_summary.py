@@ -74,10 +74,13 @@ def test_a_job_that_is_not_heard_of_says_what_may_be_lost() -> None:
         (0, SILENT), (MINUTE_MS, SILENT), (0, USUAL), dimensions=AlertDimensions("j", cluster="c1")
     )
     assert fired == (
-        "j is paid as running, and neither a heartbeat nor a sample of it came for 10 min: its end may be lost;"
+        "j is billed as running, but sent neither a heartbeat nor a sample for 10 min: its end event may be lost;"
         " since 2026-03-01 03:00:00 UTC; c1"
     )
-    assert over == "j was heard of again, or runs no more; from 2026-03-01 03:00:00 UTC for 1 min 10 s; c1"
+    assert (
+        over
+        == "j sent a heartbeat or sample again, or has ended; from 2026-03-01 03:00:00 UTC for 1 min 10 s; c1"
+    )
 
 
 @pytest.mark.parametrize("job_id", ODD)

@@ -25,7 +25,11 @@ _FIXED, _OPEN_TO_SETTINGS = "1", "2"
 
 
 class ServerRunner:
-    """A stateless session per query; the statement is checked here before it is sent."""
+    """A stateless session per query; the statement is checked here before it is sent.
+
+    Raises:
+        QueriesOffError: The user has more privileges than to read, or the server cannot be reached.
+    """
 
     def __init__(self, server: ServerAddress, limits: QueryLimits, scratch_dir: str) -> None:
         self._server = server

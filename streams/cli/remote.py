@@ -68,7 +68,12 @@ class RemoteReader:
         )
 
     def ask(self, sql: str, parameters: dict[str, object]) -> QueryResult:
-        """Run read-only SQL there; values keep their types."""
+        """Run read-only SQL there; values keep their types.
+
+        Raises:
+            SinkError: As the same query to a local store would.
+            TrainfareError: The worker does not answer, or is none.
+        """
         body = orjson.dumps({"sql": sql, "parameters": parameters})
         headers = {"Content-Type": "application/json", "Accept": arrow.MEDIA_TYPE}
         status, data = self._request("POST", "/api/v1/query", headers, body)
@@ -80,7 +85,12 @@ class RemoteReader:
             raise self._stranger() from fault
 
     def explained(self, job_id: str, *, by_minute: bool) -> Explanation | None:
-        """Return every interval of a job's cost; None if the worker does not know the job."""
+        """Return every interval of a job's cost; None if the worker does not know the job.
+
+        Raises:
+            SinkError: As the same query to a local store would.
+            TrainfareError: The worker does not answer, or is none.
+        """
         from streams.explain import wire  # loads the engine
 
         by = "minute" if by_minute else "interval"
@@ -96,7 +106,12 @@ class RemoteReader:
             raise self._stranger() from fault
 
     def audited(self) -> dict[str, Any] | None:
-        """Return the worker's last audit; None if there was none yet."""
+        """Return the worker's last audit; None if there was none yet.
+
+        Raises:
+            SinkError: As the same query to a local store would.
+            TrainfareError: The worker does not answer.
+        """
         status, data = self._request("GET", "/api/v1/audit", {"Accept": "application/json"}, None)
         if status == 503:
             return None

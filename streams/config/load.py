@@ -86,7 +86,11 @@ _FIELDS: Final = {
 def load_settings(
     env: Mapping[str, str], file: Path | None = None, overrides: Mapping[str, object] | None = None
 ) -> Settings:
-    """Return the settings; later ones win: file, environment, `overrides` (`{"clickhouse.data_dir": ...}`)."""
+    """Return the settings; later sources win: file, environment, `overrides` (`{"clickhouse.data_dir": ...}`).
+
+    Raises:
+        SettingsError: One or more settings are invalid; all faults are listed.
+    """
     given, faults = _read(env, file)
     for setting, value in (overrides or {}).items():
         if value is not None:

@@ -28,7 +28,11 @@ _CONNECT_S: Final = 1.0
 
 
 class EmbeddedBroker:
-    """A cluster of one broker on a free loopback port, from construction until `close`."""
+    """A cluster of one broker on a free loopback port, from construction until `close`.
+
+    Raises:
+        TrainfareError: The broker cannot start.
+    """
 
     def __init__(self, rebalance_delay_ms: int = 0) -> None:
         self._library = _librdkafka()

@@ -121,7 +121,11 @@ class HttpProtocol(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answer an invalid request in our format; a client's fault is not logged."""
+        """Answer an invalid request in our format; a client's fault is not logged.
+
+        Raises:
+            ConnectionError: Part of a response was sent already.
+        """
         if status >= 500:
             logger.error(
                 "request failed outside of its handler",

@@ -33,7 +33,11 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def query(request: web.Request, service: QueryService, client: str) -> web.StreamResponse:
-    """Answer one query; it is cancelled when the client leaves."""
+    """Answer one query; it is cancelled when the client leaves.
+
+    Raises:
+        ApiError: The request is invalid, or the query failed.
+    """
     if request.content_type != _JSON_TYPE:
         # A page of another site could send the other types without a preflight request.
         raise ApiError(415, "send application/json")

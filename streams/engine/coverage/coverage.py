@@ -312,11 +312,15 @@ class Coverage:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that was applied speaks of holders that are known: the chain began early enough."""
+        """Return whether every applied change is of a known holder: the chain began early enough."""
         return not self._awaited
 
     def adopt(self, data: bytes) -> None:
-        """Take back jobs from the archive, so that the next increment brings them; nothing is dirty by it."""
+        """Load archived jobs; the next increment includes them, and nothing becomes dirty.
+
+        Raises:
+            ValueError: A job is in memory already.
+        """
         blob = read(data)
         for part in blob.holders:
             if self._names.of_job(part.job_id):

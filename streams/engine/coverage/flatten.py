@@ -1,6 +1,6 @@
 """Converts GPU events to the flat arrays of the fold kernel.
 
-Must not drop or judge a record: lateness and coverage are the kernel's to decide.
+It must not drop or judge a record: the kernel decides about lateness and coverage.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ Values = Sequence[list[float] | None]
 
 
 def flatten(records: Sequence[GpuEvent], names: HolderNames, arrays: CoverageArrays) -> Samples:
-    """The batch as arrays; ValueError for what the decoder would have refused, since kernels do not check."""
+    """Return the batch as arrays.
+
+    Raises:
+        ValueError: A value is one that the decoder refuses; kernels do not check it.
+    """
     groups = names.groups_of(records)
     group = np.array(groups, np.int32)
     time_ms = np.array([record.time_ms for record in records], np.int64)
@@ -61,7 +65,7 @@ def flatten(records: Sequence[GpuEvent], names: HolderNames, arrays: CoverageArr
 
 
 def _plane(values: Values, groups: list[int], value_ptr: np.ndarray, names: HolderNames) -> F64:
-    """The values of distinct GPUs one after the other; NaN where a record has none, empty where no record has."""
+    """Return the concatenated values of distinct GPUs; NaN where a record has none, empty if no record has any."""
     if values.count(None) == len(values):
         return np.empty(0, np.float64)
     repeated = names.repeated
@@ -73,7 +77,7 @@ def _plane(values: Values, groups: list[int], value_ptr: np.ndarray, names: Hold
         elif found is None:
             found = [np.nan] * int(value_ptr[i + 1] - value_ptr[i])
         elif group in repeated:
-            # A GPU named twice in one record: the largest value counts.
+            # A GPU repeated in one record: the largest value counts.
             found = [max(found[place] for place in places) for places in repeated[group]]
         lists.append(found)
     total = int(value_ptr[-1])

@@ -44,7 +44,7 @@ def _first_after(values: I64, lo: int, hi: int, at_ms: int) -> int:
 
 @kernel
 def _window(start_ms: int, interval_ms: int, lo_ms: int, hi_ms: int) -> tuple[int, int]:
-    """The part of the event inside the minutes asked for; an instant lasts 1 ms."""
+    """Return the part of the event inside the requested minutes; an instant lasts 1 ms."""
     return max(start_ms, lo_ms), min(start_ms + max(interval_ms, 1), hi_ms)
 
 
@@ -165,13 +165,16 @@ def spread(
     lost_start_ms: ArrayLike,
     lost_end_ms: ArrayLike,
 ) -> tuple[I32, I32, I64, I64]:
-    """(line, minute, quantity, lost) of the minutes [lo_minute, hi_minute), sorted by (line, minute).
+    """Return (line, minute, quantity, lost) of the minutes [lo_minute, hi_minute), sorted by (line, minute).
 
-    Event i covers [start, start + interval]; from cut_ms[j] on (rising; the first is int64 min) its pieces
-    belong to cut_line[j], where -1 is not booked. Before x lies floor(amount * (x - start) / interval) of it,
-    of a linear one amount * (x - start); an interval of 0 has everything at its start, a linear one nothing.
-    Lost is the part inside the lost intervals [start, end), disjoint and sorted. Equal (line, minute) are
-    summed, at most to int64 max; rows of quantity 0 are left out. One call costs about 0.1 us a piece.
+    Event i covers [start, start + interval]; from cut_ms[j] on (ascending; the first is int64 min) its pieces belong to
+    cut_line[j], where -1 is not booked. Before x lies floor(amount * (x - start) / interval) of it, of a linear one
+    amount * (x - start); an interval of 0 has everything at its start, a linear one nothing. Lost is the part inside
+    the lost intervals [start, end), disjoint and sorted. Equal (line, minute) are summed, at most to int64 max; rows of
+    quantity 0 are left out. A piece costs about 0.1 us.
+
+    Raises:
+        ValueError: An amount or interval is negative, or the arrays do not fit each other.
     """
     flags, sizes = exact(linear, np.uint8), exact(amount, np.int64)
     starts, lengths = exact(start_ms, np.int64), exact(interval_ms, np.int64)

@@ -49,12 +49,12 @@ def derive_job(
         if attempt.dirty_metered:
             _derive_metered(job.id, attempt, rows, prices, sampled, payer)
     job.booked_dimensions, job.is_redone = dimensions, False
-    # What goes on and was left out now is due at the next checkpoint that asks for it, whatever its clock.
+    # Open attempts left out now are due at the next checkpoint that includes them, whatever its accrual instant.
     job.booked_as_of_ms = as_of_ms if open_attempts or not job.is_open else -1
 
 
 def accrue_job(job: JobState, rows: LedgerRows, as_of_ms: int) -> bool:
-    """Add what a job costs further, of which nothing but the clock is news; False: it must be derived."""
+    """Extend the rows of a job of which only the accrual instant changed; return False if it must be derived instead."""
     dimensions = job.dimensions()
     if dimensions is not job.booked_dimensions:
         return False
@@ -76,7 +76,7 @@ def accrue_job(job: JobState, rows: LedgerRows, as_of_ms: int) -> bool:
 def derive_node(
     node: NodeState, rows: LedgerRows, book: PriceBook, as_of_ms: int, *, open_nodes: bool
 ) -> None:
-    """Add the rows of `node` that differ from what was booked."""
+    """Add the rows of `node` that differ from what was booked; open time only on request."""
     if node.is_open and not open_nodes:
         return
     segments = node.segments()
@@ -95,11 +95,11 @@ def derive_node(
 def _open_accruals(
     segments: tuple[NodeSegment, ...], book: PriceBook, booked: Lines, as_of_ms: int
 ) -> OpenAccruals | None:
-    """What the next payment of a node need not look up; None where a time of service ends after the clock."""
+    """Return what the next accrual of a node can reuse; None if a period of service ends after the accrual instant."""
     found = OpenAccruals(segments, _NOBODY)
     if any(segment.goes_on for segment in segments):
         if any(not segment.goes_on and segment.end_ms > as_of_ms for segment in segments):
-            return None  # it is not cut by the clock
+            return None  # it is not cut by the accrual instant
         found.track(node_lines(segments, OPEN_MS, book), booked, as_of_ms)
     return found
 
@@ -113,10 +113,10 @@ def _derive_time(
     payer: Payer,
     as_of_ms: int,
 ) -> None:
-    """The lines of an attempt's paid time, up to the clock if it goes on."""
+    """Derive the lines of an attempt's billed time, up to the accrual instant if it is open."""
     known = attempt.open_accruals
     if known is not None and known.source is not timeline and _pays_alike(known.source, timeline):
-        known.source = timeline  # a checkpoint, say, of which nobody knows yet whether it matters
+        known.source = timeline  # a checkpoint event, for example, whose effect is unknown yet
     if known is not None and known.covers(timeline, payer, as_of_ms):
         known.accrue(job_id, attempt.number, rows, as_of_ms, attempt.unsaved)
         return
@@ -132,7 +132,7 @@ def _derive_time(
 
 
 def _pays_alike(one: object, other: Timeline) -> bool:
-    """Whether both timelines come to the same lines, at any prices and clocks."""
+    """Return whether both timelines result in the same lines, at any prices and accrual instants."""
     return (
         isinstance(one, Timeline)
         and one.segments == other.segments
@@ -169,7 +169,7 @@ def _derive_metered(
     minutes = sorted(attempt.dirty_metered)
     attempt.dirty_metered = set()
     new: MinuteRows = {}
-    if not attempt.has_start:  # else the timeline pays, and what was metered goes to zero
+    if not attempt.has_start:  # otherwise the timeline is billed, and metered rows become zero
         found = sampled.by_node(job_id, attempt.number, minutes)
         for minute in minutes:
             winner = attempt.winners.get(minute)
@@ -187,7 +187,7 @@ def _replace(
     minutes: Iterable[int],
     rows: LedgerRows,
 ) -> list[int]:
-    """Write what differs between booked and new rows of the minutes, which it returns; remember the new ones."""
+    """Write the differences between booked and new rows; return their minutes, and record the new rows."""
     changed: list[int] = []
     nothing: dict[Line, tuple[int, int]] = {}
     for minute in minutes:
@@ -214,7 +214,7 @@ def _replace(
 
 
 def _minutes(spans: tuple[Span, ...], within: tuple[int, int]) -> list[tuple[int, int]]:
-    """Minute ranges [lo, hi) that the spans touch, inside `within`."""
+    """Return the minute ranges [lo, hi) that the spans touch, inside `within`."""
     ranges = ((start // MINUTE_MS, -(-end // MINUTE_MS)) for start, end in spans)
     return [
         (max(lo, within[0]), min(hi, within[1]))

@@ -1,6 +1,6 @@
-"""The cost of a sampled GPU in each second of a minute, by its price fields and by who pays.
+"""The cost of a sampled GPU in each second of a minute, by its price fields and payer.
 
-Of the newest price book it was given; must not know a job.
+It uses the newest price book given; it must not know a job.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from streams.engine.state.attempt import Winner
 from streams.engine.state.traffic import MINUTE_MS
 from streams.engine.timeline.lines import price_pieces
 
-#: Of a minute in which GPU-time has no price.
+#: The row of a minute in which GPU-time has no price.
 UNPRICED: Final = -1
 Payer = tuple[str | None, str | None]  #: team and project
 _ROOM: Final = 8
@@ -28,7 +28,7 @@ _ROWS_AT_MOST: Final = 20_000
 
 
 def per_gpu_second(book: PriceBook, context: Context, start_ms: int) -> tuple[F64, NDArray[np.bool_]]:
-    """[60] nano-dollars of a sampled GPU in each second of the minute that begins then, and where it has no price."""
+    """Return the cost of a sampled GPU in each second of the minute ([60] float64, nano-dollars), and where it is unpriced."""
     cost_nano = np.zeros(60, np.float64)
     unpriced = np.zeros(60, np.bool_)
     second_ms = start_ms + 1000 * np.arange(60)
@@ -36,7 +36,7 @@ def per_gpu_second(book: PriceBook, context: Context, start_ms: int) -> tuple[F6
         steps = book.steps(context, component, Kind.GPU_TIME, start_ms, start_ms + MINUTE_MS)
         pieces = price_pieces(steps, start_ms, start_ms + MINUTE_MS, component, Kind.GPU_TIME)
         for from_ms, until_ms, price in pieces:
-            # A second in which the price changes costs its part of both.
+            # A second in which the price changes costs its share of both.
             inside_ms = np.minimum(until_ms, second_ms + 1000) - np.maximum(from_ms, second_ms)
             share = np.maximum(inside_ms, 0) / 1000
             cost_nano += share * (MILLI_MS_PER_GPU_S * price.usd_nano / price.divisor)
@@ -45,21 +45,21 @@ def per_gpu_second(book: PriceBook, context: Context, start_ms: int) -> tuple[F6
 
 
 class GpuRates:
-    """Rows of a table; a row once given stays until all are thrown away, which is when prices took too many."""
+    """Rows of a table; a row is valid until all are dropped, when prices have filled the table."""
 
     def __init__(self, book: PriceBook) -> None:
-        self.book = book  # may be set to a newer one, between two looks
+        self.book = book  # may be replaced by a newer one, between two updates
         self.table: F64 = np.zeros((_ROOM, 60))  #: [row, second of the minute] nano-dollars of a GPU
         self._used = 0
         self._of: dict[tuple[tuple[str, ...], Payer], GpuRate] = {}
 
     @property
     def is_full(self) -> bool:
-        """Whether it should be begun anew: prices come and go."""
+        """Return whether the table should be rebuilt: prices come and go."""
         return self._used > _ROWS_AT_MOST
 
     def of(self, sample: Winner, payer: Payer) -> GpuRate:
-        """The rate of samples with the price fields of this one."""
+        """Return the rate of samples with the price fields of this one."""
         found = self._of.get((sample.fields, payer))
         if found is None:
             context = usage_context(sample.price_fields, *payer)
@@ -67,7 +67,7 @@ class GpuRates:
         return found
 
     def add(self, cost_nano: F64) -> int:
-        """One more row."""
+        """Add a row, and return its number."""
         if self._used == len(self.table):
             self.table = np.concatenate((self.table, np.zeros_like(self.table)))
         self.table[self._used] = cost_nano
@@ -87,19 +87,19 @@ class GpuRate:
         self._forget()
 
     def _forget(self) -> None:
-        # By the first minute looked up between two changes, and of those with one.
+        # By the first minute looked up between two price changes, and by minutes with a change.
         self._rows: dict[int, int] = {}
-        self._from_ms = self._until_ms = self._row = 0  # where the last one found holds
+        self._from_ms = self._until_ms = self._row = 0  # where the last row found applies
 
     def is_priced(self, first: int, last: int) -> bool:
-        """Whether GPU-time has a price in all of these minutes."""
+        """Return whether GPU-time has a price in all of these minutes."""
         begin_ms, end_ms = first * MINUTE_MS, (last + 1) * MINUTE_MS
         steps = self._rates.book.steps(self._context, "gpu", Kind.GPU_TIME, begin_ms, end_ms)
         pieces = price_pieces(steps, begin_ms, end_ms, "gpu", Kind.GPU_TIME)
         return all(price.sku for _, _, price in pieces)
 
     def row(self, minute: int) -> int:
-        """The row of the table for a minute, or UNPRICED."""
+        """Return the row of the table for a minute, or UNPRICED."""
         start_ms = minute * MINUTE_MS
         if self._book is not self._rates.book:
             self._set_book(self._rates.book)
@@ -111,14 +111,14 @@ class GpuRate:
         ]
         from_ms = max(since_ms for since_ms, _, _ in stretches)
         until_ms = min(to_ms for _, to_ms, _ in stretches)
-        if until_ms < start_ms + MINUTE_MS:  # it changes in this minute, which has a row of its own
+        if until_ms < start_ms + MINUTE_MS:  # the price changes in this minute, which has a row of its own
             return self._new_rate(start_ms, start_ms)
         self._row = self._new_rate(from_ms, start_ms)
         self._from_ms, self._until_ms = from_ms, until_ms
         return self._row
 
     def _set_book(self, book: PriceBook) -> None:
-        """What was found stands if nothing that decides it is another in the newer book."""
+        """Adopt a newer book; cached rows stay valid if nothing that determines them changed."""
         sources = [
             book.sources(self._context, component, Kind.GPU_TIME)
             for component in TIME_COMPONENTS[Kind.GPU_TIME]

@@ -48,13 +48,13 @@ class NodeState:
         self.open_accruals = None
 
     def segments(self) -> tuple[NodeSegment, ...]:
-        """The node's paid time, computed once per change."""
+        """Return the node's billed time, computed once per change."""
         if self._segments is None:
             self._segments = node_segments(self.events)
         return self._segments
 
     @property
     def is_open(self) -> bool:
-        """Whether time alone goes on costing."""
+        """Return whether it accrues with time alone."""
         segments = self.segments()
         return bool(segments) and segments[-1].goes_on

@@ -1,7 +1,6 @@
 """Ledger lines of open attempts, extended as time passes without deriving them again.
 
-Knows until when that holds, and what it rests on: a timeline and who pays.  Whoever finds that a price of it is another
-one now throws it away.
+It is valid until a known instant, for one timeline and one payer. A caller that finds a changed price drops it.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ _NEVER_MS: Final = 2**63
 
 
 class OpenAccruals:
-    """What is booked of an attempt or a node, up to `as_of_ms`: until `until_ms` only the growing lines change.
+    """What is booked of an attempt or a node, up to `as_of_ms`: until `until_ms` only the open lines change.
 
-    They only become longer.  Of what has ended nothing grows, for ever.
+    Open lines only become longer; ended lines never change.
     """
 
     __slots__ = ("_by_end", "as_of_ms", "growing", "payer", "source", "until_ms")
@@ -30,7 +29,7 @@ class OpenAccruals:
         self.payer = payer
         self.as_of_ms, self.until_ms = -_NEVER_MS, _NEVER_MS
         self.growing: list[tuple[Line, list[Interval]]] = []
-        self._by_end = False  # whether the lines that grow are those that end where it is booked up to
+        self._by_end = False  # whether the open lines are exactly those that end at `as_of_ms`
 
     def track(self, whole: Lines, booked: Lines, as_of_ms: int) -> None:
         """Record the open lines: `booked` is `whole`, not cut by the accrual instant, up to `as_of_ms`."""

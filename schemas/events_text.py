@@ -189,7 +189,7 @@ TAIL: Final = """
 ## deadletter
 
 What the workers write: each refused record as one JSON object, under the key `topic/partition/offset`. The same stands in the table
-[`dead_letters`](tables.md#dead_letters). A message may come twice; of a flood there is [a sample](dead_letters.md#a-flood-of-them).
+[`dead_letters`](tables.md#dead_letters). A message may come twice; of a flood there is [a sample](dead_letters.md#floods).
 
 | field | meaning |
 |---|---|

@@ -220,6 +220,15 @@ def test_what_was_of_the_future_goes_when_its_time_has_come() -> None:
     assert (forced.outcome, forced.record) == (Outcome.SEND, due.record)
 
 
+def test_what_was_in_the_wrong_partition_goes_with_the_key_that_places_it() -> None:
+    found = Original(b"wrong", GOOD, [])
+    kept = judge(letter(GOOD), found, None, METER, T0, force=False).record
+    moved = judge(letter(GOOD, "wrong_partition"), found, None, METER, T0, force=False).record
+    assert kept is not None
+    assert moved is not None
+    assert (kept.key, moved.key) == (b"wrong", json.loads(GOOD)["job_id"].encode())
+
+
 def test_what_was_too_late_goes_when_the_horizon_was_raised() -> None:
     late = letter(
         GOOD, "too_late", f"field `time_ms`: {T0} is 90000000 ms before the newest event of its partition"

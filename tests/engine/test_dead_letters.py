@@ -170,9 +170,15 @@ def test_places(text: str, place: RecordPosition | None) -> None:
     assert place_of(text) == place
 
 
-@pytest.mark.parametrize("value", [b"gpu/0/7", b"gpu/0/9", b"gpu/1/3", b"jobs/0/3", b"\xff", None])
+@pytest.mark.parametrize("value", [b"gpu/0/7", b"gpu/0/9", b"jobs/0/3", b"\xff", None])
 def test_a_header_that_cannot_be_true_is_nothing(value: bytes | None) -> None:
     assert replay_of([("other", b"gpu/0/3"), (REPLAY_HEADER, value)], RecordPosition("gpu", 0, 7)) is None
+
+
+@pytest.mark.parametrize("offset", [3, 9])
+def test_a_record_may_come_back_in_another_partition_whatever_its_offset(offset: int) -> None:
+    header = (REPLAY_HEADER, b"gpu/1/%d" % offset)
+    assert replay_of([header], RecordPosition("gpu", 0, 7)) == RecordPosition("gpu", 1, offset)
 
 
 def test_a_letter_that_came_back_is_noted_applied_or_not() -> None:

@@ -21,6 +21,7 @@ from streams.cli.main import build
 from streams.config.settings import KafkaSettings
 from streams.engine.shard.dead_letters import REPLAY_HEADER
 from streams.transport.admin import connect, create_topics
+from streams.transport.partitions import partition_of
 from tests.cli.command import Done, trainfare
 from tests.cli.test_through_worker import working
 from tests.kafka.broker import shared_broker
@@ -143,13 +144,13 @@ class Person(io.StringIO):
         return True
 
 
-def log_of(place: Place, topic: str) -> list[Message]:
-    """The records of a topic's partition 0, as far as it still has them."""
+def log_of(place: Place, topic: str, partition: int = 0) -> list[Message]:
+    """The records of a topic's partition, as far as it still has them."""
     servers = place.env["TRAINFARE_KAFKA_BOOTSTRAP_SERVERS"]
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "t", "enable.auto.commit": False})
     name = place.env["TRAINFARE_KAFKA_TOPIC_PREFIX"] + topic
-    low, high = consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=10)
-    consumer.assign([TopicPartition(name, 0, low)])
+    low, high = consumer.get_watermark_offsets(TopicPartition(name, partition), timeout=10)
+    consumer.assign([TopicPartition(name, partition, low)])
     found = consumer.consume(high - low, timeout=10) if high > low else []
     consumer.close()
     assert len(found) == high - low
@@ -234,6 +235,30 @@ def test_letters_come_back_once_through_repeats_and_kills(
         last = place.run("dead-letters", "replay", "--topic", "network", "--since", "1h")
         assert last.code == 1, "one is refused again"
         assert sent_again(place, "network") == ["network/0/1", "network/0/2", "network/0/3"]
+
+
+def test_records_in_the_wrong_partition_come_back_in_the_right_one(place: Place) -> None:
+    jobs = [name for name in map(str, range(100)) if partition_of(name.encode(), 2) == 1][:2]
+    words = ("dead-letters", "replay", "--reason", "wrong_partition")
+    with working(place.data, place.output, place.env):
+        for number, job in enumerate(jobs):
+            place.produce("network", amount(number, now_ms(), job), "another key")
+        place.wait(lambda: len(place.letters()) == 2)
+    # No worker runs: what is sent now is in the log, and nowhere else.
+    assert trainfare(*words, "--data", str(place.data), env=place.env).code == 0
+    again = trainfare(*words, "--data", str(place.data), env=place.env)
+    assert again.code == 0
+    assert "already sent again" in again.out
+    assert "│ sent again" not in again.out
+    (place.data / "api.json").unlink()
+    with working(place.data, place.output, place.env):
+        place.wait(lambda: [place.gibs(job) for job in jobs] == [1, 1])
+        place.wait(lambda: place.letters() == {"network/0/0": "network/1/0", "network/0/1": "network/1/1"})
+        third = place.run(*words)
+        assert third.code == 0
+        assert "already sent again" in third.out
+    assert sent_again(place, "network") == [], "not into the wrong partition"
+    assert [m.key() for m in log_of(place, "network", 1)] == [job.encode() for job in jobs]
 
 
 def test_letters_that_the_log_no_longer_has_and_letters_of_another_log(place: Place) -> None:

@@ -46,7 +46,7 @@ ADVICE: Final[dict[str, str]] = {
     ),
     Reason.wrong_partition: (
         "the producer puts keys elsewhere than Kafka's default partitioner, or takes another key: set its partitioner to murmur2 "
-        "(docs/events.md, Keys and partitioners); then replay, which puts each record where it belongs"
+        "(docs/events.md, Keys and partitioners); then replay, which sends each record to the partition of its key"
     ),
     Reason.too_late: (
         "it came after meter.job_horizon_ms (or, a sample, meter.late_horizon_ms): raise the horizon on all workers, "

@@ -66,6 +66,7 @@ class LogReader:
 
     def came_back(self, start: RecordPosition) -> Iterator[RecordPosition]:
         """Yield the dead letters that were sent again into the partition, from a position to its present end."""
+        self._asked = RecordPosition("", -1, -1)  # this seeks, so `original` must seek again
         for message in self._from(start):
             at = start._replace(offset=message.offset())
             if (place := replay_of(message.headers() or (), at)) is not None:

@@ -64,7 +64,7 @@ def replay(
         check_log(store, settings)
         found = {one.place for one in letters(store, chosen)} if chosen.places else set()
         with closing(LogReader(settings.kafka)) as log:
-            judge_all = partial(judged, store, log, settings.meter, chosen, now_ms, force=force, again=again)
+            judge_all = partial(judged, store, log, settings, chosen, now_ms, force=force, again=again)
             asks = sys.stdin.isatty() and not yes
             if dry_run or asks:
                 tally = resend(judge_all())

@@ -81,7 +81,8 @@ def resend(judgements: Iterable[Judged], producer: LogProducer | None = None) ->
         for letter, outcome, why, record in judgements:
             place = letter.place
             if producer is not None and record is not None:
-                producer.send(Topic(place.topic), *record, place.partition)
+                partition = None if letter.reason == Reason.wrong_partition else place.partition
+                producer.send(Topic(place.topic), *record, partition)
             row = (outcome, place.topic, letter.reason)
             tally[row] = (tally.get(row, (0,))[0] + 1, f"{place}: {why}" if why else str(place))
             advance(1)
@@ -91,7 +92,7 @@ def resend(judgements: Iterable[Judged], producer: LogProducer | None = None) ->
 def judged(
     store: Reader,
     log: LogReader,
-    meter: MeterSettings,
+    settings: Settings,
     chosen: Selection,
     now_ms: int,
     *,
@@ -99,21 +100,31 @@ def judged(
     again: bool,
 ) -> Iterator[Judged]:
     """Judge all selected dead letters, in the order of the log."""
+    meter, partitions = settings.meter, settings.kafka.partitions
     # Every dead letter sent again before these offsets is in the table. Read them before the dead letters: a record
     # metered in between is then found in both, not in neither.
     books: Any = store.ask("SELECT topic, partition, next_offset FROM books FINAL").rows()
     metered_to = {(topic, partition): offset for topic, partition, offset in books}
     asked = letters(store, chosen)
     partition, back = ("", -1), set[RecordPosition]()
+    moved: dict[str, set[RecordPosition]] = {}  # by topic: sent again into any partition, not metered yet
     while chunk := list(islice(asked, _AT_ONCE)):
         originals: dict[RecordPosition, Original | None] = {}
-        for place, replayed_to in ((letter.place, letter.replayed_to) for letter in chunk):
+        for letter in chunk:
+            place = letter.place
+            if letter.reason == Reason.wrong_partition and place.topic not in moved and not again:
+                starts = (
+                    RecordPosition(place.topic, n, metered_to.get((place.topic, n), 0))
+                    for n in range(partitions)
+                )
+                moved[place.topic] = {found for start in starts for found in log.came_back(start)}
             if place[:2] != partition and not again:
                 partition = place[:2]
                 # A record is sent again to a later offset.
                 start = max(place.offset + 1, metered_to.get(partition, 0))
                 back = set(log.came_back(place._replace(offset=start)))
-            if again or (replayed_to is None and place not in back):
+            is_back = place in back or place in moved.get(place.topic, ())
+            if again or (letter.replayed_to is None and not is_back):
                 originals[place] = log.original(place)
         raws = raw_of(store, [place for place, found in originals.items() if found is None])
         for letter in chunk:
@@ -150,6 +161,9 @@ def judge(
     else:
         found = Original(key_of(Topic(topic), raw), raw, [])
         why = "from the table: the log no longer has it (headers are lost)"
+    if letter.reason == Reason.wrong_partition:
+        # The key may be the fault: send it with the one by which the meter's own producer places it.
+        found = found._replace(key=key_of(Topic(topic), found.value or b""))
     headers = [(name, value) for name, value in found.headers if name != REPLAY_HEADER]
     record = found._replace(headers=[*headers, (REPLAY_HEADER, str(letter.place).encode())])
     refusal = _refusal(letter, record, meter, now_ms)

@@ -100,11 +100,13 @@ def place_of(text: str) -> RecordPosition | None:
 
 
 def replay_of(headers: Sequence[tuple[str, bytes | None]], at: RecordPosition) -> RecordPosition | None:
-    """Return the dead letter that a record repeats; None unless it is in the same partition at a later offset."""
+    """Return the dead letter that a record repeats; None unless it is in the same topic, and in its partition later."""
     for name, value in headers:
         if name == REPLAY_HEADER and value is not None:
             place = place_of(value.decode("ascii", "replace"))
-            if place is not None and place[:2] == at[:2] and place.offset < at.offset:
+            if place is None or place.topic != at.topic:
+                continue
+            if place.partition != at.partition or place.offset < at.offset:
                 return place
     return None
 

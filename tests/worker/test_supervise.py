@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import warnings
 
 import pytest
 
@@ -110,3 +112,14 @@ def test_whoever_cancels_it_all_is_obeyed() -> None:
         assert work.stopped
 
     asyncio.run(go())
+
+
+def test_work_that_is_done_at_once_leaves_no_task_behind() -> None:
+    async def nothing() -> str:
+        return "done"
+
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        assert asyncio.run(beside(nothing(), {"a task": for_ever()})) == "done"
+        gc.collect()
+    assert [str(each.message) for each in found] == []

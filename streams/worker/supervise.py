@@ -58,8 +58,8 @@ async def beside(work: Awaitable[T], tasks: Mapping[str, Coroutine[Any, Any, obj
     except BaseExceptionGroup as faults:
         raise faults.exceptions[0] from faults.exceptions[0].__cause__
     finally:
-        for task in tasks.values():
-            task.close()  # one that was cancelled before it began would be reported as never awaited
+        for coroutine in tasks.values():
+            coroutine.close()  # one that was cancelled before it began would be reported as never awaited
 
 
 def _words(fault: BaseException) -> str:

@@ -12,31 +12,31 @@ ROWS = [
     for line in SECTION.splitlines()
     if "::" in line and line.startswith("| ")
 ]
-#: What step 3 of the plan asks for, each by a word of its row.
+#: Faults that the table must have, each by words of its row.
 ASKED = (
     "killed (SIGKILL",
     "SIGTERM",
     "zombie",
     "joins or leaves",
     "broker killed or restarted",
-    "away for a minute",
+    "unavailable for a minute",
     "retention",
-    "made anew",
+    "recreated",
     "clock is wrong",
-    "away",
+    "[unavailable]",
     "slow, answers 503",
     "disk is full",
-    "killed in an insert",
+    "killed during an insert",
     "older than the rows",
-    "format it does not know",
+    "unknown format",
     "damaged",
-    "wrong ones",
+    "invalid events",
     "flood",
     "too_late",
     "from the future",
     "a price a day late",
-    "receiver away",
-    "without traffic",
+    "receiver unavailable",
+    "a partition idle",
 )
 
 

@@ -29,22 +29,22 @@ def _rows(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
-# -- the meter about itself ------------------------------------------------------------------------------------
+# -- self-monitoring -------------------------------------------------------------------------------------------
 
 
-def test_the_rules_about_the_meter_itself_are_all_told() -> None:
-    rows = _rows(_section("The meter about itself"))
+def test_the_rules_about_the_meter_itself_are_all_listed() -> None:
+    rows = _rows(_section("Self-monitoring"))
     assert [(row[0].strip("`"), row[1]) for row in rows] == [(rule, PAGE_SEVERITY) for rule in METER_RULES]
 
 
-def test_the_outcomes_of_a_canary_are_all_told() -> None:
+def test_the_outcomes_of_a_canary_are_all_listed() -> None:
     assert {row[0].strip("`") for row in _rows(_section("Canary"))} == set(get_args(CanaryOutcome))
 
 
 # -- audit ---------------------------------------------------------------------------------------------------
 
 
-def test_the_checks_of_an_audit_are_all_told() -> None:
+def test_the_checks_of_an_audit_are_all_listed() -> None:
     checks = {
         name: value for name, value in vars(verdict).items() if name.isupper() and isinstance(value, str)
     }

@@ -188,7 +188,7 @@ class SelfAlerts:
                         "status": change.alert.status,
                         "shard": shard,
                         "summary": change.alert.summary,
-                        "runbook": "docs/operations.md#the-meter-about-itself",
+                        "runbook": "docs/operations.md#self-monitoring",
                     },
                 )
                 self._alert_sink.offer([change.alert], shard)

@@ -144,7 +144,7 @@ class Ingest:
             extra={
                 "shard": owned.number,
                 "ahead_s": ahead_s,
-                "runbook": "docs/operations.md#the-meter-about-itself",
+                "runbook": "docs/operations.md#self-monitoring",
             },
         )
         self.rewinds += 1

@@ -109,7 +109,7 @@ class LogTime:
             self.faults += 1
             logger.warning(
                 "clock of this machine is wrong",
-                extra={"ahead_ms": ahead_ms, "runbook": "docs/operations.md#the-meter-about-itself"},
+                extra={"ahead_ms": ahead_ms, "runbook": "docs/operations.md#self-monitoring"},
             )
         self._was_off = is_off
         return is_off

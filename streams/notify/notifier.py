@@ -65,12 +65,12 @@ class Notifier:
         self._ledger = DeliveryWriter(store, self.faults)
         self._log = OutcomeRecorder(self._ledger, self._recent, clock)
         self._outbox = DeliveryQueue(
-            options.flying_at_most, options.flying_per_receiver, options.waiting_at_most // 4
+            options.in_flight_at_most, options.in_flight_per_receiver, options.waiting_at_most // 4
         )
         self._intake = AlertIntake(
             StoredDeliveries(store), options, clock, self._outbox.__len__, self._place, self.faults
         )
-        self._flying: set[asyncio.Task[None]] = set()
+        self._in_flight: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._stopping = False
         self._fault: BaseException | None = None  # raised by an attempt
@@ -86,9 +86,9 @@ class Notifier:
         return self._intake.behind
 
     @property
-    def flying(self) -> int:
+    def in_flight(self) -> int:
         """Return the attempts in flight."""
-        return len(self._flying)
+        return len(self._in_flight)
 
     @property
     def outcomes(self) -> Counter[str]:
@@ -142,8 +142,8 @@ class Notifier:
         self._stopping = True
         self._wake.set()
         patience_s = self._options.stop_timeout_ms / 1000
-        if self._flying:
-            _, late = await asyncio.wait(self._flying, timeout=patience_s)
+        if self._in_flight:
+            _, late = await asyncio.wait(self._in_flight, timeout=patience_s)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
@@ -174,7 +174,7 @@ class Notifier:
             return
         for parcel in self._outbox.pop_due(self._clock.monotonic_ms()):
             task = asyncio.create_task(self._attempt(parcel), name=f"webhook {parcel.webhook_id}")
-            self._flying.add(task)
+            self._in_flight.add(task)
             task.add_done_callback(self._flown)
 
     async def landed(self) -> None:
@@ -183,7 +183,7 @@ class Notifier:
         Raises:
             SinkError: The store refused the rows.
         """
-        await asyncio.gather(*self._flying)
+        await asyncio.gather(*self._in_flight)
         await self._ledger.flush()
 
     # -- from alerts to parcels ----------------------------------------------------------------------------
@@ -229,7 +229,7 @@ class Notifier:
         self._wake.set()
 
     def _flown(self, task: asyncio.Task[None]) -> None:
-        self._flying.discard(task)
+        self._in_flight.discard(task)
         if not task.cancelled() and task.exception() is not None:
             self._fault = task.exception()  # its message would never be finished: `run` raises it
             self._wake.set()

@@ -22,8 +22,8 @@ class NotifierOptions:
     max_attempts: int = 8
     timeout_ms: int = 15_000
     # Concurrent attempts, one socket each; a receiver that hangs may occupy only a few of them.
-    flying_at_most: int = 64
-    flying_per_receiver: int = 4
+    in_flight_at_most: int = 64
+    in_flight_per_receiver: int = 4
     # Messages in memory, about 3 KiB each. The others are read from the tables when there is room.
     waiting_at_most: int = 10_000
     # Rows of `deliveries` waiting for the store; at this limit no attempt starts.

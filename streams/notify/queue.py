@@ -16,8 +16,8 @@ from streams.notify.slots import AttemptSlots
 class DeliveryQueue:
     """Only the first delivery of each chain is due; the others follow when it is finished."""
 
-    def __init__(self, flying_at_most: int, flying_per_receiver: int, ill_at_most: int = 2_500) -> None:
-        self._slots = AttemptSlots(flying_at_most, flying_per_receiver)
+    def __init__(self, in_flight_at_most: int, in_flight_per_receiver: int, ill_at_most: int = 2_500) -> None:
+        self._slots = AttemptSlots(in_flight_at_most, in_flight_per_receiver)
         self._ill_at_most = ill_at_most
         self._ill: set[str] = set()  # unhealthy hosts with messages: the last attempt failed or was slow
         self._size_of: Counter[str] = Counter()  # messages by host
@@ -30,9 +30,9 @@ class DeliveryQueue:
         return self._size
 
     @property
-    def flying(self) -> int:
+    def in_flight(self) -> int:
         """Return the attempts in flight."""
-        return self._slots.flying
+        return self._slots.in_flight
 
     def put(self, parcel: Delivery, due_ms: int) -> bool:
         """Queue a delivery; return False if its message is queued for that receiver already."""

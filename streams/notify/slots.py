@@ -41,7 +41,7 @@ class AttemptSlots:
         self._slow: dict[str, None] = {}  # hosts, the most recent last
 
     @property
-    def flying(self) -> int:
+    def in_flight(self) -> int:
         """Return the attempts in flight."""
         return sum(self._counts)
 
@@ -98,8 +98,8 @@ class AttemptSlots:
     def _is_free(self, lane: int) -> bool:
         rank = lane % _RANKS
         counts = self._counts
-        of_rank = self.flying if rank == _FIRST else counts[rank] + counts[rank + _RANKS]
-        if self.flying >= self._at_most or of_rank >= self._rank_at_most[rank]:
+        of_rank = self.in_flight if rank == _FIRST else counts[rank] + counts[rank + _RANKS]
+        if self.in_flight >= self._at_most or of_rank >= self._rank_at_most[rank]:
             return False
         return lane < _RANKS or sum(counts[_RANKS:]) < self._others_at_most
 

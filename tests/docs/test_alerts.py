@@ -132,10 +132,10 @@ def test_the_waits_are_those_of_the_schedule() -> None:
 def test_the_bounds_are_those_of_the_notifier() -> None:
     options = NotifierOptions()
     said = re.sub(r"\s+", " ", PAGE)
-    assert f"At most {options.flying_per_receiver} attempts are under way at one receiver" in said
-    assert f", {options.flying_at_most} in all." in said
-    assert f"all such receivers together {options.flying_at_most // 8};" in said
-    assert f"what is no page that fires has {options.flying_at_most * 3 // 8}." in said
+    assert f"At most {options.in_flight_per_receiver} attempts are in progress per receiver" in said
+    assert f", {options.in_flight_at_most} in total." in said
+    assert f"and all such receivers together {options.in_flight_at_most // 8};" in said
+    assert f"messages other than firing pages get {options.in_flight_at_most * 3 // 8}." in said
 
 
 @pytest.fixture(scope="module")

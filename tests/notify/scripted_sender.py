@@ -158,7 +158,7 @@ class Office:
         while True:
             await self.notifier.run_once()
             self.most_waiting = max(self.most_waiting, self.notifier.waiting)
-            if not self.notifier.flying:
+            if not self.notifier.in_flight:
                 break
             await self.notifier.landed()
         await self.notifier.landed()

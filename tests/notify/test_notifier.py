@@ -40,7 +40,7 @@ def test_a_message_is_sent_at_once_and_written_down() -> None:
     assert office.rows(*columns) == [
         (message, "firing", "https://hooks.example.com", 1, "delivered", 200, "")
     ]
-    assert office.notifier.waiting == office.notifier.rows_waiting == office.notifier.flying == 0
+    assert office.notifier.waiting == office.notifier.rows_waiting == office.notifier.in_flight == 0
     assert office.notifier.outcomes == {"delivered": 1}
 
 
@@ -153,7 +153,7 @@ def test_a_receiver_that_hangs_holds_up_only_its_own() -> None:
     slow = "https://slow.example.com/hunter2"
 
     async def go() -> None:
-        office = Office(options={"flying_at_most": 4, "flying_per_receiver": 2})
+        office = Office(options={"in_flight_at_most": 4, "in_flight_per_receiver": 2})
         office.sender.hanging[slow] = asyncio.Event()
         office.addresses = [Address("webhook", slow)]
         for number in range(5):
@@ -164,7 +164,7 @@ def test_a_receiver_that_hangs_holds_up_only_its_own() -> None:
         office.notifier.offer([an_alert("quick")], 3)
         await office.notifier.run_once()
         await asyncio.sleep(0)
-        assert office.notifier.flying == 3
+        assert office.notifier.in_flight == 3
         assert office.sender.told[-1] == ("quick", "firing")
         office.sender.hanging[slow].set()
         await office.work()
@@ -232,7 +232,7 @@ def test_no_attempt_begins_while_too_many_rows_wait_for_the_store() -> None:
             await office.work()
         office.notifier.offer([an_alert("b")], 3)
         await office.notifier.run_once()
-        assert office.notifier.flying == 0
+        assert office.notifier.in_flight == 0
         await office.work()
         await office.work()
         assert office.sender.told == [("a", "firing"), ("b", "firing")]

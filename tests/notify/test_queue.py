@@ -21,7 +21,7 @@ def parcel(name: str, receiver: str = "r", change: int = 0, shard: int = 0) -> D
 
 def test_nothing_is_due_in_an_empty_box() -> None:
     box = DeliveryQueue(8, 4)
-    assert (len(box), box.flying, box.next_due_ms(), box.pop_due(0)) == (0, 0, None, [])
+    assert (len(box), box.in_flight, box.next_due_ms(), box.pop_due(0)) == (0, 0, None, [])
 
 
 def test_parcels_are_taken_when_they_are_due_the_earliest_first() -> None:
@@ -61,16 +61,16 @@ def test_a_message_that_waits_is_not_taken_twice() -> None:
 
 def test_what_is_dropped_while_it_flies_lands_softly() -> None:
     box = DeliveryQueue(1, 1)
-    flying, waiting, other = parcel("a", shard=1), parcel("b", shard=1), parcel("c", shard=2)
-    box.put(flying, 0)
+    in_flight, waiting, other = parcel("a", shard=1), parcel("b", shard=1), parcel("c", shard=2)
+    box.put(in_flight, 0)
     box.put(waiting, 0)
     box.put(other, 0)
-    assert box.pop_due(0) == [flying]
+    assert box.pop_due(0) == [in_flight]
     assert box.drop({1}) == 2
-    box.again(flying, 0, 0)
+    box.again(in_flight, 0, 0)
     assert box.pop_due(0) == [other]
     box.finish(other, 0)
-    assert (len(box), box.flying, box.next_due_ms()) == (0, 0, None)
+    assert (len(box), box.in_flight, box.next_due_ms()) == (0, 0, None)
 
 
 def test_a_parcel_does_not_show_its_address() -> None:
@@ -93,20 +93,20 @@ def test_all_get_out_in_order_within_the_bounds(
         if box.put(each, due_ms):
             expected.setdefault((name, receiver), []).append(each.webhook_id)
     done: dict[tuple[str, str], list[str]] = {}
-    flying: list[Delivery] = []
+    in_flight: list[Delivery] = []
     now_ms = 0
     while len(box):
-        flying += box.pop_due(now_ms)
-        assert len(flying) == box.flying <= at_most
-        assert max(Counter(each.receiver for each in flying).values(), default=0) <= per_receiver
-        assert len({each.chain for each in flying}) == len(flying)
-        if not flying:
+        in_flight += box.pop_due(now_ms)
+        assert len(in_flight) == box.in_flight <= at_most
+        assert max(Counter(each.receiver for each in in_flight).values(), default=0) <= per_receiver
+        assert len({each.chain for each in in_flight}) == len(in_flight)
+        if not in_flight:
             next_ms = box.next_due_ms()
             assert next_ms is not None
             now_ms = max(now_ms, next_ms)
             continue
         fails, wait_ms = ends.pop() if ends else (False, 0)
-        each = flying.pop(0)
+        each = in_flight.pop(0)
         if fails:
             box.again(each, now_ms, now_ms + wait_ms)
         else:

@@ -22,7 +22,7 @@ from tests.store_process import StoreProcess
 from tests.worker.lab import until
 
 #: Attempts at once: the bounds of what is under way are not what this is about.
-MANY = {"flying_at_most": 1_000, "flying_per_receiver": 1_000}
+MANY = {"in_flight_at_most": 1_000, "in_flight_per_receiver": 1_000}
 
 
 class Weighed:

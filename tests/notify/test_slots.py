@@ -26,7 +26,7 @@ def ticket(name: str, receiver: str) -> Delivery:
 
 
 def an_outbox() -> DeliveryQueue:
-    return DeliveryQueue(OPTIONS.flying_at_most, OPTIONS.flying_per_receiver)
+    return DeliveryQueue(OPTIONS.in_flight_at_most, OPTIONS.in_flight_per_receiver)
 
 
 def names(parcels: list[Delivery]) -> list[str]:
@@ -100,15 +100,15 @@ def test_receivers_that_were_slow_hold_a_part_of_the_slots_and_take_turns() -> N
     for number in range(30):
         for message in "abc":
             box.put(parcel(f"{message}-{number}", f"tarpit-{number}"), 0)
-    flying, now_ms = box.pop_due(0), 0
-    assert Counter(each.receiver for each in flying) == {f"tarpit-{n}": 1 + (n < 16) for n in range(30)}
+    in_flight, now_ms = box.pop_due(0), 0
+    assert Counter(each.receiver for each in in_flight) == {f"tarpit-{n}": 1 + (n < 16) for n in range(30)}
     for _ in range(10):
         now_ms += OPTIONS.timeout_ms
-        for each in flying:
+        for each in in_flight:
             box.again(each, now_ms, now_ms)
-        flying = box.pop_due(now_ms)
-        assert len(flying) == 8
-    assert len({each.receiver for each in flying}) == 8
+        in_flight = box.pop_due(now_ms)
+        assert len(in_flight) == 8
+    assert len({each.receiver for each in in_flight}) == 8
     box.put(parcel("news", "good"), now_ms)
     assert names(box.pop_due(now_ms)) == ["news"]
 

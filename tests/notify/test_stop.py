@@ -9,7 +9,7 @@ from tests.notify.scripted_sender import HOOK, SHARD, Office, an_alert, run
 
 def test_a_stop_lets_what_is_under_way_end_and_begins_nothing() -> None:
     async def go() -> None:
-        office = Office(options={"flying_at_most": 1})
+        office = Office(options={"in_flight_at_most": 1})
         office.sender.hanging[HOOK] = asyncio.Event()
         office.keep(an_alert("a"), an_alert("b"))
         office.notifier.offer([an_alert("a"), an_alert("b")], SHARD)

@@ -229,26 +229,26 @@ class _Demo:
 class _Captions:
     """Captions of the scenes since the last call."""
 
-    def __init__(self, seed: int, tell: Callable[[int, str], None]) -> None:
+    def __init__(self, seed: int, print_line: Callable[[int, str], None]) -> None:
         self._scenes = scenes(seed)
         self._scene = next(self._scenes)
-        self._tell = tell
+        self._print_line = print_line
 
     def show_until(self, to_ms: int) -> None:
         while self._scene.at_ms <= to_ms:
             said = caption(self._scene)
             if said is not None:
-                self._tell(self._scene.at_ms, said)
+                self._print_line(self._scene.at_ms, said)
             self._scene = next(self._scenes)
 
 
 @asynccontextmanager
-async def _served(server: WebServer, door: LocalAccess) -> AsyncIterator[str]:
+async def _served(server: WebServer, access: LocalAccess) -> AsyncIterator[str]:
     """Serve the page and the API; other commands find them by the store's directory."""
     await server.start()
     try:
-        door.open(server.url)
+        access.open(server.url)
         yield server.url
     finally:
-        door.close()
+        access.close()
         await server.stop()

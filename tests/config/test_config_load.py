@@ -165,7 +165,7 @@ def test_unreadable_files(toml: Path) -> None:
 
 
 def test_settings_are_frozen() -> None:
-    """Nobody changes a setting below the door."""
+    """Settings cannot be changed once resolved."""
     with pytest.raises(ValidationError):
         Settings().kafka.partitions = 3
     assert isinstance(Settings().kafka, KafkaSettings)

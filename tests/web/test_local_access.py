@@ -44,38 +44,38 @@ def test_two_directories_have_two_tokens(tmp_path: Path) -> None:
 
 
 def test_a_terminal_gets_the_link(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    door, terminal = LocalAccess(WebSettings(), tmp_path), Terminal()
+    access, terminal = LocalAccess(WebSettings(), tmp_path), Terminal()
     with caplog.at_level(logging.INFO):
-        door.open(URL, terminal)
-    assert terminal.getvalue() == f"page: {URL}/?token={door.token}\n"
+        access.open(URL, terminal)
+    assert terminal.getvalue() == f"page: {URL}/?token={access.token}\n"
     assert caplog.text == ""
 
 
 def test_a_pipe_gets_the_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    door, pipe = LocalAccess(WebSettings(), tmp_path), io.StringIO()
+    access, pipe = LocalAccess(WebSettings(), tmp_path), io.StringIO()
     with caplog.at_level(logging.INFO):
-        door.open(URL, pipe)
+        access.open(URL, pipe)
     assert pipe.getvalue() == ""
     assert str(tmp_path / "token") in logged(caplog)
-    assert str(door.token) not in logged(caplog)
+    assert str(access.token) not in logged(caplog)
 
 
 @pytest.mark.parametrize(
     "settings", [{"token": "configured-by-somebody"}, {"enabled": False}], ids=["configured", "off"]
 )
 def test_where_it_is_not_needed_none_is_made(tmp_path: Path, settings: dict[str, object]) -> None:
-    door, terminal = LocalAccess(WebSettings.model_validate(settings), tmp_path), Terminal()
-    door.open(URL, terminal)
-    assert (door.token, door.token_path, terminal.getvalue()) == (None, None, "")
+    access, terminal = LocalAccess(WebSettings.model_validate(settings), tmp_path), Terminal()
+    access.open(URL, terminal)
+    assert (access.token, access.token_path, terminal.getvalue()) == (None, None, "")
     assert not (tmp_path / "token").exists()
-    assert door.link(URL) == URL
+    assert access.link(URL) == URL
 
 
 def test_without_a_directory_there_is_nothing() -> None:
-    door = LocalAccess(WebSettings(), None)
-    door.open(URL)
-    door.close()
-    assert door.token is None
+    access = LocalAccess(WebSettings(), None)
+    access.open(URL)
+    access.close()
+    assert access.token is None
 
 
 @pytest.mark.parametrize(

@@ -107,17 +107,17 @@ export class Alerts {
     const present = new Map(alerts.map((alert) => [alert.alert_id, alert.status]));
     if (this.known === null) {
       const firing = alerts.filter((alert) => alert.status === "firing").length;
-      if (firing) this.tell(`${firing} ${firing === 1 ? "alert is" : "alerts are"} firing.`);
+      if (firing) this.appendAnnouncement(`${firing} ${firing === 1 ? "alert is" : "alerts are"} firing.`);
     } else {
       const fresh = alerts.filter((alert) => this.known.get(alert.alert_id) !== alert.status && (alert.status === "firing" || this.known.has(alert.alert_id)));
       const words = fresh.slice(0, 3).map(sentence);
       if (fresh.length > 3) words.push(`And ${fresh.length - 3} more.`);
-      if (words.length) this.tell(words.join(" "));
+      if (words.length) this.appendAnnouncement(words.join(" "));
     }
     this.known = new Map([...(this.known ?? []), ...present]);
   }
 
-  tell(words) {
+  appendAnnouncement(words) {
     const announcer = byId("announcer");
     announcer.append(h("p", {}, words));
     while (announcer.children.length > 5) announcer.firstElementChild.remove();

@@ -47,10 +47,10 @@ class Ingest:
         options: ShardManagerOptions,
         watermarks: WatermarkSource | None,
         owned: Mapping[int, OwnedShard],
-        tell: Callable[[OwnedShard], None] = lambda _owned: None,
+        publish_alerts: Callable[[OwnedShard], None] = lambda _owned: None,
     ) -> None:
-        """Set up ingestion; `tell` is called with a shard that has new alerts of a current tick."""
-        self._tell = tell
+        """Set up ingestion; `publish_alerts` is called with a shard that has new alerts of a current tick."""
+        self._publish_alerts = publish_alerts
         self._rehydrator = rehydrator
         self._consumer = consumer
         self._options = options
@@ -127,7 +127,7 @@ class Ingest:
                         return
                 if step.last_ms > self._watermarks.clock_ms() - _OF_NOW_MS:
                     # old ticks come in large numbers; their alerts are stored with the next checkpoint
-                    self._tell(owned)
+                    self._publish_alerts(owned)
                 if owned.shard.is_storing_urgent:
                     self.urgent.set()
             if self._has_caught_up(self._watermarks):

@@ -1,4 +1,4 @@
-"""The one door to the JIT: its options, its fallback, and that a warm process compiles nothing more."""
+"""The module that wraps the JIT: its options, its fallback, and that a warm process compiles nothing more."""
 
 from __future__ import annotations
 

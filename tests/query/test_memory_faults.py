@@ -30,6 +30,7 @@ class Failing:
         RuntimeError("Code: 241. DB::Exception: (total) memory limit exceeded. (MEMORY_LIMIT_EXCEEDED)"),
         RuntimeError("can't start new thread"),
         RuntimeError("std::bad_alloc"),
+        RuntimeError("Could not allocate bytes object!"),
         MemoryError(),
     ],
 )

@@ -10,6 +10,7 @@ import pyarrow as pa
 from schemas.column_types import BYTES, COUNT, LABELS, MILLI, MONEY, SECOND, TEXT, schema_of
 
 JOB_MINUTES: Final = "job_minutes"
+JOB_HOURS: Final = "job_hours"
 JOB_USAGE_MINUTES: Final = "job_usage_minutes"
 JOBS: Final = "jobs"
 ATTEMPTS: Final = "attempts"
@@ -28,6 +29,9 @@ DEAD_LETTER_COUNTS: Final = "dead_letter_counts"
 LEDGER_SUMS: Final = "ledger_sums"
 CANARY: Final = "canary"
 
+#: What a ledger row may pay for: each has a column `<component>_cost_usd` in `job_hours`.
+COMPONENTS: Final = ("gpu", "compute", "network", "storage", "license", "labor", "overhead")
+
 SCHEMAS: Final[dict[str, pa.Schema]] = {
     JOB_MINUTES: schema_of(
         minute=SECOND,
@@ -43,6 +47,37 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         unit=TEXT,
         cost_usd=MONEY,
         lost_quantity=pa.int64(),
+        lost_cost_usd=MONEY,
+        shard=pa.uint16(),
+        version=pa.uint64(),
+    ),
+    JOB_HOURS: schema_of(
+        hour=SECOND,
+        job_id=TEXT,
+        attempt=pa.uint32(),
+        # The price fields at the end of the hour.
+        cloud=TEXT,
+        region=TEXT,
+        zone=TEXT,
+        cluster=TEXT,
+        account=TEXT,
+        instance_type=TEXT,
+        gpu_type=TEXT,
+        purchase=TEXT,
+        # The time of this attempt that no lower-numbered attempt covers; with samples only, its sampled seconds.
+        wall_clock_ms=pa.int64(),
+        queued_ms=pa.int64(),
+        starting_ms=pa.int64(),  # part of the wall-clock time
+        gpu_milli_ms=pa.int64(),
+        lost_gpu_milli_ms=pa.int64(),
+        unpriced_gpu_milli_ms=pa.int64(),
+        gpu_cost_usd=MONEY,
+        compute_cost_usd=MONEY,
+        network_cost_usd=MONEY,
+        storage_cost_usd=MONEY,
+        license_cost_usd=MONEY,
+        labor_cost_usd=MONEY,
+        overhead_cost_usd=MONEY,
         lost_cost_usd=MONEY,
         shard=pa.uint16(),
         version=pa.uint64(),
@@ -281,6 +316,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
         "price_effective",
         "unit",
     ),
+    JOB_HOURS: ("job_id", "attempt", "hour"),
     JOB_USAGE_MINUTES: ("job_id", "attempt", "minute", "node"),
     JOBS: ("job_id",),
     ATTEMPTS: ("job_id", "attempt"),
@@ -303,6 +339,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
 # Tables partitioned by month: an insert may touch fewer than 100 of them.
 MONTHLY: Final = {
     JOB_MINUTES: "minute",
+    JOB_HOURS: "hour",
     JOB_USAGE_MINUTES: "minute",
     NODE_MINUTES: "minute",
     BURN_RATES: "time",

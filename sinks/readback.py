@@ -11,6 +11,7 @@ from schemas.tables import (
     ATTEMPTS,
     BOOKS,
     BURN_RATES,
+    JOB_HOURS,
     JOB_MINUTES,
     JOB_USAGE_MINUTES,
     JOBS,
@@ -20,7 +21,7 @@ from schemas.tables import (
 from sinks.errors import SinkError
 from sinks.rows import Condition, Rows
 
-SHARDED = (JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES, JOBS, ATTEMPTS, ALERTS)
+SHARDED = (JOB_MINUTES, JOB_HOURS, JOB_USAGE_MINUTES, NODE_MINUTES, JOBS, ATTEMPTS, ALERTS)
 #: A crash may interrupt a checkpoint after any table, and an alert is stored before its checkpoint.
 _VERSIONED = (*SHARDED, BURN_RATES, ARCHIVE, SNAPSHOTS, BOOKS)
 

@@ -20,6 +20,7 @@ from schemas.tables import (
     DEAD_LETTER_COUNTS,
     DEAD_LETTER_REPLAYS,
     DEAD_LETTERS,
+    JOB_HOURS,
     JOB_MINUTES,
     JOB_USAGE_MINUTES,
     JOBS,
@@ -30,6 +31,7 @@ from tests.stored_rows import Rows
 
 TABLES = (
     JOB_MINUTES,
+    JOB_HOURS,
     JOB_USAGE_MINUTES,
     JOBS,
     ATTEMPTS,

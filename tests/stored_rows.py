@@ -11,8 +11,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from schemas.tables import ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, KEYS, NODE_MINUTES
-from tests.oracle.model import AttemptRow, JobRow, LedgerKey, LedgerRow, NodeKey, NodeRow, Tables, UsageRow
+from schemas.tables import ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, KEYS, NODE_MINUTES
+from tests.oracle.model import (
+    COMPONENTS,
+    PRICE_FIELDS,
+    AttemptRow,
+    HourKey,
+    HourRow,
+    JobRow,
+    LedgerKey,
+    LedgerRow,
+    NodeKey,
+    NodeRow,
+    Tables,
+    UsageRow,
+)
 
 _TIMESTAMP = pa.timestamp("ms").id
 _DECIMAL = pa.decimal128(18).id
@@ -61,6 +74,19 @@ class Rows:
 
 _MONEY = ("quantity", "cost_usd", "lost_quantity", "lost_cost_usd")
 _USAGE = ("sampled_gpu_s", "productive_gpu_ms")
+_HOUR = (
+    *PRICE_FIELDS,
+    *(
+        "wall_clock_ms",
+        "queued_ms",
+        "starting_ms",
+        "gpu_milli_ms",
+        "lost_gpu_milli_ms",
+        "unpriced_gpu_milli_ms",
+    ),
+    *(f"{component}_cost_usd" for component in COMPONENTS),
+    "lost_cost_usd",
+)
 _JOB = ("state", "attempts", "owner", "team", "project", "experiment", "labels", "wall_clock_ms")
 
 
@@ -72,6 +98,16 @@ def tables_of(select: Select) -> Tables:
             job_id, attempt, minute_s, *rest = key
             where = LedgerKey(minute_s // 60, job_id, attempt, *rest)
             found.ledger[where] = LedgerRow(quantity, cost_nano, lost, lost_nano)
+    for key, *values in select(JOB_HOURS, _HOUR):
+        names, measures, costs = values[:8], values[8:14], values[14:]
+        wall_clock_ms, queued_ms, starting_ms, *gpu_time = measures
+        if any(measures) or any(costs):
+            job_id, attempt, hour_s = key
+            where_hour = HourKey(job_id, attempt, hour_s // 3600)
+            found.hours[where_hour] = HourRow(
+                tuple(names), wall_clock_ms, queued_ms, starting_ms, gpu_time[0], gpu_time[1], gpu_time[2],
+                tuple(costs[:-1]), costs[-1],
+            )  # fmt: skip
     for key, sampled_gpu_s, productive_gpu_ms in select(JOB_USAGE_MINUTES, _USAGE):
         job_id, attempt, minute_s, _ = key
         so_far = found.usage.get((minute_s // 60, job_id, attempt), UsageRow(0, 0))

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from streams.engine.snapshot.job_blobs import JobBlob
-from streams.engine.timeline.lines import Interval
+from streams.engine.timeline.intervals import Interval
 
 MINUTE_MS = 60_000
 

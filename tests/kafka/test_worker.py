@@ -119,7 +119,15 @@ def test_a_worker_that_is_killed_and_restarted_stores_what_a_replay_stores(tmp_p
     assert second.wait(STOP_WITHIN_S) == 0, output.read_text()[-3000:]
     expected = replay([log], tmp_path / "replayed", partitions=2)["tables"]
     found = stored_rows(tmp_path / "data")
-    for table in ("job_minutes", "job_usage_minutes", "jobs", "attempts", "prices", "dead_letters"):
+    for table in (
+        "job_minutes",
+        "job_hours",
+        "job_usage_minutes",
+        "jobs",
+        "attempts",
+        "prices",
+        "dead_letters",
+    ):
         assert found[table] == expected[table], table
 
 

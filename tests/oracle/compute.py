@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tests.oracle.hours import hour_rows
 from tests.oracle.intake import JobLog, attempt_of, body, take_in
 from tests.oracle.model import DAY_MS, AttemptRow, Context, JobRow, Json, Line, Tables, context_of
 from tests.oracle.nodes import node_rows
@@ -82,7 +83,9 @@ def _book_job(tables: Tables, job_id: str, log: JobLog, book: PriceBook, as_of_m
         tables.attempts[job_id, attempt.number] = AttemptRow(attempt.state(), _length_ms(covered) - before_ms)
     for topic, event in log.traffic:
         book_traffic(ledger, topic, event, team, lost[attempt_of(event)])
-    tables.ledger.update(ledger.rows())
+    rows = ledger.rows()
+    tables.ledger.update(rows)
+    tables.hours.update(hour_rows(job_id, log, attempts, rows, as_of_ms))
     tables.jobs[job_id] = JobRow(
         state=attempts[-1].state(),  # the job is in the state of its highest attempt
         attempts=len(attempts),

@@ -24,6 +24,7 @@ JOB_TYPES = (
 )  # fmt: skip
 STARTS = ("allocated", "started", "resumed")  # "`resumed` counts as `started` wherever the word is used"
 ENDS = ("preempted", "failed", "completed", "cancelled")
+COMPONENTS = ("gpu", "compute", "network", "storage", "license", "labor", "overhead")
 NODE_TYPES = ("provisioned", "ready", "draining", "terminated")
 
 PRICE_FIELDS = ("cloud", "region", "zone", "cluster", "account", "instance_type", "gpu_type", "purchase")
@@ -61,6 +62,24 @@ class LedgerRow(NamedTuple):
     quantity: int
     cost_nano: int
     lost_quantity: int
+    lost_cost_nano: int
+
+
+class HourKey(NamedTuple):
+    job_id: str
+    attempt: int
+    hour: int  # time_ms // 3600000
+
+
+class HourRow(NamedTuple):
+    fields: tuple[str, ...]  # the price fields in the order of PRICE_FIELDS, '' where none is known
+    wall_clock_ms: int  # what no lower-numbered attempt covers; of a metered attempt its sampled seconds
+    queued_ms: int
+    starting_ms: int
+    gpu_milli_ms: int
+    lost_gpu_milli_ms: int
+    unpriced_gpu_milli_ms: int
+    cost_nano: tuple[int, ...]  # in the order of COMPONENTS
     lost_cost_nano: int
 
 
@@ -115,6 +134,7 @@ class Tables:
 
     ledger: dict[LedgerKey, LedgerRow] = field(default_factory=dict)
     usage: dict[tuple[int, str, int], UsageRow] = field(default_factory=dict)
+    hours: dict[HourKey, HourRow] = field(default_factory=dict)
     nodes: dict[NodeKey, NodeRow] = field(default_factory=dict)
     jobs: dict[str, JobRow] = field(default_factory=dict)
     attempts: dict[tuple[str, int], AttemptRow] = field(default_factory=dict)

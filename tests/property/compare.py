@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tests.oracle.model import Tables
 
-PARTS = ("ledger", "usage", "nodes", "jobs", "attempts")
+PARTS = ("ledger", "hours", "usage", "nodes", "jobs", "attempts")
 MOST_SHOWN = 12
 
 

@@ -13,6 +13,7 @@ from schemas.tables import (
     ARCHIVE,
     ATTEMPTS,
     DEAD_LETTERS,
+    JOB_HOURS,
     JOB_MINUTES,
     JOB_USAGE_MINUTES,
     JOBS,
@@ -28,7 +29,7 @@ from tests.simulator.world import EPOCH_MS
 
 #: Where a worker may die or freeze: before and after each request of a checkpoint.
 POINTS = (
-    JOB_MINUTES, JOB_MINUTES, JOBS, ATTEMPTS, JOB_USAGE_MINUTES, NODE_MINUTES, DEAD_LETTERS, ALERTS, ARCHIVE,
+    JOB_MINUTES, JOB_HOURS, JOB_MINUTES, JOBS, ATTEMPTS, JOB_USAGE_MINUTES, NODE_MINUTES, DEAD_LETTERS, ALERTS, ARCHIVE,
     SNAPSHOTS, SNAPSHOTS, SNAPSHOTS, "commit",
 )  # fmt: skip
 KINDS = (

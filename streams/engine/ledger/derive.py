@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from streams.engine.ledger.hour_rows import HourRows
+from streams.engine.ledger.hours import hours_of, mark_lines, mark_time, put_off_hours, write_hours
 from streams.engine.ledger.rows import LedgerRows
-from streams.engine.ledger.sampled_minutes import MinutePrices, SampledMinutes
+from streams.engine.ledger.sampled_minutes import MinutePrices, SampledMinutes, sampled_s
 from streams.engine.pricing.book import PriceBook
 from streams.engine.state.attempt import AttemptState
+from streams.engine.state.hours import MINUTES_PER_HOUR
 from streams.engine.state.job import JobState
 from streams.engine.state.node import NodeState
 from streams.engine.state.open_accruals import OpenAccruals, Payer, cut_lines
@@ -30,13 +33,14 @@ _NOTHING: Final = (0, 0)
 def derive_job(
     job: JobState,
     rows: LedgerRows,
+    hours: HourRows,
     prices: MinutePrices,
     sampled: SampledMinutes,
     as_of_ms: int,
     *,
     open_attempts: bool,
 ) -> None:
-    """Add the rows of `job` that differ from what was booked; open attempts only on request."""
+    """Add the rows of `job` that differ from what was booked; open attempts only on request, and then its hours."""
     book, dimensions = prices.book, job.dimensions()
     payer = (dimensions.team, dimensions.project)
     if payer != job.booked_dimensions[1:3]:
@@ -48,15 +52,22 @@ def derive_job(
         _derive_traffic(job.id, attempt, timeline, rows, book, payer)
         if attempt.dirty_metered:
             _derive_metered(job.id, attempt, rows, prices, sampled, payer)
+    if open_attempts or not job.is_open:
+        mark_time(job, as_of_ms)
+        write_hours(job, hours, sampled, as_of_ms)
+    else:
+        put_off_hours(job)
     job.booked_dimensions, job.is_redone = dimensions, False
     # Open attempts left out now are due at the next checkpoint that includes them, whatever its accrual instant.
     job.booked_as_of_ms = as_of_ms if open_attempts or not job.is_open else -1
 
 
-def accrue_job(job: JobState, rows: LedgerRows, as_of_ms: int) -> bool:
+def accrue_job(
+    job: JobState, rows: LedgerRows, hours: HourRows, sampled: SampledMinutes, as_of_ms: int
+) -> bool:
     """Extend the rows of a job of which only the accrual instant changed; return False if it must be derived instead."""
     dimensions = job.dimensions()
-    if dimensions is not job.booked_dimensions:
+    if dimensions is not job.booked_dimensions or job.booked_time_before().timelines is not job.timelines():
         return False
     payer = (dimensions.team, dimensions.project)
     paid: list[tuple[AttemptState, OpenAccruals]] = []
@@ -68,7 +79,9 @@ def accrue_job(job: JobState, rows: LedgerRows, as_of_ms: int) -> bool:
                 return False
             paid.append((attempt, known))
     for attempt, known in paid:
+        _mark_accrual(attempt, known, as_of_ms)
         known.accrue(job.id, attempt.number, rows, as_of_ms, attempt.unsaved)
+    write_hours(job, hours, sampled, as_of_ms)
     job.booked_as_of_ms = as_of_ms
     return True
 
@@ -118,6 +131,7 @@ def _derive_time(
     if known is not None and known.source is not timeline and _pays_alike(known.source, timeline):
         known.source = timeline  # a checkpoint event, for example, whose effect is unknown yet
     if known is not None and known.covers(timeline, payer, as_of_ms):
+        _mark_accrual(attempt, known, as_of_ms)
         known.accrue(job_id, attempt.number, rows, as_of_ms, attempt.unsaved)
         return
     attempt.open_accruals = OpenAccruals(timeline, payer)
@@ -127,8 +141,15 @@ def _derive_time(
         lines = cut_lines(whole, as_of_ms)
         attempt.open_accruals.track(whole, lines, as_of_ms)
     rows.add_lines(job_id, attempt.number, attempt.booked_lines, lines)
+    mark_lines(attempt, attempt.booked_lines, lines)
     attempt.unsaved.add_lines(attempt.booked_lines, lines)
     attempt.booked_lines = lines
+
+
+def _mark_accrual(attempt: AttemptState, known: OpenAccruals, as_of_ms: int) -> None:
+    """Mark the hours by which an open attempt grows; one that has ended was never tracked."""
+    if 0 <= known.as_of_ms < as_of_ms:
+        attempt.changed_hours.update(hours_of((known.as_of_ms, as_of_ms)))
 
 
 def _pays_alike(one: object, other: Timeline) -> bool:
@@ -154,7 +175,7 @@ def _derive_traffic(
     attempt.dirty_traffic = []
     new = attempt.traffic.rows(ranges, book, *payer, timeline.lost)
     for lo, hi in ranges:
-        changed = _replace(job_id, attempt.number, attempt.booked_traffic, new, range(lo, hi), rows)
+        changed = _replace(job_id, attempt, attempt.booked_traffic, new, range(lo, hi), rows)
         attempt.unsaved.traffic_minutes.update(changed)
 
 
@@ -175,13 +196,26 @@ def _derive_metered(
             winner = attempt.winners.get(minute)
             if winner is not None:
                 new[minute] = prices.rows(minute, winner, found[minute], sampled, payer)
-    changed = _replace(job_id, attempt.number, attempt.booked_metered, new, minutes, rows)
+                _set_sampled(attempt, minute, sampled_s(found[minute]))
+    else:
+        for minute in minutes:
+            _set_sampled(attempt, minute, 0)
+    changed = _replace(job_id, attempt, attempt.booked_metered, new, minutes, rows)
     attempt.unsaved.metered_minutes.update(changed)
+
+
+def _set_sampled(attempt: AttemptState, minute: int, seconds: int) -> None:
+    """Record the sampled seconds of a metered minute."""
+    before = attempt.sampled_s.get(minute, 0)
+    if before != seconds:
+        attempt.row_sums.add_wall_clock(minute, 1000 * (seconds - before))
+        attempt.changed_hours.add(minute // MINUTES_PER_HOUR)
+        attempt.sampled_s[minute] = seconds
 
 
 def _replace(
     job_id: str,
-    attempt: int,
+    attempt: AttemptState,
     booked: MinuteRows,
     new: MinuteRows,
     minutes: Iterable[int],
@@ -195,17 +229,19 @@ def _replace(
         if before == after:
             continue
         changed.append(minute)
+        attempt.row_sums.change(minute, before, after)
+        attempt.changed_hours.add(minute // MINUTES_PER_HOUR)
         for line, quantities in after.items():
             if before.get(line) != quantities:
-                rows.add_row(job_id, attempt, line, minute, *quantities, before.get(line, _NOTHING)[0])
+                rows.add_row(job_id, attempt.number, line, minute, *quantities, before.get(line, _NOTHING)[0])
         gone = [line for line in before if line not in after]
         if gone:
             standing = {line.row_key for line in after}
             for line in gone:
                 if line.row_key in standing:
-                    rows.retract(job_id, attempt, line, minute, before[line][0])
+                    rows.retract(job_id, attempt.number, line, minute, before[line][0])
                 else:
-                    rows.add_row(job_id, attempt, line, minute, 0, 0, before[line][0])
+                    rows.add_row(job_id, attempt.number, line, minute, 0, 0, before[line][0])
         if after:
             booked[minute] = after
         else:

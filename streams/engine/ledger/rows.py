@@ -21,7 +21,8 @@ from streams.engine.kernels.minutes import diff_minutes
 from streams.engine.ledger.sums import MonthSums, month_sums
 from streams.engine.pricing.kinds import PriceRef
 from streams.engine.state.traffic import MINUTE_MS
-from streams.engine.timeline.lines import Interval, Line, Lines
+from streams.engine.timeline.intervals import Interval
+from streams.engine.timeline.lines import Line, Lines
 
 #: What a line's rows are for: written and added to the sums, written only, or added to the sums only.
 _BOTH: Final = 0
@@ -156,7 +157,7 @@ class LedgerRows:
 
     def priced(self) -> PricedRows:
         """Return all rows with their cost, derived from the whole quantity of each."""
-        old, new = _flat(self._old), _flat(self._new)
+        old, new = flat_intervals(self._old), flat_intervals(self._new)
         line, minute, quantity, lost, before = diff_minutes(*old, *new)
         line = np.concatenate((line, np.array(self._row_line, np.int32)))
         minute = np.concatenate((minute, np.array(self._row_minute, np.int32)))
@@ -251,7 +252,7 @@ def _changed_minutes(before: list[Interval], after: list[Interval]) -> int:
     return (end_ms - start_ms) // MINUTE_MS + 2
 
 
-def _flat(lists: Sequence[Sequence[Interval]]) -> tuple[NDArray[np.int64], ...]:
+def flat_intervals(lists: Sequence[Sequence[Interval]]) -> tuple[NDArray[np.int64], ...]:
     """Return interval lists as (ptr, start, end, rate, lost) arrays."""
     ptr = np.zeros(len(lists) + 1, np.int64)
     np.cumsum([len(intervals) for intervals in lists], out=ptr[1:])

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from streams.engine.coverage.coverage import Coverage
-from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS, U16
+from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS, U16, U64
 from streams.engine.kernels.sampled_minutes import minute_pieces
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.context import Context, usage_context
@@ -34,11 +34,15 @@ _LINES_AT_MOST: Final = 200_000
 
 
 class NodeSeconds(NamedTuple):
-    """Covered GPU-seconds of a node in a minute, and their row in the coverage."""
+    """Covered GPU-seconds of a node in a minute, and their row in the coverage.
+
+    `seconds`: bit s is set if any of its GPUs covers second s of the minute.
+    """
 
     node: str
     gpu_s: int
     row: int
+    seconds: int
 
 
 class SampledMinutes:
@@ -91,9 +95,28 @@ class SampledMinutes:
         rows, sampled = self._coverage.find_rows(
             np.array(holders, np.int64), np.array(pair_minutes, np.int64)
         )
-        for place, node, gpu_s, row in zip(places, nodes, sampled.tolist(), rows.tolist(), strict=True):
-            if gpu_s:
-                place.append(NodeSeconds(node, gpu_s, row))
+        covered = np.flatnonzero(sampled)
+        rows, sampled = rows[covered], sampled[covered]
+        seconds = _second_bits(self._coverage.counts(rows)).tolist()
+        found = zip(covered.tolist(), sampled.tolist(), rows.tolist(), seconds, strict=True)
+        for pair, gpu_s, row, bits in found:
+            places[pair].append(NodeSeconds(nodes[pair], gpu_s, row, bits))
+
+
+def sampled_s(nodes: Iterable[NodeSeconds]) -> int:
+    """Return in how many seconds of a minute any GPU of any node was sampled."""
+    bits = 0
+    for node in nodes:
+        bits |= node.seconds
+    return bits.bit_count()
+
+
+def _second_bits(counts: U16) -> U64:
+    """Return the seconds of each row with a count ([n, 60] uint16) as bits ([n] uint64)."""
+    packed = np.zeros((len(counts), 8), np.uint8)
+    packed[:, :8] = np.packbits(np.pad(counts > 0, ((0, 0), (0, 4))), axis=1, bitorder="little")
+    bits: U64 = packed.view("<u8")[:, 0]
+    return bits
 
 
 @dataclass(slots=True)
@@ -138,7 +161,7 @@ class MinutePrices:
             if stretch.until_ms < start_ms + MINUTE_MS:
                 return self._cut_rows(start_ms, winner, holders, sampled, payer)
         rows: dict[Line, tuple[int, int]] = {}
-        for node, gpu_s, _ in holders:
+        for node, gpu_s, _, _ in holders:
             lines = stretch.lines.get(node)
             if lines is None:
                 lines = stretch.lines[node] = tuple(Line(node, "metered", price) for price in stretch.prices)

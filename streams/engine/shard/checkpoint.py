@@ -14,10 +14,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from schemas.tables import ARCHIVE, JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES, SCHEMAS
+from schemas.tables import ARCHIVE, JOB_HOURS, JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES, SCHEMAS
 from streams.engine.alerts.alert import Alert
 from streams.engine.coverage.usage_table import usage_table
 from streams.engine.ledger.derive import accrue_job, derive_job, derive_node
+from streams.engine.ledger.hour_rows import HourRows
 from streams.engine.ledger.rows import LedgerRows
 from streams.engine.ledger.sampled_minutes import SampledMinutes
 from streams.engine.repricing.price_changes import index_job, node_lookups
@@ -120,7 +121,7 @@ def _derive_jobs(
         The jobs whose rows of `jobs` and `attempts` are due, the number of nodes that still fit, and whether any job is
         left.
     """
-    rows = LedgerRows()
+    rows, hours = LedgerRows(), HourRows()
     changed: list[JobState] = []
     if open_attempts:
         _begin_accrual(
@@ -137,12 +138,12 @@ def _derive_jobs(
             break
         room -= 1
         job = shard.jobs[job_id]
-        if job_id not in shard.due.dirty_jobs and accrue_job(job, rows, as_of_ms):
+        if job_id not in shard.due.dirty_jobs and accrue_job(job, rows, hours, sampled, as_of_ms):
             shard.due.sampled_jobs.discard(job_id)
             shard.snapshots.changes.jobs.add(job_id)
             changed.append(job)
             continue
-        derive_job(job, rows, prices, sampled, as_of_ms, open_attempts=open_attempts)
+        derive_job(job, rows, hours, prices, sampled, as_of_ms, open_attempts=open_attempts)
         index_job(shard.prices.jobs, job)
         shard.due.dirty_jobs.discard(job_id)
         shard.due.sampled_jobs.discard(job_id)
@@ -162,6 +163,10 @@ def _derive_jobs(
         shard.books.capped_costs += capped
         if table.num_rows:
             tables[JOB_MINUTES] = table
+    if hours:
+        table = hours.table(shard.number, version)
+        if table.num_rows:
+            tables[JOB_HOURS] = table
     return changed, room, bool(shard.due.dirty_jobs or (open_attempts and _owes_more(shard, as_of_ms)))
 
 

@@ -15,8 +15,8 @@ from streams.engine.state.identities import Identities
 from streams.engine.state.job import JobDimensions, JobState
 from streams.engine.state.node import NodeState
 from streams.engine.state.traffic import Basis, MinuteRows, Traffic
-from streams.engine.timeline.intervals import Span
-from streams.engine.timeline.lines import Interval, Line, Lines
+from streams.engine.timeline.intervals import Interval, Span
+from streams.engine.timeline.lines import Line, Lines
 
 #: (line, intervals) of each booked line.
 BookedLines = list[tuple[Line, list[Interval]]]
@@ -39,6 +39,7 @@ class AttemptBlob(msgspec.Struct, array_like=True):
     booked_lost: list[Span]
     booked_metered: BookedRows
     booked_traffic: BookedRows
+    owed_hours: list[int] = []
 
 
 class JobBlob(msgspec.Struct, array_like=True):
@@ -92,6 +93,7 @@ def dump_job(job: JobState, flags: int = 0) -> JobBlob:
                 booked_lost=list(attempt.booked_lost),
                 booked_metered=dump_rows(attempt.booked_metered),
                 booked_traffic=dump_rows(attempt.booked_traffic),
+                owed_hours=sorted(attempt.owed_hours),
             )
             for attempt in job.attempts.values()
         ],
@@ -107,6 +109,7 @@ def load_job(blob: JobBlob) -> JobState:
     job.first_ms, job.last_ms, job.heard_ms = blob.first_ms, blob.last_ms, blob.heard_ms
     job.booked_as_of_ms = blob.booked_as_of_ms
     job.booked_dimensions = blob.booked_dimensions
+    job.booked_time = None
     for part in blob.attempts:
         attempt: AttemptState = job.attempt(part.number)
         attempt.sampled = part.sampled
@@ -120,6 +123,7 @@ def load_job(blob: JobBlob) -> JobState:
         attempt.booked_lost = tuple(part.booked_lost)
         attempt.booked_metered = load_rows(part.booked_metered)
         attempt.booked_traffic = load_rows(part.booked_traffic)
+        attempt.owed_hours = set(part.owed_hours)
     return job
 
 

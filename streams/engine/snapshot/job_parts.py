@@ -14,8 +14,8 @@ from streams.engine.state.attempt import AttemptState, Winner
 from streams.engine.state.job import JobDimensions, JobState
 from streams.engine.state.traffic import Basis, MinuteRows
 from streams.engine.state.unsaved import GONE
-from streams.engine.timeline.intervals import Span
-from streams.engine.timeline.lines import Interval, Line
+from streams.engine.timeline.intervals import Interval, Span
+from streams.engine.timeline.lines import Line
 
 
 class AttemptPart(msgspec.Struct, array_like=True):
@@ -34,6 +34,7 @@ class AttemptPart(msgspec.Struct, array_like=True):
     dirty_metered: list[int]
     booked_lines: list[tuple[Line, int, list[Interval]]]
     booked_lost: list[Span]
+    owed_hours: list[int] = []
 
 
 class JobPart(msgspec.Struct, array_like=True):
@@ -134,6 +135,7 @@ def _dump_attempt(attempt: AttemptState) -> AttemptPart:
             for line, first in unsaved.lines.items()
         ],
         booked_lost=list(attempt.booked_lost),
+        owed_hours=sorted(attempt.owed_hours),
     )
 
 
@@ -174,3 +176,4 @@ def _apply_attempt(attempt: AttemptState, part: AttemptPart) -> None:
         else:
             attempt.booked_lines[line] = [*attempt.booked_lines.get(line, [])[:first], *intervals]
     attempt.booked_lost = tuple(part.booked_lost)
+    attempt.owed_hours = set(part.owed_hours)

@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.tables import ALERTS, ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
+from schemas.tables import ALERTS, ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
 from streams.engine.coverage.usage_table import usage_rows
+from streams.engine.ledger.hour_rows import emptied_hours
 from streams.engine.ledger.rows import LedgerRows, quantity_in
 from streams.engine.pricing.kinds import PriceRef
 from streams.engine.shard.state import ShardState
@@ -76,6 +77,8 @@ def read_back(shard: ShardState, table: str, rows: pa.Table, version: int) -> pa
             shard.due.dirty_jobs.add(job_id)
             shard.snapshots.changes.jobs.add(job_id)
         return rows.slice(0, 0)
+    if table == JOB_HOURS:
+        return _hours_back(shard, rows, version)
     values = LedgerRows()
     for row in rows.to_pylist():
         price = PriceRef(
@@ -115,6 +118,25 @@ def _usage_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
     places = np.concatenate(found) if found else np.empty(0, np.int64)
     shard.snapshots.version = max(shard.snapshots.version, version)
     return usage_rows(shard.coverage, places, shard.number, version)
+
+
+def _hours_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
+    """Return empty rows for the hours of unknown attempts; those of known ones are written again."""
+    gone: list[int] = []
+    keys = (rows[name].to_pylist() for name in ("job_id", "attempt"))
+    hours = (rows["hour"].cast(pa.int64()).to_numpy() // 3600).tolist()
+    for place, (job_id, number, hour) in enumerate(zip(*keys, hours, strict=True)):
+        job = shard.jobs.get(job_id)
+        attempt = job.attempts.get(number) if job is not None else None
+        if job is None or attempt is None:
+            if job_id not in shard.archived.lost:
+                gone.append(place)
+            continue
+        attempt.owed_hours.add(hour)
+        shard.due.dirty_jobs.add(job_id)
+        shard.snapshots.changes.jobs.add(job_id)
+    shard.snapshots.version = max(shard.snapshots.version, version)
+    return emptied_hours(rows.take(pa.array(gone, pa.int64())), shard.number, version)
 
 
 def _mark_stored_alerts(shard: ShardState, rows: pa.Table) -> None:

@@ -22,6 +22,7 @@ from streams.engine.snapshot.job_blobs import DIRTY, OPEN, SAMPLED, NodeBlob, lo
 from streams.engine.snapshot.job_parts import PaidPart, apply_paid, apply_part
 from streams.engine.snapshot.read_back import drop_counts
 from streams.engine.snapshot.writer import StoredBlob
+from streams.engine.state.hours import UNKNOWN_TIME
 from streams.engine.state.job import JobState
 from streams.engine.state.shard_parts import DueWork
 
@@ -208,6 +209,8 @@ def _load(shard: ShardState, blobs: Sequence[bytes]) -> None:
     shard.nodes.update((name, load_node(node)) for name, node in nodes.items())
     for known in shard.jobs.values():
         known.forget_derived()
+        if known.id in shard.due.dirty_jobs:
+            known.booked_time = UNKNOWN_TIME  # its newest events may not be booked
         known.mark_saved()
         drop_counts(shard, known)
         shard.tracker.restored(known.id)

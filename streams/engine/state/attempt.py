@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from schemas.events import GpuEvent, JobEvent, JobType
+from streams.engine.state.hours import MINUTES_PER_HOUR, RowSums
 from streams.engine.state.open_accruals import OpenAccruals
 from streams.engine.state.traffic import MinuteRows, Traffic
 from streams.engine.state.unsaved import UnsavedParts
@@ -66,6 +67,7 @@ class AttemptState:
         "booked_lost",
         "booked_metered",
         "booked_traffic",
+        "changed_hours",
         "dirty_metered",
         "dirty_traffic",
         "events",
@@ -75,7 +77,10 @@ class AttemptState:
         "has_start",
         "number",
         "open_accruals",
+        "owed_hours",
+        "row_sums",
         "sampled",
+        "sampled_s",
         "traffic",
         "unsaved",
         "winners",
@@ -101,6 +106,12 @@ class AttemptState:
         self.booked_lost: tuple[Span, ...] = ()
         self.booked_metered: MinuteRows = {}
         self.booked_traffic: MinuteRows = {}
+        # Hours to be written: those that this checkpoint changed, and those that an earlier one left.
+        self.changed_hours: set[int] = set()
+        self.owed_hours: set[int] = set()
+        # Caches of what hours are summed from: single rows by hour, and sampled seconds by metered minute.
+        self.row_sums = RowSums()
+        self.sampled_s: dict[int, int] = {}
         self.unsaved = UnsavedParts()
 
     @property
@@ -128,7 +139,8 @@ class AttemptState:
     def _marks(self) -> object:
         """Return the rarely changing parts, for comparison."""
         dirty = frozenset(self.dirty_metered) if self.dirty_metered else _NONE
-        return (self.sampled, self.booked_lost, tuple(self.dirty_traffic), dirty)
+        owed = frozenset(self.owed_hours) if self.owed_hours else _NONE
+        return (self.sampled, self.booked_lost, tuple(self.dirty_traffic), dirty, owed)
 
     def load_events(self, events: Iterable[JobEvent]) -> None:
         """Add events of a snapshot after those already known; their effects are loaded separately."""
@@ -175,6 +187,7 @@ class AttemptState:
         last_s = winner.time_ms // 1000 - 1
         for minute in range(first_s // MINUTE_S, last_s // MINUTE_S + 1):
             self.dirty_metered.add(minute)
+            self.owed_hours.add(minute // MINUTES_PER_HOUR)
             self.fresh_minutes.add(minute)
             self.unsaved.metered_minutes.add(minute)
             standing = self.winners.get(minute)

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from schemas.events import PRICE_FIELDS, JobEvent, JobType
 from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.engine.state.attempt import AttemptState, names_nothing
+from streams.engine.state.hours import NOTHING_BOOKED, UNKNOWN_TIME, BookedTime
 from streams.engine.state.identities import Identities
 from streams.engine.timeline.attempts import Timeline, event_order, timelines
 
@@ -55,6 +56,7 @@ class JobState:
         "attempts",
         "booked_as_of_ms",
         "booked_dimensions",
+        "booked_time",
         "first_ms",
         "heard_ms",
         "id",
@@ -75,6 +77,8 @@ class JobState:
         self.heard_ms = BEGINNING_MS  # the newest heartbeat or sample
         self.booked_as_of_ms = -1
         self.booked_dimensions = JobDimensions()
+        # What the hour rows contain; None: what follows from the events and the accrual instant of a snapshot.
+        self.booked_time: BookedTime | None = NOTHING_BOOKED
         self._timelines: dict[int, Timeline] | None = None
         self._dimensions: JobDimensions | None = None
         self._declared: list[tuple[int, int]] | None = None
@@ -114,10 +118,19 @@ class JobState:
         attempt = self.attempt(event.attempt)
         if attempt.events and event.type in _SAYS_LITTLE and names_nothing(event):
             return
+        self.booked_time = self.booked_time_before()
         attempt.add_event(event)
         self._timelines = self._dimensions = None
         if event.expected_nano_per_hour is not None:
             self._declared = None
+
+    def booked_time_before(self) -> BookedTime:
+        """Return what the hour rows contain; to be called before an event changes a job of a snapshot."""
+        if self.booked_time is not None:
+            return self.booked_time
+        return (
+            UNKNOWN_TIME if self.booked_as_of_ms < 0 else BookedTime(self.timelines(), self.booked_as_of_ms)
+        )
 
     def forget_checkpoints(self, before_ms: int) -> bool:
         """Drop all but the last checkpoint before an instant, given that every acceptable event is later.

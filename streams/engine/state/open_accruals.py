@@ -9,7 +9,8 @@ from typing import Final
 
 from streams.engine.ledger.rows import LedgerRows
 from streams.engine.state.unsaved import UnsavedParts
-from streams.engine.timeline.lines import Interval, Line, Lines
+from streams.engine.timeline.intervals import Interval
+from streams.engine.timeline.lines import Line, Lines
 
 #: Team and project.
 Payer = tuple[str | None, str | None]

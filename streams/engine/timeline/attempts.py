@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from schemas.events import JobEvent, JobType
-from streams.engine.timeline.intervals import Span, exclusive_ms, union
+from streams.engine.kernels.arrays import BEGINNING_MS
+from streams.engine.timeline.intervals import Interval, Span, exclusive_ms, uncovered, union
 from streams.engine.timeline.states import ENDINGS, STARTS, held_after, state_after
 from streams.engine.timeline.values import Values, values_after
 
@@ -17,6 +18,10 @@ from streams.engine.timeline.values import Values, values_after
 PAID_AT_MOST_MS: Final = 400 * 86_400_000
 #: The end of an open segment.
 OPEN_MS: Final = 2**62
+
+
+#: (from_ms, the price fields from then on).
+FieldStep = tuple[int, tuple[str | None, ...]]
 
 
 class Segment(NamedTuple):
@@ -29,7 +34,11 @@ class Segment(NamedTuple):
 
 
 class Timeline(NamedTuple):
-    """The timeline of one attempt. `ended_ms` is None while it is open; `lost` and `segments` are not cut."""
+    """The timeline of one attempt. `ended_ms` is None while it is open; `lost` and `segments` are not cut.
+
+    `fields`: (from_ms, price fields) in order of time, the first from BEGINNING_MS. `waits`: time in the queue that has
+    ended.
+    """
 
     attempt: int
     state: str
@@ -41,6 +50,8 @@ class Timeline(NamedTuple):
     lost: tuple[Span, ...]
     values: Values
     after_end: int
+    fields: tuple[FieldStep, ...]
+    waits: tuple[Span, ...]
 
     def paid(self, as_of_ms: int) -> list[Segment]:
         """Return the segments cut at the accrual instant (unless the attempt ended) and at 400 days."""
@@ -142,9 +153,19 @@ def _timeline(
     started_ms: int | None = None
     checkpoint_ms: int | None = None
     segments: list[Segment] = []
+    fields: list[FieldStep] = [(BEGINNING_MS, values.fields)]
+    waits: list[Span] = []
+    waits_since_ms: int | None = None
     for position, event in enumerate(effective):
         values = values_after(values, event)
+        if values.fields is not fields[-1][1]:
+            _step(fields, event.time_ms, values.fields)
         state, held = state_after(event, state), held_after(event, held)
+        if event.type == JobType.queued and waits_since_ms is None:
+            waits_since_ms = event.time_ms
+        elif waits_since_ms is not None and state != "queued":
+            waits.append((waits_since_ms, event.time_ms))
+            waits_since_ms = None
         reason = event.reason or reason
         if event.type in STARTS and started_ms is None:
             started_ms = event.time_ms
@@ -158,6 +179,8 @@ def _timeline(
             _append(segments, Segment(event.time_ms, until_ms, state, values))
     if draft.own_end is None and superseded_ms is not None:
         state = "superseded"
+        if waits_since_ms is not None:
+            waits.append((waits_since_ms, superseded_ms))
     return Timeline(
         attempt=number,
         state=state or "queued",
@@ -169,7 +192,17 @@ def _timeline(
         lost=() if draft.metered else _lost(state, segments, started_ms, checkpoint_ms, ended_ms, is_retry),
         values=values,
         after_end=len(events) - len(effective),
+        fields=tuple(fields),
+        waits=tuple((start, min(end, start + PAID_AT_MOST_MS)) for start, end in waits if start < end),
     )
+
+
+def _step(steps: list[FieldStep], time_ms: int, fields: tuple[str | None, ...]) -> None:
+    """Add the price fields from an instant on, unless nothing changes."""
+    if steps[-1][0] == time_ms:
+        steps.pop()
+    if steps[-1][1] != fields:
+        steps.append((time_ms, fields))
 
 
 def _append(segments: list[Segment], segment: Segment) -> None:
@@ -212,3 +245,19 @@ def wall_clock_ms(lines: Mapping[int, Timeline], as_of_ms: int) -> dict[int, int
     return exclusive_ms(
         {number: [(s.start_ms, s.end_ms) for s in line.paid(as_of_ms)] for number, line in lines.items()}
     )
+
+
+def billed_pieces(lines: Mapping[int, Timeline], as_of_ms: int) -> dict[int, list[Interval]]:
+    """Return per attempt the time behind `wall_clock_ms` as (start_ms, end_ms, 1, 1 if starting), in order."""
+    pieces: dict[int, list[Interval]] = {}
+    covered: tuple[Span, ...] = ()
+    for number, line in lines.items():
+        paid = line.paid(as_of_ms)
+        pieces[number] = [
+            (start_ms, end_ms, 1, int(segment.phase == "starting"))
+            for segment in paid
+            for start_ms, end_ms in uncovered((segment.start_ms, segment.end_ms), covered)
+        ]
+        if len(lines) > 1:
+            covered = union((*covered, *((segment.start_ms, segment.end_ms) for segment in paid)))
+    return pieces

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 Span = tuple[int, int]
+#: (start_ms, end_ms, rate per ms, 1 if lost): disjoint, ascending.
+Interval = tuple[int, int, int, int]
 
 
 def union(spans: Iterable[Span]) -> tuple[Span, ...]:
@@ -53,3 +55,10 @@ def split_at(span: Span, flagged: tuple[Span, ...]) -> list[tuple[int, int, int]
     if start < end:
         pieces.append((start, end, 0))
     return pieces
+
+
+def uncovered(span: Span, covered: tuple[Span, ...]) -> list[Span]:
+    """Return the parts of `span` outside the disjoint ascending spans `covered`."""
+    if not covered:
+        return [span] if span[0] < span[1] else []
+    return [(start, end) for start, end, flag in split_at(span, covered) if not flag and start < end]

@@ -13,7 +13,7 @@ from streams.engine.pricing.book import PriceBook, Steps
 from streams.engine.pricing.context import usage_context
 from streams.engine.pricing.kinds import SHOWN_UNPRICED, TIME_COMPONENTS, Kind, PriceRef, unpriced
 from streams.engine.timeline.attempts import Segment
-from streams.engine.timeline.intervals import Span, split_at
+from streams.engine.timeline.intervals import Interval, Span, split_at
 
 
 class Line(NamedTuple):
@@ -33,8 +33,6 @@ class Line(NamedTuple):
         return (self.node, self.phase, price.component, price.unit, price.sku, price.effective_ms)
 
 
-#: (start_ms, end_ms, rate per ms, 1 if lost): disjoint, ascending.
-Interval = tuple[int, int, int, int]
 Lines = dict[Line, list[Interval]]
 
 

@@ -13,7 +13,8 @@ from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.context import usage_context
 from streams.engine.pricing.kinds import Kind
 from streams.engine.timeline.attempts import OPEN_MS
-from streams.engine.timeline.lines import Interval, Line, Lines, price_pieces
+from streams.engine.timeline.intervals import Interval
+from streams.engine.timeline.lines import Line, Lines, price_pieces
 from streams.engine.timeline.values import NO_FIELDS, named_fields
 
 

@@ -1,0 +1,181 @@
+"""Collects the changed hours of a shard's attempts and sums them all in one kernel call.
+
+An hour row is absolute: it is summed anew from the lines, rows and timeline of its attempt, never added to.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from schemas.column_types import SECOND
+from schemas.columns import money, table_of, take_text
+from schemas.events import PRICE_FIELDS
+from schemas.tables import COMPONENTS, JOB_HOURS, SCHEMAS
+from streams.engine.kernels.arrays import INT64_MAX
+from streams.engine.kernels.bill import MAX_COST_NANO
+from streams.engine.kernels.hours import sum_hours
+from streams.engine.ledger.rows import flat_intervals
+from streams.engine.pricing.kinds import PriceRef
+from streams.engine.state.hours import (
+    COST_OF,
+    FIRST_COST,
+    GPU,
+    LOST_COST,
+    LOST_GPU,
+    MEASURES,
+    QUEUED,
+    STARTING,
+    UNPRICED_GPU,
+    WALL_CLOCK,
+)
+from streams.engine.timeline.intervals import Interval
+from streams.engine.timeline.lines import Lines
+
+#: The measures that a curve adds to: quantity, lost quantity, cost, lost cost, and once more the quantity; -1: none.
+_Columns = tuple[int, int, int, int, int]
+_BILLED: Final[_Columns] = (WALL_CLOCK, STARTING, -1, -1, -1)
+_WAITED: Final[_Columns] = (QUEUED, -1, -1, -1, -1)
+_MEASURE_COLUMNS: Final = (
+    "wall_clock_ms", "queued_ms", "starting_ms", "gpu_milli_ms", "lost_gpu_milli_ms", "unpriced_gpu_milli_ms",
+    *(f"{component}_cost_usd" for component in COMPONENTS), "lost_cost_usd",
+)  # fmt: skip
+PriceFields = tuple[str | None, ...]
+
+
+class HourRows:
+    """Hours to be written, by attempt."""
+
+    def __init__(self) -> None:
+        self._job_ids: list[str] = []
+        self._attempts = array("I")
+        self._row_ptr = array("q", [0])
+        self._hours = array("q")
+        self._fields = array("i")  # by row
+        self._field_index: dict[PriceFields, int] = {}
+        self._keeps = array("b")  # by row: whether it is written even if it is empty
+        self._singles: list[tuple[int, list[int]]] = []  # (row, its sums of single rows)
+        # By curve.
+        self._owners = array("i")
+        self._prices: list[int] = []
+        self._price_index: dict[PriceRef, int] = {}
+        self._curves: list[Sequence[Interval]] = []
+
+    def add(
+        self,
+        job_id: str,
+        attempt: int,
+        hours: Sequence[int],
+        fields: Iterable[PriceFields],
+        keeps: Iterable[bool],
+    ) -> int:
+        """Add hours (ascending) of an attempt; return the position of the first among all rows."""
+        first = len(self._hours)
+        self._job_ids.append(job_id)
+        self._attempts.append(attempt)
+        self._hours.extend(hours)
+        index = self._field_index
+        self._fields.extend([index.setdefault(each, len(index)) for each in fields])
+        self._keeps.extend(keeps)
+        self._row_ptr.append(len(self._hours))
+        return first
+
+    def add_curves(self, lines: Lines, billed: Sequence[Interval], waits: Sequence[Interval]) -> None:
+        """Add what the attempt added last paid for and waited for."""
+        owner, index = len(self._job_ids) - 1, self._price_index
+        for line, intervals in lines.items():
+            self._add_curve(owner, index.setdefault(line.price, len(index)), intervals)
+        if billed:
+            self._add_curve(owner, -1, billed)
+        if waits:
+            self._add_curve(owner, -2, waits)
+
+    def _add_curve(self, owner: int, price: int, intervals: Sequence[Interval]) -> None:
+        self._owners.append(owner)
+        self._prices.append(price)
+        self._curves.append(intervals)
+
+    def add_singles(self, row: int, sums: list[int]) -> None:
+        """Add the sums of single rows to a row."""
+        self._singles.append((row, sums))
+
+    def table(self, shard: int, version: int) -> pa.Table:
+        """Return the rows as a `job_hours` table."""
+        sums = self._summed()
+        kept = np.flatnonzero(sums.any(axis=1) | np.array(self._keeps, np.bool_))
+        pointers = np.array(self._row_ptr, np.int64)
+        counts = pointers[1:] - pointers[:-1]
+        owner = np.repeat(np.arange(len(counts), dtype=np.int32), counts)[kept]
+        fields, sums = np.array(self._fields, np.int32)[kept], sums[kept]
+        size = len(kept)
+        hour_s = np.array(self._hours, np.int64)[kept] * 3600
+        columns: dict[str, pa.Array] = {
+            "hour": pa.Array.from_buffers(SECOND, size, [None, pa.py_buffer(hour_s)]),
+            "job_id": take_text(self._job_ids, owner),
+            "attempt": pa.array(np.array(self._attempts, np.uint32)[owner]),
+            "shard": pa.array(np.full(size, shard, np.uint16)),
+            "version": pa.array(np.full(size, version, np.uint64)),
+        }
+        for place, name in enumerate(PRICE_FIELDS):
+            columns[name] = take_text([each[place] or "" for each in self._field_index], fields)
+        for place, name in enumerate(_MEASURE_COLUMNS):
+            values = np.ascontiguousarray(sums[:, place])
+            columns[name] = pa.array(values) if place < FIRST_COST else money(values)
+        return table_of(SCHEMAS[JOB_HOURS], columns)
+
+    def _summed(self) -> NDArray[np.int64]:
+        """Return the measures of each row ([n, MEASURES] int64)."""
+        sums = np.zeros((len(self._hours), MEASURES), np.int64)
+        for row, singles in self._singles:
+            sums[row] = [min(value, INT64_MAX) for value in singles]
+        price = np.array(
+            self._prices, np.int64
+        )  # -1 and -2, the time without a price, are the last of each list
+        prices = [*self._price_index]
+        usd_nano = np.array([*(each.usd_nano for each in prices), 0, 0], np.int64)[price]
+        divisor = np.array([*(each.divisor for each in prices), 1, 1], np.int64)[price]
+        into = np.array([*map(_columns_of, prices), _WAITED, _BILLED], np.int32)[price]
+        curves = flat_intervals(self._curves)
+        ptr, start, end, rate, lost = curves
+        sum_hours(
+            ptr,
+            start,
+            end,
+            rate,
+            lost,
+            self._owners,
+            usd_nano,
+            divisor,
+            into,
+            self._row_ptr,
+            self._hours,
+            sums,
+        )
+        np.minimum(sums[:, FIRST_COST:], MAX_COST_NANO, out=sums[:, FIRST_COST:])
+        return sums
+
+    def __bool__(self) -> bool:
+        return bool(self._job_ids)
+
+
+def _columns_of(price: PriceRef) -> _Columns:
+    cost = COST_OF[price.component]
+    if price.component != "gpu":
+        return (-1, -1, cost, LOST_COST, -1)
+    return (GPU, LOST_GPU, cost, LOST_COST, -1 if price.sku else UNPRICED_GPU)
+
+
+def emptied_hours(rows: pa.Table, shard: int, version: int) -> pa.Table:
+    """Return stored rows of `job_hours` with all measures 0."""
+    zeros = np.zeros(len(rows), np.int64)
+    columns = {name: rows[name].combine_chunks() for name in rows.column_names}
+    for place, name in enumerate(_MEASURE_COLUMNS):
+        columns[name] = pa.array(zeros) if place < FIRST_COST else money(zeros)
+    columns["shard"] = pa.array(np.full(len(rows), shard, np.uint16))
+    columns["version"] = pa.array(np.full(len(rows), version, np.uint64))
+    return table_of(SCHEMAS[JOB_HOURS], columns)

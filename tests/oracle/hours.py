@@ -1,0 +1,155 @@
+"""Hour rows of one job: its ledger rows summed by attempt and hour, with the time in which the hour was paid.
+
+Must not price anything: the costs are those of the minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tests.oracle.intake import JobLog, Sample
+from tests.oracle.model import (
+    COMPONENTS,
+    ENDS,
+    HOUR_MS,
+    LARGEST_COST_NANO,
+    PAID_AT_MOST_MS,
+    PRICE_FIELDS,
+    STARTS,
+    HourKey,
+    HourRow,
+    LedgerKey,
+    LedgerRow,
+)
+from tests.oracle.timeline import Attempt, Interval, Segment, overlaps, union
+
+
+class HourSums:
+    """What one hour of an attempt adds up to."""
+
+    def __init__(self) -> None:
+        self.wall_clock_ms = self.starting_ms = self.queued_ms = 0
+        self.gpu_milli_ms = self.lost_gpu_milli_ms = self.unpriced_gpu_milli_ms = 0
+        self.cost_nano = dict.fromkeys(COMPONENTS, 0)
+        self.lost_cost_nano = 0
+
+    def add(self, key: LedgerKey, row: LedgerRow) -> None:
+        """Add a row of one of its minutes."""
+        self.cost_nano[key.component] += row.cost_nano
+        self.lost_cost_nano += row.lost_cost_nano
+        if key.component == "gpu":
+            self.gpu_milli_ms += row.quantity
+            self.lost_gpu_milli_ms += row.lost_quantity
+            self.unpriced_gpu_milli_ms += row.quantity if not key.sku else 0
+
+    def row(self, fields: tuple[str, ...]) -> HourRow:
+        """The row; "a sum beyond Decimal(18, 9) is capped"."""
+        return HourRow(
+            fields,
+            self.wall_clock_ms,
+            self.queued_ms,
+            self.starting_ms,
+            self.gpu_milli_ms,
+            self.lost_gpu_milli_ms,
+            self.unpriced_gpu_milli_ms,
+            tuple(min(cost, LARGEST_COST_NANO) for cost in self.cost_nano.values()),
+            min(self.lost_cost_nano, LARGEST_COST_NANO),
+        )
+
+
+def hour_rows(
+    job_id: str,
+    log: JobLog,
+    attempts: list[Attempt],
+    ledger: dict[LedgerKey, LedgerRow],
+    as_of_ms: int,
+) -> dict[HourKey, HourRow]:
+    """The hours of a job; an hour in which nothing was paid or waited for has no row."""
+    sums: dict[tuple[int, int], HourSums] = {}
+
+    def at(attempt: int, hour: int) -> HourSums:
+        return sums.setdefault((attempt, hour), HourSums())
+
+    for key, row in ledger.items():
+        at(key.attempt, key.minute // 60).add(key, row)
+    covered: list[Interval] = []  # the wall-clock time of the lower attempts
+    by_number = {attempt.number: attempt for attempt in attempts}
+    for attempt in attempts:
+        segments = attempt.segments(as_of_ms)
+        for segment in segments:
+            own = _without((segment.start_ms, segment.end_ms), covered)
+            for hour, length_ms in _by_hour(own):
+                at(attempt.number, hour).wall_clock_ms += length_ms
+                at(attempt.number, hour).starting_ms += length_ms if segment.phase == "starting" else 0
+        covered = union([*covered, *_spans(segments)])
+        for hour, length_ms in _by_hour(_waits(attempt)):
+            at(attempt.number, hour).queued_ms += length_ms
+        if attempt.metered:
+            for second in _seconds(s for s in log.samples if s.attempt == attempt.number):
+                at(attempt.number, second // 3600).wall_clock_ms += 1000
+    rows = {
+        HourKey(job_id, number, hour): found.row(_fields(by_number[number], log, hour))
+        for (number, hour), found in sums.items()
+    }
+    return {key: row for key, row in rows.items() if any(row[1:7]) or any(row.cost_nano)}
+
+
+def _fields(attempt: Attempt, log: JobLog, hour: int) -> tuple[str, ...]:
+    """The price fields at the end of the hour; of a metered attempt those of its newest minute's newest sample."""
+    if attempt.metered:
+        newest: dict[int, Sample] = {}
+        for sample in (s for s in log.samples if s.attempt == attempt.number):
+            for minute in {second // 60 for second in range(sample.first_s, sample.end_s)}:
+                if minute // 60 == hour and (minute not in newest or newest[minute].newer() < sample.newer()):
+                    newest[minute] = sample
+        if newest:
+            fields = newest[max(newest)].fields
+            return tuple(fields.get(name) or "" for name in PRICE_FIELDS)
+    values = attempt.initial
+    for event in attempt.effective:
+        if event["time_ms"] < (hour + 1) * HOUR_MS:
+            values = values.after(event)
+    return tuple(values.fields.get(name, "") for name in PRICE_FIELDS)
+
+
+def _waits(attempt: Attempt) -> list[Interval]:
+    """From `queued` to whatever ends the wait; a wait that goes on does not count yet."""
+    waits: list[Interval] = []
+    since_ms: int | None = None
+    for event in attempt.effective:
+        kind = event["type"]
+        if kind == "queued" and since_ms is None:
+            since_ms = event["time_ms"]
+        elif since_ms is not None and (kind in STARTS or kind in ENDS or kind == "suspended"):
+            waits.append((since_ms, event["time_ms"]))
+            since_ms = None
+    if since_ms is not None and attempt.own_end is None and attempt.superseded_ms is not None:
+        waits.append((since_ms, attempt.superseded_ms))
+    return [(start_ms, min(end_ms, start_ms + PAID_AT_MOST_MS)) for start_ms, end_ms in waits]
+
+
+def _seconds(samples: Iterable[Sample]) -> set[int]:
+    """The seconds in which any GPU was sampled."""
+    return {second for sample in samples if sample.permille for second in range(sample.first_s, sample.end_s)}
+
+
+def _spans(segments: Iterable[Segment]) -> list[Interval]:
+    return [(segment.start_ms, segment.end_ms) for segment in segments]
+
+
+def _without(span: Interval, covered: list[Interval]) -> list[Interval]:
+    left: list[Interval] = []
+    start_ms, end_ms = span
+    for a_ms, b_ms in overlaps(covered, start_ms, end_ms):
+        left.append((start_ms, a_ms))
+        start_ms = b_ms
+    return [*left, (start_ms, end_ms)]
+
+
+def _by_hour(intervals: Iterable[Interval]) -> Iterable[tuple[int, int]]:
+    """Each hour of the intervals, and the ms in it."""
+    for start_ms, end_ms in intervals:
+        for hour in range(start_ms // HOUR_MS, -(-end_ms // HOUR_MS)):
+            length_ms = min(end_ms, (hour + 1) * HOUR_MS) - max(start_ms, hour * HOUR_MS)
+            if length_ms > 0:
+                yield hour, length_ms

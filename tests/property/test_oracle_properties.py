@@ -54,7 +54,7 @@ def test_jobs_are_independent_of_each_other(log: Log) -> None:
             x for x in log.lines if x.topic not in ("prices", "nodes") and body(x).get("job_id") == job_id
         ]
         part = compute_job(mine, book=book, as_of_ms=as_of_ms)
-        for name in ("ledger", "usage", "jobs", "attempts"):
+        for name in ("ledger", "hours", "usage", "jobs", "attempts"):
             getattr(joined, name).update(getattr(part, name))
     assert_same(joined, want, counts=False)
 

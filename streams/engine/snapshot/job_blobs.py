@@ -11,6 +11,7 @@ from schemas.events import JobEvent, NodeEvent
 from streams.engine.kernels.arrays import BEGINNING_MS
 from streams.engine.pricing.kinds import PriceRef
 from streams.engine.state.attempt import AttemptState, Winner
+from streams.engine.state.hours import UNKNOWN_TIME
 from streams.engine.state.identities import Identities
 from streams.engine.state.job import JobDimensions, JobState
 from streams.engine.state.node import NodeState
@@ -54,6 +55,7 @@ class JobBlob(msgspec.Struct, array_like=True):
     attempts: list[AttemptBlob]
     flags: int = 0
     heard_ms: int = BEGINNING_MS
+    has_hours: bool = False  # whether the program that wrote it writes hours
 
 
 class NodeBlob(msgspec.Struct, array_like=True):
@@ -99,6 +101,7 @@ def dump_job(job: JobState, flags: int = 0) -> JobBlob:
         ],
         flags=flags,
         heard_ms=job.heard_ms,
+        has_hours=True,
     )
 
 
@@ -109,7 +112,7 @@ def load_job(blob: JobBlob) -> JobState:
     job.first_ms, job.last_ms, job.heard_ms = blob.first_ms, blob.last_ms, blob.heard_ms
     job.booked_as_of_ms = blob.booked_as_of_ms
     job.booked_dimensions = blob.booked_dimensions
-    job.booked_time = None
+    job.booked_time = None if blob.has_hours else UNKNOWN_TIME
     for part in blob.attempts:
         attempt: AttemptState = job.attempt(part.number)
         attempt.sampled = part.sampled

@@ -19,6 +19,7 @@ from streams.engine.pricing.kinds import PriceRef
 from streams.engine.shard.state import ShardState
 from streams.engine.snapshot import writer
 from streams.engine.snapshot.job_blobs import load_job
+from streams.engine.state.hours import UNKNOWN_TIME
 from streams.engine.state.job import JobState
 from streams.engine.state.traffic import MinuteRows
 from streams.engine.timeline.lines import Line, Lines
@@ -45,6 +46,8 @@ def adopt_job(shard: ShardState, job_id: str, data: bytes, news: PriceChanges | 
     if news is not None and not news.touches_job(job):
         return
     job.redo_all()
+    if job.booked_time is UNKNOWN_TIME:
+        job.owe_booked_hours()
     shard.jobs[job_id] = job
     shard.coverage.adopt(archived.coverage)
     drop_counts(shard, job)

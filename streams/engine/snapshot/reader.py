@@ -209,7 +209,10 @@ def _load(shard: ShardState, blobs: Sequence[bytes]) -> None:
     shard.nodes.update((name, load_node(node)) for name, node in nodes.items())
     for known in shard.jobs.values():
         known.forget_derived()
-        if known.id in shard.due.dirty_jobs:
+        if known.booked_time is UNKNOWN_TIME:
+            known.owe_booked_hours()
+            shard.due.dirty_jobs.add(known.id)
+        elif known.id in shard.due.dirty_jobs:
             known.booked_time = UNKNOWN_TIME  # its newest events may not be booked
         known.mark_saved()
         drop_counts(shard, known)

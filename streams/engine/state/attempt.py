@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from schemas.events import GpuEvent, JobEvent, JobType
-from streams.engine.state.hours import MINUTES_PER_HOUR, RowSums
+from streams.engine.state.hours import HOUR_MS, MINUTES_PER_HOUR, RowSums
 from streams.engine.state.open_accruals import OpenAccruals
 from streams.engine.state.traffic import MinuteRows, Traffic
 from streams.engine.state.unsaved import UnsavedParts
@@ -213,6 +213,14 @@ class AttemptState:
                 self._newest_minute = max(self._newest_minute, *islice(reversed(self.winners), came))
             self._winners_seen = count
         return self.winners.get(self._newest_minute)
+
+    def owe_booked_hours(self) -> None:
+        """Leave the hours of all booked rows to be written."""
+        for intervals in self.booked_lines.values():
+            for start_ms, end_ms, _, _ in intervals:
+                self.owed_hours.update(range(start_ms // HOUR_MS, -(-end_ms // HOUR_MS)))
+        for rows in (self.booked_traffic, self.booked_metered):
+            self.owed_hours.update(minute // MINUTES_PER_HOUR for minute in rows)
 
     def redo_all(self) -> None:
         """Mark everything to be derived again: a price or the job's team changed, or the attempt came from the archive."""

@@ -132,6 +132,11 @@ class JobState:
             UNKNOWN_TIME if self.booked_as_of_ms < 0 else BookedTime(self.timelines(), self.booked_as_of_ms)
         )
 
+    def owe_booked_hours(self) -> None:
+        """Leave the hours of all booked rows to be written: a former version of the program wrote none."""
+        for attempt in self.attempts.values():
+            attempt.owe_booked_hours()
+
     def forget_checkpoints(self, before_ms: int) -> bool:
         """Drop all but the last checkpoint before an instant, given that every acceptable event is later.
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 from schemas.tables import ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, KEYS, NODE_MINUTES
 from tests.oracle.model import (
     COMPONENTS,
-    PRICE_FIELDS,
     AttemptRow,
     HourKey,
     HourRow,
@@ -75,7 +74,6 @@ class Rows:
 _MONEY = ("quantity", "cost_usd", "lost_quantity", "lost_cost_usd")
 _USAGE = ("sampled_gpu_s", "productive_gpu_ms")
 _HOUR = (
-    *PRICE_FIELDS,
     *(
         "wall_clock_ms",
         "queued_ms",
@@ -99,13 +97,13 @@ def tables_of(select: Select) -> Tables:
             where = LedgerKey(minute_s // 60, job_id, attempt, *rest)
             found.ledger[where] = LedgerRow(quantity, cost_nano, lost, lost_nano)
     for key, *values in select(JOB_HOURS, _HOUR):
-        names, measures, costs = values[:8], values[8:14], values[14:]
+        measures, costs = values[:6], values[6:]
         wall_clock_ms, queued_ms, starting_ms, *gpu_time = measures
         if any(measures) or any(costs):
-            job_id, attempt, hour_s = key
-            where_hour = HourKey(job_id, attempt, hour_s // 3600)
+            job_id, attempt, hour_s, *fields = key
+            where_hour = HourKey(job_id, attempt, hour_s // 3600, tuple(fields))
             found.hours[where_hour] = HourRow(
-                tuple(names), wall_clock_ms, queued_ms, starting_ms, gpu_time[0], gpu_time[1], gpu_time[2],
+                wall_clock_ms, queued_ms, starting_ms, gpu_time[0], gpu_time[1], gpu_time[2],
                 tuple(costs[:-1]), costs[-1],
             )  # fmt: skip
     for key, sampled_gpu_s, productive_gpu_ms in select(JOB_USAGE_MINUTES, _USAGE):

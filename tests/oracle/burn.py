@@ -17,6 +17,7 @@ from typing import NamedTuple
 from tests.oracle.compute import last_said
 from tests.oracle.controls import dimensions_of, matches, nano, period
 from tests.oracle.ends import has_ended, heard_ms, is_silent, running, undecided_until_ms
+from tests.oracle.held import Held
 from tests.oracle.intake import JobLog, Sample, attempt_of
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Context, Json, context_of
 from tests.oracle.prices import PriceBook
@@ -193,8 +194,9 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
             sampled += metered_pieces(samples, team, book)
     pieces = [*lived, *sampled]
     ledger = Ledger(job_id, book)
+    held = {attempt.number: Held(attempt, log) for attempt in attempts}
     for topic, event in log.traffic:
-        book_traffic(ledger, topic, event, team, [])
+        book_traffic(ledger, topic, event, team, [], held[attempt_of(event)])
     lumps: Counter[int] = Counter()
     for key, row in ledger.rows().items():
         lumps[key.minute] += row.cost_nano * SCALE

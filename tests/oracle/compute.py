@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tests.oracle.held import Held
 from tests.oracle.hours import hour_rows
 from tests.oracle.intake import JobLog, attempt_of, body, take_in
 from tests.oracle.model import DAY_MS, AttemptRow, Context, JobRow, Json, Line, Tables, context_of
@@ -67,11 +68,12 @@ def _book_job(tables: Tables, job_id: str, log: JobLog, book: PriceBook, as_of_m
     ledger = Ledger(job_id, book)
     lost: dict[int, list[Interval]] = {}
     covered: list[Interval] = []  # the wall-clock time of the attempts so far
+    held = {attempt.number: Held(attempt, log) for attempt in attempts}
     for index, attempt in enumerate(attempts):
         segments = attempt.segments(as_of_ms)
         lost[attempt.number] = attempt.lost(has_lower=index > 0)
         for segment in segments:
-            book_segment(ledger, attempt.number, segment, team, lost[attempt.number])
+            book_segment(ledger, attempt.number, segment, team, lost[attempt.number], held[attempt.number])
         samples = [s for s in log.samples if s.attempt == attempt.number]
         if attempt.metered:
             book_samples(ledger, attempt.number, samples, team)
@@ -82,10 +84,9 @@ def _book_job(tables: Tables, job_id: str, log: JobLog, book: PriceBook, as_of_m
         covered = union([*covered, *((s.start_ms, s.end_ms) for s in segments)])
         tables.attempts[job_id, attempt.number] = AttemptRow(attempt.state(), _length_ms(covered) - before_ms)
     for topic, event in log.traffic:
-        book_traffic(ledger, topic, event, team, lost[attempt_of(event)])
-    rows = ledger.rows()
-    tables.ledger.update(rows)
-    tables.hours.update(hour_rows(job_id, log, attempts, rows, as_of_ms))
+        book_traffic(ledger, topic, event, team, lost[attempt_of(event)], held[attempt_of(event)])
+    tables.ledger.update(ledger.rows())
+    tables.hours.update(hour_rows(job_id, log, attempts, held, ledger, as_of_ms))
     tables.jobs[job_id] = JobRow(
         state=attempts[-1].state(),  # the job is in the state of its highest attempt
         attempts=len(attempts),

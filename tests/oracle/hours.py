@@ -5,8 +5,9 @@ Must not price anything: the costs are those of the minutes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
+from tests.oracle.held import Held
 from tests.oracle.intake import JobLog, Sample
 from tests.oracle.model import (
     COMPONENTS,
@@ -14,13 +15,14 @@ from tests.oracle.model import (
     HOUR_MS,
     LARGEST_COST_NANO,
     PAID_AT_MOST_MS,
-    PRICE_FIELDS,
     STARTS,
+    Fields,
     HourKey,
     HourRow,
     LedgerKey,
     LedgerRow,
 )
+from tests.oracle.rows import Ledger
 from tests.oracle.timeline import Attempt, Interval, Segment, overlaps, union
 
 
@@ -42,10 +44,9 @@ class HourSums:
             self.lost_gpu_milli_ms += row.lost_quantity
             self.unpriced_gpu_milli_ms += row.quantity if not key.sku else 0
 
-    def row(self, fields: tuple[str, ...]) -> HourRow:
+    def row(self) -> HourRow:
         """The row; "a sum beyond Decimal(18, 9) is capped"."""
         return HourRow(
-            fields,
             self.wall_clock_ms,
             self.queued_ms,
             self.starting_ms,
@@ -61,55 +62,35 @@ def hour_rows(
     job_id: str,
     log: JobLog,
     attempts: list[Attempt],
-    ledger: dict[LedgerKey, LedgerRow],
+    held: Mapping[int, Held],
+    ledger: Ledger,
     as_of_ms: int,
 ) -> dict[HourKey, HourRow]:
     """The hours of a job; an hour in which nothing was paid or waited for has no row."""
-    sums: dict[tuple[int, int], HourSums] = {}
+    sums: dict[HourKey, HourSums] = {}
 
-    def at(attempt: int, hour: int) -> HourSums:
-        return sums.setdefault((attempt, hour), HourSums())
+    def at(attempt: int, hour: int, fields: Fields) -> HourSums:
+        return sums.setdefault(HourKey(job_id, attempt, hour, fields), HourSums())
 
-    for key, row in ledger.items():
-        at(key.attempt, key.minute // 60).add(key, row)
+    for key, fields, row in ledger.parts():
+        at(key.attempt, key.minute // 60, fields).add(key, row)
     covered: list[Interval] = []  # the wall-clock time of the lower attempts
-    by_number = {attempt.number: attempt for attempt in attempts}
     for attempt in attempts:
+        number, fields_at = attempt.number, held[attempt.number]
         segments = attempt.segments(as_of_ms)
         for segment in segments:
             own = _without((segment.start_ms, segment.end_ms), covered)
-            for hour, length_ms in _by_hour(own):
-                at(attempt.number, hour).wall_clock_ms += length_ms
-                at(attempt.number, hour).starting_ms += length_ms if segment.phase == "starting" else 0
+            for hour, fields, length_ms in _by_hour(own, fields_at):
+                at(number, hour, fields).wall_clock_ms += length_ms
+                at(number, hour, fields).starting_ms += length_ms if segment.phase == "starting" else 0
         covered = union([*covered, *_spans(segments)])
-        for hour, length_ms in _by_hour(_waits(attempt)):
-            at(attempt.number, hour).queued_ms += length_ms
+        for hour, fields, length_ms in _by_hour(_waits(attempt), fields_at):
+            at(number, hour, fields).queued_ms += length_ms
         if attempt.metered:
-            for second in _seconds(s for s in log.samples if s.attempt == attempt.number):
-                at(attempt.number, second // 3600).wall_clock_ms += 1000
-    rows = {
-        HourKey(job_id, number, hour): found.row(_fields(by_number[number], log, hour))
-        for (number, hour), found in sums.items()
-    }
-    return {key: row for key, row in rows.items() if any(row[1:7]) or any(row.cost_nano)}
-
-
-def _fields(attempt: Attempt, log: JobLog, hour: int) -> tuple[str, ...]:
-    """The price fields at the end of the hour; of a metered attempt those of its newest minute's newest sample."""
-    if attempt.metered:
-        newest: dict[int, Sample] = {}
-        for sample in (s for s in log.samples if s.attempt == attempt.number):
-            for minute in {second // 60 for second in range(sample.first_s, sample.end_s)}:
-                if minute // 60 == hour and (minute not in newest or newest[minute].newer() < sample.newer()):
-                    newest[minute] = sample
-        if newest:
-            fields = newest[max(newest)].fields
-            return tuple(fields.get(name) or "" for name in PRICE_FIELDS)
-    values = attempt.initial
-    for event in attempt.effective:
-        if event["time_ms"] < (hour + 1) * HOUR_MS:
-            values = values.after(event)
-    return tuple(values.fields.get(name, "") for name in PRICE_FIELDS)
+            for second in _seconds(s for s in log.samples if s.attempt == number):
+                at(number, second // 3600, fields_at.at(second * 1000)[1]).wall_clock_ms += 1000
+    rows = {key: found.row() for key, found in sums.items()}
+    return {key: row for key, row in rows.items() if any(row[:6]) or any(row.cost_nano)}
 
 
 def _waits(attempt: Attempt) -> list[Interval]:
@@ -146,10 +127,10 @@ def _without(span: Interval, covered: list[Interval]) -> list[Interval]:
     return [*left, (start_ms, end_ms)]
 
 
-def _by_hour(intervals: Iterable[Interval]) -> Iterable[tuple[int, int]]:
-    """Each hour of the intervals, and the ms in it."""
+def _by_hour(intervals: Iterable[Interval], held: Held) -> Iterator[tuple[int, Fields, int]]:
+    """Each hour of the intervals, the price fields in it, and the ms of both."""
     for start_ms, end_ms in intervals:
         for hour in range(start_ms // HOUR_MS, -(-end_ms // HOUR_MS)):
-            length_ms = min(end_ms, (hour + 1) * HOUR_MS) - max(start_ms, hour * HOUR_MS)
-            if length_ms > 0:
-                yield hour, length_ms
+            inside = max(start_ms, hour * HOUR_MS), min(end_ms, (hour + 1) * HOUR_MS)
+            for from_ms, until_ms in held.cut(*inside):
+                yield hour, held.at(from_ms, of_samples=False)[1], until_ms - from_ms

@@ -32,6 +32,7 @@ TRAFFIC_FIELDS = ("cloud", "region", "path", "direction", "op", "storage_class")
 MATCH_FIELDS = (*PRICE_FIELDS, "team", "project", "path", "direction", "op", "storage_class")
 
 Json = dict[str, Any]
+Fields = tuple[str, ...]  # the price fields in the order of PRICE_FIELDS, '' where none is known
 Context = tuple[tuple[str, str], ...]  # the match fields that an event or a job has, sorted
 
 
@@ -69,10 +70,10 @@ class HourKey(NamedTuple):
     job_id: str
     attempt: int
     hour: int  # time_ms // 3600000
+    fields: Fields
 
 
 class HourRow(NamedTuple):
-    fields: tuple[str, ...]  # the price fields in the order of PRICE_FIELDS, '' where none is known
     wall_clock_ms: int  # what no lower-numbered attempt covers; of a metered attempt its sampled seconds
     queued_ms: int
     starting_ms: int

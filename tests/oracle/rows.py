@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from tests.oracle.held import Held, fields_of
 from tests.oracle.intake import Sample, attempt_of
 from tests.oracle.model import (
     MINUTE_MS,
     TRAFFIC_FIELDS,
     Context,
+    Fields,
     Json,
     LedgerKey,
     LedgerRow,
@@ -27,6 +29,9 @@ GPU_TIME_COMPONENTS = ("gpu", "license", "labor", "overhead")
 COMPUTE_UNITS = ("instance_milli_ms", "cpu_milli_ms", "memory_gib_milli_ms")
 JOB_TIME_COMPONENTS = ("compute", "license", "labor", "overhead")
 NEVER_SILENT = ("gpu", "network", "storage")  # without a price these book a row of cost 0 and an empty sku
+
+
+Part = tuple[int, Fields]  # since when the price fields hold, and these
 
 
 def minutes(start_ms: int, end_ms: int) -> Iterator[tuple[int, int, int]]:
@@ -47,6 +52,7 @@ class Ledger:
         self._quantity: Counter[LedgerKey] = Counter()
         self._lost: Counter[LedgerKey] = Counter()
         self._price: dict[LedgerKey, Revision] = {}
+        self._parts: dict[LedgerKey, dict[Part, tuple[int, int]]] = {}
 
     def price(self, component: str, unit: str, context: Context, at_ms: int) -> Revision | None:
         """The price, the unpriced mark, or None where an unpriced quantity books nothing."""
@@ -55,7 +61,7 @@ class Ledger:
 
     def add(
         self, minute: int, attempt: int, node: str, component: str, phase: str, price: Revision, unit: str,
-        quantity: int, lost: int,
+        quantity: int, lost: int, part: Part,
     ) -> None:  # fmt: skip
         key = LedgerKey(
             minute, self.job_id, attempt, node, component, phase, price.sku, price.effective_ms, unit
@@ -63,6 +69,24 @@ class Ledger:
         self._quantity[key] += quantity
         self._lost[key] += lost
         self._price[key] = price
+        so_far = self._parts.setdefault(key, {}).get(part, (0, 0))
+        self._parts[key][part] = (so_far[0] + quantity, so_far[1] + lost)
+
+    def parts(self) -> Iterator[tuple[LedgerKey, Fields, LedgerRow]]:
+        """Rows cut where the price fields change: "what falls before costs what it would cost alone", the rest is the rest."""
+        for key, parts in self._parts.items():
+            price = self._price[key]
+            before = LedgerRow(0, 0, 0, 0)
+            for part in sorted(parts):
+                quantity, lost = before.quantity + parts[part][0], before.lost_quantity + parts[part][1]
+                until = LedgerRow(
+                    quantity,
+                    cost_nano(quantity, price.price_nano, price.divisor),
+                    lost,
+                    cost_nano(lost, price.price_nano, price.divisor),
+                )
+                yield key, part[1], LedgerRow(*(b - a for a, b in zip(before, until, strict=True)))
+                before = until
 
     def rows(self) -> dict[LedgerKey, LedgerRow]:
         """Priced rows: "the lost quantity is priced and rounded as a row is"; nothing of quantity 0."""
@@ -79,7 +103,9 @@ class Ledger:
         return rows
 
 
-def book_segment(ledger: Ledger, attempt: int, segment: Segment, team: Context, lost: list[Interval]) -> None:
+def book_segment(
+    ledger: Ledger, attempt: int, segment: Segment, team: Context, lost: list[Interval], fields_at: Held
+) -> None:
     """The rows of one stretch of paid time, price step by price step, minute by minute."""
     values, phase = segment.values, segment.phase
     context = context_of(values.fields, dict(team))
@@ -101,7 +127,7 @@ def book_segment(ledger: Ledger, attempt: int, segment: Segment, team: Context, 
             for node, component, unit, per_ms, price in priced:
                 ledger.add(
                     minute, attempt, node, component, phase, price, unit,
-                    per_ms * (end_ms - start_ms), per_ms * lost_ms,
+                    per_ms * (end_ms - start_ms), per_ms * lost_ms, fields_at.at(start_ms),
                 )  # fmt: skip
 
 
@@ -126,8 +152,9 @@ def book_samples(ledger: Ledger, attempt: int, samples: Iterable[Sample], team: 
                 if price is not None:
                     quantity = 1000 * len(gpus) * (end_ms - start_ms)
                     ledger.add(
-                        minute, attempt, node, component, "metered", price, "gpu_milli_ms", quantity, 0
-                    )
+                        minute, attempt, node, component, "metered", price, "gpu_milli_ms", quantity, 0,
+                        (0, fields_of(newest[minute].fields)),
+                    )  # fmt: skip
 
 
 def usage(samples: Iterable[Sample]) -> dict[int, UsageRow]:
@@ -145,7 +172,9 @@ def usage(samples: Iterable[Sample]) -> dict[int, UsageRow]:
     return rows
 
 
-def book_traffic(ledger: Ledger, topic: str, event: Json, team: Context, lost: list[Interval]) -> None:
+def book_traffic(
+    ledger: Ledger, topic: str, event: Json, team: Context, lost: list[Interval], fields_at: Held
+) -> None:
     """The rows of one amount: "spread over the minutes of its interval"."""
     own = {f: event.get(f) for f in TRAFFIC_FIELDS}
     if topic == "network":
@@ -167,7 +196,18 @@ def book_traffic(ledger: Ledger, topic: str, event: Json, team: Context, lost: l
             price = ledger.price(topic, unit, context, at_ms)
             if price is not None:
                 # "Rows of traffic have no node and no phase"
-                ledger.add(minute, attempt_of(event), "", topic, "", price, unit, quantity, lost_quantity)
+                ledger.add(
+                    minute,
+                    attempt_of(event),
+                    "",
+                    topic,
+                    "",
+                    price,
+                    unit,
+                    quantity,
+                    lost_quantity,
+                    fields_at.at(at_ms),
+                )
 
         if interval_ms == 0:  # "an interval of 0 books it all in the minute of time_ms"
             quantity = 0 if unit == "mib_ms" else amount
@@ -175,9 +215,10 @@ def book_traffic(ledger: Ledger, topic: str, event: Json, team: Context, lost: l
             book(end_ms // MINUTE_MS, end_ms, quantity, quantity if is_lost else 0)
             continue
         for step_start_ms, step_end_ms in ledger.book.steps(start_ms, end_ms):
-            for minute, a_ms, b_ms in minutes(step_start_ms, step_end_ms):
-                lost_quantity = sum(before(d) - before(c) for c, d in overlaps(lost, a_ms, b_ms))
-                book(minute, a_ms, before(b_ms) - before(a_ms), lost_quantity)
+            for minute, from_ms, until_ms in minutes(step_start_ms, step_end_ms):
+                for a_ms, b_ms in fields_at.cut(from_ms, until_ms):
+                    lost_quantity = sum(before(d) - before(c) for c, d in overlaps(lost, a_ms, b_ms))
+                    book(minute, a_ms, before(b_ms) - before(a_ms), lost_quantity)
 
 
 def _amounts(topic: str, event: Json) -> list[tuple[str, int]]:

@@ -1,4 +1,4 @@
--- What each attempt paid for in each hour: restated as its minutes are. The price fields are those at the end of the hour.
+-- What each attempt paid for in each hour, by the price fields that held then; restated as its minutes are.
 CREATE TABLE IF NOT EXISTS job_hours
 (
     hour DateTime('UTC') CODEC(DoubleDelta, ZSTD),
@@ -32,5 +32,5 @@ CREATE TABLE IF NOT EXISTS job_hours
 )
 ENGINE = ReplacingMergeTree(version)
 PARTITION BY toYYYYMM(hour)
-ORDER BY (job_id, attempt, hour)
+ORDER BY (job_id, attempt, hour, cloud, region, zone, cluster, account, instance_type, gpu_type, purchase)
 SETTINGS non_replicated_deduplication_window = 1000;

@@ -15,9 +15,6 @@ from streams.engine.kernels.bill import MAX_COST_NANO, cost_of
 from streams.engine.kernels.minutes import MAX_RATE, MINUTE_MS
 from streams.engine.kernels.wide import saturating_add, saturating_mul
 
-HOUR_MS = 3_600_000
-_WHOLE_MINUTES = HOUR_MS // MINUTE_MS
-
 
 @kernel
 def _add_cost(total: int, cost: int, times: int) -> int:
@@ -29,11 +26,19 @@ def _add_cost(total: int, cost: int, times: int) -> int:
 
 
 @kernel
-def _sum_hour(
-    i: int, stop: int, start: I64, end: I64, rate: I64, lost: U8, from_ms: int, usd_nano: int, divisor: int
+def _sum_between(
+    i: int,
+    stop: int,
+    start: I64,
+    end: I64,
+    rate: I64,
+    lost: U8,
+    from_ms: int,
+    until_ms: int,
+    usd_nano: int,
+    divisor: int,
 ) -> tuple[int, int, int, int]:
-    """Return quantity, lost quantity, cost and lost cost of the hour that begins at `from_ms`; i: its first interval."""
-    until_ms = from_ms + HOUR_MS
+    """Return quantity, lost quantity, cost and lost cost of [from_ms, until_ms); i: its first interval."""
     quantity = 0
     lost_quantity = 0
     cost = 0
@@ -90,7 +95,7 @@ def _add(sums: I64, row: int, column: int, amount: int) -> None:
 
 
 @kernel
-def _sum_hours(
+def _sum_pieces(
     curve_ptr: I64,
     start: I64,
     end: I64,
@@ -100,27 +105,38 @@ def _sum_hours(
     usd_nano: I64,
     divisor: I64,
     columns: I32,
-    row_ptr: I64,
-    hour: I64,
+    piece_ptr: I64,
+    from_ms: I64,
+    until_ms: I64,
+    row: I64,
     sums: I64,
 ) -> None:
     for k in range(owner.size):
         i, stop = curve_ptr[k], curve_ptr[k + 1]
-        for row in range(row_ptr[owner[k]], row_ptr[owner[k] + 1]):
-            from_ms = hour[row] * HOUR_MS
-            while i < stop and end[i] <= from_ms:
+        for p in range(piece_ptr[owner[k]], piece_ptr[owner[k] + 1]):
+            minute_ms = from_ms[p] - from_ms[p] % MINUTE_MS
+            while i < stop and end[i] <= minute_ms:
                 i += 1
             if i == stop:
                 break
-            if start[i] < from_ms + HOUR_MS:
-                quantity, lost_quantity, cost, lost_cost = _sum_hour(
-                    i, stop, start, end, rate, lost, from_ms, usd_nano[k], divisor[k]
+            if start[i] >= until_ms[p]:
+                continue
+            quantity, lost_quantity, cost, lost_cost = _sum_between(
+                i, stop, start, end, rate, lost, minute_ms, until_ms[p], usd_nano[k], divisor[k]
+            )
+            if minute_ms < from_ms[p]:  # what falls before a cut costs what it would cost alone
+                before = _sum_between(
+                    i, stop, start, end, rate, lost, minute_ms, from_ms[p], usd_nano[k], divisor[k]
                 )
-                _add(sums, row, columns[k, 0], quantity)
-                _add(sums, row, columns[k, 1], lost_quantity)
-                _add(sums, row, columns[k, 2], cost)
-                _add(sums, row, columns[k, 3], lost_cost)
-                _add(sums, row, columns[k, 4], quantity)
+                quantity -= before[0]
+                lost_quantity -= before[1]
+                cost -= before[2]
+                lost_cost -= before[3]
+            _add(sums, row[p], columns[k, 0], quantity)
+            _add(sums, row[p], columns[k, 1], lost_quantity)
+            _add(sums, row[p], columns[k, 2], cost)
+            _add(sums, row[p], columns[k, 3], lost_cost)
+            _add(sums, row[p], columns[k, 4], quantity)
 
 
 def sum_hours(
@@ -133,11 +149,16 @@ def sum_hours(
     usd_nano: ArrayLike,
     divisor: ArrayLike,
     columns: ArrayLike,
-    row_ptr: ArrayLike,
-    hour: ArrayLike,
+    piece_ptr: ArrayLike,
+    from_ms: ArrayLike,
+    until_ms: ArrayLike,
+    row: ArrayLike,
     sums: I64,
 ) -> None:
-    """Add the quantities and costs of curves to the rows of their owners, in place.
+    """Add the quantities and costs of curves to rows, in place.
+
+    A piece is time of an owner that belongs to one row. One may begin or end within a minute: what falls before the cut
+    costs what it would cost alone, and the rest costs the rest, so that pieces of a minute add up to its cost.
 
     Args:
         curve_ptr: [curves + 1] int64; the intervals of curve k are curve_ptr[k]..curve_ptr[k + 1].
@@ -150,27 +171,32 @@ def sum_hours(
         divisor: [curves] int64.
         columns: [curves, 5] int32, the columns of `sums` for quantity, lost quantity, cost, lost cost and once more the
             quantity; -1: none.
-        row_ptr: [owners + 1] int64; the rows of owner o are row_ptr[o]..row_ptr[o + 1].
-        hour: [rows] int64, hours since 1970, ascending within an owner.
+        piece_ptr: [owners + 1] int64; the pieces of owner o are piece_ptr[o]..piece_ptr[o + 1].
+        from_ms: [pieces] int64, ascending within an owner.
+        until_ms: [pieces] int64, at most the next `from_ms`.
+        row: [pieces] int64, the row of each piece.
         sums: [rows, n] int64.
 
     Raises:
         ValueError: The arrays do not fit each other, or a value is out of range.
     """
-    pointers, rows = exact(curve_ptr, np.int64), exact(row_ptr, np.int64)
+    pointers, pieces = exact(curve_ptr, np.int64), exact(piece_ptr, np.int64)
     lists = exact(start, np.int64), exact(end, np.int64), exact(rate, np.int64), exact(lost, np.uint8)
     check_pointers(pointers, equal_lengths(*lists))
     owners, usd, per = exact(owner, np.int32), exact(usd_nano, np.int64), exact(divisor, np.int64)
-    into, hours = exact(columns, np.int32), exact(hour, np.int64)
+    into, rows = exact(columns, np.int32), exact(row, np.int64)
+    begins, ends = exact(from_ms, np.int64), exact(until_ms, np.int64)
     equal_lengths(pointers[1:], owners, usd, per, into)
-    check_pointers(rows, equal_lengths(hours, sums))
+    check_pointers(pieces, equal_lengths(begins, ends, rows))
     if into.ndim != 2 or into.shape[1] != 5:
         raise ValueError(f"columns of shape {into.shape}, expected (curves, 5)")
     # The kernel reads without bounds checks.
-    if owners.size and not (owners.min() >= 0 and owners.max() < rows.size - 1):
+    if owners.size and not (owners.min() >= 0 and owners.max() < pieces.size - 1):
         raise ValueError("a curve has no owner")
+    if rows.size and not (rows.min() >= 0 and rows.max() < len(sums)):
+        raise ValueError(f"a piece is outside the {len(sums)} rows")
     if into.size and into.max() >= sums.shape[1]:
         raise ValueError(f"a column is outside the {sums.shape[1]} of the sums")
     if usd.size and (usd.min() < 0 or per.min() < 1):
         raise ValueError("a price is negative, or its divisor below 1")
-    _sum_hours(pointers, *lists, owners, usd, per, into, rows, hours, sums)
+    _sum_pieces(pointers, *lists, owners, usd, per, into, pieces, begins, ends, rows, sums)

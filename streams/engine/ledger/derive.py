@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from streams.engine.ledger.hour_rows import HourRows
+from streams.engine.ledger.hour_singles import minute_fields
 from streams.engine.ledger.hours import hours_of, mark_lines, mark_time, put_off_hours, write_hours
 from streams.engine.ledger.rows import LedgerRows
 from streams.engine.ledger.sampled_minutes import MinutePrices, SampledMinutes, sampled_s
@@ -51,10 +52,10 @@ def derive_job(
             _derive_time(job.id, attempt, timeline, rows, book, payer, as_of_ms)
         _derive_traffic(job.id, attempt, timeline, rows, book, payer)
         if attempt.dirty_metered:
-            _derive_metered(job.id, attempt, rows, prices, sampled, payer)
+            _derive_metered(job.id, attempt, timeline, rows, prices, sampled, payer)
     if open_attempts or not job.is_open:
         mark_time(job, as_of_ms)
-        write_hours(job, hours, sampled, as_of_ms)
+        write_hours(job, hours, sampled, prices, as_of_ms)
     else:
         put_off_hours(job)
     job.booked_dimensions, job.is_redone = dimensions, False
@@ -63,7 +64,12 @@ def derive_job(
 
 
 def accrue_job(
-    job: JobState, rows: LedgerRows, hours: HourRows, sampled: SampledMinutes, as_of_ms: int
+    job: JobState,
+    rows: LedgerRows,
+    hours: HourRows,
+    prices: MinutePrices,
+    sampled: SampledMinutes,
+    as_of_ms: int,
 ) -> bool:
     """Extend the rows of a job of which only the accrual instant changed; return False if it must be derived instead."""
     dimensions = job.dimensions()
@@ -81,7 +87,7 @@ def accrue_job(
     for attempt, known in paid:
         _mark_accrual(attempt, known, as_of_ms)
         known.accrue(job.id, attempt.number, rows, as_of_ms, attempt.unsaved)
-    write_hours(job, hours, sampled, as_of_ms)
+    write_hours(job, hours, sampled, prices, as_of_ms)
     job.booked_as_of_ms = as_of_ms
     return True
 
@@ -175,13 +181,14 @@ def _derive_traffic(
     attempt.dirty_traffic = []
     new = attempt.traffic.rows(ranges, book, *payer, timeline.lost)
     for lo, hi in ranges:
-        changed = _replace(job_id, attempt, attempt.booked_traffic, new, range(lo, hi), rows)
+        changed = _replace(job_id, attempt, timeline, attempt.booked_traffic, new, range(lo, hi), rows)
         attempt.unsaved.traffic_minutes.update(changed)
 
 
 def _derive_metered(
     job_id: str,
     attempt: AttemptState,
+    timeline: Timeline,
     rows: LedgerRows,
     prices: MinutePrices,
     sampled: SampledMinutes,
@@ -196,19 +203,19 @@ def _derive_metered(
             winner = attempt.winners.get(minute)
             if winner is not None:
                 new[minute] = prices.rows(minute, winner, found[minute], sampled, payer)
-                _set_sampled(attempt, minute, sampled_s(found[minute]))
+                _set_sampled(attempt, timeline, minute, sampled_s(found[minute]))
     else:
-        for minute in minutes:
-            _set_sampled(attempt, minute, 0)
-    changed = _replace(job_id, attempt, attempt.booked_metered, new, minutes, rows)
+        attempt.sampled_s.clear()
+    changed = _replace(job_id, attempt, timeline, attempt.booked_metered, new, minutes, rows)
     attempt.unsaved.metered_minutes.update(changed)
 
 
-def _set_sampled(attempt: AttemptState, minute: int, seconds: int) -> None:
+def _set_sampled(attempt: AttemptState, timeline: Timeline, minute: int, seconds: int) -> None:
     """Record the sampled seconds of a metered minute."""
     before = attempt.sampled_s.get(minute, 0)
     if before != seconds:
-        attempt.row_sums.add_wall_clock(minute, 1000 * (seconds - before))
+        more_ms = 1000 * (seconds - before)
+        attempt.row_sums.add_wall_clock(minute, minute_fields(attempt, timeline, minute), more_ms)
         attempt.changed_hours.add(minute // MINUTES_PER_HOUR)
         attempt.sampled_s[minute] = seconds
 
@@ -216,6 +223,7 @@ def _set_sampled(attempt: AttemptState, minute: int, seconds: int) -> None:
 def _replace(
     job_id: str,
     attempt: AttemptState,
+    timeline: Timeline,
     booked: MinuteRows,
     new: MinuteRows,
     minutes: Iterable[int],
@@ -229,7 +237,7 @@ def _replace(
         if before == after:
             continue
         changed.append(minute)
-        attempt.row_sums.change(minute, before, after)
+        attempt.row_sums.change(minute, minute_fields(attempt, timeline, minute), before, after)
         attempt.changed_hours.add(minute // MINUTES_PER_HOUR)
         for line, quantities in after.items():
             if before.get(line) != quantities:

@@ -6,7 +6,7 @@ An hour row is absolute: it is summed anew from the lines, rows and timeline of 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -26,6 +26,7 @@ from streams.engine.state.hours import (
     COST_OF,
     FIRST_COST,
     GPU,
+    HOUR_MS,
     LOST_COST,
     LOST_GPU,
     MEASURES,
@@ -33,6 +34,7 @@ from streams.engine.state.hours import (
     STARTING,
     UNPRICED_GPU,
     WALL_CLOCK,
+    Fields,
 )
 from streams.engine.timeline.intervals import Interval
 from streams.engine.timeline.lines import Lines
@@ -45,49 +47,66 @@ _MEASURE_COLUMNS: Final = (
     "wall_clock_ms", "queued_ms", "starting_ms", "gpu_milli_ms", "lost_gpu_milli_ms", "unpriced_gpu_milli_ms",
     *(f"{component}_cost_usd" for component in COMPONENTS), "lost_cost_usd",
 )  # fmt: skip
-PriceFields = tuple[str | None, ...]
 
 
 class HourRows:
     """Hours to be written, by attempt."""
 
     def __init__(self) -> None:
+        # By row.
         self._job_ids: list[str] = []
         self._attempts = array("I")
-        self._row_ptr = array("q", [0])
         self._hours = array("q")
-        self._fields = array("i")  # by row
-        self._field_index: dict[PriceFields, int] = {}
-        self._keeps = array("b")  # by row: whether it is written even if it is empty
+        self._fields = array("i")
+        self._field_index: dict[Fields, int] = {}
+        self._keeps = array("b")  # whether it is written even if it is empty
         self._singles: list[tuple[int, list[int]]] = []  # (row, its sums of single rows)
+        # By attempt, and by piece of its time.
+        self._piece_ptr = array("q", [0])
+        self._from_ms = array("q")
+        self._until_ms = array("q")
+        self._rows = array("q")
         # By curve.
         self._owners = array("i")
         self._prices: list[int] = []
         self._price_index: dict[PriceRef, int] = {}
         self._curves: list[Sequence[Interval]] = []
 
-    def add(
-        self,
-        job_id: str,
-        attempt: int,
-        hours: Sequence[int],
-        fields: Iterable[PriceFields],
-        keeps: Iterable[bool],
-    ) -> int:
-        """Add hours (ascending) of an attempt; return the position of the first among all rows."""
-        first = len(self._hours)
+    def add_row(self, job_id: str, attempt: int, hour: int, fields: Fields, *, keep: bool) -> int:
+        """Add a row and return its position; one that is empty is written only if it replaces another."""
         self._job_ids.append(job_id)
         self._attempts.append(attempt)
+        self._hours.append(hour)
+        self._fields.append(self._field_index.setdefault(fields, len(self._field_index)))
+        self._keeps.append(keep)
+        return len(self._hours) - 1
+
+    def add_hours(
+        self, job_id: str, attempt: int, hours: Sequence[int], fields: Fields, *, keep: bool
+    ) -> range:
+        """Add rows of whole hours (ascending) with their pieces, and return their positions."""
+        rows = range(len(self._hours), len(self._hours) + len(hours))
+        index = self._field_index.setdefault(fields, len(self._field_index))
+        self._job_ids += [job_id] * len(hours)
+        self._attempts.extend([attempt] * len(hours))
         self._hours.extend(hours)
-        index = self._field_index
-        self._fields.extend([index.setdefault(each, len(index)) for each in fields])
-        self._keeps.extend(keeps)
-        self._row_ptr.append(len(self._hours))
-        return first
+        self._fields.extend([index] * len(hours))
+        self._keeps.extend([keep] * len(hours))
+        self._from_ms.extend([hour * HOUR_MS for hour in hours])
+        self._until_ms.extend([hour * HOUR_MS + HOUR_MS for hour in hours])
+        self._rows.extend(rows)
+        return rows
+
+    def add_piece(self, row: int, from_ms: int, until_ms: int) -> None:
+        """Add time, in order, of the attempt whose curves are added next."""
+        self._from_ms.append(from_ms)
+        self._until_ms.append(until_ms)
+        self._rows.append(row)
 
     def add_curves(self, lines: Lines, billed: Sequence[Interval], waits: Sequence[Interval]) -> None:
-        """Add what the attempt added last paid for and waited for."""
-        owner, index = len(self._job_ids) - 1, self._price_index
+        """Add what an attempt paid for and waited for in the pieces added since the last call."""
+        owner, index = len(self._piece_ptr) - 1, self._price_index
+        self._piece_ptr.append(len(self._rows))
         for line, intervals in lines.items():
             self._add_curve(owner, index.setdefault(line.price, len(index)), intervals)
         if billed:
@@ -108,21 +127,18 @@ class HourRows:
         """Return the rows as a `job_hours` table."""
         sums = self._summed()
         kept = np.flatnonzero(sums.any(axis=1) | np.array(self._keeps, np.bool_))
-        pointers = np.array(self._row_ptr, np.int64)
-        counts = pointers[1:] - pointers[:-1]
-        owner = np.repeat(np.arange(len(counts), dtype=np.int32), counts)[kept]
         fields, sums = np.array(self._fields, np.int32)[kept], sums[kept]
         size = len(kept)
         hour_s = np.array(self._hours, np.int64)[kept] * 3600
         columns: dict[str, pa.Array] = {
             "hour": pa.Array.from_buffers(SECOND, size, [None, pa.py_buffer(hour_s)]),
-            "job_id": take_text(self._job_ids, owner),
-            "attempt": pa.array(np.array(self._attempts, np.uint32)[owner]),
+            "job_id": take_text(self._job_ids, kept.astype(np.int32)),
+            "attempt": pa.array(np.array(self._attempts, np.uint32)[kept]),
             "shard": pa.array(np.full(size, shard, np.uint16)),
             "version": pa.array(np.full(size, version, np.uint64)),
         }
         for place, name in enumerate(PRICE_FIELDS):
-            columns[name] = take_text([each[place] or "" for each in self._field_index], fields)
+            columns[name] = take_text([each[place] for each in self._field_index], fields)
         for place, name in enumerate(_MEASURE_COLUMNS):
             values = np.ascontiguousarray(sums[:, place])
             columns[name] = pa.array(values) if place < FIRST_COST else money(values)
@@ -132,7 +148,7 @@ class HourRows:
         """Return the measures of each row ([n, MEASURES] int64)."""
         sums = np.zeros((len(self._hours), MEASURES), np.int64)
         for row, singles in self._singles:
-            sums[row] = [min(value, INT64_MAX) for value in singles]
+            sums[row] += [min(value, INT64_MAX) for value in singles]
         price = np.array(
             self._prices, np.int64
         )  # -1 and -2, the time without a price, are the last of each list
@@ -140,22 +156,9 @@ class HourRows:
         usd_nano = np.array([*(each.usd_nano for each in prices), 0, 0], np.int64)[price]
         divisor = np.array([*(each.divisor for each in prices), 1, 1], np.int64)[price]
         into = np.array([*map(_columns_of, prices), _WAITED, _BILLED], np.int32)[price]
-        curves = flat_intervals(self._curves)
-        ptr, start, end, rate, lost = curves
-        sum_hours(
-            ptr,
-            start,
-            end,
-            rate,
-            lost,
-            self._owners,
-            usd_nano,
-            divisor,
-            into,
-            self._row_ptr,
-            self._hours,
-            sums,
-        )
+        ptr, start, end, rate, lost = flat_intervals(self._curves)
+        pieces = self._piece_ptr, self._from_ms, self._until_ms, self._rows
+        sum_hours(ptr, start, end, rate, lost, self._owners, usd_nano, divisor, into, *pieces, sums)
         np.minimum(sums[:, FIRST_COST:], MAX_COST_NANO, out=sums[:, FIRST_COST:])
         return sums
 

@@ -5,14 +5,15 @@ It compares what was written with what is; a row too many is harmless, as each i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from streams.engine.ledger.hour_rows import HourRows, PriceFields
-from streams.engine.ledger.sampled_minutes import SampledMinutes, sampled_s
+from streams.engine.ledger.hour_rows import HourRows
+from streams.engine.ledger.hour_singles import SingleSums
+from streams.engine.ledger.sampled_minutes import MinutePrices, SampledMinutes
 from streams.engine.state.attempt import AttemptState
-from streams.engine.state.hours import HOUR_MS, MINUTES_PER_HOUR, BookedTime
+from streams.engine.state.hours import HOUR_MS, NOTHING_BOOKED, BookedTime, Fields, Sums, shown_fields
 from streams.engine.state.job import JobState
-from streams.engine.timeline.attempts import PAID_AT_MOST_MS, FieldStep, Timeline, billed_pieces
+from streams.engine.timeline.attempts import FieldStep, Timeline, billed_pieces
 from streams.engine.timeline.intervals import Interval, Span
 from streams.engine.timeline.lines import Lines
 
@@ -34,14 +35,16 @@ def mark_time(job: JobState, as_of_ms: int) -> None:
     """Mark the hours in which billed time, waits or price fields differ from those written."""
     before, lines = job.booked_time_before(), job.timelines()
     if before.timelines is None:
-        for number in lines:
-            _mark_all(job.attempts[number], max(as_of_ms, job.last_ms) + 1)
-        return
+        for attempt in job.attempts.values():
+            for first, last in attempt.written.values():
+                attempt.changed_hours.update(range(first, last + 1))
+        before = NOTHING_BOOKED
     if before.timelines is lines and before.as_of_ms == as_of_ms:
         return
-    old, new = billed_pieces(before.timelines, before.as_of_ms), billed_pieces(lines, as_of_ms)
+    known = before.timelines or {}
+    old, new = billed_pieces(known, before.as_of_ms), billed_pieces(lines, as_of_ms)
     for number, line in lines.items():
-        marked, was = job.attempts[number].changed_hours, before.timelines.get(number)
+        marked, was = job.attempts[number].changed_hours, known.get(number)
         billed = old.get(number, []), new[number]
         if billed[0] != billed[1]:
             marked.update(hours_of(_changed_span(*billed)))
@@ -54,13 +57,6 @@ def mark_time(job: JobState, as_of_ms: int) -> None:
             since_ms = max(_first_difference(was.fields, line.fields), first_ms)
             end_ms = max([piece[1] for pieces in billed for piece in pieces[-1:]], default=0)
             marked.update(hours_of((since_ms, max(end_ms, job.last_ms + 1))))
-
-
-def _mark_all(attempt: AttemptState, until_ms: int) -> None:
-    """Mark every hour that may have been written: time is billed or waited for at most so long after an event."""
-    for event in attempt.events:
-        span = event.time_ms, min(event.time_ms + PAID_AT_MOST_MS, until_ms)
-        attempt.changed_hours.update(hours_of(span))
 
 
 def _first_difference(before: Sequence[FieldStep], after: Sequence[FieldStep]) -> int:
@@ -85,28 +81,81 @@ def _changed_span(before: Sequence[Interval], after: Sequence[Interval]) -> Span
     return start_ms, max(interval[1] for interval in rest)
 
 
-def write_hours(job: JobState, rows: HourRows, sampled: SampledMinutes, as_of_ms: int) -> None:
+def write_hours(
+    job: JobState, rows: HourRows, sampled: SampledMinutes, prices: MinutePrices, as_of_ms: int
+) -> None:
     """Hand over the marked hours of all attempts; they count as written up to the accrual instant."""
-    known, lines = job.booked_time_before().timelines, job.timelines()
+    lines = job.timelines()
     billed: dict[int, list[Interval]] | None = None
     for number, attempt in job.attempts.items():
         if not attempt.changed_hours and not attempt.owed_hours:
             continue
         if billed is None:
             billed = billed_pieces(lines, as_of_ms)
-        hours = sorted(attempt.changed_hours | attempt.owed_hours)
-        # What nobody has written need not be written as empty.
-        is_new = known is not None and number not in known
-        keeps = [not is_new or hour in attempt.owed_hours for hour in hours]
-        line = lines[number]
-        first = rows.add(job.id, number, hours, _fields(attempt, line, hours), keeps)
+        line, hours = lines[number], sorted(attempt.changed_hours | attempt.owed_hours)
+        if len(line.fields) == 1 and not line.metered and not attempt.booked_traffic:
+            _add_plain(job.id, attempt, hours, shown_fields(line.fields[0][1]), rows)
+        else:
+            singles = SingleSums(job, attempt, line, sampled, prices)
+            has_time = bool(attempt.booked_lines or billed[number] or line.waits)
+            for hour in hours:
+                stretches = _stretches(line, hour) if has_time else []
+                _add_hour(job.id, attempt, hour, stretches, singles.of(hour), rows)
         rows.add_curves(attempt.booked_lines, billed[number], [(*wait, 1, 0) for wait in line.waits])
-        if attempt.booked_traffic or attempt.booked_metered:
-            for row, hour in enumerate(hours, first):
-                rows.add_singles(row, _singles(job.id, attempt, hour, sampled))
         attempt.changed_hours.clear()
         attempt.owed_hours.clear()
     job.booked_time = BookedTime(lines, as_of_ms)
+
+
+def _add_plain(
+    job_id: str, attempt: AttemptState, hours: Sequence[int], fields: Fields, rows: HourRows
+) -> None:
+    """Add the hours of an attempt whose price fields never change and which has no single rows."""
+    if attempt.written.keys() - {fields}:
+        for hour in hours:
+            _add_hour(job_id, attempt, hour, [(hour * HOUR_MS, (hour + 1) * HOUR_MS, fields)], {}, rows)
+        return
+    first, last = attempt.written.get(fields, (hours[0], hours[0] - 1))
+    if last < hours[0] or hours[-1] < first:
+        rows.add_hours(job_id, attempt.number, hours, fields, keep=False)
+    else:
+        rows.add_hours(job_id, attempt.number, hours, fields, keep=True)
+    attempt.written[fields] = min(first, hours[0]), max(last, hours[-1])
+
+
+def _add_hour(
+    job_id: str,
+    attempt: AttemptState,
+    hour: int,
+    stretches: Sequence[tuple[int, int, Fields]],
+    singles: Sums,
+    rows: HourRows,
+) -> None:
+    """Add the rows of one hour, and an empty one for all price fields that it no longer has."""
+    written = attempt.written
+    places: dict[Fields, int] = {}
+    now = [*(fields for _, _, fields in stretches), *singles]
+    for fields in (*now, *written):
+        first, last = written.get(fields, (hour, hour - 1))
+        is_written = first <= hour <= last
+        if fields not in places and (is_written or fields in now):
+            places[fields] = rows.add_row(job_id, attempt.number, hour, fields, keep=is_written)
+            written[fields] = min(first, hour), max(last, hour)
+    for from_ms, until_ms, fields in stretches:
+        rows.add_piece(places[fields], from_ms, until_ms)
+    for fields, sums in singles.items():
+        rows.add_singles(places[fields], sums)
+
+
+def _stretches(line: Timeline, hour: int) -> list[tuple[int, int, Fields]]:
+    """Cut an hour where the timeline's price fields change: (from_ms, until_ms, fields)."""
+    begin_ms, end_ms = hour * HOUR_MS, (hour + 1) * HOUR_MS
+    ends_ms = [since_ms for since_ms, _ in line.fields[1:]] + [end_ms]
+    return [
+        (max(since_ms, begin_ms), min(until_ms, end_ms), shown_fields(fields))
+        for (since_ms, fields), until_ms in zip(line.fields, ends_ms, strict=True)
+        if since_ms < end_ms and until_ms > begin_ms
+    ]
 
 
 def put_off_hours(job: JobState) -> None:
@@ -114,42 +163,3 @@ def put_off_hours(job: JobState) -> None:
     for attempt in job.attempts.values():
         attempt.owed_hours.update(attempt.changed_hours)
         attempt.changed_hours.clear()
-
-
-def _singles(job_id: str, attempt: AttemptState, hour: int, sampled: SampledMinutes) -> list[int]:
-    """Return the sums of traffic and metered rows in an hour."""
-    known = attempt.row_sums.of(hour)
-    if known is not None:
-        return known
-    minutes = range(hour * MINUTES_PER_HOUR, (hour + 1) * MINUTES_PER_HOUR)
-    metered = [minute for minute in minutes if minute in attempt.booked_metered]
-    missing = [minute for minute in metered if minute not in attempt.sampled_s]
-    if missing:
-        for minute, nodes in sampled.by_node(job_id, attempt.number, missing).items():
-            attempt.sampled_s[minute] = sampled_s(nodes)
-    rows = [attempt.booked_metered[minute] for minute in metered]
-    rows += [attempt.booked_traffic[minute] for minute in minutes if minute in attempt.booked_traffic]
-    return attempt.row_sums.put(hour, rows, 1000 * sum(attempt.sampled_s[minute] for minute in metered))
-
-
-def _fields(attempt: AttemptState, line: Timeline, hours: Sequence[int]) -> Iterator[PriceFields]:
-    """Yield the price fields at the end of each hour; of a metered attempt those of the hour's newest sample."""
-    if line.metered and attempt.winners:
-        for hour in hours:
-            yield _sampled_fields(attempt, hour) or _fields_at(line, (hour + 1) * HOUR_MS)
-    elif len(line.fields) == 1:
-        yield from (line.fields[0][1] for _ in hours)
-    else:
-        yield from (_fields_at(line, (hour + 1) * HOUR_MS) for hour in hours)
-
-
-def _sampled_fields(attempt: AttemptState, hour: int) -> PriceFields | None:
-    for minute in range((hour + 1) * MINUTES_PER_HOUR - 1, hour * MINUTES_PER_HOUR - 1, -1):
-        winner = attempt.winners.get(minute)
-        if winner is not None:
-            return winner.price_fields
-    return None
-
-
-def _fields_at(line: Timeline, until_ms: int) -> PriceFields:
-    return next(fields for since_ms, fields in reversed(line.fields) if since_ms < until_ms)

@@ -138,7 +138,7 @@ def _derive_jobs(
             break
         room -= 1
         job = shard.jobs[job_id]
-        if job_id not in shard.due.dirty_jobs and accrue_job(job, rows, hours, sampled, as_of_ms):
+        if job_id not in shard.due.dirty_jobs and accrue_job(job, rows, hours, prices, sampled, as_of_ms):
             shard.due.sampled_jobs.discard(job_id)
             shard.snapshots.changes.jobs.add(job_id)
             changed.append(job)

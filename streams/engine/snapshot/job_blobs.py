@@ -41,6 +41,7 @@ class AttemptBlob(msgspec.Struct, array_like=True):
     booked_metered: BookedRows
     booked_traffic: BookedRows
     owed_hours: list[int] = []
+    written: list[tuple[tuple[str, ...], tuple[int, int]]] = []
 
 
 class JobBlob(msgspec.Struct, array_like=True):
@@ -96,6 +97,7 @@ def dump_job(job: JobState, flags: int = 0) -> JobBlob:
                 booked_metered=dump_rows(attempt.booked_metered),
                 booked_traffic=dump_rows(attempt.booked_traffic),
                 owed_hours=sorted(attempt.owed_hours),
+                written=list(attempt.written.items()),
             )
             for attempt in job.attempts.values()
         ],
@@ -127,6 +129,7 @@ def load_job(blob: JobBlob) -> JobState:
         attempt.booked_metered = load_rows(part.booked_metered)
         attempt.booked_traffic = load_rows(part.booked_traffic)
         attempt.owed_hours = set(part.owed_hours)
+        attempt.written = dict(part.written)
     return job
 
 

@@ -35,6 +35,7 @@ class AttemptPart(msgspec.Struct, array_like=True):
     booked_lines: list[tuple[Line, int, list[Interval]]]
     booked_lost: list[Span]
     owed_hours: list[int] = []
+    written: list[tuple[tuple[str, ...], tuple[int, int]]] = []
 
 
 class JobPart(msgspec.Struct, array_like=True):
@@ -136,6 +137,7 @@ def _dump_attempt(attempt: AttemptState) -> AttemptPart:
         ],
         booked_lost=list(attempt.booked_lost),
         owed_hours=sorted(attempt.owed_hours),
+        written=list(attempt.written.items()),
     )
 
 
@@ -177,3 +179,4 @@ def _apply_attempt(attempt: AttemptState, part: AttemptPart) -> None:
             attempt.booked_lines[line] = [*attempt.booked_lines.get(line, [])[:first], *intervals]
     attempt.booked_lost = tuple(part.booked_lost)
     attempt.owed_hours = set(part.owed_hours)
+    attempt.written = dict(part.written)

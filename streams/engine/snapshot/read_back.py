@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from schemas.events import PRICE_FIELDS
 from schemas.tables import ALERTS, ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
 from streams.engine.coverage.usage_table import usage_rows
 from streams.engine.ledger.hour_rows import emptied_hours
@@ -128,6 +129,7 @@ def _hours_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
     gone: list[int] = []
     keys = (rows[name].to_pylist() for name in ("job_id", "attempt"))
     hours = (rows["hour"].cast(pa.int64()).to_numpy() // 3600).tolist()
+    fields = list(zip(*(rows[name].to_pylist() for name in PRICE_FIELDS), strict=True))
     for place, (job_id, number, hour) in enumerate(zip(*keys, hours, strict=True)):
         job = shard.jobs.get(job_id)
         attempt = job.attempts.get(number) if job is not None else None
@@ -136,6 +138,8 @@ def _hours_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
                 gone.append(place)
             continue
         attempt.owed_hours.add(hour)
+        first, last = attempt.written.get(fields[place], (hour, hour))
+        attempt.written[fields[place]] = min(first, hour), max(last, hour)
         shard.due.dirty_jobs.add(job_id)
         shard.snapshots.changes.jobs.add(job_id)
     shard.snapshots.version = max(shard.snapshots.version, version)

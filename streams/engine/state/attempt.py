@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from schemas.events import GpuEvent, JobEvent, JobType
-from streams.engine.state.hours import HOUR_MS, MINUTES_PER_HOUR, RowSums
+from streams.engine.state.hours import HOUR_MS, MINUTES_PER_HOUR, Fields, RowSums
 from streams.engine.state.open_accruals import OpenAccruals
 from streams.engine.state.traffic import MinuteRows, Traffic
 from streams.engine.state.unsaved import UnsavedParts
@@ -84,6 +84,7 @@ class AttemptState:
         "traffic",
         "unsaved",
         "winners",
+        "written",
     )
 
     def __init__(self, number: int) -> None:
@@ -111,6 +112,8 @@ class AttemptState:
         self.owed_hours: set[int] = set()
         # Caches of what hours are summed from: single rows by hour, and sampled seconds by metered minute.
         self.row_sums = RowSums()
+        # Price fields -> the first and last hour that may have been written with them.
+        self.written: dict[Fields, tuple[int, int]] = {}
         self.sampled_s: dict[int, int] = {}
         self.unsaved = UnsavedParts()
 
@@ -140,7 +143,8 @@ class AttemptState:
         """Return the rarely changing parts, for comparison."""
         dirty = frozenset(self.dirty_metered) if self.dirty_metered else _NONE
         owed = frozenset(self.owed_hours) if self.owed_hours else _NONE
-        return (self.sampled, self.booked_lost, tuple(self.dirty_traffic), dirty, owed)
+        written = tuple(self.written.items())
+        return (self.sampled, self.booked_lost, tuple(self.dirty_traffic), dirty, owed, written)
 
     def load_events(self, events: Iterable[JobEvent]) -> None:
         """Add events of a snapshot after those already known; their effects are loaded separately."""
@@ -156,6 +160,7 @@ class AttemptState:
         if event.type in STARTS and not self.has_start:
             self.has_start = True  # the timeline is billed from now on; what was metered is restated to zero
             self.winners.clear()
+            self.row_sums.forget()
             self.dirty_metered = set(self.booked_metered)
             self.unsaved.metered_minutes.update(self.booked_metered)
 
@@ -193,6 +198,8 @@ class AttemptState:
             standing = self.winners.get(minute)
             if standing is None or winner > standing:
                 self.winners[minute] = winner
+                if standing is None or standing.fields != winner.fields:
+                    self.row_sums.forget(minute // MINUTES_PER_HOUR)
         self.fields_seen.setdefault(winner.fields, winner)
 
     def add_fields(self, winners: Iterable[Winner]) -> None:

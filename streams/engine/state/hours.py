@@ -5,7 +5,8 @@ Single rows are those of traffic and of samples, which no closed form describes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from schemas.tables import COMPONENTS
@@ -23,6 +24,11 @@ MEASURES: Final = LOST_COST + 1
 COST_OF: Final = {component: FIRST_COST + place for place, component in enumerate(COMPONENTS)}
 
 
+#: Price fields in the order of PRICE_FIELDS, empty where none is known.
+Fields = tuple[str, ...]
+MinuteLines = Mapping[Line, tuple[int, int]]
+
+
 class BookedTime(NamedTuple):
     """The timelines and the accrual instant whose time the hour rows contain; `timelines` None: not known."""
 
@@ -35,43 +41,56 @@ NOTHING_BOOKED: Final = BookedTime({}, 0)
 UNKNOWN_TIME: Final = BookedTime(None, 0)
 
 
+#: By price fields: a sum of rows, as MEASURES integers.
+Sums = dict[Fields, list[int]]
+
+
 class RowSums:
-    """Sums of single rows by hour, as lists of MEASURES integers; an hour that is absent must be summed again."""
+    """Sums of single rows by hour and price fields; an hour that is absent must be summed again."""
 
     __slots__ = ("_sums",)
 
     def __init__(self) -> None:
-        self._sums: dict[int, list[int]] = {}
+        self._sums: dict[int, Sums] = {}
 
-    def of(self, hour: int) -> list[int] | None:
+    def of(self, hour: int) -> Sums | None:
         """Return the sums of an hour."""
         return self._sums.get(hour)
 
-    def put(self, hour: int, rows: Iterable[Mapping[Line, tuple[int, int]]], wall_clock_ms: int) -> list[int]:
-        """Sum the rows of an hour's minutes."""
-        sums = self._sums[hour] = [0] * MEASURES
-        sums[WALL_CLOCK] = wall_clock_ms
-        for minute_rows in rows:
-            _add(sums, minute_rows, 1)
-        return sums
+    def put(self, hour: int, sums: Sums) -> None:
+        """Set the sums of an hour."""
+        self._sums[hour] = sums
 
-    def change(
-        self, minute: int, before: Mapping[Line, tuple[int, int]], after: Mapping[Line, tuple[int, int]]
-    ) -> None:
-        """Replace the rows of a minute."""
+    def forget(self, hour: int | None = None) -> None:
+        """Drop an hour, or all: the price fields of its minutes changed."""
+        if hour is None:
+            self._sums.clear()
+        else:
+            self._sums.pop(hour, None)
+
+    def change(self, minute: int, fields: Fields, before: MinuteLines, after: MinuteLines) -> None:
+        """Replace the rows of a minute that has these price fields."""
         sums = self._sums.get(minute // MINUTES_PER_HOUR)
         if sums is not None:
-            _add(sums, before, -1)
-            _add(sums, after, 1)
+            mine = sums.setdefault(fields, [0] * MEASURES)
+            add_rows(mine, before, -1)
+            add_rows(mine, after, 1)
 
-    def add_wall_clock(self, minute: int, more_ms: int) -> None:
-        """Add sampled time."""
+    def add_wall_clock(self, minute: int, fields: Fields, more_ms: int) -> None:
+        """Add sampled time to a minute that has these price fields."""
         sums = self._sums.get(minute // MINUTES_PER_HOUR)
         if sums is not None:
-            sums[WALL_CLOCK] += more_ms
+            sums.setdefault(fields, [0] * MEASURES)[WALL_CLOCK] += more_ms
 
 
-def _add(sums: list[int], rows: Mapping[Line, tuple[int, int]], sign: int) -> None:
+@lru_cache(maxsize=16384)
+def shown_fields(fields: tuple[str | None, ...]) -> Fields:
+    """Return price fields as rows show them: empty where none is known."""
+    return tuple(value or "" for value in fields)
+
+
+def add_rows(sums: list[int], rows: MinuteLines, sign: int) -> None:
+    """Add the rows of a minute to sums, or with sign -1 take them away."""
     for line, (quantity, lost) in rows.items():
         price = line.price
         if price.usd_nano:

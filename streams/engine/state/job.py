@@ -120,6 +120,8 @@ class JobState:
             return
         self.booked_time = self.booked_time_before()
         attempt.add_event(event)
+        for each in self.attempts.values():
+            each.row_sums.forget()  # its price fields may change, also by an event that names none
         self._timelines = self._dimensions = None
         if event.expected_nano_per_hour is not None:
             self._declared = None

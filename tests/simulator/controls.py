@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from streams.engine.batch import LogBatch
+from streams.engine.ledger import derive, hours
 from streams.engine.shard.sequencer import Sequencer
 from streams.engine.shard.shard import DecodedBatch, Shard
 from streams.worker.ingest.log_time import LogTime
@@ -79,6 +80,28 @@ def no_read_back(patch: Patch) -> None:
     """Rows that are newer than the snapshot are left as they are."""
     patch.setattr(restoring, "_fence_rows", lambda *_: 0)
     patch.setattr(sweeping, "READ_BACK", ())
+
+
+def hours_forgotten(patch: Patch) -> None:
+    """Hours that change while only closed attempts are booked are not written later either."""
+
+    def forget(job: Any) -> None:
+        for attempt in job.attempts.values():
+            attempt.changed_hours.clear()
+            attempt.owed_hours.clear()
+
+    patch.setattr(derive, "put_off_hours", forget)
+
+
+def hours_kept_under_old_fields(patch: Patch) -> None:
+    """Nobody remembers under which price fields an hour was written before."""
+    written = hours._add_hour
+
+    def add(job_id: str, attempt: Any, *values: Any) -> None:
+        attempt.written.clear()
+        written(job_id, attempt, *values)
+
+    patch.setattr(hours, "_add_hour", add)
 
 
 class _SnapshotsFirst:

@@ -1,0 +1,111 @@
+"""Hour rows by hand: who has which ms and nano-dollar of an hour."""
+
+from __future__ import annotations
+
+from schemas.tables import JOB_HOURS
+from streams.engine.settings import FUTURE_MS, ShardSettings
+from tests.harness import FAR_FUTURE_MS, Meter, meter
+from tests.oracle.cases import T0, gpu, job, network, price
+from tests.oracle.model import HOUR_MS, HourKey, HourRow, Line
+
+H0 = T0 // HOUR_MS
+HOUR = 3_600_000
+NOBODY = ("",) * 8
+SPOT = (*NOBODY[:7], "spot")
+
+
+def hours(*lines: Line) -> dict[tuple[int, int, str], HourRow]:
+    """By attempt, hours after T0 and purchase."""
+    found = meter(lines).hours
+    return {(key.attempt, key.hour - H0, key.fields[7]): row for key, row in found.items()}
+
+
+def test_a_change_of_purchase_within_a_minute_splits_it_to_the_ms() -> None:
+    """1 GPU at $3.60: a minute costs $0.06; what falls before the change costs what it would cost alone."""
+    found = hours(
+        price("s", "3.60"),
+        job("j", "started", T0, gpu_count=1, purchase="spot"),
+        job("j", "updated", T0 + 90_001, purchase="on_demand"),
+        job("j", "completed", T0 + 180_000),
+    )
+    spot, on_demand = found[1, 0, "spot"], found[1, 0, "on_demand"]
+    assert (spot.wall_clock_ms, on_demand.wall_clock_ms) == (90_001, 89_999)
+    assert (spot.cost_nano[0], on_demand.cost_nano[0]) == (90_001_000, 89_999_000)
+    assert (spot.gpu_milli_ms, on_demand.gpu_milli_ms) == (90_001_000, 89_999_000)
+
+
+def test_traffic_stands_under_the_fields_of_its_instant() -> None:
+    """600 bytes in a minute, of which the change leaves a third before it."""
+    found = hours(
+        price("net", "1", component="network", per="gib"),
+        job("j", "started", T0, purchase="spot"),
+        job("j", "updated", T0 + 20_000, purchase="on_demand"),
+        network("j", T0 + 60_000, 60_000, direction="egress", path="internet", bytes=600 * 2**20),
+        job("j", "completed", T0 + 60_000),
+    )
+    assert found[1, 0, "spot"].cost_nano[2] == round(10**9 * 200 / 1024)
+    assert found[1, 0, "spot"].cost_nano[2] + found[1, 0, "on_demand"].cost_nano[2] == round(
+        10**9 * 600 / 1024
+    )
+
+
+def test_a_job_that_only_samples_pay_for_has_run_time() -> None:
+    """Seconds 0 to 29 on one node and 20 to 39 on another are 40 seconds, and 50 GPU-seconds."""
+    found = hours(
+        gpu("j", T0 + 30_000, 30_000, {"0": 1.0}, node="a"),
+        gpu("j", T0 + 40_000, 20_000, {"0": 1.0}, node="b"),
+    )
+    row = found[1, 0, ""]
+    assert (row.wall_clock_ms, row.gpu_milli_ms, row.unpriced_gpu_milli_ms) == (
+        40_000,
+        50_000_000,
+        50_000_000,
+    )
+
+
+def test_of_attempts_that_overlap_the_lower_has_the_time() -> None:
+    found = hours(
+        job("j", "started", T0, attempt=1, gpu_count=1),
+        job("j", "started", T0 + 1000, attempt=2, gpu_count=1),
+        job("j", "completed", T0 + 3000, attempt=1),
+        job("j", "completed", T0 + 4000, attempt=2),
+    )
+    assert [found[attempt, 0, ""].wall_clock_ms for attempt in (1, 2)] == [3000, 1000]
+
+
+def test_time_in_the_queue_counts_once_the_wait_has_ended() -> None:
+    waiting = (job("j", "queued", T0 - 1_800_000), job("j", "heartbeat", T0 + 60_000))
+    assert hours(*waiting) == {}
+    found = hours(
+        *waiting, job("j", "allocated", T0 + 90_000, gpu_count=1), job("j", "started", T0 + 100_000)
+    )
+    assert [found[1, hour, ""].queued_ms for hour in (-1, 0)] == [1_800_000, 90_000]
+    assert found[1, 0, ""].starting_ms == 10_000
+
+
+def test_hours_of_two_years_add_up() -> None:
+    """T0 is the first instant of a year: the wait before it stands in the month before."""
+    found = hours(
+        price("s", "1"),
+        job("j", "started", T0 - 3 * HOUR, gpu_count=1),
+        job("j", "completed", T0 + 2 * HOUR),
+    )
+    assert sorted(hour for _, hour, _ in found) == [-3, -2, -1, 0, 1]
+    assert sum(row.cost_nano[0] for row in found.values()) == 300 * 16_666_667  # minutes, each rounded
+
+
+def test_a_late_event_moves_an_hour_and_leaves_an_empty_row() -> None:
+    """The purchase was another from the start: the row that was written under none is emptied, not forgotten."""
+    machine = Meter(ShardSettings(run_start_ms=FAR_FUTURE_MS - FUTURE_MS))
+    lines = [
+        price("s", "1"),
+        job("j", "started", T0 + 1000, gpu_count=1),
+        job("j", "completed", T0 + HOUR),
+        job("j", "allocated", T0, gpu_count=1, purchase="spot"),
+    ]
+    machine.feed(list(enumerate(lines[:3])))
+    machine.feed(list(enumerate(lines))[3:])
+    assert machine.tables().hours.keys() == {HourKey("j", 1, H0, SPOT)}
+    stored = {key[3:]: row for key, row in machine.store.tables[JOB_HOURS].items()}
+    assert stored[NOBODY]["wall_clock_ms"] == stored[NOBODY]["gpu_milli_ms"] == 0
+    assert stored[SPOT]["wall_clock_ms"] == HOUR

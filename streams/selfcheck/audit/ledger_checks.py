@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from schemas.tables import JOB_HOURS, JOB_MINUTES
 from sinks.clickhouse.damage import LostPart
 from streams.selfcheck.audit.facts import (
     Costs,
@@ -21,6 +22,7 @@ from streams.selfcheck.audit.facts import (
 )
 from streams.selfcheck.audit.verdict import (
     COSTS,
+    HOURS,
     NODES,
     PARTS,
     RECOUNT,
@@ -152,6 +154,38 @@ def sums(
     said += f", {newer} are being written" if newer else ""
     said += f"; {unkept} shards of an earlier version keep no sums" if unkept else ""
     return findings(SUMS, faults, "ledger", said)
+
+
+def hours(
+    stored: Sequence[MonthSum], hours: Sequence[MonthSum], versions: Mapping[int, int]
+) -> list[AuditFinding]:
+    """Check that the hours of a shard and month cost as much as its minutes.
+
+    Months with rows newer than the shard's sums (`versions`, by shard) are left to the next audit.
+    """
+    minutes = {each[1:3]: each for each in stored if each.table == JOB_MINUTES}
+    have = {each[1:3]: each for each in hours}
+    faults: list[AuditFinding] = []
+    newer = 0
+    for shard, month in sorted(minutes.keys() | have.keys()):
+        mine = minutes.get((shard, month), MonthSum(JOB_MINUTES, shard, month, 0, 0, 0))
+        found = have.get((shard, month), MonthSum(JOB_HOURS, shard, month, 0, 0, 0))
+        if max(mine.version, found.version) > versions.get(shard, 0):
+            newer += 1
+        elif mine.cost_nano != found.cost_nano:
+            faults.append(
+                AuditFinding(
+                    HOURS,
+                    f"`job_hours` shard {shard} month {month}",
+                    _usd(mine.cost_nano),
+                    _usd(found.cost_nano),
+                    ok=False,
+                    detail=f"the minutes of shard {shard} in month {month} cost {_usd(mine.cost_nano)}, its hours "
+                    f"{_usd(found.cost_nano)}: rows are lost; metering the log into a new store writes them again",
+                )
+            )
+    said = f"the hours of {len(minutes.keys() | have.keys()) - newer} months of shards cost what their minutes cost"
+    return findings(HOURS, faults, "ledger", said + (f", {newer} are being written" if newer else ""))
 
 
 def nodes(rows: Sequence[NodeMinute], looked_at: int) -> list[AuditFinding]:

@@ -203,6 +203,19 @@ SELECT toInt64(shard) AS shard, toInt64(toYYYYMM(minute)) AS month, sum(r.quanti
 FROM {table} AS r FINAL GROUP BY shard, month"""
 
 
+# A capped hour holds less than its minutes cost.
+HOURS: Final = f"""
+SELECT 'job_hours' AS table_name, toInt64(shard) AS shard, toInt64(toYYYYMM(hour)) AS month, toInt64(0) AS quantity,
+       toInt64(sum(arraySum(arrayMap(usd -> {_NANO.format(column="usd")}, costs)))) AS cost_nano,
+       if(max(arrayMax(costs)) >= 999999999, toUInt64(-1), max(r.version)) AS version
+FROM
+(
+    SELECT shard, hour, version, [gpu_cost_usd, compute_cost_usd, network_cost_usd, storage_cost_usd, license_cost_usd,
+           labor_cost_usd, overhead_cost_usd] AS costs
+    FROM job_hours FINAL
+) AS r
+GROUP BY shard, month"""
+
 # Answered from the parts' min-max indexes without reading a row.
 NEWEST_MINUTE: Final = f"""
 SELECT toInt64(toUnixTimestamp(max(minute))) AS second FROM node_minutes {_RAW}"""

@@ -99,6 +99,12 @@ def sums(ask: Ask) -> tuple[list[MonthSum], list[MonthSum]]:
     return booked, stored
 
 
+def hours(ask: Ask) -> list[MonthSum]:
+    """Return what the hours of jobs add up to by shard and month."""
+    names = ("table_name", "shard", "month", "quantity", "cost_nano", "version")
+    return [MonthSum(*(row[name] for name in names)) for row in ask(sql.HOURS, {})]
+
+
 def nodes(ask: Ask) -> tuple[list[NodeMinute], int]:
     """Return the minutes of the last whole hour of nodes that do not balance, and how many were checked."""
     newest_s = ask(sql.NEWEST_MINUTE, {})[0]["second"]
@@ -135,14 +141,15 @@ def snapshots(ask: Ask, shards: Sequence[int] = ()) -> list[SnapshotHead]:
 def stored_findings(ask: Ask) -> tuple[list[Book], list[AuditFinding]]:
     """Run all checks that need only the tables, over all shards."""
     known = books(ask)
+    booked, stored = sums(ask)
+    versions = {number: stand.version for number, stand in shard_positions(ask).items()}
     return known, [
         *count_checks.books(known),
         *count_checks.dead_letters(dead_letters(ask)),
         *ledger_checks.costs(costs(ask)),
         *ledger_checks.totals(totals(ask)),
-        *ledger_checks.sums(
-            *sums(ask), {number: stand.version for number, stand in shard_positions(ask).items()}
-        ),
+        *ledger_checks.sums(booked, stored, versions),
+        *ledger_checks.hours(stored, hours(ask), versions),
         *ledger_checks.nodes(*nodes(ask)),
         *ledger_checks.writers(twins(ask)),
         *snapshot_checks.snapshots(snapshots(ask), ()),

@@ -51,10 +51,11 @@ def summed(curves: list[list[Interval]], pieces: list[Piece], usd_nano: int, div
     sums = np.zeros((max((row for _, _, row in pieces), default=0) + 1, 5), np.int64)
     columns = [np.array([interval[k] for interval in flat], np.int64) for k in range(4)]
     count = len(curves)
+    begins, ends, rows = ([piece[k] for piece in pieces] for k in range(3))
     sum_hours(
-        ptr, *columns[:3], columns[3].astype(np.uint8), np.zeros(count, np.int32), np.full(count, usd_nano),
-        np.full(count, divisor), np.tile(np.arange(5, dtype=np.int32), (count, 1)), [0, len(pieces)],
-        *([piece[k] for piece in pieces] for k in range(3)), sums,
+        ptr, columns[0], columns[1], columns[2], columns[3].astype(np.uint8), np.zeros(count, np.int32),
+        np.full(count, usd_nano), np.full(count, divisor), np.tile(np.arange(5, dtype=np.int32), (count, 1)),
+        [0, len(pieces)], begins, ends, rows, sums,
     )  # fmt: skip
     found: list[list[int]] = sums.tolist()
     return found

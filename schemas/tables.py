@@ -79,6 +79,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         labor_cost_usd=MONEY,
         overhead_cost_usd=MONEY,
         lost_cost_usd=MONEY,
+        starting_lost_cost_usd=MONEY,  # part of it: of rows with phase `starting`
         shard=pa.uint16(),
         version=pa.uint64(),
     ),

@@ -84,6 +84,7 @@ _HOUR = (
     ),
     *(f"{component}_cost_usd" for component in COMPONENTS),
     "lost_cost_usd",
+    "starting_lost_cost_usd",
 )
 _JOB = ("state", "attempts", "owner", "team", "project", "experiment", "labels", "wall_clock_ms")
 
@@ -104,7 +105,7 @@ def tables_of(select: Select) -> Tables:
             where_hour = HourKey(job_id, attempt, hour_s // 3600, tuple(fields))
             found.hours[where_hour] = HourRow(
                 wall_clock_ms, queued_ms, starting_ms, gpu_time[0], gpu_time[1], gpu_time[2],
-                tuple(costs[:-1]), costs[-1],
+                tuple(costs[:-2]), costs[-2], costs[-1],
             )  # fmt: skip
     for key, sampled_gpu_s, productive_gpu_ms in select(JOB_USAGE_MINUTES, _USAGE):
         job_id, attempt, minute_s, _ = key

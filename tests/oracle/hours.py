@@ -33,12 +33,13 @@ class HourSums:
         self.wall_clock_ms = self.starting_ms = self.queued_ms = 0
         self.gpu_milli_ms = self.lost_gpu_milli_ms = self.unpriced_gpu_milli_ms = 0
         self.cost_nano = dict.fromkeys(COMPONENTS, 0)
-        self.lost_cost_nano = 0
+        self.lost_cost_nano = self.starting_lost_cost_nano = 0
 
     def add(self, key: LedgerKey, row: LedgerRow) -> None:
         """Add a row of one of its minutes."""
         self.cost_nano[key.component] += row.cost_nano
         self.lost_cost_nano += row.lost_cost_nano
+        self.starting_lost_cost_nano += row.lost_cost_nano if key.phase == "starting" else 0
         if key.component == "gpu":
             self.gpu_milli_ms += row.quantity
             self.lost_gpu_milli_ms += row.lost_quantity
@@ -55,6 +56,7 @@ class HourSums:
             self.unpriced_gpu_milli_ms,
             tuple(min(cost, LARGEST_COST_NANO) for cost in self.cost_nano.values()),
             min(self.lost_cost_nano, LARGEST_COST_NANO),
+            min(self.starting_lost_cost_nano, LARGEST_COST_NANO),
         )
 
 

@@ -82,6 +82,7 @@ class HourRow(NamedTuple):
     unpriced_gpu_milli_ms: int
     cost_nano: tuple[int, ...]  # in the order of COMPONENTS
     lost_cost_nano: int
+    starting_lost_cost_nano: int  # part of it: of rows with phase `starting`
 
 
 class UsageRow(NamedTuple):

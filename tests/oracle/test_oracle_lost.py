@@ -52,6 +52,29 @@ def test_lost_work_is_from_the_last_checkpoint_to_the_end() -> None:
     }
 
 
+def test_an_attempt_that_is_superseded_loses_what_it_did_since_its_last_checkpoint() -> None:
+    tables = compute(
+        [
+            PRICE,
+            job("j", "started", T0, gpu_count=1),
+            job("j", "checkpointed", T0 + 4 * S),
+            network("j", T0 + 9 * S, 2 * S, bytes=10),  # 7 s to 9 s
+            job("j", "allocated", T0 + 10 * S, attempt=2),  # the first one crashed and nobody said so
+            job("j", "started", T0 + 12 * S, attempt=2),
+            job("j", "failed", T0 + 15 * S, attempt=2),
+        ]
+    )
+    lost = {(k.attempt, k.component, k.phase): r.lost_quantity for k, r in tables.ledger.items()}
+    assert lost == {
+        (1, "gpu", "running"): 6_000_000,
+        (1, "network", ""): 10,
+        (2, "gpu", "starting"): 2_000_000,
+        (2, "gpu", "running"): 3_000_000,
+    }
+    hours = {k.attempt: (r.lost_cost_nano, r.starting_lost_cost_nano) for k, r in tables.hours.items()}
+    assert hours == {1: (6_000_000, 0), 2: (5_000_000, 2_000_000)}
+
+
 def test_the_clock_does_not_end_a_start_up_in_which_traffic_is_lost() -> None:
     lines = [
         PRICE,

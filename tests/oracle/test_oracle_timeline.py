@@ -132,8 +132,8 @@ def test_an_attempt_without_an_end_is_superseded_by_the_next_start() -> None:
         (2, "b", "running"): 3000 * 6 * S,
     }
     assert [tables.attempts["j", n].state for n in (1, 2)] == ["superseded", "completed"]
-    # Superseded is no loss; the starting phase of the second attempt is.
-    assert lost_nano(tables, "j") == 12_000_000
+    # Superseded without a checkpoint is lost from its start, and so is the starting phase of the second attempt.
+    assert lost_nano(tables, "j") == 20_000_000 + 12_000_000
     assert tables.jobs["j"].attempts == 2
 
 

@@ -157,12 +157,17 @@ class Attempt:
         if self.metered:  # "no wall-clock time and no lost work"
             return []
         intervals: list[Interval] = []
-        if self.own_end is not None and self.own_end["type"] in ("preempted", "failed"):
+        broke_off_ms = self.superseded_ms  # "as if it had failed at that instant"
+        if self.own_end is not None:
+            broke_off_ms = (
+                self.own_end["time_ms"] if self.own_end["type"] in ("preempted", "failed") else None
+            )
+        if broke_off_ms is not None:
             # Lost is the time "from its last `checkpointed` (else its start) to its end".
             checkpoints = [e["time_ms"] for e in self.effective if e["type"] == "checkpointed"]
             since_ms = checkpoints[-1] if checkpoints else self.first_start_ms()
             if since_ms is not None:
-                intervals.append((since_ms, self.own_end["time_ms"]))
+                intervals.append((since_ms, broke_off_ms))
         if has_lower:  # "plus the `starting` phase of every attempt after the lowest-numbered"
             # The meter's clock "cuts nothing else": a start-up that goes on has no end yet.
             intervals += [(s.start_ms, s.end_ms) for s in self.segments(ENDLESS_MS) if s.phase == "starting"]

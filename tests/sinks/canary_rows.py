@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from schemas.reserved import CANARY, CANARY_JOB_PREFIX
-from schemas.tables import ATTEMPTS, BURN_RATES, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS
+from schemas.tables import ATTEMPTS, BURN_RATES, JOB_HOURS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS
 from sinks.rows import Rows
 from tests.sinks.rows import rows
 
@@ -30,6 +30,7 @@ def load(store: Rows, at: datetime) -> None:
             {"job_id": JOB, "minute": minute, "sampled_gpu_s": 9_000, "productive_gpu_ms": 1}
             for minute in minutes
         ],
+        JOB_HOURS: [{"job_id": JOB, "lost_cost_usd": Decimal(1000), "gpu_cost_usd": Decimal(1000)}],
         JOBS: [{"job_id": JOB, "state": "running", "gpu_count": Decimal(500), "wall_clock_ms": 9_000_000}],
         ATTEMPTS: [{"job_id": JOB, "state": "running", "wall_clock_ms": 9_000_000}],
         BURN_RATES: [{"job_id": JOB, "time": minute, "ratio_15m": 99.0, **rate} for minute in minutes],

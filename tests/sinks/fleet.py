@@ -21,7 +21,7 @@ Total 34.00: a 12.00, b 22.00.
 from decimal import Decimal
 from typing import Any
 
-from schemas.tables import ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
+from schemas.tables import ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
 from sinks.rows import Rows
 from tests.sinks.rows import instant, rows
 
@@ -108,6 +108,30 @@ USAGE_ROWS: list[dict[str, Any]] = [
         ("n2", 1_800_000, 900_000, 30),
     ]
 ] + [{"job_id": "b", "attempt": 1, "node": "n2", "sampled_gpu_s": 14400, "productive_gpu_ms": HOUR_MS}]
+# What a/1 and b/1 paid for between 10:00 and 11:00.
+HOUR_ROWS: list[dict[str, Any]] = [
+    {
+        "job_id": "a",
+        "hour": instant("2026-03-01 10:00"),
+        "gpu_cost_usd": Decimal(6),
+        "overhead_cost_usd": Decimal(1),
+    }
+    | {"wall_clock_ms": HOUR_MS, "gpu_milli_ms": 2 * GPU_HOUR, "lost_gpu_milli_ms": 2 * GPU_HOUR}
+    | {"lost_cost_usd": Decimal(7), "cluster": "c1", "region": "r1", "purchase": "spot"},
+    {
+        "job_id": "b",
+        "hour": instant("2026-03-01 10:00"),
+        "gpu_cost_usd": Decimal(12),
+        "compute_cost_usd": Decimal(2),
+    }
+    | {
+        "wall_clock_ms": HOUR_MS,
+        "gpu_milli_ms": 4 * GPU_HOUR,
+        "cluster": "c1",
+        "region": "r2",
+        "purchase": "spot",
+    },
+]
 # n1 is paid 10.00 in the minute of a/1's 6.00; n2 9.00 in that of b's 12.00; n3 is idle.
 NODE_ROWS: list[dict[str, Any]] = [
     {"node": node, "minute": instant("2026-03-01 10:00"), "quantity": 1, "cost_usd": Decimal(usd)}
@@ -123,4 +147,5 @@ def load(store: Rows) -> None:
     store.insert(JOBS, rows(JOBS, {"job_id": "a", "team": "old", "version": 0}), "old jobs")
     store.insert(ATTEMPTS, rows(ATTEMPTS, *ATTEMPT_ROWS), "attempts")
     store.insert(JOB_USAGE_MINUTES, rows(JOB_USAGE_MINUTES, *USAGE_ROWS), "usage")
+    store.insert(JOB_HOURS, rows(JOB_HOURS, *HOUR_ROWS), "hours")
     store.insert(NODE_MINUTES, rows(NODE_MINUTES, *NODE_ROWS), "nodes")

@@ -16,6 +16,7 @@ VIEWS = {
     "job_costs",
     "ledger",
     "level_costs",
+    "lost_work",
     "m10_cost_variance",
     "m1_cost_per_wall_clock_hour",
     "m2_cost_per_gpu_hour",

@@ -26,6 +26,7 @@ CREATE TABLE IF NOT EXISTS job_hours
     labor_cost_usd Decimal(18, 9),
     overhead_cost_usd Decimal(18, 9),
     lost_cost_usd Decimal(18, 9),
+    starting_lost_cost_usd Decimal(18, 9),
     shard UInt16,
     version UInt64,
     INDEX versions version TYPE minmax

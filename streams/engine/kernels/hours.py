@@ -137,6 +137,7 @@ def _sum_pieces(
             _add(sums, row[p], columns[k, 2], cost)
             _add(sums, row[p], columns[k, 3], lost_cost)
             _add(sums, row[p], columns[k, 4], quantity)
+            _add(sums, row[p], columns[k, 5], lost_cost)
 
 
 def sum_hours(
@@ -169,8 +170,8 @@ def sum_hours(
         owner: [curves] int32, the owner of each curve.
         usd_nano: [curves] int64, the price of `divisor` units in nano-dollars.
         divisor: [curves] int64.
-        columns: [curves, 5] int32, the columns of `sums` for quantity, lost quantity, cost, lost cost and once more the
-            quantity; -1: none.
+        columns: [curves, 6] int32, the columns of `sums` for quantity, lost quantity, cost, lost cost and once more the
+            quantity and the lost cost; -1: none.
         piece_ptr: [owners + 1] int64; the pieces of owner o are piece_ptr[o]..piece_ptr[o + 1].
         from_ms: [pieces] int64, ascending within an owner.
         until_ms: [pieces] int64, at most the next `from_ms`.
@@ -188,8 +189,8 @@ def sum_hours(
     begins, ends = exact(from_ms, np.int64), exact(until_ms, np.int64)
     equal_lengths(pointers[1:], owners, usd, per, into)
     check_pointers(pieces, equal_lengths(begins, ends, rows))
-    if into.ndim != 2 or into.shape[1] != 5:
-        raise ValueError(f"columns of shape {into.shape}, expected (curves, 5)")
+    if into.ndim != 2 or into.shape[1] != 6:
+        raise ValueError(f"columns of shape {into.shape}, expected (curves, 6)")
     # The kernel reads without bounds checks.
     if owners.size and not (owners.min() >= 0 and owners.max() < pieces.size - 1):
         raise ValueError("a curve has no owner")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from itertools import starmap
 from typing import Final
 
 import numpy as np
@@ -32,6 +33,7 @@ from streams.engine.state.hours import (
     MEASURES,
     QUEUED,
     STARTING,
+    STARTING_LOST_COST,
     UNPRICED_GPU,
     WALL_CLOCK,
     Fields,
@@ -39,13 +41,14 @@ from streams.engine.state.hours import (
 from streams.engine.timeline.intervals import Interval
 from streams.engine.timeline.lines import Lines
 
-#: The measures that a curve adds to: quantity, lost quantity, cost, lost cost, and once more the quantity; -1: none.
-_Columns = tuple[int, int, int, int, int]
-_BILLED: Final[_Columns] = (WALL_CLOCK, STARTING, -1, -1, -1)
-_WAITED: Final[_Columns] = (QUEUED, -1, -1, -1, -1)
+#: The measures that a curve adds to: quantity, lost quantity, cost, lost cost, and once more the quantity and the lost
+#: cost; -1: none.
+_Columns = tuple[int, int, int, int, int, int]
+_BILLED: Final[_Columns] = (WALL_CLOCK, STARTING, -1, -1, -1, -1)
+_WAITED: Final[_Columns] = (QUEUED, -1, -1, -1, -1, -1)
 _MEASURE_COLUMNS: Final = (
     "wall_clock_ms", "queued_ms", "starting_ms", "gpu_milli_ms", "lost_gpu_milli_ms", "unpriced_gpu_milli_ms",
-    *(f"{component}_cost_usd" for component in COMPONENTS), "lost_cost_usd",
+    *(f"{component}_cost_usd" for component in COMPONENTS), "lost_cost_usd", "starting_lost_cost_usd",
 )  # fmt: skip
 
 
@@ -69,7 +72,7 @@ class HourRows:
         # By curve.
         self._owners = array("i")
         self._prices: list[int] = []
-        self._price_index: dict[PriceRef, int] = {}
+        self._price_index: dict[tuple[PriceRef, bool], int] = {}  # and whether it is paid while starting
         self._curves: list[Sequence[Interval]] = []
 
     def add_row(self, job_id: str, attempt: int, hour: int, fields: Fields, *, keep: bool) -> int:
@@ -108,7 +111,8 @@ class HourRows:
         owner, index = len(self._piece_ptr) - 1, self._price_index
         self._piece_ptr.append(len(self._rows))
         for line, intervals in lines.items():
-            self._add_curve(owner, index.setdefault(line.price, len(index)), intervals)
+            priced = (line.price, line.phase == "starting")
+            self._add_curve(owner, index.setdefault(priced, len(index)), intervals)
         if billed:
             self._add_curve(owner, -1, billed)
         if waits:
@@ -152,10 +156,10 @@ class HourRows:
         price = np.array(
             self._prices, np.int64
         )  # -1 and -2, the time without a price, are the last of each list
-        prices = [*self._price_index]
+        prices = [price for price, _ in self._price_index]
         usd_nano = np.array([*(each.usd_nano for each in prices), 0, 0], np.int64)[price]
         divisor = np.array([*(each.divisor for each in prices), 1, 1], np.int64)[price]
-        into = np.array([*map(_columns_of, prices), _WAITED, _BILLED], np.int32)[price]
+        into = np.array([*starmap(_columns_of, self._price_index), _WAITED, _BILLED], np.int32)[price]
         ptr, start, end, rate, lost = flat_intervals(self._curves)
         pieces = self._piece_ptr, self._from_ms, self._until_ms, self._rows
         sum_hours(ptr, start, end, rate, lost, self._owners, usd_nano, divisor, into, *pieces, sums)
@@ -166,11 +170,11 @@ class HourRows:
         return bool(self._job_ids)
 
 
-def _columns_of(price: PriceRef) -> _Columns:
-    cost = COST_OF[price.component]
+def _columns_of(price: PriceRef, is_starting: bool) -> _Columns:
+    cost, starting = COST_OF[price.component], STARTING_LOST_COST if is_starting else -1
     if price.component != "gpu":
-        return (-1, -1, cost, LOST_COST, -1)
-    return (GPU, LOST_GPU, cost, LOST_COST, -1 if price.sku else UNPRICED_GPU)
+        return (-1, -1, cost, LOST_COST, -1, starting)
+    return (GPU, LOST_GPU, cost, LOST_COST, -1 if price.sku else UNPRICED_GPU, starting)
 
 
 def emptied_hours(rows: pa.Table, shard: int, version: int) -> pa.Table:

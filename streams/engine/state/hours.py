@@ -19,7 +19,8 @@ MINUTES_PER_HOUR: Final = 60
 #: Positions of the measures.
 WALL_CLOCK, QUEUED, STARTING, GPU, LOST_GPU, UNPRICED_GPU, FIRST_COST = range(7)
 LOST_COST: Final = FIRST_COST + len(COMPONENTS)
-MEASURES: Final = LOST_COST + 1
+STARTING_LOST_COST: Final = LOST_COST + 1
+MEASURES: Final = STARTING_LOST_COST + 1
 #: The position of each component's cost.
 COST_OF: Final = {component: FIRST_COST + place for place, component in enumerate(COMPONENTS)}
 

@@ -16,6 +16,8 @@ from streams.engine.timeline.values import Values, values_after
 
 #: An attempt is billed for 400 days at most.
 PAID_AT_MOST_MS: Final = 400 * 86_400_000
+#: An attempt in one of these states broke off: what it did since its last checkpoint is lost.
+LOSING: Final = ("preempted", "failed", "superseded")
 #: The end of an open segment.
 OPEN_MS: Final = 2**62
 
@@ -178,7 +180,7 @@ def _timeline(
             )
             _append(segments, Segment(event.time_ms, until_ms, state, values))
     if draft.own_end is None and superseded_ms is not None:
-        state = "superseded"
+        state, reason = "superseded", reason or "unknown"
         if waits_since_ms is not None:
             waits.append((waits_since_ms, superseded_ms))
     return Timeline(
@@ -225,9 +227,9 @@ def _lost(
     ended_ms: int | None,
     is_retry: bool,
 ) -> tuple[Span, ...]:
-    """Return lost work: since the last checkpoint of a failed or preempted attempt, and the start-up of every retry."""
+    """Return lost work: since the last checkpoint of an attempt that broke off, and the start-up of every retry."""
     spans: list[Span] = []
-    if state in ("preempted", "failed") and ended_ms is not None:
+    if state in LOSING and ended_ms is not None:
         since_ms = checkpoint_ms if checkpoint_ms is not None else started_ms
         if since_ms is not None:
             spans.append((since_ms, ended_ms))

@@ -48,13 +48,13 @@ def naive(intervals: list[Interval], piece: Piece, usd_nano: int, divisor: int) 
 def summed(curves: list[list[Interval]], pieces: list[Piece], usd_nano: int, divisor: int) -> list[list[int]]:
     flat = [interval for curve in curves for interval in curve]
     ptr = np.cumsum([0, *map(len, curves)])
-    sums = np.zeros((max((row for _, _, row in pieces), default=0) + 1, 5), np.int64)
+    sums = np.zeros((max((row for _, _, row in pieces), default=0) + 1, 6), np.int64)
     columns = [np.array([interval[k] for interval in flat], np.int64) for k in range(4)]
     count = len(curves)
     begins, ends, rows = ([piece[k] for piece in pieces] for k in range(3))
     sum_hours(
         ptr, columns[0], columns[1], columns[2], columns[3].astype(np.uint8), np.zeros(count, np.int32),
-        np.full(count, usd_nano), np.full(count, divisor), np.tile(np.arange(5, dtype=np.int32), (count, 1)),
+        np.full(count, usd_nano), np.full(count, divisor), np.tile(np.arange(6, dtype=np.int32), (count, 1)),
         [0, len(pieces)], begins, ends, rows, sums,
     )  # fmt: skip
     found: list[list[int]] = sums.tolist()
@@ -75,7 +75,7 @@ def test_pieces_of_any_length(
     for piece in pieces:
         each = [naive(curve, piece, usd_nano, divisor) for curve in curves]
         want = [sum(values) for values in zip(*each, strict=True)]
-        assert found[piece[2]] == [*want, want[0]]
+        assert found[piece[2]] == [*want, want[0], want[3]]
 
 
 def test_pieces_of_one_minute_add_up_to_its_cost() -> None:
@@ -100,24 +100,24 @@ def test_a_cost_beyond_the_column_is_capped() -> None:
     [
         (1, 0, 0, 1, "a curve has no owner"),
         (0, 2, 0, 1, "a piece is outside the 1 rows"),
-        (0, 0, 5, 1, "a column is outside the 5 of the sums"),
+        (0, 0, 6, 1, "a column is outside the 6 of the sums"),
         (0, 0, 0, -1, "a price is negative"),
     ],
 )
 def test_what_a_kernel_would_read_past_is_refused(
     owner: int, row: int, column: int, price: int, message: str
 ) -> None:
-    sums = np.zeros((1, 5), np.int64)
+    sums = np.zeros((1, 6), np.int64)
     with pytest.raises(ValueError, match=message):
         sum_hours(
             [0, 1], [0], [1], [1], np.zeros(1, np.uint8), np.array([owner], np.int32), [price], [1],
-            np.full((1, 5), column, np.int32), [0, 1], [0], [HOUR_MS], [row], sums,
+            np.full((1, 6), column, np.int32), [0, 1], [0], [HOUR_MS], [row], sums,
         )  # fmt: skip
 
 
-def test_columns_have_five_places() -> None:
-    with pytest.raises(ValueError, match="expected \\(curves, 5\\)"):
+def test_columns_have_six_places() -> None:
+    with pytest.raises(ValueError, match="expected \\(curves, 6\\)"):
         sum_hours(
             [0, 1], [0], [1], [1], np.zeros(1, np.uint8), np.zeros(1, np.int32), [1], [1],
-            np.zeros((1, 4), np.int32), [0, 1], [0], [HOUR_MS], [0], np.zeros((1, 5), np.int64),
+            np.zeros((1, 4), np.int32), [0, 1], [0], [HOUR_MS], [0], np.zeros((1, 6), np.int64),
         )  # fmt: skip

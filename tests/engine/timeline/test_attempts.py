@@ -168,6 +168,19 @@ def test_lost_since_the_last_checkpoint_of_an_attempt_that_broke_off_and_the_sta
     assert [line.lost for line in found.values()] == [((20, 30),), ((40, 60),), ((70, 75),)]
 
 
+def test_superseded_attempt_loses_its_work_since_its_last_checkpoint_for_an_unknown_reason() -> None:
+    found = lines_of(
+        event("started", 0),
+        event("checkpointed", 10),
+        event("checkpointed", 50),  # after the next attempt began
+        event("started", 40, attempt=2),
+        event("started", 60, attempt=3),
+        event("completed", 70, attempt=3),
+    )
+    assert [line.lost for line in found.values()] == [((10, 40),), ((40, 60),), ()]
+    assert [line.reason for line in found.values()] == ["unknown", "unknown", ""]
+
+
 def test_metered_attempt_has_no_timeline() -> None:
     line = lines_of(event("queued", 0, gpu_milli=1000), event("heartbeat", 10), event("failed", 20))[1]
     assert line.metered

@@ -31,6 +31,11 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("jobs", "jobs:jobs", "trainfare jobs --data ./meter --state running --limit 10"),
     ("job", "jobs:job", "trainfare job train-7b --data ./meter"),
     ("explain", "explain:explain", "trainfare explain train-7b --data ./meter --format csv"),
+    (
+        "estimate",
+        "estimate:estimate",
+        "trainfare estimate --gpus 8 --gpu-type H100 --hours 10 --data ./meter",
+    ),
     ("publish", "publish:publish", "trainfare publish events.jsonl.gz"),
     ("audit", "audit:audit", "trainfare audit --data ./meter"),
 )

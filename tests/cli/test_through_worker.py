@@ -89,10 +89,12 @@ QUESTIONS = [
     ("explain", "b"),
     ("explain", ODD_ID, "--format", "csv"),
     ("explain", "a", "--minute", "--format", "json"),
+    ("estimate", "--of", "a", "--speed-factor", "2", "--format", "json"),
     # and what goes wrong
     ("sql", "DROP TABLE jobs"),
     ("sql", "SELECT nothing FROM job_costs"),
     ("explain", "nobody"),
+    ("estimate", "--of", "nobody"),
 ]
 
 

@@ -16,6 +16,7 @@ COMMANDS = {
     "streams/cli/dead_letters/listing.py:show",
     "streams/cli/dead_letters/replay.py:replay",
     "streams/cli/demo.py:demo",
+    "streams/cli/estimate.py:estimate",
     "streams/cli/explain.py:explain",
     "streams/cli/replay.py:replay",
 }

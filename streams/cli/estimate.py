@@ -1,0 +1,145 @@
+"""`trainfare estimate`: what a job would cost, and what one that ran would have cost elsewhere.
+
+It must not compute: `streams.estimate` does, from the store's prices and past jobs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streams.cli.options import DataOption, settings_for
+from streams.cli.output import FormatOption, OutputFormat
+from streams.cli.reading import Reader, reader
+from streams.clock import SystemClock
+from streams.errors import WrongUseError
+
+if TYPE_CHECKING:
+    from streams.estimate.elsewhere import Elsewhere
+    from streams.estimate.forecast import Plan
+
+_SPOT, _ON_DEMAND = "spot", "on_demand"
+
+
+def estimate(
+    data: DataOption = None,
+    gpus: Annotated[str, typer.Option(metavar="N", help="GPUs that the job would hold, e.g. 8.")] = "",
+    hours: Annotated[str, typer.Option(metavar="H", help="Hours that it would take without retries.")] = "",
+    gpu_type: Annotated[str, typer.Option(help="Type of GPU, e.g. H100.")] = "",
+    purchase: Annotated[str, typer.Option(help="on_demand, spot, reserved or on_prem.")] = "",
+    region: Annotated[str, typer.Option(help="Region, as prices name it.")] = "",
+    zone: Annotated[str, typer.Option(help="Zone.")] = "",
+    cloud: Annotated[str, typer.Option(help="Cloud.")] = "",
+    cluster: Annotated[str, typer.Option(help="Cluster.")] = "",
+    account: Annotated[str, typer.Option(help="Account that pays.")] = "",
+    instance_type: Annotated[str, typer.Option(help="Type of instance.")] = "",
+    team: Annotated[str, typer.Option(help="Team; jobs of its own are the narrower kind.")] = "",
+    project: Annotated[str, typer.Option(help="Project.")] = "",
+    experiment: Annotated[str, typer.Option(help="Experiment.")] = "",
+    like: Annotated[
+        str, typer.Option(metavar="JOB", help="A job that ran, for all that is not given here.")
+    ] = "",
+    of: Annotated[
+        str, typer.Option(metavar="JOB", help="A job that ran: what it would have cost elsewhere.")
+    ] = "",
+    speed_factor: Annotated[
+        str, typer.Option(metavar="F", help="With --of: its time there is F times as long.")
+    ] = "",
+    form: FormatOption = OutputFormat.table,
+) -> None:
+    """Estimate a job's cost before it runs, or with --of what one that ran would have cost elsewhere."""
+    from streams.estimate.request import check_purchase
+
+    check_purchase(purchase)
+    fields = {
+        "cloud": cloud, "region": region, "zone": zone, "cluster": cluster, "account": account,
+        "instance_type": instance_type, "gpu_type": gpu_type, "purchase": purchase,
+    }  # fmt: skip
+    fields = {name: value for name, value in fields.items() if value}
+    groups = {"team": team, "project": project, "experiment": experiment}
+    with reader(settings_for(data)) as store:
+        if of:
+            if gpus or hours or like or any(groups.values()):
+                raise WrongUseError(
+                    "--of JOB takes the job as it ran: name only what is different, such as --gpu-type"
+                )
+            _compare(store, of, fields, speed_factor, form)
+        else:
+            if speed_factor:
+                raise WrongUseError("--speed-factor is for a job that ran: name it with --of")
+            _forecast(store, gpus, hours, fields, groups, like, form)
+
+
+def _forecast(
+    store: Reader,
+    gpus: str,
+    hours: str,
+    fields: dict[str, str],
+    groups: dict[str, str],
+    like: str,
+    form: OutputFormat,
+) -> None:
+    from streams.cli.estimate_shown import show_forecast
+    from streams.estimate.asking import past_jobs, stored_book
+    from streams.estimate.forecast import forecast
+
+    plan = _plan(store, gpus, hours, fields, groups, like)
+    book = stored_book(store.records, plan.fields.get("gpu_type", ""))
+    past = past_jobs(store.records, plan.names())
+    if plan.work_ms is None and past is None:
+        raise WrongUseError("--hours is needed: no past job of its kind says how long it takes")
+    at_ms = SystemClock().now_ms()
+    show_forecast(plan, forecast(plan, book, past, at_ms), past, at_ms, form)
+
+
+def _plan(
+    store: Reader, gpus: str, hours: str, fields: dict[str, str], groups: dict[str, str], like: str
+) -> Plan:
+    """Return what is planned, with all that is not given taken from the job that it is like."""
+    from streams.estimate.asking import job_facts
+    from streams.estimate.forecast import Plan
+    from streams.estimate.request import gpu_milli_of, work_ms_of
+
+    work_ms = work_ms_of(hours) if hours else None
+    if like:
+        facts = job_facts(store.records, like)
+        gpus = gpus or facts["gpus"]
+        fields = {**facts["fields"], **fields}
+        groups = {name: value or facts[name] for name, value in groups.items()}
+    elif not gpus:
+        raise WrongUseError("--gpus is needed, or --like JOB, or --of JOB for a job that ran")
+    return Plan(gpu_milli_of(gpus), work_ms, fields, **groups)
+
+
+def _compare(
+    store: Reader, job_id: str, fields: dict[str, str], speed_factor: str, form: OutputFormat
+) -> None:
+    from streams.cli.estimate_shown import show_comparison
+    from streams.estimate.asking import job_facts, ran_job, stored_book
+    from streams.estimate.elsewhere import Elsewhere, compared
+    from streams.estimate.request import speed_of
+
+    speed = speed_of(speed_factor or "1")
+    facts = job_facts(store.records, job_id)
+    was = facts["fields"].get("purchase", "")
+    if not fields and speed == 1:
+        fields = {"purchase": _ON_DEMAND if was == _SPOT else _SPOT}
+    there = Elsewhere(fields, speed)
+    book = stored_book(store.records, fields.get("gpu_type", ""))
+    if fields.get("purchase") == _SPOT and was != _SPOT:
+        there = _with_past(store, facts, there)
+    job = ran_job(store.records, job_id, there, book)
+    show_comparison(job_id, job, there, compared(job, there, book), form)
+
+
+def _with_past(store: Reader, facts: dict[str, object], there: Elsewhere) -> Elsewhere:
+    """Return it with the spot jobs of the job's kind."""
+    from streams.estimate.asking import past_jobs
+
+    held = facts["fields"]
+    assert isinstance(held, dict)
+    names = {name: str(facts[name]) for name in ("team", "project", "experiment", "gpus")}
+    names |= {name: str({**held, **there.fields}.get(name, "")) for name in ("gpu_type", "purchase")}
+    return dataclasses.replace(there, past=past_jobs(store.records, names))

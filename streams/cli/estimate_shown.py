@@ -1,0 +1,226 @@
+"""Shows estimates as tables, JSON or CSV.
+
+It must not compute a cost: it formats what `streams.estimate` has computed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import Final
+
+from schemas.escaping import visible
+from schemas.tables import COMPONENTS
+from streams.cli.output import Grid, OutputFormat, to_json, usd, write
+from streams.estimate.elsewhere import Comparison, Elsewhere, Side
+from streams.estimate.forecast import Case, Forecast, Plan
+from streams.estimate.past import Past
+from streams.estimate.ran import RanJob
+
+_CASES: Final = {
+    "planned": "the hours as planned, without retries",
+    "with_retries": "the hours as planned, and the share of time that past jobs of its kind lost",
+    "median": "as long as the median of past jobs of its kind, retries included",
+    "p90": "as long as the ninth of ten past jobs of its kind, retries included",
+}
+_COLUMNS: Final = ("case", "component", "basis", "price_usd", "wall_clock_h", "gpu_h", "cost_usd")
+
+
+def show_forecast(plan: Plan, found: Forecast, past: Past | None, at_ms: int, form: OutputFormat) -> None:
+    """Write a forecast to stdout."""
+    at = datetime.fromtimestamp(at_ms // 1000, UTC)
+    if form is OutputFormat.json:
+        sys.stdout.write(to_json(_forecast_object(plan, found, past, at)) + "\n")
+        return
+    write(Grid(_COLUMNS, [row for case in found.cases for row in _case_rows(case, form)]), form)
+    if form is OutputFormat.csv:
+        return
+    expected = next(case for case in found.cases if case.name == found.expected)
+    sys.stdout.write(f"\nexpected: {usd(_usd(expected.cost_nano))} USD, {_CASES[found.expected]}\n")
+    if past is None:
+        sys.stdout.write("no completed job of its kind is in the store: price x time, without any retry\n")
+        return
+    kind = visible(", ".join(f"{name}={value}" for name, value in past.kind.items()))
+    many = "job" if past.jobs == 1 else "jobs"
+    sys.stdout.write(
+        f"from {past.jobs} completed {many} ({kind}): median {_hours(past.median_ms)} h, p90 {_hours(past.p90_ms)} h, "
+        f"{_ratio(past.attempts, past.jobs)} attempts a job, {_percent(past.lost_gpu_milli_ms, past.gpu_milli_ms)} of "
+        "the GPU-time lost\n"
+    )
+
+
+def show_comparison(
+    job_id: str, job: RanJob, there: Elsewhere, found: Comparison, form: OutputFormat
+) -> None:
+    """Write both sides to stdout, and what follows from them."""
+    sides = {"as it ran": found.ran, "elsewhere": found.elsewhere}
+    if form is OutputFormat.json:
+        sys.stdout.write(to_json(_comparison_object(job_id, job, there, found)) + "\n")
+        return
+    names = [name for name in COMPONENTS if name in found.ran.parts or name in found.elsewhere.parts]
+    columns = (
+        "side",
+        "wall_clock_h",
+        "gpu_h",
+        *(f"{name}_usd" for name in names),
+        "cost_usd",
+        "lost_to_preemptions_usd",
+    )
+    rows = [
+        (
+            side,
+            _hours(each.wall_clock_ms),
+            _gpu_hours(each.gpu_milli_ms),
+            *(_usd(each.parts.get(name, 0)) for name in names),
+            _usd(each.cost_nano),
+            _usd(each.lost_nano),
+        )
+        for side, each in sides.items()
+    ]
+    write(Grid(columns, rows), form)
+    if form is OutputFormat.table:
+        sys.stdout.write("\n" + "".join(f"{visible(line)}\n" for line in _said(job, there, found)))
+
+
+def _said(job: RanJob, there: Elsewhere, found: Comparison) -> Iterator[str]:
+    changes = [f"{name}={value}" for name, value in there.fields.items()]
+    changes += [f"time x {_decimal(there.speed)}"] if there.speed != 1 else []
+    yield f"elsewhere: {', '.join(changes)}"
+    amount = usd(_usd(abs(found.saved_nano)))
+    cheaper = "as it ran was cheaper by" if found.saved_nano >= 0 else "elsewhere would have been cheaper by"
+    yield f"{cheaper} {amount} USD" if found.saved_nano else "both cost the same"
+    if found.break_even_lost_nano is not None:
+        spot, preempted = (
+            _spot_side(found),
+            f"{job.preemptions} preemptions " if found.ran.is_spot else "preemptions ",
+        )
+        yield (
+            f"{_verdict(found)}: {preempted}cost {usd(_usd(spot.lost_nano))} USD on the spot side, where both sides cost "
+            f"the same at {usd(_usd(found.break_even_lost_nano))} USD"
+        )
+        if there.past is not None:
+            yield f"what spot loses is taken from completed spot jobs of its kind: {there.past.jobs}"
+        elif found.elsewhere.is_spot:
+            yield "no completed spot job of its kind is in the store: no preemption is assumed"
+    if there.speed != 1 and found.break_even_speed is not None:
+        yield f"both cost the same where time is multiplied by {_decimal(found.break_even_speed)}"
+
+
+def _spot_side(found: Comparison) -> Side:
+    return found.ran if found.ran.is_spot else found.elsewhere
+
+
+def _verdict(found: Comparison) -> str:
+    """Answer whether spot pays."""
+    spot_saves = found.saved_nano if found.ran.is_spot else -found.saved_nano
+    did = (
+        ("spot paid", "spot did not pay")
+        if found.ran.is_spot
+        else ("spot would have paid", "spot would not have paid")
+    )
+    return did[0] if spot_saves > 0 else did[1]
+
+
+def _case_rows(case: Case, form: OutputFormat) -> Iterator[tuple[object, ...]]:
+    hours, gpu_hours = _hours(case.wall_clock_ms), _gpu_hours(case.gpu_milli_ms)
+    for part in case.parts:
+        basis = "past jobs" if part.price is None else part.price.sku
+        price = None if part.price is None else _usd(part.price.usd_nano)
+        yield case.name, part.component, basis, price, hours, gpu_hours, _usd(part.cost_nano)
+    if form is OutputFormat.table:
+        yield case.name, "all", "", None, hours, gpu_hours, _usd(case.cost_nano)
+
+
+def _forecast_object(plan: Plan, found: Forecast, past: Past | None, at: datetime) -> dict[str, object]:
+    cases = [
+        {
+            "case": case.name,
+            "wall_clock_ms": case.wall_clock_ms,
+            "gpu_h": _gpu_hours(case.gpu_milli_ms),
+            "cost_usd": _usd(case.cost_nano),
+            "components": [
+                dict(zip(("component", "basis", "price_usd", "cost_usd"), (*row[1:4], row[6]), strict=True))
+                for row in _case_rows(case, OutputFormat.json)
+            ],
+        }
+        for case in found.cases
+    ]
+    expected = next(case for case in found.cases if case.name == found.expected)
+    return {
+        "priced_at": at,
+        "gpus": Decimal(plan.gpu_milli).scaleb(-3),
+        "fields": dict(plan.fields),
+        "team": plan.team,
+        "project": plan.project,
+        "experiment": plan.experiment,
+        "expected": found.expected,
+        "expected_usd": _usd(expected.cost_nano),
+        "jobs": 0 if past is None else past.jobs,
+        "past": None
+        if past is None
+        else {
+            "kind": dict(past.kind),
+            "jobs": past.jobs,
+            "median_ms": past.median_ms,
+            "p90_ms": past.p90_ms,
+            "attempts_per_job": _ratio(past.attempts, past.jobs),
+            "gpu_milli_ms": past.gpu_milli_ms,
+            "lost_gpu_milli_ms": past.lost_gpu_milli_ms,
+        },
+        "cases": cases,
+    }
+
+
+def _comparison_object(job_id: str, job: RanJob, there: Elsewhere, found: Comparison) -> dict[str, object]:
+    lost, speed = found.break_even_lost_nano, found.break_even_speed
+    return {
+        "job_id": job_id,
+        "different": dict(there.fields),
+        "speed_factor": _decimal(there.speed),
+        "preemptions": job.preemptions,
+        "as_it_ran": _side_object(found.ran),
+        "elsewhere": _side_object(found.elsewhere),
+        "saved_usd": _usd(found.saved_nano),
+        "spot": None if lost is None else _verdict(found),
+        "break_even_lost_usd": None if lost is None else _usd(lost),
+        "break_even_speed_factor": None if speed is None else _decimal(speed),
+        "spot_jobs": 0 if there.past is None else there.past.jobs,
+    }
+
+
+def _side_object(side: Side) -> dict[str, object]:
+    return {
+        "wall_clock_ms": side.wall_clock_ms,
+        "gpu_h": _gpu_hours(side.gpu_milli_ms),
+        "cost_usd": _usd(side.cost_nano),
+        "lost_to_preemptions_usd": _usd(side.lost_nano),
+        "components": {name: _usd(nano) for name, nano in side.parts.items()},
+    }
+
+
+def _usd(nano: int) -> Decimal:
+    return Decimal(nano).scaleb(-9)
+
+
+def _hours(ms: int) -> Decimal:
+    return _decimal(Fraction(ms, 3_600_000))
+
+
+def _gpu_hours(gpu_milli_ms: int) -> Decimal:
+    return _decimal(Fraction(gpu_milli_ms, 3_600_000_000))
+
+
+def _ratio(part: int, whole: int) -> Decimal:
+    return _decimal(Fraction(part, whole)) if whole else Decimal(0)
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{_ratio(part * 100, whole):.1f} %"
+
+
+def _decimal(value: Fraction) -> Decimal:
+    """Return it with three decimals, for people and ratios."""
+    return Decimal(round(value * 1000)).scaleb(-3)

@@ -1,0 +1,19 @@
+"""Exact arithmetic of estimates, in integers.
+
+It must not use a float, nor know what the integers count.
+"""
+
+from __future__ import annotations
+
+from streams.engine.pricing.kinds import PriceRef
+
+
+def half_even(numerator: int, denominator: int) -> int:
+    """Return numerator / denominator, rounded half to even; the denominator is positive."""
+    whole, rest = divmod(numerator, denominator)
+    return whole + (2 * rest > denominator or (2 * rest == denominator and whole % 2 == 1))
+
+
+def cost_nano(quantity: int, price: PriceRef, over: int = 1) -> int:
+    """Return the nano-dollars of quantity / over, rounded once (docs/cost_model.md)."""
+    return half_even(quantity * price.usd_nano, price.divisor * over)

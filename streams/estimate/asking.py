@@ -1,0 +1,92 @@
+"""Asks a store for all that an estimate needs, through any reader of SQL.
+
+It must not compute a cost, nor read a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from streams.engine.pricing.book import PriceBook
+from streams.engine.timeline.attempts import PAID_AT_MOST_MS
+from streams.errors import TrainfareError
+from streams.estimate import past, ran
+from streams.estimate.elsewhere import Elsewhere, contexts
+from streams.estimate.past import Past
+from streams.estimate.prices import STORED_PRICES, check_gpu_type, price_book, price_instants
+from streams.estimate.ran import RanJob
+
+_GPU_TYPES = "SELECT DISTINCT gpu_type FROM attempts FINAL"
+
+
+class Records(Protocol):
+    """Runs a statement with bound parameters; returns its rows as objects."""
+
+    def __call__(self, sql: str, **parameters: object) -> list[dict[str, object]]:
+        """Return the rows."""
+        ...
+
+
+def stored_book(records: Records, gpu_type: str) -> PriceBook:
+    """Return the price book.
+
+    Raises:
+        TrainfareError: No price and no job knows the type of GPU.
+    """
+    book = price_book(records(STORED_PRICES))
+    check_gpu_type(book, gpu_type, (str(row["gpu_type"]) for row in records(_GPU_TYPES)))
+    return book
+
+
+def past_jobs(records: Records, names: Mapping[str, str]) -> Past | None:
+    """Return the completed jobs of the kind of a job with these names; None without any."""
+    wanted = past.kinds(names)
+    if not wanted:
+        return None
+    sql, parameters = past.counting(wanted, names)
+    kind = past.chosen(wanted, records(sql, **parameters)[0])
+    if kind is None:
+        return None
+    of_jobs, of_hours = (records(sql, **each)[0] for sql, each in past.statements(kind, names))
+    return past.past_of(kind, names, of_jobs, of_hours)
+
+
+def job_facts(records: Records, job_id: str) -> dict[str, Any]:
+    """Return team, project, experiment, state, GPUs, wall_clock_ms and the price fields of a job's last attempt.
+
+    Raises:
+        TrainfareError: The store does not know it, or it has no attempt.
+    """
+    found, attempts = records(ran.JOB, job=job_id), records(ran.ATTEMPTS, job=job_id)
+    if not found or not attempts:
+        raise TrainfareError(f"job {job_id!r}: not in this store; `trainfare jobs` lists what is")
+    return {**found[0], "fields": dict(ran.attempts_of(attempts)[-1].fields)}
+
+
+def ran_job(records: Records, job_id: str, there: Elsewhere, book: PriceBook) -> RanJob:
+    """Return what a job paid, cut where the prices elsewhere change.
+
+    Raises:
+        TrainfareError: The store does not know it, or it has paid for nothing.
+    """
+    facts = job_facts(records, job_id)
+    attempts = ran.attempts_of(records(ran.ATTEMPTS, job=job_id))
+    span = records(ran.SPAN, job=job_id)
+    if not span:
+        raise TrainfareError(f"job {job_id!r}: has paid for nothing yet, so there is nothing to compare")
+    from_ms, until_ms = int(str(span[0]["from_ms"])), int(str(span[0]["until_ms"]))
+    bare = RanJob(facts["team"], facts["project"], int(facts["wall_clock_ms"]), attempts, (), ())
+    # Traffic may lie long before or after what is paid by time; its minutes have no price elsewhere.
+    until_ms = min(until_ms, from_ms + len(attempts) * PAID_AT_MOST_MS)
+    first_ms = from_ms + 60_000 - 1  # a minute is priced at its end
+    instants = price_instants(book, contexts(bare, there).values(), first_ms, until_ms)
+    rows = records(ran.QUANTITIES, job=job_id, instants=instants)
+    return RanJob(
+        bare.team,
+        bare.project,
+        bare.wall_clock_ms,
+        attempts,
+        (first_ms, *instants),
+        ran.paid_of(rows, attempts),
+    )

@@ -1,0 +1,111 @@
+"""Past jobs of a planned job's kind: how long they took, what they lost, and what they paid besides time.
+
+It must not read a store: it writes the statements, and reads their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from schemas.reserved import CANARY_JOB_PREFIX
+
+#: A kind with fewer jobs is widened, as long as a wider one has more.
+JOBS_WANTED: Final = 5
+#: What a kind may have in common, from narrow to wide; what is not named is left out.
+_KINDS: Final = (
+    ("team", "project", "experiment", "gpu_type", "purchase", "gpus"),
+    ("team", "project", "gpu_type", "purchase", "gpus"),
+    ("team", "gpu_type", "purchase", "gpus"),
+    ("gpu_type", "purchase", "gpus"),
+    ("gpu_type", "purchase"),
+)
+#: Costs that no plan has the quantities of: they follow GPU-time as they did.
+FOLLOWING: Final = ("compute", "network", "storage")
+
+Kind = tuple[str, ...]
+Sql = tuple[str, dict[str, object]]
+_ENDED: Final = f"state = 'completed' AND wall_clock_ms > 0 AND NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')"
+
+_DURATIONS: Final = (
+    "count() AS jobs, quantileExact(0.5)(wall_clock_ms) AS median_ms, quantileExact(0.9)(wall_clock_ms) AS p90_ms, "
+    "sum(attempts) AS tried"
+)
+_HOURS: Final = ", ".join(
+    (
+        "toString(sum(toInt128(gpu_milli_ms))) AS gpu",
+        "toString(sum(toInt128(lost_gpu_milli_ms))) AS lost_gpu",
+        *(f"toString(sum(toDecimal128({name}_cost_usd, 9))) AS {name}" for name in FOLLOWING),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Past:
+    """Completed jobs of a kind; times in ms, GPU-time in gpu_milli_ms, costs in nano-dollars."""
+
+    kind: Mapping[str, str]
+    jobs: int
+    median_ms: int
+    p90_ms: int
+    attempts: int
+    gpu_milli_ms: int
+    lost_gpu_milli_ms: int
+    following_nano: Mapping[str, int]
+
+    @property
+    def surviving_gpu_milli_ms(self) -> int:
+        """Return the GPU-time that was not lost."""
+        return self.gpu_milli_ms - self.lost_gpu_milli_ms
+
+
+def kinds(names: Mapping[str, str]) -> list[Kind]:
+    """Return the kinds of a job with these names (`gpus` among them), from narrow to wide, each once."""
+    found = [tuple(field for field in kind if names.get(field)) for kind in _KINDS]
+    return [kind for place, kind in enumerate(found) if kind and kind not in found[:place]]
+
+
+def counting(wanted: list[Kind], names: Mapping[str, str]) -> Sql:
+    """Return the statement that counts the completed jobs of each kind: one row, columns `jobs0`..."""
+    counts = ", ".join(f"countIf({_condition(kind)}) AS jobs{place}" for place, kind in enumerate(wanted))
+    parameters = {field: names[field] for kind in wanted for field in kind}
+    return f"SELECT {counts} FROM jobs FINAL WHERE {_ENDED}", dict(parameters)
+
+
+def chosen(wanted: list[Kind], row: Mapping[str, Any]) -> Kind | None:
+    """Return the narrowest kind with `JOBS_WANTED` jobs, else the narrowest of those with the most; None without any."""
+    counts = [int(row[f"jobs{place}"]) for place in range(len(wanted))]
+    most = min(max(counts, default=0), JOBS_WANTED)
+    return next((kind for kind, count in zip(wanted, counts, strict=True) if count >= most > 0), None)
+
+
+def statements(kind: Kind, names: Mapping[str, str]) -> Iterator[Sql]:
+    """Yield the two statements of a kind: of its jobs, and of their hours."""
+    parameters: dict[str, object] = {field: names[field] for field in kind}
+    where = f"{_ENDED} AND {_condition(kind)}"
+    yield f"SELECT {_DURATIONS} FROM jobs FINAL WHERE {where}", parameters
+    of_jobs = f"job_id IN (SELECT job_id FROM jobs FINAL WHERE {where})"
+    yield f"SELECT {_HOURS} FROM job_hours FINAL WHERE {of_jobs}", parameters
+
+
+def past_of(kind: Kind, names: Mapping[str, str], jobs: Mapping[str, Any], hours: Mapping[str, Any]) -> Past:
+    """Return what the rows of the two statements say."""
+    return Past(
+        kind={field: names[field] for field in kind},
+        jobs=int(jobs["jobs"]),
+        median_ms=int(jobs["median_ms"]),
+        p90_ms=int(jobs["p90_ms"]),
+        attempts=int(jobs["tried"]),
+        gpu_milli_ms=int(hours["gpu"]),
+        lost_gpu_milli_ms=int(hours["lost_gpu"]),
+        following_nano={name: int(Decimal(hours[name]).scaleb(9)) for name in FOLLOWING},
+    )
+
+
+def _condition(kind: Kind) -> str:
+    return " AND ".join(
+        "gpu_count = toDecimal64({gpus:String}, 3)" if field == "gpus" else f"{field} = {{{field}:String}}"
+        for field in kind
+    )

@@ -1,0 +1,119 @@
+"""The price book as stored, and the prices of time under some price fields at an instant.
+
+It must not match a price itself: the engine's book does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+from schemas.events import MATCH_FIELDS, PRICE_FIELDS, Component, PriceEvent
+from schemas.units import Per
+from streams.engine.pricing.book import PriceBook
+from streams.engine.pricing.context import Context, usage_context
+from streams.engine.pricing.kinds import TIME_COMPONENTS, Kind, PriceRef
+from streams.errors import TrainfareError
+
+STORED_PRICES: Final = """
+SELECT sku, component, toString(usd) AS usd, per, gpus, toUnixTimestamp64Milli(effective) AS effective_ms, match, source, id,
+       toUnixTimestamp64Milli(time) AS time_ms
+FROM prices FINAL
+"""
+_SHOWN: Final = 12
+
+
+def price_book(rows: Iterable[Mapping[str, Any]]) -> PriceBook:
+    """Return the book of the rows of `STORED_PRICES`."""
+    return PriceBook.empty().with_events(
+        PriceEvent(
+            source=row["source"],
+            id=row["id"],
+            time_ms=row["time_ms"],
+            sku=row["sku"],
+            component=Component(row["component"]),
+            usd_nano=int(Decimal(row["usd"]).scaleb(9)),
+            per=Per(row["per"]),
+            gpus=row["gpus"],
+            effective_ms=row["effective_ms"],
+            match=dict(row["match"]),
+        )
+        for row in rows
+    )
+
+
+def context_of(fields: Mapping[str, str], team: str, project: str) -> Context:
+    """Return the price context of these PRICE_FIELDS; an empty value is an absent one."""
+    values = tuple(fields.get(name) or None for name in PRICE_FIELDS)
+    return usage_context(values, team or None, project or None)
+
+
+def time_prices(book: PriceBook, context: Context, kind: Kind, at_ms: int) -> Iterator[PriceRef]:
+    """Yield the price of each component that this kind of time pays at an instant.
+
+    Raises:
+        TrainfareError: GPU-time has no price; the message says which is missing.
+    """
+    for component in TIME_COMPONENTS[kind]:
+        price = book.price_at(context, component, kind, at_ms)
+        if price is not None:
+            yield price
+        elif component == Component.gpu:
+            raise TrainfareError(_missing(book, context, at_ms))
+
+
+def price_instants(book: PriceBook, contexts: Iterable[Context], from_ms: int, until_ms: int) -> list[int]:
+    """Return the instants inside (from_ms, until_ms) at which a price of time changes, ascending."""
+    found = {
+        at_ms
+        for context in contexts
+        for kind, components in TIME_COMPONENTS.items()
+        for component in components
+        for at_ms, _ in book.steps(context, component, kind, from_ms, until_ms)
+    }
+    return sorted(at_ms for at_ms in found if from_ms < at_ms < until_ms)
+
+
+def check_gpu_type(book: PriceBook, gpu_type: str, seen: Iterable[str]) -> None:
+    """Check that a price or a past job (`seen`) knows a GPU type; without any of either, any is right.
+
+    Raises:
+        TrainfareError: None does.
+    """
+    known = {event.match["gpu_type"] for event in book.events if "gpu_type" in event.match} | {*seen} - {""}
+    if gpu_type and known and gpu_type not in known:
+        shown = ", ".join(sorted(known)[:_SHOWN]) + (", ..." if len(known) > _SHOWN else "")
+        raise TrainfareError(f"gpu type {gpu_type!r}: no price and no past job has it; known: {shown}")
+
+
+def _missing(book: PriceBook, context: Context, at_ms: int) -> str:
+    named = ", ".join(
+        f"{name}={value}" for name, value in zip(MATCH_FIELDS, context, strict=True) if value is not None
+    )
+    return (
+        f"unpriced: no SKU of component gpu (per gpu_hour or instance_hour) applies to {named or 'any usage'} "
+        f"at {_instant(at_ms)}; {_nearest(book, context, at_ms)}"
+    )
+
+
+def _nearest(book: PriceBook, context: Context, at_ms: int) -> str:
+    """Name the SKU that lacks least, and what it asks for."""
+    values = dict(zip(MATCH_FIELDS, context, strict=True))
+    found: list[tuple[int, bool, int, str, str]] = []
+    for event in book.events:
+        if event.component is Component.gpu:
+            wants = [f"{name}={value}" for name, value in event.match.items() if values[name] != value]
+            is_later = event.effective_ms > at_ms
+            if is_later:
+                wants.append(f"a time from {_instant(event.effective_ms)} on")
+            found.append((len(wants), is_later, -len(event.match), event.sku, ", ".join(wants)))
+    if not found:
+        return "the store has no price of GPU-time: publish one with `trainfare prices load`"
+    *_, sku, wanted = min(found)
+    return f"the nearest, {sku}, asks for {wanted}" if wanted else f"{sku} has been replaced since"
+
+
+def _instant(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,127 @@
+"""A job that ran: its paid quantities by attempt, component and price step, and which of them preemptions cost it.
+
+It must not read a store: it writes the statements, and reads their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from schemas.events import PRICE_FIELDS
+
+JOB: Final = """
+SELECT team, project, experiment, state, toString(gpu_count) AS gpus, wall_clock_ms FROM jobs FINAL WHERE job_id = {job:String}
+"""
+ATTEMPTS: Final = f"""
+SELECT attempt, state, {", ".join(PRICE_FIELDS)} FROM attempts FINAL WHERE job_id = {{job:String}} ORDER BY attempt
+"""
+SPAN: Final = """
+SELECT toInt64(toUnixTimestamp(min(minute))) * 1000 AS from_ms, toInt64(toUnixTimestamp(max(minute))) * 1000 + 60000 AS until_ms
+FROM job_minutes FINAL WHERE job_id = {job:String} AND quantity != 0 HAVING count() > 0
+"""
+#: A minute in which a price changes belongs to the step that holds at its end.
+QUANTITIES: Final = """
+SELECT attempt, component, unit, phase = 'starting' AS is_starting,
+       arrayCount(instant -> instant < toInt64(toUnixTimestamp(minute)) * 1000 + 60000, {instants:Array(Int64)}) AS step,
+       toString(sum(toInt128(quantity))) AS amount, toString(sum(toInt128(lost_quantity))) AS lost,
+       toString(sum(toDecimal128(cost_usd, 9))) AS usd, toString(sum(toDecimal128(lost_cost_usd, 9))) AS lost_usd
+FROM job_minutes FINAL WHERE job_id = {job:String} AND quantity != 0
+GROUP BY attempt, component, unit, is_starting, step ORDER BY attempt, component, unit, is_starting, step
+"""
+PREEMPTED: Final = "preempted"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt; `fields`: its PRICE_FIELDS as they ended."""
+
+    number: int
+    state: str
+    fields: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Paid:
+    """A paid quantity in one price step; `preempted_...` is the part of it that preemptions lost."""
+
+    attempt: int
+    component: str
+    unit: str
+    is_starting: bool
+    step: int
+    quantity: int
+    lost_quantity: int
+    preempted_quantity: int
+    cost_nano: int
+    preempted_nano: int
+
+
+@dataclass(frozen=True)
+class RanJob:
+    """What a job paid; `starts_ms`: the instant at which each price step is priced."""
+
+    team: str
+    project: str
+    wall_clock_ms: int
+    attempts: tuple[Attempt, ...]
+    starts_ms: tuple[int, ...]
+    paid: tuple[Paid, ...]
+
+    @property
+    def cost_nano(self) -> int:
+        """Return what it cost, lost work included."""
+        return sum(each.cost_nano for each in self.paid)
+
+    @property
+    def preempted_nano(self) -> int:
+        """Return what preemptions cost: work lost to them, and starting again after them."""
+        return sum(each.preempted_nano for each in self.paid)
+
+    @property
+    def preemptions(self) -> int:
+        """Return the number of attempts that ended as preempted."""
+        return sum(attempt.state == PREEMPTED for attempt in self.attempts)
+
+
+def attempts_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Attempt, ...]:
+    """Return the attempts of the rows of `ATTEMPTS`."""
+    return tuple(
+        Attempt(row["attempt"], row["state"], {name: row[name] for name in PRICE_FIELDS if row[name]})
+        for row in rows
+    )
+
+
+def paid_of(rows: Iterable[Mapping[str, Any]], attempts: tuple[Attempt, ...]) -> tuple[Paid, ...]:
+    """Return the quantities of the rows of `QUANTITIES`.
+
+    The start-up of an attempt is lost to what ended the attempt before it; other work to what ended its own.
+    """
+    states = {attempt.number: attempt.state for attempt in attempts}
+    before = dict(zip(sorted(states)[1:], sorted(states), strict=False))
+    found = []
+    for row in rows:
+        attempt, is_starting = int(row["attempt"]), bool(row["is_starting"])
+        cause = states.get(before.get(attempt, attempt) if is_starting else attempt)
+        lost, lost_nano = int(row["lost"]), _nano(row["lost_usd"])
+        found.append(
+            Paid(
+                attempt=attempt,
+                component=row["component"],
+                unit=row["unit"],
+                is_starting=is_starting,
+                step=int(row["step"]),
+                quantity=int(row["amount"]),
+                lost_quantity=lost,
+                preempted_quantity=lost if cause == PREEMPTED else 0,
+                cost_nano=_nano(row["usd"]),
+                preempted_nano=lost_nano if cause == PREEMPTED else 0,
+            )
+        )
+    return tuple(found)
+
+
+def _nano(usd: str) -> int:
+    return int(Decimal(usd).scaleb(9))

@@ -1,0 +1,68 @@
+"""What a user asks for, as integers: GPUs, hours and speed factors from decimal text.
+
+It must not accept a value that it would have to guess at.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Final, get_args
+
+from schemas.units import MILLI, MS_PER_HOUR
+from schemas.wire_types import MAX_GPU_COUNT, Purchase
+from streams.errors import WrongUseError
+
+HOURS_AT_MOST: Final = 400 * 24
+SPEED_AT_MOST: Final = 1_000
+PURCHASES: Final[tuple[str, ...]] = get_args(Purchase)
+
+
+def gpu_milli_of(text: str) -> int:
+    """Return thousandths of a GPU.
+
+    Raises:
+        WrongUseError: The text is no number of GPUs in (0, 100,000] with at most three decimals.
+    """
+    milli = _number("--gpus", text, MAX_GPU_COUNT) * MILLI
+    if milli != int(milli):
+        raise WrongUseError(f"--gpus {text}: at most three decimals")
+    return int(milli)
+
+
+def work_ms_of(text: str) -> int:
+    """Return hours as ms, at least 1.
+
+    Raises:
+        WrongUseError: The text is no number of hours in (0, 9,600], the 400 days for which an attempt is paid.
+    """
+    return max(int((_number("--hours", text, HOURS_AT_MOST) * MS_PER_HOUR).to_integral_value()), 1)
+
+
+def speed_of(text: str) -> Fraction:
+    """Return the factor that multiplies time.
+
+    Raises:
+        WrongUseError: The text is no number in (0, 1,000].
+    """
+    return Fraction(_number("--speed-factor", text, SPEED_AT_MOST))
+
+
+def check_purchase(text: str) -> None:
+    """Check that a way of buying is one that events have.
+
+    Raises:
+        WrongUseError: It is none.
+    """
+    if text and text not in PURCHASES:
+        raise WrongUseError(f"--purchase {text}: one of {', '.join(PURCHASES)}")
+
+
+def _number(option: str, text: str, most: int) -> Decimal:
+    try:
+        number = Decimal(text)
+        if number.is_finite() and 0 < number <= most and number.adjusted() > -10 and len(text) <= 32:
+            return number
+    except InvalidOperation:
+        pass
+    raise WrongUseError(f"{option} {text[:40]}: a number above 0, {most:,} at most")

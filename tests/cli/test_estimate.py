@@ -1,0 +1,180 @@
+"""`trainfare estimate` on a replayed log: forecasts, comparisons and refusals, each as a user sees them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import trainfare
+
+T0_MS = 1_772_366_400_000  # 2026-03-01 12:00:00 UTC
+
+
+def event(topic: str, at_s: int, **value: object) -> str:
+    name = "-".join(str(value.get(part, "")) for part in ("job_id", "attempt", "type", "sku"))
+    body = {"source": "t", "id": f"{topic}-{at_s}-{name}", "time_ms": T0_MS + at_s * 1000, **value}
+    return json.dumps({"topic": topic, "value": body}) + "\n"
+
+
+def price(sku: str, usd: str, *, component: str = "gpu", per: str = "gpu_hour", **match: str) -> str:
+    return event("prices", 0, sku=sku, component=component, usd=usd, per=per, effective_ms=T0_MS, **match)
+
+
+def lines() -> Iterator[str]:
+    yield price("a", "3.60", gpu_type="A")
+    yield price("b", "1.20", gpu_type="B")
+    yield price("spot", "1.20", gpu_type="H", purchase="spot")
+    yield price("on-demand", "3.60", gpu_type="H", purchase="on_demand")
+    yield price("egress", "0.09", component="network", per="gb", path="internet")
+    yield event("jobs", 0, job_id="on-a", type="started", gpu_count=1, gpu_type="A")
+    yield event("jobs", 3_600, job_id="on-a", type="completed")
+    # The example of docs/cost_model.md, estimates, with other prices: 1.5 h, 1 h of it kept, 0.1 h, 1 h.
+    held = {"gpu_count": 8, "gpu_type": "H", "team": "v"}
+    yield event("jobs", 0, job_id="s", type="started", purchase="spot", **held)
+    yield event("jobs", 3_600, job_id="s", type="checkpointed")
+    yield event("network", 4_000, job_id="s", interval_ms=1_000, path="internet", bytes=1_000_000_000)
+    yield event("jobs", 5_400, job_id="s", type="preempted")
+    yield event("jobs", 5_460, job_id="s", attempt=2, type="allocated")
+    yield event("jobs", 5_820, job_id="s", attempt=2, type="started")
+    yield event("jobs", 9_420, job_id="s", attempt=2, type="completed")
+    for hours in range(1, 7):
+        yield event("jobs", 0, job_id=f"o{hours}", type="started", purchase="on_demand", **held)
+        yield event("jobs", hours * 3_600, job_id=f"o{hours}", type="completed")
+    yield event("jobs", 0, job_id="waits", type="queued")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("estimate")
+    (root / "log.jsonl").write_text("".join(lines()))
+    done = trainfare("replay", root / "log.jsonl", "--data", root / "meter")
+    assert done.code == 0, done.err
+    return root / "meter"
+
+
+def asked(data: Path, *words: object) -> dict[str, Any]:
+    done = trainfare("estimate", *words, "--data", data, "--format", "json")
+    assert (done.code, done.err) == (0, "")
+    found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+def test_another_type_with_a_speed_factor(data: Path) -> None:
+    found = asked(data, "--of", "on-a", "--gpu-type", "B", "--speed-factor", "2.2")
+    assert found["as_it_ran"]["cost_usd"] == "3.600000000"
+    assert found["elsewhere"]["cost_usd"] == "2.640000000"
+    assert (found["saved_usd"], found["break_even_speed_factor"]) == ("-0.960000000", "3.000")
+    assert found["spot"] is None
+
+
+def test_did_spot_pay(data: Path) -> None:
+    found = asked(data, "--of", "s")
+    assert (found["different"], found["spot"], found["preemptions"]) == (
+        {"purchase": "on_demand"},
+        "spot paid",
+        1,
+    )
+    ran, there = found["as_it_ran"], found["elsewhere"]
+    # 20.8 GPU-hours at 1.20 and a gigabyte; 4.8 of the hours and the gigabyte were lost.
+    assert (ran["gpu_h"], ran["cost_usd"], ran["lost_to_preemptions_usd"]) == (
+        "20.800",
+        "25.050000000",
+        "5.850000000",
+    )
+    assert (there["gpu_h"], there["cost_usd"], there["lost_to_preemptions_usd"]) == (
+        "16.000",
+        "57.600000000",
+        "0.000000000",
+    )
+    assert there["components"] == {"gpu": "57.600000000", "network": "0.000000000"}
+    assert (found["saved_usd"], found["break_even_lost_usd"]) == ("32.550000000", "38.400000000")
+    page = trainfare("estimate", "--of", "s", "--data", data).out
+    assert "elsewhere: purchase=on_demand" in page
+    assert (
+        "spot paid: 1 preemptions cost 5.85 USD on the spot side, where both sides cost the same at 38.40 USD"
+        in page
+    )
+
+
+def test_would_spot_have_paid(data: Path) -> None:
+    found = asked(data, "--of", "o2")
+    assert (found["different"], found["spot"], found["spot_jobs"]) == (
+        {"purchase": "spot"},
+        "spot would have paid",
+        1,
+    )
+    # 16 GPU-hours x 20.8 / 16, as the one spot job of its kind lost.
+    assert found["elsewhere"]["gpu_h"] == "20.800"
+    assert found["elsewhere"]["cost_usd"] == "24.960000000"
+    bare = trainfare("estimate", "--of", "on-a", "--purchase", "spot", "--gpu-type", "B", "--data", data)
+    assert "no preemption is assumed" in bare.out
+
+
+def test_forecast_of_a_kind_with_history(data: Path) -> None:
+    found = asked(
+        data, "--gpus", 8, "--gpu-type", "H", "--purchase", "on_demand", "--team", "v", "--hours", 10
+    )
+    assert found["past"]["kind"] == {"team": "v", "gpu_type": "H", "purchase": "on_demand", "gpus": "8.000"}
+    assert (found["jobs"], found["past"]["median_ms"], found["past"]["p90_ms"]) == (
+        6,
+        4 * 3_600_000,
+        6 * 3_600_000,
+    )
+    assert (found["expected"], found["expected_usd"]) == ("with_retries", "288.000000000")
+    spot = asked(data, "--gpus", 8, "--gpu-type", "H", "--purchase", "spot", "--hours", 10)
+    assert (
+        spot["expected_usd"] == "125.250000000"
+    )  # 80 GPU-hours x 20.8 / 16 at 1.20, and a gigabyte each 20.8
+    assert [case["case"] for case in spot["cases"]] == ["planned", "with_retries", "median", "p90"]
+
+
+def test_like_a_job_that_ran(data: Path) -> None:
+    found = asked(data, "--like", "o1")
+    assert (found["gpus"], found["team"], found["expected"]) == ("8.000", "v", "median")
+    assert found["fields"] == {"gpu_type": "H", "purchase": "on_demand"}
+    assert found["expected_usd"] == "115.200000000"
+    assert asked(data, "--like", "o1", "--gpus", "1", "--hours", "1")["cases"][0]["cost_usd"] == "3.600000000"
+
+
+def test_without_history_it_is_price_x_time_and_says_so(data: Path) -> None:
+    words = ("estimate", "--gpus", 2, "--gpu-type", "B", "--hours", 1, "--data", data)
+    assert "no completed job of its kind is in the store: price x time" in trainfare(*words).out
+    rows = list(csv.DictReader(io.StringIO(trainfare(*words, "--format", "csv").out)))
+    assert [(row["case"], row["component"], row["basis"], row["cost_usd"]) for row in rows] == [
+        ("planned", "gpu", "b", "2.400000000")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("--gpus 0 --hours 1", 2, "--gpus 0: a number above 0"),
+        ("--gpus 1 --hours -1", 2, "--hours -1: a number above 0"),
+        ("--hours 1", 2, "--gpus is needed"),
+        ("--gpus 1 --gpu-type B", 2, "--hours is needed"),
+        (
+            "--gpus 1 --hours 1 --gpu-type H1",
+            1,
+            "gpu type 'H1': no price and no past job has it; known: A, B, H",
+        ),
+        ("--gpus 1 --hours 1 --gpu-type H", 1, "unpriced: no SKU of component gpu"),
+        ("--gpus 1 --hours 1 --purchase free", 2, "--purchase free: one of"),
+        ("--gpus 1 --hours 1 --speed-factor 2", 2, "--of"),
+        ("--of nobody", 1, "job 'nobody': not in this store"),
+        ("--like nobody", 1, "job 'nobody': not in this store"),
+        ("--of waits", 1, "has paid for nothing yet"),
+        ("--of s --gpus 4", 2, "name only what is different"),
+        ("--of s --speed-factor 0", 2, "--speed-factor 0: a number above 0"),
+        ("--of s --purchase reserved", 1, "unpriced: no SKU of component gpu"),
+    ],
+)
+def test_refusals_are_one_clear_line(words: str, code: int, said: str, data: Path) -> None:
+    done = trainfare("estimate", *words.split(), "--data", data)
+    assert (done.code, done.out) == (code, "")
+    assert said in done.one_line()

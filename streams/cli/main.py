@@ -30,6 +30,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("top", "top.command:top", "trainfare top --data ./meter"),
     ("jobs", "jobs:jobs", "trainfare jobs --data ./meter --state running --limit 10"),
     ("job", "jobs:job", "trainfare job train-7b --data ./meter"),
+    ("costs", "costs:costs", "trainfare costs --metric m1 --by team,purchase --per day --data ./meter"),
     ("explain", "explain:explain", "trainfare explain train-7b --data ./meter --format csv"),
     (
         "estimate",

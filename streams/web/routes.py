@@ -16,6 +16,7 @@ from aiohttp import web
 from streams.explain import wire
 from streams.web import metrics, queries
 from streams.web.assets import Asset
+from streams.web.costs import costs
 from streams.web.detail import Details
 from streams.web.encode import to_json
 from streams.web.errors import ApiError
@@ -86,6 +87,7 @@ class Routes:
             Route("GET", "/api/v1/jobs/{job_id}", Scope.READ, self._job),
             Route("GET", "/api/v1/jobs/{job_id}/explain", Scope.READ, self._explain),
             Route("GET", "/api/v1/burn", Scope.READ, self._burn),
+            Route("GET", "/api/v1/costs", Scope.READ, self._costs),
             Route("GET", "/api/v1/alerts", Scope.READ, self._alerts),
             Route("GET", "/api/v1/audit", Scope.READ, self._audit),
             Route("GET", "/audit", Scope.READ, self._audit_text),
@@ -170,6 +172,10 @@ class Routes:
 
     async def _burn(self, _: web.Request) -> web.Response:
         return _json(await self._parts.figures.burn())
+
+    async def _costs(self, request: web.Request) -> web.Response:
+        caller = request[CALLER]
+        return _json(await costs(request, self._parts.queries, f"{caller.token} {caller.address}"))
 
     async def _alerts(self, request: web.Request) -> web.Response:
         asked = _parameters(request, {"status", "limit"})

@@ -86,6 +86,7 @@ QUESTIONS = [
     ("sql", "SELECT * FROM jobs WHERE 0", "--format", "csv"),
     ("jobs", "--limit", "3"),
     ("job", "b", "--format", "json"),
+    ("costs", "--metric", "m1", "--by", "team,label:tier,reason", "--per", "day", "--format", "json"),
     ("explain", "b"),
     ("explain", ODD_ID, "--format", "csv"),
     ("explain", "a", "--minute", "--format", "json"),

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from tests.oracle.model import HOUR_MS, Tables
+from tests.oracle.model import COMPONENTS, HOUR_MS, HourKey, Tables
 
 
 @dataclass
@@ -68,6 +68,56 @@ def sums(tables: Tables, name_of: Callable[[str], str]) -> dict[str, Sums]:
         if job.state == "completed":
             of.successful.add(job_id)
     return dict(found)
+
+
+@dataclass
+class CostCell:
+    """What hours of one name and period are made of, by job."""
+
+    cost_nano: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    infra_nano: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    wall_clock_ms: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    def usd_per_hour(self) -> Fraction | None:
+        """M1: all cost per hour of run time."""
+        return _rate(sum(self.cost_nano.values()), sum(self.wall_clock_ms.values()))
+
+    def infra_usd_per_hour(self) -> Fraction | None:
+        """M1 without licence and labour."""
+        return _rate(sum(self.infra_nano.values()), sum(self.wall_clock_ms.values()))
+
+    def job_rates(self) -> list[Fraction]:
+        """What an hour cost each job that ran, ascending."""
+        rates = (_rate(self.cost_nano[job_id], ms) for job_id, ms in self.wall_clock_ms.items())
+        return sorted(rate for rate in rates if rate is not None)
+
+
+def hour_cells(
+    tables: Tables, name_of: Callable[[HourKey], str], period_of: Callable[[int], int]
+) -> dict[tuple[int, str], CostCell]:
+    """By (period, name); `period_of` an hour since 1970 is the period in which it lies."""
+    found: dict[tuple[int, str], CostCell] = defaultdict(CostCell)
+    for key, row in tables.hours.items():
+        of = found[period_of(key.hour), name_of(key)]
+        costs = dict(zip(COMPONENTS, row.cost_nano, strict=True))
+        of.cost_nano[key.job_id] += sum(row.cost_nano)
+        of.infra_nano[key.job_id] += sum(row.cost_nano) - costs["license"] - costs["labor"]
+        of.wall_clock_ms[key.job_id] += row.wall_clock_ms
+    return dict(found)
+
+
+def quantile(ascending: list[Fraction], share: Fraction) -> Fraction | None:
+    """The value below which a share of them lies, in proportion between two."""
+    if not ascending:
+        return None
+    at = share * (len(ascending) - 1)
+    low = int(at)
+    high = min(low + 1, len(ascending) - 1)
+    return ascending[low] + (at - low) * (ascending[high] - ascending[low])
+
+
+def _rate(cost_nano: int, wall_clock_ms: int) -> Fraction | None:
+    return _ratio(Fraction(cost_nano, 10**9), Fraction(wall_clock_ms, HOUR_MS))
 
 
 def _ratio(above: Fraction, below: Fraction) -> Fraction | None:

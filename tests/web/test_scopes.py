@@ -56,6 +56,7 @@ def test_every_path_declares_its_scope() -> None:
         "/metrics": Scope.METRICS,
         "/audit": Scope.READ,
         "/api/v1/audit": Scope.READ,
+        "/api/v1/costs": Scope.READ,
         "/api/v1/jobs": Scope.READ,
         "/api/v1/jobs/{job_id}": Scope.READ,
         "/api/v1/jobs/{job_id}/explain": Scope.READ,

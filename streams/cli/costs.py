@@ -1,0 +1,106 @@
+"""`trainfare costs`: a metric by any levels, per hour, day, week or month.
+
+It must not add up costs: ClickHouse sums decimals.
+"""
+
+from __future__ import annotations
+
+import sys
+from decimal import Decimal
+from typing import Annotated
+
+import typer
+
+from sinks.answer import QueryResult
+from streams.cli.options import DataOption, settings_for
+from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
+from streams.cli.reading import Reader, reader
+from streams.costs.answer import CostRows, cost_rows, driver_rows
+from streams.costs.request import ROWS_MAX, Metric, Period, request_of
+from streams.costs.sql import Parameters, cost_sql, driver_sql, previous_span
+
+
+def costs(
+    data: DataOption = None,
+    metric: Annotated[Metric, typer.Option(help="The metric: docs/cost_model.md, metrics.")] = Metric.total,
+    by: Annotated[
+        str,
+        typer.Option(metavar="LEVEL[,LEVEL]", help="job, owner, team, cluster, purchase, ..., label:KEY."),
+    ] = "",
+    per: Annotated[Period, typer.Option(help="Length of a cell in time, UTC.")] = Period.all,
+    from_: Annotated[str, typer.Option("--from", metavar="DATE", help="First hour, e.g. 2026-10-01.")] = "",
+    to: Annotated[str, typer.Option(metavar="DATE", help="First hour that does not count.")] = "",
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LEVEL=NAME", help="Only these, e.g. team=vision; may be repeated."),
+    ] = None,
+    compare: Annotated[
+        str, typer.Option(metavar="previous", help="Show the change against the period before.")
+    ] = "",
+    drivers: Annotated[
+        int, typer.Option(min=0, max=1_000, metavar="N", help="With --compare: what explains the change.")
+    ] = 0,
+    slo_usd_per_hour: Annotated[
+        str, typer.Option(metavar="USD", help="Of m10: what an hour of run time may cost.")
+    ] = "",
+    slo_target: Annotated[
+        str, typer.Option(metavar="SHARE", help="The share of run time that must not cost more (0.95).")
+    ] = "",
+    limit: Annotated[int, typer.Option(min=1, max=ROWS_MAX, help="Maximum number of rows.")] = ROWS_MAX,
+    form: FormatOption = OutputFormat.table,
+) -> None:
+    """Show what was paid, over time and by any mixture of levels."""
+    request = request_of(
+        {
+            "metric": [metric],
+            "by": [by],
+            "per": [per],
+            "from": [from_],
+            "to": [to],
+            "where": where or [],
+            "compare": [compare],
+            "drivers": [str(drivers or "")],
+            "slo_usd_per_hour": [slo_usd_per_hour],
+            "slo_target": [slo_target],
+            "limit": [str(limit)],
+        }
+    )
+    with reader(settings_for(data)) as store:
+        answer = _asked(store, *cost_sql(request, *previous_span(request)))
+        found = cost_rows(request, answer.names, answer.rows())
+        causes = None
+        if request.drivers:
+            answer = _asked(store, *driver_sql(request))
+            causes = driver_rows(request, answer.names, list(answer.rows()))
+    if found.is_cut:
+        sys.stderr.write(
+            f"only the first {limit} rows are shown; ask for a longer period, fewer levels or --limit\n"
+        )
+    if causes is None:
+        write(_grid(found, form), form)
+    elif form is OutputFormat.json:
+        sys.stdout.write(to_json({"rows": found.rows, "drivers": causes.rows}) + "\n")
+    elif form is OutputFormat.csv:
+        write(_grid(causes, form), form)
+    else:
+        write(_grid(found, form), form)
+        sys.stdout.write("\nDrivers of the change (USD)\n")
+        write(_grid(causes, form), form)
+
+
+def _asked(store: Reader, sql: str, parameters: Parameters) -> QueryResult:
+    return store.ask(sql, **parameters)
+
+
+def _grid(found: CostRows, form: OutputFormat) -> Grid:
+    rows = [tuple(row.values()) for row in found.rows]
+    if form is OutputFormat.table:
+        rows = [tuple(map(_short, row)) for row in rows]
+    return Grid(found.columns, rows)
+
+
+def _short(cell: object) -> object:
+    """Round for people; programs get every digit."""
+    if isinstance(cell, Decimal):
+        return usd(cell)
+    return float(f"{cell:.6g}") if isinstance(cell, float) else cell

@@ -1,0 +1,122 @@
+"""The columns of each metric, over the sums of its cells (docs/cost_model.md, metrics).
+
+It must not know tables. Money is added as Decimal; ratios are Float64, and NULL where they would divide by zero.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from schemas.tables import COMPONENTS
+from streams.costs.request import Metric
+
+COSTS: Final = tuple(f"{component}_cost_usd" for component in COMPONENTS)
+TOTAL: Final = " + ".join(f"toDecimal128(h.{name}, 9)" for name in COSTS)
+_COST_SUMS: Final = ", ".join(
+    f"sum(toDecimal128(h.{component}_cost_usd, 9)) AS {component}_cost" for component in COMPONENTS
+)
+#: Sums of each cell of hours, before cells are put together: by job or hour where a metric needs these apart.
+SUMS: Final = f"""sum({TOTAL}) AS cost,
+        {_COST_SUMS},
+        sum(toDecimal128(h.lost_cost_usd, 9)) AS lost_cost,
+        sum(h.wall_clock_ms) AS wall_ms, sum(h.queued_ms) AS waited_ms, sum(h.starting_ms) AS start_ms,
+        sum(toInt128(h.gpu_milli_ms)) AS gpu_ms, sum(toInt128(h.lost_gpu_milli_ms)) AS lost_gpu_ms"""
+USAGE_SUMS: Final = ", sum(h.sampled_gpu_ms) AS sampled_ms, sum(h.productive_gpu_ms) AS productive_ms"
+
+
+class MetricColumns(NamedTuple):
+    """The columns of a metric; `apart`: what the sums are also grouped by, as `expression AS name`."""
+
+    columns: str
+    apart: tuple[str, ...] = ()
+
+
+def _hours(ms: str) -> str:
+    return f"sum({ms}) / 3600000"
+
+
+def _gpu_hours(ms: str) -> str:
+    return f"toFloat64(sum({ms})) / 3600000000"
+
+
+def _per(usd: str, hours: str) -> str:
+    return f"toFloat64({usd}) / nullIf({hours}, 0)"
+
+
+def _spread(usd: str, prefix: str) -> str:
+    """Median, 95th percentile and mean over the jobs that ran, of what an hour cost each."""
+    rate = f"toFloat64({usd}) * 3600000 / wall_ms"
+    return ", ".join(
+        f"{function}({rate}, wall_ms > 0) AS {name}_{prefix}usd_per_hour"
+        for name, function in (
+            ("median", "quantileExactInclusiveOrNullIf(0.5)"),
+            ("p95", "quantileExactInclusiveOrNullIf(0.95)"),
+            ("mean", "avgOrNullIf"),
+        )
+    )
+
+
+_INFRA: Final = "cost - license_cost - labor_cost"
+METRICS: Final = {
+    Metric.total: MetricColumns(
+        ", ".join(f"sum({name}_cost) AS {name}_cost_usd" for name in COMPONENTS)
+        + f", sum(lost_cost) AS lost_cost_usd, {_hours('wall_ms')} AS wall_clock_h, {_hours('waited_ms')} AS queued_h, "
+        f"{_hours('start_ms')} AS starting_h, {_gpu_hours('gpu_ms')} AS gpu_h"
+    ),
+    Metric.m1: MetricColumns(
+        f"sum({_INFRA}) AS infra_cost_usd, {_hours('wall_ms')} AS wall_clock_h, "
+        f"{_per('cost_usd', 'wall_clock_h')} AS usd_per_hour, "
+        f"{_per('infra_cost_usd', 'wall_clock_h')} AS infra_usd_per_hour, "
+        f"uniqExactIf(job_id, wall_ms > 0) AS jobs, {_spread('cost', '')}, {_spread(_INFRA, 'infra_')}",
+        ("h.job_id AS job_id",),
+    ),
+    Metric.m2: MetricColumns(
+        f"sum(gpu_cost) + sum(overhead_cost) AS gpu_and_overhead_cost_usd, {_gpu_hours('gpu_ms')} AS gpu_h, "
+        f"{_per('gpu_and_overhead_cost_usd', 'gpu_h')} AS usd_per_gpu_hour"
+    ),
+    Metric.m4: MetricColumns(
+        "countIf(cost > 0) AS hours, "
+        f"{_per('cost_usd', 'hours')} AS usd_per_hour, max(cost) AS peak_usd_per_hour, "
+        "argMax(clock_hour, cost) AS peak_hour",
+        ("h.hour AS clock_hour",),
+    ),
+    Metric.m5: MetricColumns(
+        f"sum(lost_cost) AS lost_cost_usd, {_per('lost_cost_usd', 'toFloat64(cost_usd)')} AS ratio"
+    ),
+    Metric.m6: MetricColumns(
+        f"sum(storage_cost) AS storage_cost_usd, {_hours('wall_ms')} AS wall_clock_h, "
+        f"{_per('storage_cost_usd', 'wall_clock_h')} AS usd_per_hour"
+    ),
+    Metric.m7: MetricColumns(
+        f"sum(network_cost) AS network_cost_usd, {_hours('wall_ms')} AS wall_clock_h, "
+        f"{_per('network_cost_usd', 'wall_clock_h')} AS usd_per_hour"
+    ),
+    # What was not sampled is unknown, not unproductive: the productive share of what was sampled stands for all of it.
+    Metric.m8: MetricColumns(
+        f"{_gpu_hours('gpu_ms')} AS gpu_h, {_gpu_hours('sampled_ms * 1000')} AS sampled_gpu_h, "
+        f"{_gpu_hours('productive_ms * 1000')} AS productive_gpu_h, sampled_gpu_h / nullIf(gpu_h, 0) AS coverage_ratio, "
+        "productive_gpu_h / nullIf(sampled_gpu_h, 0) AS productive_ratio, "
+        f"{_per('cost_usd', 'gpu_h * productive_ratio')} AS usd_per_productive_gpu_hour, "
+        f"{_gpu_hours('gpu_ms - lost_gpu_ms')} AS goodput_gpu_h, goodput_gpu_h / nullIf(gpu_h, 0) AS goodput_ratio, "
+        f"{_per('cost_usd', 'goodput_gpu_h')} AS usd_per_goodput_gpu_hour"
+    ),
+    Metric.m9: MetricColumns(
+        "uniqExactIf(job_id, cost > 0 OR wall_ms > 0) AS jobs, "
+        "uniqExactIf(job_id, state = 'completed') AS successful_jobs, "
+        f"{_per('cost_usd', 'jobs')} AS usd_per_job, {_per('cost_usd', 'successful_jobs')} AS usd_per_successful_job",
+        ("h.job_id AS job_id", "j.state AS state"),
+    ),
+    Metric.m10: MetricColumns(
+        f"countIf(wall_ms > 0) AS hours, {_hours('wall_ms')} AS wall_clock_h, "
+        f"{_per('sumIf(cost, wall_ms > 0)', 'wall_clock_h')} AS mean_usd_per_hour, "
+        "sqrt(arraySum(x -> x.2 * pow(x.1 / x.2 - assumeNotNull(mean_usd_per_hour), 2), "
+        "groupArrayIf((toFloat64(cost), wall_ms / 3600000), wall_ms > 0)) / nullIf(wall_clock_h, 0)) "
+        "AS stddev_usd_per_hour, stddev_usd_per_hour / nullIf(mean_usd_per_hour, 0) AS variation",
+        ("h.hour AS clock_hour",),
+    ),
+}  # fmt: skip
+#: Of an hour that ran: whether it cost more per hour of run time than the limit. An exact comparison, no division.
+SLO_COLUMNS: Final = (
+    ", sumIf(wall_ms, cost * 3600000 > {slo_usd:Decimal(38, 9)} * wall_ms) / nullIf(sum(wall_ms), 0) AS slo_over_ratio, "
+    "1 - slo_over_ratio / (1 - {slo_target:Float64}) AS slo_budget_left_ratio"
+)

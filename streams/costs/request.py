@@ -1,0 +1,223 @@
+"""A question for costs: which metric, by which levels, per which period, from when to when.
+
+It accepts names of fixed lists only; what a client chooses freely is bound as a parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from schemas.escaping import visible
+from schemas.events import PRICE_FIELDS
+from streams.errors import WrongUseError
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+HOUR_MS: Final = 3_600_000
+#: Levels of a job, and levels as they held in each hour.
+JOB_LEVELS: Final = ("owner", "team", "project", "experiment")
+HOUR_LEVELS: Final = PRICE_FIELDS
+#: The cause of an attempt's end.
+REASON: Final = "reason"
+LEVELS: Final = ("job", *JOB_LEVELS, *HOUR_LEVELS, REASON)
+LABEL: Final = "label:"
+ROWS_MAX: Final = 10_000
+_LEVELS_MAX: Final = 6
+_CONDITIONS_MAX: Final = 20
+_NAME_MAX_BYTES: Final = 256
+_USD_MAX: Final = Decimal(10) ** 9
+PARAMETERS: Final = (
+    "metric", "by", "per", "from", "to", "where", "compare", "drivers", "limit", "slo_usd_per_hour", "slo_target",
+)  # fmt: skip
+
+
+class Metric(StrEnum):
+    """The metrics that are there by period."""
+
+    total = "total"
+    m1 = "m1"
+    m2 = "m2"
+    m4 = "m4"
+    m5 = "m5"
+    m6 = "m6"
+    m7 = "m7"
+    m8 = "m8"
+    m9 = "m9"
+    m10 = "m10"
+
+
+class Period(StrEnum):
+    """The length of a cell in time, in UTC; weeks begin on Monday."""
+
+    hour = "hour"
+    day = "day"
+    week = "week"
+    month = "month"
+    all = "all"
+
+
+@dataclass(frozen=True)
+class CostRequest:
+    """What to ask; `from_ms` and `to_ms` (exclusive) are whole hours, None: without bound."""
+
+    metric: Metric = Metric.total
+    by: tuple[str, ...] = ()
+    per: Period = Period.all
+    from_ms: int | None = None
+    to_ms: int | None = None
+    where: tuple[tuple[str, str], ...] = ()  # (level, its name)
+    compare: bool = False
+    drivers: int = 0  # how many to show; 0: none
+    limit: int = ROWS_MAX
+    slo_usd_per_hour: Decimal | None = None
+    slo_target: Decimal = Decimal("0.95")
+
+
+def request_of(given: Mapping[str, Sequence[str]]) -> CostRequest:
+    """Parse a request from texts by the names of `PARAMETERS`; what is absent has its default.
+
+    Raises:
+        WrongUseError: In one line, beginning with the parameter's name.
+    """
+    texts = {name: _single(name, values) for name, values in given.items() if name != "where"}
+    request = CostRequest(
+        metric=_chosen("metric", texts.get("metric", ""), Metric, Metric.total),
+        by=_levels_of(texts.get("by", "")),
+        per=_chosen("per", texts.get("per", ""), Period, Period.all),
+        from_ms=_instant_of("from", texts.get("from", "")),
+        to_ms=_instant_of("to", texts.get("to", "")),
+        where=_conditions_of(given.get("where", ())),
+        compare=_compare_of(texts.get("compare", "")),
+        drivers=_count_of("drivers", texts.get("drivers", ""), 0, 1_000),
+        limit=_count_of("limit", texts.get("limit", ""), ROWS_MAX, ROWS_MAX),
+        slo_usd_per_hour=_slo_usd_of(texts.get("slo_usd_per_hour", "")),
+        slo_target=_slo_target_of(texts.get("slo_target", "")),
+    )
+    _check(request)
+    return request
+
+
+def _single(name: str, values: Sequence[str]) -> str:
+    if name not in PARAMETERS:
+        raise WrongUseError(f"parameter {_shown(name)} is unknown; expected {', '.join(PARAMETERS)}")
+    if len(values) > 1:
+        raise WrongUseError(f"{name}: given twice")
+    return values[0] if values else ""
+
+
+def _chosen(name: str, text: str, choices: type[Choice], default: Choice) -> Choice:
+    if not text:
+        return default
+    try:
+        return choices(text)
+    except ValueError:
+        raise WrongUseError(f"{name}: got {_shown(text)}, expected one of {', '.join(choices)}") from None
+
+
+def _levels_of(text: str) -> tuple[str, ...]:
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    for level in found:
+        _check_level("by", level)
+    if len(set(found)) < len(found) or len(found) > _LEVELS_MAX:
+        raise WrongUseError(f"by: name each level once, {_LEVELS_MAX} at most; got {_shown(text)}")
+    return found
+
+
+def _conditions_of(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    if len(texts) > _CONDITIONS_MAX:
+        raise WrongUseError(f"where: {_CONDITIONS_MAX} conditions at most")
+    found = []
+    for text in texts:
+        level, sign, name = text.partition("=")
+        if not sign:
+            raise WrongUseError(f"where: {_shown(text)} is no condition such as team=vision")
+        _check_level("where", level)
+        if not _is_name(name):
+            raise WrongUseError(f"where: {level} takes a name of UTF-8, {_NAME_MAX_BYTES} bytes at most")
+        found.append((level, name))
+    return tuple(found)
+
+
+def _check_level(name: str, level: str) -> None:
+    key = level.removeprefix(LABEL) if level.startswith(LABEL) else ""
+    if level not in LEVELS and not (key and _is_name(key)):
+        raise WrongUseError(
+            f"{name}: level {_shown(level)} is unknown; one of {', '.join(LEVELS)}, {LABEL}KEY"
+        )
+
+
+def _is_name(text: str) -> bool:
+    try:
+        return len(text.encode()) <= _NAME_MAX_BYTES
+    except UnicodeEncodeError:
+        return False
+
+
+def _instant_of(name: str, text: str) -> int | None:
+    """Parse a date (its first instant, UTC) or an ISO instant to ms since 1970; empty: None."""
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        at_ms = round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise WrongUseError(
+            f"{name}: {_shown(text)} is no date such as 2026-10-01 or 2026-10-01T06:00"
+        ) from None
+    if at_ms % HOUR_MS or not 0 <= at_ms < 2**32 * 1000:
+        raise WrongUseError(f"{name}: {_shown(text)} is no whole hour (UTC) between 1970 and 2106")
+    return at_ms
+
+
+def _compare_of(text: str) -> bool:
+    if text not in ("", "previous"):
+        raise WrongUseError(f"compare: got {_shown(text)}, expected previous")
+    return bool(text)
+
+
+def _count_of(name: str, text: str, default: int, most: int) -> int:
+    if not text:
+        return default
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text[:9]) <= most:
+        raise WrongUseError(f"{name}: got {_shown(text)}, expected 1 to {most}")
+    return int(text)
+
+
+def _slo_usd_of(text: str) -> Decimal | None:
+    return None if not text else _decimal_of("slo_usd_per_hour", text, _USD_MAX)
+
+
+def _slo_target_of(text: str) -> Decimal:
+    return Decimal("0.95") if not text else _decimal_of("slo_target", text, Decimal(1))
+
+
+def _decimal_of(name: str, text: str, most: Decimal) -> Decimal:
+    try:
+        found = Decimal(text)
+    except InvalidOperation:
+        found = Decimal("NaN")
+    if len(text) > 40 or not found.is_finite() or not 0 < found < most or found != round(found, 9):
+        raise WrongUseError(
+            f"{name}: got {_shown(text)}, expected a number above 0 and below {most}, 9 decimals at most"
+        )
+    return found
+
+
+def _check(request: CostRequest) -> None:
+    if request.from_ms is not None and request.to_ms is not None and request.from_ms >= request.to_ms:
+        raise WrongUseError("from: must be before to")
+    if request.compare and request.per is Period.all and (request.from_ms is None or request.to_ms is None):
+        raise WrongUseError("compare: needs from and to, or per hour, day, week or month")
+    if request.drivers and (not request.compare or request.from_ms is None or request.to_ms is None):
+        raise WrongUseError("drivers: needs compare previous, from and to")
+    if request.slo_usd_per_hour is not None and request.metric is not Metric.m10:
+        raise WrongUseError("slo_usd_per_hour: is of metric m10")
+
+
+def _shown(text: str) -> str:
+    return f"'{visible(text[:80])}'"

@@ -1,0 +1,50 @@
+"""GET /api/v1/costs: a metric by levels and periods, as JSON.
+
+It must not contain SQL, nor run it beside the live figures: a query of costs has the limits and the cancelling of users' SQL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from aiohttp import web
+
+from sinks.answer import QueryResult
+from sinks.query import arrow
+from streams.costs.answer import cost_rows, driver_rows
+from streams.costs.request import CostRequest, request_of
+from streams.costs.sql import Parameters, cost_sql, driver_sql, previous_span
+from streams.errors import WrongUseError
+from streams.web.errors import ApiError
+from streams.web.query_service import QueryService
+
+
+async def costs(request: web.Request, service: QueryService, client: str) -> dict[str, Any]:
+    """Return the rows asked for, and the drivers of the change if they are asked for.
+
+    Raises:
+        ApiError: A parameter is wrong, or the query failed.
+    """
+    try:
+        asked = request_of({name: request.query.getall(name) for name in request.query})
+        answer = await _asked(service, client, *cost_sql(asked, *previous_span(asked)))
+        found = cost_rows(asked, answer.names, answer.rows())
+        body: dict[str, Any] = {**_echo(asked), "rows": found.rows, "is_cut": found.is_cut}
+        if asked.drivers:
+            answer = await _asked(service, client, *driver_sql(asked))
+            body["drivers"] = driver_rows(asked, answer.names, list(answer.rows())).rows
+    except WrongUseError as wrong:
+        raise ApiError(400, str(wrong)) from wrong
+    return body
+
+
+def _echo(asked: CostRequest) -> dict[str, Any]:
+    return {"metric": asked.metric, "by": asked.by, "per": asked.per}
+
+
+async def _asked(service: QueryService, client: str, sql: str, parameters: Parameters) -> QueryResult:
+    async with service.answered(sql, parameters, "arrow", client) as answer:
+        data = await asyncio.to_thread(os.pread, answer.descriptor, answer.size_bytes, 0)
+    return await asyncio.to_thread(arrow.decode, data)

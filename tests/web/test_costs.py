@@ -1,0 +1,72 @@
+"""GET /api/v1/costs: what the command answers, refusals that name the parameter, and the limits of users' SQL."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from sinks.clickhouse import ClickHouseStore
+from streams.config.settings import QuerySettings
+from tests.web.log import COST_A
+from tests.web.serving import Client, served
+
+
+def get(store: ClickHouseStore | None, text: str, status: int = 200, **options: Any) -> Any:
+    async def work(client: Client) -> Any:
+        return await client.get(f"/api/v1/costs?{text}", status)
+
+    return served(store, work, **options)
+
+
+def test_m1_by_team_and_day(store: ClickHouseStore) -> None:
+    found = get(store, "metric=m1&by=team&per=day&where=owner=ada")
+    assert (found["metric"], found["by"], found["per"], found["is_cut"]) == ("m1", ["team"], "day", False)
+    (row,) = found["rows"]
+    assert (row["team"], row["period_start"], row["cost_usd"]) == ("vision", "2026-03-01T00:00:00Z", COST_A)
+    assert row["usd_per_hour"] == pytest.approx(20)
+    assert row["median_usd_per_hour"] == pytest.approx(20)
+    assert row["wall_clock_h"] == pytest.approx(150 / 3600)
+
+
+def test_the_limit_cuts_and_says_so(store: ClickHouseStore) -> None:
+    found = get(store, "by=job&limit=1")
+    assert (len(found["rows"]), found["is_cut"]) == (1, True)
+
+
+def test_the_change_and_what_explains_it(store: ClickHouseStore) -> None:
+    found = get(store, "from=2026-03-01T12:00&to=2026-03-01T13:00&compare=previous&drivers=1")
+    (row,) = found["rows"]
+    assert (row["previous_cost_usd"], row["change_usd"]) == ("0.000000000", row["cost_usd"])
+    first, others = found["drivers"]
+    assert (first["job"], first["component"], first["quantity_effect_usd"]) == ("a", "gpu", COST_A)
+    assert Decimal(first["change_usd"]) + Decimal(others["change_usd"]) == Decimal(row["change_usd"])
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("metric=m99", "metric: got 'm99', expected one of total, m1"),
+        ("metrik=m1", "parameter 'metrik' is unknown"),
+        ("by=team&by=job", "by: given twice"),
+        ("by=quantity", "by: level 'quantity' is unknown"),
+        ("from=tomorrow", "from: 'tomorrow' is no date"),
+        ("limit=10001", "limit: got '10001', expected 1 to 10000"),
+        ("where=team", "where: 'team' is no condition"),
+    ],
+)
+def test_what_is_wrong_is_named(store: ClickHouseStore, query: str, message: str) -> None:
+    error = get(store, query, 400)["error"]
+    assert error["code"] == "bad_request"
+    assert error["message"].startswith(message)
+
+
+def test_a_name_is_a_value_and_no_sql(store: ClickHouseStore) -> None:
+    assert get(store, "by=label:x'`%22)--&where=team=' OR 1=1 --")["rows"] == []
+
+
+def test_it_runs_within_the_limits_of_sql(store: ClickHouseStore) -> None:
+    off = get(store, "", 503, query=QuerySettings(enabled=False))
+    assert off["error"]["code"] == "queries_off"
+    assert get(None, "", 503)["error"]["code"] == "starting"

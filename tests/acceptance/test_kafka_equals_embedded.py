@@ -40,7 +40,7 @@ def start_worker(env: dict[str, str], log: Path) -> Forked:
 
 
 def stored(store: ClickHouseStore) -> dict[str, list[dict[str, Any]]]:
-    found = {table: current_rows(store.select(table).to_pylist()) for table in TABLES}
+    found = {table: current_rows(store.select(table).to_pylist(), table) for table in TABLES}
     as_json: dict[str, list[dict[str, Any]]] = orjson.loads(orjson.dumps(found, default=str))
     return {table: comparable(table, rows) for table, rows in as_json.items()}
 

@@ -16,10 +16,20 @@ from typing import Any
 
 import orjson
 
-from schemas.tables import ATTEMPTS, DEAD_LETTERS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES, PRICES
+from schemas.tables import (
+    ATTEMPTS,
+    DEAD_LETTERS,
+    JOB_HOURS,
+    JOB_MINUTES,
+    JOB_USAGE_MINUTES,
+    JOBS,
+    KEYS,
+    NODE_MINUTES,
+    PRICES,
+)
 from tests.forked import FORKER, ROOT, without_settings
 
-TABLES = (JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES, JOBS, ATTEMPTS, DEAD_LETTERS, PRICES)
+TABLES = (JOB_MINUTES, JOB_HOURS, JOB_USAGE_MINUTES, NODE_MINUTES, JOBS, ATTEMPTS, DEAD_LETTERS, PRICES)
 KILLED = -signal.SIGKILL
 
 
@@ -101,14 +111,17 @@ def _tables(data: Path) -> dict[str, list[dict[str, Any]]]:
 
     store = open_store(ClickHouseSettings(data_dir=data))
     try:
-        return {table: current_rows(store.select(table).to_pylist()) for table in TABLES}
+        return {table: current_rows(store.select(table).to_pylist(), table) for table in TABLES}
     finally:
         store.close()
 
 
-def current_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What users see: no versions, no shards, no rows of quantity 0."""
+def current_rows(rows: list[dict[str, Any]], table: str) -> list[dict[str, Any]]:
+    """What users see: no versions, no shards, no rows of quantity 0, no hours of zeros."""
     kept = [row for row in rows if row.get("quantity") != 0]
+    if table == JOB_HOURS:
+        measures = kept[0].keys() - {*KEYS[table], "shard", "version"} if kept else ()
+        kept = [row for row in kept if any(row[name] for name in measures)]
     for row in kept:
         row.pop("version", None)
         row.pop("shard", None)

@@ -41,7 +41,19 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("audit", "audit:audit", "trainfare audit --data ./meter"),
 )
 GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
-    ("prices", "Prices.", (("load", "prices:load", "trainfare prices load prices.csv"),)),
+    (
+        "prices",
+        "Prices: load a list, see what holds, make prices of GPUs that are owned.",
+        (
+            ("load", "prices:load", "trainfare prices load prices.csv --dry-run"),
+            ("show", "price_show:show", "trainfare prices show --data ./meter --gpu-type H100"),
+            (
+                "amortize",
+                "price_amortize:amortize",
+                "trainfare prices amortize --usd 250000 --gpus 8 --years 4 --sku lab.h100 --match gpu_type=H100",
+            ),
+        ),
+    ),
     (
         "dead-letters",
         "Refused records: list, explain, and send again after a fix.",

@@ -1,4 +1,4 @@
-"""`trainfare prices load FILE`: publishes price records.
+"""`trainfare prices load FILE`: checks price lists and publishes them, or writes them to a file.
 
 It must not publish part of a file with any fault.
 """
@@ -11,25 +11,95 @@ from typing import Annotated
 
 import typer
 
+from schemas.wire_types import MIN_TIME_MS
 from streams.cli.files import must_exist
-from streams.cli.options import settings_for
-from streams.cli.price_files import price_records
+from streams.cli.options import DataOption, settings_for
+from streams.cli.output import OutputFormat, write
+from streams.cli.price_files import must_be_new, price_list, write_records
+from streams.cli.price_output import book_of, price_grid, publish_prices, warn
+from streams.cli.reading import reader
 from streams.clock import SystemClock
-from streams.topics import Topic
+from streams.errors import WrongUseError
+from streams.prices.findings import findings
+from streams.prices.records import format_of, records_of
+from streams.prices.skypilot import zone_ids
+from streams.prices.source import PriceFormat
+
+_DATED = (PriceFormat.jsonl, PriceFormat.json, PriceFormat.csv)
 
 
 def load(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="JSON lines, a JSON array, or CSV with a header.")
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="CSV with a header, JSON lines, a JSON array, OpenCost's JSON or SkyPilot's catalogue.",
+        ),
     ],
+    data: DataOption = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be published, and publish nothing.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write JSON lines for `replay` and `publish`, without Kafka; - is stdout."
+        ),
+    ] = None,
+    from_format: Annotated[
+        PriceFormat | None, typer.Option(help="Format of the file, if its content does not show it.")
+    ] = None,
+    cloud: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Cloud of a catalogue, or of OpenCost's prices.")
+    ] = None,
+    begin: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="DATE",
+            help="From when prices of a catalogue or OpenCost hold; else since ever.",
+        ),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse a file with warnings.")] = False,
 ) -> None:
-    """Publish price records; workers apply them immediately, also to usage already metered."""
-    settings = settings_for()
-    must_exist([file])
-    records = price_records(file, SystemClock().now_ms())
-    from streams.cli.producer import LogProducer  # loads Kafka clients; not needed to refuse a file
+    """Publish price records; workers apply them immediately, also to usage already metered.
 
-    with LogProducer(settings.kafka) as producer:
-        for record in records:
-            producer.send(Topic.PRICES, record.key, record.value)
-    sys.stdout.write(f"{producer.acknowledged} prices acknowledged by {settings.kafka.bootstrap_servers}\n")
+    Oddities are warnings on stderr. With --data, prices are compared with those of that store, too.
+    """
+    settings = settings_for(data)
+    if out is not None:
+        must_be_new(out)
+    must_exist([file])
+    given = price_list(file, cloud, begin)
+    form = from_format or format_of(given)
+    if form in _DATED and (cloud is not None or begin is not None):
+        option = "--cloud" if cloud is not None else "--from"
+        raise WrongUseError(f"{option}: {file} is {form}, which names clouds and dates itself")
+    now_ms = SystemClock().now_ms()
+    # A file for `replay` must not move its clock: what it reads there is as old as events may be.
+    records = records_of(given, form, now_ms if out is None else MIN_TIME_MS, newest_allowed_ms=now_ms)
+    known = []
+    if data is not None:
+        with reader(settings) as store:
+            known = book_of(store)
+    warn(findings([(each.line, each.event) for each in records], known), strict=strict)
+    by_id = zone_ids(each.event.match.get("zone", "") for each in records)
+    if form is PriceFormat.skypilot and by_id:
+        sys.stderr.write(
+            f"note: {by_id} prices name zones by AWS's ids (use1-az4); they apply to jobs that send such ids in `zone`\n"
+        )
+    alone = sum(
+        1 for each in records if each.event.component == "gpu" and "instance_type" not in each.event.match
+    )
+    if form is PriceFormat.skypilot and alone:
+        sys.stderr.write(
+            f"note: {alone} prices are of GPUs alone: the catalogue has no host for them in that zone\n"
+        )
+    if dry_run:
+        write(price_grid(records), OutputFormat.table)
+        sys.stdout.write(f"{len(records)} prices read as {form}; nothing was published\n")
+    elif out is not None:
+        write_records(out, records)
+        sys.stderr.write(f"{len(records)} prices written to {out}\n")
+    else:
+        publish_prices(settings.kafka, records)

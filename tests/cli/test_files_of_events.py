@@ -118,7 +118,7 @@ def test_what_a_record_names_stays(tmp_path: Path) -> None:
             "line 3: field `per`",
         ),
         ("p.csv", "sku,component,usd,per,effective_ms\nh,gpu,-1,gpu_hour,1\n", "line 2: field `usd`"),
-        ("p.csv", "sku,usd\nh,1,2,3\n", "line 2: more cells"),
+        ("p.csv", "sku,usd,per,from\nh,1,gpu_hour,,3\n", "line 2: more cells"),
         ("p.jsonl", "nonsense\n", "line 1: not a JSON object"),
         ("p.json", "[1,", "not a JSON array"),
         ("p.json", "[\n1\n]", "line 2: not a JSON object"),

@@ -18,6 +18,9 @@ COMMANDS = {
     "streams/cli/demo.py:demo",
     "streams/cli/estimate.py:estimate",
     "streams/cli/explain.py:explain",
+    "streams/cli/price_amortize.py:amortize",
+    "streams/cli/price_show.py:show",
+    "streams/cli/prices.py:load",
     "streams/cli/replay.py:replay",
 }
 

@@ -1,0 +1,112 @@
+"""What the commands of prices have in common: prices as a table, the prices of a store, warnings, and Kafka.
+
+It must not judge prices: `streams.prices.findings` does.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+from schemas.escaping import visible
+from schemas.events import Component, PriceEvent
+from schemas.units import NANO_PER_USD, Per
+from streams.cli.output import Grid
+from streams.config.settings import KafkaSettings
+from streams.errors import WrongUseError
+from streams.prices.findings import Finding, per_text
+from streams.prices.instants import since
+from streams.prices.records import PriceRecord
+from streams.topics import Topic
+
+if TYPE_CHECKING:
+    from streams.cli.reading import Reader
+
+WARNINGS_SHOWN: Final = 100
+_BOOK: Final = """
+SELECT sku, component, usd, per, gpus, toUnixTimestamp64Milli(effective) AS effective_ms, match, source, id,
+       toUnixTimestamp64Milli(time) AS time_ms
+FROM prices FINAL ORDER BY sku, effective_ms
+"""
+
+
+def plain_usd(usd_nano: int) -> str:
+    """Return dollars for people, without zeros at the end but with cents."""
+    whole, nano = divmod(usd_nano, NANO_PER_USD)
+    return f"{whole}.{f'{nano:09d}'.rstrip('0').ljust(2, '0')}"
+
+
+def book_of(store: Reader) -> list[PriceEvent]:
+    """Return the revisions of the store's prices.
+
+    Raises:
+        TrainfareError: The store cannot be asked.
+    """
+    rows = store.records(_BOOK)
+    return [
+        PriceEvent(
+            source=str(row["source"]),
+            id=str(row["id"]),
+            time_ms=int(str(row["time_ms"])),
+            sku=str(row["sku"]),
+            component=Component(str(row["component"])),
+            usd_nano=int(Decimal(str(row["usd"])) * NANO_PER_USD),
+            per=Per(str(row["per"])),
+            gpus=int(str(row["gpus"])),
+            effective_ms=int(str(row["effective_ms"])),
+            match=_match(row["match"]),
+        )
+        for row in rows
+    ]
+
+
+def _match(value: object) -> dict[str, str]:
+    pairs = value if isinstance(value, dict) else dict(value)  # type: ignore[call-overload]
+    return {str(name): str(each) for name, each in pairs.items()}
+
+
+def match_text(match: dict[str, str]) -> str:
+    """Return what a price applies to."""
+    return " ".join(f"{name}={value}" for name, value in match.items()) or "everything"
+
+
+def price_grid(records: Sequence[PriceRecord]) -> Grid:
+    """Return records as a table: when each begins, what it is for."""
+    rows = [
+        (
+            line, event.sku, event.component, plain_usd(event.usd_nano), per_text(event),
+            since(event.effective_ms), match_text(event.match),
+        )
+        for line, _, _, event in records
+    ]  # fmt: skip
+    return Grid(("line", "sku", "component", "usd", "per", "since", "for"), rows)
+
+
+def warn(found: Sequence[Finding], *, strict: bool) -> None:
+    """Write findings as warnings to stderr.
+
+    Raises:
+        WrongUseError: There are some, and they are errors.
+    """
+    for each in found[:WARNINGS_SHOWN]:
+        sys.stderr.write(f"warning: {visible(str(each))}\n")
+    if len(found) > WARNINGS_SHOWN:
+        sys.stderr.write(f"warning: and {len(found) - WARNINGS_SHOWN} more like these\n")
+    if found and strict:
+        raise WrongUseError(f"--strict: {len(found)} warnings; nothing was published")
+
+
+def publish_prices(kafka: KafkaSettings, records: Sequence[PriceRecord]) -> None:
+    """Publish prices, and say so once all are acknowledged.
+
+    Raises:
+        TrainfareError: Kafka did not take them all.
+    """
+    from streams.cli.producer import LogProducer  # loads Kafka clients; not needed to refuse a file
+
+    with LogProducer(kafka) as producer:
+        for record in records:
+            producer.send(Topic.PRICES, record.key, record.value)
+    sys.stdout.write(f"{producer.acknowledged} prices acknowledged by {kafka.bootstrap_servers}\n")

@@ -1,0 +1,181 @@
+"""Reads the catalogue of SkyPilot (`catalogs/v8/CLOUD/vms.csv`): prices of whole instances by region and zone.
+
+It must not guess a price: where the catalogue has none, there is no record.
+
+An on-demand price has no `purchase`, so that it also holds for what no other price does. A zone is named only where the
+zones of a region differ. Google lists hosts and GPUs in rows apart: an instance of a family whose GPUs follow from its
+name costs the sum of both, per zone; other hosts are `compute`, and GPUs without such a host are priced alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from decimal import Decimal, InvalidOperation
+from typing import Final, NamedTuple
+
+from streams.errors import WrongUseError
+from streams.prices.csv_rows import table
+from streams.prices.opencost import exact_usd, plain_usd
+from streams.prices.source import PriceList, SourceRow
+
+_NEEDED: Final = ("instancetype", "acceleratorname", "acceleratorcount", "price", "spotprice", "region")
+#: Families of Google whose GPUs follow from the name: type and, if the name does not end in `-Ng`, count.
+_FAMILIES: Final = (
+    ("a2-highgpu-", "A100"),
+    ("a2-megagpu-", "A100"),
+    ("a2-ultragpu-", "A100-80GB"),
+    ("a3-highgpu-", "H100"),
+    ("a3-edgegpu-", "H100"),
+    ("a3-megagpu-", "H100-MEGA"),
+    ("a3-ultragpu-", "H200"),
+    ("a4-highgpu-", "B200"),
+)
+_ZONE_ID: Final = re.compile(r"[a-z]{2,5}[0-9]-(?:[a-z0-9]+-)?az[0-9]+")
+_GPUS_IN_NAME: Final = re.compile(r"-([1-9][0-9]?)g\Z")
+
+
+class _Offer(NamedTuple):
+    """What one zone charges for an instance, or for its GPUs alone."""
+
+    line: int
+    instance_type: str  # empty: GPUs alone
+    gpu_type: str  # empty: no GPUs
+    gpus: int
+    region: str
+    zone: str  # empty: the region has one price
+    usd: dict[str, Decimal]  # by purchase; without what is not offered
+
+
+def of_skypilot(given: PriceList) -> Iterator[SourceRow]:
+    """Yield a record for each instance or GPU, region, zone if they differ, and purchase.
+
+    Raises:
+        WrongUseError: It is no catalogue, a row is faulty, or the cloud is not named.
+    """
+    if not given.cloud:
+        raise WrongUseError(f"{given.name}: a catalogue does not say of which cloud it is; add --cloud NAME")
+    offers = list(_offers(given))
+    if any(not offer.instance_type for offer in offers):
+        offers = list(_joined(offers))
+    for purchase in ("on_demand", "spot"):
+        for offer, zone in _by_place(offers, purchase):
+            yield _row(given, offer, zone, purchase)
+
+
+def zone_ids(zones: Iterable[str]) -> int:
+    """Return how many zones are named by AWS's id (`use1-az4`), which jobs usually know by another name."""
+    return sum(1 for zone in zones if _ZONE_ID.fullmatch(zone))
+
+
+def _offers(given: PriceList) -> Iterator[_Offer]:
+    names: list[str] | None = None
+    for line, cells in table(given):
+        if names is None:
+            names = [cell.lower() for cell in cells]
+            missing = [name for name in _NEEDED if name not in names]
+            if missing:
+                raise given.fault(line, f"the header of a catalogue has no column {', '.join(missing)}")
+            continue
+        if len(cells) != len(names):
+            raise given.fault(line, f"{len(cells)} cells, expected {len(names)} as in the header")
+        offer = _offer(given, line, dict(zip(names, cells, strict=True)))
+        if offer is not None:
+            yield offer
+
+
+def _offer(given: PriceList, line: int, row: dict[str, str]) -> _Offer | None:
+    gpu_type, count = row["acceleratorname"], row["acceleratorcount"]
+    gpus = 0
+    if gpu_type:
+        try:
+            given_gpus = Decimal(count) if len(count) <= 12 else Decimal(0)
+        except InvalidOperation:
+            given_gpus = Decimal(0)
+        if not (given_gpus.is_finite() and 0 < given_gpus <= 1_000_000):
+            raise given.fault(
+                line, f"column `AcceleratorCount`: got {count[:80]!r}, expected a number of GPUs"
+            )
+        if given_gpus % 1:
+            return None  # a share of a GPU: `gpus` cannot say it
+        gpus = int(given_gpus)
+    if not row["region"] or not (row["instancetype"] or gpu_type):
+        raise given.fault(line, "a row names a Region, and an InstanceType or an AcceleratorName")
+    usd = {}
+    for purchase, column in (("on_demand", "Price"), ("spot", "SpotPrice")):
+        text = row[column.lower()]
+        if text:
+            try:
+                usd[purchase] = exact_usd(text)
+            except ValueError as fault:
+                raise given.fault(line, f"column `{column}`: got {text[:80]!r}, {fault}") from None
+    return _Offer(
+        line, row["instancetype"], gpu_type, gpus, row["region"], row.get("availabilityzone", ""), usd
+    )
+
+
+def _joined(offers: list[_Offer]) -> Iterator[_Offer]:
+    """Add GPUs to the hosts that need them; yield GPUs without a host once per type and zone."""
+    alone = {
+        (each.gpu_type, each.gpus, each.region, each.zone): each for each in offers if not each.instance_type
+    }
+    used: set[tuple[str, int, str, str]] = set()
+    for host in offers:
+        if not host.instance_type:
+            continue
+        gpu_type = next((gpu for prefix, gpu in _FAMILIES if host.instance_type.startswith(prefix)), "")
+        count = _GPUS_IN_NAME.search(host.instance_type)
+        if host.gpu_type or not gpu_type or count is None:
+            yield host
+            continue
+        key = (gpu_type, int(count[1]), host.region, host.zone)
+        if key in alone:  # else the host is of no use without its GPUs: no price
+            used.add(key)
+            gpus = alone[key]
+            both = {name: usd + gpus.usd[name] for name, usd in host.usd.items() if name in gpus.usd}
+            yield host._replace(gpu_type=gpu_type, gpus=gpus.gpus, usd=both)
+    seen: set[tuple[str, str, str]] = set()
+    for key, offer in sorted(alone.items()):
+        place = (offer.gpu_type, offer.region, offer.zone)
+        if key not in used and place not in seen:
+            seen.add(place)
+            yield offer
+
+
+def _by_place(offers: list[_Offer], purchase: str) -> Iterator[tuple[_Offer, str]]:
+    """Yield the offers of a purchase, each with the zone that its price names: none where all zones agree."""
+    places: dict[tuple[str, str, str], list[_Offer]] = defaultdict(list)
+    for offer in offers:
+        places[offer.instance_type, offer.gpu_type, offer.region].append(offer)
+    for group in places.values():
+        zones = {offer.zone: offer for offer in group if purchase in offer.usd}
+        prices = {offer.usd[purchase] / (offer.gpus or 1) for offer in zones.values()}
+        if len(prices) == 1 and len(zones) == len({offer.zone for offer in group}):
+            yield next(iter(zones.values())), ""
+        else:
+            for zone, offer in zones.items():
+                yield offer, zone
+
+
+def _row(given: PriceList, offer: _Offer, zone: str, purchase: str) -> SourceRow:
+    spot = "spot" if purchase == "spot" else ""
+    what = offer.instance_type or f"gpu.{offer.gpu_type}"
+    record: dict[str, object] = {
+        "sku": ".".join(filter(None, (given.cloud, what, zone or offer.region, spot))),
+        "component": "gpu" if offer.gpus else "compute",
+        "usd": plain_usd(offer.usd[purchase]),
+        "per": "instance_hour",
+        "effective_ms": given.from_ms,
+        "cloud": given.cloud,
+        "region": offer.region,
+    }
+    optional = {
+        "zone": zone,
+        "instance_type": offer.instance_type,
+        "gpu_type": offer.gpu_type,
+        "purchase": spot,
+    }
+    if offer.gpus:
+        record["gpus"] = offer.gpus
+    return SourceRow(offer.line, record | {name: value for name, value in optional.items() if value})

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 WARNINGS_SHOWN: Final = 100
 _BOOK: Final = """
-SELECT sku, component, usd, per, gpus, toUnixTimestamp64Milli(effective) AS effective_ms, match, source, id,
+SELECT sku, component, usd, per, gpus, toUnixTimestamp64Milli(effective) AS effective_ms, mapKeys(match) AS fields,
+       mapValues(match) AS holding, source, id,
        toUnixTimestamp64Milli(time) AS time_ms
 FROM prices FINAL ORDER BY sku, effective_ms
 """
@@ -56,15 +57,14 @@ def book_of(store: Reader) -> list[PriceEvent]:
             per=Per(str(row["per"])),
             gpus=int(str(row["gpus"])),
             effective_ms=int(str(row["effective_ms"])),
-            match=_match(row["match"]),
+            match=dict(zip(_texts(row["fields"]), _texts(row["holding"]), strict=True)),
         )
         for row in rows
     ]
 
 
-def _match(value: object) -> dict[str, str]:
-    pairs = value if isinstance(value, dict) else dict(value)  # type: ignore[call-overload]
-    return {str(name): str(each) for name, each in pairs.items()}
+def _texts(value: object) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list | tuple) else []
 
 
 def match_text(match: dict[str, str]) -> str:

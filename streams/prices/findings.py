@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from schemas.events import Component, PriceEvent
 from schemas.units import Per
-from streams.prices.histories import Quantity, Revision, histories, holding
+from streams.prices.histories import Quantity, RevisionSpan, histories, holding
 from streams.prices.instants import begins, since
 
 JUMP_RATIO: Final = 3
@@ -57,7 +57,7 @@ def findings(loaded: Sequence[tuple[int, PriceEvent]], known: Iterable[PriceEven
     return sorted(set(found), key=lambda each: (each.line, each.kind, each.sku, each.text))
 
 
-def _free(new: list[Revision]) -> Iterator[Finding]:
+def _free(new: list[RevisionSpan]) -> Iterator[Finding]:
     for revision in new:
         event = revision.event
         if event.usd_nano == 0 and event.component not in _OFTEN_FREE:
@@ -68,10 +68,10 @@ def _free(new: list[Revision]) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _jumps(before: dict[str, list[Revision]], after: dict[str, list[Revision]]) -> Iterator[Finding]:
+def _jumps(before: dict[str, list[RevisionSpan]], after: dict[str, list[RevisionSpan]]) -> Iterator[Finding]:
     for sku, revisions in after.items():
         replaced = {each.event.effective_ms: each for each in before.get(sku, ())}
-        previous: Revision | None = None
+        previous: RevisionSpan | None = None
         for revision in revisions:
             old = replaced.get(revision.event.effective_ms) if revision.line else None
             for other, how in ((previous, "before it"), (old, "that it replaces")):
@@ -85,14 +85,14 @@ def _jumps(before: dict[str, list[Revision]], after: dict[str, list[Revision]]) 
             previous = revision
 
 
-def _jumped(old: Revision, new: Revision) -> bool:
+def _jumped(old: RevisionSpan, new: RevisionSpan) -> bool:
     if old.quantity != new.quantity or new.event.usd_nano == 0:
         return False  # 0 has a finding of its own
     low, high = sorted((old.unit_price, new.unit_price))
     return high > low * JUMP_RATIO
 
 
-def _spot_above(new: list[Revision], lookup: _Lookup) -> Iterator[Finding]:
+def _spot_above(new: list[RevisionSpan], lookup: _Lookup) -> Iterator[Finding]:
     for revision in new:
         purchase = revision.event.match.get("purchase")
         if purchase == "spot":
@@ -112,7 +112,9 @@ def _spot_above(new: list[Revision], lookup: _Lookup) -> Iterator[Finding]:
                     )  # fmt: skip
 
 
-def _begins_late(new: list[Revision], after: dict[str, list[Revision]], lookup: _Lookup) -> Iterator[Finding]:
+def _begins_late(
+    new: list[RevisionSpan], after: dict[str, list[RevisionSpan]], lookup: _Lookup
+) -> Iterator[Finding]:
     """Find usage without a price in a time for which others of its quantity have one already."""
     first: dict[Quantity, int] = {}
     for revisions in after.values():
@@ -133,11 +135,11 @@ def _begins_late(new: list[Revision], after: dict[str, list[Revision]], lookup: 
                 )  # fmt: skip
 
 
-def _not_everywhere(new: list[Revision], after: dict[str, list[Revision]]) -> Iterator[Finding]:
+def _not_everywhere(new: list[RevisionSpan], after: dict[str, list[RevisionSpan]]) -> Iterator[Finding]:
     """Find types of GPU that have prices for some purchases or regions only, while others exist."""
     current = [own[-1] for own in after.values() if own[-1].event.component == Component.gpu]
     everything = [each.event.match for each in current]
-    fresh: dict[str, Revision] = {}
+    fresh: dict[str, RevisionSpan] = {}
     for each in new:
         if each.event.component == Component.gpu and "gpu_type" in each.event.match:
             fresh.setdefault(each.event.match["gpu_type"], each)
@@ -157,9 +159,9 @@ def _not_everywhere(new: list[Revision], after: dict[str, list[Revision]]) -> It
                 )  # fmt: skip
 
 
-def _never_applied(after: dict[str, list[Revision]]) -> Iterator[Finding]:
+def _never_applied(after: dict[str, list[RevisionSpan]]) -> Iterator[Finding]:
     """Find SKUs with equal match fields for one quantity: while both hold, only the smaller name is applied."""
-    groups: dict[tuple[Quantity, _Match], dict[str, list[Revision]]] = defaultdict(dict)
+    groups: dict[tuple[Quantity, _Match], dict[str, list[RevisionSpan]]] = defaultdict(dict)
     for sku, revisions in after.items():
         for each in revisions:
             groups[each.quantity, _match(each)].setdefault(sku, []).append(each)
@@ -179,7 +181,9 @@ def _never_applied(after: dict[str, list[Revision]]) -> Iterator[Finding]:
                 )  # fmt: skip
 
 
-def _together(winner: list[Revision], loser: list[Revision]) -> tuple[Revision, Revision] | None:
+def _together(
+    winner: list[RevisionSpan], loser: list[RevisionSpan]
+) -> tuple[RevisionSpan, RevisionSpan] | None:
     """Return the first two revisions that hold at one time."""
     for other in loser:
         for first in holding(winner, other.event.effective_ms, other.until_ms)[:1]:
@@ -191,7 +195,7 @@ def _together(winner: list[Revision], loser: list[Revision]) -> tuple[Revision, 
 class _Lookup:
     """Finds the prices that would hold for the usage of another price."""
 
-    def __init__(self, after: dict[str, list[Revision]]) -> None:
+    def __init__(self, after: dict[str, list[RevisionSpan]]) -> None:
         self._after = after
         self._shapes: dict[Quantity, set[tuple[str, ...]]] = defaultdict(set)
         self._skus: dict[tuple[Quantity, _Match], set[str]] = defaultdict(set)
@@ -200,10 +204,10 @@ class _Lookup:
                 self._shapes[each.quantity].add(tuple(sorted(each.event.match)))
                 self._skus[each.quantity, _match(each)].add(sku)
 
-    def cheapest_rival(self, spot: Revision) -> Revision | None:
+    def cheapest_rival(self, spot: RevisionSpan) -> RevisionSpan | None:
         """Return the on-demand price for the usage of a spot price if it is lower while both hold."""
         place = {name: value for name, value in spot.event.match.items() if name != "purchase"}
-        found: list[tuple[int, Revision]] = []
+        found: list[tuple[int, RevisionSpan]] = []
         for on_demand in ({**place, "purchase": "on_demand"}, place):
             for sku, size in self._matching(spot.quantity, on_demand):
                 found += [
@@ -215,12 +219,12 @@ class _Lookup:
         dearer = [each for size, each in found if size == closest and spot.unit_price > each.unit_price]
         return min(dearer, key=lambda each: (each.unit_price, each.event.sku), default=None)
 
-    def spots(self, on_demand: Revision) -> list[Revision]:
+    def spots(self, on_demand: RevisionSpan) -> list[RevisionSpan]:
         """Return the spot prices with the match fields of an on-demand price."""
         match = frozenset({**on_demand.event.match, "purchase": "spot"}.items())
         return [each for sku in sorted(self._skus[on_demand.quantity, match]) for each in self._after[sku]]
 
-    def covered_from(self, revision: Revision) -> int:
+    def covered_from(self, revision: RevisionSpan) -> int:
         """Return the ms from which another SKU prices all that a price matches."""
         others = [
             self._after[sku][0].event.effective_ms
@@ -237,15 +241,15 @@ class _Lookup:
                     yield sku, len(shape)
 
 
-def _match(revision: Revision) -> _Match:
+def _match(revision: RevisionSpan) -> _Match:
     return frozenset(revision.event.match.items())
 
 
-def _of(kind: str, revision: Revision, text: str) -> Finding:
+def _of(kind: str, revision: RevisionSpan, text: str) -> Finding:
     return Finding(kind, revision.event.sku, revision.line, text)
 
 
-def _price(revision: Revision) -> str:
+def _price(revision: RevisionSpan) -> str:
     event = revision.event
     usd = f"{Decimal(event.usd_nano).scaleb(-9).normalize():f}"
     return f"${usd} per {per_text(event)}"

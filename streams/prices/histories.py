@@ -25,7 +25,7 @@ class Quantity(NamedTuple):
     kind: Kind
 
 
-class Revision(NamedTuple):
+class RevisionSpan(NamedTuple):
     """A revision of a price, and the ms in which it holds: from `effective_ms` up to, not including, `until_ms`."""
 
     event: PriceEvent
@@ -43,7 +43,7 @@ class Revision(NamedTuple):
         return Decimal(self.event.usd_nano) / divisor(self.event.per, self.event.gpus)
 
 
-def histories(known: Iterable[tuple[int, PriceEvent]]) -> dict[str, list[Revision]]:
+def histories(known: Iterable[tuple[int, PriceEvent]]) -> dict[str, list[RevisionSpan]]:
     """Return the revisions of each SKU by time; of two from one instant the later by (`time_ms`, `source`, `id`) stands.
 
     `known` has the line of each, 0 for none.
@@ -58,19 +58,19 @@ def histories(known: Iterable[tuple[int, PriceEvent]]) -> dict[str, list[Revisio
         instants = sorted(standing[sku])
         ends = [*instants[1:], FOREVER_MS]
         found[sku] = [
-            Revision(standing[sku][at][1], end, standing[sku][at][0])
+            RevisionSpan(standing[sku][at][1], end, standing[sku][at][0])
             for at, end in zip(instants, ends, strict=True)
         ]
     return found
 
 
-def in_force(revisions: list[Revision], at_ms: int) -> Revision | None:
+def in_force(revisions: list[RevisionSpan], at_ms: int) -> RevisionSpan | None:
     """Return the revision that holds at an instant; None before the first."""
     at = bisect_right(revisions, at_ms, key=lambda each: each.event.effective_ms)
     return revisions[at - 1] if at else None
 
 
-def holding(revisions: list[Revision], from_ms: int, until_ms: int) -> list[Revision]:
+def holding(revisions: list[RevisionSpan], from_ms: int, until_ms: int) -> list[RevisionSpan]:
     """Return the revisions that hold at some instant from `from_ms` up to, not including, `until_ms`."""
     first = max(bisect_right(revisions, from_ms, key=lambda each: each.event.effective_ms) - 1, 0)
     end = bisect_left(revisions, until_ms, key=lambda each: each.event.effective_ms)

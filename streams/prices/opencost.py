@@ -18,7 +18,7 @@ MAX_BYTES: Final = 2**20
 NANO: Final = Decimal("1e-9")
 
 
-class _Field(NamedTuple):
+class _Default(NamedTuple):
     sku: str
     component: str
     per: str
@@ -28,20 +28,20 @@ class _Field(NamedTuple):
 
 _SPOT: Final = {"purchase": "spot"}
 _FIELDS: Final = {
-    "CPU": _Field("cpu", "compute", "vcpu_hour", {}),
-    "spotCPU": _Field("cpu.spot", "compute", "vcpu_hour", _SPOT),
-    "RAM": _Field("memory", "compute", "memory_gib_hour", {}),
-    "spotRAM": _Field("memory.spot", "compute", "memory_gib_hour", _SPOT),
-    "GPU": _Field("gpu", "gpu", "gpu_hour", {}),
-    "spotGPU": _Field("gpu.spot", "gpu", "gpu_hour", _SPOT),
-    "storage": _Field("storage", "storage", "gib_month", {"op": "stored"}, HOURS_PER_MONTH),
-    "zoneNetworkEgress": _Field(
+    "CPU": _Default("cpu", "compute", "vcpu_hour", {}),
+    "spotCPU": _Default("cpu.spot", "compute", "vcpu_hour", _SPOT),
+    "RAM": _Default("memory", "compute", "memory_gib_hour", {}),
+    "spotRAM": _Default("memory.spot", "compute", "memory_gib_hour", _SPOT),
+    "GPU": _Default("gpu", "gpu", "gpu_hour", {}),
+    "spotGPU": _Default("gpu.spot", "gpu", "gpu_hour", _SPOT),
+    "storage": _Default("storage", "storage", "gib_month", {"op": "stored"}, HOURS_PER_MONTH),
+    "zoneNetworkEgress": _Default(
         "net.cross_zone", "network", "gb", {"path": "cross_zone", "direction": "egress"}
     ),
-    "regionNetworkEgress": _Field(
+    "regionNetworkEgress": _Default(
         "net.cross_region", "network", "gb", {"path": "cross_region", "direction": "egress"}
     ),
-    "internetNetworkEgress": _Field(
+    "internetNetworkEgress": _Default(
         "net.internet", "network", "gb", {"path": "internet", "direction": "egress"}
     ),
 }

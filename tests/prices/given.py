@@ -15,18 +15,18 @@ NOW_MS = 1_800_000_000_000
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "prices"
 
 
-def read(content: str, name: str = "p.csv", **options: object) -> list[PriceRecord]:
+def read(content: str, name: str = "p.csv", cloud: str | None = None, from_ms: int = 0) -> list[PriceRecord]:
     """Return the records of a list by its content."""
-    given = PriceList(name, content.encode(), **options)  # type: ignore[arg-type]
+    given = PriceList(name, content.encode(), cloud, from_ms)
     return records_of(given, format_of(given), NOW_MS)
 
 
-def read_data(name: str, **options: object) -> tuple[PriceFormat, list[PriceRecord]]:
+def read_data(name: str, cloud: str | None = None) -> tuple[PriceFormat, list[PriceRecord]]:
     """Return the records of a file of real prices; skip the test where there is none."""
     path = DATA / name
     if not path.is_file():
         pytest.skip(f"no {name}: the catalogues are not part of this checkout")
-    given = PriceList(name, path.read_bytes(), **options)  # type: ignore[arg-type]
+    given = PriceList(name, path.read_bytes(), cloud)
     form = format_of(given)
     return form, records_of(given, form, NOW_MS)
 

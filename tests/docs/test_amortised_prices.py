@@ -25,12 +25,9 @@ def _prices(text: str) -> dict[str, tuple[str, str]]:
     }
 
 
-def _schedule(text: str) -> list[tuple[int, Decimal, Decimal, Decimal]]:
+def _schedule(text: str) -> list[tuple[Decimal, ...]]:
     rows = re.findall(r"^\| (\d+) \| ([\d,.]+) \| ([\d,.]+) \| ([\d,.]+) \|$", text, re.M)
-    return [
-        (int(year), *(Decimal(cell.replace(",", "")) for cell in cells))  # type: ignore[misc]  # three cells
-        for year, *cells in rows
-    ]
+    return [tuple(Decimal(cell.replace(",", "")) for cell in row) for row in rows]
 
 
 def _value(formula: str) -> Fraction:

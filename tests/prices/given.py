@@ -34,14 +34,14 @@ def read_data(name: str, cloud: str | None = None) -> tuple[PriceFormat, list[Pr
 def price(
     sku: str,
     usd_nano: int,
-    effective_ms: int = 0,
-    *,
+    *more: int | dict[str, str],
     per: Per = Per.gpu_hour,
     component: Component = Component.gpu,
     gpus: int = 1,
-    **match: str,
 ) -> PriceEvent:
-    """Return a revision."""
+    """Return a revision; `more` are the ms from which it holds, 0 by default, and match fields."""
+    effective_ms = sum(each for each in more if isinstance(each, int))
+    fields = [each for each in more if isinstance(each, dict)]
     return PriceEvent(
         source="test",
         id=f"{sku}@{effective_ms}",
@@ -52,5 +52,5 @@ def price(
         per=per,
         gpus=gpus,
         effective_ms=effective_ms,
-        match=match,
+        match={name: value for each in fields for name, value in each.items()},
     )

@@ -68,17 +68,17 @@ def test_jump_against_what_it_replaces() -> None:
 @pytest.mark.parametrize(
     ("loaded", "known", "expected"),
     [
-        ([price("od", 2 * USD, **H100), price("s", 3 * USD, **H100, **SPOT)], [], [("s", 2)]),
-        ([price("od", 2 * USD, **H100, **DEMAND), price("s", 3 * USD, **H100, **SPOT)], [], [("s", 2)]),
-        ([price("od", 2 * USD, **H100), price("s", 2 * USD, **H100, **SPOT)], [], []),
-        ([price("od", 2 * USD, **A100), price("s", 3 * USD, **H100, **SPOT)], [], []),
-        ([price("od", 2 * USD), price("s", 3 * USD, zone="z", **SPOT)], [], [("s", 2)]),
+        ([price("od", 2 * USD, H100), price("s", 3 * USD, H100, SPOT)], [], [("s", 2)]),
+        ([price("od", 2 * USD, H100, DEMAND), price("s", 3 * USD, H100, SPOT)], [], [("s", 2)]),
+        ([price("od", 2 * USD, H100), price("s", 2 * USD, H100, SPOT)], [], []),
+        ([price("od", 2 * USD, A100), price("s", 3 * USD, H100, SPOT)], [], []),
+        ([price("od", 2 * USD), price("s", 3 * USD, SPOT, {"zone": "z"})], [], [("s", 2)]),
         # Only while both hold: spot was above before the on-demand price, and is below since.
-        ([price("s", 3 * USD, **SPOT), price("s", USD, 9, **SPOT), price("od", 2 * USD, 9)], [], []),
-        ([price("s", 3 * USD, **H100, **SPOT)], [price("od", 2 * USD, **H100)], [("s", 1)]),
-        ([price("od", 2 * USD, **H100)], [price("s", 3 * USD, **H100, **SPOT)], [("od", 1)]),
-        ([price("s", 3 * USD, per=Per.instance_hour, gpus=8, **SPOT), price("od", 2 * USD)], [], []),
-        ([price("s", 3 * USD, **SPOT, component=Component.labor), price("od", 2 * USD)], [], []),
+        ([price("s", 3 * USD, SPOT), price("s", USD, 9, SPOT), price("od", 2 * USD, 9)], [], []),
+        ([price("s", 3 * USD, H100, SPOT)], [price("od", 2 * USD, H100)], [("s", 1)]),
+        ([price("od", 2 * USD, H100)], [price("s", 3 * USD, H100, SPOT)], [("od", 1)]),
+        ([price("s", 3 * USD, SPOT, per=Per.instance_hour, gpus=8), price("od", 2 * USD)], [], []),
+        ([price("s", 3 * USD, SPOT, component=Component.labor), price("od", 2 * USD)], [], []),
     ],
 )
 def test_spot_above_on_demand(
@@ -91,19 +91,19 @@ def test_spot_above_on_demand(
     ("loaded", "known", "expected"),
     [
         # Nothing prices H200 before day 9, though GPUs have prices since day 1.
-        ([price("h100", USD, 1, **H100), price("h200", USD, 9, gpu_type="H200")], [], [("h200", 2)]),
-        ([price("h100", USD, 1, **H100), price("h200", USD, 1, gpu_type="H200")], [], []),
-        ([price("any", USD, 1), price("h200", USD, 9, gpu_type="H200")], [], []),
-        ([price("h200", USD, 9, gpu_type="H200")], [], []),
-        ([price("h200", USD, 9, gpu_type="H200")], [price("h100", USD, 1, **H100)], [("h200", 1)]),
+        ([price("h100", USD, 1, H100), price("h200", USD, 9, {"gpu_type": "H200"})], [], [("h200", 2)]),
+        ([price("h100", USD, 1, H100), price("h200", USD, 1, {"gpu_type": "H200"})], [], []),
+        ([price("any", USD, 1), price("h200", USD, 9, {"gpu_type": "H200"})], [], []),
+        ([price("h200", USD, 9, {"gpu_type": "H200"})], [], []),
+        ([price("h200", USD, 9, {"gpu_type": "H200"})], [price("h100", USD, 1, H100)], [("h200", 1)]),
         ([price("net", USD, 1, component=Component.network, per=Per.gb), price("h100", USD, 9)], [], []),
         # For one purchase only, while others exist.
-        ([price("a", USD, **H100, **SPOT), price("b", USD, **A100, **DEMAND)], [], [("a", 1), ("b", 2)]),
-        ([price("a", USD, **H100, **SPOT), price("b", USD, **A100, **SPOT)], [], []),
-        ([price("a", USD, **H100, **SPOT), price("b", USD, **A100, **DEMAND), price("c", USD)], [], []),
-        ([price("a", USD, **H100, region="r"), price("b", USD, **A100, region="q")], [], [("a", 1), ("b", 2)]),
-        ([price("a", USD, **H100, region="r"), price("b", USD, **H100, region="q")], [], []),
-        ([price("a", USD, **H100, region="r")], [price("b", USD, **A100, region="q")], [("a", 1)]),
+        ([price("a", USD, H100, SPOT), price("b", USD, A100, DEMAND)], [], [("a", 1), ("b", 2)]),
+        ([price("a", USD, H100, SPOT), price("b", USD, A100, SPOT)], [], []),
+        ([price("a", USD, H100, SPOT), price("b", USD, A100, DEMAND), price("c", USD)], [], []),
+        ([price("a", USD, H100, {"region": "r"}), price("b", USD, A100, {"region": "q"})], [], [("a", 1), ("b", 2)]),
+        ([price("a", USD, H100, {"region": "r"}), price("b", USD, H100, {"region": "q"})], [], []),
+        ([price("a", USD, H100, {"region": "r"})], [price("b", USD, A100, {"region": "q"})], [("a", 1)]),
     ],
 )  # fmt: skip
 def test_gap(loaded: list[PriceEvent], known: list[PriceEvent], expected: list[tuple[str, int]]) -> None:
@@ -113,17 +113,17 @@ def test_gap(loaded: list[PriceEvent], known: list[PriceEvent], expected: list[t
 @pytest.mark.parametrize(
     ("loaded", "known", "expected"),
     [
-        ([price("a", USD, **H100), price("b", 2 * USD, **H100)], [], [("b", 2)]),
-        ([price("b", USD, **H100), price("a", 2 * USD, 9, **H100)], [], [("b", 1)]),
-        ([price("b", USD, **H100)], [price("a", USD, **H100)], [("b", 1)]),
-        ([price("a", USD, **H100)], [price("b", USD, **H100)], [("a", 1)]),
-        ([price("a", USD, **H100), price("b", USD, **A100)], [], []),
+        ([price("a", USD, H100), price("b", 2 * USD, H100)], [], [("b", 2)]),
+        ([price("b", USD, H100), price("a", 2 * USD, 9, H100)], [], [("b", 1)]),
+        ([price("b", USD, H100)], [price("a", USD, H100)], [("b", 1)]),
+        ([price("a", USD, H100)], [price("b", USD, H100)], [("a", 1)]),
+        ([price("a", USD, H100), price("b", USD, A100)], [], []),
         ([price("a", USD), price("b", USD, per=Per.job_hour, component=Component.overhead)], [], []),
         ([price("a", USD), price("b", USD, component=Component.labor)], [], []),
-        ([price("a", USD, **H100), price("b", USD, **H100, region="r")], [], []),
+        ([price("a", USD, H100), price("b", USD, H100, {"region": "r"})], [], []),
         # b is for H100 only until day 9, when a begins to be.
         (
-            [price("a", USD, 9, **H100), price("b", USD, **H100), price("b", USD, 9, **A100)],
+            [price("a", USD, 9, H100), price("b", USD, H100), price("b", USD, 9, A100)],
             [],
             [],
         ),
@@ -134,11 +134,11 @@ def test_overlap(loaded: list[PriceEvent], known: list[PriceEvent], expected: li
 
 
 def test_what_was_known_before_is_not_reported() -> None:
-    odd = (price("a", 0), price("a", USD, 5), price("b", USD), price("s", 9 * USD, **SPOT))
+    odd = (price("a", 0), price("a", USD, 5), price("b", USD), price("s", 9 * USD, SPOT))
     assert findings([(1, price("net", USD, component=Component.network, per=Per.gb))], odd) == []
 
 
 def test_long_histories_are_compared_where_they_meet() -> None:
-    many = [price("s", USD + at, at, **H100, **SPOT) for at in range(5_000)]
-    many += [price("od", 9 * USD + at, at, **H100) for at in range(5_000)]
+    many = [price("s", USD + at, at, H100, SPOT) for at in range(5_000)]
+    many += [price("od", 9 * USD + at, at, H100) for at in range(5_000)]
     assert findings(list(enumerate(many, start=1))) == []

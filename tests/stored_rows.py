@@ -6,6 +6,7 @@ It must not compute, and must not forgive: quantities and costs are taken as the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ class Rows:
 
 
 _MONEY = ("quantity", "cost_usd", "lost_quantity", "lost_cost_usd")
-_USAGE = ("sampled_gpu_s", "productive_gpu_ms")
+_USAGE = ("sampled_gpu_s", "productive_gpu_ms", "tensor_gpu_ms", "tensor_sampled_gpu_s")
 _HOUR = (
     *(
         "wall_clock_ms",
@@ -81,6 +82,10 @@ _HOUR = (
         "gpu_milli_ms",
         "lost_gpu_milli_ms",
         "unpriced_gpu_milli_ms",
+        "sampled_gpu_ms",
+        "productive_gpu_ms",
+        "tensor_gpu_ms",
+        "tensor_sampled_gpu_ms",
     ),
     *(f"{component}_cost_usd" for component in COMPONENTS),
     "lost_cost_usd",
@@ -98,21 +103,15 @@ def tables_of(select: Select) -> Tables:
             where = LedgerKey(minute_s // 60, job_id, attempt, *rest)
             found.ledger[where] = LedgerRow(quantity, cost_nano, lost, lost_nano)
     for key, *values in select(JOB_HOURS, _HOUR):
-        measures, costs = values[:6], values[6:]
-        wall_clock_ms, queued_ms, starting_ms, *gpu_time = measures
-        if any(measures) or any(costs):
+        if any(values):
             job_id, attempt, hour_s, *fields = key
             where_hour = HourKey(job_id, attempt, hour_s // 3600, tuple(fields))
-            found.hours[where_hour] = HourRow(
-                wall_clock_ms, queued_ms, starting_ms, gpu_time[0], gpu_time[1], gpu_time[2],
-                tuple(costs[:-2]), costs[-2], costs[-1],
-            )  # fmt: skip
-    for key, sampled_gpu_s, productive_gpu_ms in select(JOB_USAGE_MINUTES, _USAGE):
+            measures, costs = values[: -len(COMPONENTS) - 2], values[-len(COMPONENTS) - 2 :]
+            found.hours[where_hour] = HourRow._make((*measures, tuple(costs[:-2]), *costs[-2:]))
+    for key, *values in select(JOB_USAGE_MINUTES, _USAGE):
         job_id, attempt, minute_s, _ = key
-        so_far = found.usage.get((minute_s // 60, job_id, attempt), UsageRow(0, 0))
-        found.usage[minute_s // 60, job_id, attempt] = UsageRow(
-            so_far.sampled_gpu_s + sampled_gpu_s, so_far.productive_gpu_ms + productive_gpu_ms
-        )
+        so_far = found.usage.get((minute_s // 60, job_id, attempt), UsageRow(0, 0, 0, 0))
+        found.usage[minute_s // 60, job_id, attempt] = UsageRow(*map(add, so_far, values))
     for key, quantity, cost_nano in select(NODE_MINUTES, _MONEY[:2]):
         if quantity:
             node, minute_s, *rest = key

@@ -178,6 +178,8 @@ class Fleet:
         delay_s = 0 if dice > 0.05 else rng.randrange(1, 100) if dice > 0.002 else rng.randrange(660, 900)
         ratios = [rng.randrange(1001) / 1000 for _ in job.gpus]
         sample = {"node": job.node, "gpus": job.gpus, "util_ratio": ratios, **job.fields}
+        if second % 3 == 0:
+            sample["tensor_ratio"] = ratios[::-1]
         self._later(
             second + delay_s,
             self._event(

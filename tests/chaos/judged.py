@@ -48,7 +48,7 @@ def _judge_partition(
             lines += records
             places += [(topic, partition, offset) for offset in range(len(records))]
     found = compute(lines, as_of_ms=as_of_ms)
-    for part in ("ledger", "usage", "nodes", "jobs", "attempts"):
+    for part in ("ledger", "hours", "usage", "nodes", "jobs", "attempts"):
         getattr(judged.tables, part).update(getattr(found, part))
     judged.dead |= {places[index]: reason for index, reason in found.dead}
     counts = judged.counts

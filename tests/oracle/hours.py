@@ -14,6 +14,7 @@ from tests.oracle.model import (
     ENDS,
     HOUR_MS,
     LARGEST_COST_NANO,
+    MINUTE_MS,
     PAID_AT_MOST_MS,
     STARTS,
     Fields,
@@ -21,8 +22,9 @@ from tests.oracle.model import (
     HourRow,
     LedgerKey,
     LedgerRow,
+    UsageRow,
 )
-from tests.oracle.rows import Ledger
+from tests.oracle.rows import Ledger, usage
 from tests.oracle.timeline import Attempt, Interval, Segment, overlaps, union
 
 
@@ -31,6 +33,7 @@ class HourSums:
 
     def __init__(self) -> None:
         self.wall_clock_ms = self.starting_ms = self.queued_ms = 0
+        self.sampled_gpu_ms = self.productive_gpu_ms = self.tensor_gpu_ms = self.tensor_sampled_gpu_ms = 0
         self.gpu_milli_ms = self.lost_gpu_milli_ms = self.unpriced_gpu_milli_ms = 0
         self.cost_nano = dict.fromkeys(COMPONENTS, 0)
         self.lost_cost_nano = self.starting_lost_cost_nano = 0
@@ -45,6 +48,13 @@ class HourSums:
             self.lost_gpu_milli_ms += row.lost_quantity
             self.unpriced_gpu_milli_ms += row.quantity if not key.sku else 0
 
+    def add_usage(self, row: UsageRow) -> None:
+        """Add the usage of one of its minutes."""
+        self.sampled_gpu_ms += 1000 * row.sampled_gpu_s
+        self.productive_gpu_ms += row.productive_gpu_ms
+        self.tensor_gpu_ms += row.tensor_gpu_ms
+        self.tensor_sampled_gpu_ms += 1000 * row.tensor_sampled_gpu_s
+
     def row(self) -> HourRow:
         """The row; "a sum beyond Decimal(18, 9) is capped"."""
         return HourRow(
@@ -54,6 +64,10 @@ class HourSums:
             self.gpu_milli_ms,
             self.lost_gpu_milli_ms,
             self.unpriced_gpu_milli_ms,
+            self.sampled_gpu_ms,
+            self.productive_gpu_ms,
+            self.tensor_gpu_ms,
+            self.tensor_sampled_gpu_ms,
             tuple(min(cost, LARGEST_COST_NANO) for cost in self.cost_nano.values()),
             min(self.lost_cost_nano, LARGEST_COST_NANO),
             min(self.starting_lost_cost_nano, LARGEST_COST_NANO),
@@ -88,11 +102,16 @@ def hour_rows(
         covered = union([*covered, *_spans(segments)])
         for hour, fields, length_ms in _by_hour(_waits(attempt), fields_at):
             at(number, hour, fields).queued_ms += length_ms
+        samples = [s for s in log.samples if s.attempt == number]
+        for minute, usage_row in usage(samples).items():
+            # "a minute of samples has the fields of its newest sample, else those that held when it ended"
+            fields = fields_at.at((minute + 1) * MINUTE_MS - 1)[1]
+            at(number, minute // 60, fields).add_usage(usage_row)
         if attempt.metered:
-            for second in _seconds(s for s in log.samples if s.attempt == number):
+            for second in _seconds(samples):
                 at(number, second // 3600, fields_at.at(second * 1000)[1]).wall_clock_ms += 1000
     rows = {key: found.row() for key, found in sums.items()}
-    return {key: row for key, row in rows.items() if any(row[:6]) or any(row.cost_nano)}
+    return {key: row for key, row in rows.items() if any(row[:10]) or any(row.cost_nano)}
 
 
 def _waits(attempt: Attempt) -> list[Interval]:

@@ -28,6 +28,7 @@ class Sample:
     first_s: int
     end_s: int
     permille: dict[str, int]  # GPU id -> permille
+    tensor: dict[str, int]  # the same of tensor_ratio, where the sample has it
 
     def newer(self) -> tuple[int, str, str, str, tuple[str, ...]]:
         """By the contract: "the newest sample (by time_ms, source, node, id)"; a last tie by its fields."""
@@ -93,14 +94,20 @@ class _Lateness:
             gpus = [event["gpu"]]
         if not isinstance(ratios, list):
             ratios = [ratios]
+        tensor_ratios = event.get("tensor_ratio")
+        if not isinstance(tensor_ratios, list):
+            tensor_ratios = [tensor_ratios] * len(gpus)
         permille: dict[str, int] = {}
-        for gpu, ratio in zip(gpus, ratios, strict=True):
+        tensor: dict[str, int] = {}
+        for gpu, ratio, tensor_ratio in zip(gpus, ratios, tensor_ratios, strict=True):
             newest_s = self._newest_s.get((job_id, attempt, node, gpu))
             # "begins more than `late_horizon` before the newest second seen, earlier in the log, of that GPU"
             if newest_s is not None and first_s < newest_s - self._late_horizon_s:
                 continue
             # "the IEEE double product util_ratio x 1000.0, rounded half to even"; named twice, the largest
             permille[gpu] = max(permille.get(gpu, 0), round(float(ratio) * 1000.0))
+            if tensor_ratio is not None:
+                tensor[gpu] = max(tensor.get(gpu, 0), round(float(tensor_ratio) * 1000.0))
         if not permille:
             return None
         if first_s < end_s:
@@ -109,7 +116,7 @@ class _Lateness:
                 self._newest_s[key] = max(self._newest_s.get(key, end_s - 1), end_s - 1)
         fields = {f: event[f] for f in PRICE_FIELDS if event.get(f) is not None}
         id_ = event.get("id") or ""
-        return Sample(time_ms, event["source"], id_, node, attempt, fields, first_s, end_s, permille)
+        return Sample(time_ms, event["source"], id_, node, attempt, fields, first_s, end_s, permille, tensor)
 
 
 def take_in(

@@ -80,6 +80,10 @@ class HourRow(NamedTuple):
     gpu_milli_ms: int
     lost_gpu_milli_ms: int
     unpriced_gpu_milli_ms: int
+    sampled_gpu_ms: int
+    productive_gpu_ms: int
+    tensor_gpu_ms: int
+    tensor_sampled_gpu_ms: int
     cost_nano: tuple[int, ...]  # in the order of COMPONENTS
     lost_cost_nano: int
     starting_lost_cost_nano: int  # part of it: of rows with phase `starting`
@@ -88,6 +92,8 @@ class HourRow(NamedTuple):
 class UsageRow(NamedTuple):
     sampled_gpu_s: int
     productive_gpu_ms: int
+    tensor_gpu_ms: int
+    tensor_sampled_gpu_s: int
 
 
 class NodeKey(NamedTuple):

@@ -159,17 +159,30 @@ def book_samples(ledger: Ledger, attempt: int, samples: Iterable[Sample], team: 
 
 def usage(samples: Iterable[Sample]) -> dict[int, UsageRow]:
     """Per minute of one attempt: GPU-seconds covered, and "the sum of their permille"."""
-    largest: dict[tuple[str, str, int], int] = {}  # (node, GPU, second) -> "the largest permille"
-    for sample in samples:
-        for gpu, permille in sample.permille.items():
+    samples = list(samples)
+    rows: dict[int, UsageRow] = {}
+    for second, permille in _largest((sample, sample.permille) for sample in samples):
+        so_far = rows.get(second // 60, UsageRow(0, 0, 0, 0))
+        rows[second // 60] = so_far._replace(
+            sampled_gpu_s=so_far.sampled_gpu_s + 1, productive_gpu_ms=so_far.productive_gpu_ms + permille
+        )
+    for second, permille in _largest((sample, sample.tensor) for sample in samples):
+        so_far = rows[second // 60]
+        rows[second // 60] = so_far._replace(
+            tensor_sampled_gpu_s=so_far.tensor_sampled_gpu_s + 1, tensor_gpu_ms=so_far.tensor_gpu_ms + permille
+        )
+    return rows
+
+
+def _largest(said: Iterable[tuple[Sample, dict[str, int]]]) -> Iterator[tuple[int, int]]:
+    """(second, "the largest permille" of a GPU in it)."""
+    largest: dict[tuple[str, str, int], int] = {}
+    for sample, by_gpu in said:
+        for gpu, permille in by_gpu.items():
             for second in range(sample.first_s, sample.end_s):
                 key = (sample.node, gpu, second)
                 largest[key] = max(largest.get(key, 0), permille)
-    rows: dict[int, UsageRow] = {}
-    for (_, _, second), permille in largest.items():
-        seconds, productive_ms = rows.get(second // 60, (0, 0))
-        rows[second // 60] = UsageRow(seconds + 1, productive_ms + permille)
-    return rows
+    return ((second, permille) for (_, _, second), permille in largest.items())
 
 
 def book_traffic(

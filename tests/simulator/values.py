@@ -97,6 +97,8 @@ class Fleet:
             "node": rng.choice(NODES), "source": rng.choice(("dcgm", "k8s")), "time_ms": self.time_ms(),
             "interval_ms": rng.choice(INTERVALS_MS), "gpus": gpus, "util_ratio": [rng.choice(RATIOS) for _ in gpus],
         }  # fmt: skip
+        if len(gpus) == 2:  # nothing drawn: known logs stay as they are but for this
+            event["tensor_ratio"] = event["util_ratio"][::-1]
         if rng.random() < 0.92:
             event |= {"job_id": job_id, "attempt": attempt}
         return event | (self.fields() if rng.random() < 0.4 else {})

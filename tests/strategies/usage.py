@@ -58,6 +58,8 @@ def samples(
             "gpus": gpus,
             "util_ratio": [draw(ratios) for _ in gpus],
         }
+        if draw(st.integers(0, 2)) == 0:
+            event["tensor_ratio"] = [draw(ratios) for _ in gpus]
         if len(gpus) == 1 and draw(st.integers(0, 3)) == 0:  # scalars are arrays of one
             event["gpu"], event["util_ratio"] = event.pop("gpus")[0], event["util_ratio"][0]
         if draw(st.integers(0, 7)):

@@ -34,6 +34,7 @@ from streams.engine.kernels.store import (
     CoverageStore,
     Samples,
 )
+from streams.engine.kernels.usage_sums import sum_usage
 
 
 class FoldResult(NamedTuple):
@@ -42,6 +43,16 @@ class FoldResult(NamedTuple):
     late: int  # samples that were too late for their GPU
     all_late: NDArray[np.bool_]  # by record: whether all of its GPUs were late
     touched: I64  # records that cover a second of a GPU in time; never idle ones
+
+
+class UsagePiece(NamedTuple):
+    """The minutes [lo_minute, hi_minute) of an attempt, whose usage belongs to a row of sums."""
+
+    job_id: str
+    attempt: int
+    lo_minute: int
+    hi_minute: int
+    row: int
 
 
 class UsageRows(NamedTuple):
@@ -212,6 +223,31 @@ class Coverage:
     def unpack(self, holders: I64, minutes: I64) -> None:
         """Unpack all rows of these holders and minutes into `store`."""
         self._old.unpack_pairs(np.repeat(holders, len(minutes)), np.tile(minutes, len(holders)))
+
+    def changed_hours(self, rows: I64) -> list[tuple[str, int, int]]:
+        """Return (job_id, attempt, hour) of these rows, each once."""
+        part = self._arrays.store.rows[rows]
+        pairs = np.unique(part["holder"].astype(np.int64) << 32 | (part["minute"] // 60).astype(np.int64))
+        holders = self._names.by_numbers((pairs >> 32).tolist())
+        hours = (pairs & 0xFFFFFFFF).tolist()
+        owners = ((holder.job_id, holder.attempt) for holder in holders)
+        return list({(*owner, hour): None for owner, hour in zip(owners, hours, strict=True)})
+
+    def add_usage(self, pieces: Iterable[UsagePiece], sums: I64, first_column: int) -> None:
+        """Add the usage of these pieces to `sums`, in place.
+
+        In ms of GPU-time, from `first_column` on: sampled, productive, on tensor cores, sampled for tensor cores.
+        """
+        found = [
+            (holder.number, lo, hi, row)
+            for job_id, attempt, lo, hi, row in pieces
+            for holder in self._names.of_attempt(job_id, attempt)
+        ]
+        if not found:
+            return
+        holder, lo, hi, row = np.array(found, np.int64).T.copy()
+        self._old.unpack_ranges(holder, lo, hi)
+        sum_usage(holder, lo, hi, row, first_column, self._arrays.store, sums)
 
     def forget(self, job_ids: Iterable[str]) -> None:
         """Free the slots and rows of jobs, changed rows included; numbers returned before become invalid."""

@@ -153,6 +153,14 @@ class PackedRows:
             wanted.setdefault(number, set()).add(minute)
         self.unpack({number: sorted(those) for number, those in wanted.items()})
 
+    def unpack_ranges(self, holders: I64, lo: I64, hi: I64) -> None:
+        """Unpack the rows of each holder in its minutes [lo, hi)."""
+        wanted: dict[int, set[int]] = {}
+        old = np.flatnonzero(lo < self._arrays.store.holders["packed_to"][holders])
+        for k in old.tolist():
+            wanted.setdefault(int(holders[k]), set()).update(range(int(lo[k]), int(hi[k])))
+        self.unpack({number: sorted(those) for number, those in wanted.items()})
+
     def replace(self, whole: dict[int, tuple[bytes, int]]) -> None:
         """Replace all rows of these holders (by number) by packed ones; each comes with its last minute."""
         self._arrays.free_rows += drop_rows(np.array(list(whole), np.int64), self._arrays.store)

@@ -25,11 +25,6 @@ _MEASURES = (
 )
 
 
-def usage_table(coverage: Coverage, shard: int, version: int) -> pa.Table:
-    """Build the usage rows that changed since the last call."""
-    return usage_rows(coverage, coverage.drain_dirty(), shard, version)
-
-
 def usage_rows(coverage: Coverage, rows: I64, shard: int, version: int) -> pa.Table:
     """Build usage rows of these rows of coverage."""
     usage = coverage.usage(rows)

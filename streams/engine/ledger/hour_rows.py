@@ -18,6 +18,7 @@ from schemas.column_types import SECOND
 from schemas.columns import money, table_of, take_text
 from schemas.events import PRICE_FIELDS
 from schemas.tables import COMPONENTS, JOB_HOURS, SCHEMAS
+from streams.engine.coverage.coverage import Coverage, UsagePiece
 from streams.engine.kernels.arrays import INT64_MAX
 from streams.engine.kernels.bill import MAX_COST_NANO
 from streams.engine.kernels.hours import sum_hours
@@ -32,6 +33,7 @@ from streams.engine.state.hours import (
     LOST_GPU,
     MEASURES,
     QUEUED,
+    SAMPLED_GPU,
     STARTING,
     STARTING_LOST_COST,
     UNPRICED_GPU,
@@ -48,14 +50,17 @@ _BILLED: Final[_Columns] = (WALL_CLOCK, STARTING, -1, -1, -1, -1)
 _WAITED: Final[_Columns] = (QUEUED, -1, -1, -1, -1, -1)
 _MEASURE_COLUMNS: Final = (
     "wall_clock_ms", "queued_ms", "starting_ms", "gpu_milli_ms", "lost_gpu_milli_ms", "unpriced_gpu_milli_ms",
+    "sampled_gpu_ms", "productive_gpu_ms", "tensor_gpu_ms", "tensor_sampled_gpu_ms",
     *(f"{component}_cost_usd" for component in COMPONENTS), "lost_cost_usd", "starting_lost_cost_usd",
 )  # fmt: skip
 
 
 class HourRows:
-    """Hours to be written, by attempt."""
+    """Hours to be written, by attempt; their sampled usage is that of the coverage when they are summed."""
 
-    def __init__(self) -> None:
+    def __init__(self, coverage: Coverage) -> None:
+        self._coverage = coverage
+        self._usage: list[UsagePiece] = []
         # By row.
         self._job_ids: list[str] = []
         self._attempts = array("I")
@@ -127,6 +132,10 @@ class HourRows:
         """Add the sums of single rows to a row."""
         self._singles.append((row, sums))
 
+    def add_usage(self, piece: UsagePiece) -> None:
+        """Add the usage of minutes to a row."""
+        self._usage.append(piece)
+
     def table(self, shard: int, version: int) -> pa.Table:
         """Return the rows as a `job_hours` table."""
         sums = self._summed()
@@ -153,6 +162,7 @@ class HourRows:
         sums = np.zeros((len(self._hours), MEASURES), np.int64)
         for row, singles in self._singles:
             sums[row] += [min(value, INT64_MAX) for value in singles]
+        self._coverage.add_usage(self._usage, sums, SAMPLED_GPU)
         price = np.array(
             self._prices, np.int64
         )  # -1 and -2, the time without a price, are the last of each list

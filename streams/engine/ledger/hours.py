@@ -6,12 +6,22 @@ It compares what was written with what is; a row too many is harmless, as each i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
+from streams.engine.coverage.coverage import UsagePiece
 from streams.engine.ledger.hour_rows import HourRows
-from streams.engine.ledger.hour_singles import SingleSums
+from streams.engine.ledger.hour_singles import SingleSums, minute_fields
 from streams.engine.ledger.sampled_minutes import MinutePrices, SampledMinutes
 from streams.engine.state.attempt import AttemptState
-from streams.engine.state.hours import HOUR_MS, NOTHING_BOOKED, BookedTime, Fields, Sums, shown_fields
+from streams.engine.state.hours import (
+    HOUR_MS,
+    MINUTES_PER_HOUR,
+    NOTHING_BOOKED,
+    BookedTime,
+    Fields,
+    Sums,
+    shown_fields,
+)
 from streams.engine.state.job import JobState
 from streams.engine.timeline.attempts import FieldStep, Timeline, billed_pieces
 from streams.engine.timeline.intervals import Interval, Span
@@ -100,7 +110,8 @@ def write_hours(
             has_time = bool(attempt.booked_lines or billed[number] or line.waits)
             for hour in hours:
                 stretches = _stretches(line, hour) if has_time else []
-                _add_hour(job.id, attempt, hour, stretches, singles.of(hour), rows)
+                sums = singles.of(hour)
+                _add_hour(job.id, attempt, hour, stretches, sums, _usage(attempt, line, hour, sums), rows)
         rows.add_curves(attempt.booked_lines, billed[number], [(*wait, 1, 0) for wait in line.waits])
         attempt.changed_hours.clear()
         attempt.owed_hours.clear()
@@ -113,13 +124,15 @@ def _add_plain(
     """Add the hours of an attempt whose price fields never change and which has no single rows."""
     if attempt.written.keys() - {fields}:
         for hour in hours:
-            _add_hour(job_id, attempt, hour, [(hour * HOUR_MS, (hour + 1) * HOUR_MS, fields)], {}, rows)
+            usage = [(*_minutes(hour), fields)] if attempt.sampled else []
+            _add_hour(job_id, attempt, hour, [(hour * HOUR_MS, (hour + 1) * HOUR_MS, fields)], {}, usage, rows)
         return
     first, last = attempt.written.get(fields, (hours[0], hours[0] - 1))
-    if last < hours[0] or hours[-1] < first:
-        rows.add_hours(job_id, attempt.number, hours, fields, keep=False)
-    else:
-        rows.add_hours(job_id, attempt.number, hours, fields, keep=True)
+    keep = not (last < hours[0] or hours[-1] < first)
+    added = rows.add_hours(job_id, attempt.number, hours, fields, keep=keep)
+    if attempt.sampled:
+        for hour, row in zip(hours, added, strict=True):
+            rows.add_usage(UsagePiece(job_id, attempt.number, *_minutes(hour), row))
     attempt.written[fields] = min(first, hours[0]), max(last, hours[-1])
 
 
@@ -129,12 +142,13 @@ def _add_hour(
     hour: int,
     stretches: Sequence[tuple[int, int, Fields]],
     singles: Sums,
+    usage: Sequence[tuple[int, int, Fields]],
     rows: HourRows,
 ) -> None:
     """Add the rows of one hour, and an empty one for all price fields that it no longer has."""
     written = attempt.written
     places: dict[Fields, int] = {}
-    now = [*(fields for _, _, fields in stretches), *singles]
+    now = [*(fields for _, _, fields in stretches), *singles, *(fields for _, _, fields in usage)]
     for fields in (*now, *written):
         first, last = written.get(fields, (hour, hour - 1))
         is_written = first <= hour <= last
@@ -145,6 +159,8 @@ def _add_hour(
         rows.add_piece(places[fields], from_ms, until_ms)
     for fields, sums in singles.items():
         rows.add_singles(places[fields], sums)
+    for lo, hi, fields in usage:
+        rows.add_usage(UsagePiece(job_id, attempt.number, lo, hi, places[fields]))
 
 
 def _stretches(line: Timeline, hour: int) -> list[tuple[int, int, Fields]]:
@@ -156,6 +172,26 @@ def _stretches(line: Timeline, hour: int) -> list[tuple[int, int, Fields]]:
         for (since_ms, fields), until_ms in zip(line.fields, ends_ms, strict=True)
         if since_ms < end_ms and until_ms > begin_ms
     ]
+
+
+def _usage(attempt: AttemptState, line: Timeline, hour: int, singles: Sums) -> list[tuple[int, int, Fields]]:
+    """Cut an hour in minutes of the same price fields: (from minute, until minute, fields)."""
+    if not attempt.sampled:
+        return []
+    if len(line.fields) == 1 and not attempt.winners:
+        return [(*_minutes(hour), shown_fields(line.fields[0][1]))]
+    if attempt.winners and not attempt.booked_traffic and len(singles) == 1:
+        return [(*_minutes(hour), next(iter(singles)))]  # its samples, which are all in those rows, have no others
+    pieces: list[tuple[int, int, Fields]] = []
+    for fields, minutes in groupby(range(*_minutes(hour)), lambda minute: minute_fields(attempt, line, minute)):
+        first, *rest = minutes
+        pieces.append((first, first + len(rest) + 1, fields))
+    return pieces
+
+
+def _minutes(hour: int) -> tuple[int, int]:
+    """Return the minutes [lo, hi) of an hour."""
+    return hour * MINUTES_PER_HOUR, (hour + 1) * MINUTES_PER_HOUR
 
 
 def put_off_hours(job: JobState) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from schemas.tables import ARCHIVE, JOB_HOURS, JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES, SCHEMAS
 from streams.engine.alerts.alert import Alert
-from streams.engine.coverage.usage_table import usage_table
+from streams.engine.coverage.usage_table import usage_rows
 from streams.engine.ledger.derive import accrue_job, derive_job, derive_node
 from streams.engine.ledger.hour_rows import HourRows
 from streams.engine.ledger.rows import LedgerRows
@@ -65,10 +65,10 @@ def build_checkpoint(shard: ShardState, as_of_ms: int, version: int, *, open_att
         raise ValueError(
             f"version {version} of shard {shard.number} is not above its last, {shard.snapshots.version}"
         )
+    usage = _drain_usage(shard, version)  # before the hours that it changes
     tables: dict[str, pa.Table] = {}
     changed, room, more = _derive_jobs(shard, as_of_ms, version, tables, open_attempts=open_attempts)
     more |= _derive_nodes(shard, as_of_ms, version, tables, room, open_nodes=open_attempts)
-    usage = usage_table(shard.coverage, shard.number, version)
     if usage.num_rows:
         tables[JOB_USAGE_MINUTES] = usage
     tables.update(shard.refused.drain(version))
@@ -112,6 +112,15 @@ def build_checkpoint(shard: ShardState, as_of_ms: int, version: int, *, open_att
     )
 
 
+def _drain_usage(shard: ShardState, version: int) -> pa.Table:
+    """Return the changed rows of usage; their hours are due, and a snapshot says so until they are written."""
+    rows = shard.coverage.drain_dirty()
+    for job_id, attempt, hour in shard.coverage.changed_hours(rows):
+        shard.jobs[job_id].attempts[attempt].owed_hours.add(hour)
+        shard.snapshots.changes.jobs.add(job_id)
+    return usage_rows(shard.coverage, rows, shard.number, version)
+
+
 def _derive_jobs(
     shard: ShardState, as_of_ms: int, version: int, tables: dict[str, pa.Table], *, open_attempts: bool
 ) -> tuple[list[JobState], int, bool]:
@@ -121,7 +130,7 @@ def _derive_jobs(
         The jobs whose rows of `jobs` and `attempts` are due, the number of nodes that still fit, and whether any job is
         left.
     """
-    rows, hours = LedgerRows(), HourRows()
+    rows, hours = LedgerRows(), HourRows(shard.coverage)
     changed: list[JobState] = []
     if open_attempts:
         _begin_accrual(

@@ -15,7 +15,7 @@ from schemas.events import GpuEvent
 from streams.engine.coverage import packed_rows
 from streams.engine.coverage.blob_form import Blob, read
 from streams.engine.coverage.coverage import Coverage
-from streams.engine.coverage.usage_table import usage_table
+from streams.engine.coverage.usage_table import usage_rows
 from streams.engine.kernels.store import ROW
 from tests.engine.coverage.naive import NaiveCoverage
 from tests.engine.coverage.samples import T0_S, histories, sample
@@ -78,7 +78,7 @@ def test_packed_and_unpacked_rows_give_the_same_tables_before_and_after_a_restor
 
 def by_key(coverage: Coverage) -> list[dict[str, object]]:
     """The usage rows that changed, in the order of their keys."""
-    rows = usage_table(coverage, 0, 1).to_pylist()
+    rows = usage_rows(coverage, coverage.drain_dirty(), 0, 1).to_pylist()
     return sorted(rows, key=lambda row: (row["job_id"], row["attempt"], row["node"], row["minute"]))
 
 

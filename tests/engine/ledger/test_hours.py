@@ -109,3 +109,39 @@ def test_a_late_event_moves_an_hour_and_leaves_an_empty_row() -> None:
     stored = {key[3:]: row for key, row in machine.store.tables[JOB_HOURS].items()}
     assert stored[NOBODY]["wall_clock_ms"] == stored[NOBODY]["gpu_milli_ms"] == 0
     assert stored[SPOT]["wall_clock_ms"] == HOUR
+
+
+def test_a_sampled_minute_has_the_fields_that_held_when_it_ended() -> None:
+    """The change comes within the second minute: the first is spot, the second and third are not."""
+    found = hours(
+        job("j", "started", T0, gpu_count=1, purchase="spot"),
+        job("j", "updated", T0 + 90_000, purchase="on_demand"),
+        gpu("j", T0 + 180_000, 180_000, {"0": 0.5}, tensor_ratio=[0.25]),
+        gpu("j", T0 + 180_000, 180_000, {"1": 1.0}, node="b"),
+        job("j", "completed", T0 + 180_000),
+    )
+    usage = {purchase: row[6:10] for (_, _, purchase), row in found.items()}
+    assert usage == {"spot": (120_000, 90_000, 15_000, 60_000), "on_demand": (240_000, 180_000, 30_000, 120_000)}
+
+
+def test_samples_outside_of_the_paid_time_have_hours_too() -> None:
+    found = hours(
+        job("j", "started", T0, gpu_count=1),
+        job("j", "completed", T0 + 60_000),
+        gpu("j", T0 + 2 * HOUR, 30_000, {"0": 1.0}),
+    )
+    assert found[1, 1, ""] == HourRow(0, 0, 0, 0, 0, 0, 30_000, 30_000, 0, 0, (0,) * 7, 0)
+
+
+def test_a_late_sample_changes_the_hour_before() -> None:
+    machine = Meter(ShardSettings(run_start_ms=FAR_FUTURE_MS - FUTURE_MS))
+    lines = [
+        job("j", "started", T0, gpu_count=1),
+        gpu("j", T0 + HOUR, 60_000, {"0": 0.5}),
+        gpu("j", T0 + HOUR + 60_000, 60_000, {"0": 0.5}),
+        gpu("j", T0 + HOUR, 60_000, {"0": 1.0}),
+    ]
+    machine.feed(list(enumerate(lines[:3])))
+    machine.feed(list(enumerate(lines))[3:])
+    row = machine.tables().hours[HourKey("j", 1, H0, NOBODY)]
+    assert (row.sampled_gpu_ms, row.productive_gpu_ms) == (60_000, 60_000)

@@ -1,0 +1,39 @@
+"""Sums the usage rows of holders over ranges of minutes: GPU-time sampled, productive and of tensor cores.
+
+It must not know names: holders and rows are numbers here.
+"""
+
+from __future__ import annotations
+
+from streams.engine.kernels._jit import kernel
+from streams.engine.kernels.arrays import I64
+from streams.engine.kernels.coverage import find_row
+from streams.engine.kernels.store import CoverageStore
+
+#: Columns of the sums, ms of GPU-time: sampled, productive, on tensor cores, sampled for tensor cores.
+COLUMNS = 4
+
+
+@kernel
+def sum_usage(
+    holder: I64, lo_minute: I64, hi_minute: I64, row: I64, first_column: int, store: CoverageStore, sums: I64
+) -> None:
+    """Add the minutes [lo, hi) of each holder ([n] int64 each) to COLUMNS columns of a row of `sums`, in place."""
+    has_tensor = store.tensor_rows.size > 0
+    for i in range(holder.size):
+        sampled_s = 0
+        productive_ms = 0
+        tensor_ms = 0
+        tensor_sampled_s = 0
+        for minute in range(lo_minute[i], hi_minute[i]):
+            found = int(store.cells[find_row(holder[i], minute, store.cells, store.rows)]) - 1
+            if found >= 0:
+                sampled_s += int(store.rows[found]["sampled_gpu_s"])
+                productive_ms += int(store.rows[found]["productive_gpu_ms"])
+                if has_tensor:
+                    tensor_ms += int(store.tensor_rows[found]["gpu_ms"])
+                    tensor_sampled_s += int(store.tensor_rows[found]["sampled_gpu_s"])
+        sums[row[i], first_column] += 1000 * sampled_s
+        sums[row[i], first_column + 1] += productive_ms
+        sums[row[i], first_column + 2] += tensor_ms
+        sums[row[i], first_column + 3] += 1000 * tensor_sampled_s

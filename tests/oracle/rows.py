@@ -169,7 +169,8 @@ def usage(samples: Iterable[Sample]) -> dict[int, UsageRow]:
     for second, permille in _largest((sample, sample.tensor) for sample in samples):
         so_far = rows[second // 60]
         rows[second // 60] = so_far._replace(
-            tensor_sampled_gpu_s=so_far.tensor_sampled_gpu_s + 1, tensor_gpu_ms=so_far.tensor_gpu_ms + permille
+            tensor_sampled_gpu_s=so_far.tensor_sampled_gpu_s + 1,
+            tensor_gpu_ms=so_far.tensor_gpu_ms + permille,
         )
     return rows
 

@@ -211,6 +211,19 @@ class Coverage:
         order = np.array([place[number] for number in part["holder"].tolist()], np.int64)
         return rows[np.lexsort((part["minute"], order))]
 
+    def minute_usage(self, holders: Sequence[int], lo: int, hi: int) -> list[tuple[int, tuple[int, ...]]]:
+        """Return (minute, usage as in `add_usage`) of the holders' rows of the minutes [lo, hi)."""
+        usage = self.usage(self.rows_of(holders, lo, hi))
+        columns = (
+            usage.minute,
+            1000 * usage.sampled_gpu_s,
+            usage.productive_gpu_ms,
+            usage.tensor_gpu_ms,
+            1000 * usage.tensor_sampled_gpu_s,
+        )
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return [(minute, tuple(sums)) for minute, *sums in rows]
+
     def minute_rows(self, job_id: str, attempt: int, minute: int) -> I64:
         """Return the rows of an attempt in one minute, one per node."""
         return self.rows_of(self.holders_of(job_id, attempt), minute, minute + 1)
@@ -265,8 +278,12 @@ class Coverage:
             self._old.forget(gone)
         self._names.compact_if_sparse(_SPARE)
 
+    def evictable(self, before_minute: int) -> list[tuple[str, int]]:
+        """Return the attempts (job_id, attempt) of which `evict` drops rows."""
+        return self._old.evictable(before_minute)
+
     def evict(self, before_minute: int) -> int:
-        """Drop packed rows of earlier minutes; return how many. Rows with counts stay: a late price needs them."""
+        """Drop old rows of earlier minutes; return how many. Rows with counts stay: a late price needs them."""
         return self._old.evict(before_minute)
 
     def export(self, job_ids: Iterable[str]) -> bytes:

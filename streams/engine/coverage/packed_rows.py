@@ -169,13 +169,23 @@ class PackedRows:
             self._arrays.store.holders["packed_to"][number] = packed_to
             self.packed_to = max(self.packed_to, packed_to)
 
+    def evictable(self, before_minute: int) -> list[tuple[str, int]]:
+        """Return the attempts (job_id, attempt) of which `evict` drops rows."""
+        owners = (
+            (holder.job_id, holder.attempt)
+            for holder in self._droppable()
+            if any(last < before_minute for _, _, _, last, _ in _segments(holder.packed))
+        )
+        return list(dict.fromkeys(owners))
+
+    def _droppable(self) -> list[Holder]:
+        counting = self._arrays.store.holders["counting"]
+        return [holder for holder in self._names.all() if holder.packed and not counting[holder.number]]
+
     def evict(self, before_minute: int) -> int:
         """Drop older rows of holders without counts; return how many."""
         dropped = 0
-        counting = self._arrays.store.holders["counting"]
-        for holder in self._names.all():
-            if not holder.packed or counting[holder.number]:
-                continue
+        for holder in self._droppable():
             kept: list[bytes] = []
             for segment, rows, _, last, _ in _segments(holder.packed):
                 if last >= before_minute:

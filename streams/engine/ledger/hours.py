@@ -21,6 +21,7 @@ from streams.engine.state.hours import (
     Fields,
     Sums,
     shown_fields,
+    usage_sums,
 )
 from streams.engine.state.job import JobState
 from streams.engine.timeline.attempts import FieldStep, Timeline, billed_pieces
@@ -125,14 +126,16 @@ def _add_plain(
     if attempt.written.keys() - {fields}:
         for hour in hours:
             usage = [(*_minutes(hour), fields)] if attempt.sampled else []
-            _add_hour(job_id, attempt, hour, [(hour * HOUR_MS, (hour + 1) * HOUR_MS, fields)], {}, usage, rows)
+            _add_hour(
+                job_id, attempt, hour, [(hour * HOUR_MS, (hour + 1) * HOUR_MS, fields)], {}, usage, rows
+            )
         return
     first, last = attempt.written.get(fields, (hours[0], hours[0] - 1))
     keep = not (last < hours[0] or hours[-1] < first)
     added = rows.add_hours(job_id, attempt.number, hours, fields, keep=keep)
     if attempt.sampled:
         for hour, row in zip(hours, added, strict=True):
-            rows.add_usage(UsagePiece(job_id, attempt.number, *_minutes(hour), row))
+            _add_usage(job_id, attempt, *_minutes(hour), row, rows)
     attempt.written[fields] = min(first, hours[0]), max(last, hours[-1])
 
 
@@ -160,7 +163,7 @@ def _add_hour(
     for fields, sums in singles.items():
         rows.add_singles(places[fields], sums)
     for lo, hi, fields in usage:
-        rows.add_usage(UsagePiece(job_id, attempt.number, lo, hi, places[fields]))
+        _add_usage(job_id, attempt, lo, hi, places[fields], rows)
 
 
 def _stretches(line: Timeline, hour: int) -> list[tuple[int, int, Fields]]:
@@ -174,6 +177,15 @@ def _stretches(line: Timeline, hour: int) -> list[tuple[int, int, Fields]]:
     ]
 
 
+def _add_usage(job_id: str, attempt: AttemptState, lo: int, hi: int, row: int, rows: HourRows) -> None:
+    """Add the usage of the minutes [lo, hi) of one hour to a row; what was evicted is of their price fields, too."""
+    for minute, usage in attempt.evicted_in(lo // MINUTES_PER_HOUR):
+        if lo <= minute < hi:
+            rows.add_singles(row, usage_sums(usage))
+    if hi > attempt.evicted_to:
+        rows.add_usage(UsagePiece(job_id, attempt.number, max(lo, attempt.evicted_to), hi, row))
+
+
 def _usage(attempt: AttemptState, line: Timeline, hour: int, singles: Sums) -> list[tuple[int, int, Fields]]:
     """Cut an hour in minutes of the same price fields: (from minute, until minute, fields)."""
     if not attempt.sampled:
@@ -181,9 +193,13 @@ def _usage(attempt: AttemptState, line: Timeline, hour: int, singles: Sums) -> l
     if len(line.fields) == 1 and not attempt.winners:
         return [(*_minutes(hour), shown_fields(line.fields[0][1]))]
     if attempt.winners and not attempt.booked_traffic and len(singles) == 1:
-        return [(*_minutes(hour), next(iter(singles)))]  # its samples, which are all in those rows, have no others
+        return [
+            (*_minutes(hour), next(iter(singles)))
+        ]  # its samples, which are all in those rows, have no others
     pieces: list[tuple[int, int, Fields]] = []
-    for fields, minutes in groupby(range(*_minutes(hour)), lambda minute: minute_fields(attempt, line, minute)):
+    for fields, minutes in groupby(
+        range(*_minutes(hour)), lambda minute: minute_fields(attempt, line, minute)
+    ):
         first, *rest = minutes
         pieces.append((first, first + len(rest) + 1, fields))
     return pieces

@@ -260,14 +260,31 @@ def _forget_old(shard: ShardState) -> None:
     """
     limit_ms = {topic: ms - shard.settings.job_horizon_ms for topic, ms in shard.position.newest_ms.items()}
     forgot: set[str] = set()
-    if "gpu" in limit_ms and shard.coverage.evict((limit_ms["gpu"] - LONGEST_SAMPLE_MS) // MINUTE_MS):
-        forgot.add("gpu")
+    if (
+        "gpu" in limit_ms
+        and "jobs" in limit_ms
+        and _evict_usage(shard, min(limit_ms["gpu"], limit_ms["jobs"]))
+    ):
+        forgot |= {"gpu", "jobs"}
     for job in shard.jobs.values():
         if job.forget_checkpoints(limit_ms.get("jobs", 0)):
             shard.snapshots.changes.jobs.add(job.id)
             forgot.add("jobs")
     for topic in forgot:
         shard.position.forgotten_ms[topic] = max(limit_ms[topic], shard.position.forgotten_ms.get(topic, 0))
+
+
+def _evict_usage(shard: ShardState, before_ms: int) -> bool:
+    """Drop rows of usage that no acceptable sample or event can change; their attempts keep the sums by hour."""
+    before_minute = (before_ms - LONGEST_SAMPLE_MS) // MINUTE_MS
+    for job_id, number in shard.coverage.evictable(before_minute):
+        attempt = shard.jobs[job_id].attempts[number]
+        holders = shard.coverage.holders_of(job_id, number)
+        attempt.keep_usage(
+            shard.coverage.minute_usage(holders, attempt.evicted_to, before_minute), before_minute
+        )
+        shard.snapshots.changes.jobs.add(job_id)
+    return shard.coverage.evict(before_minute) > 0
 
 
 def _last_ms(job: JobState) -> int:

@@ -9,9 +9,10 @@ import msgspec
 
 from schemas.events import JobEvent, NodeEvent
 from streams.engine.kernels.arrays import BEGINNING_MS
+from streams.engine.kernels.store import NEVER_MINUTE
 from streams.engine.pricing.kinds import PriceRef
 from streams.engine.state.attempt import AttemptState, Winner
-from streams.engine.state.hours import UNKNOWN_TIME
+from streams.engine.state.hours import UNKNOWN_TIME, MinuteUsage
 from streams.engine.state.identities import Identities
 from streams.engine.state.job import JobDimensions, JobState
 from streams.engine.state.node import NodeState
@@ -42,6 +43,8 @@ class AttemptBlob(msgspec.Struct, array_like=True):
     booked_traffic: BookedRows
     owed_hours: list[int] = []
     written: list[tuple[tuple[str, ...], tuple[int, int]]] = []
+    evicted_to: int = NEVER_MINUTE
+    evicted_usage: list[tuple[int, MinuteUsage]] = []
 
 
 class JobBlob(msgspec.Struct, array_like=True):
@@ -98,6 +101,8 @@ def dump_job(job: JobState, flags: int = 0) -> JobBlob:
                 booked_traffic=dump_rows(attempt.booked_traffic),
                 owed_hours=sorted(attempt.owed_hours),
                 written=list(attempt.written.items()),
+                evicted_to=attempt.evicted_to,
+                evicted_usage=list(attempt.evicted_usage.items()),
             )
             for attempt in job.attempts.values()
         ],
@@ -130,6 +135,7 @@ def load_job(blob: JobBlob) -> JobState:
         attempt.booked_traffic = load_rows(part.booked_traffic)
         attempt.owed_hours = set(part.owed_hours)
         attempt.written = dict(part.written)
+        attempt.evicted_to, attempt.evicted_usage = part.evicted_to, dict(part.evicted_usage)
     return job
 
 

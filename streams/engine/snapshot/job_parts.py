@@ -9,8 +9,10 @@ import msgspec
 
 from schemas.events import JobEvent
 from streams.engine.kernels.arrays import BEGINNING_MS
+from streams.engine.kernels.store import NEVER_MINUTE
 from streams.engine.snapshot.job_blobs import BookedRows, dump_rows, load_line, load_rows
 from streams.engine.state.attempt import AttemptState, Winner
+from streams.engine.state.hours import MinuteUsage
 from streams.engine.state.job import JobDimensions, JobState
 from streams.engine.state.traffic import Basis, MinuteRows
 from streams.engine.state.unsaved import GONE
@@ -36,6 +38,8 @@ class AttemptPart(msgspec.Struct, array_like=True):
     booked_lost: list[Span]
     owed_hours: list[int] = []
     written: list[tuple[tuple[str, ...], tuple[int, int]]] = []
+    evicted_to: int = NEVER_MINUTE
+    evicted_usage: list[tuple[int, MinuteUsage]] = []
 
 
 class JobPart(msgspec.Struct, array_like=True):
@@ -138,6 +142,8 @@ def _dump_attempt(attempt: AttemptState) -> AttemptPart:
         booked_lost=list(attempt.booked_lost),
         owed_hours=sorted(attempt.owed_hours),
         written=list(attempt.written.items()),
+        evicted_to=attempt.evicted_to,
+        evicted_usage=[(minute, attempt.evicted_usage[minute]) for minute in sorted(unsaved.evicted_minutes)],
     )
 
 
@@ -180,3 +186,5 @@ def _apply_attempt(attempt: AttemptState, part: AttemptPart) -> None:
     attempt.booked_lost = tuple(part.booked_lost)
     attempt.owed_hours = set(part.owed_hours)
     attempt.written = dict(part.written)
+    attempt.evicted_to = part.evicted_to
+    attempt.evicted_usage.update(part.evicted_usage)

@@ -5,14 +5,17 @@ State only: the fold modules change it, and `ledger.derive` computes its cost.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from itertools import islice
+from operator import add
 from typing import Final, NamedTuple
 
 from schemas.events import GpuEvent, JobEvent, JobType
-from streams.engine.state.hours import HOUR_MS, MINUTES_PER_HOUR, Fields, RowSums
+from streams.engine.kernels.store import NEVER_MINUTE
+from streams.engine.state.hours import HOUR_MS, MINUTES_PER_HOUR, NO_USAGE, Fields, MinuteUsage, RowSums
 from streams.engine.state.open_accruals import OpenAccruals
-from streams.engine.state.traffic import MinuteRows, Traffic
+from streams.engine.state.traffic import MINUTE_MS, MinuteRows, Traffic
 from streams.engine.state.unsaved import UnsavedParts
 from streams.engine.timeline.attempts import event_order
 from streams.engine.timeline.intervals import Span
@@ -71,6 +74,8 @@ class AttemptState:
         "dirty_metered",
         "dirty_traffic",
         "events",
+        "evicted_to",
+        "evicted_usage",
         "fields_seen",
         "fresh_minutes",
         "fresh_traffic",
@@ -115,6 +120,10 @@ class AttemptState:
         # Price fields -> the first and last hour that may have been written with them.
         self.written: dict[Fields, tuple[int, int]] = {}
         self.sampled_s: dict[int, int] = {}
+        # Usage before minute `evicted_to`, whose rows may be gone: minute -> MinuteUsage of it and of later ones that
+        # always have the same price fields, none beyond its hour.
+        self.evicted_usage: dict[int, MinuteUsage] = {}
+        self.evicted_to = NEVER_MINUTE
         self.unsaved = UnsavedParts()
 
     @property
@@ -132,6 +141,7 @@ class AttemptState:
             or unsaved.metered_minutes
             or unsaved.traffic_minutes
             or unsaved.lines
+            or unsaved.evicted_minutes
             or unsaved.marks != self._marks()
         )
 
@@ -144,7 +154,15 @@ class AttemptState:
         dirty = frozenset(self.dirty_metered) if self.dirty_metered else _NONE
         owed = frozenset(self.owed_hours) if self.owed_hours else _NONE
         written = tuple(self.written.items())
-        return (self.sampled, self.booked_lost, tuple(self.dirty_traffic), dirty, owed, written)
+        return (
+            self.sampled,
+            self.booked_lost,
+            tuple(self.dirty_traffic),
+            dirty,
+            owed,
+            written,
+            self.evicted_to,
+        )
 
     def load_events(self, events: Iterable[JobEvent]) -> None:
         """Add events of a snapshot after those already known; their effects are loaded separately."""
@@ -220,6 +238,25 @@ class AttemptState:
                 self._newest_minute = max(self._newest_minute, *islice(reversed(self.winners), came))
             self._winners_seen = count
         return self.winners.get(self._newest_minute)
+
+    def keep_usage(self, usage: Iterable[tuple[int, MinuteUsage]], until_minute: int) -> None:
+        """Add up the usage (minute, sums) of `evicted_to` to a minute, in which no acceptable event can fall any more."""
+        naming = sorted({event.time_ms // MINUTE_MS for event in self.events if event.fields})
+        for minute, sums in usage:
+            place = bisect_right(naming, minute)
+            hour_begin = minute - minute % MINUTES_PER_HOUR
+            key = max(hour_begin, naming[place - 1]) if place else hour_begin
+            so_far = self.evicted_usage.get(key, NO_USAGE)
+            self.evicted_usage[key] = tuple(map(add, so_far, sums))
+            self.unsaved.evicted_minutes.add(key)
+        self.evicted_to = until_minute
+
+    def evicted_in(self, hour: int) -> list[tuple[int, MinuteUsage]]:
+        """Return the evicted usage of an hour: (minute, sums)."""
+        if hour * MINUTES_PER_HOUR >= self.evicted_to:
+            return []
+        minutes = range(hour * MINUTES_PER_HOUR, (hour + 1) * MINUTES_PER_HOUR)
+        return [(minute, self.evicted_usage[minute]) for minute in minutes if minute in self.evicted_usage]
 
     def owe_booked_hours(self) -> None:
         """Leave the hours of all booked rows to be written."""

@@ -28,6 +28,9 @@ COST_OF: Final = {component: FIRST_COST + place for place, component in enumerat
 
 #: Price fields in the order of PRICE_FIELDS, empty where none is known.
 Fields = tuple[str, ...]
+#: Sampled usage, in ms of GPU-time: from SAMPLED_GPU on, as many as the measures of usage.
+MinuteUsage = tuple[int, ...]
+NO_USAGE: Final[MinuteUsage] = (0, 0, 0, 0)
 MinuteLines = Mapping[Line, tuple[int, int]]
 
 
@@ -89,6 +92,13 @@ class RowSums:
 def shown_fields(fields: tuple[str | None, ...]) -> Fields:
     """Return price fields as rows show them: empty where none is known."""
     return tuple(value or "" for value in fields)
+
+
+def usage_sums(usage: MinuteUsage) -> list[int]:
+    """Return sampled usage as MEASURES integers."""
+    sums = [0] * MEASURES
+    sums[SAMPLED_GPU : SAMPLED_GPU + len(usage)] = usage
+    return sums
 
 
 def add_rows(sums: list[int], rows: MinuteLines, sign: int) -> None:

@@ -16,13 +16,23 @@ GONE: Final = -1
 class UnsavedParts:
     """Changes since the last snapshot: counts for append-only parts, positions for the others."""
 
-    __slots__ = ("amounts", "events", "lines", "marks", "metered_minutes", "paid_ms", "traffic_minutes")
+    __slots__ = (
+        "amounts",
+        "events",
+        "evicted_minutes",
+        "lines",
+        "marks",
+        "metered_minutes",
+        "paid_ms",
+        "traffic_minutes",
+    )
 
     def __init__(self) -> None:
         self.events = 0  # number of saved events
         self.amounts = 0
         self.metered_minutes: set[int] = set()  # whose winner or booked rows may have changed
         self.traffic_minutes: set[int] = set()
+        self.evicted_minutes: set[int] = set()
         self.lines: dict[Line, int] = {}  # line -> its first interval that changed, or GONE
         self.marks: object = None  # the other parts, as they were saved
         # (from, until): all booked lines that ended at `from` now end at `until`, in addition to `lines`.
@@ -63,6 +73,7 @@ class UnsavedParts:
         self.events, self.amounts, self.marks, self.paid_ms = events, amounts, marks, None
         self.metered_minutes.clear()
         self.traffic_minutes.clear()
+        self.evicted_minutes.clear()
         self.lines.clear()
 
 

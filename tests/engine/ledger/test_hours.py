@@ -6,6 +6,8 @@ from schemas.tables import JOB_HOURS
 from streams.engine.settings import FUTURE_MS, ShardSettings
 from tests.harness import FAR_FUTURE_MS, Meter, meter
 from tests.oracle.cases import T0, gpu, job, network, price
+from tests.oracle.compute import compute
+from tests.oracle.intake import body
 from tests.oracle.model import HOUR_MS, HourKey, HourRow, Line
 
 H0 = T0 // HOUR_MS
@@ -121,7 +123,10 @@ def test_a_sampled_minute_has_the_fields_that_held_when_it_ended() -> None:
         job("j", "completed", T0 + 180_000),
     )
     usage = {purchase: row[6:10] for (_, _, purchase), row in found.items()}
-    assert usage == {"spot": (120_000, 90_000, 15_000, 60_000), "on_demand": (240_000, 180_000, 30_000, 120_000)}
+    assert usage == {
+        "spot": (120_000, 90_000, 15_000, 60_000),
+        "on_demand": (240_000, 180_000, 30_000, 120_000),
+    }
 
 
 def test_samples_outside_of_the_paid_time_have_hours_too() -> None:
@@ -130,7 +135,7 @@ def test_samples_outside_of_the_paid_time_have_hours_too() -> None:
         job("j", "completed", T0 + 60_000),
         gpu("j", T0 + 2 * HOUR, 30_000, {"0": 1.0}),
     )
-    assert found[1, 1, ""] == HourRow(0, 0, 0, 0, 0, 0, 30_000, 30_000, 0, 0, (0,) * 7, 0)
+    assert found[1, 1, ""] == HourRow(0, 0, 0, 0, 0, 0, 30_000, 30_000, 0, 0, (0,) * 7, 0, 0)
 
 
 def test_a_late_sample_changes_the_hour_before() -> None:
@@ -142,6 +147,35 @@ def test_a_late_sample_changes_the_hour_before() -> None:
         gpu("j", T0 + HOUR, 60_000, {"0": 1.0}),
     ]
     machine.feed(list(enumerate(lines[:3])))
+    machine.checkpoint(machine.newest_ms)
     machine.feed(list(enumerate(lines))[3:])
+    machine.restart()  # the job is open: the snapshot says that its hour is due
+    machine.checkpoint(machine.newest_ms)
     row = machine.tables().hours[HourKey("j", 1, H0, NOBODY)]
     assert (row.sampled_gpu_ms, row.productive_gpu_ms) == (60_000, 60_000)
+
+
+def test_hours_whose_usage_was_evicted_keep_it_when_a_late_price_restates_them() -> None:
+    """Two days later, usage minutes are no longer in memory; the purchase that changed within the hour still splits it."""
+    machine = Meter(ShardSettings(run_start_ms=FAR_FUTURE_MS - FUTURE_MS))
+    lines = [
+        job("j", "started", T0, gpu_count=1, purchase="spot"),
+        job("j", "updated", T0 + HOUR + 600_000, purchase="on_demand"),
+        *(
+            gpu("j", T0 + minute * 60_000, 60_000, {"0": 0.5}, tensor_ratio=[0.25])
+            for minute in range(1, 50 * 60, 5)
+        ),
+        *(job("j", "heartbeat", T0 + hour * HOUR) for hour in range(1, 50)),
+    ]
+    lines.sort(key=lambda line: int(body(line)["time_ms"]))
+    for begin in range(0, len(lines), 50):
+        machine.feed(list(enumerate(lines))[begin : begin + 50])
+    attempt = machine.shards[0].jobs["j"].attempts[1]
+    assert attempt.evicted_to > T0 // 60_000 + 20 * 60
+    machine.restart()
+    late = price("s", "1", effective_ms=T0)
+    machine.feed([(len(lines), late)])
+    machine.checkpoint(machine.newest_ms)
+    found = machine.tables().hours
+    assert found == compute([*lines, late]).hours
+    assert found[HourKey("j", 1, H0 + 1, SPOT)][6:10] == (60_000 * 2, 30_000 * 2, 15_000 * 2, 60_000 * 2)

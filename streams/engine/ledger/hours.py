@@ -65,6 +65,8 @@ def mark_time(job: JobState, as_of_ms: int) -> None:
             marked.update(hours_of(waits))
         if was is not None and was.fields != line.fields:
             first_ms = min(job.first_ms, job.attempts[number].traffic.first_ms)
+            if job.attempts[number].sampled:
+                first_ms -= HOUR_MS  # as much as a sample covers at most
             since_ms = max(_first_difference(was.fields, line.fields), first_ms)
             end_ms = max([piece[1] for pieces in billed for piece in pieces[-1:]], default=0)
             marked.update(hours_of((since_ms, max(end_ms, job.last_ms + 1))))

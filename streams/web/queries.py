@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from schemas.reserved import CANARY_JOB_PREFIX
+from schemas.tables import COMPONENTS
 
 #: A job whose newest burn rate is this much older than the newest of all has no current rate.
 LIVE_MS: Final = 11 * 60_000
@@ -47,13 +48,34 @@ _JOB_COLUMNS: Final = """
        j.region AS region, j.purchase AS purchase, j.gpu_type AS gpu_type,
        toUnixTimestamp64Milli(j.started) AS started_ms, toUnixTimestamp64Milli(j.ended) AS ended_ms"""
 
+_HOUR_COST: Final = " + ".join(f"toDecimal128({component}_cost_usd, 9)" for component in COMPONENTS)
+
+
+def _total_costs(condition: str) -> str:
+    """Return SQL for what jobs cost in all, from their hours: reading each minute of a month takes too long.
+
+    Jobs that an older version has archived have no hours; their minutes are read instead.
+    """
+    without_hours = f"SELECT job_id FROM jobs WHERE {condition} AND job_id NOT IN (SELECT job_id FROM job_hours WHERE {condition})"
+    return f"""
+SELECT job_id, sum(usd) AS cost_usd, sum(lost_usd) AS lost_cost_usd, toFloat64(sum(gpu)) / 3600000000 AS gpu_h
+FROM
+(
+    SELECT job_id, {_HOUR_COST} AS usd, lost_cost_usd AS lost_usd, toInt128(gpu_milli_ms) AS gpu
+    FROM job_hours FINAL WHERE {condition}
+    UNION ALL
+    SELECT job_id, toDecimal128(cost_usd, 9), lost_cost_usd, if(component = 'gpu', toInt128(quantity), 0)
+    FROM job_minutes FINAL WHERE job_id IN ({without_hours}) AND quantity != 0
+)
+GROUP BY job_id"""
+
+
 _COST_OF_ALL: Final = f"""
-LEFT ANY JOIN (SELECT job_id, sum(cost_usd) AS cost FROM job_minutes FINAL WHERE quantity != 0 AND {_USERS} GROUP BY job_id) AS c
-  ON c.job_id = j.job_id"""
+LEFT ANY JOIN ({_total_costs(_USERS)}) AS c ON c.job_id = j.job_id"""
 _ORDERS: Final = {
     "burn": ("", "b.rates.1 DESC, b.rates.4 DESC, j.last_event DESC, j.job_id"),
     "name": ("", "j.job_id"),
-    "cost": (_COST_OF_ALL, "c.cost DESC, j.job_id"),
+    "cost": (_COST_OF_ALL, "c.cost_usd DESC, j.job_id"),
 }
 ORDERS: Final = tuple(_ORDERS)
 
@@ -79,10 +101,7 @@ FROM (SELECT * FROM jobs FINAL WHERE job_id = {{job:String}}) AS j
 LEFT ANY JOIN ({_LATEST.replace(_USERS, "job_id = {job:String}")}) AS b ON b.job_id = j.job_id
 {_SETTINGS}"""
 
-TOTALS: Final = f"""
-SELECT job_id, sum(cost_usd) AS cost_usd, sum(lost_cost_usd) AS lost_cost_usd,
-       toFloat64(sumIf(toInt128(quantity), component = 'gpu')) / 3600000000 AS gpu_h
-FROM job_minutes FINAL WHERE job_id IN {{jobs:Array(String)}} AND quantity != 0 GROUP BY job_id
+TOTALS: Final = f"""{_total_costs("job_id IN {jobs:Array(String)}")}
 {_SETTINGS}"""
 
 # Minutes are part of the tables' keys, so rows can be skipped before versions are compared (PREWHERE).

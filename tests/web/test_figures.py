@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from yarl import URL
 
-from schemas.tables import BURN_RATES
+from schemas.tables import BURN_RATES, JOB_HOURS
 from sinks.clickhouse import ClickHouseStore
 from sinks.rows import Condition
 from tests.web.live import SECRET_RECEIVER, only_ours
@@ -213,3 +213,12 @@ def test_without_burn_rates_the_newest_event_counts(store: ClickHouseStore) -> N
         assert (answer["usd_per_hour_now"], answer["jobs_live"], answer["history"]) == ("0.000000000", 0, [])
     finally:
         only_ours(store)
+
+
+def test_a_job_without_hours_costs_what_its_minutes_do(store: ClickHouseStore) -> None:
+    before = get(store, "/api/v1/jobs?order=cost")
+    store.delete(JOB_HOURS, [Condition("job_id", "=", "a")])
+    kept = store.query("SELECT DISTINCT job_id FROM job_hours FINAL ORDER BY job_id")["job_id"].to_pylist()
+    assert "a" not in kept
+    assert "b" in kept, "whose hours are read"
+    assert get(store, "/api/v1/jobs?order=cost") == before

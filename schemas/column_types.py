@@ -10,12 +10,15 @@ import pyarrow as pa
 SECOND: Final = pa.timestamp("s", "UTC")  # DateTime('UTC'): a minute's first second
 MILLI: Final = pa.timestamp("ms", "UTC")  # DateTime64(3, 'UTC')
 MONEY: Final = pa.decimal128(18, 9)  # Decimal(18, 9): nano-dollars
+BILLED: Final = pa.decimal128(38, 18)  # Decimal(38, 18): a bill's amounts, finer than nano-dollars
 COUNT: Final = pa.decimal128(18, 3)  # Decimal(18, 3): thousandths of a GPU
 LABELS: Final = pa.map_(pa.string(), pa.string())
 TEXT: Final = pa.string()
 BYTES: Final = pa.binary()  # a ClickHouse String that need not be UTF-8
 
-_MAY_BE_NULL: Final = frozenset({"started", "ended", "resolved", "found_usd", "delay_ms"})
+_MAY_BE_NULL: Final = frozenset(
+    {"started", "ended", "resolved", "found_usd", "delay_ms", "contracted_cost", "list_unit_price", "pricing_quantity", "consumed_quantity"}
+)
 
 
 def schema_of(**columns: pa.DataType) -> pa.Schema:

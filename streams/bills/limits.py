@@ -1,0 +1,14 @@
+"""How much a file of a bill may hold.
+
+It must not depend on the machine: the same file is accepted everywhere.
+"""
+
+from typing import Final
+
+#: Unpacked.
+BYTES_MAX: Final = 2 * 2**30
+LINES_MAX: Final = 5_000_000
+#: Of one column of one row group of Parquet, unpacked: what is in memory at a time.
+COLUMN_MAX_BYTES: Final = 256 * 2**20
+#: Bills of different accounts and months in one file.
+PERIODS_MAX: Final = 10_000

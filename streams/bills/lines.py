@@ -1,0 +1,165 @@
+"""Checks one line of a bill and makes rows of `bill_lines` of many.
+
+It must not read a file, nor let a line pass in part.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from schemas.tables import BILL_LINES, SCHEMAS
+from streams.bills import values
+from streams.bills.columns import CHARGE_CATEGORIES, COLUMNS, CORRECTION, MANDATORY, ColumnKind, FocusColumn
+from streams.errors import WrongUseError
+
+#: A missing value is an empty cell, a NULL of Parquet, or the word.
+_NULL: Final = "NULL"
+_CURRENCY: Final = re.compile(r"[A-Z]{3}", re.ASCII)
+_COLUMNS_MAX: Final = 1_000
+
+
+class BillLine(NamedTuple):
+    """One checked line: the values of `COLUMNS` in their order, the others by name, and what was rounded."""
+
+    number: int
+    values: tuple[Any, ...]
+    other: list[tuple[str, str]]
+    rounded: int
+
+    def of(self, name: str) -> Any:
+        """Return the value of a column."""
+        return self.values[_PLACE[name]]
+
+
+_PLACE: Final = {column.name: at for at, column in enumerate(COLUMNS)}
+
+
+class LineReader:
+    """Checks the lines of one file, whose columns it is given first.
+
+    Raises:
+        WrongUseError: A mandatory column is missing, or one stands twice.
+    """
+
+    def __init__(self, file: str, place: str, header: Sequence[str]) -> None:
+        self._file = file
+        names = [name.strip() for name in header]
+        where = f"{file} {place}"
+        if len(names) > _COLUMNS_MAX:
+            raise WrongUseError(f"{where}: more than {_COLUMNS_MAX} columns; is it a FOCUS bill?")
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        if doubled:
+            raise WrongUseError(f"{where}: column {values.shown(doubled[0])} stands twice")
+        at = {name: number for number, name in enumerate(names)}
+        self._typed: list[tuple[FocusColumn, int | None]] = []
+        for column in COLUMNS:
+            found = next((at[name] for name in column.headers if name in at), None)
+            if found is None and column.name in MANDATORY:
+                raise WrongUseError(
+                    f"{where}: mandatory column {' or '.join(column.headers)} is missing; "
+                    "expected a bill in the FOCUS format, version 1.0 to 1.3"
+                )
+            self._typed.append((column, found))
+        taken = {found for _, found in self._typed}
+        self._other = [(name, number) for name, number in at.items() if number not in taken and name]
+
+    def read(self, number: int, place: str, cells: Sequence[object]) -> BillLine:
+        """Return the checked line.
+
+        Raises:
+            WrongUseError: A value is missing or wrong.
+        """
+        found: list[Any] = []
+        rounded = 0
+        header = ""
+        try:
+            for column, at in self._typed:
+                header = column.headers[0]
+                value, was_rounded = _value(column.kind, None if at is None else cells[at])
+                rounded += was_rounded
+                found.append(value)
+            other = []
+            for header, at in self._other:
+                cell = cells[at]
+                if not _is_missing(cell):
+                    other.append((header, values.text(cell)))
+            line = BillLine(number, tuple(found), other, rounded)
+            header = _check(line)
+        except values.BadValueError as fault:
+            raise WrongUseError(
+                f"{self._file} {place}: {header}: {fault}; nothing of this file is loaded"
+            ) from None
+        if header:
+            raise WrongUseError(f"{self._file} {place}: {header}; nothing of this file is loaded")
+        return line
+
+
+def rows_of(load_id: str, lines: Sequence[BillLine], version: int) -> pa.Table:
+    """Return rows of `bill_lines`."""
+    schema = SCHEMAS[BILL_LINES]
+    columns: dict[str, Any] = {
+        "load_id": [load_id] * len(lines),
+        "line": [line.number for line in lines],
+        "other": [line.other for line in lines],
+        "version": [version] * len(lines),
+    }
+    for name, at in _PLACE.items():
+        columns[name] = [line.values[at] for line in lines]
+    arrays = [_array(columns[field.name], field.type) for field in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _array(found: list[Any], kind: pa.DataType) -> pa.Array:
+    if pa.types.is_timestamp(kind):
+        return pa.array(found, pa.int64()).cast(kind)
+    return pa.array(found, kind)
+
+
+def _value(kind: ColumnKind, cell: object) -> tuple[Any, bool]:
+    if _is_missing(cell):
+        if kind in (ColumnKind.NAME, ColumnKind.COST, ColumnKind.INSTANT):
+            raise values.BadValueError("is missing")
+        empty: Mapping[ColumnKind, Any] = {ColumnKind.TEXT: "", ColumnKind.NUMBER: None, ColumnKind.TAGS: []}
+        return empty[kind], False
+    if kind in (ColumnKind.COST, ColumnKind.NUMBER):
+        return values.number(cell)
+    if kind is ColumnKind.INSTANT:
+        return values.instant_s(cell), False
+    if kind is ColumnKind.TAGS:
+        return values.tags(cell), False
+    return values.text(cell), False
+
+
+def _is_missing(cell: object) -> bool:
+    return cell is None or cell in ("", _NULL)
+
+
+def _check(line: BillLine) -> str:
+    """Return what is wrong with values that are readable on their own; empty if nothing is."""
+    category, charge_class = line.of("charge_category"), line.of("charge_class")
+    if category not in CHARGE_CATEGORIES:
+        return f"ChargeCategory: {values.shown(category)} is none of {', '.join(sorted(CHARGE_CATEGORIES))}"
+    if charge_class not in ("", CORRECTION):
+        return f"ChargeClass: {values.shown(charge_class)} is neither empty nor {CORRECTION}"
+    if _CURRENCY.fullmatch(line.of("billing_currency")) is None:
+        return f"BillingCurrency: {values.shown(line.of('billing_currency'))} is no code such as USD"
+    for period in ("billing", "charge"):
+        if line.of(f"{period}_period_end") <= line.of(f"{period}_period_start"):
+            return f"{period.capitalize()}PeriodEnd is not after {period.capitalize()}PeriodStart"
+    return ""
+
+
+def is_usd(line: BillLine) -> bool:
+    """Return whether the line may be added up: dollars."""
+    return bool(line.of("billing_currency") == "USD")
+
+
+def billed(line: BillLine) -> Decimal:
+    """Return what was billed, in the line's currency."""
+    found: Decimal = line.of("billed_cost")
+    return found

@@ -1,0 +1,234 @@
+"""Loads files of bills: all are checked to their ends first, then stored under a name, then made visible by one insert.
+
+It must not make a file visible in part: what a crash leaves behind belongs to no load, and the next attempt completes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import IO, Final, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from schemas.tables import BILL_LINES, BILL_LOADS, SCHEMAS
+from streams.bills.columns import CORRECTION, USD
+from streams.bills.csv_lines import CsvLines
+from streams.bills.limits import PERIODS_MAX
+from streams.bills.lines import BillLine, rows_of
+from streams.bills.parquet_lines import MAGIC, ParquetLines
+from streams.errors import WrongUseError
+
+_AT_ONCE: Final = 20_000
+LOADED: Final = "loaded"
+REPLACED: Final = "replaced"
+
+
+class BillFile(NamedTuple):
+    """A file to load."""
+
+    name: str  # for messages, and its last part for the table
+    open: Callable[[], IO[bytes]]  # unpacked
+
+
+class BillStore(Protocol):
+    """Where bills go."""
+
+    def insert(self, table: str, rows: pa.Table, token: str) -> None:
+        """Store rows."""
+        ...
+
+    def select(self, table: str) -> pa.Table:
+        """Return all current rows."""
+        ...
+
+
+class PeriodKey(NamedTuple):
+    """One bill of a provider: what a corrected file replaces."""
+
+    invoice_issuer_name: str
+    billing_account_id: str
+    billing_period_start_s: int
+
+
+@dataclass
+class PeriodSums:
+    """What a file holds of one bill."""
+
+    billing_period_end_s: int
+    lines: int = 0
+    correction_lines: int = 0
+    other_currency_lines: int = 0
+    billed_usd: Decimal = Decimal(0)
+
+
+@dataclass
+class Loaded:
+    """One file: what it holds, and what became of it."""
+
+    file: BillFile
+    load_id: str = ""
+    form: str = ""
+    rounded: int = 0
+    periods: dict[PeriodKey, PeriodSums] = field(default_factory=dict)
+    is_new: bool = True
+    replaces: list[str] = field(default_factory=list)  # the files whose bills it replaces
+
+    @property
+    def lines(self) -> int:
+        """Return how many lines the file has."""
+        return sum(each.lines for each in self.periods.values())
+
+    @property
+    def is_corrections(self) -> bool:
+        """Return whether it has nothing but corrections: such a file is added to what stands."""
+        return all(each.lines == each.correction_lines for each in self.periods.values())
+
+
+def load(store: BillStore, files: Sequence[BillFile], now_ms: int, *, replace: bool) -> list[Loaded]:
+    """Load the files; return what each holds.
+
+    Raises:
+        WrongUseError: A file is wrong, or a bill that stands would be doubled or (with `replace`) replaced in part.
+    """
+    checked = [_checked(file) for file in files]
+    ids = [each.load_id for each in checked]
+    for each in checked:
+        if ids.count(each.load_id) > 1:
+            raise WrongUseError(f"{each.file.name}: its content is named twice")
+    standing = store.select(BILL_LOADS).to_pylist()
+    version = max([now_ms, *(row["version"] + 1 for row in standing)])
+    retired: list[dict[str, object]] = []
+    for each in checked:
+        current = {_key(row) for row in standing if row["load_id"] == each.load_id and row["status"] == LOADED}
+        each.is_new = current != set(each.periods)
+    for each in checked:
+        if each.is_new and not each.is_corrections:
+            retired += _retired(each, ids, standing, replace=replace)
+    new = [each for each in checked if each.is_new]
+    for each in new:
+        _store_lines(store, each, version)
+    if new:
+        visible = [row for each in new for row in _rows(each, now_ms, version)]
+        gone = {
+            (row["load_id"], _key(row)): {**row, "status": REPLACED, "version": version} for row in retired
+        }
+        rows = pa.Table.from_pylist([*visible, *gone.values()], schema=SCHEMAS[BILL_LOADS])
+        store.insert(BILL_LOADS, rows, f"bill-loads-{version}")
+    return checked
+
+
+def _checked(file: BillFile) -> Loaded:
+    found = Loaded(file)
+    with file.open() as stream:
+        reader, found.form = _reader(file.name, stream)
+        for line in reader:
+            _count(found, line)
+    found.load_id = reader.digest
+    if not found.periods:
+        raise WrongUseError(f"{file.name}: has a header and no lines; nothing is loaded")
+    return found
+
+
+def _reader(name: str, stream: IO[bytes]) -> tuple[CsvLines | ParquetLines, str]:
+    peek = getattr(stream, "peek", None)
+    head = peek(len(MAGIC))[: len(MAGIC)] if peek is not None else b""
+    return (ParquetLines(name, stream), "parquet") if head == MAGIC else (CsvLines(name, stream), "csv")
+
+
+def _count(found: Loaded, line: BillLine) -> None:
+    key = _key_of(line)
+    sums = found.periods.get(key)
+    end_s = line.of("billing_period_end")
+    if sums is None:
+        if len(found.periods) >= PERIODS_MAX:
+            raise WrongUseError(f"{found.file.name}: more than {PERIODS_MAX} bills in one file; split it")
+        sums = found.periods[key] = PeriodSums(end_s)
+    sums.billing_period_end_s = max(sums.billing_period_end_s, end_s)
+    sums.lines += 1
+    sums.correction_lines += line.of("charge_class") == CORRECTION
+    found.rounded += line.rounded
+    if line.of("billing_currency") == USD:
+        sums.billed_usd += line.of("billed_cost")
+    else:
+        sums.other_currency_lines += 1
+
+
+def _key_of(line: BillLine) -> PeriodKey:
+    return PeriodKey(
+        line.of("invoice_issuer_name"), line.of("billing_account_id"), line.of("billing_period_start")
+    )
+
+
+def _key(row: dict[str, object]) -> PeriodKey:
+    start = row["billing_period_start"]
+    return PeriodKey(
+        str(row["invoice_issuer_name"]), str(row["billing_account_id"]), int(start.timestamp())  # type: ignore[attr-defined]  # an instant, by the schema
+    )
+
+
+def _retired(
+    each: Loaded, ids: Iterable[str], standing: Iterable[dict[str, object]], *, replace: bool
+) -> list[dict[str, object]]:
+    """Return the standing rows of the bills that the file is about; files of the same command are parts of one bill."""
+    found = [
+        row
+        for row in standing
+        if row["status"] == LOADED and row["load_id"] not in set(ids) and _key(row) in each.periods
+    ]
+    # Corrections that came in files of their own stay beside the bill, unless it is to replace all that stands.
+    whole = [row for row in found if row["lines"] != row["correction_lines"]]
+    if not replace:
+        found = []
+    if whole and not replace:
+        row = whole[0]
+        raise WrongUseError(
+            f"{each.file.name}: the bill of {row['invoice_issuer_name']} for account {row['billing_account_id']} "
+            f"from {row['billing_period_start']:%Y-%m-%d} is loaded already, by {row['file']}; --replace puts these "
+            "files in its place; further files of one bill are loaded with the first ones, in one command"
+        )
+    each.replaces = sorted({str(row["file"]) for row in found})
+    return found
+
+
+def _store_lines(store: BillStore, each: Loaded, version: int) -> None:
+    with each.file.open() as stream:
+        reader, _ = _reader(each.file.name, stream)
+        batch: list[BillLine] = []
+
+        def flush() -> None:
+            token = f"bill-{each.load_id}-{batch[0].number}-{len(batch)}"
+            store.insert(BILL_LINES, rows_of(each.load_id, batch, version), token)
+            batch.clear()
+
+        for line in reader:
+            batch.append(line)
+            if len(batch) >= _AT_ONCE:
+                flush()
+        if batch:
+            flush()
+    if reader.digest != each.load_id:
+        raise WrongUseError(f"{each.file.name}: changed while it was read; load it again")
+
+
+def _rows(each: Loaded, now_ms: int, version: int) -> list[dict[str, object]]:
+    return [
+        {
+            "load_id": each.load_id,
+            "invoice_issuer_name": key.invoice_issuer_name,
+            "billing_account_id": key.billing_account_id,
+            "billing_period_start": key.billing_period_start_s,
+            "billing_period_end": sums.billing_period_end_s,
+            "file": each.file.name.rpartition("/")[2],
+            "format": each.form,
+            "status": LOADED,
+            "lines": sums.lines,
+            "correction_lines": sums.correction_lines,
+            "other_currency_lines": sums.other_currency_lines,
+            "billed_usd": sums.billed_usd,
+            "time": now_ms,
+            "version": version,
+        }
+        for key, sums in each.periods.items()
+    ]

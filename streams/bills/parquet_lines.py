@@ -1,0 +1,110 @@
+"""Reads a bill in Parquet batch by batch, within bounds.
+
+It must not trust the sizes that a file states further than they are checked: long values are seen before they are copied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import IO, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from streams.bills.limits import BYTES_MAX, COLUMN_MAX_BYTES, LINES_MAX
+from streams.bills.lines import BillLine, LineReader
+from streams.bills.values import TAGS_MAX_BYTES
+from streams.errors import WrongUseError
+
+MAGIC: Final = b"PAR1"
+_ROWS_AT_ONCE: Final = 1_024
+_LEAVES_MAX: Final = 2_000
+_READ_BYTES: Final = 2**20
+
+
+class ParquetLines:
+    """The rows of one file, numbered from 1; `digest` is that of the file."""
+
+    def __init__(self, name: str, stream: IO[bytes]) -> None:
+        self._name = name
+        self._stream = stream
+        self.digest = _digest(name, stream)
+
+    def __iter__(self) -> Iterator[BillLine]:
+        """Yield every row, checked.
+
+        Raises:
+            WrongUseError: A row is wrong, and is named; or the file is no Parquet, or too large.
+        """
+        self._stream.seek(0)
+        try:
+            # Texts stay dictionaries: one long text that a million rows name is in memory once.
+            texts = _text_columns(pq.read_metadata(self._stream, memory_map=False), self._name)
+            self._stream.seek(0)
+            file = pq.ParquetFile(self._stream, read_dictionary=texts, pre_buffer=False)
+            reader = LineReader(self._name, "schema", file.schema_arrow.names)
+            number = 0
+            for batch in file.iter_batches(_ROWS_AT_ONCE, use_threads=False):
+                for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                    self._check_length(name, column, number)
+                columns = [_values(column) for column in batch.columns]
+                for cells in zip(*columns, strict=True):
+                    number += 1
+                    yield reader.read(number, f"row {number}", cells)
+        except (pa.ArrowException, OSError, ValueError, OverflowError) as fault:
+            reason = " ".join(str(fault).split())[:200]
+            raise WrongUseError(f"{self._name}: cannot be read as Parquet: {reason}") from None
+
+    def _check_length(self, name: str, column: pa.Array, before: int) -> None:
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary
+        if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+            longest = pc.max(pc.binary_length(column)).as_py() or 0
+        else:
+            longest = column.nbytes // _ROWS_AT_ONCE
+        if longest > TAGS_MAX_BYTES:
+            raise WrongUseError(
+                f"{self._name} rows from {before + 1}: {name} has values longer than {TAGS_MAX_BYTES} bytes; "
+                "nothing of this file is loaded"
+            )
+
+
+def _text_columns(metadata: Any, name: str) -> list[str]:
+    """Return the columns of text, after a check of the sizes that the file states."""
+    schema = metadata.schema
+    if metadata.num_columns > _LEAVES_MAX:
+        raise WrongUseError(f"{name}: more than {_LEAVES_MAX} columns; is it a FOCUS bill?")
+    total = 0
+    for at in range(metadata.num_row_groups):
+        group = metadata.row_group(at)
+        sizes = [group.column(number).total_uncompressed_size for number in range(metadata.num_columns)]
+        total += sum(sizes)
+        if max(sizes, default=0) > COLUMN_MAX_BYTES:
+            raise WrongUseError(
+                f"{name}: row group {at} has a column of more than {COLUMN_MAX_BYTES} bytes unpacked; "
+                "write smaller row groups"
+            )
+    if total > BYTES_MAX or metadata.num_rows > LINES_MAX:
+        raise WrongUseError(
+            f"{name}: more than {BYTES_MAX} bytes unpacked or {LINES_MAX} rows; "
+            "split it into several files and load them in one command"
+        )
+    leaves = (schema.column(number) for number in range(metadata.num_columns))
+    return [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+
+
+def _values(column: pa.Array) -> list[Any]:
+    found: list[Any] = column.to_pylist()
+    return found
+
+
+def _digest(name: str, stream: IO[bytes]) -> str:
+    found, size = hashlib.sha256(), 0
+    while data := stream.read(_READ_BYTES):
+        size += len(data)
+        if size > BYTES_MAX:
+            raise WrongUseError(f"{name}: more than {BYTES_MAX} bytes; split it into several files")
+        found.update(data)
+    return found.hexdigest()

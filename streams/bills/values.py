@@ -1,0 +1,134 @@
+"""Reads the cells of a bill: numbers, instants and tags, as text of CSV or as values of Parquet.
+
+It must not guess: what is not certain is refused with what was expected.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+TEXT_MAX_BYTES: Final = 8_192
+TAGS_MAX_BYTES: Final = 65_536
+TAGS_MAX: Final = 256
+#: Costs and quantities are below it; a Decimal(38, 18) has room for the sum of 100,000 such lines.
+NUMBER_LIMIT: Final = Decimal(10) ** 15
+_PLACE: Final = Decimal(1).scaleb(-18)
+_CONTEXT: Final = Context(prec=60, rounding=ROUND_HALF_EVEN)
+_NUMBER: Final = re.compile(r"[+-]?\d{1,20}(?:\.\d{0,60})?(?:[eE][+-]?\d{1,2})?", re.ASCII)
+_FIRST_YEAR, _LAST_YEAR = 2000, 2100
+
+
+class BadValueError(ValueError):
+    """A cell that cannot be read; says what was expected."""
+
+
+def number(value: object) -> tuple[Decimal, bool]:
+    """Return the number with 18 decimals, and whether it had more and was rounded half to even.
+
+    Raises:
+        BadValueError: It is none, or 10^15 or more.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
+        raise BadValueError("expected a number")
+    text = str(value)
+    if _NUMBER.fullmatch(text) is None:
+        raise BadValueError(f"{shown(text)} is no number")
+    exact = Decimal(text)
+    if abs(exact) >= NUMBER_LIMIT:
+        raise BadValueError(f"{shown(text)} is {NUMBER_LIMIT:f} or more")
+    rounded = exact.quantize(_PLACE, context=_CONTEXT)
+    return rounded, rounded != exact
+
+
+def instant_s(value: object) -> int:
+    """Return seconds since 1970; without an offset the instant is UTC.
+
+    Raises:
+        BadValueError: It is no instant of the years 2000 to 2100.
+    """
+    if isinstance(value, str):
+        return _instant_of_text(value)
+    if isinstance(value, datetime):
+        return _seconds(value)
+    if isinstance(value, date):
+        return _seconds(datetime(value.year, value.month, value.day, tzinfo=UTC))
+    raise BadValueError("expected an instant")
+
+
+@lru_cache(maxsize=4_096)
+def _instant_of_text(text: str) -> int:
+    try:
+        if len(text) > 40:
+            raise ValueError
+        return _seconds(datetime.fromisoformat(text))
+    except (ValueError, OverflowError):
+        raise BadValueError(
+            f"{shown(text)} is no instant such as 2026-10-01T00:00:00Z of the years {_FIRST_YEAR} to {_LAST_YEAR}"
+        ) from None
+
+
+def _seconds(at: datetime) -> int:
+    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    if not _FIRST_YEAR <= at.year <= _LAST_YEAR:
+        raise BadValueError(f"{at:%Y-%m-%d} is not in the years {_FIRST_YEAR} to {_LAST_YEAR}")
+    return int(at.timestamp())
+
+
+def tags(value: object) -> list[tuple[str, str]]:
+    """Return keys and values, sorted: of a JSON object, or of a map.
+
+    Raises:
+        BadValueError: It is none, or has too many keys.
+    """
+    if isinstance(value, str):
+        if len(value) > TAGS_MAX_BYTES:
+            raise BadValueError(f"longer than {TAGS_MAX_BYTES} bytes")
+        try:
+            value = msgspec.json.decode(value, type=dict[str, object])
+        except (msgspec.MsgspecError, RecursionError):
+            raise BadValueError(f"{shown(str(value))} is no JSON object") from None
+    try:
+        pairs = list(value.items()) if isinstance(value, dict) else [(key, each) for key, each in value]  # type: ignore[attr-defined]  # anything else is no pairs, and caught
+    except (TypeError, ValueError):
+        raise BadValueError("expected keys and values") from None
+    if len(pairs) > TAGS_MAX:
+        raise BadValueError(f"more than {TAGS_MAX} tags")
+    return sorted({str(key): text(each) for key, each in pairs}.items())
+
+
+def text(value: object) -> str:
+    """Return a cell as text; what is nested becomes JSON.
+
+    Raises:
+        BadValueError: It is too long.
+    """
+    found = value if isinstance(value, str) else _encoded(value)
+    if len(found) > TEXT_MAX_BYTES or len(found.encode("utf-8", "surrogatepass")) > TEXT_MAX_BYTES:
+        raise BadValueError(f"longer than {TEXT_MAX_BYTES} bytes")
+    try:
+        found.encode()
+    except UnicodeEncodeError:
+        raise BadValueError("is not Unicode text") from None
+    return found
+
+
+def _encoded(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool | int | float | Decimal | datetime | date):
+        return str(value)
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+        raise BadValueError("is of a type that a bill does not have") from None
+
+
+def shown(found: str) -> str:
+    """Return the head of a value, quoted."""
+    return repr(found if len(found) <= 60 else found[:57] + "...")

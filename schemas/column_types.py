@@ -17,7 +17,17 @@ TEXT: Final = pa.string()
 BYTES: Final = pa.binary()  # a ClickHouse String that need not be UTF-8
 
 _MAY_BE_NULL: Final = frozenset(
-    {"started", "ended", "resolved", "found_usd", "delay_ms", "contracted_cost", "list_unit_price", "pricing_quantity", "consumed_quantity"}
+    {
+        "started",
+        "ended",
+        "resolved",
+        "found_usd",
+        "delay_ms",
+        "contracted_cost",
+        "list_unit_price",
+        "pricing_quantity",
+        "consumed_quantity",
+    }
 )
 
 

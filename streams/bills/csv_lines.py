@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import IO, Final
 
 from streams.bills.limits import BYTES_MAX, LINES_MAX
-from streams.bills.lines import BillLine, LineReader
+from streams.bills.lines import BillLine, BillLineReader
 from streams.errors import WrongUseError
 
 _LINE_MAX_BYTES: Final = 2**20
@@ -49,13 +49,15 @@ class CsvLines:
             if not cells:
                 continue  # a blank line
             if reader is None:
-                reader, width = LineReader(self._name, f"line {self._begin}", cells), len(cells)
+                reader, width = BillLineReader(self._name, f"line {self._begin}", cells), len(cells)
                 continue
             if len(cells) != width:
                 raise self._refused(f"has {len(cells)} cells, the header {width}")
             yield reader.read(self._begin, f"line {self._begin}", cells)
         if reader is None:
-            raise WrongUseError(f"{self._name}: is empty; expected a FOCUS bill: CSV with a header, or Parquet")
+            raise WrongUseError(
+                f"{self._name}: is empty; expected a FOCUS bill: CSV with a header, or Parquet"
+            )
 
     @property
     def digest(self) -> str:

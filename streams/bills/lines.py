@@ -39,7 +39,7 @@ class BillLine(NamedTuple):
 _PLACE: Final = {column.name: at for at, column in enumerate(COLUMNS)}
 
 
-class LineReader:
+class BillLineReader:
     """Checks the lines of one file, whose columns it is given first.
 
     Raises:

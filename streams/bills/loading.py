@@ -101,7 +101,9 @@ def load(store: BillStore, files: Sequence[BillFile], now_ms: int, *, replace: b
     version = max([now_ms, *(row["version"] + 1 for row in standing)])
     retired: list[dict[str, object]] = []
     for each in checked:
-        current = {_key(row) for row in standing if row["load_id"] == each.load_id and row["status"] == LOADED}
+        current = {
+            _key(row) for row in standing if row["load_id"] == each.load_id and row["status"] == LOADED
+        }
         each.is_new = current != set(each.periods)
     for each in checked:
         if each.is_new and not each.is_corrections:
@@ -164,7 +166,9 @@ def _key_of(line: BillLine) -> PeriodKey:
 def _key(row: dict[str, object]) -> PeriodKey:
     start = row["billing_period_start"]
     return PeriodKey(
-        str(row["invoice_issuer_name"]), str(row["billing_account_id"]), int(start.timestamp())  # type: ignore[attr-defined]  # an instant, by the schema
+        str(row["invoice_issuer_name"]),
+        str(row["billing_account_id"]),
+        int(start.timestamp()),  # type: ignore[attr-defined]  # an instant, by the schema
     )
 
 

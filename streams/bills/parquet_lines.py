@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from streams.bills.limits import BYTES_MAX, COLUMN_MAX_BYTES, LINES_MAX
-from streams.bills.lines import BillLine, LineReader
+from streams.bills.lines import BillLine, BillLineReader
 from streams.bills.values import TAGS_MAX_BYTES
 from streams.errors import WrongUseError
 
@@ -44,7 +44,7 @@ class ParquetLines:
             texts = _text_columns(pq.read_metadata(self._stream, memory_map=False), self._name)
             self._stream.seek(0)
             file = pq.ParquetFile(self._stream, read_dictionary=texts, pre_buffer=False)
-            reader = LineReader(self._name, "schema", file.schema_arrow.names)
+            reader = BillLineReader(self._name, "schema", file.schema_arrow.names)
             number = 0
             for batch in file.iter_batches(_ROWS_AT_ONCE, use_threads=False):
                 for name, column in zip(batch.schema.names, batch.columns, strict=True):

@@ -61,7 +61,10 @@ def _too_long(path: Path, line: int) -> WrongUseError:
     return WrongUseError(f"{path} line {line}: longer than {LINE_MAX_BYTES} bytes; write one record a line")
 
 
-def must_exist(paths: list[Path]) -> None:
+_EVENTS: Final = "name a file of events (JSONL, optionally .gz or .zst)"
+
+
+def must_exist(paths: list[Path], wanted: str = _EVENTS) -> None:
     """Check all files before anything is started.
 
     Raises:
@@ -71,14 +74,14 @@ def must_exist(paths: list[Path]) -> None:
     for path in paths:
         if not path.is_file():
             what = "is a directory" if path.is_dir() else "no such file"
-            raise WrongUseError(f"{path}: {what}; name a file of events (JSONL, optionally .gz or .zst)")
+            raise WrongUseError(f"{path}: {what}; {wanted}")
     for path in paths:
         try:
             check_whole(path)
         except CutShortError as fault:
             raise TrainfareError(f"{path} cannot be read to its end: {_reason(fault)}") from None
         except UNPACK_ERRORS as fault:
-            raise WrongUseError(f"{path}: cannot be read: {_reason(fault)}; name a file of events") from None
+            raise WrongUseError(f"{path}: cannot be read: {_reason(fault)}; {wanted}") from None
 
 
 def _reason(fault: Exception) -> str:

@@ -55,6 +55,24 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
         ),
     ),
     (
+        "bills",
+        "Providers' bills beside what was metered.",
+        (
+            ("load", "bills:load", "trainfare bills load october.csv.gz --data ./meter"),
+            ("list", "bills:list_", "trainfare bills list --data ./meter"),
+            (
+                "reconcile",
+                "bills:reconcile",
+                "trainfare bills reconcile --from 2026-10-01 --to 2026-11-01 --by account --by sku --data ./meter",
+            ),
+            (
+                "export",
+                "bills_export:export",
+                "trainfare bills export --format parquet --out focus.parquet --data ./meter",
+            ),
+        ),
+    ),
+    (
         "dead-letters",
         "Refused records: list, explain, and send again after a fix.",
         (

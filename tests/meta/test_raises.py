@@ -13,6 +13,8 @@ PACKAGES = ("schemas", "sinks", "streams")
 #: Functions of commands: their docstrings are the help texts of users.
 COMMANDS = {
     "streams/cli/audit.py:audit",
+    "streams/cli/bills.py:load",
+    "streams/cli/bills_export.py:export",
     "streams/cli/dead_letters/listing.py:show",
     "streams/cli/dead_letters/replay.py:replay",
     "streams/cli/demo.py:demo",

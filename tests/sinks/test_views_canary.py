@@ -11,8 +11,11 @@ from tests.sinks.rows import MINUTE, rows
 #: Every view there is: a new one must leave the canary out too, or give a reason here.
 VIEWS = {
     "attempt_costs",
+    "bill_reconciliation",
     "burn_now",
     "chargeback",
+    "cost_days",
+    "focus_charges",
     "job_costs",
     "ledger",
     "level_costs",
@@ -26,6 +29,7 @@ VIEWS = {
     "m7_egress_cost_per_hour",
     "m8_utilization_adjusted_cost",
     "m9_cost_per_experiment",
+    "metered_days",
     "node_balance",
     "usage",
 }

@@ -318,10 +318,10 @@ SELECT
     multiIf(c.component IN ('gpu', 'compute'), 'Compute', c.component = 'network', 'Networking', c.component = 'storage', 'Storage', 'Other')
         AS ServiceCategory,
     concat('trainfare ', c.component) AS ServiceName,
-    nullIf(c.sku, '') AS SkuId,
+    nullIf(CAST(c.sku, 'String'), '') AS SkuId,
     nullIf(concat(c.component, if(c.gpu_type = '' OR c.component != 'gpu', '', concat(' ', c.gpu_type))), '') AS SkuMeter,
     if(c.sku = '', NULL, concat(c.sku, '@', toString(c.price_effective))) AS SkuPriceId,
-    c.account AS SubAccountId,
+    nullIf(c.account, '') AS SubAccountId,
     c.tags AS Tags,
     c.job_id AS x_JobId,
     c.attempt AS x_AttemptId,

@@ -1,0 +1,258 @@
+"""`trainfare bills load`, `list` and `reconcile`: providers' bills beside what was metered.
+
+It must not add up money in floats, nor store any of a file that has a fault.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import date, timedelta
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from schemas.escaping import visible
+from streams.cli.files import must_exist
+from streams.cli.options import DataOption, settings_for
+from streams.cli.output import FormatOption, Grid, OutputFormat, plain, to_json, usd, write
+from streams.cli.reading import Reader, reader
+from streams.clock import SystemClock
+from streams.errors import WrongUseError
+
+if TYPE_CHECKING:
+    from streams.bills.loading import Loaded
+
+_LIST: Final = """
+SELECT file, status, invoice_issuer_name, billing_account_id, toDate(billing_period_start) AS billing_period_start, lines,
+       correction_lines, other_currency_lines, billed_usd, time AS loaded, load_id
+FROM bill_loads FINAL
+ORDER BY billing_period_start, invoice_issuer_name, billing_account_id, time, file, load_id
+"""
+_GROUPS: Final = """
+SELECT {by}, sum(r.metered_usd) AS metered_usd, sum(r.billed_usd) AS billed_usd, sum(r.correction_usd) AS correction_usd,
+       sum(r.variance_usd) AS variance_usd,
+       toFloat64(sum(r.variance_usd)) / nullIf(toFloat64(sum(r.billed_usd)), 0) AS variance_ratio,
+       if(uniqExact(r.status) > 1, 'mixed', any(r.status)) AS status,
+       arraySort(arrayDistinct(arrayFlatten(groupArray(r.causes)))) AS causes
+FROM bill_reconciliation AS r
+WHERE r.day >= {{first:String}} AND r.day < {{until:String}}
+GROUP BY {by} ORDER BY {by} LIMIT {{limit:UInt64}}
+"""
+_TOTALS: Final = """
+SELECT sum(r.metered_usd) AS metered_usd, sum(r.billed_usd) AS billed_usd, sum(r.correction_usd) AS correction_usd,
+       sum(r.variance_usd) AS variance_usd, sumIf(r.metered_usd, r.status = 'only_metered') AS only_metered_usd,
+       sumIf(r.billed_usd, r.status = 'only_billed') AS only_billed_usd
+FROM bill_reconciliation AS r
+WHERE r.day >= {first:String} AND r.day < {until:String}
+"""
+_FINDINGS: Final = """
+SELECT cause, count() AS places, sum(r.metered_usd) AS metered_usd, sum(r.billed_usd) AS billed_usd,
+       sum(r.correction_usd) AS correction_usd, sum(r.variance_usd) AS variance_usd
+FROM bill_reconciliation AS r ARRAY JOIN r.causes AS cause
+WHERE r.day >= {first:String} AND r.day < {until:String}
+GROUP BY cause ORDER BY cause
+"""
+_CURRENCIES: Final = """
+SELECT billing_currency, count() AS lines, sum(billed_cost) AS billed
+FROM billed_lines
+WHERE billing_currency != 'USD' AND toDate(charge_period_start) >= {first:String} AND toDate(charge_period_start) < {until:String}
+GROUP BY billing_currency ORDER BY billing_currency
+"""
+_MONEY: Final = frozenset({"metered_usd", "billed_usd", "correction_usd", "variance_usd", "billed"})
+_WHAT: Final = {
+    "adjustment": "charges of category Adjustment",
+    "commitment": "paid for by a commitment",
+    "credit": "credits",
+    "discount": "billed below the list price",
+    "double_count": "lines that say the same twice, or two jobs that claim one resource",
+    "late_line": "corrections, and charges of an earlier billing period",
+    "missing_tag": "only billed, and no tag says whose",
+    "purchase": "purchases",
+    "tax": "taxes",
+    "tier": "the SKU had several unit prices, or a free part",
+    "unattributed": "only billed, without a resource and a tag",
+}
+
+
+class By(StrEnum):
+    """A dimension of the reconciliation."""
+
+    day = "day"
+    account = "account"
+    resource = "resource"
+    sku = "sku"
+
+
+def load(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="FOCUS 1.0 to 1.3: CSV, also .gz or .zst, or Parquet."),
+    ],
+    data: DataOption = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Put the files in the place of the bills that they are about.")
+    ] = False,
+) -> None:
+    """Load bills: all of the files, or none; the same files again change nothing."""
+    must_exist(files, "name a FOCUS bill: CSV, also .gz or .zst, or Parquet")
+    settings = settings_for(data)
+    with reader(settings) as store:
+        opened = store.store
+        if opened is None:
+            raise WrongUseError(
+                "a bill is written to the store itself: stop the worker that has the directory open, load, and start it again"
+            )
+        from streams.bills.loading import BillFile
+        from streams.bills.loading import load as load_files
+        from streams.replay.packed import UNPACK_ERRORS, open_packed
+
+        named = [BillFile(str(path), partial(open_packed, path)) for path in files]
+        try:
+            loaded = load_files(opened, named, SystemClock().now_ms(), replace=replace)
+        except UNPACK_ERRORS as fault:
+            reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
+            raise WrongUseError(f"a file cannot be unpacked: {reason}; nothing is loaded") from None
+    for each in loaded:
+        _say_loaded(each)
+
+
+def list_(data: DataOption = None, form: FormatOption = OutputFormat.table) -> None:
+    """List the bills that were loaded, also those that were replaced."""
+    with reader(settings_for(data)) as store:
+        answer = store.ask(_LIST)
+    rows = list(answer.rows())
+    if form is OutputFormat.table:
+        rows = [(*row[:8], usd(row[8]), row[9], str(row[10])[:12]) for row in rows]
+    write(Grid(answer.names, rows), form)
+
+
+def reconcile(
+    data: DataOption = None,
+    first: Annotated[str, typer.Option("--from", metavar="DAY", help="First day, e.g. 2026-10-01.")] = "",
+    until: Annotated[str, typer.Option("--to", metavar="DAY", help="The day after the last one.")] = "",
+    by: Annotated[
+        list[By] | None, typer.Option(help="Dimensions of a row, each with --by; default: day.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Maximum number of rows.")] = 1_000,
+    form: FormatOption = OutputFormat.table,
+) -> None:
+    """Compare what was billed with what was metered, and name what is found."""
+    span = {
+        "first": day_of("--from", first, date(2000, 1, 1)),
+        "until": day_of("--to", until, date(2149, 1, 1)),
+    }
+    levels = ", ".join(dict.fromkeys(each.value for each in by or [By.day]))
+    with reader(settings_for(data)) as store:
+        rows = store.records(_GROUPS.format(by=levels), **span, limit=limit)
+        (totals,) = store.records(_TOTALS, **span)
+        findings = _found(store, span)
+    if form is OutputFormat.json:
+        sys.stdout.write(to_json({"rows": rows, "totals": totals, "findings": findings}) + "\n")
+        return
+    write(_grid(rows, form), form)
+    if form is OutputFormat.table:
+        _show(totals, findings, is_cut=len(rows) == limit)
+
+
+def day_of(option: str, text: str, otherwise: date) -> str:
+    """Return the day as ISO 8601.
+
+    Raises:
+        WrongUseError: It is none.
+    """
+    if not text:
+        return otherwise.isoformat()
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        raise WrongUseError(f"{option} {text}: expected a day such as 2026-10-01") from None
+    if not date(1970, 1, 1) <= found <= date(2149, 1, 1):
+        raise WrongUseError(f"{option} {text}: expected a day from 1970 to 2149")
+    return found.isoformat()
+
+
+def month_of(text: str) -> tuple[str, str]:
+    """Return the first day of the month and the day after its last one.
+
+    Raises:
+        WrongUseError: It is no month.
+    """
+    first = day_of("--month", f"{text}-01" if len(text) == 7 else "?", date(2000, 1, 1))
+    later = date.fromisoformat(first) + timedelta(days=32)
+    return first, later.replace(day=1).isoformat()
+
+
+def _found(store: Reader, span: dict[str, str]) -> list[dict[str, object]]:
+    found = store.records(_FINDINGS, **span)
+    for row in found:
+        row["meaning"] = _WHAT.get(str(row["cause"]), "")
+    for row in store.records(_CURRENCIES, **span):
+        said = (
+            f"{plain(row['billed'])} {row['billing_currency']} in lines that are kept apart and never added"
+        )
+        money = dict.fromkeys(("metered_usd", "billed_usd", "correction_usd", "variance_usd"), 0)
+        found.append({"cause": "other_currency", "places": row["lines"], **money, "meaning": said})
+    return found
+
+
+def _grid(rows: list[dict[str, object]], form: OutputFormat) -> Grid:
+    if not rows:
+        return Grid(("bill_reconciliation",), [])
+    shown = [[_cell(name, cell, form) for name, cell in row.items()] for row in rows]
+    return Grid(tuple(rows[0]), shown)
+
+
+def _cell(name: str, cell: object, form: OutputFormat) -> object:
+    if name == "causes" and isinstance(cell, list | tuple):
+        return " ".join(map(str, cell))
+    if form is not OutputFormat.table:
+        return cell
+    if name == "variance_ratio":
+        return "" if cell is None else f"{float(str(cell)):+.2%}"
+    return usd(cell) if name in _MONEY else cell
+
+
+def _show(totals: dict[str, object], findings: list[dict[str, object]], *, is_cut: bool) -> None:
+    if is_cut:
+        sys.stdout.write("there are more rows; --limit shows them\n")
+    write(
+        Grid(("", ""), [(name.replace("_", " "), usd(value)) for name, value in totals.items()]),
+        OutputFormat.table,
+    )
+    for row in findings:
+        money = ", ".join(
+            f"{name.removesuffix('_usd')} {usd(row[name])}"
+            for name in sorted(_MONEY & row.keys())
+            if row[name]
+        )
+        sys.stdout.write(
+            visible(
+                f"FOUND {row['cause']}: {row['places']} x {row['meaning']}{f' ({money} USD)' if money else ''}"
+            )
+            + "\n"
+        )
+    if not findings:
+        sys.stdout.write("nothing found\n")
+
+
+def _say_loaded(each: Loaded) -> None:
+    name = visible(each.file.name)
+    billed = sum(sums.billed_usd for sums in each.periods.values())
+    others = sum(sums.other_currency_lines for sums in each.periods.values())
+    corrections = sum(sums.correction_lines for sums in each.periods.values())
+    if not each.is_new:
+        sys.stdout.write(f"{name}: loaded already, nothing changed\n")
+        return
+    said = f"{name}: {each.lines} lines, {plain(billed.normalize() if billed else billed)} USD"
+    for count, what in (
+        (corrections, "corrections"),
+        (others, "in other currencies, kept apart"),
+        (each.rounded, "numbers of more than 18 decimals, rounded"),
+    ):
+        said += f"; {count} {what}" if count else ""
+    if each.replaces:
+        said += f"; replaces {', '.join(map(visible, each.replaces))}"
+    sys.stdout.write(said + "\n")

@@ -1,0 +1,112 @@
+"""`trainfare bills export`: our ledger rows as charges of FOCUS 1.2.
+
+It must not write a part of them as if it were all.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import date
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from streams.cli.bills import day_of
+from streams.cli.options import DataOption, settings_for
+from streams.cli.output import Grid, to_csv
+from streams.cli.reading import reader
+from streams.errors import WrongUseError
+
+if TYPE_CHECKING:
+    from sinks.clickhouse import QueryResult
+
+#: What a worker answers at most.
+_ROWS_MAX: Final = 1_000_000
+_CHARGES: Final = """
+SELECT * FROM focus_charges
+WHERE ChargePeriodStart >= {first:String} AND ChargePeriodStart < {until:String}
+ORDER BY ChargePeriodStart, x_JobId, x_AttemptId, x_Component, x_Phase, SkuId, ResourceId
+LIMIT {limit:UInt64}
+"""
+
+
+class ExportFormat(StrEnum):
+    """The format of the file."""
+
+    csv = "csv"
+    parquet = "parquet"
+
+
+def export(
+    data: DataOption = None,
+    first: Annotated[str, typer.Option("--from", metavar="DAY", help="First day, e.g. 2026-10-01.")] = "",
+    until: Annotated[str, typer.Option("--to", metavar="DAY", help="The day after the last one.")] = "",
+    form: Annotated[ExportFormat, typer.Option("--format", "-f", help="csv or parquet.")] = ExportFormat.csv,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write to this file.")] = None,
+) -> None:
+    """Write what was metered as charges in the FOCUS format."""
+    if form is ExportFormat.parquet and out is None:
+        raise WrongUseError("--format parquet needs --out FILE")
+    span = {
+        "first": day_of("--from", first, date(2000, 1, 1)),
+        "until": day_of("--to", until, date(2105, 1, 1)),
+    }
+    with reader(settings_for(data)) as store:
+        answer = store.ask(_CHARGES, **span, limit=_ROWS_MAX)
+    write_file(answer, form, out)
+
+
+def write_file(answer: QueryResult, form: ExportFormat, out: Path | None) -> None:
+    """Write the rows.
+
+    Raises:
+        WrongUseError: There are more than a million, or the file cannot be written.
+    """
+    rows = list(answer.rows())
+    if len(rows) >= _ROWS_MAX:
+        raise WrongUseError(f"{_ROWS_MAX} rows or more; --from and --to export fewer days")
+    if form is ExportFormat.parquet:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        assert out is not None
+        columns = {name: [row[at] for row in rows] for at, name in enumerate(answer.names)}
+        try:
+            pq.write_table(pa.table({name: _array(cells) for name, cells in columns.items()}), out)
+        except OSError as fault:
+            raise WrongUseError(f"{out}: cannot be written: {fault.strerror or fault}") from None
+        return
+    shown = [[_cell(cell) for cell in row] for row in rows]
+    text = to_csv(Grid(answer.names, shown), for_person=out is None and sys.stdout.isatty())
+    if out is None:
+        sys.stdout.write(text)
+        return
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as fault:
+        raise WrongUseError(f"{out}: cannot be written: {fault.strerror}") from None
+
+
+def _array(cells: list[object]) -> object:
+    import pyarrow as pa
+
+    if any(isinstance(cell, dict) for cell in cells):
+        return pa.array([_pairs(cell) for cell in cells], pa.map_(pa.string(), pa.string()))
+    return pa.array(cells)
+
+
+def _pairs(cell: object) -> list[tuple[str, str]]:
+    return [(str(key), str(each)) for key, each in cell.items()] if isinstance(cell, dict) else []
+
+
+def _cell(cell: object) -> object:
+    """Return instants and tags as FOCUS has them in text."""
+    import orjson
+
+    if hasattr(cell, "strftime"):
+        return cell.strftime("%Y-%m-%dT%H:%M:%SZ")
+    if isinstance(cell, dict):
+        return orjson.dumps(cell, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS).decode()
+    return cell

@@ -95,7 +95,9 @@ def warn(found: Sequence[Finding], *, strict: bool) -> None:
     if len(found) > WARNINGS_SHOWN:
         sys.stderr.write(f"warning: and {len(found) - WARNINGS_SHOWN} more like these\n")
     if found and strict:
-        raise WrongUseError(f"--strict: {len(found)} warnings; nothing was published")
+        raise WrongUseError(
+            f"--strict: {len(found)} warning{'s' if len(found) > 1 else ''}; nothing was published"
+        )
 
 
 def publish_prices(kafka: KafkaSettings, records: Sequence[PriceRecord]) -> None:

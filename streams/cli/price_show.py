@@ -5,6 +5,7 @@ It must not read a price list: it shows what the meter knows.
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated
@@ -61,6 +62,8 @@ def show(
     if not found and (sku is not None or gpu_type is not None):
         what = f"sku {sku!r}" if sku is not None else f"gpu_type {gpu_type!r}"
         raise TrainfareError(f"{what}: no price in this store; `trainfare prices show` lists all")
+    if not book:
+        sys.stderr.write("no prices in this store yet; `trainfare prices load FILE` publishes some\n")
     write(_for_people(found) if form is OutputFormat.table else _for_programs(found), form)
 
 

@@ -13,7 +13,7 @@ import typer
 
 from schemas.wire_types import MIN_TIME_MS
 from streams.cli.files import must_exist
-from streams.cli.options import DataOption, settings_for
+from streams.cli.options import settings_for
 from streams.cli.output import OutputFormat, write
 from streams.cli.price_files import must_be_new, price_list, write_records
 from streams.cli.price_output import book_of, price_grid, publish_prices, warn
@@ -36,7 +36,12 @@ def load(
             help="CSV with a header, JSON lines, a JSON array, OpenCost's JSON or SkyPilot's catalogue.",
         ),
     ],
-    data: DataOption = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Compare with the prices of this embedded ClickHouse, too, before publishing."
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be published, and publish nothing.")
     ] = False,
@@ -64,12 +69,12 @@ def load(
 ) -> None:
     """Publish price records; workers apply them immediately, also to usage already metered.
 
-    Oddities are warnings on stderr. With --data, prices are compared with those of that store, too.
+    What is odd is a warning on stderr: price 0, a jump, spot above on-demand, a gap, a price never applied.
     """
     settings = settings_for(data)
     if out is not None:
         must_be_new(out)
-    must_exist([file])
+    must_exist([file], "name a price list (CSV, JSON, OpenCost or SkyPilot, optionally .gz or .zst)")
     given = price_list(file, cloud, begin)
     form = from_format or format_of(given)
     if form in _DATED and (cloud is not None or begin is not None):

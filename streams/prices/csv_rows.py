@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import difflib
 import io
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -64,7 +65,7 @@ def of_csv(given: PriceList) -> Iterator[SourceRow]:
 
 
 def _header(given: PriceList, line: int, cells: list[str]) -> list[str]:
-    names = [cell.lower() for cell in cells]
+    names = [re.sub(r"[\s-]+", "_", cell.lower()) for cell in cells]
     if len(names) == 1 and names[0].count(";") > 1:
         raise given.fault(line, "the columns are separated by `;`; save the file with commas")
     for number, name in enumerate(names, start=1):
@@ -73,7 +74,7 @@ def _header(given: PriceList, line: int, cells: list[str]) -> list[str]:
         if name not in _COLUMNS:
             near = difflib.get_close_matches(name, _COLUMNS, n=1)
             hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(_COLUMNS)}, note"
-            raise given.fault(line, f"column {number} `{name}` is unknown; {hint}")
+            raise given.fault(line, f"column {number} `{cells[number - 1]}` is unknown ({hint})")
         if names.index(name) != number - 1:
             raise given.fault(line, f"column {number} `{name}` is there twice; remove one")
     for name in ("sku", "usd", "per"):

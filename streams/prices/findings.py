@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
+from itertools import chain
 from typing import Final, NamedTuple
 
 from schemas.events import Component, PriceEvent
@@ -49,7 +50,7 @@ def findings(loaded: Sequence[tuple[int, PriceEvent]], known: Iterable[PriceEven
     found = [
         *_free(new),
         *_jumps(before, after),
-        *_spot_above(new, lookup),
+        *_spot_above(after, lookup),
         *_begins_late(new, after, lookup),
         *_not_everywhere(new, after),
         *_never_applied(after),
@@ -92,24 +93,15 @@ def _jumped(old: RevisionSpan, new: RevisionSpan) -> bool:
     return high > low * JUMP_RATIO
 
 
-def _spot_above(new: list[RevisionSpan], lookup: _Lookup) -> Iterator[Finding]:
-    for revision in new:
-        purchase = revision.event.match.get("purchase")
-        if purchase == "spot":
-            dear = lookup.cheapest_rival(revision)
-            if dear is not None:
-                yield _of(
-                    "spot above on-demand", revision,
-                    f"{_price(revision)} {begins(max(revision.event.effective_ms, dear.event.effective_ms))}, on demand "
-                    f"{_price(dear)} (sku {dear.event.sku}); check both, or buy on demand there",
-                )  # fmt: skip
-        elif purchase in (None, "on_demand"):
-            for spot in lookup.spots(revision):
-                if not spot.line and lookup.cheapest_rival(spot) == revision:
-                    yield _of(
-                        "spot above on-demand", revision,
-                        f"{_price(revision)} on demand is below spot, {_price(spot)} (sku {spot.event.sku}); check both",
-                    )  # fmt: skip
+def _spot_above(after: dict[str, list[RevisionSpan]], lookup: _Lookup) -> Iterator[Finding]:
+    for spot in chain.from_iterable(after.values()):
+        dear = lookup.cheaper_on_demand(spot) if spot.event.match.get("purchase") == "spot" else None
+        if dear is not None and (spot.line or dear.line):
+            yield _of(
+                "spot above on-demand", spot if spot.line else dear,
+                f"spot {_price(spot)} (sku {spot.event.sku}) is above {_price(dear)} on demand (sku {dear.event.sku}) "
+                f"{begins(max(spot.event.effective_ms, dear.event.effective_ms))}; check both, or buy on demand there",
+            )  # fmt: skip
 
 
 def _begins_late(
@@ -204,7 +196,7 @@ class _Lookup:
                 self._shapes[each.quantity].add(tuple(sorted(each.event.match)))
                 self._skus[each.quantity, _match(each)].add(sku)
 
-    def cheapest_rival(self, spot: RevisionSpan) -> RevisionSpan | None:
+    def cheaper_on_demand(self, spot: RevisionSpan) -> RevisionSpan | None:
         """Return the on-demand price for the usage of a spot price if it is lower while both hold."""
         place = {name: value for name, value in spot.event.match.items() if name != "purchase"}
         found: list[tuple[int, RevisionSpan]] = []
@@ -218,11 +210,6 @@ class _Lookup:
         closest = max((size for size, _ in found), default=0)
         dearer = [each for size, each in found if size == closest and spot.unit_price > each.unit_price]
         return min(dearer, key=lambda each: (each.unit_price, each.event.sku), default=None)
-
-    def spots(self, on_demand: RevisionSpan) -> list[RevisionSpan]:
-        """Return the spot prices with the match fields of an on-demand price."""
-        match = frozenset({**on_demand.event.match, "purchase": "spot"}.items())
-        return [each for sku in sorted(self._skus[on_demand.quantity, match]) for each in self._after[sku]]
 
     def covered_from(self, revision: RevisionSpan) -> int:
         """Return the ms from which another SKU prices all that a price matches."""

@@ -60,7 +60,7 @@ def of_skypilot(given: PriceList) -> Iterator[SourceRow]:
     if any(not offer.instance_type for offer in offers):
         offers = list(_joined(offers))
     for purchase in ("on_demand", "spot"):
-        for offer, zone in _by_place(offers, purchase):
+        for offer, zone in _by_place(given, offers, purchase):
             yield _row(given, offer, zone, purchase)
 
 
@@ -143,12 +143,13 @@ def _joined(offers: list[_Offer]) -> Iterator[_Offer]:
             yield offer
 
 
-def _by_place(offers: list[_Offer], purchase: str) -> Iterator[tuple[_Offer, str]]:
+def _by_place(given: PriceList, offers: list[_Offer], purchase: str) -> Iterator[tuple[_Offer, str]]:
     """Yield the offers of a purchase, each with the zone that its price names: none where all zones agree."""
     places: dict[tuple[str, str, str], list[_Offer]] = defaultdict(list)
     for offer in offers:
         places[offer.instance_type, offer.gpu_type, offer.region].append(offer)
     for group in places.values():
+        _listed_once(given, group)
         zones = {offer.zone: offer for offer in group if purchase in offer.usd}
         prices = {offer.usd[purchase] / (offer.gpus or 1) for offer in zones.values()}
         if len(prices) == 1 and len(zones) == len({offer.zone for offer in group}):
@@ -156,6 +157,17 @@ def _by_place(offers: list[_Offer], purchase: str) -> Iterator[tuple[_Offer, str
         else:
             for zone, offer in zones.items():
                 yield offer, zone
+
+
+def _listed_once(given: PriceList, group: list[_Offer]) -> None:
+    """Refuse a catalogue with two prices for one place: nothing says which is right."""
+    first: dict[str, _Offer] = {}
+    for offer in group:
+        other = first.setdefault(offer.zone, offer)
+        if other.usd != offer.usd or other.gpus != offer.gpus:
+            what = offer.instance_type or offer.gpu_type
+            where = offer.zone or offer.region
+            raise given.fault(offer.line, f"{what} in {where} has other prices on line {other.line}")
 
 
 def _row(given: PriceList, offer: _Offer, zone: str, purchase: str) -> SourceRow:

@@ -126,3 +126,18 @@ def test_prices_are_published_under_their_revision(topics: dict[str, str], tmp_p
     assert done.out.startswith("1 prices acknowledged")
     (message,) = records(topics, "prices")
     assert message.key() == b"h100@1700000000000"
+
+
+def test_amortised_and_dated_prices_are_published(topics: dict[str, str], tmp_path: Path) -> None:
+    known = len(records(topics, "prices"))
+    file = tmp_path / "p.csv"
+    file.write_text("SKU,GPU Type,USD,per,from\na100,A100,1.5,gpu_hour,\n")
+    done = trainfare("prices", "load", file, env=topics)
+    assert (done.code, done.err) == (0, "")
+    words = ("--usd", "8760", "--gpus", "1", "--years", "1", "--sku", "own")
+    done = trainfare("prices", "amortize", *words, "--publish", env=topics)
+    assert done.code == 0, done.err
+    first, second = records(topics, "prices")[known:]
+    assert first.key() == b"a100@0"
+    assert second.key() == b"own.hardware@0"
+    assert json.loads(second.value() or b"")["usd"] == "1.00"

@@ -119,7 +119,7 @@ def test_warnings_are_errors_if_strict(tmp_path: Path) -> None:
     assert done.code == 2
     first, second = done.err.splitlines()
     assert first.startswith("warning: price 0: sku h\\x1b[1m (line 2): what it matches costs nothing")
-    assert second == "trainfare: --strict: 1 warnings; nothing was published"
+    assert second == "trainfare: --strict: 1 warning; nothing was published"
     assert not out.exists()
     assert trainfare("prices", "load", file, "--out", out).code == 0
 

@@ -15,7 +15,7 @@ DAY_MS = 86_400_000
 
 
 def test_a_list_as_people_write_it() -> None:
-    text = "\ufeff SKU , GPU_Type,USD,Per,From,note\r\nh100, H100 ,2.50,gpu_hour,2026-10-01,from the offer\r\n\r\nh100,H100,3,gpu_hour,,\r\n"
+    text = "\ufeff SKU , GPU Type,USD,Per,From,note\r\nh100, H100 ,2.50,gpu_hour,2026-10-01,from the offer\r\n\r\nh100,H100,3,gpu_hour,,\r\n"
     first, second = read(text)
     assert first.line == 2
     assert json.loads(first.value) == {
@@ -84,8 +84,8 @@ def test_effective_ms_still_works() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("sku,usd,per,from,gpu_typ\n", "p.csv line 1: column 5 `gpu_typ` is unknown; did you mean `gpu_type`?"),
-        ("sku,usd,per,from,warranty\n", "column 5 `warranty` is unknown; known are sku, "),
+        ("sku,usd,per,from,gpu_typ\n", "p.csv line 1: column 5 `gpu_typ` is unknown (did you mean `gpu_type`?)"),
+        ("sku,usd,per,from,warranty\n", "column 5 `warranty` is unknown (known are sku, "),
         ("sku,usd,per,from,SKU\n", "line 1: column 5 `sku` is there twice"),
         ("sku,per,from\n", "line 1: the header has no column `usd`"),
         ("sku,usd,per\n", "line 1: the header has no column `from`"),
@@ -103,7 +103,7 @@ def test_effective_ms_still_works() -> None:
         ('sku,usd,per,from\n"h,1,gpu_hour,\n', "line 2: not CSV"),
         ("sku,usd,per,from\nh,1,gpu_hour,\nh,2,gpu_hour,\n", "line 3: sku 'h' has another price from the same time on line 2"),
         ("sku,usd,per,from\nh\x1b[2J,1,mile,\n", "line 2: field `per`"),
-        ("sku,usd,per,from\x1b[2J\n", "column 4 `from\\x1b[2j` is unknown"),
+        ("sku,usd,per,from\x1b[2J\n", "column 4 `from\\x1b[2J` is unknown"),
         ("sku,usd,per,from\n", "no price records"),
     ],
 )  # fmt: skip

@@ -77,6 +77,8 @@ def test_jump_against_what_it_replaces() -> None:
         ([price("s", 3 * USD, SPOT), price("s", USD, 9, SPOT), price("od", 2 * USD, 9)], [], []),
         ([price("s", 3 * USD, H100, SPOT)], [price("od", 2 * USD, H100)], [("s", 1)]),
         ([price("od", 2 * USD, H100)], [price("s", 3 * USD, H100, SPOT)], [("od", 1)]),
+        ([price("od", 2 * USD)], [price("s", 3 * USD, H100, SPOT, {"zone": "z"})], [("od", 1)]),
+        ([price("b", USD, A100)], [price("od", 2 * USD, H100), price("s", 3 * USD, H100, SPOT)], []),
         ([price("s", 3 * USD, SPOT, per=Per.instance_hour, gpus=8), price("od", 2 * USD)], [], []),
         ([price("s", 3 * USD, SPOT, component=Component.labor), price("od", 2 * USD)], [], []),
     ],

@@ -81,6 +81,10 @@ def test_hosts_and_gpus_in_rows_apart_are_added() -> None:
         (HEADER + "p5,H100,8,1,1,,1,-1,r,\n", "line 2: column `SpotPrice`: got '-1'"),
         (HEADER + "p5,H100,some,1,1,,1,1,r,\n", "line 2: column `AcceleratorCount`: got 'some'"),
         (HEADER + "p5,H100,NaN,1,1,,1,1,r,\n", "line 2: column `AcceleratorCount`: got 'NaN'"),
+        (
+            HEADER + "p5,H100,8,1,1,,1,,r,z\np5,H100,8,1,1,,2,,r,z\n",
+            "line 3: p5 in z has other prices on line 2",
+        ),
         (HEADER + "p5,H100,8\n", "line 2: 3 cells, expected 10"),
         (HEADER + ",,,1,1,,1,1,r,\n", "line 2: a row names a Region, and an InstanceType or"),
         ("InstanceType,SpotPrice\nx,1\n", "line 1: the header of a catalogue has no column acceleratorname"),

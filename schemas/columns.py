@@ -57,6 +57,13 @@ def take_text(values: Sequence[str], index: NDArray[np.int32]) -> pa.Array:
     return pa.array(values, TEXT).take(pa.array(index, pa.int32()))
 
 
+def same_text(value: str, rows: int) -> pa.Array:
+    """Return one value repeated as a string column; it costs next to nothing if it is empty."""
+    if value:
+        return pa.repeat(pa.scalar(value, TEXT), rows)
+    return pa.Array.from_buffers(TEXT, rows, [None, pa.py_buffer(bytes(4 * (rows + 1))), pa.py_buffer(b"")])
+
+
 def table_of(schema: pa.Schema, columns: Mapping[str, pa.Array]) -> pa.Table:
     """Build a table of columns with the schema's types.
 

@@ -25,6 +25,9 @@ PRICE_FIELDS: Final = (
 TRAFFIC_FIELDS: Final = ("cloud", "region", "path", "direction", "op", "storage_class")
 """What an amount of traffic can be priced by, beside its job's team and project."""
 
+FLOW_FIELDS: Final = ("path", "direction", "region", "dst_region", "op", "storage_class")
+"""What tells rows of traffic of one price apart."""
+
 MATCH_FIELDS: Final = (*PRICE_FIELDS, "team", "project", "path", "direction", "op", "storage_class")
 """What a price can ask for."""
 
@@ -129,7 +132,7 @@ class TrafficEvent(Struct, frozen=True, gc=False):
     attempt: int
     interval_ms: int
     amounts: tuple[tuple[Unit, int], ...]  # bytes, requests; for mib_ms the stored MiB
-    match: dict[str, str] = {}  # its TRAFFIC_FIELDS
+    match: dict[str, str] = {}  # its TRAFFIC_FIELDS and FLOW_FIELDS
 
 
 class NodeEvent(Struct, frozen=True, gc=False):

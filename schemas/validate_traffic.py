@@ -19,6 +19,8 @@ def network_event(raw: NetworkWire, newest_allowed_ms: int) -> TrafficEvent:
     match: dict[str, str] = {"path": raw.path or "unclassified"}
     if raw.direction is not None:
         match["direction"] = raw.direction
+    if raw.dst_region is not None:
+        match["dst_region"] = raw.dst_region
     return _event("network", raw, ((Unit.bytes, raw.bytes),), match, newest_allowed_ms)
 
 

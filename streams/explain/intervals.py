@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from schemas.events import FLOW_FIELDS
 from streams.engine.snapshot.job_blobs import JobBlob
 from streams.explain.spans import Key, Share, instant, key_of, rows_by_key, shares
 
 MINUTE = timedelta(minutes=1)
 _PAID_PHASES = frozenset({"starting", "running", "suspended"})
-_KEY = ("attempt", "node", "component", "phase", "sku", "price_effective", "price_usd", "unit")
+_KEY = ("attempt", "node", "component", "phase", "sku", "price_effective", "price_usd", "unit", *FLOW_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def merged(rows: Iterable[Mapping[str, object]], *, by_minute: bool = False) -> 
     """
     lines: dict[tuple[object, ...], list[Mapping[str, object]]] = {}
     for row in rows:
-        lines.setdefault(tuple(row[name] for name in _KEY), []).append(row)
+        lines.setdefault(tuple(row.get(name, "") for name in _KEY), []).append(row)
     found: list[Interval] = []
     for line in lines.values():
         ordered = sorted(line, key=_minute)
@@ -84,7 +85,7 @@ def _span(span: Share, record: Mapping[str, object]) -> Interval:
 
 
 def _order(each: Interval) -> tuple[object, ...]:
-    return (each.begin, each.attempt, each.component, each.node, each.phase, each.sku)
+    return (each.begin, each.attempt, each.component, each.node, each.phase, each.sku, each.rule)
 
 
 def total_usd(intervals: Iterable[Interval]) -> Decimal:
@@ -156,7 +157,7 @@ def _per(row: Mapping[str, object]) -> str:
 
 def _rule(row: Mapping[str, object]) -> str:
     """Describe how the quantity is derived, and why this price applies."""
-    return f"{_quantity_rule(str(row['unit']), str(row['phase']))}; {_price_rule(row)}"
+    return f"{_quantity_rule(str(row['unit']), str(row['phase']))}{_flow(row)}; {_price_rule(row)}"
 
 
 def _quantity_rule(unit: str, phase: str) -> str:
@@ -168,6 +169,11 @@ def _quantity_rule(unit: str, phase: str) -> str:
         return "stored size x time"
     what = {"gpu_milli_ms": "GPUs", "instance_milli_ms": "instances", "cpu_milli_ms": "CPUs", "ms": "attempt"}
     return f"{what.get(unit, 'memory')} held while {phase}"
+
+
+def _flow(row: Mapping[str, object]) -> str:
+    named = [f"{name}={row[name]}" for name in FLOW_FIELDS if row.get(name)]
+    return f" ({', '.join(named)})" if named else ""
 
 
 def _price_rule(row: Mapping[str, object]) -> str:

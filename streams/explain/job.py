@@ -27,7 +27,8 @@ _STATE_BYTES: Final = "SELECT sum(length(blob)) AS size_bytes FROM snapshots WHE
 _ROWS: Final = """
 SELECT l.minute AS minute, l.attempt AS attempt, l.node AS node, l.component AS component, l.phase AS phase,
        l.sku AS sku, l.price_effective AS price_effective, l.price_usd AS price_usd, l.quantity AS quantity,
-       l.unit AS unit, l.cost_usd AS cost_usd, l.lost_cost_usd AS lost_cost_usd, l.lost_quantity AS lost_quantity,
+       l.unit AS unit, l.path AS path, l.direction AS direction, l.region AS region, l.dst_region AS dst_region,
+       l.op AS op, l.storage_class AS storage_class, l.cost_usd AS cost_usd, l.lost_cost_usd AS lost_cost_usd, l.lost_quantity AS lost_quantity,
        p.per AS per, p.gpus AS gpus, p.match AS match, a.started AS started, a.ended AS ended
 FROM (SELECT * FROM job_minutes FINAL WHERE job_id = {job:String} AND quantity != 0) AS l
 LEFT JOIN (SELECT attempt, started, ended FROM attempts FINAL WHERE job_id = {job:String}) AS a

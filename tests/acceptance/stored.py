@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from schemas.tables import JOB_MINUTES
 from sinks.clickhouse import ClickHouseStore
 from sinks.rows import Condition
-from tests.oracle.model import LedgerKey, LedgerRow
+from tests.oracle.model import FLOW_FIELDS, LedgerKey, LedgerRow
 
 
 def ledger_of(store: ClickHouseStore, job_ids: Sequence[str]) -> dict[LedgerKey, LedgerRow]:
@@ -27,6 +27,7 @@ def ledger_of(store: ClickHouseStore, job_ids: Sequence[str]) -> dict[LedgerKey,
         *(rows[name] for name in ("job_id", "attempt", "node", "component", "phase", "sku")),
         pc.cast(rows["price_effective"], pa.int64()),
         rows["unit"],
+        *(rows[name] for name in FLOW_FIELDS),
     ]
     keys = map(LedgerKey, *(column.to_pylist() for column in columns))
     values = zip(

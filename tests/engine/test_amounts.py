@@ -12,16 +12,20 @@ from hypothesis import strategies as st
 from streams.engine.kernels.arrays import BEGINNING_MS
 from streams.engine.kernels.spread import spread
 from streams.engine.kernels.spread_few import MINUTE_MS, IntervalAmount, spread_few
-from streams.engine.pricing.kinds import Kind, PriceRef, unpriced
+from streams.engine.pricing.kinds import Kind, unpriced
+from streams.engine.timeline.lines import Line
 
-PRICES = [unpriced("network", Kind(kind)) for kind in (Kind.GPU_TIME, Kind.CPU_TIME, Kind.JOB_TIME)]
+LINES = [
+    Line("", "", unpriced("network", Kind(kind)), (path,))
+    for kind, path in ((Kind.GPU_TIME, ""), (Kind.CPU_TIME, ""), (Kind.CPU_TIME, "nat"))
+]
 instants = st.one_of(st.integers(0, 5).map(lambda minute: minute * MINUTE_MS), st.integers(0, 5 * MINUTE_MS))
 
 
 @st.composite
-def steps(draw: st.DrawFn) -> list[tuple[int, PriceRef]]:
+def steps(draw: st.DrawFn) -> list[tuple[int, Line]]:
     times = sorted(draw(st.sets(instants, max_size=2)))
-    return [(at_ms, draw(st.sampled_from(PRICES))) for at_ms in (BEGINNING_MS, *times)]
+    return [(at_ms, draw(st.sampled_from(LINES))) for at_ms in (BEGINNING_MS, *times)]
 
 
 amounts = st.builds(
@@ -43,21 +47,21 @@ def lost_spans(draw: st.DrawFn) -> list[tuple[int, int]]:
 def by_kernel(
     few: list[IntervalAmount], lo: int, hi: int, lost: list[tuple[int, int]]
 ) -> dict[Any, tuple[int, int]]:
-    lines: dict[PriceRef, int] = {}
+    lines: dict[Line, int] = {}
     pointers, cuts, cut_lines = [0], [], []
     for each in few:
-        for from_ms, price in each.steps:
+        for from_ms, line in each.steps:
             cuts.append(from_ms)
-            cut_lines.append(lines.setdefault(price, len(lines)))
+            cut_lines.append(lines.setdefault(line, len(lines)))
         pointers.append(len(cuts))
     found = spread(
         np.array([each.linear for each in few], np.uint8), [each.amount for each in few], [each.start_ms for each in few],
         [each.interval_ms for each in few], pointers, cuts, np.array(cut_lines, np.int32), lo, hi,
         [span[0] for span in lost], [span[1] for span in lost],
     )  # fmt: skip
-    prices = list(lines)
+    named = list(lines)
     rows = zip(*(column.tolist() for column in found), strict=True)
-    return {(prices[line], minute): (quantity, lost) for line, minute, quantity, lost in rows}
+    return {(named[line], minute): (quantity, lost) for line, minute, quantity, lost in rows}
 
 
 @settings(max_examples=200, deadline=None)
@@ -70,6 +74,6 @@ def test_few_amounts_come_to_what_the_kernel_says(
 
 @pytest.mark.parametrize("linear", [True, False])
 def test_what_has_no_length_lies_at_its_instant(linear: bool) -> None:
-    price = PRICES[0]
-    each = IntervalAmount(linear, 7, MINUTE_MS, 0, [(BEGINNING_MS, price)])
-    assert spread_few([each], 0, 2, []) == ({} if linear else {(price, 1): (7, 0)})
+    line = LINES[0]
+    each = IntervalAmount(linear, 7, MINUTE_MS, 0, [(BEGINNING_MS, line)])
+    assert spread_few([each], 0, 2, []) == ({} if linear else {(line, 1): (7, 0)})

@@ -80,6 +80,13 @@ def test_every_part_of_the_key_begins_a_new_interval() -> None:
         assert spans([row(0), row(1, **{name: value})]) == [(0, 1), (1, 2)], name
 
 
+def test_traffic_that_went_two_ways_in_one_minute_is_two_intervals() -> None:
+    ways = [
+        row(minute, unit="bytes", phase="", path=path) for minute in (0, 1) for path in ("nat", "internet")
+    ]
+    assert spans(ways) == [(0, 2), (0, 2)]
+
+
 def test_by_minute_shows_the_rows_of_the_ledger() -> None:
     assert spans([row(0), row(1)], by_minute=True) == [(0, 1), (1, 2)]
 
@@ -92,6 +99,9 @@ def test_rules_say_how_the_quantity_and_the_price_came_about() -> None:
     assert rule(sku="", per="", match={}) == "GPUs held while running; unpriced: no price matches"
     assert rule(phase="metered", match={}) == "sampled seconds, no lifecycle event; price for any"
     assert rule(unit="bytes", phase="").startswith("amount spread over its interval")
+    ways = {"path": "internet", "direction": "egress", "region": "", "dst_region": "eu"}
+    said = "amount spread over its interval (path=internet, direction=egress, dst_region=eu); price for any"
+    assert rule(unit="bytes", phase="", match={}, **ways) == said
     assert rule(unit="mib_ms", phase="").startswith("stored size x time")
     assert rule(unit="memory_gib_milli_ms").startswith("memory held while running")
 

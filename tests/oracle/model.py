@@ -28,6 +28,8 @@ COMPONENTS = ("gpu", "compute", "network", "storage", "license", "labor", "overh
 NODE_TYPES = ("provisioned", "ready", "draining", "terminated")
 
 PRICE_FIELDS = ("cloud", "region", "zone", "cluster", "account", "instance_type", "gpu_type", "purchase")
+FLOW_FIELDS = ("path", "direction", "region", "dst_region", "op", "storage_class")
+NO_FLOW = ("",) * len(FLOW_FIELDS)
 TRAFFIC_FIELDS = ("cloud", "region", "path", "direction", "op", "storage_class")
 MATCH_FIELDS = (*PRICE_FIELDS, "team", "project", "path", "direction", "op", "storage_class")
 
@@ -57,6 +59,13 @@ class LedgerKey(NamedTuple):
     sku: str
     price_effective_ms: int
     unit: str
+    # Of traffic; '' otherwise.
+    path: str = ""
+    direction: str = ""
+    region: str = ""
+    dst_region: str = ""
+    op: str = ""
+    storage_class: str = ""
 
 
 class LedgerRow(NamedTuple):

@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator
 from tests.oracle.held import Held, fields_of
 from tests.oracle.intake import Sample, attempt_of
 from tests.oracle.model import (
+    FLOW_FIELDS,
     MINUTE_MS,
+    NO_FLOW,
     TRAFFIC_FIELDS,
     Context,
     Fields,
@@ -61,10 +63,10 @@ class Ledger:
 
     def add(
         self, minute: int, attempt: int, node: str, component: str, phase: str, price: Revision, unit: str,
-        quantity: int, lost: int, part: Part,
+        quantity: int, lost: int, part: Part, flow: tuple[str, ...] = NO_FLOW,
     ) -> None:  # fmt: skip
         key = LedgerKey(
-            minute, self.job_id, attempt, node, component, phase, price.sku, price.effective_ms, unit
+            minute, self.job_id, attempt, node, component, phase, price.sku, price.effective_ms, unit, *flow
         )
         self._quantity[key] += quantity
         self._lost[key] += lost
@@ -186,6 +188,12 @@ def _largest(said: Iterable[tuple[Sample, dict[str, int]]]) -> Iterator[tuple[in
     return ((second, permille) for (_, _, second), permille in largest.items())
 
 
+_FLOWS = {
+    "network": ("path", "direction", "region", "dst_region"),
+    "storage": ("region", "op", "storage_class"),
+}
+
+
 def book_traffic(
     ledger: Ledger, topic: str, event: Json, team: Context, lost: list[Interval], fields_at: Held
 ) -> None:
@@ -195,6 +203,9 @@ def book_traffic(
         own["path"] = own["path"] or "unclassified"
     # "Their `team` and `project` are the job's; the other match fields are the event's alone."
     context = context_of(own, dict(team))
+    # "`network` and `storage` rows carry" these, each combination in rows of its own
+    named = event | {"path": own["path"]}
+    flow = tuple((named.get(name) or "") if name in _FLOWS[topic] else "" for name in FLOW_FIELDS)
     end_ms: int = event["time_ms"]
     interval_ms: int = event["interval_ms"]
     start_ms = end_ms - interval_ms
@@ -221,6 +232,7 @@ def book_traffic(
                     quantity,
                     lost_quantity,
                     fields_at.at(at_ms),
+                    flow,
                 )
 
         if interval_ms == 0:  # "an interval of 0 books it all in the minute of time_ms"

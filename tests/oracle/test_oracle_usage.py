@@ -141,6 +141,28 @@ def test_traffic_is_matched_by_its_own_fields_and_the_job_s_team() -> None:
     assert {k.sku: r.cost_nano for k, r in tables.ledger.items()} == {"net": 90_000_000, "un": 10_000_000}
 
 
+def test_each_way_that_traffic_of_one_price_goes_has_a_row_rounded_on_its_own() -> None:
+    at = {"path": "cross_region", "direction": "egress", "region": "us"}
+    tables = compute(
+        [
+            price("net", "0.5", component="network", per="gb"),
+            price("st", "0.5", component="storage", per="thousand_requests"),
+            *(network("j", T0 + S, S, bytes=1, dst_region=to, **at) for to in ("eu", "ap", "ap")),
+            network("j", T0 + S, S, bytes=1),
+            storage("j", T0 + S, S, "list", requests=7, storage_class="cold", region="us"),
+            storage("j", T0 + S, S, "list", requests=9, region="us"),
+        ]
+    )
+    # 0.5 nano-dollars a byte, half to even: 1 byte is 0, 2 bytes are 1.
+    assert {k[9:]: r[:2] for k, r in tables.ledger.items()} == {
+        ("cross_region", "egress", "us", "eu", "", ""): (1, 0),
+        ("cross_region", "egress", "us", "ap", "", ""): (2, 1),
+        ("unclassified", "", "", "", "", ""): (1, 0),
+        ("", "", "us", "", "list", "cold"): (7, 3_500_000),
+        ("", "", "us", "", "list", ""): (9, 4_500_000),
+    }
+
+
 def test_storage_books_bytes_and_requests_each_by_its_own_sku() -> None:
     month_ms = 730 * HOUR_MS
     tables = compute(

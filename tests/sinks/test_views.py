@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from schemas.tables import JOB_MINUTES
+from schemas.tables import JOB_MINUTES, PRICES
 from sinks.clickhouse import ClickHouseStore
 from tests.sinks import fleet
-from tests.sinks.rows import dicts, instant, rows
+from tests.sinks.rows import MINUTE, dicts, instant, rows
 
 LEVELS = ["job", "owner", "team", "project", "experiment", "cluster", "region", "purchase"]
 
@@ -51,6 +51,61 @@ def test_a_ledger_row_without_its_job_still_shows(store: ClickHouseStore) -> Non
         {"job_id": "x", "team": "", "cost_usd": Decimal(1)}
     ]
     assert at(store, "m1_cost_per_wall_clock_hour", "job", "x")["cost_usd"] == Decimal(1)
+
+
+def test_the_ledger_names_the_purchase_of_the_price(meter: ClickHouseStore) -> None:
+    """a/1 and b/1 are spot, a/2 is on demand; the newer revision of gpu-sku is of spot."""
+    skus = [
+        {"sku": "gpu-sku", "effective": MINUTE, "match": [("purchase", "spot")]},
+        {"sku": "gpu-sku", "effective": instant("2026-01-01"), "match": [("purchase", "on_demand")]},
+        {"sku": "compute-sku", "effective": MINUTE},
+    ]
+    meter.insert(PRICES, rows(PRICES, *skus), "prices")
+    old = fleet.line("b/1", "10:05", "gpu", "1", price_effective=instant("2026-01-01"))
+    unpriced = fleet.line("b/1", "10:06", "gpu", "0", sku="")
+    meter.insert(JOB_MINUTES, rows(JOB_MINUTES, old, unpriced), "more")
+    columns = "job_id, attempt, component, sku, price_basis, toBool(price_fallback) AS fallback"
+    found = {
+        tuple(row.values())
+        for row in dicts(
+            meter, f"SELECT {columns} FROM ledger WHERE component IN ('gpu', 'compute', 'network')"
+        )
+    }
+    assert found == {
+        ("a", 1, "gpu", "gpu-sku", "spot", False),
+        ("a", 2, "gpu", "gpu-sku", "spot", False),
+        ("a", 2, "network", "network-sku", "", False),
+        ("b", 1, "gpu", "gpu-sku", "spot", False),
+        ("b", 1, "gpu", "gpu-sku", "on_demand", True),
+        ("b", 1, "gpu", "", "", False),
+        ("b", 1, "compute", "compute-sku", "", True),
+        ("b", 1, "network", "network-sku", "", False),
+    }
+
+
+def test_traffic_is_summed_by_hour_and_way(store: ClickHouseStore) -> None:
+    def moved(clock: str, usd: str, **more: object) -> dict[str, Any]:
+        return fleet.line("a/1", clock, "network", usd, unit="bytes", path="internet", **more)
+
+    lines = [
+        moved("10:00", "1", quantity=3, direction="egress"),
+        moved("10:59", "2", quantity=4, direction="egress", lost_cost_usd=Decimal("0.5")),
+        moved("10:59", "0", quantity=5, direction="ingress"),
+        moved("11:00", "4", quantity=6, direction="egress"),
+        fleet.line("a/1", "10:00", "storage", "8", unit="requests", op="list", storage_class="cold"),
+        fleet.line("a/1", "10:00", "gpu", "16"),
+    ]
+    store.insert(JOB_MINUTES, rows(JOB_MINUTES, *lines), "t")
+    columns = (
+        "toHour(hour) AS hour, path, direction, op, storage_class, unit, quantity, cost_usd, lost_cost_usd"
+    )
+    found = [tuple(row.values()) for row in dicts(store, f"SELECT {columns} FROM traffic_hours ORDER BY ALL")]
+    assert found == [
+        (10, "", "", "list", "cold", "requests", 1, Decimal(8), Decimal(0)),
+        (10, "internet", "egress", "", "", "bytes", 7, Decimal(3), Decimal("0.5")),
+        (10, "internet", "ingress", "", "", "bytes", 5, Decimal(0), Decimal(0)),
+        (11, "internet", "egress", "", "", "bytes", 6, Decimal(4), Decimal(0)),
+    ]
 
 
 def test_usage_is_summed_over_nodes(meter: ClickHouseStore) -> None:

@@ -31,6 +31,7 @@ VIEWS = {
     "m9_cost_per_experiment",
     "metered_days",
     "node_balance",
+    "traffic_hours",
     "usage",
 }
 

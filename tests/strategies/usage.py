@@ -89,7 +89,7 @@ _of_network = st.fixed_dictionaries(
         "direction": st.sampled_from(("egress", "ingress")),
         "cloud": st.sampled_from(("aws", "gcp")),
         "region": st.sampled_from(("eu", "us")),
-        "dst_region": st.just("ap"),
+        "dst_region": st.sampled_from(("ap", "eu")),
     },
 )
 _of_storage = st.fixed_dictionaries(

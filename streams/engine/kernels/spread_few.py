@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from streams.engine.pricing.kinds import PriceRef
 from streams.engine.timeline.intervals import Span
+from streams.engine.timeline.lines import Line
 
 MINUTE_MS: Final = 60_000
 _MOST: Final = 2**63 - 1
 
 
 class IntervalAmount(NamedTuple):
-    """An amount over an interval; `steps`: prices, ascending in time, the first without a beginning."""
+    """An amount over an interval; `steps`: lines, one per price, ascending in time, the first without a beginning."""
 
     linear: bool  # the amount accrues in each millisecond
     amount: int
     start_ms: int
     interval_ms: int
-    steps: Sequence[tuple[int, PriceRef]]
+    steps: Sequence[tuple[int, Line]]
 
     def between(self, from_ms: int, until_ms: int) -> int:
         """Return the part of the amount in [from_ms, until_ms)."""
@@ -45,9 +45,9 @@ class IntervalAmount(NamedTuple):
 
 def spread_few(
     amounts: Sequence[IntervalAmount], lo_minute: int, hi_minute: int, lost: Sequence[Span]
-) -> dict[tuple[PriceRef, int], tuple[int, int]]:
-    """Return (price, minute) -> (quantity, lost quantity) of the minutes [lo_minute, hi_minute), without zero quantities."""
-    found: dict[tuple[PriceRef, int], tuple[int, int]] = {}
+) -> dict[tuple[Line, int], tuple[int, int]]:
+    """Return (line, minute) -> (quantity, lost quantity) of the minutes [lo_minute, hi_minute), without zero quantities."""
+    found: dict[tuple[Line, int], tuple[int, int]] = {}
     for each in amounts:
         at_ms = max(each.start_ms, lo_minute * MINUTE_MS)
         stop_ms = min(each.start_ms + max(each.interval_ms, 1), hi_minute * MINUTE_MS)

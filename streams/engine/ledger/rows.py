@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from schemas.columns import instants_of, money, seconds_of_minutes, table_of, take_text
+from schemas.columns import instants_of, money, same_text, seconds_of_minutes, table_of, take_text
+from schemas.events import FLOW_FIELDS
 from schemas.tables import JOB_MINUTES, NODE_MINUTES, SCHEMAS
 from streams.engine.kernels.bill import bill_rows
 from streams.engine.kernels.minutes import diff_minutes
@@ -22,7 +23,7 @@ from streams.engine.ledger.sums import MonthSums, month_sums
 from streams.engine.pricing.kinds import PriceRef
 from streams.engine.state.traffic import MINUTE_MS
 from streams.engine.timeline.intervals import Interval
-from streams.engine.timeline.lines import Line, Lines
+from streams.engine.timeline.lines import Flow, Line, Lines
 
 #: What a line's rows are for: written and added to the sums, written only, or added to the sums only.
 _BOTH: Final = 0
@@ -50,12 +51,12 @@ class LedgerRows:
     """Rows to be written: changed lines in closed form, and single rows."""
 
     def __init__(self) -> None:
-        # By line: its owner (a job's attempt, or with attempt 0 a node), its node, its phase and price.
+        # By line: its owner (a job's attempt, or with attempt 0 a node), its node, its phase, price and flow.
         self._owner_ids: list[str] = []
         self._attempts = array("I")
         self._nodes: list[str] = []
         self._kind = array("i")
-        self._kinds: dict[tuple[str, PriceRef], int] = {}  # there are few phases and prices
+        self._kinds: dict[tuple[str, PriceRef, Flow], int] = {}  # there are few phases, prices and flows
         self._old: list[Sequence[Interval]] = []
         self._new: list[Sequence[Interval]] = []
         self._use = array("b")
@@ -123,9 +124,9 @@ class LedgerRows:
     ) -> int:
         self._owner_ids.append(owner_id)
         self._attempts.append(attempt)
-        node, phase, price = line
+        node, phase, price, flow = line
         self._nodes.append(node)
-        self._kind.append(self._kinds.setdefault((phase, price), len(self._kinds)))
+        self._kind.append(self._kinds.setdefault((phase, price, flow), len(self._kinds)))
         self._old.append(before)
         self._new.append(after)
         self._use.append(use)
@@ -165,8 +166,8 @@ class LedgerRows:
         lost = np.concatenate((lost, np.array(self._row_lost, np.int64)))
         before = np.concatenate((before, np.array(self._row_before, np.int64)))
         kind = np.array(self._kind, np.int32)
-        usd_nano = np.array([price.usd_nano for _, price in self._kinds], np.int64)[kind]
-        divisor = np.array([price.divisor for _, price in self._kinds], np.int64)[kind]
+        usd_nano = np.array([price.usd_nano for _, price, _ in self._kinds], np.int64)[kind]
+        divisor = np.array([price.divisor for _, price, _ in self._kinds], np.int64)[kind]
         cost_nano, lost_cost_nano, capped = bill_rows(line, quantity, lost, usd_nano, divisor)
         before_nano, _, _ = bill_rows(line, before, np.zeros(len(line), np.int64), usd_nano, divisor)
         use = np.array(self._use, np.int8)[line]
@@ -189,9 +190,10 @@ class LedgerRows:
             "job_id": take_text(self._owner_ids, rows.line),
             "attempt": pa.array(np.array(self._attempts, np.uint32)[rows.line]),
             "node": take_text(self._nodes, rows.line),
-            "component": take_text([price.component for _, price in self._kinds], kind),
-            "phase": take_text([phase for phase, _ in self._kinds], kind),
+            "component": take_text([price.component for _, price, _ in self._kinds], kind),
+            "phase": take_text([phase for phase, _, _ in self._kinds], kind),
             **self._price_columns(kind),
+            **self._flow_columns(kind),
             "quantity": pa.array(rows.quantity),
             "cost_usd": money(rows.cost_nano),
             "lost_quantity": pa.array(rows.lost),
@@ -218,13 +220,21 @@ class LedgerRows:
         return table_of(SCHEMAS[NODE_MINUTES], columns), rows.capped
 
     def _price_columns(self, kind: NDArray[np.int32]) -> dict[str, pa.Array]:
-        prices = [price for _, price in self._kinds]
+        prices = [price for _, price, _ in self._kinds]
         effective_ms = np.array([price.effective_ms for price in prices], np.int64)
         return {
             "sku": take_text([price.sku for price in prices], kind),
             "price_effective": instants_of(effective_ms[kind]),
             "price_usd": money(np.array([price.usd_nano for price in prices], np.int64)[kind]),
             "unit": take_text([price.unit for price in prices], kind),
+        }
+
+    def _flow_columns(self, kind: NDArray[np.int32]) -> dict[str, pa.Array]:
+        if not any(flow for _, _, flow in self._kinds):
+            return dict.fromkeys(FLOW_FIELDS, same_text("", len(kind)))
+        flows = [flow or ("",) * len(FLOW_FIELDS) for _, _, flow in self._kinds]
+        return {
+            name: take_text([flow[place] for flow in flows], kind) for place, name in enumerate(FLOW_FIELDS)
         }
 
 

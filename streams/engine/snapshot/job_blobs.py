@@ -169,7 +169,7 @@ def load_lines(booked: BookedLines) -> Lines:
 
 def load_line(line: Line) -> Line:
     """Decode a line; the decoder leaves its price a plain tuple."""
-    return Line(line.node, line.phase, PriceRef(*line.price))
+    return line._replace(price=PriceRef(*line.price))
 
 
 def dump_rows(rows: MinuteRows) -> BookedRows:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.events import PRICE_FIELDS
+from schemas.events import FLOW_FIELDS, PRICE_FIELDS
 from schemas.tables import ALERTS, ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
 from streams.engine.coverage.usage_table import usage_rows
 from streams.engine.ledger.hour_rows import emptied_hours
@@ -101,7 +101,8 @@ def read_back(shard: ShardState, table: str, rows: pa.Table, version: int) -> pa
             if not _is_booked(row, line, found):
                 values.add_row(row["node"], 0, found[0], minute, found[1], found[2])
         elif row["job_id"] not in shard.archived.lost:
-            line = Line(row["node"], row["phase"], price)
+            flow = tuple(row[name] for name in FLOW_FIELDS)
+            line = Line(row["node"], row["phase"], price, flow if any(flow) else ())
             found = _booked(shard, row["job_id"], row["attempt"], line, minute)
             if not _is_booked(row, line, found):
                 values.add_row(row["job_id"], row["attempt"], found[0], minute, found[1], found[2])

@@ -211,6 +211,8 @@ def _load(shard: ShardState, blobs: Sequence[bytes]) -> None:
         known.forget_derived()
         if known.booked_time is UNKNOWN_TIME:
             known.owe_booked_hours()
+            for attempt in known.attempts.values():
+                attempt.redo_traffic_without_flow()
             shard.due.dirty_jobs.add(known.id)
         elif known.id in shard.due.dirty_jobs:
             known.booked_time = UNKNOWN_TIME  # its newest events may not be booked

@@ -266,6 +266,11 @@ class AttemptState:
         for rows in (self.booked_traffic, self.booked_metered):
             self.owed_hours.update(minute // MINUTES_PER_HOUR for minute in rows)
 
+    def redo_traffic_without_flow(self) -> None:
+        """Mark traffic to be derived again whose booked rows are those of a program that did not tell flows apart."""
+        if any(not line.flow for rows in self.booked_traffic.values() for line in rows):
+            self.dirty_traffic.append(self.traffic.all_minutes())
+
     def redo_all(self) -> None:
         """Mark everything to be derived again: a price or the job's team changed, or the attempt came from the archive."""
         if len(self.traffic):

@@ -8,19 +8,20 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.events import TrafficEvent
+from schemas.events import FLOW_FIELDS, TrafficEvent
 from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.engine.kernels.spread import spread
 from streams.engine.kernels.spread_few import IntervalAmount, spread_few
 from streams.engine.pricing.book import PriceBook, Steps
 from streams.engine.pricing.context import Context, traffic_context
-from streams.engine.pricing.kinds import KIND_OF_UNIT, Kind, PriceRef, unpriced
+from streams.engine.pricing.kinds import KIND_OF_UNIT, Kind, unpriced
 from streams.engine.timeline.intervals import Span
-from streams.engine.timeline.lines import Line
+from streams.engine.timeline.lines import Flow, Line
 
 MINUTE_MS = 60_000
 #: Up to this many amounts and minutes, plain Python is faster than building arrays.
@@ -29,8 +30,10 @@ _FEW_MINUTES = 64
 
 #: minute -> line -> (quantity, lost quantity)
 MinuteRows = dict[int, dict[Line, tuple[int, int]]]
-#: (topic, unit, match fields as sorted items): what determines the price of an amount.
-Basis = tuple[str, str, tuple[tuple[str, str], ...]]
+#: Match and flow fields as sorted items.
+Named = tuple[tuple[str, str], ...]
+#: (topic, unit, fields): what determines the price and the rows of an amount.
+Basis = tuple[str, str, Named]
 
 
 class Traffic:
@@ -117,11 +120,12 @@ class Traffic:
 
     def _steps(
         self, basis: int, book: PriceBook, contexts: list[Context], from_ms: int, until_ms: int
-    ) -> list[tuple[int, PriceRef]]:
-        topic, unit, _ = self._bases[basis]
+    ) -> list[tuple[int, Line]]:
+        topic, unit, named = self._bases[basis]
+        flow = flow_of(named)
         kind = Kind(KIND_OF_UNIT[unit])
         steps: Steps = book.steps(contexts[basis], topic, kind, from_ms, until_ms)
-        return [(begin_ms, price or unpriced(topic, kind)) for begin_ms, price in steps]
+        return [(begin_ms, Line("", "", price or unpriced(topic, kind), flow)) for begin_ms, price in steps]
 
     def _rows_between(
         self,
@@ -144,19 +148,19 @@ class Traffic:
         end_ms = int((start_ms[chosen] + interval_ms[chosen]).max()) + 1
         steps = {k: self._steps(k, book, contexts, begin_ms, end_ms) for k in set(basis.tolist())}
         if chosen.size <= FEW and hi - lo <= _FEW_MINUTES:
-            for (price, minute), quantities in spread_few(
+            for (line, minute), quantities in spread_few(
                 [self._at(index, steps) for index in chosen.tolist()], lo, hi, lost
             ).items():
-                rows.setdefault(minute, {})[Line("", "", price)] = quantities
+                rows.setdefault(minute, {})[line] = quantities
             return
-        lines: dict[PriceRef, int] = {}
+        lines: dict[Line, int] = {}
         cut_ptr = np.zeros(chosen.size + 1, np.int64)
         cut_ms: list[int] = []
         cut_line: list[int] = []
         for position, index in enumerate(basis.tolist()):
-            for from_ms, price in steps[index]:
+            for from_ms, line in steps[index]:
                 cut_ms.append(from_ms)
-                cut_line.append(lines.setdefault(price, len(lines)))
+                cut_line.append(lines.setdefault(line, len(lines)))
             cut_ptr[position + 1] = len(cut_ms)
         linear = np.array([unit == "mib_ms" for _, unit, _ in self._bases], np.uint8)[basis]
         found = spread(
@@ -172,11 +176,13 @@ class Traffic:
             np.array([span[0] for span in lost], np.int64),
             np.array([span[1] for span in lost], np.int64),
         )
-        line_of = [Line("", "", price) for price in lines]
-        for line, minute, quantity, lost_quantity in zip(*(column.tolist() for column in found), strict=True):
-            rows.setdefault(minute, {})[line_of[line]] = (quantity, lost_quantity)
+        line_of = list(lines)
+        for place, minute, quantity, lost_quantity in zip(
+            *(column.tolist() for column in found), strict=True
+        ):
+            rows.setdefault(minute, {})[line_of[place]] = (quantity, lost_quantity)
 
-    def _at(self, index: int, steps: Mapping[int, list[tuple[int, PriceRef]]]) -> IntervalAmount:
+    def _at(self, index: int, steps: Mapping[int, list[tuple[int, Line]]]) -> IntervalAmount:
         basis = self._basis[index]
         linear = self._bases[basis][1] == "mib_ms"
         return IntervalAmount(
@@ -206,6 +212,13 @@ class Traffic:
         bases = dumped[4]
         for row in zip(amount, start_ms, interval_ms, np.frombuffer(dumped[3], "<i4").tolist(), strict=True):
             self._append(row[0], row[1], row[2], bases[row[3]])
+
+
+@lru_cache(maxsize=16384)
+def flow_of(named: Named) -> Flow:
+    """Return the flow fields of an amount as its rows have them."""
+    fields = dict(named)
+    return tuple(fields.get(name, "") for name in FLOW_FIELDS)
 
 
 def _little_endian(values: array[int]) -> bytes:

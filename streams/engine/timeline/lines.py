@@ -15,6 +15,9 @@ from streams.engine.pricing.kinds import SHOWN_UNPRICED, TIME_COMPONENTS, Kind, 
 from streams.engine.timeline.attempts import Segment
 from streams.engine.timeline.intervals import Interval, Span, split_at
 
+#: Of traffic: the values of FLOW_FIELDS, '' where there is none; of anything else it is empty.
+Flow = tuple[str, ...]
+
 
 class Line(NamedTuple):
     """A ledger row's key within an attempt, without the minute."""
@@ -22,15 +25,16 @@ class Line(NamedTuple):
     node: str
     phase: str
     price: PriceRef
+    flow: Flow = ()
 
     @property
-    def row_key(self) -> tuple[str, str, str, str, str, int]:
+    def row_key(self) -> tuple[str, str, str, str, str, int, Flow]:
         """Return the part of the key that identifies its rows in the tables.
 
         A revision that is published again with another price makes another line, but the same rows.
         """
         price = self.price
-        return (self.node, self.phase, price.component, price.unit, price.sku, price.effective_ms)
+        return (self.node, self.phase, price.component, price.unit, price.sku, price.effective_ms, self.flow)
 
 
 Lines = dict[Line, list[Interval]]

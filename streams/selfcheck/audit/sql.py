@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from schemas.tables import KEYS
+
 #: Limit of rows recomputed in one audit of a worker; the command's audit recomputes all.
 ROWS_AT_ONCE: Final = 1_000_000
 
@@ -105,12 +107,10 @@ FROM
 
 _ALIKE: Final = {
     "job_minutes": (
-        "job_id, attempt, minute, node, component, phase, sku, price_effective, unit",
         "price_usd, quantity, cost_usd, lost_quantity, lost_cost_usd",
         "concat(job_id, ' minute ', toString(minute), ' version ', toString(version))",
     ),
     "node_minutes": (
-        "node, minute, sku, price_effective, unit",
         "price_usd, quantity, cost_usd",
         "concat(node, ' minute ', toString(minute), ' version ', toString(version))",
     ),
@@ -119,14 +119,14 @@ _ALIKE: Final = {
 
 def twins(table: str) -> str:
     """Return SQL for keys with two different rows of one version, unless a merge has removed one."""
-    key, values, name = _ALIKE[table]
+    values, name = _ALIKE[table]
     return f"""
 SELECT toInt64(count()) AS keys, groupArray(3)(name) AS examples
 FROM
 (
     SELECT any({name}) AS name FROM {table}
     WHERE {_MINE} AND version > {{since:UInt64}}
-    GROUP BY {key}, version
+    GROUP BY {", ".join(KEYS[table])}, version
     HAVING uniqExact({values}) > 1
 )
 {_RAW}"""

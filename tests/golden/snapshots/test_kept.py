@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from schemas.tables import ALERTS
+from schemas.tables import ALERTS, SCHEMAS
 from streams.engine.snapshot.archive_index import ArchiveIndex
 from tests.golden.snapshots.scene import END, HERE, PIECES, Judging, read_log
 from tests.harness_store import Snapshot
@@ -31,13 +31,22 @@ def from_kept(version: Path, lost: int) -> Judging:
     for name, rows in machine.store.tables.items():
         rows.clear()
         if (version / f"{name}.arrow").exists():
-            machine.store.insert(name, pa.ipc.open_file(version / f"{name}.arrow").read_all())
+            machine.store.insert(name, migrated(name, pa.ipc.open_file(version / f"{name}.arrow").read_all()))
     machine.snapshots[0] = [
         Snapshot(number, parent, (version / f"snapshot-{number}.bin").read_bytes(), root)
         for number, parent, root in about["chain"]
     ]
     machine.crash(lost)
     return machine
+
+
+def migrated(name: str, rows: pa.Table) -> pa.Table:
+    """Kept rows with the columns that migrations added since, which are empty."""
+    for field in SCHEMAS[name]:
+        if field.name not in rows.column_names:
+            empty = "" if field.type == pa.string() else []
+            rows = rows.append_column(field, pa.array([empty] * len(rows), field.type))
+    return rows
 
 
 def uninterrupted() -> Judging:

@@ -74,7 +74,7 @@ def _header(given: PriceList, line: int, cells: list[str]) -> list[str]:
         if name not in _COLUMNS:
             near = difflib.get_close_matches(name, _COLUMNS, n=1)
             hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(_COLUMNS)}, note"
-            raise given.fault(line, f"column {number} `{cells[number - 1]}` is unknown ({hint})")
+            raise given.fault(line, f"column {number} `{cells[number - 1][:80]}` is unknown ({hint})")
         if names.index(name) != number - 1:
             raise given.fault(line, f"column {number} `{name}` is there twice; remove one")
     for name in ("sku", "usd", "per"):

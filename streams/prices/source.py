@@ -6,10 +6,12 @@ It must not validate prices: `streams.prices.records` does, for all formats.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from schemas.escaping import visible
 from streams.errors import WrongUseError
+
+_SHOWN_CHARS: Final = 600
 
 
 class PriceFormat(StrEnum):
@@ -32,7 +34,9 @@ class PriceList(NamedTuple):
 
     def fault(self, line: int, what: str) -> WrongUseError:
         """Return the refusal of a line."""
-        return WrongUseError(f"{self.name} line {line}: {visible(what)}; nothing was published")
+        return WrongUseError(
+            f"{self.name} line {line}: {visible(what[:_SHOWN_CHARS])}; nothing was published"
+        )
 
     def text(self) -> str:
         """Return the content as text.

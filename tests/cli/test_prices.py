@@ -193,3 +193,28 @@ def test_amortize_refuses(words: tuple[str, ...], said: str) -> None:
     done = trainfare(*BOUGHT, *words)
     assert done.code == 2
     assert said in done.one_line()
+
+
+def test_a_flood_of_warnings_is_counted(tmp_path: Path) -> None:
+    rows = "".join(f"s{number},0,gpu_hour,,t{number}\n" for number in range(150))
+    done = trainfare("prices", "load", listed(tmp_path, "sku,usd,per,from,team\n" + rows), "--dry-run")
+    lines = done.err.splitlines()
+    assert len(lines) == 101
+    assert lines[-1] == "warning: and 50 more like these"
+
+
+def test_a_catalogue_and_its_notes(tmp_path: Path) -> None:
+    file = listed(
+        tmp_path,
+        "InstanceType,AcceleratorName,AcceleratorCount,Price,SpotPrice,Region,AvailabilityZone\n"
+        "p5,H100,8,55.04,10,us-east-1,use1-az1\np5,H100,8,55.04,11,us-east-1,use1-az2\n,H200,8,36,,us-east-1,\n",
+    )
+    done = trainfare("prices", "load", file, "--dry-run", "--cloud", "aws", "--from", "2026-10-01")
+    assert done.code == 0
+    assert "note: 2 prices name zones by AWS's ids (use1-az4)" in done.err
+    assert "note: 1 prices are of GPUs alone" in done.err
+    assert "aws.p5.use1-az2.spot" in done.out
+    assert done.out.endswith("4 prices read as skypilot; nothing was published\n")
+    done = trainfare("prices", "load", file, "--dry-run")
+    assert done.code == 2
+    assert "add --cloud NAME" in done.one_line()

@@ -3,11 +3,16 @@
 It must not hold anything that changes with every batch.
 """
 
+from typing import Final
+
 import pyarrow as pa
 
 from schemas.tables import META, SCHEMAS
 from sinks.errors import StoreMismatch
 from sinks.rows import Condition, Rows
+
+#: The first month (202611: November 2026) whose minutes are kept; earlier ones have hours only. Absent: all are kept.
+MINUTES_KEPT_FROM: Final = "minutes_kept_from"
 
 
 class Meta:

@@ -49,6 +49,7 @@ from streams.worker.meter import Meter, NotifierOf
 from streams.worker.options import ShardManagerOptions
 from streams.worker.shards.ports import ShardFactory
 from streams.worker.startup import Startup, stopped_by_signals
+from streams.worker.storing.retention import keep_dropping
 from streams.worker.supervise import beside
 
 _REACH_S: Final = 3.0
@@ -248,6 +249,9 @@ class Worker:
                     "the look at the worker's progress": self._poll_status(self._watch),
                     "the audit": self._audit.run(),
                     "the giving back of memory": _release_free_memory(),
+                    "the retention of minutes": keep_dropping(
+                        store, meter.minutes_retention_days, lambda: 0 in worker.shard_manager.owned
+                    ),
                 },
             )
         finally:

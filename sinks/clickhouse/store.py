@@ -18,6 +18,7 @@ from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.damage import LostPart, drop_part, lost_parts
 from sinks.clickhouse.insert import SETTINGS, Piece, pieces
 from sinks.clickhouse.migrate import create_database, migrate, shipped
+from sinks.clickhouse.months import drop_months
 from sinks.clickhouse.tuning import tune
 from sinks.conform import conform
 from sinks.errors import SinkBusy
@@ -91,6 +92,10 @@ class ClickHouseStore:
         """Delete the files of a detached part."""
         drop_part(self._connection, part)
         self.lost_parts = lost_parts(self._connection)
+
+    def drop_months(self, table: str, before: int) -> list[int]:
+        """Drop the months of a table before one (202611: November 2026), and return them."""
+        return drop_months(self._connection, table, before)
 
     def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
         """Run our own read-only SQL; DateTime columns are returned as uint32 seconds."""

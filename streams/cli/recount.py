@@ -89,8 +89,16 @@ def recount(
     `insert`: inserts rows into a table; wrong rows are then rewritten, and compared once more.
 
     Raises:
-        WrongUseError: The files are not those of the store's log.
+        WrongUseError: The files are not those of the store's log, or the span begins before the minutes kept.
     """
+    kept_from = tables.minutes_kept_from(ask)
+    if kept_from:
+        first = datetime(kept_from // 100, kept_from % 100, 1, tzinfo=UTC)
+        if span.from_ms < first.timestamp() * 1000:
+            raise WrongUseError(
+                f"minutes before {first:%Y-%m-%d} were dropped (meter.minutes_retention_days), so that nothing is left to "
+                f"compare; begin at {first:%Y-%m-%d} or later"
+            )
     log = tables.of_store(ask, LOG_KEY)
     if log == LOG_OF_FILES:
         return _of_files(ask, settings, span, files, advance, insert)

@@ -224,6 +224,13 @@ class MeterSettings(Group):
         description="`/healthz` turns 503, so that a liveness probe starts the worker anew, when it has stood still for so "
         "long or left the group, and Kafka and ClickHouse answered all the while.",
     )
+    minutes_retention_days: int = Field(
+        default=90,
+        ge=0,
+        le=36_500,
+        description="Whole months of `job_minutes` and `job_usage_minutes` are dropped once they ended so many days before "
+        "the newest event; `job_hours` stays. `0`: never. `replay` drops nothing.",
+    )
     as_of_ms: int | None = Field(
         default=None,
         ge=0,

@@ -6,6 +6,7 @@ Must not import the engine: these tests say whether its judge can be believed.
 from __future__ import annotations
 
 import random
+from collections import Counter, defaultdict
 from collections.abc import Callable
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.oracle.compute import compute, compute_job, price_book
 from tests.oracle.intake import body
-from tests.oracle.model import Line, Tables
+from tests.oracle.model import COMPONENTS, Line, Tables
 from tests.property.compare import assert_same, differences
 from tests.property.corpus import some, timely
 from tests.property.profile import PROFILE
@@ -67,6 +68,7 @@ def test_what_must_hold_of_any_result(log: Log) -> None:
     for (job_id, _), attempt in tables.attempts.items():
         wall_ms[job_id] = wall_ms.get(job_id, 0) + attempt.wall_clock_ms
     assert wall_ms == {job_id: row.wall_clock_ms for job_id, row in tables.jobs.items()}
+    _hours_are_sums(tables)
     for key, row in tables.ledger.items():
         assert row.quantity > 0
         assert 0 <= row.lost_quantity <= row.quantity
@@ -78,6 +80,32 @@ def test_what_must_hold_of_any_result(log: Log) -> None:
     amounts = [(body(x)["bytes"], body(x)) for x in log.lines if x.topic == "network"]
     booked = sum(row.quantity for key, row in tables.ledger.items() if key.component == "network")
     assert booked == sum(amount for amount, _ in amounts)  # every byte is in exactly one row
+
+
+def _hours_are_sums(tables: Tables) -> None:
+    """Per attempt, hours have the costs, the lost costs, the GPU-time, the samples and the wall clock of all else."""
+    of_hours: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+    of_rest: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+    for hour, sums in tables.hours.items():
+        mine = of_hours[hour.job_id, hour.attempt]
+        mine.update(dict(zip(COMPONENTS, sums.cost_nano, strict=True)))
+        mine.update(lost=sums.lost_cost_nano, gpu_milli_ms=sums.gpu_milli_ms, lost_gpu=sums.lost_gpu_milli_ms)
+        mine.update(sampled=sums.sampled_gpu_ms, productive=sums.productive_gpu_ms, tensor=sums.tensor_gpu_ms)
+        if tables.attempts[hour.job_id, hour.attempt].wall_clock_ms:  # a metered attempt has sampled seconds
+            mine.update(wall_clock_ms=sums.wall_clock_ms)
+    for key, row in tables.ledger.items():
+        mine = of_rest[key.job_id, key.attempt]
+        mine.update({key.component: row.cost_nano}, lost=row.lost_cost_nano)
+        if key.component == "gpu":
+            mine.update(gpu_milli_ms=row.quantity, lost_gpu=row.lost_quantity)
+    for (_, job_id, attempt), used in tables.usage.items():
+        of_rest[job_id, attempt].update(
+            sampled=1000 * used.sampled_gpu_s, productive=used.productive_gpu_ms, tensor=used.tensor_gpu_ms
+        )
+    for place, found in tables.attempts.items():
+        of_rest[place].update(wall_clock_ms=found.wall_clock_ms)
+    for place in of_hours.keys() | of_rest.keys():
+        assert +of_hours[place] == +of_rest[place], place
 
 
 @few

@@ -56,6 +56,16 @@ class MonthSum(NamedTuple):
     quantity: int  # of all units, modulo 2**64
     cost_nano: int
     version: int
+    gpu_milli_ms: int = 0
+
+
+class WallClock(NamedTuple):
+    """The wall-clock time of a shard's ended jobs, by `attempts` and by their hours, and the newest version of both."""
+
+    shard: int
+    attempts_ms: int
+    hours_ms: int
+    version: int
 
 
 class Costs(NamedTuple):
@@ -78,10 +88,11 @@ class Twins(NamedTuple):
 
 
 class LedgerTotals(NamedTuple):
-    """The cost of all jobs, by `job_costs` and by the rows of the ledger; decimal strings."""
+    """The cost of all jobs, by `job_costs`, by the rows of the ledger and by their hours; decimal strings."""
 
     job_costs_usd: str
     ledger_usd: str
+    hours_usd: str
 
 
 class NodeMinute(NamedTuple):

@@ -19,6 +19,7 @@ from streams.selfcheck.audit.facts import (
     MonthSum,
     NodeMinute,
     Twins,
+    WallClock,
 )
 from streams.selfcheck.audit.verdict import (
     COSTS,
@@ -102,32 +103,36 @@ def costs(rows: Sequence[Costs]) -> list[AuditFinding]:
     return findings(COSTS, faults(), "ledger", f"{total} rows cost what quantity x price says")
 
 
-def totals(found: LedgerTotals) -> list[AuditFinding]:
-    """Check that the jobs' total cost equals that of the ledger's rows."""
+def totals(found: LedgerTotals, kept_from: int = 0) -> list[AuditFinding]:
+    """Check that the jobs' total cost equals that of the ledger's rows, or of their hours if months of minutes were dropped."""
+    what, usd = (
+        ("the rows of the ledger", found.ledger_usd) if not kept_from else ("its hours", found.hours_usd)
+    )
     fault = AuditFinding(
         TOTALS,
         "all jobs",
-        found.ledger_usd,
+        usd,
         found.job_costs_usd,
         ok=False,
-        detail=f"`job_costs` sums up to ${found.job_costs_usd}, the rows of the ledger to ${found.ledger_usd}: rows of "
+        detail=f"`job_costs` sums up to ${found.job_costs_usd}, {what} to ${usd}: rows of "
         "jobs that the table `jobs` lacks, or rows that changed while they were summed up",
     )
-    wrong = [] if found.ledger_usd == found.job_costs_usd else [fault]
-    return findings(TOTALS, wrong, "all jobs", f"both sums are ${found.ledger_usd}")
+    wrong = [] if usd == found.job_costs_usd else [fault]
+    return findings(TOTALS, wrong, "all jobs", f"both sums are ${usd}")
 
 
 def sums(
-    booked: Sequence[MonthSum], stored: Sequence[MonthSum], versions: Mapping[int, int]
+    booked: Sequence[MonthSum], stored: Sequence[MonthSum], versions: Mapping[int, int], kept_from: int = 0
 ) -> list[AuditFinding]:
     """Check that a shard's rows of a month add up to what it booked.
 
     Months with rows newer than the shard's sums are left to the next audit. `versions`: by shard, the version of its
-    record accounting and sums. A shard that an earlier release began has no sums.
+    record accounting and sums. A shard that an earlier release began has no sums. Of jobs, months before `kept_from` were
+    dropped.
     """
     kept = {each.shard for each in booked}
-    want = {each[:3]: each for each in booked}
-    have = {each[:3]: each for each in stored if each.shard in kept}
+    want = {each[:3]: each for each in booked if not _is_dropped(each, kept_from)}
+    have = {each[:3]: each for each in stored if each.shard in kept and not _is_dropped(each, kept_from)}
     faults: list[AuditFinding] = []
     newer = 0
     for key in sorted(want.keys() | have.keys()):
@@ -152,19 +157,33 @@ def sums(
     unkept = len({each.shard for each in stored} - kept)
     said = f"{len(want) - newer} months of shards add up to what was booked"
     said += f", {newer} are being written" if newer else ""
+    said += _dropped(kept_from)
     said += f"; {unkept} shards of an earlier version keep no sums" if unkept else ""
     return findings(SUMS, faults, "ledger", said)
 
 
-def hours(
-    stored: Sequence[MonthSum], hours: Sequence[MonthSum], versions: Mapping[int, int]
-) -> list[AuditFinding]:
-    """Check that the hours of a shard and month cost as much as its minutes.
+def _is_dropped(each: MonthSum, kept_from: int) -> bool:
+    return each.table in (JOB_MINUTES, JOB_HOURS) and each.month < kept_from
 
-    Months with rows newer than the shard's sums (`versions`, by shard) are left to the next audit.
+
+def _dropped(kept_from: int) -> str:
+    """Return what to say of months whose minutes were dropped."""
+    if not kept_from:
+        return ""
+    return f"; months before {kept_from // 100}-{kept_from % 100:02} have no minutes any more (minutes_retention_days)"
+
+
+def hours(
+    stored: Sequence[MonthSum], hours: Sequence[MonthSum], versions: Mapping[int, int], kept_from: int = 0
+) -> list[AuditFinding]:
+    """Check that the hours of a shard and month have the cost and the GPU-time of its minutes.
+
+    Months with rows newer than the shard's sums (`versions`, by shard) are left to the next audit; those before
+    `kept_from` have no minutes any more.
     """
-    minutes = {each[1:3]: each for each in stored if each.table == JOB_MINUTES}
-    have = {each[1:3]: each for each in hours}
+    mine_of = (each for each in stored if each.table == JOB_MINUTES and not _is_dropped(each, kept_from))
+    minutes = {each[1:3]: each for each in mine_of}
+    have = {each[1:3]: each for each in hours if not _is_dropped(each, kept_from)}
     faults: list[AuditFinding] = []
     newer = 0
     for shard, month in sorted(minutes.keys() | have.keys()):
@@ -172,7 +191,7 @@ def hours(
         found = have.get((shard, month), MonthSum(JOB_HOURS, shard, month, 0, 0, 0))
         if max(mine.version, found.version) > versions.get(shard, 0):
             newer += 1
-        elif mine.cost_nano != found.cost_nano:
+        elif (mine.cost_nano, mine.gpu_milli_ms) != (found.cost_nano, found.gpu_milli_ms):
             faults.append(
                 AuditFinding(
                     HOURS,
@@ -181,11 +200,31 @@ def hours(
                     _usd(found.cost_nano),
                     ok=False,
                     detail=f"the minutes of shard {shard} in month {month} cost {_usd(mine.cost_nano)}, its hours "
-                    f"{_usd(found.cost_nano)}: rows are lost; metering the log into a new store writes them again",
+                    f"{_usd(found.cost_nano)} (GPU-time {found.gpu_milli_ms - mine.gpu_milli_ms:+d}): rows are lost; metering the log into a new store writes them again",
                 )
             )
     said = f"the hours of {len(minutes.keys() | have.keys()) - newer} months of shards cost what their minutes cost"
-    return findings(HOURS, faults, "ledger", said + (f", {newer} are being written" if newer else ""))
+    said += f", {newer} are being written" if newer else ""
+    return findings(HOURS, faults, "ledger", said + _dropped(kept_from))
+
+
+def wall_clock(rows: Sequence[WallClock], versions: Mapping[int, int]) -> list[AuditFinding]:
+    """Check that the hours of ended jobs have the wall-clock time of their attempts."""
+    faults = [
+        AuditFinding(
+            HOURS,
+            f"wall-clock time of shard {row.shard}",
+            f"{row.attempts_ms} ms",
+            f"{row.hours_ms} ms",
+            ok=False,
+            detail=f"the attempts of ended jobs of shard {row.shard} have {row.attempts_ms} ms, their hours {row.hours_ms} "
+            "ms: rows are lost; metering the log into a new store writes them again",
+        )
+        for row in rows
+        if row.version <= versions.get(row.shard, 0) and row.attempts_ms != row.hours_ms
+    ]
+    total_h = sum(row.hours_ms for row in rows) // 3_600_000
+    return findings(HOURS, faults, "ended jobs", f"{total_h} hours of ended jobs are those of their attempts")
 
 
 def nodes(rows: Sequence[NodeMinute], looked_at: int) -> list[AuditFinding]:

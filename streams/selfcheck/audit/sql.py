@@ -134,9 +134,12 @@ FROM
 
 # The views exclude the canary's jobs.
 TOTALS: Final = """
-SELECT toString(a.usd) AS job_costs_usd, toString(b.usd) AS ledger_usd
+SELECT toString(a.usd) AS job_costs_usd, toString(b.usd) AS ledger_usd, toString(c.usd) AS hours_usd
 FROM (SELECT sum(cost_usd) AS usd FROM job_costs) AS a,
-     (SELECT toDecimal128(sum(cost_usd), 9) AS usd FROM job_minutes FINAL WHERE NOT startsWith(job_id, 'trainfare-canary.')) AS b"""
+     (SELECT toDecimal128(sum(cost_usd), 9) AS usd FROM job_minutes FINAL WHERE NOT startsWith(job_id, 'trainfare-canary.')) AS b,
+     (SELECT toDecimal128(sum(arraySum(arrayMap(usd -> toDecimal128(usd, 9), [gpu_cost_usd, compute_cost_usd, network_cost_usd,
+                 storage_cost_usd, license_cost_usd, labor_cost_usd, overhead_cost_usd]))), 9) AS usd
+      FROM job_hours FINAL WHERE NOT startsWith(job_id, 'trainfare-canary.')) AS c"""
 
 # Where one price applies to a node and all jobs on it, idle time can be computed in two ways.
 NODES: Final = """
@@ -197,9 +200,10 @@ SELECT table_name, toInt64(shard) AS shard, toInt64(month) AS month, quantity, c
 
 def summed(table: str) -> str:
     """Return SQL that sums each shard's rows of each month; quantities of all units, modulo 2**64."""
+    gpu = "toInt64(sumIf(r.quantity, r.component = 'gpu'))" if table == "job_minutes" else "toInt64(0)"
     return f"""
 SELECT toInt64(shard) AS shard, toInt64(toYYYYMM(minute)) AS month, sum(r.quantity) AS quantity,
-       toInt64(sum({_NANO.format(column="r.cost_usd")})) AS cost_nano, max(r.version) AS version
+       toInt64(sum({_NANO.format(column="r.cost_usd")})) AS cost_nano, max(r.version) AS version, {gpu} AS gpu_milli_ms
 FROM {table} AS r FINAL GROUP BY shard, month"""
 
 
@@ -207,14 +211,32 @@ FROM {table} AS r FINAL GROUP BY shard, month"""
 HOURS: Final = f"""
 SELECT 'job_hours' AS table_name, toInt64(shard) AS shard, toInt64(toYYYYMM(hour)) AS month, toInt64(0) AS quantity,
        toInt64(sum(arraySum(arrayMap(usd -> {_NANO.format(column="usd")}, costs)))) AS cost_nano,
-       if(max(arrayMax(costs)) >= 999999999, toUInt64(-1), max(r.version)) AS version
+       if(max(arrayMax(costs)) >= 999999999, toUInt64(-1), max(r.version)) AS version,
+       toInt64(sum(r.gpu_milli_ms)) AS gpu_milli_ms
 FROM
 (
-    SELECT shard, hour, version, [gpu_cost_usd, compute_cost_usd, network_cost_usd, storage_cost_usd, license_cost_usd,
+    SELECT shard, hour, version, gpu_milli_ms, [gpu_cost_usd, compute_cost_usd, network_cost_usd, storage_cost_usd, license_cost_usd,
            labor_cost_usd, overhead_cost_usd] AS costs
     FROM job_hours FINAL
 ) AS r
 GROUP BY shard, month"""
+
+# Of jobs with an open attempt, hours may be written later than attempts.
+WALL_CLOCK: Final = """
+SELECT toInt64(a.shard) AS shard, toInt64(sum(a.ms)) AS attempts_ms, toInt64(sum(h.ms)) AS hours_ms,
+       max(greatest(a.version, h.version)) AS version
+FROM
+(
+    SELECT job_id, any(t.shard) AS shard, sum(t.wall_clock_ms) AS ms, max(t.version) AS version
+    FROM attempts AS t FINAL GROUP BY job_id HAVING countIf(t.ended = toDateTime64(0, 3, 'UTC')) = 0
+) AS a
+LEFT JOIN
+(
+    SELECT job_id, sum(r.wall_clock_ms) AS ms, max(r.version) AS version
+    FROM job_hours AS r FINAL GROUP BY job_id
+) AS h ON h.job_id = a.job_id
+WHERE a.ms > 0
+GROUP BY shard"""
 
 # Answered from the parts' min-max indexes without reading a row.
 NEWEST_MINUTE: Final = f"""

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from schemas.reasons import OUTCOMES
 from schemas.tables import KEYS
 from sinks.clickhouse.damage import SET_ASIDE, LostPart
+from sinks.meta import MINUTES_KEPT_FROM
 from streams.selfcheck.audit import count_checks, ledger_checks, snapshot_checks, sql
 from streams.selfcheck.audit.facts import (
     Costs,
@@ -21,6 +22,7 @@ from streams.selfcheck.audit.facts import (
     NodeMinute,
     SnapshotHead,
     Twins,
+    WallClock,
 )
 from streams.selfcheck.audit.verdict import AuditFinding, Book
 from streams.selfcheck.recount.recount import VALUES, Key, Row, Span, StoredRows
@@ -84,13 +86,13 @@ def parts(ask: Ask) -> list[LostPart]:
 def totals(ask: Ask) -> LedgerTotals:
     """Return both sums of the cost of all jobs."""
     row = ask(sql.TOTALS, {})[0]
-    return LedgerTotals(row["job_costs_usd"], row["ledger_usd"])
+    return LedgerTotals(row["job_costs_usd"], row["ledger_usd"], row["hours_usd"])
 
 
 def sums(ask: Ask) -> tuple[list[MonthSum], list[MonthSum]]:
     """Return what the meter booked by shard and month, and what the ledger's rows add up to now."""
-    names = ("shard", "month", "quantity", "cost_nano", "version")
-    booked = [MonthSum(row["table_name"], *(row[name] for name in names)) for row in ask(sql.SUMS, {})]
+    names = ("shard", "month", "quantity", "cost_nano", "version", "gpu_milli_ms")
+    booked = [MonthSum(row["table_name"], *(row[name] for name in names[:-1])) for row in ask(sql.SUMS, {})]
     stored = [
         MonthSum(table, *(row[name] for name in names))
         for table in LEDGERS
@@ -101,8 +103,18 @@ def sums(ask: Ask) -> tuple[list[MonthSum], list[MonthSum]]:
 
 def hours(ask: Ask) -> list[MonthSum]:
     """Return what the hours of jobs add up to by shard and month."""
-    names = ("table_name", "shard", "month", "quantity", "cost_nano", "version")
+    names = ("table_name", "shard", "month", "quantity", "cost_nano", "version", "gpu_milli_ms")
     return [MonthSum(*(row[name] for name in names)) for row in ask(sql.HOURS, {})]
+
+
+def wall_clock(ask: Ask) -> list[WallClock]:
+    """Return the wall-clock time of the ended jobs of each shard, by attempts and by hours."""
+    return [WallClock(**row) for row in ask(sql.WALL_CLOCK, {})]
+
+
+def minutes_kept_from(ask: Ask) -> int:
+    """Return the first month (202611) whose minutes are kept, 0 if all are; ask after the minutes, never before."""
+    return int(of_store(ask, MINUTES_KEPT_FROM) or 0)
 
 
 def nodes(ask: Ask) -> tuple[list[NodeMinute], int]:
@@ -142,14 +154,17 @@ def stored_findings(ask: Ask) -> tuple[list[Book], list[AuditFinding]]:
     """Run all checks that need only the tables, over all shards."""
     known = books(ask)
     booked, stored = sums(ask)
+    summed_hours, total = hours(ask), totals(ask)
+    kept_from = minutes_kept_from(ask)
     versions = {number: stand.version for number, stand in shard_positions(ask).items()}
     return known, [
         *count_checks.books(known),
         *count_checks.dead_letters(dead_letters(ask)),
         *ledger_checks.costs(costs(ask)),
-        *ledger_checks.totals(totals(ask)),
-        *ledger_checks.sums(booked, stored, versions),
-        *ledger_checks.hours(stored, hours(ask), versions),
+        *ledger_checks.totals(total, kept_from),
+        *ledger_checks.sums(booked, stored, versions, kept_from),
+        *ledger_checks.hours(stored, summed_hours, versions, kept_from),
+        *ledger_checks.wall_clock(wall_clock(ask), versions),
         *ledger_checks.nodes(*nodes(ask)),
         *ledger_checks.writers(twins(ask)),
         *snapshot_checks.snapshots(snapshots(ask), ()),

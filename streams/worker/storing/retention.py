@@ -1,0 +1,87 @@
+"""Drops whole months of minutes once they are older than the retention; the hours of jobs stay.
+
+It must not ask what time it is: the newest event of the store decides, so that an old log loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+from schemas.tables import JOB_MINUTES, JOB_USAGE_MINUTES
+from sinks.errors import SinkError
+from sinks.meta import MINUTES_KEPT_FROM, Meta
+
+logger = logging.getLogger(__name__)
+
+#: The tables of minutes whose sums stand in `job_hours`.
+DROPPED: Final = (JOB_MINUTES, JOB_USAGE_MINUTES)
+EVERY_S: Final = 3600.0
+_NEWEST_EVENT: Final = (
+    "SELECT toInt64(toUnixTimestamp64Milli(max(last_event))) AS newest_ms FROM jobs SETTINGS final = 0"
+)
+
+
+class MonthStore(Protocol):
+    """What the retention needs of a store."""
+
+    @property
+    def meta(self) -> Meta:
+        """Return the store's metadata."""
+        ...
+
+    def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
+        """Run our own read-only SQL."""
+        ...
+
+    def drop_months(self, table: str, before: int) -> list[int]:
+        """Drop the earlier months (202611: November 2026) of a table; return them."""
+        ...
+
+
+def first_month_kept(newest_ms: int, days: int) -> int:
+    """Return the first month that has not ended more than so many days before an instant (202611: November 2026)."""
+    cut = datetime.fromtimestamp(newest_ms / 1000, UTC) - timedelta(days=days, microseconds=1)
+    return cut.year * 100 + cut.month
+
+
+def drop_old_minutes(store: MonthStore, days: int) -> dict[str, list[int]]:
+    """Drop the months of minutes that ended more than `days` before the newest event (0: none); return those dropped.
+
+    The first month kept is recorded before anything is dropped. Rows of a late price or event that came since into a
+    dropped month are dropped as well: the hours have them.
+    """
+    if days == 0:
+        return {}
+    newest_ms = int(store.query(_NEWEST_EVENT)["newest_ms"][0].as_py())
+    known = store.meta.get(MINUTES_KEPT_FROM)
+    kept_from = first_month_kept(max(newest_ms, 0), days)
+    if known is not None and int(known) >= kept_from:
+        kept_from = int(known)
+    else:
+        store.meta.put(MINUTES_KEPT_FROM, str(kept_from))
+    dropped = {table: store.drop_months(table, kept_from) for table in DROPPED}
+    return {table: months for table, months in dropped.items() if months}
+
+
+async def keep_dropping(store: MonthStore, days: int, is_mine: Callable[[], bool]) -> None:
+    """Drop old months every hour while this worker has the duty; returns only if nothing is ever dropped."""
+    while days:
+        if is_mine():
+            try:
+                dropped = await asyncio.to_thread(drop_old_minutes, store, days)
+            except SinkError as fault:
+                logger.warning("old minutes are not dropped yet", extra={"error": str(fault)})
+            else:
+                for table, months in dropped.items():
+                    logger.info(
+                        "dropped minutes that are older than the retention; their hours stay",
+                        extra={"table": table, "months": months, "retention_days": days},
+                    )
+        await asyncio.sleep(EVERY_S)
+    await asyncio.Event().wait()

@@ -206,9 +206,22 @@ FROM deliveries FINAL WHERE alert_id IN {{alerts:Array(String)}} ORDER BY time, 
 
 # -- one job -----------------------------------------------------------------------------------------------
 
+_HAS_HOURS: Final = "{job:String} IN (SELECT job_id FROM job_hours WHERE job_id = {job:String})"
+_BY_COMPONENT: Final = ", ".join(f"('{component}', {component}_cost_usd)" for component in COMPONENTS)
+
+# Of hours, which stay when minutes are dropped; what cost nothing is named by minutes only.
 COSTS: Final = f"""
-SELECT component, sum(cost_usd) AS cost_usd FROM job_minutes FINAL
-WHERE job_id = {{job:String}} AND quantity != 0 GROUP BY component ORDER BY cost_usd DESC, component
+SELECT component, sum(usd) AS cost_usd
+FROM
+(
+    SELECT each.1 AS component, each.2 AS usd
+    FROM (SELECT arrayJoin([{_BY_COMPONENT}]) AS each FROM job_hours FINAL WHERE job_id = {{job:String}}) WHERE usd != 0
+    UNION ALL
+    SELECT component, cost_usd FROM job_minutes FINAL WHERE job_id = {{job:String}} AND quantity != 0 AND NOT {_HAS_HOURS}
+    UNION ALL
+    SELECT DISTINCT component, toDecimal64(0, 9) FROM job_minutes WHERE job_id = {{job:String}} AND quantity != 0
+)
+GROUP BY component ORDER BY cost_usd DESC, component
 {_SETTINGS}"""
 
 ATTEMPTS: Final = f"""
@@ -218,8 +231,15 @@ SELECT a.attempt AS attempt, a.state AS state, a.reason AS reason, toUnixTimesta
 FROM (SELECT * FROM attempts FINAL WHERE job_id = {{job:String}}) AS a
 LEFT ANY JOIN
 (
-    SELECT attempt, sum(cost_usd) AS cost, sum(lost_cost_usd) AS lost FROM job_minutes FINAL
-    WHERE job_id = {{job:String}} AND quantity != 0 GROUP BY attempt
+    SELECT attempt, sum(usd) AS cost, sum(lost_usd) AS lost
+    FROM
+    (
+        SELECT attempt, {_HOUR_COST} AS usd, lost_cost_usd AS lost_usd FROM job_hours FINAL WHERE job_id = {{job:String}}
+        UNION ALL
+        SELECT attempt, toDecimal128(cost_usd, 9), lost_cost_usd FROM job_minutes FINAL
+        WHERE job_id = {{job:String}} AND quantity != 0 AND NOT {_HAS_HOURS}
+    )
+    GROUP BY attempt
 ) AS c ON c.attempt = a.attempt
 ORDER BY attempt
 {_SETTINGS}"""

@@ -28,7 +28,7 @@ def drop_months(connection: ClickHouseConnection, table: str, before: int) -> li
     found = connection.call(lambda client: client.query_arrow(_MONTHS, parameters=bound))
     months: list[int] = found["month"].to_pylist()
     for month in months:
-        # A server refuses to drop what is larger than 50 GB unless it is told.
+        # By default a server refuses to drop more than 50 GB.
         sql = f"ALTER TABLE `{table}` DROP PARTITION ID '{month}' SETTINGS max_partition_size_to_drop = 0"
         connection.call(partial(_run, sql=sql))
     return months

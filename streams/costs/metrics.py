@@ -21,14 +21,17 @@ SUMS: Final = f"""sum({TOTAL}) AS cost,
         sum(toDecimal128(h.lost_cost_usd, 9)) AS lost_cost,
         sum(h.wall_clock_ms) AS wall_ms, sum(h.queued_ms) AS waited_ms, sum(h.starting_ms) AS start_ms,
         sum(toInt128(h.gpu_milli_ms)) AS gpu_ms, sum(toInt128(h.lost_gpu_milli_ms)) AS lost_gpu_ms"""
-USAGE_SUMS: Final = ", sum(h.sampled_gpu_ms) AS sampled_ms, sum(h.productive_gpu_ms) AS productive_ms"
+#: Lost work that a retry followed, and the start-up of retries (docs/cost_model.md, lost work).
+_RETRY_COST: Final = """sum(toDecimal128(multiIf(h.attempt < n.last_attempt, h.lost_cost_usd, h.attempt = n.first_attempt, toDecimal64(0, 9),
+            a.state NOT IN ('preempted', 'failed'), h.lost_cost_usd, h.starting_lost_cost_usd), 9)) AS retry_cost"""
 
 
 class MetricColumns(NamedTuple):
-    """The columns of a metric; `apart`: what the sums are also grouped by, as `expression AS name`."""
+    """The columns of a metric over sums of cells."""
 
     columns: str
-    apart: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()  # what the sums are also grouped by, as `expression AS name`
+    sums: tuple[str, ...] = ()  # further sums, as `expression AS name`
 
 
 def _hours(ms: str) -> str:
@@ -81,7 +84,9 @@ METRICS: Final = {
         ("h.hour AS clock_hour",),
     ),
     Metric.m5: MetricColumns(
-        f"sum(lost_cost) AS lost_cost_usd, {_per('lost_cost_usd', 'toFloat64(cost_usd)')} AS ratio"
+        f"sum(lost_cost) AS lost_cost_usd, {_per('lost_cost_usd', 'toFloat64(cost_usd)')} AS ratio, "
+        f"sum(retry_cost) AS retry_cost_usd, {_per('retry_cost_usd', 'toFloat64(cost_usd)')} AS retry_ratio",
+        sums=(_RETRY_COST,),
     ),
     Metric.m6: MetricColumns(
         f"sum(storage_cost) AS storage_cost_usd, {_hours('wall_ms')} AS wall_clock_h, "
@@ -93,12 +98,20 @@ METRICS: Final = {
     ),
     # What was not sampled is unknown, not unproductive: the productive share of what was sampled stands for all of it.
     Metric.m8: MetricColumns(
-        f"{_gpu_hours('gpu_ms')} AS gpu_h, {_gpu_hours('sampled_ms * 1000')} AS sampled_gpu_h, "
-        f"{_gpu_hours('productive_ms * 1000')} AS productive_gpu_h, sampled_gpu_h / nullIf(gpu_h, 0) AS coverage_ratio, "
-        "productive_gpu_h / nullIf(sampled_gpu_h, 0) AS productive_ratio, "
+        f"{_gpu_hours('gpu_ms')} AS gpu_h, {_hours('sampled_ms')} AS sampled_gpu_h, "
+        f"sampled_gpu_h / nullIf(gpu_h, 0) AS coverage_ratio, "
+        f"{_hours('productive_ms')} AS productive_gpu_h, productive_gpu_h / nullIf(sampled_gpu_h, 0) AS productive_ratio, "
         f"{_per('cost_usd', 'gpu_h * productive_ratio')} AS usd_per_productive_gpu_hour, "
+        f"{_hours('tensor_ms')} AS tensor_gpu_h, tensor_gpu_h / nullIf({_hours('tensor_sampled_ms')}, 0) AS tensor_ratio, "
+        f"{_per('cost_usd', 'gpu_h * tensor_ratio')} AS usd_per_tensor_gpu_hour, "
         f"{_gpu_hours('gpu_ms - lost_gpu_ms')} AS goodput_gpu_h, goodput_gpu_h / nullIf(gpu_h, 0) AS goodput_ratio, "
-        f"{_per('cost_usd', 'goodput_gpu_h')} AS usd_per_goodput_gpu_hour"
+        f"{_per('cost_usd', 'goodput_gpu_h')} AS usd_per_goodput_gpu_hour",
+        sums=(
+            "sum(h.sampled_gpu_ms) AS sampled_ms",
+            "sum(h.productive_gpu_ms) AS productive_ms",
+            "sum(h.tensor_gpu_ms) AS tensor_ms",
+            "sum(h.tensor_sampled_gpu_ms) AS tensor_sampled_ms",
+        ),
     ),
     Metric.m9: MetricColumns(
         "uniqExactIf(job_id, cost > 0 OR wall_ms > 0) AS jobs, "

@@ -5,11 +5,12 @@ Every text in it is fixed; what a client chooses is bound as a parameter.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from schemas.reserved import CANARY_JOB_PREFIX
 from sinks.query.wire import Parameter
-from streams.costs.metrics import COSTS, METRICS, SLO_COLUMNS, SUMS, USAGE_SUMS
+from streams.costs.metrics import COSTS, METRICS, SLO_COLUMNS, SUMS
 from streams.costs.request import (
     HOUR_LEVELS,
     HOUR_MS,
@@ -17,7 +18,6 @@ from streams.costs.request import (
     LABEL,
     REASON,
     CostRequest,
-    Metric,
     Period,
 )
 from streams.errors import WrongUseError
@@ -35,8 +35,13 @@ _COUNTS: Final = (
     f"NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')",
     f"(wall_clock_ms != 0 OR queued_ms != 0 OR gpu_milli_ms != 0 OR {' + '.join(COSTS)} != 0)",
 )
-_JOBS: Final = "(SELECT job_id, owner, team, project, experiment, labels, state FROM jobs FINAL)"
-_ATTEMPTS: Final = "(SELECT job_id, attempt, reason FROM attempts FINAL)"
+#: What may be joined to a row of hours, by the alias under which its columns are named.
+_JOINS: Final = {
+    "j": "(SELECT job_id, owner, team, project, experiment, labels, state FROM jobs FINAL) AS j ON j.job_id = h.job_id",
+    "a": "(SELECT job_id, attempt, state, reason FROM attempts FINAL) AS a ON a.job_id = h.job_id AND a.attempt = h.attempt",
+    "n": "(SELECT job_id, min(attempts.attempt) AS first_attempt, max(attempts.attempt) AS last_attempt FROM attempts FINAL "
+    "GROUP BY job_id) AS n ON n.job_id = h.job_id",
+}
 
 #: A change is explained from this many cells at most.
 CELLS_MAX: Final = 100_000
@@ -64,16 +69,13 @@ def cost_sql(request: CostRequest, begin_ms: int | None, end_ms: int | None) -> 
         for place, level in enumerate(request.by)
     ]
     apart = [*levels, *metric.apart, f"{_PERIODS[request.per]} AS period"]
-    usage = USAGE_SUMS if request.metric is Metric.m8 else ""
-    table = "cost_hours" if usage else "job_hours FINAL"
-    joins = _joins(request, apart)
     where = " AND ".join(_conditions(request, begin_ms, end_ms, parameters))
     sql = f"""SELECT {_listed(*names, "period AS period_start")}, sum(cost) AS cost_usd, {columns}
 FROM
 (
     SELECT {_listed(*apart)},
-        {SUMS}{usage}
-    FROM (SELECT * FROM {table} WHERE {where}) AS h{joins}
+        {_listed(SUMS, *metric.sums)}
+    FROM (SELECT * FROM job_hours FINAL WHERE {where}) AS h{_joins(*apart, *metric.sums)}
     GROUP BY {_listed(*(each.rpartition(" AS ")[2] for each in apart))}
 ) AS cells
 GROUP BY {_listed(*names, "period")}
@@ -100,7 +102,7 @@ def driver_sql(request: CostRequest) -> tuple[str, Parameters]:
     sql = f"""SELECT {_listed(*levels, "h.hour < toDateTime({split_s:Int64}, 'UTC') AS is_before")},
     {_listed(*(f"sum(toDecimal128(h.{name}, 9)) AS {name}" for name in COSTS))},
     sum(toInt128(h.gpu_milli_ms)) AS gpu_milli_ms, sum(h.wall_clock_ms) AS wall_clock_ms
-FROM (SELECT * FROM job_hours FINAL WHERE {where}) AS h{_joins(request, levels)}
+FROM (SELECT * FROM job_hours FINAL WHERE {where}) AS h{_joins(*levels)}
 GROUP BY {_listed(*(each.rpartition(" AS ")[2] for each in levels), "is_before")}
 LIMIT {{most:UInt64}}"""
     return sql, parameters
@@ -148,13 +150,13 @@ def _conditions(
     return found
 
 
-def _joins(request: CostRequest, apart: list[str]) -> str:
-    found = ""
-    if any(each.startswith("j.") for each in apart):
-        found += f"\n    LEFT ANY JOIN {_JOBS} AS j ON j.job_id = h.job_id"
-    if REASON in request.by:
-        found += f"\n    LEFT ANY JOIN {_ATTEMPTS} AS a ON a.job_id = h.job_id AND a.attempt = h.attempt"
-    return found
+def _joins(*expressions: str) -> str:
+    """Return the joins that the expressions need, and no other."""
+    return "".join(
+        f"\n    LEFT ANY JOIN {table}"
+        for alias, table in _JOINS.items()
+        if any(re.search(rf"\b{alias}\.", each) for each in expressions)
+    )
 
 
 def _level(level: str, bound: str, parameters: Parameters) -> str:

@@ -91,9 +91,10 @@ def test_the_fleet_has_what_once_misled(fleet: tuple[ClickHouseStore, Tables]) -
     _, tables = fleet
     jobs = metrics.sums(tables, str)
     assert jobs["sampled"].cost_nano
-    assert not jobs["sampled"].wall_clock_ms
+    assert not tables.jobs["sampled"].wall_clock_ms, "samples alone pay for it"
+    assert jobs["sampled"].wall_clock_ms == 120 * MINUTE_MS
     assert jobs["lossy"].lost_gpu
-    assert jobs["lossy"].timed_by_component["network"] > jobs["lossy"].cost_nano / 2
+    assert jobs["lossy"].by_component["network"] > jobs["lossy"].cost_nano / 2
     assert not jobs["waiting"].jobs
 
 
@@ -107,10 +108,8 @@ def test_a_job_of_constant_rate_does_not_vary_whenever_it_begins_and_ends(
     assert row == [
         {"hours": 4, "mean_usd_per_hour": pytest.approx(14.4), "variation": pytest.approx(0, abs=1e-6)}
     ]
-    assert (
-        store.query("SELECT name FROM m10_cost_variance WHERE level = 'job' AND name = 'sampled'").num_rows
-        == 0
-    )
+    assert got(store, "m10_cost_variance", "job", "sampled", "hours") == 2
+    assert got(store, "m10_cost_variance", "job", "waiting", "hours") is None
 
 
 def got(store: ClickHouseStore, view: str, level: str, name: str, column: str) -> Any:

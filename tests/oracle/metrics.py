@@ -5,12 +5,15 @@ Must not import streams, sinks or schemas: a fault there could then hide itself.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from tests.oracle.model import COMPONENTS, HOUR_MS, HourKey, Tables
+from tests.oracle.model import COMPONENTS, HOUR_MS, HourKey, HourRow, Tables
+
+Figures = dict[tuple[str, str], Fraction | float | None]
 
 
 @dataclass
@@ -18,8 +21,7 @@ class Sums:
     """What a metric of one name is made of."""
 
     cost_nano: int = 0
-    timed_cost_nano: int = 0  # of jobs that have run time
-    timed_by_component: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    by_component: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     wall_clock_ms: int = 0
     gpu: int = 0
     lost_gpu: int = 0
@@ -28,18 +30,16 @@ class Sums:
     successful: set[str] = field(default_factory=set)
 
     def usd_per_hour(self) -> Fraction | None:
-        """M1: of what has run time."""
-        return _ratio(Fraction(self.timed_cost_nano, 10**9), Fraction(self.wall_clock_ms, HOUR_MS))
+        """M1: all cost over all run time."""
+        return _rate(self.cost_nano, self.wall_clock_ms)
 
     def component_usd_per_hour(self, component: str) -> Fraction | None:
         """M6 (storage), M7 (network)."""
-        usd = Fraction(self.timed_by_component[component], 10**9)
-        return _ratio(usd, Fraction(self.wall_clock_ms, HOUR_MS))
+        return _rate(self.by_component[component], self.wall_clock_ms)
 
-    def goodput_gpu_h(self) -> Fraction | None:
-        """M8: productive time less the share of paid GPU-time that was lost; dollars have no part in it."""
-        lost = _ratio(Fraction(self.lost_gpu), Fraction(self.gpu))
-        return None if lost is None else Fraction(self.productive_gpu_ms, HOUR_MS) * (1 - lost)
+    def goodput_gpu_h(self) -> Fraction:
+        """M8: paid GPU-time that was not lost; dollars have no part in it."""
+        return Fraction(self.gpu - self.lost_gpu, 1000 * HOUR_MS)
 
 
 def sums(tables: Tables, name_of: Callable[[str], str]) -> dict[str, Sums]:
@@ -50,9 +50,7 @@ def sums(tables: Tables, name_of: Callable[[str], str]) -> dict[str, Sums]:
         of.cost_nano += row.cost_nano
         if row.cost_nano:
             of.jobs.add(key.job_id)
-        if tables.jobs[key.job_id].wall_clock_ms:
-            of.timed_cost_nano += row.cost_nano
-            of.timed_by_component[key.component] += row.cost_nano
+        of.by_component[key.component] += row.cost_nano
         if key.component == "gpu":
             of.gpu += row.quantity
             of.lost_gpu += row.lost_quantity
@@ -60,11 +58,12 @@ def sums(tables: Tables, name_of: Callable[[str], str]) -> dict[str, Sums]:
         found[name_of(job_id)].productive_gpu_ms += usage.productive_gpu_ms
         if usage.productive_gpu_ms:
             found[name_of(job_id)].jobs.add(job_id)
+    for hour_key, hour in tables.hours.items():
+        found[name_of(hour_key.job_id)].wall_clock_ms += hour.wall_clock_ms
+        if hour.wall_clock_ms:
+            found[name_of(hour_key.job_id)].jobs.add(hour_key.job_id)
     for job_id, job in tables.jobs.items():
         of = found[name_of(job_id)]
-        of.wall_clock_ms += job.wall_clock_ms
-        if job.wall_clock_ms:
-            of.jobs.add(job_id)
         if job.state == "completed":
             of.successful.add(job_id)
     return dict(found)
@@ -88,7 +87,14 @@ class CostCell:
 
     def job_rates(self) -> list[Fraction]:
         """What an hour cost each job that ran, ascending."""
-        rates = (_rate(self.cost_nano[job_id], ms) for job_id, ms in self.wall_clock_ms.items())
+        return self._rates(self.cost_nano)
+
+    def job_infra_rates(self) -> list[Fraction]:
+        """The same without licence and labour."""
+        return self._rates(self.infra_nano)
+
+    def _rates(self, nano: Mapping[str, int]) -> list[Fraction]:
+        rates = (_rate(nano[job_id], ms) for job_id, ms in self.wall_clock_ms.items())
         return sorted(rate for rate in rates if rate is not None)
 
 
@@ -122,3 +128,86 @@ def _rate(cost_nano: int, wall_clock_ms: int) -> Fraction | None:
 
 def _ratio(above: Fraction, below: Fraction) -> Fraction | None:
     return above / below if below else None
+
+
+def metric_figures(
+    tables: Tables, is_of: Callable[[HourKey], bool], slo: Fraction, target: Fraction
+) -> Figures:
+    """Every column of M1 to M10 over all time, of the hours that are asked for; `slo` USD per hour."""
+    hours = {key: row for key, row in tables.hours.items() if is_of(key)}
+    (cell,) = hour_cells(Tables(hours=hours, jobs=tables.jobs), lambda _: "", lambda _: 0).values()
+    cost = Fraction(sum(cell.cost_nano.values()), 10**9)
+    component = {
+        name: Fraction(sum(row.cost_nano[at] for row in hours.values()), 10**9)
+        for at, name in enumerate(COMPONENTS)
+    }
+    ran_h = Fraction(sum(row.wall_clock_ms for row in hours.values()), HOUR_MS)
+    gpu_h = Fraction(sum(row.gpu_milli_ms for row in hours.values()), 1000 * HOUR_MS)
+    goodput_h = gpu_h - Fraction(sum(row.lost_gpu_milli_ms for row in hours.values()), 1000 * HOUR_MS)
+    sampled_h = Fraction(sum(row.sampled_gpu_ms for row in hours.values()), HOUR_MS)
+    productive_h = Fraction(sum(row.productive_gpu_ms for row in hours.values()), HOUR_MS)
+    productive = _ratio(productive_h, sampled_h)
+    lost = Fraction(sum(row.lost_cost_nano for row in hours.values()), 10**9)
+    retry = Fraction(sum(_retry_nano(tables, key) for key in hours), 10**9)
+    jobs = {key.job_id for key, row in hours.items() if row.wall_clock_ms or any(row.cost_nano)}
+    completed = [job_id for job_id in jobs if tables.jobs[job_id].state == "completed"]
+    rates, infra = cell.job_rates(), cell.job_infra_rates()
+    by_clock = _by_clock(hours)
+    mean = _ratio(sum((usd for usd, _ in by_clock), Fraction()), ran_h)
+    assert mean is not None
+    variance = sum((ran * (usd / ran - mean) ** 2 for usd, ran in by_clock), Fraction()) / ran_h
+    over = sum((ran for usd, ran in by_clock if usd / ran > slo), Fraction()) / ran_h
+    return {
+        ("total", "cost_usd"): cost,
+        ("total", "license_cost_usd"): component["license"],
+        ("total", "starting_h"): Fraction(sum(row.starting_ms for row in hours.values()), HOUR_MS),
+        ("m1", "wall_clock_h"): ran_h,
+        ("m1", "usd_per_hour"): cell.usd_per_hour(),
+        ("m1", "infra_usd_per_hour"): cell.infra_usd_per_hour(),
+        ("m1", "median_usd_per_hour"): quantile(rates, Fraction(1, 2)),
+        ("m1", "p95_usd_per_hour"): quantile(rates, Fraction(95, 100)),
+        ("m1", "median_infra_usd_per_hour"): quantile(infra, Fraction(1, 2)),
+        ("m2", "usd_per_gpu_hour"): _ratio(component["gpu"] + component["overhead"], gpu_h),
+        ("m4", "usd_per_hour"): cost / len({key.hour for key, row in hours.items() if any(row.cost_nano)}),
+        ("m4", "peak_usd_per_hour"): max(usd for usd, _ in by_clock),
+        ("m5", "lost_cost_usd"): lost,
+        ("m5", "ratio"): _ratio(lost, cost),
+        ("m5", "retry_cost_usd"): retry,
+        ("m5", "retry_ratio"): _ratio(retry, cost),
+        ("m6", "usd_per_hour"): _ratio(component["storage"], ran_h),
+        ("m7", "usd_per_hour"): _ratio(component["network"], ran_h),
+        ("m8", "coverage_ratio"): _ratio(sampled_h, gpu_h),
+        ("m8", "productive_ratio"): productive,
+        ("m8", "usd_per_productive_gpu_hour"): _ratio(cost, gpu_h * (productive or 0)),
+        ("m8", "goodput_gpu_h"): goodput_h,
+        ("m8", "goodput_ratio"): _ratio(goodput_h, gpu_h),
+        ("m8", "usd_per_goodput_gpu_hour"): _ratio(cost, goodput_h),
+        ("m9", "usd_per_job"): _ratio(cost, Fraction(len(jobs))),
+        ("m9", "usd_per_successful_job"): _ratio(cost, Fraction(len(completed))),
+        ("m10", "mean_usd_per_hour"): mean,
+        ("m10", "stddev_usd_per_hour"): math.sqrt(variance),
+        ("m10", "variation"): math.sqrt(variance) / float(mean),
+        ("m10", "slo_over_ratio"): over,
+        ("m10", "slo_budget_left_ratio"): 1 - over / (1 - target),
+    }
+
+
+def _by_clock(hours: Mapping[HourKey, HourRow]) -> list[tuple[Fraction, Fraction]]:
+    """What each hour of the clock in which any ran cost, and for how many hours jobs ran in it."""
+    usd: dict[int, Fraction] = defaultdict(Fraction)
+    ran_h: dict[int, Fraction] = defaultdict(Fraction)
+    for key, row in hours.items():
+        usd[key.hour] += Fraction(sum(row.cost_nano), 10**9)
+        ran_h[key.hour] += Fraction(row.wall_clock_ms, HOUR_MS)
+    return [(usd[hour], ran_h[hour]) for hour in usd if ran_h[hour]]
+
+
+def _retry_nano(tables: Tables, key: HourKey) -> int:
+    """Of an hour's lost work, what retries caused: the rules of docs/cost_model.md, lost work."""
+    row, numbers = tables.hours[key], [n for job_id, n in tables.attempts if job_id == key.job_id]
+    if key.attempt < max(numbers):
+        return row.lost_cost_nano  # a later attempt followed
+    if key.attempt == min(numbers):
+        return 0  # the only one: nobody tried again
+    broke_off = tables.attempts[key.job_id, key.attempt].state in ("preempted", "failed")
+    return row.starting_lost_cost_nano if broke_off else row.lost_cost_nano

@@ -21,7 +21,7 @@ Total 34.00: a 12.00, b 22.00.
 from decimal import Decimal
 from typing import Any
 
-from schemas.tables import ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
+from schemas.tables import ATTEMPTS, COMPONENTS, JOB_HOURS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
 from sinks.rows import Rows
 from tests.sinks.rows import instant, rows
 
@@ -45,6 +45,17 @@ def line(job: str, clock: str, component: str, usd: str, **more: Any) -> dict[st
     } | more
 
 
+def hour(job: str, clock: str, /, **values: Any) -> dict[str, Any]:
+    """A row of an attempt's hour in March 2026; a component's cost goes by its name."""
+    job_id, attempt = job.split("/")
+    named = {f"{name}_cost_usd" if name in COMPONENTS else name: values[name] for name in values}
+    money = {name: Decimal(value) for name, value in named.items() if name.endswith("_usd")}
+    at = {"job_id": job_id, "attempt": int(attempt), "hour": instant(f"2026-03-01 {clock}")}
+    return at | named | money
+
+
+SPOT_C1 = {"cluster": "c1", "purchase": "spot"}
+IN_C2 = {"cluster": "c2", "region": "r1", "purchase": "on_demand"}
 LOST = {"lost_cost_usd": Decimal(6), "lost_quantity": 2 * GPU_HOUR}
 LINES = [
     line("a/1", "10:00", "gpu", "6", node="n1", quantity=2 * GPU_HOUR, **LOST, version=2),
@@ -108,29 +119,23 @@ USAGE_ROWS: list[dict[str, Any]] = [
         ("n2", 1_800_000, 900_000, 30),
     ]
 ] + [{"job_id": "b", "attempt": 1, "node": "n2", "sampled_gpu_s": 14400, "productive_gpu_ms": HOUR_MS}]
-# What a/1 and b/1 paid for between 10:00 and 11:00.
+# What the attempts paid for by hour: the sums of the lines above, and of the usage in its hour.
 HOUR_ROWS: list[dict[str, Any]] = [
-    {
-        "job_id": "a",
-        "hour": instant("2026-03-01 10:00"),
-        "gpu_cost_usd": Decimal(6),
-        "overhead_cost_usd": Decimal(1),
-    }
-    | {"wall_clock_ms": HOUR_MS, "gpu_milli_ms": 2 * GPU_HOUR, "lost_gpu_milli_ms": 2 * GPU_HOUR}
-    | {"lost_cost_usd": Decimal(7), "cluster": "c1", "region": "r1", "purchase": "spot"},
-    {
-        "job_id": "b",
-        "hour": instant("2026-03-01 10:00"),
-        "gpu_cost_usd": Decimal(12),
-        "compute_cost_usd": Decimal(2),
-    }
-    | {
-        "wall_clock_ms": HOUR_MS,
-        "gpu_milli_ms": 4 * GPU_HOUR,
-        "cluster": "c1",
-        "region": "r2",
-        "purchase": "spot",
-    },
+    hour("a/1", "10:00", gpu="6", overhead="1", wall_clock_ms=HOUR_MS, gpu_milli_ms=2 * GPU_HOUR, **SPOT_C1)
+    | {"lost_gpu_milli_ms": 2 * GPU_HOUR, "lost_cost_usd": Decimal(7), "region": "r1"},
+    hour("a/2", "10:00", sampled_gpu_ms=2 * HOUR_MS, productive_gpu_ms=3 * HOUR_MS // 2, **IN_C2)
+    | {"tensor_gpu_ms": 3 * HOUR_MS // 4, "tensor_sampled_gpu_ms": 2 * HOUR_MS},
+    hour("a/2", "12:00", gpu="4", network="0.5", storage="0.25", license="0.125", labor="0.125", **IN_C2)
+    | {"wall_clock_ms": HOUR_MS, "gpu_milli_ms": GPU_HOUR},
+    hour("a/2", "13:00", wall_clock_ms=HOUR_MS + 1, **IN_C2),
+    hour("b/1", "10:00", gpu="12", compute="2", wall_clock_ms=HOUR_MS, gpu_milli_ms=4 * GPU_HOUR, **SPOT_C1)
+    | {"sampled_gpu_ms": 4 * HOUR_MS, "productive_gpu_ms": HOUR_MS, "region": "r2"},
+    hour("b/1", "15:00", network="8", region="r2", **SPOT_C1),
+    hour("b/1", "11:00", version=2, region="r2", **SPOT_C1),
+]
+OLDER_HOURS = [
+    hour("a/1", "10:00", gpu="99", region="r1", version=0, **SPOT_C1),
+    hour("b/1", "11:00", gpu="7", gpu_milli_ms=GPU_HOUR, region="r2", version=1, **SPOT_C1),
 ]
 # n1 is paid 10.00 in the minute of a/1's 6.00; n2 9.00 in that of b's 12.00; n3 is idle.
 NODE_ROWS: list[dict[str, Any]] = [
@@ -148,4 +153,5 @@ def load(store: Rows) -> None:
     store.insert(ATTEMPTS, rows(ATTEMPTS, *ATTEMPT_ROWS), "attempts")
     store.insert(JOB_USAGE_MINUTES, rows(JOB_USAGE_MINUTES, *USAGE_ROWS), "usage")
     store.insert(JOB_HOURS, rows(JOB_HOURS, *HOUR_ROWS), "hours")
+    store.insert(JOB_HOURS, rows(JOB_HOURS, *OLDER_HOURS), "older hours")
     store.insert(NODE_MINUTES, rows(NODE_MINUTES, *NODE_ROWS), "nodes")

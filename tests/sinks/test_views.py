@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from schemas.tables import JOB_MINUTES, PRICES
+from schemas.tables import JOB_HOURS, JOB_MINUTES, PRICES
 from sinks.clickhouse import ClickHouseStore
 from tests.sinks import fleet
 from tests.sinks.rows import MINUTE, dicts, instant, rows
@@ -50,6 +50,7 @@ def test_a_ledger_row_without_its_job_still_shows(store: ClickHouseStore) -> Non
     assert dicts(store, "SELECT job_id, team, cost_usd FROM ledger") == [
         {"job_id": "x", "team": "", "cost_usd": Decimal(1)}
     ]
+    store.insert(JOB_HOURS, rows(JOB_HOURS, fleet.hour("x/1", "10:00", gpu="1")), "t")
     assert at(store, "m1_cost_per_wall_clock_hour", "job", "x")["cost_usd"] == Decimal(1)
 
 
@@ -165,25 +166,23 @@ def test_every_job_has_one_row(meter: ClickHouseStore) -> None:
 
 def test_gpu_seconds_are_exact_to_a_thousandth_of_a_gpu_millisecond(store: ClickHouseStore) -> None:
     fleet.load(store)
-    extra = fleet.line("b/1", "10:01", "gpu", "0.000000001", quantity=1)
-    store.insert(JOB_MINUTES, rows(JOB_MINUTES, extra), "one more")
+    extra = fleet.hour("b/1", "11:00", gpu="0.000000001", gpu_milli_ms=1)
+    store.insert(JOB_HOURS, rows(JOB_HOURS, extra), "one more")
     (row,) = dicts(store, "SELECT gpu_s, cost_usd FROM job_costs WHERE job_id = 'b'")
     assert row == {"gpu_s": Decimal("14400.000001"), "cost_usd": Decimal("22.000000001")}
 
 
 def test_sums_beyond_64_bits_do_not_wrap(store: ClickHouseStore) -> None:
-    lines = [
-        fleet.line(
-            "a/1", f"10:{m:02}", "gpu", "999999999.999999999", quantity=2**62, lost_cost_usd=Decimal(1)
-        )
-        for m in range(20)
+    more = [
+        fleet.hour("a/1", f"{clock:02}:00", gpu="999999999.999999999", lost_cost_usd="1", gpu_milli_ms=2**62)
+        for clock in range(13, 23)
     ]
     fleet.load(store)
-    store.insert(JOB_MINUTES, rows(JOB_MINUTES, *(line | {"version": 9} for line in lines)), "huge")
+    store.insert(JOB_HOURS, rows(JOB_HOURS, *more), "huge")
     (row,) = dicts(store, "SELECT gpu_s, gpu_cost_usd FROM job_costs WHERE job_id = 'a'")
-    # 20 x 2^62 and the GPU-hour at 12:00; the row of 6.00 at 10:00 has another node and stays.
-    assert row["gpu_s"] == Decimal(20 * 2**62 + 3 * fleet.GPU_HOUR).scaleb(-6)
-    assert row["gpu_cost_usd"] == 20 * Decimal("999999999.999999999") + 10
+    assert row["gpu_s"] == Decimal(10 * 2**62 + 3 * fleet.GPU_HOUR).scaleb(-6)
+    assert row["gpu_cost_usd"] == 10 * Decimal("999999999.999999999") + 10
+    assert at(store, "level_costs", "job", "a")["gpu_cost_usd"] == row["gpu_cost_usd"]
 
 
 # ------------------------------------------------------------------------------------------ metrics
@@ -221,6 +220,8 @@ def test_m5(meter: ClickHouseStore) -> None:
         "lost_cost_usd": Decimal(7),
         "cost_usd": Decimal(12),
         "ratio": pytest.approx(7 / 12),
+        "retry_cost_usd": Decimal(7),
+        "retry_ratio": pytest.approx(7 / 12),
     }
     assert at(meter, "m5_retry_overhead", "job", "b")["ratio"] == 0
 
@@ -239,15 +240,20 @@ def test_m6_and_m7(meter: ClickHouseStore) -> None:
 
 
 def test_m8(meter: ClickHouseStore) -> None:
-    # Job a: 12.00 over 1.5 productive GPU-hours; tensor 0.75 h; 2 of 3 GPU-hours lost: goodput 1.5 h x 1/3 = 0.5 h.
+    # Job a: 2 of 3 GPU-hours sampled, 3/4 of them productive: 12.00 / (3 x 3/4); tensor 3/8. 2 of 3 GPU-hours lost.
     assert at(meter, "m8_utilization_adjusted_cost", "job", "a") == {
         "cost_usd": Decimal(12),
         "productive_gpu_h": 1.5,
-        "usd_per_productive_gpu_hour": 8.0,
+        "usd_per_productive_gpu_hour": pytest.approx(12 / 2.25),
         "tensor_gpu_h": 0.75,
-        "usd_per_tensor_gpu_hour": 16.0,
-        "goodput_gpu_h": pytest.approx(0.5),
-        "usd_per_goodput_gpu_hour": pytest.approx(24),
+        "usd_per_tensor_gpu_hour": pytest.approx(12 / 1.125),
+        "goodput_gpu_h": pytest.approx(1),
+        "usd_per_goodput_gpu_hour": pytest.approx(12),
+        "gpu_h": 3.0,
+        "sampled_gpu_h": 2.0,
+        "coverage_ratio": pytest.approx(2 / 3),
+        "productive_ratio": 0.75,
+        "goodput_ratio": pytest.approx(1 / 3),
     }
 
 
@@ -267,13 +273,14 @@ def test_m9(meter: ClickHouseStore) -> None:
 
 
 def test_m10(meter: ClickHouseStore) -> None:
-    # Team red: 10 h has 6 + 1 + 12 + 2 = 21 in three paid minutes, 420 an hour; 12 h has 5 in one, 300 an hour; 15 h has
-    # no paid time. Mean 26 in 4 minutes = 390; deviation: sqrt((3 x 30^2 + 1 x 90^2) / 4) = sqrt(2700).
+    # Team red: 10 h has 6 + 1 + 12 + 2 = 21 in two hours of run time, 12 h has 5 in one, 13 h nothing in one and a
+    # millisecond; in 15 h none ran. Mean 26 in 4 = 6.5; deviation: sqrt((2 x 4^2 + 1 x 1.5^2 + 1 x 6.5^2) / 4).
+    deviation = ((2 * 16 + 2.25 + 42.25) / 4) ** 0.5
     assert at(meter, "m10_cost_variance", "team", "red") == {
-        "hours": 2,
-        "mean_usd_per_hour": pytest.approx(390),
-        "stddev_usd_per_hour": pytest.approx(2700**0.5),
-        "variation": pytest.approx(2700**0.5 / 390),
+        "hours": 3,
+        "mean_usd_per_hour": pytest.approx(6.5),
+        "stddev_usd_per_hour": pytest.approx(deviation),
+        "variation": pytest.approx(deviation / 6.5),
     }
     # Job b: only 10 h, with 14.
     assert at(meter, "m10_cost_variance", "job", "b")["stddev_usd_per_hour"] == pytest.approx(0)

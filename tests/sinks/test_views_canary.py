@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schemas.reserved import CANARY_JOB_PREFIX
-from schemas.tables import BURN_RATES, JOB_MINUTES, JOB_USAGE_MINUTES
+from schemas.tables import BURN_RATES, JOB_HOURS, JOB_MINUTES, JOB_USAGE_MINUTES
 from sinks.clickhouse import ClickHouseStore
 from tests.sinks import canary_rows, fleet
 from tests.sinks.rows import MINUTE, rows
@@ -15,6 +15,7 @@ VIEWS = {
     "burn_now",
     "chargeback",
     "cost_days",
+    "cost_hours",
     "focus_charges",
     "job_costs",
     "ledger",
@@ -60,10 +61,10 @@ def test_no_view_shows_the_canary(store: ClickHouseStore) -> None:
 
 def test_a_name_that_is_only_like_the_canary_s_is_shown(store: ClickHouseStore) -> None:
     names = [CANARY_JOB_PREFIX[:-1], "trainfare-canaryX1", "a.trainfare-canary.1", "Trainfare-canary.1"]
-    for table in (JOB_MINUTES, JOB_USAGE_MINUTES):
-        values = ({"job_id": name, "quantity": 1, "sampled_gpu_s": 1} for name in names)
+    for table in (JOB_MINUTES, JOB_USAGE_MINUTES, JOB_HOURS):
+        values = ({"job_id": name, "quantity": 1, "sampled_gpu_s": 1, "wall_clock_ms": 1} for name in names)
         fitting = [{k: v for k, v in each.items() if k in rows(table).column_names} for each in values]
         store.insert(table, rows(table, *fitting), "t")
-    for view in ("ledger", "usage", "attempt_costs"):
+    for view in ("ledger", "usage", "attempt_costs", "cost_hours"):
         found = [str(row[0]) for row in store.ask(f"SELECT DISTINCT job_id FROM {view}").rows()]
         assert sorted(found) == sorted(names), view

@@ -59,7 +59,8 @@ def explain(
     if total != booked:
         raise TrainfareError(
             f"job {job_id}: its intervals sum to {plain(total)} USD, but job_costs says {plain(booked)}; "
-            "ask again: rows may have been restated between the two questions"
+            "ask again: rows may have been restated between the two questions. Of a job of long ago, minutes may have been "
+            "dropped (meter.minutes_retention_days)"
         )
 
 

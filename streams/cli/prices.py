@@ -91,15 +91,13 @@ def load(
     by_id = zone_ids(each.event.match.get("zone", "") for each in records)
     if form is PriceFormat.skypilot and by_id:
         sys.stderr.write(
-            f"note: {by_id} prices name zones by AWS's ids (use1-az4); they apply to jobs that send such ids in `zone`\n"
+            f"note: prices for zones by AWS's ids (use1-az4): {by_id}; they apply to jobs that send such ids in `zone`\n"
         )
     alone = sum(
         1 for each in records if each.event.component == "gpu" and "instance_type" not in each.event.match
     )
     if form is PriceFormat.skypilot and alone:
-        sys.stderr.write(
-            f"note: {alone} prices are of GPUs alone: the catalogue has no host for them in that zone\n"
-        )
+        sys.stderr.write(f"note: prices of GPUs alone, without a host in the catalogue: {alone}\n")
     if dry_run:
         write(price_grid(records), OutputFormat.table)
         sys.stdout.write(f"{len(records)} prices read as {form}; nothing was published\n")

@@ -211,8 +211,8 @@ def test_a_catalogue_and_its_notes(tmp_path: Path) -> None:
     )
     done = trainfare("prices", "load", file, "--dry-run", "--cloud", "aws", "--from", "2026-10-01")
     assert done.code == 0
-    assert "note: 2 prices name zones by AWS's ids (use1-az4)" in done.err
-    assert "note: 1 prices are of GPUs alone" in done.err
+    assert "note: prices for zones by AWS's ids (use1-az4): 2; they" in done.err
+    assert "note: prices of GPUs alone, without a host in the catalogue: 1\n" in done.err
     assert "aws.p5.use1-az2.spot" in done.out
     assert done.out.endswith("4 prices read as skypilot; nothing was published\n")
     done = trainfare("prices", "load", file, "--dry-run")

@@ -6,7 +6,7 @@ It must not add up money in floats, nor store any of a file that has a fault.
 from __future__ import annotations
 
 import sys
-from datetime import date, timedelta
+from datetime import date
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -172,17 +172,6 @@ def day_of(option: str, text: str, otherwise: date) -> str:
     if not date(1970, 1, 1) <= found <= date(2149, 1, 1):
         raise WrongUseError(f"{option} {text}: expected a day from 1970 to 2149")
     return found.isoformat()
-
-
-def month_of(text: str) -> tuple[str, str]:
-    """Return the first day of the month and the day after its last one.
-
-    Raises:
-        WrongUseError: It is no month.
-    """
-    first = day_of("--month", f"{text}-01" if len(text) == 7 else "?", date(2000, 1, 1))
-    later = date.fromisoformat(first) + timedelta(days=32)
-    return first, later.replace(day=1).isoformat()
 
 
 def _found(store: Reader, span: dict[str, str]) -> list[dict[str, object]]:

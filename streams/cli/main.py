@@ -31,6 +31,11 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("jobs", "jobs:jobs", "trainfare jobs --data ./meter --state running --limit 10"),
     ("job", "jobs:job", "trainfare job train-7b --data ./meter"),
     ("costs", "costs:costs", "trainfare costs --metric m1 --by team,purchase --per day --data ./meter"),
+    (
+        "chargeback",
+        "chargeback:chargeback",
+        "trainfare chargeback --month 2026-10 --by team,project --idle weighted --data ./meter",
+    ),
     ("explain", "explain:explain", "trainfare explain train-7b --data ./meter --format csv"),
     (
         "estimate",

@@ -1,0 +1,202 @@
+"""The commands about bills, as a user runs them: what they print, refuse and write."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from sinks.clickhouse.lock import acquire, release
+from streams.bills.columns import CHARGE_CATEGORIES, COLUMNS, MANDATORY, ColumnKind
+from tests.bills.bill import line, written
+from tests.cli.command import trainfare
+
+HOSTILE = "=cmd|' /C calc'!A0\x1b[2J"
+DAY = {
+    "BillingPeriodStart": "2020-04-01",
+    "BillingPeriodEnd": "2020-05-01",
+    "ChargePeriodStart": "2020-04-01T00:00:00Z",
+    "ChargePeriodEnd": "2020-04-02T00:00:00Z",
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("bills")
+    job = {
+        "source": "s",
+        "job_id": HOSTILE,
+        "gpu_count": 1,
+        "labels": {"resource_id": HOSTILE},
+        "team": "=1+1",
+    }
+    start_ms = 1_585_699_200_000
+    price = {"sku": "SKU1", "component": "gpu", "usd": "1.5", "per": "gpu_hour", "effective_ms": start_ms}
+    values = [
+        ("prices", {"id": "p", "source": "s", "time_ms": start_ms, **price}),
+        (
+            "jobs",
+            {**job, "id": "1", "time_ms": start_ms, "type": "started", "account": "acct", "purchase": "spot"},
+        ),
+        ("jobs", {**job, "id": "2", "time_ms": start_ms + 3_600_000, "type": "completed"}),
+    ]
+    log = root / "log.jsonl"
+    log.write_text("".join(json.dumps({"topic": topic, "value": value}) + "\n" for topic, value in values))
+    done = trainfare("replay", log, "--data", root / "meter")
+    assert done.code == 0, done.err
+    lines = [
+        line(**DAY, ResourceId=HOSTILE),
+        line(**DAY, ResourceId="i-1", BilledCost="2", ListCost="2"),
+        line(**DAY, ResourceId="i-1", BilledCost="2", ListCost="2"),
+        line(**DAY, ResourceId=HOSTILE, BilledCost="-0.25", ChargeClass="Correction"),
+        line(**DAY, ResourceId="i-2", BilledCost="7", BillingCurrency="EUR"),
+    ]
+    path = written(root / "=april\x1b.csv", *lines)
+    done = trainfare("bills", "load", path, "--data", root / "meter")
+    assert done.code == 0, done.err
+    assert (
+        done.out
+        == f"{root}/=april\\x1b.csv: 5 lines, 5.25 USD; 1 corrections; 1 in other currencies, kept apart\n"
+    )
+    return root / "meter"
+
+
+def test_loaded_again_it_says_so(data: Path) -> None:
+    done = trainfare("bills", "load", data.parent / "=april\x1b.csv", "--data", data)
+    assert done.out.endswith("loaded already, nothing changed\n")
+
+
+def test_bills_are_listed(data: Path) -> None:
+    (row,) = json.loads(trainfare("bills", "list", "--data", data, "--format", "json").out)
+    assert (row["file"], row["status"], row["lines"]) == ("=april\x1b.csv", "loaded", 5)
+    assert Decimal(row["billed_usd"]) == Decimal("5.25")
+    shown = trainfare("bills", "list", "--data", data).out
+    assert "\x1b" not in shown
+    assert "\\x1b.csv" in shown
+
+
+def test_findings_are_named(data: Path) -> None:
+    done = trainfare(
+        "bills", "reconcile", "--data", data, "--by", "resource", "--from", "2020-04-01", "--to", "2020-05-01"
+    )
+    assert done.code == 0, done.err
+    assert "\x1b" not in done.out
+    for said in (
+        "FOUND double_count: 1 x lines that say the same twice",
+        "FOUND late_line: 1 x corrections",
+        "FOUND missing_tag: 1 x only billed",
+        "FOUND other_currency: 1 x 7.000000000000000000 EUR in lines that are kept apart and never added",
+    ):
+        assert said in done.out, done.out
+
+
+def test_findings_for_programs(data: Path) -> None:
+    done = trainfare(
+        "bills", "reconcile", "--data", data, "--by", "resource", "--by", "sku", "--format", "json"
+    )
+    found = json.loads(done.out)
+    (matched,) = [row for row in found["rows"] if row["resource"] == HOSTILE]
+    assert (matched["status"], Decimal(matched["variance_usd"])) == ("matched", Decimal(0))
+    assert Decimal(matched["correction_usd"]) == Decimal("-0.25")
+    assert {row["cause"] for row in found["findings"]} == {
+        "double_count",
+        "late_line",
+        "missing_tag",
+        "other_currency",
+    }
+    cells = trainfare("bills", "reconcile", "--data", data, "--by", "resource", "--format", "csv").out
+    assert f'"\'{HOSTILE}"' in cells
+
+
+def test_the_ledger_as_focus(data: Path, tmp_path: Path) -> None:
+    out = trainfare("bills", "export", "--data", data).out
+    (row,) = csv.DictReader(io.StringIO(out))
+    mandatory = {column.headers[0] for column in COLUMNS if column.name in MANDATORY}
+    assert len(mandatory) == 21
+    assert mandatory <= set(row)
+    for column in COLUMNS:
+        value = row.get(column.headers[0])
+        if column.kind is ColumnKind.COST:
+            assert Decimal(str(value)) == Decimal("1.5")
+        if column.kind is ColumnKind.INSTANT:
+            assert datetime.fromisoformat(str(value)).tzinfo is not None
+        if column.kind is ColumnKind.NAME:
+            assert value
+    assert row["ChargeCategory"] in CHARGE_CATEGORIES
+    assert row["ServiceCategory"] == "Compute"
+    assert row["PricingCategory"] == "Dynamic"
+    assert (row["PricingQuantity"], row["PricingUnit"]) == ("1.000000000000", "GPU-Hours")
+    assert (row["ChargePeriodStart"], row["ChargePeriodEnd"]) == (
+        "2020-04-01T00:00:00Z",
+        "2020-04-02T00:00:00Z",
+    )
+    assert (row["x_JobId"], row["x_Team"], row["x_CostState"]) == (f"'{HOSTILE}", "'=1+1", "reconciled")
+    assert json.loads(row["Tags"]) == {"resource_id": HOSTILE}
+    assert {name for name in row if name.startswith("x_")} >= {
+        "x_JobId",
+        "x_AttemptId",
+        "x_OwnerId",
+        "x_Team",
+        "x_Phase",
+        "x_CostState",
+    }
+
+    done = trainfare(
+        "bills", "export", "--data", data, "--format", "parquet", "--out", tmp_path / "f.parquet"
+    )
+    assert done.code == 0, done.err
+    (stored,) = pq.read_table(tmp_path / "f.parquet").to_pylist()
+    assert (stored["x_JobId"], stored["BilledCost"]) == (HOSTILE, Decimal("1.5"))
+
+
+def test_our_own_export_can_be_loaded(data: Path, tmp_path: Path) -> None:
+    for form in ("csv", "parquet"):
+        path = tmp_path / f"f.{form}"
+        assert trainfare("bills", "export", "--data", data, "--format", form, "--out", path).code == 0
+        done = trainfare("bills", "load", path, "--data", data, "--replace")
+        assert done.code == 0, done.err
+        assert "1 lines, 1.5 USD" in done.out
+    trainfare("bills", "load", data.parent / "=april\x1b.csv", "--data", data)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("load", "nowhere.csv"), "no such file; name a FOCUS bill"),
+        (("load", "."), "is a directory"),
+        (("reconcile", "--from", "October"), "--from October: expected a day such as 2026-10-01"),
+        (("reconcile", "--by", "node"), "--by"),
+        (("export", "--format", "parquet"), "--format parquet needs --out FILE"),
+    ],
+)
+def test_wrong_use_is_one_line(words: tuple[str, ...], said: str, data: Path) -> None:
+    done = trainfare("bills", *words, "--data", data)
+    assert done.code == 2
+    assert said in done.one_line()
+
+
+def test_a_store_that_a_worker_holds_is_not_written(data: Path, tmp_path: Path) -> None:
+    path = written(tmp_path / "f.csv", line())
+    acquire(data)
+    try:
+        done = trainfare("bills", "load", path, "--data", data)
+    finally:
+        release(data)
+    assert done.code != 0
+    assert "open" in done.one_line()
+
+
+def test_a_refused_file_names_its_line(data: Path, tmp_path: Path) -> None:
+    path = written(tmp_path / "f.csv", line(), line(BilledCost="=1+1"))
+    done = trainfare("bills", "load", path, "--data", data)
+    assert done.code == 2
+    assert (
+        done.one_line()
+        == f"trainfare: {path} line 3: BilledCost: '=1+1' is no number; nothing of this file is loaded"
+    )

@@ -28,8 +28,8 @@ from streams.prices.amortize import (
     CENTS_PER_USD,
     MAX_MONTHS,
     MONTHS_PER_YEAR,
+    DepreciationPeriod,
     HourPrices,
-    Period,
     Purchase,
     hour_prices,
     schedule,
@@ -44,7 +44,7 @@ _SOURCE: Final = "trainfare prices amortize"
 class _Result(NamedTuple):
     bought: Purchase
     records: list[PriceRecord]
-    periods: list[Period]
+    periods: list[DepreciationPeriod]
 
 
 class SchedulePeriod(StrEnum):

@@ -44,7 +44,7 @@ class HourPrices(NamedTuple):
     staff: int
 
 
-class Period(NamedTuple):
+class DepreciationPeriod(NamedTuple):
     """One line of the schedule, in cents. Closing is opening less depreciation."""
 
     number: int  # from 1
@@ -63,7 +63,7 @@ def hour_prices(bought: Purchase) -> HourPrices:
     return HourPrices(*(_nano(usd / bought.used_gpu_hours) for usd in (loss_usd, power_usd, staff_usd)))
 
 
-def schedule(bought: Purchase, months_per_period: int) -> list[Period]:
+def schedule(bought: Purchase, months_per_period: int) -> list[DepreciationPeriod]:
     """Return the straight-line schedule; the last period is shorter where the life is no multiple of a period.
 
     Depreciation sums to purchase less salvage exactly.
@@ -71,11 +71,11 @@ def schedule(bought: Purchase, months_per_period: int) -> list[Period]:
     lengths = [months_per_period] * (bought.months // months_per_period)
     if rest := bought.months % months_per_period:
         lengths.append(rest)
-    found: list[Period] = []
+    found: list[DepreciationPeriod] = []
     opening = bought.purchase_cents
     parts = largest_remainder(bought.purchase_cents - bought.salvage_cents, lengths)
     for number, (months, part) in enumerate(zip(lengths, parts, strict=True), start=1):
-        found.append(Period(number, months, opening, part, opening - part))
+        found.append(DepreciationPeriod(number, months, opening, part, opening - part))
         opening -= part
     return found
 

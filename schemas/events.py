@@ -100,6 +100,7 @@ class JobEvent(Struct, frozen=True, gc=False):
     budget: dict[str, str | int | float] | None = None  # the known keys, unchanged
     deadline_ms: int | None = None
     quality: dict[str, float] | None = None
+    progress: dict[str, float] | None = None
 
 
 class GpuEvent(Struct, frozen=True, gc=False):

@@ -7,7 +7,18 @@ from typing import Final
 
 import pyarrow as pa
 
-from schemas.column_types import BILLED, BYTES, COUNT, LABELS, MILLI, MONEY, SECOND, TEXT, schema_of
+from schemas.column_types import (
+    BILLED,
+    BYTES,
+    COUNT,
+    LABELS,
+    MEASURES,
+    MILLI,
+    MONEY,
+    SECOND,
+    TEXT,
+    schema_of,
+)
 
 JOB_MINUTES: Final = "job_minutes"
 JOB_HOURS: Final = "job_hours"
@@ -119,6 +130,8 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         project=TEXT,
         experiment=TEXT,
         labels=LABELS,
+        quality=MEASURES,
+        progress=MEASURES,
         state=TEXT,
         attempts=pa.uint32(),
         first_event=MILLI,

@@ -48,6 +48,7 @@ def job_event(raw: JobWire, newest_allowed_ms: int) -> JobEvent:
         budget=_budget(raw.budget),
         deadline_ms=raw.deadline_ms,
         quality=raw.quality,
+        progress=raw.progress,
     )
 
 

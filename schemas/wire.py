@@ -151,7 +151,20 @@ class JobWire(PricedWire, kw_only=True, gc=False):
     quality: Annotated[
         Annotated[dict[Short, float], Meta(max_length=MAX_ENTRIES)] | None,
         Meta(description=f"an object of name -> finite number, at most {MAX_ENTRIES}"),
-        Doc("measures of the model, such as a validation metric; kept", {"accuracy": 0.75}, "as you define"),
+        Doc(
+            "measures of the model, such as a validation metric: of each name the newest is kept",
+            {"accuracy": 0.75},
+            "as you define",
+        ),
+    ] = None
+    progress: Annotated[
+        Annotated[dict[Short, float], Meta(max_length=MAX_ENTRIES)] | None,
+        Meta(description=f"an object of name -> finite number, at most {MAX_ENTRIES}"),
+        Doc(
+            "how far the work has come, usually on `heartbeat` and `checkpointed`: of each name the newest is kept",
+            {"step": 12000, "tokens": 3500000000},
+            "as you define",
+        ),
     ] = None
 
 

@@ -91,7 +91,18 @@ _HOUR = (
     "lost_cost_usd",
     "starting_lost_cost_usd",
 )
-_JOB = ("state", "attempts", "owner", "team", "project", "experiment", "labels", "wall_clock_ms")
+_JOB = (
+    "state",
+    "attempts",
+    "owner",
+    "team",
+    "project",
+    "experiment",
+    "labels",
+    "quality",
+    "progress",
+    "wall_clock_ms",
+)
 
 
 def tables_of(select: Select) -> Tables:
@@ -116,11 +127,13 @@ def tables_of(select: Select) -> Tables:
         if quantity:
             node, minute_s, *rest = key
             found.nodes[NodeKey(minute_s // 60, node, *rest)] = NodeRow(quantity, cost_nano)
-    for key, *values, labels, wall_clock_ms in select(JOBS, _JOB):
+    for key, *values, labels, quality, progress, wall_clock_ms in select(JOBS, _JOB):
         state, attempts, *names = values
         owner, team, project, experiment = (name or None for name in names)
         said = (owner, team, project, experiment, tuple(sorted(labels)))
-        found.jobs[key[0]] = JobRow(state, attempts, *said, wall_clock_ms)
+        found.jobs[key[0]] = JobRow(
+            state, attempts, *said, wall_clock_ms, tuple(sorted(quality)), tuple(sorted(progress))
+        )
     for key, state, wall_clock_ms in select(ATTEMPTS, ("state", "wall_clock_ms")):
         found.attempts[key] = AttemptRow(state, wall_clock_ms)
     return found

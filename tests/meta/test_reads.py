@@ -22,7 +22,6 @@ EVENTS = ("JobEvent", "GpuEvent", "TrafficEvent", "NodeEvent", "PriceEvent", "Co
 KEPT_ONLY = {
     "JobEvent.budget": "kept with the job; docs/operations.md says that budgets guard nothing yet",
     "JobEvent.deadline_ms": "kept with the job; needs budgets to be judged against",
-    "JobEvent.quality": "kept with the job; no metric has it yet",
 }
 
 #: `WebSettings.tokens()` reads them by the names of scopes.

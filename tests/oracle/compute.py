@@ -96,6 +96,8 @@ def _book_job(tables: Tables, job_id: str, log: JobLog, book: PriceBook, as_of_m
         experiment=said.get("experiment"),
         labels=context_of(said.get("labels") or {}),
         wall_clock_ms=_length_ms(covered),
+        quality=newest(log.events, "quality"),
+        progress=newest(log.events, "progress"),
     )
 
 
@@ -107,6 +109,14 @@ def last_said(events: Iterable[Json]) -> Mapping[str, Any]:
             if event.get(name) is not None:
                 said[name] = event[name]
     return said
+
+
+def newest(events: Iterable[Json], kind: str) -> tuple[tuple[str, float], ...]:
+    """By name, the value of the latest event that has it; "of more than 64 names the first by name are kept"."""
+    values: dict[str, float] = {}
+    for event in sorted(events, key=lambda e: (attempt_of(e), event_order(e))):
+        values.update({name: float(value) for name, value in (event.get(kind) or {}).items()})
+    return tuple(sorted(values.items())[:64])
 
 
 def _length_ms(intervals: Iterable[Interval]) -> int:

@@ -127,6 +127,8 @@ class JobRow(NamedTuple):
     experiment: str | None
     labels: tuple[tuple[str, str], ...]
     wall_clock_ms: int
+    quality: tuple[tuple[str, float], ...] = ()
+    progress: tuple[tuple[str, float], ...] = ()
 
 
 class AttemptRow(NamedTuple):

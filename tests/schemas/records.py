@@ -47,6 +47,7 @@ FULL: dict[str, Record] = {
         "budget": {"usd": "5000", "gpu_hours": 1000, "wall_clock_hours": 72.5, "action": "checkpoint"},
         "deadline_ms": NOW_MS + 10**9,
         "quality": {"loss": -1.5, "accuracy": 0.75},
+        "progress": {"step": 12000, "tokens": 3.5e9},
     },
     "gpu": {
         "id": "g1",

@@ -57,6 +57,7 @@ def test_a_full_job_record() -> None:
         budget={"usd": "5000", "gpu_hours": 1000, "wall_clock_hours": 72.5, "action": "checkpoint"},
         deadline_ms=NOW_MS + 10**9,
         quality={"loss": -1.5, "accuracy": 0.75},
+        progress={"step": 12000.0, "tokens": 3.5e9},
     )
 
 
@@ -80,7 +81,8 @@ def test_a_full_gpu_record() -> None:
 
 
 def test_a_full_network_record() -> None:
-    match = {"path": "cross_region", "direction": "egress", "cloud": "aws", "region": "us-east-1"}
+    match = {"path": "cross_region", "direction": "egress", "dst_region": "eu-west-1", "cloud": "aws"}
+    match["region"] = "us-east-1"
     amounts = ((Unit.bytes, 123_456_789),)
     expected = TrafficEvent("network", "flow-logs", "n1", NOW_MS, "llama-42", 1, 60_000, amounts, match)
     assert decoded("network", FULL["network"]) == expected

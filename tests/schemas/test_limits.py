@@ -57,6 +57,7 @@ def test_a_name_of_256_bytes_is_taken_and_a_longer_one_refused_with_its_field(
         ("jobs", lambda text: {"labels": {text: "v"}}, "labels (a name in it)"),
         ("jobs", lambda text: {"labels": {"k": text}}, "labels.k"),
         ("jobs", lambda text: {"quality": {text: 1}}, "quality (a name in it)"),
+        ("jobs", lambda text: {"progress": {text: 1}}, "progress (a name in it)"),
         ("jobs", lambda text: {"nodes": {text: 8.5}}, "nodes (a name in it)"),
         ("jobs", lambda text: {"budget": {"usd": text}}, "budget.usd"),
         ("gpu", lambda text: {"gpus": ["a", text]}, "gpus[1]"),
@@ -89,7 +90,12 @@ def test_ids_and_sources_of_an_envelope(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("topic", "field", "most", "item"),
-    [("jobs", "labels", 64, "v"), ("jobs", "quality", 64, 1.5), ("controls", "match", 64, "v")],
+    [
+        ("jobs", "labels", 64, "v"),
+        ("jobs", "quality", 64, 1.5),
+        ("jobs", "progress", 64, 1.5),
+        ("controls", "match", 64, "v"),
+    ],
 )
 def test_so_many_may_stand_together(topic: str, field: str, most: int, item: object) -> None:
     fits = {f"k{number}": item for number in range(most)}

@@ -50,6 +50,7 @@ def test_a_number_that_is_not_finite_is_named(topic: str, literal: str) -> None:
 
 
 def test_a_number_that_is_not_finite_in_depth_is_named() -> None:
+    assert refused("jobs", raw("jobs", "progress", '{"step": 1e999}')) is not None
     invalid = refused("jobs", raw("jobs", "quality", '{"loss": NaN}'))
     assert invalid.detail == "field `quality.loss`: got NaN, expected a finite number of JSON"
 

@@ -86,6 +86,8 @@ class Fleet:
                     event |= {"expected_usd_per_hour": rng.choice(("0.5", "2.25", 40))}
                 if rng.random() < 0.1:
                     event |= {"labels": {"a": rng.choice("12")}, "cpu_count": 4, "instance_count": 1}
+                if rng.random() < 0.1:
+                    event |= {rng.choice(("quality", "progress")): {rng.choice("ab"): rng.choice((1, -0.5))}}
                 if kind == "suspended" and rng.random() < 0.5:
                     event |= {"holds_gpus": True}
                 yield event

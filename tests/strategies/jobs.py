@@ -25,6 +25,9 @@ REASONS = ("spot_reclaim", "preemption", "out_of_memory", "node_failure", "user_
 other_counts = st.fixed_dictionaries(
     {}, optional={"instance_count": counts, "cpu_count": counts, "memory_gib": counts}
 )
+measures = st.dictionaries(
+    st.sampled_from(("loss", "step")), st.sampled_from((1, -0.5, 0.25, 10**6)), max_size=2
+)
 dimensions = st.fixed_dictionaries(
     {},
     optional={
@@ -32,6 +35,8 @@ dimensions = st.fixed_dictionaries(
         "team": st.sampled_from(TEAMS),
         "project": st.sampled_from(PROJECTS),
         "experiment": st.sampled_from(("e1", "e2")),
+        "quality": measures,
+        "progress": measures,
         "labels": st.dictionaries(st.sampled_from(("a", "b")), st.sampled_from(("1", "2")), max_size=2),
     },
 )

@@ -9,6 +9,10 @@ ALTER TABLE job_minutes
     MODIFY ORDER BY (job_id, attempt, minute, node, component, phase, sku, price_effective, unit,
         path, direction, region, dst_region, op, storage_class);
 
+ALTER TABLE jobs
+    ADD COLUMN IF NOT EXISTS quality Map(String, Float64) AFTER labels,
+    ADD COLUMN IF NOT EXISTS progress Map(String, Float64) AFTER quality;
+
 -- Lost work by hour, and which of it a retry caused. A job's last attempt was not retried: only its start-up is overhead,
 -- if it is itself a retry.
 CREATE OR REPLACE VIEW lost_work AS

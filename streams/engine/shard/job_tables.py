@@ -106,6 +106,7 @@ def _job_row(job: JobState, lines: Mapping[int, Timeline]) -> tuple[object, ...]
         dimensions.project or "",
         dimensions.experiment or "",
         list(dimensions.labels or ()),
+        *map(list, job.measures.shown()),
         job.state_of(last),
         len(lines),
         min(starts, default=None),
@@ -132,7 +133,7 @@ def _attempt_row(job: JobState, number: int, line: Timeline) -> tuple[object, ..
 _JOB_FIELDS: Final = ("cluster", "region", "cloud", "purchase", "gpu_type", "instance_type")
 #: Columns in the order of the rows above.
 _JOB_COLUMNS: Final = (
-    "job_id", "owner", "team", "project", "experiment", "labels", "state", "attempts", "started", "ended",
+    "job_id", "owner", "team", "project", "experiment", "labels", "quality", "progress", "state", "attempts", "started", "ended",
     *_JOB_FIELDS, "gpu_count",
 )  # fmt: skip
 _ATTEMPT_COLUMNS: Final = (

@@ -15,6 +15,7 @@ from streams.engine.state.attempt import AttemptState, Winner
 from streams.engine.state.hours import UNKNOWN_TIME, MinuteUsage
 from streams.engine.state.identities import Identities
 from streams.engine.state.job import JobDimensions, JobState
+from streams.engine.state.measures import Measure
 from streams.engine.state.node import NodeState
 from streams.engine.state.traffic import Basis, MinuteRows, Traffic
 from streams.engine.timeline.intervals import Interval, Span
@@ -60,6 +61,7 @@ class JobBlob(msgspec.Struct, array_like=True):
     flags: int = 0
     heard_ms: int = BEGINNING_MS
     has_hours: bool = False  # whether the program that wrote it writes hours
+    measures: list[Measure] = []
 
 
 class NodeBlob(msgspec.Struct, array_like=True):
@@ -109,6 +111,7 @@ def dump_job(job: JobState, flags: int = 0) -> JobBlob:
         flags=flags,
         heard_ms=job.heard_ms,
         has_hours=True,
+        measures=job.measures.dump(),
     )
 
 
@@ -120,10 +123,13 @@ def load_job(blob: JobBlob) -> JobState:
     job.booked_as_of_ms = blob.booked_as_of_ms
     job.booked_dimensions = blob.booked_dimensions
     job.booked_time = None if blob.has_hours else UNKNOWN_TIME
+    job.measures.load(blob.measures)
     for part in blob.attempts:
         attempt: AttemptState = job.attempt(part.number)
         attempt.sampled = part.sampled
         attempt.load_events(part.events)
+        for event in part.events:
+            job.measures.add(event)  # an older program left them with the events
         attempt.traffic = Traffic.load(part.traffic)
         attempt.winners = dict(part.winners)
         attempt.add_fields(attempt.winners.values())

@@ -14,6 +14,7 @@ from streams.engine.snapshot.job_blobs import BookedRows, dump_rows, load_line, 
 from streams.engine.state.attempt import AttemptState, Winner
 from streams.engine.state.hours import MinuteUsage
 from streams.engine.state.job import JobDimensions, JobState
+from streams.engine.state.measures import Measure
 from streams.engine.state.traffic import Basis, MinuteRows
 from streams.engine.state.unsaved import GONE
 from streams.engine.timeline.intervals import Interval, Span
@@ -54,6 +55,7 @@ class JobPart(msgspec.Struct, array_like=True):
     booked_dimensions: JobDimensions
     attempts: list[AttemptPart]
     heard_ms: int = BEGINNING_MS
+    measures: list[Measure] = []
 
 
 class PaidPart(msgspec.Struct, array_like=True, gc=False):
@@ -112,6 +114,7 @@ def dump_part(job: JobState, flags: int) -> JobPart:
         booked_dimensions=job.booked_dimensions,
         attempts=[_dump_attempt(attempt) for attempt in job.attempts.values() if attempt.is_unsaved],
         heard_ms=job.heard_ms,
+        measures=job.measures.dump(),
     )
     job.mark_saved()
     return part
@@ -156,7 +159,10 @@ def apply_part(job: JobState, part: JobPart) -> None:
     job.seen.add_all(part.seen)
     job.first_ms, job.last_ms, job.heard_ms = part.first_ms, part.last_ms, part.heard_ms
     job.booked_as_of_ms, job.booked_dimensions = part.booked_as_of_ms, part.booked_dimensions
+    job.measures.load(part.measures)
     for each in part.attempts:
+        for event in each.events:
+            job.measures.add(event)
         _apply_attempt(job.attempt(each.number), each)
 
 

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from schemas.events import PRICE_FIELDS, JobEvent, JobType
 from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.engine.state.attempt import AttemptState, names_nothing
 from streams.engine.state.hours import NOTHING_BOOKED, UNKNOWN_TIME, BookedTime
 from streams.engine.state.identities import Identities
+from streams.engine.state.measures import Measures, Shown
 from streams.engine.timeline.attempts import Timeline, event_order, timelines
 
 #: Below this count of events, obsolete checkpoints are not removed.
@@ -29,9 +32,14 @@ class JobDimensions(NamedTuple):
     labels: tuple[tuple[str, str], ...] | None = None
 
 
-#: Timelines, dimensions, and per metered attempt: whether it was sampled, whether it has lifecycle events, whose fields
+#: Timelines, dimensions, measures, and per metered attempt: whether it was sampled, whether it has lifecycle events, whose fields
 #: it has.
-Said = tuple[dict[int, Timeline], JobDimensions, tuple[tuple[bool, bool, tuple[str, ...] | None], ...]]
+Said = tuple[
+    dict[int, Timeline],
+    JobDimensions,
+    tuple[Shown, Shown],
+    tuple[tuple[bool, bool, tuple[str, ...] | None], ...],
+]
 
 
 class ShownRows(NamedTuple):
@@ -62,6 +70,7 @@ class JobState:
         "id",
         "is_redone",
         "last_ms",
+        "measures",
         "said_rows",
         "saved",
         "seen",
@@ -70,6 +79,7 @@ class JobState:
     def __init__(self, job_id: str) -> None:
         self.id = job_id
         self.seen = Identities()
+        self.measures = Measures()
         self.saved = False
         self.attempts: dict[int, AttemptState] = {}
         self.first_ms = NEVER_MS
@@ -115,6 +125,9 @@ class JobState:
         An event that only shows that the attempt is alive changes nothing once anything else is known, and is not
         stored.
         """
+        if event.quality is not None or event.progress is not None:
+            self.measures.add(event)
+            event = replace(event, quality=None, progress=None)
         attempt = self.attempt(event.attempt)
         if attempt.events and event.type in _SAYS_LITTLE and names_nothing(event):
             return
@@ -222,7 +235,7 @@ class JobState:
             if not attempt.has_start
             for newest in (attempt.newest_winner(),)
         )
-        return self.timelines(), self.dimensions(), samples
+        return self.timelines(), self.dimensions(), self.measures.shown(), samples
 
     def are_row_inputs_unchanged(self) -> bool:
         """Return whether only time columns of its rows would differ from the last call."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import add
 
 import msgspec
 import numpy as np
@@ -14,9 +15,9 @@ from hypothesis import strategies as st
 from schemas.events import GpuEvent
 from streams.engine.coverage import packed_rows
 from streams.engine.coverage.blob_form import Blob, read
-from streams.engine.coverage.coverage import Coverage
+from streams.engine.coverage.coverage import Coverage, UsagePiece
 from streams.engine.coverage.usage_table import usage_rows
-from streams.engine.kernels.store import ROW
+from streams.engine.kernels.store import NEVER_MINUTE, ROW
 from tests.engine.coverage.naive import NaiveCoverage
 from tests.engine.coverage.samples import T0_S, histories, sample
 from tests.engine.coverage.test_coverage import HORIZON_S, check_equal, every_row, rows_by_key
@@ -72,8 +73,34 @@ def test_packed_and_unpacked_rows_give_the_same_tables_before_and_after_a_restor
             blobs.append(packed.export_dirty(packed.holders() if number == 2 else ()))
             if number == crash:
                 packed = restored(blobs)
+    assert usage_sums(packed) == usage_sums(plain) == row_sums(plain)
     check_equal(packed, twin)
     check_equal(plain, twin)
+
+
+def usage_sums(coverage: Coverage) -> dict[tuple[str, int], list[int]]:
+    """What each attempt used, added up from pieces that cut at an odd minute; behind a column of something else."""
+    owners = sorted({(holder.job_id, holder.attempt) for holder in coverage.holders()})
+    sums = np.zeros((len(owners), 5), np.int64)
+    first, cut, last = (T0_S // 60 + minutes for minutes in (-200, 1, 200))
+    pieces = [
+        UsagePiece(*owner, lo, hi, row)
+        for row, owner in enumerate(owners)
+        for lo, hi in ((first, cut), (cut, last))
+    ]
+    coverage.add_usage(pieces, sums, 1)
+    assert not sums[:, 0].any()
+    return {owner: usage for owner, usage in zip(owners, sums[:, 1:].tolist(), strict=True) if any(usage)}
+
+
+def row_sums(coverage: Coverage) -> dict[tuple[str, int], list[int]]:
+    """The same, row by row."""
+    found: dict[tuple[str, int], list[int]] = {}
+    for holder in coverage.holders():
+        mine = found.setdefault((holder.job_id, holder.attempt), [0, 0, 0, 0])
+        for _, usage in coverage.minute_usage([holder.number], NEVER_MINUTE, 2**31 - 1):
+            mine[:] = map(add, mine, usage)
+    return {owner: usage for owner, usage in found.items() if any(usage)}
 
 
 def by_key(coverage: Coverage) -> list[dict[str, object]]:

@@ -83,7 +83,7 @@ Within these bounds the result does not depend on the order of events.
 
 - **`too_late`, any of the first five topics**: `time_ms` is more than `meter.job_horizon_ms` (24 h) older than the newest `time_ms` before it in its
   topic and partition.
-- **`too_late`, `gpu`**: the sample begins more than `meter.late_horizon_ms` (10 min) before the newest second that was seen of that job, attempt and
+- **`too_late`, `gpu`**: the sample begins more than `meter.late_horizon_ms` (10 min) before the newest second that was seen of that job, attempt (without a job: node) and
   GPU. This is judged for each GPU of a record; the record is refused only if all its GPUs are late.
 - **`future`**: `time_ms` is more than 5 min later than the log time of the record; in `replay`, later than the start of the run.
 - **`prices` and `controls`** are never late. A price that comes after the usage restates what that usage cost.
@@ -133,7 +133,7 @@ What happens to an attempt of a job. Besides these fields it takes the [common](
 """,
     "gpu": """
 Utilisation of GPUs of one node over an interval. Besides these fields it takes the [common](#common-fields) and the [price fields](#price-fields).
-All arrays of a record have the same length. [What a sample stands for](cost_model.md#samples). A sample without a job is counted as `unattributed`.
+All arrays of a record have the same length. [What a sample stands for](cost_model.md#samples). A sample without a job is counted as `unattributed`, and kept.
 """,
     "network": """
 Bytes that a job moved over an interval. Besides these fields it takes the [common fields](#common-fields). An amount is

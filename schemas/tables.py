@@ -23,6 +23,7 @@ from schemas.column_types import (
 JOB_MINUTES: Final = "job_minutes"
 JOB_HOURS: Final = "job_hours"
 JOB_USAGE_MINUTES: Final = "job_usage_minutes"
+UNATTRIBUTED_MINUTES: Final = "unattributed_minutes"
 JOBS: Final = "jobs"
 ATTEMPTS: Final = "attempts"
 NODE_MINUTES: Final = "node_minutes"
@@ -120,6 +121,15 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         tensor_sampled_gpu_s=pa.int64(),
         memory_used_mib_max=pa.int64(),
         power_w_max=pa.int64(),
+        shard=pa.uint16(),
+        version=pa.uint64(),
+    ),
+    UNATTRIBUTED_MINUTES: schema_of(
+        minute=SECOND,
+        node=TEXT,
+        gpu=TEXT,
+        sampled_s=pa.int64(),
+        productive_ms=pa.int64(),
         shard=pa.uint16(),
         version=pa.uint64(),
     ),
@@ -424,6 +434,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
         "purchase",
     ),
     JOB_USAGE_MINUTES: ("job_id", "attempt", "minute", "node"),
+    UNATTRIBUTED_MINUTES: ("node", "gpu", "minute"),
     JOBS: ("job_id",),
     ATTEMPTS: ("job_id", "attempt"),
     NODE_MINUTES: ("node", "minute", "sku", "price_effective", "unit"),
@@ -449,6 +460,7 @@ MONTHLY: Final = {
     JOB_MINUTES: "minute",
     JOB_HOURS: "hour",
     JOB_USAGE_MINUTES: "minute",
+    UNATTRIBUTED_MINUTES: "minute",
     NODE_MINUTES: "minute",
     BURN_RATES: "time",
     BILL_LINES: "billing_period_start",

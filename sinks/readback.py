@@ -17,11 +17,14 @@ from schemas.tables import (
     JOBS,
     NODE_MINUTES,
     SNAPSHOTS,
+    UNATTRIBUTED_MINUTES,
 )
 from sinks.errors import SinkError
 from sinks.rows import Condition, Rows
 
-SHARDED = (JOB_MINUTES, JOB_HOURS, JOB_USAGE_MINUTES, NODE_MINUTES, JOBS, ATTEMPTS, ALERTS)
+SHARDED = (
+    JOB_MINUTES, JOB_HOURS, JOB_USAGE_MINUTES, UNATTRIBUTED_MINUTES, NODE_MINUTES, JOBS, ATTEMPTS, ALERTS,
+)  # fmt: skip
 #: A crash may interrupt a checkpoint after any table, and an alert is stored before its checkpoint.
 _VERSIONED = (*SHARDED, BURN_RATES, ARCHIVE, SNAPSHOTS, BOOKS)
 

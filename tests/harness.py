@@ -15,7 +15,15 @@ import pyarrow as pa
 from schemas.decode import decode
 from schemas.events import PriceEvent
 from schemas.invalid import Invalid
-from schemas.tables import ARCHIVE, DEAD_LETTERS, JOB_HOURS, JOB_MINUTES, NODE_MINUTES, SCHEMAS
+from schemas.tables import (
+    ARCHIVE,
+    DEAD_LETTERS,
+    JOB_HOURS,
+    JOB_MINUTES,
+    NODE_MINUTES,
+    SCHEMAS,
+    UNATTRIBUTED_MINUTES,
+)
 from streams.engine.batch import LogBatch, LogRecord, Record
 from streams.engine.pricing.book import PriceBook
 from streams.engine.repricing.price_changes import PriceChanges
@@ -145,7 +153,7 @@ class Meter:
             shard = Shard.restore(number, self.settings, self.book, [snapshot.blob for snapshot in chain])
             self.shards[number] = shard
             known = chain[-1].version if chain else 0
-            for table in (JOB_MINUTES, JOB_HOURS, NODE_MINUTES):
+            for table in (JOB_MINUTES, JOB_HOURS, NODE_MINUTES, UNATTRIBUTED_MINUTES):
                 self._put_right(shard, table, known)
             self._adopt_repriced(shard, shard.price_changes)
             for (topic, partition), records in sorted(self.log.items()):

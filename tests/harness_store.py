@@ -26,6 +26,7 @@ from schemas.tables import (
     JOBS,
     LEDGER_SUMS,
     NODE_MINUTES,
+    UNATTRIBUTED_MINUTES,
 )
 from tests.stored_rows import Rows
 
@@ -33,6 +34,7 @@ TABLES = (
     JOB_MINUTES,
     JOB_HOURS,
     JOB_USAGE_MINUTES,
+    UNATTRIBUTED_MINUTES,
     JOBS,
     ATTEMPTS,
     NODE_MINUTES,

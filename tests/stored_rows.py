@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from schemas.tables import ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, KEYS, NODE_MINUTES
+from schemas.tables import (
+    ATTEMPTS,
+    JOB_HOURS,
+    JOB_MINUTES,
+    JOB_USAGE_MINUTES,
+    JOBS,
+    KEYS,
+    NODE_MINUTES,
+    UNATTRIBUTED_MINUTES,
+)
 from tests.oracle.model import (
     COMPONENTS,
     AttemptRow,
@@ -24,6 +33,7 @@ from tests.oracle.model import (
     NodeKey,
     NodeRow,
     Tables,
+    UnattributedRow,
     UsageRow,
 )
 
@@ -123,6 +133,9 @@ def tables_of(select: Select) -> Tables:
         job_id, attempt, minute_s, _ = key
         so_far = found.usage.get((minute_s // 60, job_id, attempt), UsageRow(0, 0, 0, 0))
         found.usage[minute_s // 60, job_id, attempt] = UsageRow(*map(add, so_far, values))
+    for key, *measures in select(UNATTRIBUTED_MINUTES, ("sampled_s", "productive_ms")):
+        node, gpu, minute_s = key
+        found.unattributed[minute_s // 60, node, gpu] = UnattributedRow(*measures)
     for key, quantity, cost_nano in select(NODE_MINUTES, _MONEY[:2]):
         if quantity:
             node, minute_s, *rest = key

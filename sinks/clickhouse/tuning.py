@@ -9,7 +9,9 @@ from sinks.clickhouse.connection import ClickHouseConnection
 
 #: Column statistics are rebuilt in each merge, a fifth of its time; our queries use the keys.
 _STATISTICS: Final = "auto_statistics_types = ''"
-_TABLES: Final = ("job_minutes", "job_hours", "node_minutes", "job_usage_minutes", "burn_rates")
+_TABLES: Final = (
+    "job_minutes", "job_hours", "node_minutes", "job_usage_minutes", "unattributed_minutes", "burn_rates",
+)  # fmt: skip
 _UNTUNED: Final = (
     "SELECT name FROM system.tables WHERE database = currentDatabase() AND name IN {names:Array(String)} "
     "AND position(engine_full, 'auto_statistics_types') = 0"

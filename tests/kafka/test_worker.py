@@ -123,6 +123,7 @@ def test_a_worker_that_is_killed_and_restarted_stores_what_a_replay_stores(tmp_p
         "job_minutes",
         "job_hours",
         "job_usage_minutes",
+        "unattributed_minutes",
         "jobs",
         "attempts",
         "prices",

@@ -14,7 +14,7 @@ from tests.oracle.intake import JobLog, attempt_of, body, take_in
 from tests.oracle.model import DAY_MS, AttemptRow, Context, JobRow, Json, Line, Tables, context_of
 from tests.oracle.nodes import node_rows
 from tests.oracle.prices import PriceBook
-from tests.oracle.rows import Ledger, book_samples, book_segment, book_traffic, usage
+from tests.oracle.rows import Ledger, book_samples, book_segment, book_traffic, unattributed, usage
 from tests.oracle.timeline import Interval, attempts_of, event_order, union
 
 __all__ = ["Line", "PriceBook", "Tables", "compute", "compute_job"]
@@ -39,6 +39,7 @@ def compute(
         _book_job(tables, job_id, log, book, clock_ms)
     for node, events in accepted.nodes.items():
         tables.nodes.update(node_rows(node, events, book, clock_ms))
+    tables.unattributed = unattributed(accepted.unattributed)
     return tables
 
 

@@ -56,6 +56,7 @@ class Accepted:
 
     jobs: dict[str, JobLog] = field(default_factory=dict)
     nodes: dict[str, list[Json]] = field(default_factory=dict)
+    unattributed: list[Sample] = field(default_factory=list)  # of GPUs that no job has
     prices: list[Json] = field(default_factory=list)
     newest_ms: int = 0  # newest event time of a valid record, whatever its topic
     dead: list[tuple[int, str]] = field(default_factory=list)
@@ -85,7 +86,8 @@ class _Lateness:
 
     def accept(self, event: Json) -> Sample | None:
         """The sample without its late GPUs; None when all of them are late."""
-        job_id, attempt, node, time_ms = event["job_id"], attempt_of(event), event["node"], event["time_ms"]
+        job_id, node, time_ms = event.get("job_id") or "", event["node"], event["time_ms"]
+        attempt = attempt_of(event) if job_id else 0  # without a job only node and GPU count
         # A sample stands for "the whole seconds from floor((time_ms - interval_ms) / 1000)
         # up to, not including, floor(time_ms / 1000)".
         first_s, end_s = (time_ms - event["interval_ms"]) // 1000, time_ms // 1000
@@ -163,11 +165,12 @@ def _apply(topic: str, event: Json, out: Accepted, lateness: _Lateness, seen: se
         out.prices.append(event)  # which of two records of one revision stands is the price book's business
         return "applied"
     if topic == "gpu":
-        if not event.get("job_id"):  # "absent or empty: the GPUs are idle"
-            return "unattributed"
         sample = lateness.accept(event)
         if sample is None:  # "a record all of whose GPUs are late is dead-lettered"
             return "too_late"
+        if not event.get("job_id"):  # "counted `unattributed`, and kept"
+            out.unattributed.append(sample)
+            return "unattributed"
         out.jobs.setdefault(event["job_id"], JobLog()).samples.append(sample)
         return "applied"
     # "Two events with equal (topic, job id or node, source, id) are one event:

@@ -105,6 +105,11 @@ class UsageRow(NamedTuple):
     tensor_sampled_gpu_s: int
 
 
+class UnattributedRow(NamedTuple):
+    sampled_s: int
+    productive_ms: int
+
+
 class NodeKey(NamedTuple):
     minute: int
     node: str
@@ -153,6 +158,9 @@ class Tables:
 
     ledger: dict[LedgerKey, LedgerRow] = field(default_factory=dict)
     usage: dict[tuple[int, str, int], UsageRow] = field(default_factory=dict)
+    unattributed: dict[tuple[int, str, str], UnattributedRow] = field(
+        default_factory=dict
+    )  # minute, node, GPU
     hours: dict[HourKey, HourRow] = field(default_factory=dict)
     nodes: dict[NodeKey, NodeRow] = field(default_factory=dict)
     jobs: dict[str, JobRow] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from tests.oracle.held import Held, fields_of
 from tests.oracle.intake import Sample, attempt_of
@@ -20,6 +21,7 @@ from tests.oracle.model import (
     Json,
     LedgerKey,
     LedgerRow,
+    UnattributedRow,
     UsageRow,
     context_of,
     cost_nano,
@@ -192,6 +194,19 @@ _FLOWS = {
     "network": ("path", "direction", "region", "dst_region"),
     "storage": ("region", "op", "storage_class"),
 }
+
+
+def unattributed(samples: Iterable[Sample]) -> dict[tuple[int, str, str], UnattributedRow]:
+    """The same of samples without a job, per minute, node and GPU."""
+    by_gpu: dict[tuple[str, str], list[Sample]] = {}
+    for sample in samples:
+        for gpu, permille in sample.permille.items():
+            by_gpu.setdefault((sample.node, gpu), []).append(replace(sample, permille={gpu: permille}, tensor={}))
+    return {
+        (minute, node, gpu): UnattributedRow(*row[:2])
+        for (node, gpu), mine in by_gpu.items()
+        for minute, row in usage(mine).items()
+    }
 
 
 def book_traffic(

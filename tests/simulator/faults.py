@@ -19,6 +19,7 @@ from schemas.tables import (
     JOBS,
     NODE_MINUTES,
     SNAPSHOTS,
+    UNATTRIBUTED_MINUTES,
 )  # fmt: skip
 from tests.simulator.clocks import FAULTS as CLOCK_FAULTS
 from tests.simulator.consumer import Fetching
@@ -29,7 +30,8 @@ from tests.simulator.world import EPOCH_MS
 
 #: Where a worker may die or freeze: before and after each request of a checkpoint.
 POINTS = (
-    JOB_MINUTES, JOB_HOURS, JOB_MINUTES, JOBS, ATTEMPTS, JOB_USAGE_MINUTES, NODE_MINUTES, DEAD_LETTERS, ALERTS, ARCHIVE,
+    JOB_MINUTES, JOB_HOURS, JOB_MINUTES, JOBS, ATTEMPTS, JOB_USAGE_MINUTES, UNATTRIBUTED_MINUTES, NODE_MINUTES,
+    DEAD_LETTERS, ALERTS, ARCHIVE,
     SNAPSHOTS, SNAPSHOTS, SNAPSHOTS, "commit",
 )  # fmt: skip
 KINDS = (

@@ -31,6 +31,13 @@ def test_merges_make_no_statistics_of_our_large_tables(tmp_path: Path) -> None:
         store = ClickHouseStore(Embedded(data_dir=tmp_path))
         try:
             found = [row[0] for row in store.ask(asked).rows()]
-            assert found == ["burn_rates", "job_hours", "job_minutes", "job_usage_minutes", "node_minutes"]
+            assert found == [
+                "burn_rates",
+                "job_hours",
+                "job_minutes",
+                "job_usage_minutes",
+                "node_minutes",
+                "unattributed_minutes",
+            ]
         finally:
             store.close()

@@ -75,6 +75,7 @@ class CoverageArrays:
         )
         self.has_sm = False
         self.has_tensor = False
+        self.group_holders = np.zeros(1, np.int64)  # by group
         self.clear_groups()
 
     @property
@@ -114,8 +115,11 @@ class CoverageArrays:
         slots["newest_s"], slots["touched_s"] = NEVER_S, UNTOUCHED_S
         slots["holder"], slots["ordinal"] = holders, ordinals
 
-    def add_groups(self, slots: Sequence[int], ends: Sequence[int]) -> None:
-        """Add groups, numbered from `groups` on: the slots of a record's GPUs in order, each group up to its end."""
+    def add_groups(self, slots: Sequence[int], ends: Sequence[int], holders: Sequence[int]) -> None:
+        """Add groups, numbered from `groups` on: the slots of a record's GPUs in order, each group up to its end.
+
+        `holders`: how many holders the slots of each group have.
+        """
         if not ends:
             return
         store = self.store
@@ -127,6 +131,8 @@ class CoverageArrays:
             )
         store.group_slot[first : first + len(slots)] = slots
         store.group_ptr[self.groups + 1 : self.groups + 1 + count] = first + np.array(ends, np.int64)
+        self.group_holders = grown(self.group_holders, self.groups + count)
+        self.group_holders[self.groups : self.groups + count] = holders
         self.groups += count
 
     def clear_groups(self) -> None:

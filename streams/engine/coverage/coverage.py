@@ -16,7 +16,7 @@ from streams.engine.coverage.arrays import CoverageArrays
 from streams.engine.coverage.blob import all_slots, changed, pack, unpack
 from streams.engine.coverage.blob_form import read
 from streams.engine.coverage.flatten import flatten
-from streams.engine.coverage.names import Holder, HolderNames, Key
+from streams.engine.coverage.names import Holder, HolderNames, Key, place_of
 from streams.engine.coverage.packed_rows import PackedRows
 from streams.engine.coverage.shapes import ShapeGroups, Shapes
 from streams.engine.kernels.arrays import I32, I64, U16
@@ -42,7 +42,7 @@ class FoldResult(NamedTuple):
 
     late: int  # samples that were too late for their GPU
     all_late: NDArray[np.bool_]  # by record: whether all of its GPUs were late
-    touched: I64  # records that cover a second of a GPU in time; never idle ones
+    touched: I64  # records that cover a second of a GPU in time
 
 
 class UsagePiece(NamedTuple):
@@ -112,7 +112,7 @@ class Coverage:
         self._old.unpack_reached(samples, first, stop, self._horizon_s)
         begin_s, end_s = samples.begin_s[first:stop], samples.end_s[first:stop]
         minutes = np.maximum((end_s - 1) // 60 - begin_s // 60 + 1, 0)
-        minutes[samples.group[first:stop] == 0] = 0
+        minutes *= self._arrays.group_holders[samples.group[first:stop]]
         # Split the work into calls, each with room for its rows.
         work = np.cumsum((np.diff(samples.value_ptr[first : stop + 1]) + 60) * (end_s - begin_s + 1))
         done = 0
@@ -128,7 +128,7 @@ class Coverage:
         self._names.trim_groups()
 
     def groups_of_shapes(self, shapes: Shapes, index: I32) -> I32:
-        """Return the group of each record ([n] int32) by the index of its shape; 0, which has no slot, for idle GPUs."""
+        """Return the group of each record ([n] int32) by the index of its shape."""
         return self._shape_groups.of(shapes, index)
 
     def group_sizes(self, group: I32) -> I64:
@@ -161,6 +161,11 @@ class Coverage:
             part["memory_used_mib_max"],
             part["power_w_max"],
         )
+
+    def are_idle(self, rows: I64) -> NDArray[np.bool_]:
+        """Return whether each row ([n] bool) is of a GPU that no job has."""
+        idle = np.array([holder.number for holder in self._names.of_job("")], np.int32)
+        return np.isin(self._arrays.store.rows["holder"][rows], idle)
 
     def counts(self, rows: I64) -> U16:
         """Return the covering GPUs of the holder: [row, second of the minute] uint16.
@@ -238,13 +243,13 @@ class Coverage:
         self._old.unpack_pairs(np.repeat(holders, len(minutes)), np.tile(minutes, len(holders)))
 
     def changed_hours(self, rows: I64) -> list[tuple[str, int, int]]:
-        """Return (job_id, attempt, hour) of these rows, each once."""
+        """Return (job_id, attempt, hour) of those of these rows that have a job, each once."""
         part = self._arrays.store.rows[rows]
         pairs = np.unique(part["holder"].astype(np.int64) << 32 | (part["minute"] // 60).astype(np.int64))
         holders = self._names.by_numbers((pairs >> 32).tolist())
         hours = (pairs & 0xFFFFFFFF).tolist()
         owners = ((holder.job_id, holder.attempt) for holder in holders)
-        return list({(*owner, hour): None for owner, hour in zip(owners, hours, strict=True)})
+        return list({(*owner, hour): None for owner, hour in zip(owners, hours, strict=True) if owner[0]})
 
     def add_usage(self, pieces: Iterable[UsagePiece], sums: I64, first_column: int) -> None:
         """Add the usage of these pieces to `sums`, in place.
@@ -264,23 +269,45 @@ class Coverage:
 
     def forget(self, job_ids: Iterable[str]) -> None:
         """Free the slots and rows of jobs, changed rows included; numbers returned before become invalid."""
-        store = self._arrays.store
         for job_id in job_ids:
             gone = self._names.forget(job_id)
             if gone:
                 self._forgotten.append(job_id)
-            for holder in gone:
-                rows, counts = free_rows(holder.number, False, store)
-                self._arrays.free_rows += rows
-                self._arrays.free_counts += counts
-                self._arrays.free_slots += len(holder.gpus)
-                store.slots["holder"][list(holder.gpus.values())] = -1
-            self._old.forget(gone)
+            self._free(gone)
         self._names.compact_if_sparse(_SPARE)
 
     def evictable(self, before_minute: int) -> list[tuple[str, int]]:
         """Return the attempts (job_id, attempt) of which `evict` drops rows."""
         return self._old.evictable(before_minute)
+
+    def _free(self, gone: Sequence[Holder]) -> None:
+        store = self._arrays.store
+        for holder in gone:
+            rows, counts = free_rows(holder.number, False, store)
+            self._arrays.free_rows += rows
+            self._arrays.free_counts += counts
+            self._arrays.free_slots += len(holder.gpus)
+            store.slots["holder"][list(holder.gpus.values())] = -1
+        self._old.forget(gone)
+
+    def places_of(self, node: str, gpus: Iterable[str]) -> list[int]:
+        """Return the holders of those GPUs of a node that were sampled without a job."""
+        found = (self._names.find("", 0, place_of(node, gpu)) for gpu in gpus)
+        return [holder.number for holder in found if holder is not None]
+
+    def forget_idle(self, before_minute: int) -> int:
+        """Forget GPUs without a job that were last sampled in earlier minutes; return how many.
+
+        A caller must know that no sample can reach an earlier minute any more.
+        """
+        idle = self._names.of_job("")
+        newest_s = self._arrays.store.slots["newest_s"][all_slots(idle)]
+        gone = [idle[place] for place in np.flatnonzero(newest_s < before_minute * 60).tolist()]
+        if gone:
+            self._forgotten.append("")  # the next increment includes those that remain
+            self._free(self._names.forget_idle(gone))
+            self._names.compact_if_sparse(_SPARE)
+        return len(gone)
 
     def evict(self, before_minute: int) -> int:
         """Drop old rows of earlier minutes; return how many. Rows with counts stay: a late price needs them."""
@@ -295,6 +322,8 @@ class Coverage:
 
     def export_dirty(self, whole: Iterable[Holder] = ()) -> bytes:
         """Encode what changed since the last export, for apply(): new and `whole` holders completely."""
+        if "" in self._forgotten:
+            whole = [*whole, *self._names.of_job("")]
         entire, slots, from_s, rows = changed(self._arrays, self._names, whole)
         every = np.concatenate([rows, self._rows_of([holder.number for holder in entire])])
         data = pack(self._arrays, self._names, self._forgotten, slots, from_s, every, entire)

@@ -72,9 +72,7 @@ def _plane(values: Values, groups: list[int], value_ptr: np.ndarray, names: Hold
     lists: list[list[float]] = []
     for i, group in enumerate(groups):
         found = values[i]
-        if group == 0:
-            found = []
-        elif found is None:
+        if found is None:
             found = [np.nan] * int(value_ptr[i + 1] - value_ptr[i])
         elif group in repeated:
             # A GPU repeated in one record: the largest value counts.

@@ -15,14 +15,19 @@ from streams.engine.coverage.blob_form import HolderPart
 _SPARE_GROUPS = 2_000
 
 Key = tuple[str, int, str]
-"""job_id, attempt, node."""
+"""job_id, attempt, node; of a GPU that no job has: '', 0, and the node with the GPU (`place_of`)."""
 
 Shape = tuple[str, str, int, tuple[str, ...]]
 """Of a message: node, job_id, attempt, GPUs."""
 
 
+def place_of(node: str, gpu: str) -> str:
+    """Return the name of a GPU of a node, different for each pair."""
+    return f"{len(node)}:{node}{gpu}"
+
+
 class Holder:
-    """The GPUs of one node that one attempt was seen on."""
+    """The GPUs of one node that one attempt was seen on, or one GPU that was sampled without a job."""
 
     __slots__ = ("attempt", "exported_gpus", "gpus", "job_id", "node", "number", "packed", "part")
 
@@ -36,6 +41,16 @@ class Holder:
         self.exported_gpus = -1  # how many of them were exported; -1: the holder itself is new
         self.packed = b""  # its packed rows, see PackedRows
         self.part: HolderPart | None = None  # its part in increments while it is unchanged
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether it is a GPU that no job has."""
+        return not self.job_id
+
+    def place(self) -> tuple[str, str]:
+        """Return the node and the GPU of an idle holder: the inverse of `place_of`."""
+        size, _, names = self.node.partition(":")
+        return names[: int(size)], names[int(size) :]
 
 
 class HolderNames:
@@ -60,13 +75,10 @@ class HolderNames:
             self._clear_groups()
 
     def groups_of(self, records: Sequence[GpuEvent]) -> list[int]:
-        """Return the group of each record; 0, which has no slot, for idle GPUs."""
+        """Return the group of each record."""
         known = self._groups
         found = []
         for record in records:
-            if not record.job_id:
-                found.append(0)
-                continue
             shape = (record.node, record.job_id, record.attempt, tuple(record.gpus))
             group = known.get(shape)
             if group is None:
@@ -84,12 +96,12 @@ class HolderNames:
         return group
 
     def groups(self, shapes: Iterable[Shape]) -> list[int]:
-        """Return the groups of several shapes without repeated GPUs; 0 for idle ones. New groups are added in one step."""
+        """Return the groups of several shapes without repeated GPUs. New groups are added in one step."""
         wanted = list(shapes)
         known = self._groups
-        new = list(dict.fromkeys(shape for shape in wanted if shape[1] and shape not in known))
+        new = list(dict.fromkeys(shape for shape in wanted if shape not in known))
         known.update(zip(new, self._new_groups(new), strict=True))
-        return [known[shape] if shape[1] else 0 for shape in wanted]
+        return [known[shape] for shape in wanted]
 
     def _new_groups(self, shapes: Sequence[Shape]) -> range:
         """Add groups of these shapes, with the slots that are missing."""
@@ -99,21 +111,25 @@ class HolderNames:
         ordinals: list[int] = []
         slots: list[int] = []
         ends: list[int] = []
+        owners: list[int] = []
         for node, job_id, attempt, gpus in shapes:
-            holder = self.holder(job_id, attempt, node)
-            places = holder.gpus
+            holder = self.holder(job_id, attempt, node) if job_id else None
             for gpu in gpus:
+                # A GPU without a job is a holder of its own: its minutes are kept by GPU.
+                place = holder or self.holder("", 0, place_of(node, gpu))
+                places = place.gpus
                 slot = places.get(gpu)
                 if slot is None:
-                    holders.append(holder.number)
+                    holders.append(place.number)
                     ordinals.append(len(places))
                     slot = places[gpu] = next_slot
                     next_slot += 1
                 slots.append(slot)
             ends.append(len(slots))
+            owners.append(1 if job_id else len(gpus))
         first = arrays.groups
         arrays.add_slots(holders, ordinals)
-        arrays.add_groups(slots, ends)
+        arrays.add_groups(slots, ends, owners)
         return range(first, first + len(ends))
 
     def holder(self, job_id: str, attempt: int, node: str) -> Holder:
@@ -128,7 +144,7 @@ class HolderNames:
         return holder
 
     def _counting(self, job_id: str, attempt: int) -> bool:
-        return attempt not in self._uncounted.get(job_id, ())
+        return bool(job_id) and attempt not in self._uncounted.get(job_id, ())
 
     def drop_counts(self, job_id: str, attempt: int) -> None:
         """Record that future holders of the attempt have no counts."""
@@ -200,6 +216,18 @@ class HolderNames:
             self._by_number[holder.number] = None
         if gone:
             self._clear_groups()
+        return gone
+
+    def forget_idle(self, gone: Sequence[Holder]) -> Sequence[Holder]:
+        """Remove the names of GPUs without a job; return their holders, whose arrays the caller frees."""
+        for holder in gone:
+            del self._holders[holder.job_id, holder.attempt, holder.node]
+            self._by_number[holder.number] = None
+        left = [holder for holder in self._of_job.pop("", []) if self.is_known(holder)]
+        self._of_attempt.pop(("", 0), None)
+        if left:
+            self._of_job[""], self._of_attempt["", 0] = left, list(left)
+        self._clear_groups()
         return gone
 
     def compact_if_sparse(self, spare: int) -> None:

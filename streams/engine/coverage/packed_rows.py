@@ -134,7 +134,8 @@ class PackedRows:
         begin_s = samples.begin_s[first:stop][samples.group[first:stop] > 0]
         if self.packed_to == NEVER_MINUTE or int(begin_s.min(initial=INT64_MAX)) // 60 >= self.packed_to:
             return
-        holders, lo, hi = (np.empty(stop - first, np.int64) for _ in range(3))
+        room = int(samples.value_ptr[stop] - samples.value_ptr[first])
+        holders, lo, hi = (np.empty(room, np.int64) for _ in range(3))
         found = find_reaching(first, stop, horizon_s, self._arrays.store, samples, holders, lo, hi)
         minutes: dict[int, set[int]] = {}
         for number, lowest, highest in zip(
@@ -174,7 +175,7 @@ class PackedRows:
         owners = (
             (holder.job_id, holder.attempt)
             for holder in self._droppable()
-            if any(last < before_minute for _, _, _, last, _ in _segments(holder.packed))
+            if not holder.is_idle and any(last < before_minute for _, _, _, last, _ in _segments(holder.packed))
         )
         return list(dict.fromkeys(owners))
 

@@ -289,7 +289,7 @@ class ShapeGroups:
         self._group = np.zeros(0, np.int32)
 
     def of(self, shapes: Shapes, index: I32) -> I32:
-        """Return the group of each shape ([n] int32); 0, which has no slot, for idle GPUs. New shapes are added."""
+        """Return the group of each shape ([n] int32). New shapes are added."""
         valid = (shapes.generation, self._names.epoch)
         if valid != self._valid:
             self._valid, self._group = valid, np.zeros(0, np.int32)

@@ -198,6 +198,30 @@ def _merge_gpu(
 
 
 @helper
+def _fold_minute(i: int, minute: int, horizon_s: int, store: CoverageStore, samples: Samples) -> None:
+    """Fold one minute of a record: the GPUs of a job on a node have one holder, GPUs without a job one each."""
+    b = samples.begin_s[i]
+    lo_s, hi_s = max(b, minute * 60), min(samples.end_s[i], minute * 60 + 60)
+    g, g_stop = store.group_ptr[samples.group[i]], store.group_ptr[samples.group[i] + 1]
+    holder, row = -1, -1
+    changed = False
+    for k in range(g, g_stop):
+        slot = store.group_slot[k]
+        if b >= store.slots[slot]["newest_s"] - horizon_s:
+            if store.slots[slot]["holder"] != holder:
+                if changed:
+                    _mark_changed(row, store)
+                holder = store.slots[slot]["holder"]
+                row = open_row(holder, minute, store)
+                changed = False
+            v = samples.value_ptr[i] + k - g
+            if _merge_gpu(slot, v, lo_s, hi_s, row, store, samples):
+                changed = True
+    if changed:
+        _mark_changed(row, store)
+
+
+@helper
 def _fold_record(i: int, horizon_s: int, store: CoverageStore, samples: Samples) -> None:
     """Fold one record; a GPU's newest second moves only after all minutes, so that lateness is judged consistently."""
     b, e = samples.begin_s[i], samples.end_s[i]
@@ -215,19 +239,8 @@ def _fold_record(i: int, horizon_s: int, store: CoverageStore, samples: Samples)
     samples.covers[i] = 1 if e > b and late < g_stop - g else 0
     if samples.covers[i] == 0:
         return
-    holder = store.slots[store.group_slot[g]]["holder"]
     for minute in range(b // 60, (e - 1) // 60 + 1):
-        lo_s, hi_s = max(b, minute * 60), min(e, minute * 60 + 60)
-        row = open_row(holder, minute, store)
-        changed = False
-        for k in range(g, g_stop):
-            slot = store.group_slot[k]
-            if b >= store.slots[slot]["newest_s"] - horizon_s:
-                v = samples.value_ptr[i] + k - g
-                if _merge_gpu(slot, v, lo_s, hi_s, row, store, samples):
-                    changed = True
-        if changed:
-            _mark_changed(row, store)
+        _fold_minute(i, minute, horizon_s, store, samples)
     for k in range(g, g_stop):
         slot = store.group_slot[k]
         if b >= store.slots[slot]["newest_s"] - horizon_s:

@@ -150,6 +150,8 @@ def find_reaching(
 ) -> int:
     """Find which of the records [first, stop) may change a packed row: holder, first and last minute; return how many.
 
+    The outputs have room for each GPU of the records.
+
     Newest seconds only increase: a record that is late for all its GPUs before a batch is late in it.
     """
     found = 0
@@ -158,16 +160,16 @@ def find_reaching(
         g, g_stop = store.group_ptr[samples.group[i]], store.group_ptr[samples.group[i] + 1]
         if g == g_stop or e <= b:
             continue
-        holder = store.slots[store.group_slot[g]]["holder"]
-        if b // 60 >= store.holders[holder]["packed_to"]:
-            continue
+        last = -1  # GPUs of one holder are next to each other
         for k in range(g, g_stop):
+            holder = store.slots[store.group_slot[k]]["holder"]
+            if holder == last or b // 60 >= store.holders[holder]["packed_to"]:
+                continue
             if b >= store.slots[store.group_slot[k]]["newest_s"] - horizon_s:
-                holders[found] = holder
+                holders[found] = last = holder
                 lo[found] = b // 60
                 hi[found] = (e - 1) // 60
                 found += 1
-                break
     return found
 
 

@@ -14,9 +14,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from schemas.tables import ARCHIVE, JOB_HOURS, JOB_MINUTES, JOB_USAGE_MINUTES, NODE_MINUTES, SCHEMAS
+from schemas.tables import ARCHIVE, JOB_HOURS, JOB_MINUTES, NODE_MINUTES, SCHEMAS
 from streams.engine.alerts.alert import Alert
-from streams.engine.coverage.usage_table import usage_rows
+from streams.engine.coverage.usage_table import usage_tables
 from streams.engine.ledger.derive import accrue_job, derive_job, derive_node
 from streams.engine.ledger.hour_rows import HourRows
 from streams.engine.ledger.rows import LedgerRows
@@ -69,8 +69,7 @@ def build_checkpoint(shard: ShardState, as_of_ms: int, version: int, *, open_att
     tables: dict[str, pa.Table] = {}
     changed, room, more = _derive_jobs(shard, as_of_ms, version, tables, open_attempts=open_attempts)
     more |= _derive_nodes(shard, as_of_ms, version, tables, room, open_nodes=open_attempts)
-    if usage.num_rows:
-        tables[JOB_USAGE_MINUTES] = usage
+    tables.update(usage)
     tables.update(shard.refused.drain(version))
     tables.update(shard.tracker.tables(shard.number, version))
     leaving = [
@@ -112,13 +111,13 @@ def build_checkpoint(shard: ShardState, as_of_ms: int, version: int, *, open_att
     )
 
 
-def _drain_usage(shard: ShardState, version: int) -> pa.Table:
+def _drain_usage(shard: ShardState, version: int) -> dict[str, pa.Table]:
     """Return the changed rows of usage; their hours are due, and a snapshot says so until they are written."""
     rows = shard.coverage.drain_dirty()
     for job_id, attempt, hour in shard.coverage.changed_hours(rows):
         shard.jobs[job_id].attempts[attempt].owed_hours.add(hour)
         shard.snapshots.changes.jobs.add(job_id)
-    return usage_rows(shard.coverage, rows, shard.number, version)
+    return usage_tables(shard.coverage, rows, shard.number, version)
 
 
 def _derive_jobs(
@@ -260,6 +259,8 @@ def _forget_old(shard: ShardState) -> None:
     """
     limit_ms = {topic: ms - shard.settings.job_horizon_ms for topic, ms in shard.position.newest_ms.items()}
     forgot: set[str] = set()
+    if "gpu" in limit_ms and shard.coverage.forget_idle(_oldest_minute(limit_ms["gpu"])):
+        forgot.add("gpu")
     if (
         "gpu" in limit_ms
         and "jobs" in limit_ms
@@ -274,9 +275,14 @@ def _forget_old(shard: ShardState) -> None:
         shard.position.forgotten_ms[topic] = max(limit_ms[topic], shard.position.forgotten_ms.get(topic, 0))
 
 
+def _oldest_minute(before_ms: int) -> int:
+    """Return the first minute that a sample of this instant or later may cover."""
+    return (before_ms - LONGEST_SAMPLE_MS) // MINUTE_MS
+
+
 def _evict_usage(shard: ShardState, before_ms: int) -> bool:
     """Drop rows of usage that no acceptable sample or event can change; their attempts keep the sums by hour."""
-    before_minute = (before_ms - LONGEST_SAMPLE_MS) // MINUTE_MS
+    before_minute = _oldest_minute(before_ms)
     for job_id, number in shard.coverage.evictable(before_minute):
         attempt = shard.jobs[job_id].attempts[number]
         holders = shard.coverage.holders_of(job_id, number)

@@ -99,7 +99,7 @@ def fold_samples(
     """Apply samples. They are merged by the largest value, so duplicates need no identity.
 
     Returns:
-        An outcome per record, and how many single GPUs were too late. GPUs that no job holds change nothing.
+        An outcome per record, and how many single GPUs were too late. GPUs that no job holds change no job.
     """
     folded = coverage.fold(events)
     outcomes = [

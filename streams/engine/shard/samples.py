@@ -85,6 +85,7 @@ class SampleColumns:
         self._owners: list[SampledAttempt] = []
         self._number: dict[SampledAttempt, int] = {}  # owner -> number
         self._owner = np.zeros(0, np.int32)  # by shape: number of its owner
+        self._idle = np.zeros(0, np.bool_)  # by shape: no job has the GPUs
         self._spans = np.zeros(0, SPAN)  # by owner
         self._known: list[Shape | None] = []  # shapes of this generation; None: refused
         self._fields: dict[int, tuple[str, ...]] = {}  # by shape, in the form that a Winner has
@@ -140,8 +141,10 @@ class SampleColumns:
         sizes = coverage.group_sizes(samples.group)
         all_late = (sizes > 0) & (samples.late == sizes)
         too_late.extend(np.flatnonzero(all_late).tolist())
-        unattributed += int((direct & (samples.group == 0)).sum())
-        self._add_pending(columns, direct & ~all_late & (samples.group > 0))
+        idle = np.zeros(len(direct), np.bool_)
+        idle[direct] = self._idle[parsed.shape[direct]]
+        unattributed += int((direct & idle & ~all_late).sum())
+        self._add_pending(columns, direct & ~all_late & ~idle)
         if len(self._pending) > MOST_WAITING:
             sampled |= self.publish(jobs)
         return FoldedSamples(sorted(too_late), int(samples.late.sum()) + late, unattributed, sampled)
@@ -221,11 +224,11 @@ class SampleColumns:
             self._fields.clear()
             self._owners.clear()
             self._number.clear()
-            self._owner = np.zeros(0, np.int32)
+            self._owner, self._idle = np.zeros(0, np.int32), np.zeros(0, np.bool_)
         known, count = len(self._owner), len(self._shapes)
         if known == count:
             return sampled
-        numbers = np.full(count - known, _NOBODY, np.int32)
+        numbers, idle = np.full(count - known, _NOBODY, np.int32), np.zeros(count - known, np.bool_)
         for index in range(known, count):
             try:
                 shape = self._shapes[index]
@@ -233,11 +236,14 @@ class SampleColumns:
                 self._known.append(None)
                 continue
             self._known.append(shape)
+            if not shape.job_id:
+                idle[index - known] = True
+                continue
             owner = SampledAttempt(shape.job_id, shape.attempt)
             number = numbers[index - known] = self._number.setdefault(owner, len(self._owners))
             if number == len(self._owners):
                 self._owners.append(owner)
-        self._owner = np.concatenate((self._owner, numbers))
+        self._owner, self._idle = np.concatenate((self._owner, numbers)), np.concatenate((self._idle, idle))
         self._pending.resize(len(self._owners))
         if len(self._spans) < len(self._owners):
             self._spans = np.zeros(max(len(self._owners), 2 * len(self._spans)), SPAN)

@@ -12,8 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from schemas.events import FLOW_FIELDS, PRICE_FIELDS
-from schemas.tables import ALERTS, ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
-from streams.engine.coverage.usage_table import usage_rows
+from schemas.tables import (
+    ALERTS,
+    ATTEMPTS,
+    JOB_HOURS,
+    JOB_MINUTES,
+    JOB_USAGE_MINUTES,
+    JOBS,
+    NODE_MINUTES,
+    UNATTRIBUTED_MINUTES,
+)
+from streams.engine.coverage.usage_table import unattributed_rows, usage_rows
 from streams.engine.ledger.hour_rows import emptied_hours
 from streams.engine.ledger.rows import LedgerRows, quantity_in
 from streams.engine.pricing.kinds import PriceRef
@@ -66,7 +75,7 @@ def read_back(shard: ShardState, table: str, rows: pa.Table, version: int) -> pa
     what was booked, or to 0, before the log is folded further. Its job must be in memory; if its state is lost, its
     booked rows are unknown, and its rows stay.
 
-    Usage, jobs and attempts have keys that the replay writes again; but rows of an owner that began with an older
+    Usage (with and without a job), jobs and attempts have keys that the replay writes again; but rows of an owner that began with an older
     snapshot than this one, and replayed less, replace rows that this one counts as written.
 
     Alerts are judged again with the same result; of those ahead of the snapshot only the ticks are recorded.
@@ -76,6 +85,8 @@ def read_back(shard: ShardState, table: str, rows: pa.Table, version: int) -> pa
         return rows.slice(0, 0)
     if table == JOB_USAGE_MINUTES:
         return _usage_back(shard, rows, version)
+    if table == UNATTRIBUTED_MINUTES:
+        return _unattributed_back(shard, rows, version)
     if table in (JOBS, ATTEMPTS):
         for job_id in set(rows["job_id"].to_pylist()) & shard.jobs.keys():
             shard.due.dirty_jobs.add(job_id)
@@ -123,6 +134,20 @@ def _usage_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
     places = np.concatenate(found) if found else np.empty(0, np.int64)
     shard.snapshots.version = max(shard.snapshots.version, version)
     return usage_rows(shard.coverage, places, shard.number, version)
+
+
+def _unattributed_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
+    """Return the same of GPUs without a job."""
+    minutes = (rows["minute"].cast(pa.int64()).to_numpy() // 60).tolist()
+    keys = sorted(set(zip(rows["node"].to_pylist(), rows["gpu"].to_pylist(), minutes, strict=True)))
+    found = [
+        shard.coverage.rows_of(holders, minute, minute + 1)
+        for node, gpu, minute in keys
+        if (holders := shard.coverage.places_of(node, [gpu]))
+    ]
+    places = np.concatenate(found) if found else np.empty(0, np.int64)
+    shard.snapshots.version = max(shard.snapshots.version, version)
+    return unattributed_rows(shard.coverage, places, shard.number, version)
 
 
 def _hours_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:

@@ -12,7 +12,16 @@ from typing import Final
 
 import pyarrow as pa
 
-from schemas.tables import ALERTS, ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
+from schemas.tables import (
+    ALERTS,
+    ATTEMPTS,
+    JOB_HOURS,
+    JOB_MINUTES,
+    JOB_USAGE_MINUTES,
+    JOBS,
+    NODE_MINUTES,
+    UNATTRIBUTED_MINUTES,
+)
 from sinks.port import Store
 from streams import fallbacks
 from streams.engine.alerts.formatting import one_line
@@ -27,9 +36,11 @@ logger = logging.getLogger(__name__)
 
 #: Tables whose rows are read back. The keys of the first two include derived facts; rows of the others may come from an
 #: owner that replayed less than the snapshot includes. Alerts may come from one that replayed more.
-READ_BACK: Final = (JOB_MINUTES, JOB_HOURS, NODE_MINUTES, JOB_USAGE_MINUTES, JOBS, ATTEMPTS, ALERTS)
+READ_BACK: Final = (
+    JOB_MINUTES, JOB_HOURS, NODE_MINUTES, JOB_USAGE_MINUTES, UNATTRIBUTED_MINUTES, JOBS, ATTEMPTS, ALERTS,
+)  # fmt: skip
 #: Those whose rows belong to no job: correcting them needs no job in memory.
-WITHOUT_JOBS: Final = (NODE_MINUTES, ALERTS)
+WITHOUT_JOBS: Final = (NODE_MINUTES, UNATTRIBUTED_MINUTES, ALERTS)
 
 
 @dataclass(frozen=True)

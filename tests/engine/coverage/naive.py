@@ -28,8 +28,6 @@ class NaiveCoverage:
 
     def fold(self, event: GpuEvent) -> tuple[bool, bool]:
         """Whether all GPUs of the record were late, and whether it covers a second."""
-        if not event.job_id:
-            return False, False
         begin, end = (event.time_ms - event.interval_ms) // 1000, event.time_ms // 1000
         late = {
             gpu
@@ -47,7 +45,7 @@ class NaiveCoverage:
                     raise_to(self.sm[slot], second, event.sm_ratio[place])
                 if event.tensor_ratio is not None:
                     raise_to(self.tensor[slot], second, event.tensor_ratio[place])
-                row = (event.job_id, event.attempt, event.node, second // 60)
+                row = (*slot[:3], second // 60)
                 if event.memory_used_mib is not None:
                     self.memory[row] = max(self.memory[row], round(event.memory_used_mib[place]))
                 if event.power_w is not None:
@@ -57,7 +55,9 @@ class NaiveCoverage:
 
     @staticmethod
     def slot(event: GpuEvent, gpu: str) -> Slot:
-        """Whose GPU it is."""
+        """Whose GPU it is; without a job each GPU of a node has rows of its own."""
+        if not event.job_id:
+            return "", 0, f"{len(event.node)}:{event.node}{gpu}", gpu
         return event.job_id, event.attempt, event.node, gpu
 
     def rows(self) -> dict[RowKey, tuple[int, ...]]:
@@ -70,10 +70,10 @@ class NaiveCoverage:
         }
 
     def counts(self) -> dict[RowKey, list[int]]:
-        """GPUs covering each second of the minute."""
+        """GPUs of jobs covering each second of the minute."""
         found: dict[RowKey, list[int]] = defaultdict(lambda: [0] * 60)
         for slot, seconds in self.util.items():
-            for second in seconds:
+            for second in seconds if slot[0] else ():
                 found[(*slot[:3], second // 60)][second % 60] += 1
         return dict(found)
 

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 
 from schemas.events import GpuEvent
+from schemas.tables import JOB_USAGE_MINUTES, UNATTRIBUTED_MINUTES
 from streams.engine.coverage import coverage as module
 from streams.engine.coverage.coverage import Coverage
+from streams.engine.coverage.usage_table import usage_tables
 from tests.engine.coverage.naive import NaiveCoverage, RowKey
 from tests.engine.coverage.samples import T0_S, histories, sample
 
@@ -50,6 +52,7 @@ def check_equal(coverage: Coverage, twin: NaiveCoverage) -> None:
     assert {key: row for key, row in rows_by_key(coverage, rows).items() if row[0]} == {
         key: capped(row) for key, row in want.items()
     }
+    rows = rows[~coverage.are_idle(rows)]
     keys = list(rows_by_key(coverage, rows))
     counts = dict(zip(keys, coverage.counts(rows).tolist(), strict=True))
     assert {key: line for key, line in counts.items() if any(line)} == twin.counts()
@@ -104,6 +107,8 @@ def test_late_by_one_second_and_just_in_time() -> None:
     assert coverage.fold([sample(400, 1)]).all_late.tolist() == [False]
     assert coverage.fold([sample(399, 1)]).all_late.tolist() == [True]
     assert coverage.fold([sample(399, 1, job_id="")]).all_late.tolist() == [False]
+    assert coverage.fold([sample(1000, 1, job_id="")]).all_late.tolist() == [False]
+    assert coverage.fold([sample(399, 1, job_id="", attempt=2)]).all_late.tolist() == [True]
 
 
 def test_a_record_is_late_only_if_all_its_gpus_are() -> None:
@@ -231,3 +236,37 @@ def test_an_unknown_holder_is_refused() -> None:
     for number in (0, 1, -1):
         with pytest.raises(KeyError):
             coverage.holder(number)
+
+
+def test_gpus_without_a_job_are_kept_one_by_one_until_no_sample_reaches_them() -> None:
+    coverage, first = Coverage(late_horizon_s=600), T0_S // 60
+    coverage.fold([sample(1240, 60, job_id="", gpus=["a", "b"], util_ratio=[0.5, 0.0])])
+    coverage.fold([sample(1240, 60, job_id="", gpus=["b"], util_ratio=[1.0], source="other")])
+    coverage.fold([sample(9040, 60, job_id="", node="1:n", gpus=["a"], util_ratio=[0.25])])
+    coverage.fold([sample(1240, 60)])
+    tables = usage_tables(coverage, coverage.drain_dirty(), 0, 1)
+    found = {
+        (row["node"], row["gpu"], row["sampled_s"], row["productive_ms"])
+        for row in tables[UNATTRIBUTED_MINUTES].to_pylist()
+    }
+    assert found == {("n", "a", 60, 30_000), ("n", "b", 60, 60_000), ("1:n", "a", 60, 15_000)}
+    assert tables[JOB_USAGE_MINUTES].num_rows == 1
+    blobs = [coverage.export_dirty()]
+    assert coverage.forget_idle(first + 20) == 0
+    assert coverage.forget_idle(first + 21) == 2
+    assert coverage.places_of("n", ["a", "b"]) == []
+    blobs.append(coverage.export_dirty())
+    again = Coverage(late_horizon_s=600)
+    for blob in blobs:
+        again.apply(blob)
+    for one in (coverage, again):
+        rows = rows_by_key(one, every_row(one))
+        assert {key: row[:2] for key, row in rows.items()} == {
+            ("", 0, "3:1:na", first + 150): (60, 15_000),
+            ("j", 1, "n", first + 20): (60, 60_000),
+        }
+        # A sample of a minute that was kept changes nothing, one beyond what was forgotten begins anew.
+        one.fold([sample(9040, 60, job_id="", node="1:n", gpus=["a"], util_ratio=[0.25])])
+        assert len(one.drain_dirty()) == 0
+        one.fold([sample(1300, 60, job_id="", gpus=["a"], util_ratio=[0.5])])
+        assert usage_tables(one, one.drain_dirty(), 0, 2)[UNATTRIBUTED_MINUTES].num_rows == 1

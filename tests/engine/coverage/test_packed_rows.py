@@ -16,7 +16,7 @@ from schemas.events import GpuEvent
 from streams.engine.coverage import packed_rows
 from streams.engine.coverage.blob_form import Blob, read
 from streams.engine.coverage.coverage import Coverage, UsagePiece
-from streams.engine.coverage.usage_table import usage_rows
+from streams.engine.coverage.usage_table import usage_tables
 from streams.engine.kernels.store import NEVER_MINUTE, ROW
 from tests.engine.coverage.naive import NaiveCoverage
 from tests.engine.coverage.samples import T0_S, histories, sample
@@ -105,8 +105,10 @@ def row_sums(coverage: Coverage) -> dict[tuple[str, int], list[int]]:
 
 def by_key(coverage: Coverage) -> list[dict[str, object]]:
     """The usage rows that changed, in the order of their keys."""
-    rows = usage_rows(coverage, coverage.drain_dirty(), 0, 1).to_pylist()
-    return sorted(rows, key=lambda row: (row["job_id"], row["attempt"], row["node"], row["minute"]))
+    tables = usage_tables(coverage, coverage.drain_dirty(), 0, 1)
+    rows = [row for table in tables.values() for row in table.to_pylist()]
+    names = ("job_id", "attempt", "node", "gpu", "minute")
+    return sorted(rows, key=lambda row: [str(row.get(name)) for name in names])
 
 
 def restored(blobs: list[bytes]) -> Coverage:

@@ -146,6 +146,7 @@ class NodeEvent(Struct, frozen=True, gc=False):
     type: NodeType
     gpu_milli: int | None = None
     fields: dict[str, str] = {}  # its PRICE_FIELDS
+    team: str | None = None
 
 
 class PriceEvent(Struct, frozen=True, gc=False):

@@ -27,6 +27,7 @@ UNATTRIBUTED_MINUTES: Final = "unattributed_minutes"
 JOBS: Final = "jobs"
 ATTEMPTS: Final = "attempts"
 NODE_MINUTES: Final = "node_minutes"
+NODE_HOURS: Final = "node_hours"
 BURN_RATES: Final = "burn_rates"
 ALERTS: Final = "alerts"
 DELIVERIES: Final = "deliveries"
@@ -188,6 +189,26 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         price_usd=MONEY,
         quantity=pa.int64(),
         unit=TEXT,
+        cost_usd=MONEY,
+        shard=pa.uint16(),
+        version=pa.uint64(),
+    ),
+    NODE_HOURS: schema_of(
+        hour=SECOND,
+        node=TEXT,
+        # What it had last in the hour.
+        cloud=TEXT,
+        region=TEXT,
+        zone=TEXT,
+        cluster=TEXT,
+        account=TEXT,
+        instance_type=TEXT,
+        gpu_type=TEXT,
+        purchase=TEXT,
+        team=TEXT,
+        paid_ms=pa.int64(),
+        gpu_milli_ms=pa.int64(),
+        unpriced_gpu_milli_ms=pa.int64(),
         cost_usd=MONEY,
         shard=pa.uint16(),
         version=pa.uint64(),
@@ -438,6 +459,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     JOBS: ("job_id",),
     ATTEMPTS: ("job_id", "attempt"),
     NODE_MINUTES: ("node", "minute", "sku", "price_effective", "unit"),
+    NODE_HOURS: ("node", "hour"),
     BURN_RATES: ("job_id", "time"),
     ALERTS: ("alert_id",),
     DELIVERIES: ("alert_id", "webhook_id", "receiver", "attempt"),
@@ -462,6 +484,7 @@ MONTHLY: Final = {
     JOB_USAGE_MINUTES: "minute",
     UNATTRIBUTED_MINUTES: "minute",
     NODE_MINUTES: "minute",
+    NODE_HOURS: "hour",
     BURN_RATES: "time",
     BILL_LINES: "billing_period_start",
 }

@@ -67,6 +67,7 @@ def node_event(raw: NodeWire, newest_allowed_ms: int) -> NodeEvent:
         type=NodeType[raw.type],
         gpu_milli=milli("gpu_count", raw.gpu_count),
         fields=price_fields(raw),
+        team=raw.team,
     )
 
 

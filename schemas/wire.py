@@ -250,6 +250,7 @@ class NodeWire(PricedWire, kw_only=True, gc=False):
     node: Annotated[Text, Doc("the node", "n1")]
     type: Annotated[NodeTypeName, one_of(get_args(NodeTypeName)), Doc("what happened", "provisioned")]
     gpu_count: Annotated[GpuCount, Doc("GPUs of the node from now on", 8, "GPUs")] = None
+    team: Annotated[OptText, Doc("team that the node is for, whose idle time it is", "vision")] = None
 
 
 class PriceWire(PricedWire, kw_only=True, gc=False):

@@ -15,6 +15,7 @@ from schemas.tables import (
     JOB_MINUTES,
     JOB_USAGE_MINUTES,
     JOBS,
+    NODE_HOURS,
     NODE_MINUTES,
     SNAPSHOTS,
     UNATTRIBUTED_MINUTES,
@@ -23,7 +24,8 @@ from sinks.errors import SinkError
 from sinks.rows import Condition, Rows
 
 SHARDED = (
-    JOB_MINUTES, JOB_HOURS, JOB_USAGE_MINUTES, UNATTRIBUTED_MINUTES, NODE_MINUTES, JOBS, ATTEMPTS, ALERTS,
+    JOB_MINUTES, JOB_HOURS, JOB_USAGE_MINUTES, UNATTRIBUTED_MINUTES, NODE_MINUTES, NODE_HOURS, JOBS, ATTEMPTS,
+    ALERTS,
 )  # fmt: skip
 #: A crash may interrupt a checkpoint after any table, and an alert is stored before its checkpoint.
 _VERSIONED = (*SHARDED, BURN_RATES, ARCHIVE, SNAPSHOTS, BOOKS)

@@ -20,6 +20,7 @@ from schemas.tables import (
     DEAD_LETTERS,
     JOB_HOURS,
     JOB_MINUTES,
+    NODE_HOURS,
     NODE_MINUTES,
     SCHEMAS,
     UNATTRIBUTED_MINUTES,
@@ -153,7 +154,7 @@ class Meter:
             shard = Shard.restore(number, self.settings, self.book, [snapshot.blob for snapshot in chain])
             self.shards[number] = shard
             known = chain[-1].version if chain else 0
-            for table in (JOB_MINUTES, JOB_HOURS, NODE_MINUTES, UNATTRIBUTED_MINUTES):
+            for table in (JOB_MINUTES, JOB_HOURS, NODE_MINUTES, NODE_HOURS, UNATTRIBUTED_MINUTES):
                 self._put_right(shard, table, known)
             self._adopt_repriced(shard, shard.price_changes)
             for (topic, partition), records in sorted(self.log.items()):

@@ -25,6 +25,7 @@ from schemas.tables import (
     JOB_USAGE_MINUTES,
     JOBS,
     LEDGER_SUMS,
+    NODE_HOURS,
     NODE_MINUTES,
     UNATTRIBUTED_MINUTES,
 )
@@ -37,6 +38,7 @@ TABLES = (
     UNATTRIBUTED_MINUTES,
     JOBS,
     ATTEMPTS,
+    NODE_HOURS,
     NODE_MINUTES,
     DEAD_LETTERS,
     ARCHIVE,

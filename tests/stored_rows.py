@@ -19,17 +19,20 @@ from schemas.tables import (
     JOB_USAGE_MINUTES,
     JOBS,
     KEYS,
+    NODE_HOURS,
     NODE_MINUTES,
     UNATTRIBUTED_MINUTES,
 )
 from tests.oracle.model import (
     COMPONENTS,
+    PRICE_FIELDS,
     AttemptRow,
     HourKey,
     HourRow,
     JobRow,
     LedgerKey,
     LedgerRow,
+    NodeHourRow,
     NodeKey,
     NodeRow,
     Tables,
@@ -101,6 +104,7 @@ _HOUR = (
     "lost_cost_usd",
     "starting_lost_cost_usd",
 )
+_NODE_HOUR = (*PRICE_FIELDS, "team", "paid_ms", "gpu_milli_ms", "unpriced_gpu_milli_ms", "cost_usd")
 _JOB = (
     "state",
     "attempts",
@@ -133,13 +137,7 @@ def tables_of(select: Select) -> Tables:
         job_id, attempt, minute_s, _ = key
         so_far = found.usage.get((minute_s // 60, job_id, attempt), UsageRow(0, 0, 0, 0))
         found.usage[minute_s // 60, job_id, attempt] = UsageRow(*map(add, so_far, values))
-    for key, *measures in select(UNATTRIBUTED_MINUTES, ("sampled_s", "productive_ms")):
-        node, gpu, minute_s = key
-        found.unattributed[minute_s // 60, node, gpu] = UnattributedRow(*measures)
-    for key, quantity, cost_nano in select(NODE_MINUTES, _MONEY[:2]):
-        if quantity:
-            node, minute_s, *rest = key
-            found.nodes[NodeKey(minute_s // 60, node, *rest)] = NodeRow(quantity, cost_nano)
+    _add_nodes(select, found)
     for key, *values, labels, quality, progress, wall_clock_ms in select(JOBS, _JOB):
         state, attempts, *names = values
         owner, team, project, experiment = (name or None for name in names)
@@ -150,3 +148,20 @@ def tables_of(select: Select) -> Tables:
     for key, state, wall_clock_ms in select(ATTEMPTS, ("state", "wall_clock_ms")):
         found.attempts[key] = AttemptRow(state, wall_clock_ms)
     return found
+
+
+def _add_nodes(select: Select, found: Tables) -> None:
+    """Add what a store holds of nodes."""
+    for key, *measures in select(UNATTRIBUTED_MINUTES, ("sampled_s", "productive_ms")):
+        node, gpu, minute_s = key
+        found.unattributed[minute_s // 60, node, gpu] = UnattributedRow(*measures)
+    for key, quantity, cost_nano in select(NODE_MINUTES, _MONEY[:2]):
+        if quantity:
+            node, minute_s, *rest = key
+            found.nodes[NodeKey(minute_s // 60, node, *rest)] = NodeRow(quantity, cost_nano)
+    for key, *values in select(NODE_HOURS, _NODE_HOUR):
+        if any(values[-4:]):
+            paid_ms, gpu_milli_ms, unpriced, cost_nano = values[-4:]
+            where_node = (key[0], key[1] // 3600)
+            dimensions = tuple(values[:-4])
+            found.node_hours[where_node] = NodeHourRow(dimensions, paid_ms, gpu_milli_ms, unpriced, cost_nano)

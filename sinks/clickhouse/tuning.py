@@ -10,7 +10,7 @@ from sinks.clickhouse.connection import ClickHouseConnection
 #: Column statistics are rebuilt in each merge, a fifth of its time; our queries use the keys.
 _STATISTICS: Final = "auto_statistics_types = ''"
 _TABLES: Final = (
-    "job_minutes", "job_hours", "node_minutes", "job_usage_minutes", "unattributed_minutes", "burn_rates",
+    "job_minutes", "job_hours", "node_minutes", "node_hours", "job_usage_minutes", "unattributed_minutes", "burn_rates",
 )  # fmt: skip
 _UNTUNED: Final = (
     "SELECT name FROM system.tables WHERE database = currentDatabase() AND name IN {names:Array(String)} "

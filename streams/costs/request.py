@@ -89,8 +89,8 @@ def request_of(given: Mapping[str, Sequence[str]]) -> CostRequest:
         metric=_chosen("metric", texts.get("metric", ""), Metric, Metric.total),
         by=_levels_of(texts.get("by", "")),
         per=_chosen("per", texts.get("per", ""), Period, Period.all),
-        from_ms=_instant_of("from", texts.get("from", "")),
-        to_ms=_instant_of("to", texts.get("to", "")),
+        from_ms=instant_of("from", texts.get("from", "")),
+        to_ms=instant_of("to", texts.get("to", "")),
         where=_conditions_of(given.get("where", ())),
         compare=_compare_of(texts.get("compare", "")),
         drivers=_count_of("drivers", texts.get("drivers", ""), 0, 1_000),
@@ -158,7 +158,7 @@ def _is_name(text: str) -> bool:
         return False
 
 
-def _instant_of(name: str, text: str) -> int | None:
+def instant_of(name: str, text: str) -> int | None:
     """Parse a date (its first instant, UTC) or an ISO instant to ms since 1970; empty: None."""
     if not text:
         return None

@@ -21,11 +21,12 @@ from tests.oracle.held import Held
 from tests.oracle.intake import JobLog, Sample, attempt_of
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Context, Json, context_of
 from tests.oracle.prices import PriceBook
-from tests.oracle.rows import COMPUTE_UNITS, GPU_TIME_COMPONENTS, JOB_TIME_COMPONENTS, Ledger, book_traffic
+from tests.oracle.rows import GPU_TIME_COMPONENTS, JOB_TIME_COMPONENTS, Ledger, book_traffic
 from tests.oracle.timeline import ENDLESS_MS, Interval, Segment, attempts_of, event_order, union
 
 WINDOWS_MS = (5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS)
 
+COMPUTE_UNITS = ("instance_milli_ms", "cpu_milli_ms", "memory_gib_milli_ms")
 METERED_HOLDS_MS = 2 * MINUTE_MS  # as long as that a sampled job counts as burning on
 
 # Every divisor of a price per time divides it (instances of up to 16 GPUs), so that a cost per ms is whole.

@@ -12,7 +12,7 @@ from tests.oracle.held import Held
 from tests.oracle.hours import hour_rows
 from tests.oracle.intake import JobLog, attempt_of, body, take_in
 from tests.oracle.model import DAY_MS, AttemptRow, Context, JobRow, Json, Line, Tables, context_of
-from tests.oracle.nodes import node_rows
+from tests.oracle.nodes import node_hour_rows, node_rows
 from tests.oracle.prices import PriceBook
 from tests.oracle.rows import Ledger, book_samples, book_segment, book_traffic, unattributed, usage
 from tests.oracle.timeline import Interval, attempts_of, event_order, union
@@ -38,7 +38,9 @@ def compute(
     for job_id, log in accepted.jobs.items():
         _book_job(tables, job_id, log, book, clock_ms)
     for node, events in accepted.nodes.items():
-        tables.nodes.update(node_rows(node, events, book, clock_ms))
+        rows = node_rows(node, events, book, clock_ms)
+        tables.nodes.update(rows)
+        tables.node_hours.update(node_hour_rows(events, rows, clock_ms))
     tables.unattributed = unattributed(accepted.unattributed)
     return tables
 

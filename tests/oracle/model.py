@@ -123,6 +123,14 @@ class NodeRow(NamedTuple):
     cost_nano: int
 
 
+class NodeHourRow(NamedTuple):
+    dimensions: tuple[str, ...]  # PRICE_FIELDS and team as they held last in the hour
+    paid_ms: int
+    gpu_milli_ms: int
+    unpriced_gpu_milli_ms: int
+    cost_nano: int
+
+
 class JobRow(NamedTuple):
     state: str
     attempts: int
@@ -163,6 +171,7 @@ class Tables:
     )  # minute, node, GPU
     hours: dict[HourKey, HourRow] = field(default_factory=dict)
     nodes: dict[NodeKey, NodeRow] = field(default_factory=dict)
+    node_hours: dict[tuple[str, int], NodeHourRow] = field(default_factory=dict)  # node, hour
     jobs: dict[str, JobRow] = field(default_factory=dict)
     attempts: dict[tuple[str, int], AttemptRow] = field(default_factory=dict)
     dead: list[tuple[int, str]] = field(default_factory=list)  # (index in the log, reason)

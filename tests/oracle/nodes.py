@@ -7,7 +7,18 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tests.oracle.model import NODE_TYPES, Json, NodeKey, NodeRow, context_of, cost_nano
+from tests.oracle.model import (
+    HOUR_MS,
+    LARGEST_COST_NANO,
+    NODE_TYPES,
+    PRICE_FIELDS,
+    Json,
+    NodeHourRow,
+    NodeKey,
+    NodeRow,
+    context_of,
+    cost_nano,
+)
 from tests.oracle.prices import UNPRICED, PriceBook, Revision
 from tests.oracle.rows import minutes
 from tests.oracle.timeline import Segment, Values
@@ -43,14 +54,50 @@ def node_rows(node: str, events: list[Json], book: PriceBook, as_of_ms: int) -> 
     prices: dict[NodeKey, Revision] = {}
     for segment in paid_time(events, as_of_ms):
         context = context_of(segment.values.fields)  # a node has no team and no project
+        # A node without GPUs is paid as one instance, where one has a price.
+        component, unit, per_ms = ("gpu", "gpu_milli_ms", segment.values.gpu_milli)
+        if not per_ms:
+            component, unit, per_ms = ("compute", "instance_milli_ms", 1000)
         for step_start_ms, step_end_ms in book.steps(segment.start_ms, segment.end_ms):
-            price = book.winner("gpu", "gpu_milli_ms", context, step_start_ms) or UNPRICED
+            price = book.winner(component, unit, context, step_start_ms)
+            if price is None and component == "compute":
+                continue
+            price = price or UNPRICED
             for minute, start_ms, end_ms in minutes(step_start_ms, step_end_ms):
-                key = NodeKey(minute, node, price.sku, price.effective_ms, "gpu_milli_ms")
-                quantities[key] += segment.values.gpu_milli * (end_ms - start_ms)
+                key = NodeKey(minute, node, price.sku, price.effective_ms, unit)
+                quantities[key] += per_ms * (end_ms - start_ms)
                 prices[key] = price
     return {
         key: NodeRow(quantity, cost_nano(quantity, prices[key].price_nano, prices[key].divisor))
         for key, quantity in quantities.items()
         if quantity
     }
+
+
+def node_hour_rows(
+    events: list[Json], rows: dict[NodeKey, NodeRow], as_of_ms: int
+) -> dict[tuple[str, int], NodeHourRow]:
+    """The hours of one node: its rows summed, its time of service, and what it was last."""
+    found: dict[tuple[str, int], NodeHourRow] = {}
+    empty = NodeHourRow((), 0, 0, 0, 0)
+    for segment in paid_time(events, as_of_ms):
+        start_ms = segment.start_ms
+        while start_ms < segment.end_ms:
+            hour = start_ms // HOUR_MS
+            until_ms = min(segment.end_ms, (hour + 1) * HOUR_MS)
+            so_far = found.get((events[0]["node"], hour), empty)
+            values = segment.values
+            found[events[0]["node"], hour] = so_far._replace(
+                dimensions=(*(values.fields.get(name) or "" for name in PRICE_FIELDS), values.team),
+                paid_ms=so_far.paid_ms + until_ms - start_ms,
+            )
+            start_ms = until_ms
+    for key, row in rows.items():
+        so_far = found[key.node, key.minute // 60]
+        gpu = row.quantity if key.unit == "gpu_milli_ms" else 0
+        found[key.node, key.minute // 60] = so_far._replace(
+            gpu_milli_ms=so_far.gpu_milli_ms + gpu,
+            unpriced_gpu_milli_ms=so_far.unpriced_gpu_milli_ms + (0 if key.sku else gpu),
+            cost_nano=min(so_far.cost_nano + row.cost_nano, LARGEST_COST_NANO),
+        )
+    return found

@@ -30,7 +30,6 @@ from tests.oracle.prices import UNPRICED, PriceBook, Revision
 from tests.oracle.timeline import Interval, Segment, overlaps
 
 GPU_TIME_COMPONENTS = ("gpu", "license", "labor", "overhead")
-COMPUTE_UNITS = ("instance_milli_ms", "cpu_milli_ms", "memory_gib_milli_ms")
 JOB_TIME_COMPONENTS = ("compute", "license", "labor", "overhead")
 NEVER_SILENT = ("gpu", "network", "storage")  # without a price these book a row of cost 0 and an empty sku
 
@@ -115,9 +114,10 @@ def book_segment(
     context = context_of(values.fields, dict(team))
     # (node, component, unit, units held: the quantity of one ms)
     held = [(node, c, "gpu_milli_ms", gpus) for node, gpus in values.places() for c in GPU_TIME_COMPONENTS]
-    # "the rows of other time have no node, and the phase of the time"
-    counts = (values.instance_milli, values.cpu_milli, values.memory_milli)
-    held += [("", "compute", unit, count) for unit, count in zip(COMPUTE_UNITS, counts, strict=True)]
+    # "the rows of other time have no node, and the phase of the time", but instances on nodes without GPUs
+    held += [(node, "compute", "instance_milli_ms", count) for node, count in values.instances()]
+    held += [("", "compute", "cpu_milli_ms", values.cpu_milli)]
+    held += [("", "compute", "memory_gib_milli_ms", values.memory_milli)]
     # The quantity of `job_hour` is "the attempt's paid time, whatever its GPUs".
     held += [("", component, "ms", 1) for component in JOB_TIME_COMPONENTS]
     for step_start_ms, step_end_ms in ledger.book.steps(segment.start_ms, segment.end_ms):

@@ -32,6 +32,7 @@ class Values:
     cpu_milli: int = 0
     memory_milli: int = 0
     fields: dict[str, str] = field(default_factory=dict)
+    team: str = ""  # of a node
 
     def after(self, event: Json) -> Values:
         """The values from this event on."""
@@ -56,12 +57,20 @@ class Values:
             named("cpu_count", self.cpu_milli),
             named("memory_gib", self.memory_milli),
             self.fields | {f: event[f] for f in PRICE_FIELDS if event.get(f) is not None},
+            self.team if event.get("team") is None else event["team"],
         )
 
     def places(self) -> list[tuple[str, int]]:
         """(node, thousandths of a GPU): "Rows per GPU-time follow the nodes"; '' when they are not known."""
         places = list(self.nodes.items()) if self.nodes is not None else [("", self.gpu_milli)]
         return [(node, gpu_milli) for node, gpu_milli in places if gpu_milli]
+
+    def instances(self) -> list[tuple[str, int]]:
+        """(node, thousandths of an instance): shared out evenly where all nodes have no GPUs, else without a node."""
+        if not self.nodes or self.gpu_milli:
+            return [("", self.instance_milli)]
+        each, more = divmod(self.instance_milli, len(self.nodes))
+        return [(node, each + (1 if place < more else 0)) for place, node in enumerate(sorted(self.nodes))]
 
 
 class Segment(NamedTuple):

@@ -49,7 +49,7 @@ def test_jobs_are_independent_of_each_other(log: Log) -> None:
     book = price_book(log.lines)
     newest_ms = max((time_of(one) for one in log.lines), default=0)
     as_of_ms = newest_ms if log.as_of_ms is None else log.as_of_ms
-    joined = Tables(nodes=want.nodes, unattributed=want.unattributed)
+    joined = Tables(nodes=want.nodes, node_hours=want.node_hours, unattributed=want.unattributed)
     for job_id in want.jobs:
         mine = [
             x for x in log.lines if x.topic not in ("prices", "nodes") and body(x).get("job_id") == job_id

@@ -17,6 +17,7 @@ from schemas.tables import (
     JOB_MINUTES,
     JOB_USAGE_MINUTES,
     JOBS,
+    NODE_HOURS,
     NODE_MINUTES,
     SNAPSHOTS,
     UNATTRIBUTED_MINUTES,
@@ -30,7 +31,7 @@ from tests.simulator.world import EPOCH_MS
 
 #: Where a worker may die or freeze: before and after each request of a checkpoint.
 POINTS = (
-    JOB_MINUTES, JOB_HOURS, JOB_MINUTES, JOBS, ATTEMPTS, JOB_USAGE_MINUTES, UNATTRIBUTED_MINUTES, NODE_MINUTES,
+    JOB_MINUTES, JOB_HOURS, JOB_MINUTES, JOBS, ATTEMPTS, JOB_USAGE_MINUTES, UNATTRIBUTED_MINUTES, NODE_MINUTES, NODE_HOURS,
     DEAD_LETTERS, ALERTS, ARCHIVE,
     SNAPSHOTS, SNAPSHOTS, SNAPSHOTS, "commit",
 )  # fmt: skip

@@ -140,6 +140,7 @@ def storage_events(
 _some_nodes = st.lists(st.sampled_from(NODES), max_size=3, unique=True)
 _node_types = st.lists(st.sampled_from(NODE_TYPES), min_size=1, max_size=5)
 _gpu_count = st.fixed_dictionaries({"gpu_count": counts})
+_node_team = st.fixed_dictionaries({"team": st.sampled_from(("red", "blue", "", None))})
 
 
 @st.composite
@@ -149,6 +150,6 @@ def node_events(draw: st.DrawFn, times: Times, ids: Ids) -> list[Json]:
     for node in draw(_some_nodes):
         for kind in draw(_node_types):
             event: Json = {"node": node, "type": kind, "time_ms": draw(times)} | ids.next()
-            event |= maybe(draw, _gpu_count, 2) | maybe(draw, some_fields, 3)
+            event |= maybe(draw, _gpu_count, 2) | maybe(draw, some_fields, 3) | maybe(draw, _node_team, 3)
             events.append(event)
     return events

@@ -109,10 +109,13 @@ _held = st.dictionaries(st.sampled_from(NODES), counts, max_size=3)
 
 @st.composite
 def _gpu_values(draw: st.DrawFn) -> Json:
-    """How many GPUs: a count, nodes, or both agreeing."""
-    way = draw(st.integers(0, 3))
+    """How many GPUs: a count, nodes, or both agreeing; or instances on nodes without GPUs."""
+    way = draw(st.integers(0, 4))
     if way == 0:
         return {"gpu_count": draw(counts)}
+    if way == 4:
+        bare = dict.fromkeys(draw(st.sets(st.sampled_from(NODES), min_size=1)), 0)
+        return {"nodes": bare, "instance_count": draw(counts)}
     nodes = draw(_held)
     if way == 1:
         milli = sum(round(count * 1000) for count in nodes.values())

@@ -11,6 +11,7 @@ from typing import Final
 from streams.engine.ledger.hour_rows import HourRows
 from streams.engine.ledger.hour_singles import minute_fields
 from streams.engine.ledger.hours import hours_of, mark_lines, mark_time, put_off_hours, write_hours
+from streams.engine.ledger.node_hours import NodeHourRows, changed_node_hours
 from streams.engine.ledger.rows import LedgerRows
 from streams.engine.ledger.sampled_minutes import MinutePrices, SampledMinutes, sampled_s
 from streams.engine.pricing.book import PriceBook
@@ -93,20 +94,31 @@ def accrue_job(
 
 
 def derive_node(
-    node: NodeState, rows: LedgerRows, book: PriceBook, as_of_ms: int, *, open_nodes: bool
+    node: NodeState,
+    rows: LedgerRows,
+    hours: NodeHourRows,
+    book: PriceBook,
+    as_of_ms: int,
+    *,
+    open_nodes: bool,
 ) -> None:
     """Add the rows of `node` that differ from what was booked; open time only on request."""
     if node.is_open and not open_nodes:
         return
     segments = node.segments()
-    known = node.open_accruals
+    known, changed = node.open_accruals, node.owed_hours
     if known is not None and known.covers(segments, _NOBODY, as_of_ms):
+        if node.is_open and known.as_of_ms < as_of_ms:
+            changed.update(hours_of((known.as_of_ms, as_of_ms)))
         known.accrue(node.name, 0, rows, as_of_ms, None)
     else:
         lines = node_lines(segments, as_of_ms, book)
         rows.add_lines(node.name, 0, node.booked_lines, lines)
-        node.booked_lines = lines
+        changed.update(changed_node_hours(node, lines, as_of_ms))
+        node.booked_lines, node.booked_segments = lines, segments
         node.open_accruals = _open_accruals(segments, book, lines, as_of_ms)
+    hours.add(node, changed, as_of_ms)
+    changed.clear()
     node.booked_as_of_ms = as_of_ms
     node.dirty = False
 

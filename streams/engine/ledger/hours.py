@@ -39,7 +39,7 @@ def mark_lines(attempt: AttemptState, old: Lines, new: Lines) -> None:
     for line in old.keys() | new.keys():
         before, after = old.get(line, []), new.get(line, [])
         if before is not after and before != after:
-            attempt.changed_hours.update(hours_of(_changed_span(before, after)))
+            attempt.changed_hours.update(hours_of(changed_span(before, after)))
 
 
 def mark_time(job: JobState, as_of_ms: int) -> None:
@@ -58,7 +58,7 @@ def mark_time(job: JobState, as_of_ms: int) -> None:
         marked, was = job.attempts[number].changed_hours, known.get(number)
         billed = old.get(number, []), new[number]
         if billed[0] != billed[1]:
-            marked.update(hours_of(_changed_span(*billed)))
+            marked.update(hours_of(changed_span(*billed)))
         if was is line:
             continue
         for waits in {*line.waits} ^ {*(was.waits if was is not None else ())}:
@@ -80,7 +80,7 @@ def _first_difference(before: Sequence[FieldStep], after: Sequence[FieldStep]) -
     return min(steps[common][0] for steps in (before, after) if common < len(steps))
 
 
-def _changed_span(before: Sequence[Interval], after: Sequence[Interval]) -> Span:
+def changed_span(before: Sequence[Interval], after: Sequence[Interval]) -> Span:
     """Return a span outside which the intervals agree."""
     common = 0
     while common < min(len(before), len(after)) and before[common] == after[common]:

@@ -14,11 +14,12 @@ from typing import Final
 
 import pyarrow as pa
 
-from schemas.tables import ARCHIVE, JOB_HOURS, JOB_MINUTES, NODE_MINUTES, SCHEMAS
+from schemas.tables import ARCHIVE, JOB_HOURS, JOB_MINUTES, NODE_HOURS, NODE_MINUTES, SCHEMAS
 from streams.engine.alerts.alert import Alert
 from streams.engine.coverage.usage_table import usage_tables
 from streams.engine.ledger.derive import accrue_job, derive_job, derive_node
 from streams.engine.ledger.hour_rows import HourRows
+from streams.engine.ledger.node_hours import NodeHourRows
 from streams.engine.ledger.rows import LedgerRows
 from streams.engine.ledger.sampled_minutes import SampledMinutes
 from streams.engine.repricing.price_changes import index_job, node_lookups
@@ -214,7 +215,7 @@ def _derive_nodes(
     open_nodes: bool,
 ) -> bool:
     """Derive up to `room` nodes; return whether any is left over."""
-    rows = LedgerRows()
+    rows, hours = LedgerRows(), NodeHourRows()
     due = [
         node
         for node in shard.nodes.values()
@@ -223,7 +224,7 @@ def _derive_nodes(
         and (open_nodes if node.is_open else node.dirty)
     ]
     for node in due[:room]:
-        derive_node(node, rows, shard.prices.book, as_of_ms, open_nodes=open_nodes)
+        derive_node(node, rows, hours, shard.prices.book, as_of_ms, open_nodes=open_nodes)
         shard.prices.nodes.set_lookups(node.name, node_lookups(node))
         shard.snapshots.changes.nodes.add(node.name)
     if rows.estimate:
@@ -232,6 +233,8 @@ def _derive_nodes(
         shard.books.capped_costs += capped
         if table.num_rows:
             tables[NODE_MINUTES] = table
+    if hours:
+        tables[NODE_HOURS] = hours.table(shard.number, version)
     return len(due) > room
 
 

@@ -20,6 +20,7 @@ from streams.engine.state.node import NodeState
 from streams.engine.state.traffic import Basis, MinuteRows, Traffic
 from streams.engine.timeline.intervals import Interval, Span
 from streams.engine.timeline.lines import Line, Lines
+from streams.engine.timeline.nodes import NodeSegment
 
 #: (line, intervals) of each booked line.
 BookedLines = list[tuple[Line, list[Interval]]]
@@ -73,6 +74,8 @@ class NodeBlob(msgspec.Struct, array_like=True):
     events: list[NodeEvent]
     booked_lines: BookedLines
     booked_as_of_ms: int = -1
+    booked_segments: list[NodeSegment] | None = None
+    owed_hours: list[int] = []
 
 
 #: Flags of a job in its shard: has open attempts, rows are due, only samples arrived.
@@ -154,6 +157,8 @@ def dump_node(node: NodeState) -> NodeBlob:
         node.events,
         list(node.booked_lines.items()),
         node.booked_as_of_ms,
+        None if node.booked_segments is None else list(node.booked_segments),
+        sorted(node.owed_hours),
     )
 
 
@@ -165,6 +170,11 @@ def load_node(blob: NodeBlob) -> NodeState:
     node.booked_lines = load_lines(blob.booked_lines)
     node.dirty = blob.dirty
     node.booked_as_of_ms = blob.booked_as_of_ms
+    booked = blob.booked_segments
+    node.booked_segments = None if booked is None else tuple(NodeSegment(*each) for each in booked)
+    node.owed_hours = set(blob.owed_hours)
+    # Of a program that wrote no hours all are due.
+    node.dirty |= node.booked_segments is None
     return node
 
 

@@ -5,7 +5,7 @@ Bytes and rows are handed in; nothing is fetched here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +19,13 @@ from schemas.tables import (
     JOB_MINUTES,
     JOB_USAGE_MINUTES,
     JOBS,
+    NODE_HOURS,
     NODE_MINUTES,
     UNATTRIBUTED_MINUTES,
 )
 from streams.engine.coverage.usage_table import unattributed_rows, usage_rows
 from streams.engine.ledger.hour_rows import emptied_hours
+from streams.engine.ledger.node_hours import emptied_node_hours
 from streams.engine.ledger.rows import LedgerRows, quantity_in
 from streams.engine.pricing.kinds import PriceRef
 from streams.engine.shard.state import ShardState
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from streams.engine.repricing.price_changes import PriceChanges
 
 _NANO = 10**9
+#: Rows of nodes do not name what they pay for.
+COMPONENT_OF_NODE: Final = {"gpu_milli_ms": "gpu", "instance_milli_ms": "compute"}
 
 
 def drop_counts(shard: ShardState, job: JobState) -> None:
@@ -83,21 +87,17 @@ def read_back(shard: ShardState, table: str, rows: pa.Table, version: int) -> pa
     if table == ALERTS:
         _mark_stored_alerts(shard, rows)
         return rows.slice(0, 0)
-    if table == JOB_USAGE_MINUTES:
-        return _usage_back(shard, rows, version)
-    if table == UNATTRIBUTED_MINUTES:
-        return _unattributed_back(shard, rows, version)
     if table in (JOBS, ATTEMPTS):
         for job_id in set(rows["job_id"].to_pylist()) & shard.jobs.keys():
             shard.due.dirty_jobs.add(job_id)
             shard.snapshots.changes.jobs.add(job_id)
         return rows.slice(0, 0)
-    if table == JOB_HOURS:
-        return _hours_back(shard, rows, version)
+    if table in _READ_BACK:
+        return _READ_BACK[table](shard, rows, version)
     values = LedgerRows()
     for row in rows.to_pylist():
         price = PriceRef(
-            component=row.get("component", "gpu"),
+            component=row.get("component") or COMPONENT_OF_NODE[row["unit"]],
             unit=row["unit"],
             sku=row["sku"],
             effective_ms=round(row["price_effective"].timestamp() * 1000),
@@ -170,6 +170,30 @@ def _hours_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
         shard.snapshots.changes.jobs.add(job_id)
     shard.snapshots.version = max(shard.snapshots.version, version)
     return emptied_hours(rows.take(pa.array(gone, pa.int64())), shard.number, version)
+
+
+def _node_hours_back(shard: ShardState, rows: pa.Table, version: int) -> pa.Table:
+    """Return empty rows for the hours of unknown nodes; those of known ones are written again."""
+    gone: list[int] = []
+    hours = (rows["hour"].cast(pa.int64()).to_numpy() // 3600).tolist()
+    for place, (name, hour) in enumerate(zip(rows["node"].to_pylist(), hours, strict=True)):
+        node = shard.nodes.get(name)
+        if node is None:
+            gone.append(place)
+            continue
+        node.owed_hours.add(hour)
+        node.dirty = True
+        shard.snapshots.changes.nodes.add(name)
+    shard.snapshots.version = max(shard.snapshots.version, version)
+    return emptied_node_hours(rows.take(pa.array(gone, pa.int64())), shard.number, version)
+
+
+_READ_BACK: Final = {
+    JOB_USAGE_MINUTES: _usage_back,
+    UNATTRIBUTED_MINUTES: _unattributed_back,
+    JOB_HOURS: _hours_back,
+    NODE_HOURS: _node_hours_back,
+}
 
 
 def _mark_stored_alerts(shard: ShardState, rows: pa.Table) -> None:

@@ -19,10 +19,12 @@ class NodeState:
         "_segments",
         "booked_as_of_ms",
         "booked_lines",
+        "booked_segments",
         "dirty",
         "events",
         "name",
         "open_accruals",
+        "owed_hours",
         "seen",
     )
 
@@ -31,6 +33,9 @@ class NodeState:
         self.events: list[NodeEvent] = []
         self.seen = Identities()
         self.booked_lines: Lines = {}
+        # The time of service whose hours are booked; None: an older snapshot does not say.
+        self.booked_segments: tuple[NodeSegment, ...] | None = ()
+        self.owed_hours: set[int] = set()  # to be written again
         self.open_accruals: OpenAccruals | None = None  # cached for the next accrual
         self.dirty = True
         self.booked_as_of_ms = -1

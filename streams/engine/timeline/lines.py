@@ -14,6 +14,7 @@ from streams.engine.pricing.context import usage_context
 from streams.engine.pricing.kinds import SHOWN_UNPRICED, TIME_COMPONENTS, Kind, PriceRef, unpriced
 from streams.engine.timeline.attempts import Segment
 from streams.engine.timeline.intervals import Interval, Span, split_at
+from streams.engine.timeline.values import Values
 
 #: Of traffic: the values of FLOW_FIELDS, '' where there is none; of anything else it is empty.
 Flow = tuple[str, ...]
@@ -47,7 +48,10 @@ def attempt_lines(
     team: str | None,
     project: str | None,
 ) -> Lines:
-    """Return all lines of an attempt's billed time; GPU-time by node, other time without one."""
+    """Return all lines of an attempt's billed time; GPU-time by node, other time without one.
+
+    Where all its nodes have no GPUs, instances are shared out to them.
+    """
     lines: Lines = {}
     for segment in segments:
         context = usage_context(segment.values.fields, team, project)
@@ -83,7 +87,7 @@ def _holders(segment: Segment) -> Iterator[tuple[Kind, list[tuple[str, int]]]]:
     nodes = [("", values.gpu_milli)] if values.nodes is None else list(values.nodes)
     for kind, holders in (
         (Kind.GPU_TIME, nodes),
-        (Kind.INSTANCE_TIME, [("", values.instance_milli)]),
+        (Kind.INSTANCE_TIME, _instances(segment.values)),
         (Kind.CPU_TIME, [("", values.cpu_milli)]),
         (Kind.MEMORY_TIME, [("", values.memory_milli)]),
         (Kind.JOB_TIME, [("", 1)]),
@@ -91,6 +95,15 @@ def _holders(segment: Segment) -> Iterator[tuple[Kind, list[tuple[str, int]]]]:
         accruing = [(node, rate) for node, rate in holders if rate]
         if accruing:
             yield kind, accruing
+
+
+def _instances(values: Values) -> list[tuple[str, int]]:
+    """Return instances by node: evenly over nodes without GPUs where all are named, else without a node."""
+    nodes = values.nodes
+    if not nodes or values.gpu_milli:
+        return [("", values.instance_milli)]
+    each, more = divmod(values.instance_milli, len(nodes))
+    return [(node, each + (place < more)) for place, (node, _) in enumerate(nodes)]
 
 
 def _extend(lines: Lines, line: Line, interval: Interval) -> None:

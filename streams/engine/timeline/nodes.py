@@ -6,7 +6,7 @@ A pure function of the set of a node's events; it does not know who used the nod
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from schemas.events import NodeEvent, NodeType
 from streams.engine.pricing.book import PriceBook
@@ -17,9 +17,12 @@ from streams.engine.timeline.intervals import Interval
 from streams.engine.timeline.lines import Line, Lines, price_pieces
 from streams.engine.timeline.values import NO_FIELDS, named_fields
 
+#: A node without GPUs is paid as one instance.
+ONE_INSTANCE_MILLI: Final = 1000
+
 
 class NodeSegment(NamedTuple):
-    """Billed time [start_ms, end_ms) of a node with one GPU count and one set of price fields.
+    """Billed time [start_ms, end_ms) of a node with one GPU count, one set of price fields and one team.
 
     `goes_on`: no `terminated` event has ended its period of service yet.
     """
@@ -29,6 +32,12 @@ class NodeSegment(NamedTuple):
     gpu_milli: int
     fields: tuple[str | None, ...]
     goes_on: bool = False
+    team: str = ""  # whose idle time it is; no price matches it
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """Return the price fields and the team, empty where not known."""
+        return (*(value or "" for value in self.fields), self.team)
 
 
 def node_segments(events: Iterable[NodeEvent]) -> tuple[NodeSegment, ...]:
@@ -36,7 +45,7 @@ def node_segments(events: Iterable[NodeEvent]) -> tuple[NodeSegment, ...]:
     ordered = sorted(events, key=lambda e: (e.time_ms, int(e.type), e.source, e.id))
     segments: list[NodeSegment] = []
     service_begin = 0  # index in `segments` of the current period of service
-    gpu_milli, fields = 0, NO_FIELDS
+    gpu_milli, fields, team = 0, NO_FIELDS, ""
     terminated = False
     for position, event in enumerate(ordered):
         if terminated and event.type != NodeType.provisioned:
@@ -46,24 +55,39 @@ def node_segments(events: Iterable[NodeEvent]) -> tuple[NodeSegment, ...]:
         terminated = event.type == NodeType.terminated
         gpu_milli = gpu_milli if event.gpu_milli is None else event.gpu_milli
         fields = named_fields(fields, event.fields)
+        team = team if event.team is None else event.team
         end_ms = ordered[position + 1].time_ms if position + 1 < len(ordered) else OPEN_MS
         if not terminated and event.time_ms < end_ms:
-            segments.append(NodeSegment(event.time_ms, end_ms, gpu_milli, fields))
+            segments.append(NodeSegment(event.time_ms, end_ms, gpu_milli, fields, team=team))
     if not terminated:
         segments[service_begin:] = [segment._replace(goes_on=True) for segment in segments[service_begin:]]
     return tuple(segments)
 
 
+def cut_segments(segments: Iterable[NodeSegment], as_of_ms: int) -> list[NodeSegment]:
+    """Return the billed time of segments: what goes on ends at the accrual instant."""
+    cut = (
+        segment._replace(end_ms=min(segment.end_ms, as_of_ms)) if segment.goes_on else segment
+        for segment in segments
+    )
+    return [segment for segment in cut if segment.start_ms < segment.end_ms]
+
+
 def node_lines(segments: Iterable[NodeSegment], as_of_ms: int, book: PriceBook) -> Lines:
-    """Return the lines of a node: its GPU-time by the `gpu` SKUs. Open time is billed up to the accrual instant."""
+    """Return the lines of a node, open time up to the accrual instant.
+
+    Its GPU-time by the `gpu` SKUs; of a node without GPUs its time as one instance, by the `compute` SKUs.
+    """
     lines: Lines = {}
-    for segment in segments:
-        end_ms = min(segment.end_ms, as_of_ms) if segment.goes_on else segment.end_ms
-        if not segment.gpu_milli or end_ms <= segment.start_ms:
-            continue
+    for segment in cut_segments(segments, as_of_ms):
+        component, kind, rate = ("gpu", Kind.GPU_TIME, segment.gpu_milli)
+        if not segment.gpu_milli:
+            component, kind, rate = ("compute", Kind.INSTANCE_TIME, ONE_INSTANCE_MILLI)
         context = usage_context(segment.fields, None, None)
-        steps = book.steps(context, "gpu", Kind.GPU_TIME, segment.start_ms, end_ms)
-        for from_ms, until_ms, price in price_pieces(steps, segment.start_ms, end_ms, "gpu", Kind.GPU_TIME):
-            interval: Interval = (from_ms, until_ms, segment.gpu_milli, 0)
+        steps = book.steps(context, component, kind, segment.start_ms, segment.end_ms)
+        for from_ms, until_ms, price in price_pieces(
+            steps, segment.start_ms, segment.end_ms, component, kind
+        ):
+            interval: Interval = (from_ms, until_ms, rate, 0)
             lines.setdefault(Line("", "", price), []).append(interval)
     return lines

@@ -19,6 +19,7 @@ from schemas.tables import (
     JOB_MINUTES,
     JOB_USAGE_MINUTES,
     JOBS,
+    NODE_HOURS,
     NODE_MINUTES,
     UNATTRIBUTED_MINUTES,
 )
@@ -37,10 +38,10 @@ logger = logging.getLogger(__name__)
 #: Tables whose rows are read back. The keys of the first two include derived facts; rows of the others may come from an
 #: owner that replayed less than the snapshot includes. Alerts may come from one that replayed more.
 READ_BACK: Final = (
-    JOB_MINUTES, JOB_HOURS, NODE_MINUTES, JOB_USAGE_MINUTES, UNATTRIBUTED_MINUTES, JOBS, ATTEMPTS, ALERTS,
+    JOB_MINUTES, JOB_HOURS, NODE_MINUTES, NODE_HOURS, JOB_USAGE_MINUTES, UNATTRIBUTED_MINUTES, JOBS, ATTEMPTS, ALERTS,
 )  # fmt: skip
 #: Those whose rows belong to no job: correcting them needs no job in memory.
-WITHOUT_JOBS: Final = (NODE_MINUTES, UNATTRIBUTED_MINUTES, ALERTS)
+WITHOUT_JOBS: Final = (NODE_MINUTES, NODE_HOURS, UNATTRIBUTED_MINUTES, ALERTS)
 
 
 @dataclass(frozen=True)

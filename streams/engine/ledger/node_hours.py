@@ -1,0 +1,151 @@
+"""Builds the rows of `node_hours`: what a node was paid for in one hour, whoever used it.
+
+An hour row is absolute: it is summed anew from the node's lines and time of service whenever one of them changes.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from schemas.columns import money, seconds_of_minutes, table_of, take_text
+from schemas.events import PRICE_FIELDS
+from schemas.tables import NODE_HOURS, SCHEMAS
+from streams.engine.kernels.bill import MAX_COST_NANO
+from streams.engine.kernels.hours import sum_hours
+from streams.engine.ledger.hours import changed_span, hours_of
+from streams.engine.ledger.rows import flat_intervals
+from streams.engine.pricing.kinds import PriceRef
+from streams.engine.state.hours import HOUR_MS, MINUTES_PER_HOUR
+from streams.engine.state.node import NodeState
+from streams.engine.timeline.intervals import Interval
+from streams.engine.timeline.lines import Lines
+from streams.engine.timeline.nodes import NodeSegment, cut_segments
+
+#: The measures of a row.
+_PAID, _GPU, _UNPRICED, _COST, _MEASURES = range(5)
+_NO_DIMENSIONS: Final = ("",) * (len(PRICE_FIELDS) + 1)
+
+
+def changed_node_hours(node: NodeState, lines: Lines, as_of_ms: int) -> set[int]:
+    """Return the hours in which a node's lines, time of service or dimensions differ from those booked."""
+    new = cut_segments(node.segments(), as_of_ms)
+    old = node.booked_segments
+    spans = [(segment.start_ms, segment.end_ms) for segment in new] if old is None else []
+    pairs = [(node.booked_lines.get(line, []), lines.get(line, [])) for line in node.booked_lines | lines]
+    if old is not None:
+        places: dict[tuple[str, ...], int] = {}
+        before, after = (
+            _pieces(segments, places) for segments in (cut_segments(old, node.booked_as_of_ms), new)
+        )
+        pairs.append((before, after))
+    spans += [changed_span(before, after) for before, after in pairs if before != after]
+    return {hour for span in spans for hour in hours_of(span)}
+
+
+def _pieces(segments: Iterable[NodeSegment], places: dict[tuple[str, ...], int]) -> list[Interval]:
+    """Return time of service as intervals whose rate stands for the dimensions."""
+    return [
+        (segment.start_ms, segment.end_ms, places.setdefault(segment.dimensions, len(places)), 0)
+        for segment in segments
+    ]
+
+
+class NodeHourRows:
+    """Hours of nodes to be written."""
+
+    def __init__(self) -> None:
+        # By row.
+        self._nodes: list[str] = []
+        self._hours = array("q")
+        self._dimensions: list[tuple[str, ...]] = []
+        # By node.
+        self._piece_ptr = array("q", [0])
+        # By curve.
+        self._owners = array("i")
+        self._prices: list[PriceRef | None] = []  # None: time of service
+        self._curves: list[Sequence[Interval]] = []
+
+    def add(self, node: NodeState, hours: Iterable[int], as_of_ms: int) -> None:
+        """Add these hours of a node, of which everything up to the accrual instant is booked."""
+        wanted = sorted(hours)
+        if not wanted:
+            return
+        segments = cut_segments(node.segments(), as_of_ms)
+        for hour in wanted:
+            self._nodes.append(node.name)
+            self._hours.append(hour)
+            self._dimensions.append(_dimensions_in(segments, hour))
+        owner = len(self._piece_ptr) - 1
+        self._piece_ptr.append(len(self._hours))
+        paid = [(segment.start_ms, segment.end_ms, 1, 0) for segment in segments]
+        for price, intervals in (
+            (None, paid),
+            *((line.price, each) for line, each in node.booked_lines.items()),
+        ):
+            self._owners.append(owner)
+            self._prices.append(price)
+            self._curves.append(intervals)
+
+    def table(self, shard: int, version: int) -> pa.Table:
+        """Return the rows as a `node_hours` table."""
+        size = len(self._hours)
+        sums = np.zeros((size, _MEASURES), np.int64)
+        hours = np.array(self._hours, np.int64)
+        ptr, start, end, rate, lost = flat_intervals(self._curves)
+        sum_hours(
+            ptr, start, end, rate, lost, np.array(self._owners, np.int32),
+            np.array([price.usd_nano if price else 0 for price in self._prices], np.int64),
+            np.array([price.divisor if price else 1 for price in self._prices], np.int64),
+            np.array([_columns_of(price) for price in self._prices], np.int32),
+            np.array(self._piece_ptr, np.int64), hours * HOUR_MS, (hours + 1) * HOUR_MS, np.arange(size), sums,
+        )  # fmt: skip
+        place = np.arange(size, dtype=np.int32)
+        columns: dict[str, pa.Array] = {
+            "hour": seconds_of_minutes((hours * MINUTES_PER_HOUR).astype(np.int32)),
+            "node": take_text(self._nodes, place),
+            "paid_ms": pa.array(sums[:, _PAID].copy()),
+            "gpu_milli_ms": pa.array(sums[:, _GPU].copy()),
+            "unpriced_gpu_milli_ms": pa.array(sums[:, _UNPRICED].copy()),
+            "cost_usd": money(np.minimum(sums[:, _COST], MAX_COST_NANO)),
+            "shard": pa.array(np.full(size, shard, np.uint16)),
+            "version": pa.array(np.full(size, version, np.uint64)),
+        }
+        for number, name in enumerate((*PRICE_FIELDS, "team")):
+            columns[name] = take_text([each[number] for each in self._dimensions], place)
+        return table_of(SCHEMAS[NODE_HOURS], columns)
+
+    def __bool__(self) -> bool:
+        return bool(self._nodes)
+
+
+def _columns_of(price: PriceRef | None) -> tuple[int, int, int, int, int, int]:
+    """Return the measures of quantity, lost quantity, cost, lost cost, and again quantity and lost cost; -1: none."""
+    if price is None:
+        return (_PAID, -1, -1, -1, -1, -1)
+    if price.component != "gpu":
+        return (-1, -1, _COST, -1, -1, -1)
+    return (_GPU, -1, _COST, -1, -1 if price.sku else _UNPRICED, -1)
+
+
+def _dimensions_in(segments: Sequence[NodeSegment], hour: int) -> tuple[str, ...]:
+    """Return the dimensions that the node had last in an hour."""
+    begin_ms, end_ms = hour * HOUR_MS, (hour + 1) * HOUR_MS
+    found = [each for each in segments if each.start_ms < end_ms and each.end_ms > begin_ms]
+    return found[-1].dimensions if found else _NO_DIMENSIONS
+
+
+def emptied_node_hours(rows: pa.Table, shard: int, version: int) -> pa.Table:
+    """Return stored rows of `node_hours` with all measures 0."""
+    zeros = np.zeros(len(rows), np.int64)
+    columns = {name: rows[name].combine_chunks() for name in rows.column_names}
+    for name in ("paid_ms", "gpu_milli_ms", "unpriced_gpu_milli_ms"):
+        columns[name] = pa.array(zeros)
+    columns["cost_usd"] = money(zeros)
+    columns["shard"] = pa.array(np.full(len(rows), shard, np.uint16))
+    columns["version"] = pa.array(np.full(len(rows), version, np.uint64))
+    return table_of(SCHEMAS[NODE_HOURS], columns)

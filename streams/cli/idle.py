@@ -18,7 +18,7 @@ from streams.errors import WrongUseError
 
 
 class Level(StrEnum):
-    """What idle cost is told apart by."""
+    """What idle cost is grouped by."""
 
     team = "team"
     cluster = "cluster"
@@ -64,7 +64,7 @@ LIMIT {{limit:UInt64}}
 
 def idle(
     data: DataOption = None,
-    by: Annotated[Level, typer.Option(help="What to tell apart.")] = Level.team,
+    by: Annotated[Level, typer.Option(help="What to group by.")] = Level.team,
     per: Annotated[Period, typer.Option(help="Length of a cell in time, UTC.")] = Period.all,
     from_: Annotated[str, typer.Option("--from", metavar="DATE", help="First hour, e.g. 2026-10-01.")] = "",
     to: Annotated[str, typer.Option(metavar="DATE", help="First hour that does not count.")] = "",
@@ -74,7 +74,11 @@ def idle(
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Maximum number of rows.")] = 1_000,
     form: FormatOption = OutputFormat.table,
 ) -> None:
-    """Show what the nodes cost, what jobs used of it and what was idle."""
+    """Show what the nodes cost, what jobs used of it and what was idle.
+
+    Raises:
+        WrongUseError: A date is none, or the time is empty.
+    """
     span = {"from": instant_of("from", from_) or 0, "to": instant_of("to", to) or _ALWAYS_MS}
     if span["from"] >= span["to"]:
         raise WrongUseError("from: must be before to")

@@ -159,7 +159,11 @@ def _is_name(text: str) -> bool:
 
 
 def instant_of(name: str, text: str) -> int | None:
-    """Parse a date (its first instant, UTC) or an ISO instant to ms since 1970; empty: None."""
+    """Parse a date (its first instant, UTC) or an ISO instant to ms since 1970; empty: None.
+
+    Raises:
+        WrongUseError: In one line, beginning with the parameter's name.
+    """
     if not text:
         return None
     try:

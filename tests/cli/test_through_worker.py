@@ -87,6 +87,8 @@ QUESTIONS = [
     ("jobs", "--limit", "3"),
     ("job", "b", "--format", "json"),
     ("costs", "--metric", "m1", "--by", "team,label:tier,reason", "--per", "day", "--format", "json"),
+    ("idle", "--by", "node", "--per", "day"),
+    ("idle", "--findings", "--format", "csv"),
     ("explain", "b"),
     ("explain", ODD_ID, "--format", "csv"),
     ("explain", "a", "--minute", "--format", "json"),

@@ -36,6 +36,7 @@ def test_merges_make_no_statistics_of_our_large_tables(tmp_path: Path) -> None:
                 "job_hours",
                 "job_minutes",
                 "job_usage_minutes",
+                "node_hours",
                 "node_minutes",
                 "unattributed_minutes",
             ]

@@ -201,7 +201,9 @@ def unattributed(samples: Iterable[Sample]) -> dict[tuple[int, str, str], Unattr
     by_gpu: dict[tuple[str, str], list[Sample]] = {}
     for sample in samples:
         for gpu, permille in sample.permille.items():
-            by_gpu.setdefault((sample.node, gpu), []).append(replace(sample, permille={gpu: permille}, tensor={}))
+            by_gpu.setdefault((sample.node, gpu), []).append(
+                replace(sample, permille={gpu: permille}, tensor={})
+            )
     return {
         (minute, node, gpu): UnattributedRow(*row[:2])
         for (node, gpu), mine in by_gpu.items()

@@ -21,6 +21,7 @@ from schemas.tables import (
     UNATTRIBUTED_MINUTES,
 )
 from sinks.clickhouse import ClickHouseStore
+from sinks.meta import MINUTES_KEPT_FROM
 from tests.sinks.fleet import GPU_HOUR, HOUR_MS, line
 from tests.sinks.rows import dicts, instant, rows
 
@@ -195,3 +196,11 @@ def test_right_sizing_names_jobs_and_types_of_nodes_that_use_half_or_less(idle: 
         {"subject": "job", "name": "a", "team": "red", "gpu_h": 1, "cost_usd": Decimal("0.6")},
         {"subject": "node_type", "name": "p5", "team": "", "gpu_h": 2, "cost_usd": 2},
     ]
+
+
+def test_months_of_which_the_minutes_of_jobs_are_dropped_are_not_idle(idle: ClickHouseStore) -> None:
+    count = "SELECT (SELECT count() FROM node_balance) AS minutes, (SELECT count() FROM node_hour_balance) AS hours"
+    idle.meta.put(MINUTES_KEPT_FROM, "202603")
+    assert dicts(idle, count) == [{"minutes": 3, "hours": 2}]
+    idle.meta.put(MINUTES_KEPT_FROM, "202604")
+    assert dicts(idle, count) == [{"minutes": 0, "hours": 0}]

@@ -73,6 +73,8 @@ FROM
             SELECT minute, node FROM node_minutes FINAL WHERE quantity != 0 AND unit = 'instance_milli_ms')
     GROUP BY minute, node
 ) AS s
+-- Months whose minutes of jobs were dropped would seem to be idle.
+WHERE toYYYYMM(minute) >= (SELECT toUInt32OrZero(max(value)) FROM meta WHERE key = 'minutes_kept_from')
 GROUP BY minute, node;
 
 -- The same by hour, with what the node was last in that hour, and what of its idle cost was used without a job: the share of
@@ -146,6 +148,7 @@ FROM
         WHERE productive_ms != 0 AND node IN (SELECT node FROM node_minutes)
         GROUP BY hour, node
     ) AS p
+    WHERE toYYYYMM(hour) >= (SELECT toUInt32OrZero(max(value)) FROM meta WHERE key = 'minutes_kept_from')
     GROUP BY hour, node
 ) AS s
 LEFT ANY JOIN (SELECT * FROM node_hours FINAL) AS h ON h.node = s.node AND h.hour = s.hour;

@@ -175,7 +175,8 @@ class PackedRows:
         owners = (
             (holder.job_id, holder.attempt)
             for holder in self._droppable()
-            if not holder.is_idle and any(last < before_minute for _, _, _, last, _ in _segments(holder.packed))
+            if not holder.is_idle
+            and any(last < before_minute for _, _, _, last, _ in _segments(holder.packed))
         )
         return list(dict.fromkeys(owners))
 

@@ -228,7 +228,7 @@ SELECT toInt64(a.shard) AS shard, toInt64(sum(a.ms)) AS attempts_ms, toInt64(sum
 FROM
 (
     SELECT job_id, any(t.shard) AS shard, sum(t.wall_clock_ms) AS ms, max(t.version) AS version
-    FROM attempts AS t FINAL GROUP BY job_id HAVING countIf(t.ended = toDateTime64(0, 3, 'UTC')) = 0
+    FROM attempts AS t FINAL GROUP BY job_id HAVING countIf(isNull(t.ended)) = 0
 ) AS a
 LEFT JOIN
 (

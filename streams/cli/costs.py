@@ -16,8 +16,9 @@ from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
 from streams.cli.reading import Reader, reader
 from streams.costs.answer import CostRows, cost_rows, driver_rows
+from streams.costs.parts import Parameters
 from streams.costs.request import ROWS_MAX, Metric, Period, request_of
-from streams.costs.sql import Parameters, cost_sql, driver_sql, previous_span
+from streams.costs.sql import cost_sql, driver_sql, previous_span
 
 
 def costs(

@@ -88,14 +88,6 @@ METRICS: Final = {
         f"sum(retry_cost) AS retry_cost_usd, {_per('retry_cost_usd', 'toFloat64(cost_usd)')} AS retry_ratio",
         sums=(_RETRY_COST,),
     ),
-    Metric.m6: MetricColumns(
-        f"sum(storage_cost) AS storage_cost_usd, {_hours('wall_ms')} AS wall_clock_h, "
-        f"{_per('storage_cost_usd', 'wall_clock_h')} AS usd_per_hour"
-    ),
-    Metric.m7: MetricColumns(
-        f"sum(network_cost) AS network_cost_usd, {_hours('wall_ms')} AS wall_clock_h, "
-        f"{_per('network_cost_usd', 'wall_clock_h')} AS usd_per_hour"
-    ),
     # What was not sampled is unknown, not unproductive: the productive share of what was sampled stands for all of it.
     Metric.m8: MetricColumns(
         f"{_gpu_hours('gpu_ms')} AS gpu_h, {_hours('sampled_ms')} AS sampled_gpu_h, "

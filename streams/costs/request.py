@@ -24,7 +24,17 @@ JOB_LEVELS: Final = ("owner", "team", "project", "experiment")
 HOUR_LEVELS: Final = PRICE_FIELDS
 #: The cause of an attempt's end.
 REASON: Final = "reason"
-LEVELS: Final = ("job", *JOB_LEVELS, *HOUR_LEVELS, REASON)
+#: Levels of traffic, of metrics m6 and m7; `region` is where it went from.
+_STORAGE_LEVELS: Final = ("op", "storage_class", "region")
+_NETWORK_LEVELS: Final = ("path", "direction", "region", "dst_region")
+TRAFFIC_LEVELS: Final = ("op", "storage_class", "path", "direction", "region", "dst_region")
+LEVELS: Final = (
+    "job",
+    *JOB_LEVELS,
+    *HOUR_LEVELS,
+    REASON,
+    *(level for level in TRAFFIC_LEVELS if level not in HOUR_LEVELS),
+)
 LABEL: Final = "label:"
 ROWS_MAX: Final = 10_000
 _LEVELS_MAX: Final = 6
@@ -49,6 +59,10 @@ class Metric(StrEnum):
     m8 = "m8"
     m9 = "m9"
     m10 = "m10"
+
+
+_LEVELS_OF: Final = {Metric.m6: _STORAGE_LEVELS, Metric.m7: _NETWORK_LEVELS}
+TRAFFIC_METRICS: Final = tuple(_LEVELS_OF)
 
 
 class Period(StrEnum):
@@ -213,6 +227,7 @@ def _decimal_of(name: str, text: str, most: Decimal) -> Decimal:
 
 
 def _check(request: CostRequest) -> None:
+    _check_levels(request)
     if request.from_ms is not None and request.to_ms is not None and request.from_ms >= request.to_ms:
         raise WrongUseError("from: must be before to")
     if request.compare and request.per is Period.all and (request.from_ms is None or request.to_ms is None):
@@ -221,6 +236,25 @@ def _check(request: CostRequest) -> None:
         raise WrongUseError("drivers: needs compare previous, from and to")
     if request.slo_usd_per_hour is not None and request.metric is not Metric.m10:
         raise WrongUseError("slo_usd_per_hour: is of metric m10")
+
+
+def _check_levels(request: CostRequest) -> None:
+    """Refuse levels that the metric does not have."""
+    mine = _LEVELS_OF.get(request.metric, ())
+    by_traffic = [level for level in request.by if level in mine] or [
+        level for level, _ in request.where if level in mine
+    ]
+    for name, levels in (("by", request.by), ("where", tuple(level for level, _ in request.where))):
+        for level in levels:
+            if level in TRAFFIC_LEVELS and level not in mine and level not in HOUR_LEVELS:
+                metrics = ", ".join(metric for metric, its in _LEVELS_OF.items() if level in its)
+                raise WrongUseError(f"{name}: level {level} is of metric {metrics}")
+            if by_traffic and level in HOUR_LEVELS and level not in mine:
+                raise WrongUseError(
+                    f"{name}: {level} is not known of traffic; ask for it without {by_traffic[0]}"
+                )
+    if by_traffic and request.drivers:
+        raise WrongUseError(f"drivers: does not go with {by_traffic[0]}")
 
 
 def _shown(text: str) -> str:

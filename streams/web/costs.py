@@ -14,8 +14,9 @@ from aiohttp import web
 from sinks.answer import QueryResult
 from sinks.query import arrow
 from streams.costs.answer import cost_rows, driver_rows
+from streams.costs.parts import Parameters
 from streams.costs.request import CostRequest, request_of
-from streams.costs.sql import Parameters, cost_sql, driver_sql, previous_span
+from streams.costs.sql import cost_sql, driver_sql, previous_span
 from streams.errors import WrongUseError
 from streams.web.errors import ApiError
 from streams.web.query_service import QueryService

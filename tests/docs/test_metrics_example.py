@@ -68,6 +68,8 @@ def is_of(tables: Tables, of: str) -> Callable[[HourKey], bool]:
     if level == "reason":
         reasons = {("run-b", 1): "spot_reclaim", ("run-c", 1): "out_of_memory"}
         return lambda key: reasons.get((key.job_id, key.attempt), "") == name
+    if level in ("op", "dst_region"):  # of traffic, of which there is one kind: per hour of all run time
+        return lambda _: True
     return lambda key: of == "all" or getattr(tables.jobs[key.job_id], level) == name
 
 

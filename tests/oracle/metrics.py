@@ -151,6 +151,11 @@ def metric_figures(
     retry = Fraction(sum(_retry_nano(tables, key) for key in hours), 10**9)
     jobs = {key.job_id for key, row in hours.items() if row.wall_clock_ms or any(row.cost_nano)}
     completed = [job_id for job_id in jobs if tables.jobs[job_id].state == "completed"]
+    attempts = {(key.job_id, key.attempt) for key in hours}
+    ledger = [(key, row) for key, row in tables.ledger.items() if (key.job_id, key.attempt) in attempts]
+    requests = sum(row.quantity for key, row in ledger if key.unit == "requests")
+    sent = (row.cost_nano for key, row in ledger if key.component == "network" and key.direction != "ingress")
+    egress = Fraction(sum(sent), 10**9)
     rates, infra = cell.job_rates(), cell.job_infra_rates()
     by_clock = _by_clock(hours)
     mean = _ratio(sum((usd for usd, _ in by_clock), Fraction()), ran_h)
@@ -175,7 +180,10 @@ def metric_figures(
         ("m5", "retry_cost_usd"): retry,
         ("m5", "retry_ratio"): _ratio(retry, cost),
         ("m6", "usd_per_hour"): _ratio(component["storage"], ran_h),
+        ("m6", "requests_per_hour"): _ratio(Fraction(requests), ran_h),
         ("m7", "usd_per_hour"): _ratio(component["network"], ran_h),
+        ("m7", "egress_cost_usd"): egress,
+        ("m7", "ingress_cost_usd"): component["network"] - egress,
         ("m8", "coverage_ratio"): _ratio(sampled_h, gpu_h),
         ("m8", "productive_ratio"): productive,
         ("m8", "usd_per_productive_gpu_hour"): _ratio(cost, gpu_h * (productive or 0)),

@@ -1,0 +1,134 @@
+"""The parts of the SQL of costs: periods, levels, conditions, joins.
+
+Every text in it is fixed; what a client chooses is bound as a parameter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from schemas.reserved import CANARY_JOB_PREFIX
+from sinks.query.wire import Parameter
+from streams.costs.metrics import COSTS
+from streams.costs.request import (
+    HOUR_LEVELS,
+    JOB_LEVELS,
+    LABEL,
+    REASON,
+    TRAFFIC_LEVELS,
+    TRAFFIC_METRICS,
+    CostRequest,
+    Period,
+)
+
+Parameters = dict[str, Parameter]
+
+_PERIODS: Final = {
+    Period.hour: "h.hour",
+    Period.day: "toStartOfDay(h.hour, 'UTC')",
+    Period.week: "toDateTime(toStartOfWeek(h.hour, 1, 'UTC'), 'UTC')",
+    Period.month: "toDateTime(toStartOfMonth(h.hour, 'UTC'), 'UTC')",
+    # One cell, or with a comparison one before and one after the instant.
+    Period.all: "toDateTime(if(h.hour < toDateTime({split_s:Int64}, 'UTC'), {begin_s:Int64}, {split_s:Int64}), 'UTC')",
+}
+_USERS: Final = f"NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')"
+_HAS_HOURS: Final = f"(wall_clock_ms != 0 OR queued_ms != 0 OR gpu_milli_ms != 0 OR {' + '.join(COSTS)} != 0)"
+#: What may be joined to a row of hours, by the alias under which its columns are named.
+_JOINS: Final = {
+    "j": "(SELECT job_id, owner, team, project, experiment, labels, state FROM jobs FINAL) AS j ON j.job_id = h.job_id",
+    "a": "(SELECT job_id, attempt, state, reason FROM attempts FINAL) AS a ON a.job_id = h.job_id AND a.attempt = h.attempt",
+    "n": "(SELECT job_id, min(attempts.attempt) AS first_attempt, max(attempts.attempt) AS last_attempt FROM attempts FINAL "
+    "GROUP BY job_id) AS n ON n.job_id = h.job_id",
+}
+
+
+@dataclass(frozen=True)
+class HourSpan:
+    """The hours [begin_ms, end_ms) that are read, ms since 1970; None: without bound."""
+
+    begin_ms: int | None
+    end_ms: int | None
+
+
+def listed(*parts: str) -> str:
+    """Return the parts with commas."""
+    return ", ".join(parts)
+
+
+def names_in(expressions: Iterable[str]) -> str:
+    """Return the names of `expression AS name`, with commas."""
+    return listed(*(each.rpartition(" AS ")[2] for each in expressions))
+
+
+def parameters_of(request: CostRequest, span: HourSpan) -> Parameters:
+    """Return the parameters of bounds and periods."""
+    found: Parameters = {"most": request.limit + 1}
+    if request.per is Period.all:
+        found |= {"begin_s": (span.begin_ms or 0) // 1000, "split_s": (request.from_ms or 0) // 1000}
+    return found
+
+
+def period_of(request: CostRequest) -> str:
+    """Return the period of an hour, as `expression AS period`."""
+    return f"{_PERIODS[request.per]} AS period"
+
+
+def level_columns(levels: Iterable[tuple[int, str]], parameters: Parameters) -> list[str]:
+    """Return `expression AS level_N` of levels with their places."""
+    return [f"{_column(level, f'key_{place}', parameters)} AS level_{place}" for place, level in levels]
+
+
+def hour_conditions(request: CostRequest, span: HourSpan, parameters: Parameters) -> str:
+    """Return what a row of `job_hours` must fulfil: a row of zeros stands for none, the canary is no user's job."""
+    apart = TRAFFIC_LEVELS if request.metric in TRAFFIC_METRICS else ()
+    where = ((place, each) for place, each in enumerate(request.where) if each[0] not in apart)
+    return " AND ".join([_USERS, _HAS_HOURS, *_conditions(where, span, "hour", parameters)])
+
+
+def traffic_conditions(request: CostRequest, span: HourSpan, parameters: Parameters) -> str:
+    """Return what a row of traffic in `job_minutes` must fulfil, on columns of its key alone."""
+    return " AND ".join([_USERS, *_conditions(enumerate(request.where), span, "minute", parameters)])
+
+
+def _conditions(
+    where: Iterable[tuple[int, tuple[str, str]]], span: HourSpan, time: str, parameters: Parameters
+) -> Iterator[str]:
+    for bound, at_ms, sign in (("from_s", span.begin_ms, ">="), ("to_s", span.end_ms, "<")):
+        if at_ms is not None:
+            yield f"{time} {sign} toDateTime({{{bound}:Int64}}, 'UTC')"
+            parameters[bound] = at_ms // 1000
+    for place, (level, name) in where:
+        is_named = (
+            f"{_column(level, f'where_{place}', parameters).partition('.')[2]} = {{name_{place}:String}}"
+        )
+        parameters[f"name_{place}"] = name
+        if level in JOB_LEVELS or level.startswith(LABEL):
+            is_named = f"job_id IN (SELECT job_id FROM jobs FINAL WHERE {is_named})"
+        elif level == REASON:
+            is_named = f"(job_id, attempt) IN (SELECT job_id, attempt FROM attempts FINAL WHERE {is_named})"
+        yield is_named
+
+
+def joins(*expressions: str) -> str:
+    """Return the joins that the expressions need, and no other."""
+    return "".join(
+        f"\n    LEFT ANY JOIN {table}"
+        for alias, table in _JOINS.items()
+        if any(re.search(rf"\b{alias}\.", each) for each in expressions)
+    )
+
+
+def _column(level: str, bound: str, parameters: Parameters) -> str:
+    if level == "job":
+        return "h.job_id"
+    if level in HOUR_LEVELS or level in TRAFFIC_LEVELS:
+        return f"h.{level}"
+    if level in JOB_LEVELS:
+        return f"j.{level}"
+    if level == REASON:
+        return "a.reason"
+    parameters[bound] = level.removeprefix(LABEL)
+    return f"j.labels[{{{bound}:String}}]"

@@ -68,25 +68,31 @@ def ran_job(records: Records, job_id: str, there: Elsewhere, book: PriceBook) ->
     """Return what a job paid, cut where the prices elsewhere change.
 
     Raises:
-        TrainfareError: The store does not know it, or it has paid for nothing.
+        TrainfareError: The store does not know it, it has paid for nothing, or some of its minutes were dropped.
     """
     facts = job_facts(records, job_id)
     attempts = ran.attempts_of(records(ran.ATTEMPTS, job=job_id))
     span = records(ran.SPAN, job=job_id)
-    if not span:
+    hours_nano = ran.nano_of(str(records(ran.HOURS_COST, job=job_id)[0]["usd"]))
+    if not span and not hours_nano:
         raise TrainfareError(f"job {job_id!r}: has paid for nothing yet, so there is nothing to compare")
+    if not span:
+        raise _dropped(job_id)
     from_ms, until_ms = int(str(span[0]["from_ms"])), int(str(span[0]["until_ms"]))
     bare = RanJob(facts["team"], facts["project"], int(facts["wall_clock_ms"]), attempts, (), ())
     # Traffic may lie long before or after what is paid by time; its minutes have no price elsewhere.
     until_ms = min(until_ms, from_ms + len(attempts) * PAID_AT_MOST_MS)
     first_ms = from_ms + 60_000 - 1  # a minute is priced at its end
     instants = price_instants(book, contexts(bare, there).values(), first_ms, until_ms)
-    rows = records(ran.QUANTITIES, job=job_id, instants=instants)
-    return RanJob(
-        bare.team,
-        bare.project,
-        bare.wall_clock_ms,
-        attempts,
-        (first_ms, *instants),
-        ran.paid_of(rows, attempts),
+    paid = ran.paid_of(records(ran.QUANTITIES, job=job_id, instants=instants), attempts)
+    job = RanJob(bare.team, bare.project, bare.wall_clock_ms, attempts, (first_ms, *instants), paid)
+    if job.cost_nano < hours_nano:
+        raise _dropped(job_id)
+    return job
+
+
+def _dropped(job_id: str) -> TrainfareError:
+    return TrainfareError(
+        f"job {job_id!r}: its minutes were dropped, or some of them (meter.minutes_retention_days), so it cannot be priced "
+        "elsewhere; `trainfare costs` has its hours"
     )

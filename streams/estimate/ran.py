@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from schemas.events import PRICE_FIELDS
+from schemas.tables import COMPONENTS
 
 JOB: Final = """
 SELECT team, project, experiment, state, toString(gpu_count) AS gpus, wall_clock_ms FROM jobs FINAL WHERE job_id = {job:String}
@@ -30,6 +31,11 @@ SELECT attempt, component, unit, phase = 'starting' AS is_starting,
        toString(sum(toDecimal128(cost_usd, 9))) AS usd, toString(sum(toDecimal128(lost_cost_usd, 9))) AS lost_usd
 FROM job_minutes FINAL WHERE job_id = {job:String} AND quantity != 0
 GROUP BY attempt, component, unit, is_starting, step ORDER BY attempt, component, unit, is_starting, step
+"""
+#: Hours remain where minutes were dropped (meter.minutes_retention_days).
+HOURS_COST: Final = f"""
+SELECT toString(sum({" + ".join(f"toDecimal128({name}_cost_usd, 9)" for name in COMPONENTS)})) AS usd
+FROM job_hours FINAL WHERE job_id = {{job:String}}
 """
 PREEMPTED: Final = "preempted"
 
@@ -105,7 +111,7 @@ def paid_of(rows: Iterable[Mapping[str, Any]], attempts: tuple[Attempt, ...]) ->
     for row in rows:
         attempt, is_starting = int(row["attempt"]), bool(row["is_starting"])
         cause = states.get(before.get(attempt, attempt) if is_starting else attempt)
-        lost, lost_nano = int(row["lost"]), _nano(row["lost_usd"])
+        lost, lost_nano = int(row["lost"]), nano_of(row["lost_usd"])
         found.append(
             Paid(
                 attempt=attempt,
@@ -116,12 +122,13 @@ def paid_of(rows: Iterable[Mapping[str, Any]], attempts: tuple[Attempt, ...]) ->
                 quantity=int(row["amount"]),
                 lost_quantity=lost,
                 preempted_quantity=lost if cause == PREEMPTED else 0,
-                cost_nano=_nano(row["usd"]),
+                cost_nano=nano_of(row["usd"]),
                 preempted_nano=lost_nano if cause == PREEMPTED else 0,
             )
         )
     return tuple(found)
 
 
-def _nano(usd: str) -> int:
+def nano_of(usd: str) -> int:
+    """Return the nano-dollars of a decimal text."""
     return int(Decimal(usd).scaleb(9))

@@ -5,12 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from schemas.tables import JOB_MINUTES
+from sinks.clickhouse import ClickHouseStore, Embedded
+from sinks.rows import Condition
 from tests.cli.command import trainfare
 
 T0_MS = 1_772_366_400_000  # 2026-03-01 12:00:00 UTC
@@ -178,3 +182,16 @@ def test_refusals_are_one_clear_line(words: str, code: int, said: str, data: Pat
     done = trainfare("estimate", *words.split(), "--data", data)
     assert (done.code, done.out) == (code, "")
     assert said in done.one_line()
+
+
+def test_a_job_whose_minutes_were_dropped_is_not_priced_by_the_rest(data: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(data, tmp_path / "meter", symlinks=True)
+    for conditions in ([Condition("minute", "<", T0_MS + 3_600_000)], []):
+        store = ClickHouseStore(Embedded(data_dir=copy))
+        try:
+            store.delete(JOB_MINUTES, [Condition("job_id", "=", "s"), *conditions])
+        finally:
+            store.close()
+        done = trainfare("estimate", "--of", "s", "--data", copy)
+        assert (done.code, done.out) == (1, "")
+        assert "meter.minutes_retention_days" in done.one_line()

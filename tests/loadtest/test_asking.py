@@ -82,8 +82,13 @@ def test_a_store_is_made_once(data: Path, tmp_path: Path, monkeypatch: pytest.Mo
     assert asking.kept_store(kept, tmp_path / "none.csv") == kept / "data"
 
 
-def test_the_ratio_is_of_medians(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    took = {"streams.cli.main": iter([11.0, 99.0, 10.8]), "loadtest.without_hours": iter([10.0, 10.0, 50.0])}
+def test_the_ratio_is_of_the_least_disturbed_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    took = {
+        "streams.cli.main": iter([50.0, 11.0, 99.0, 11.2]),
+        "loadtest.without_hours": iter([10.0, 10.0, 50.0]),
+    }
     order: list[str] = []
 
     def replayed(program: str, file: Path) -> float:
@@ -93,9 +98,9 @@ def test_the_ratio_is_of_medians(monkeypatch: pytest.MonkeyPatch, capsys: pytest
     monkeypatch.setattr(hours_cost, "replayed_cpu_s", replayed)
     figures = hours_cost.measure(Path("log.jsonl"), rounds=3)
     assert figures["ratio"] == pytest.approx(0.1)
-    assert figures["cpu_s"] == {"with": [11.0, 99.0, 10.8], "without": [10.0, 10.0, 50.0]}
+    assert figures["cpu_s"] == {"with": [11.0, 99.0, 11.2], "without": [10.0, 10.0, 50.0]}
     first, second = "streams.cli.main", "loadtest.without_hours"
-    assert order == [first, second, second, first, first, second]
+    assert order == [first, first, second, second, first, first, second]
 
 
 def test_without_hours_nothing_else_is_missing(data: Path, tmp_path: Path) -> None:

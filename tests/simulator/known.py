@@ -9,6 +9,7 @@ from __future__ import annotations
 KNOWN: dict[int, str] = {
     50: "a hole was given up though nothing had come since it was asked for",
     88: "a node that goes on asked for checkpoints without end",
+    96: "a record of the future that was sent again after a gap still counted as refused (a fault of the simulator)",
     248: "an owner stored an alert and nothing else, and its successor's versions were not above it",
     262: "a sweep stumbled over a job that was on its way to the archive",
     301: "the same, with a late row of the owner before",

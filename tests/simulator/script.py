@@ -63,7 +63,14 @@ def _after_gap(written: list[Written], gap: tuple[int, int] | None) -> list[Writ
         return []
     last = {one.line.partition: one for one in written if one.line.topic not in REFERENCE_TOPICS}
     append_ms = max(gap[1], written[-1].append_ms) + 1_000 if written else 0
-    return [replace(one, append_ms=append_ms) for one in last.values() if one.append_ms < gap[1]]
+    return [_retried(one, append_ms) for one in last.values() if one.append_ms < gap[1]]
+
+
+def _retried(one: Written, append_ms: int) -> Written:
+    """The same record later; what was of the future may be so no more."""
+    value = one.line.value
+    valid = not is_future(value, append_ms) if isinstance(value, dict) else one.line.valid
+    return replace(one, append_ms=append_ms, line=replace(one.line, valid=valid))
 
 
 def _events(rng: random.Random, span_ms: int, partitions: int) -> list[tuple[str, int, Json]]:

@@ -87,12 +87,13 @@ def test_what_became_of_the_files_is_said_and_put_back(root: Path, table: str, d
     assert after.code == 0, after.out
 
 
-def test_lost_hours_are_said(root: Path) -> None:
-    DAMAGE["parts missing"](root / "data", "job_hours", table_folder(root / "before", "job_hours"))
+@pytest.mark.parametrize(("table", "others"), [("job_hours", {"totals"}), ("node_hours", set())])
+def test_lost_hours_are_said(root: Path, table: str, others: set[str]) -> None:
+    DAMAGE["parts missing"](root / "data", table, table_folder(root / "before", table))
     audit = trainfare("audit", "--data", root / "data", "--format", "json")
     assert audit.code == 1
     faults = [each for each in json.loads(audit.out)["findings"] if not each["ok"]]
-    assert {each["check"] for each in faults} == {"job_hours", "totals"}
+    assert {each["check"] for each in faults} == {"job_hours", *others}
     hours = [each for each in faults if each["check"] == "job_hours"]
     assert all(each["found"].startswith(("$0", "0 ms")) for each in hours), faults
 

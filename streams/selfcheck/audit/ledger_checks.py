@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from schemas.tables import JOB_HOURS, JOB_MINUTES
+from schemas.tables import JOB_HOURS, JOB_MINUTES, NODE_HOURS, NODE_MINUTES
 from sinks.clickhouse.damage import LostPart
 from streams.selfcheck.audit.facts import (
     Costs,
@@ -173,29 +173,33 @@ def _dropped(kept_from: int) -> str:
     return f"; months before {kept_from // 100}-{kept_from % 100:02} have no minutes any more (minutes_retention_days)"
 
 
+#: The table of hours that sums each table of minutes.
+_HOURS_OF: Final = {JOB_MINUTES: JOB_HOURS, NODE_MINUTES: NODE_HOURS}
+
+
 def hours(
     stored: Sequence[MonthSum], hours: Sequence[MonthSum], versions: Mapping[int, int], kept_from: int = 0
 ) -> list[AuditFinding]:
-    """Check that the hours of a shard and month have the cost and the GPU-time of its minutes.
+    """Check that the hours of jobs and of nodes of a shard and month have the cost and the GPU-time of its minutes.
 
     Months with rows newer than the shard's sums (`versions`, by shard) are left to the next audit; those before
     `kept_from` have no minutes any more.
     """
-    mine_of = (each for each in stored if each.table == JOB_MINUTES and not _is_dropped(each, kept_from))
-    minutes = {each[1:3]: each for each in mine_of}
-    have = {each[1:3]: each for each in hours if not _is_dropped(each, kept_from)}
+    mine_of = (each for each in stored if not _is_dropped(each, kept_from))
+    minutes = {(_HOURS_OF[each.table], *each[1:3]): each for each in mine_of}
+    have = {each[:3]: each for each in hours if not _is_dropped(each, kept_from)}
     faults: list[AuditFinding] = []
     newer = 0
-    for shard, month in sorted(minutes.keys() | have.keys()):
-        mine = minutes.get((shard, month), MonthSum(JOB_MINUTES, shard, month, 0, 0, 0))
-        found = have.get((shard, month), MonthSum(JOB_HOURS, shard, month, 0, 0, 0))
+    for table, shard, month in sorted(minutes.keys() | have.keys()):
+        mine = minutes.get((table, shard, month), MonthSum(table, shard, month, 0, 0, 0))
+        found = have.get((table, shard, month), MonthSum(table, shard, month, 0, 0, 0))
         if max(mine.version, found.version) > versions.get(shard, 0):
             newer += 1
         elif (mine.cost_nano, mine.gpu_milli_ms) != (found.cost_nano, found.gpu_milli_ms):
             faults.append(
                 AuditFinding(
                     HOURS,
-                    f"`job_hours` shard {shard} month {month}",
+                    f"`{table}` shard {shard} month {month}",
                     _usd(mine.cost_nano),
                     _usd(found.cost_nano),
                     ok=False,

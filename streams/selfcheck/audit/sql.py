@@ -200,7 +200,8 @@ SELECT table_name, toInt64(shard) AS shard, toInt64(month) AS month, quantity, c
 
 def summed(table: str) -> str:
     """Return SQL that sums each shard's rows of each month; quantities of all units, modulo 2**64."""
-    gpu = "toInt64(sumIf(r.quantity, r.component = 'gpu'))" if table == "job_minutes" else "toInt64(0)"
+    is_gpu = "r.component = 'gpu'" if table == "job_minutes" else "r.unit = 'gpu_milli_ms'"
+    gpu = f"toInt64(sumIf(r.quantity, {is_gpu}))"
     return f"""
 SELECT toInt64(shard) AS shard, toInt64(toYYYYMM(minute)) AS month, sum(r.quantity) AS quantity,
        toInt64(sum({_NANO.format(column="r.cost_usd")})) AS cost_nano, max(r.version) AS version, {gpu} AS gpu_milli_ms
@@ -219,6 +220,11 @@ FROM
            labor_cost_usd, overhead_cost_usd] AS costs
     FROM job_hours FINAL
 ) AS r
+GROUP BY shard, month
+UNION ALL
+SELECT 'node_hours', toInt64(shard), toInt64(toYYYYMM(hour)) AS month, toInt64(0), toInt64(sum({_NANO.format(column="r.cost_usd")})),
+       if(max(r.cost_usd) >= 999999999, toUInt64(-1), max(r.version)), toInt64(sum(r.gpu_milli_ms))
+FROM node_hours AS r FINAL
 GROUP BY shard, month"""
 
 # Of jobs with an open attempt, hours may be written later than attempts.

@@ -102,7 +102,7 @@ def sums(ask: Ask) -> tuple[list[MonthSum], list[MonthSum]]:
 
 
 def hours(ask: Ask) -> list[MonthSum]:
-    """Return what the hours of jobs add up to by shard and month."""
+    """Return what the hours of jobs and of nodes add up to by shard and month."""
     names = ("table_name", "shard", "month", "quantity", "cost_nano", "version", "gpu_milli_ms")
     return [MonthSum(*(row[name] for name in names)) for row in ask(sql.HOURS, {})]
 

@@ -148,9 +148,15 @@ class JobState:
         )
 
     def owe_booked_hours(self) -> None:
-        """Leave the hours of all booked rows to be written: a former version of the program wrote none."""
-        for attempt in self.attempts.values():
+        """Leave the hours of all booked rows to be written: a former version of the program wrote none.
+
+        There may be hours made of its minutes, under the price fields that it last showed.
+        """
+        for number, attempt in self.attempts.items():
             attempt.owe_booked_hours()
+            if attempt.owed_hours:
+                shown = tuple(self.fields_of(number).values())
+                attempt.written[shown] = min(attempt.owed_hours), max(attempt.owed_hours)
 
     def forget_checkpoints(self, before_ms: int) -> bool:
         """Drop all but the last checkpoint before an instant, given that every acceptable event is later.

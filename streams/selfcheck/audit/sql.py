@@ -227,7 +227,7 @@ SELECT 'node_hours', toInt64(shard), toInt64(toYYYYMM(hour)) AS month, toInt64(0
 FROM node_hours AS r FINAL
 GROUP BY shard, month"""
 
-# Of jobs with an open attempt, hours may be written later than attempts.
+# Of jobs with an open attempt, hours may be written later than attempts; hours made of minutes by an upgrade have no time.
 WALL_CLOCK: Final = """
 SELECT toInt64(a.shard) AS shard, toInt64(sum(a.ms)) AS attempts_ms, toInt64(sum(h.ms)) AS hours_ms,
        max(greatest(a.version, h.version)) AS version
@@ -238,10 +238,10 @@ FROM
 ) AS a
 LEFT JOIN
 (
-    SELECT job_id, sum(r.wall_clock_ms) AS ms, max(r.version) AS version
+    SELECT job_id, sum(r.wall_clock_ms) AS ms, max(r.version) AS version, min(r.version) = 0 AS of_minutes
     FROM job_hours AS r FINAL GROUP BY job_id
 ) AS h ON h.job_id = a.job_id
-WHERE a.ms > 0
+WHERE a.ms > 0 AND NOT h.of_minutes
 GROUP BY shard"""
 
 # Answered from the parts' min-max indexes without reading a row.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from schemas.tables import JOB_HOURS
+import pyarrow as pa
+
+from schemas.tables import JOB_HOURS, SCHEMAS
 from streams.engine.settings import FUTURE_MS, ShardSettings
+from streams.engine.state.hours import UNKNOWN_TIME
 from tests.harness import FAR_FUTURE_MS, Meter, meter
 from tests.oracle.cases import T0, gpu, job, network, price
 from tests.oracle.compute import compute
@@ -179,3 +182,27 @@ def test_hours_whose_usage_was_evicted_keep_it_when_a_late_price_restates_them()
     found = machine.tables().hours
     assert found == compute([*lines, late]).hours
     assert found[HourKey("j", 1, H0 + 1, SPOT)][6:10] == (60_000 * 2, 30_000 * 2, 15_000 * 2, 60_000 * 2)
+
+
+def test_hours_that_an_upgrade_made_of_minutes_are_replaced_under_other_fields() -> None:
+    """It knew the last price fields only: the first hour was spot."""
+    machine = Meter(ShardSettings(run_start_ms=FAR_FUTURE_MS - FUTURE_MS))
+    lines = [
+        price("s", "1"),
+        job("j", "started", T0, gpu_count=1, purchase="spot"),
+        job("j", "updated", T0 + HOUR, purchase="on_demand"),
+        job("j", "completed", T0 + 2 * HOUR),
+    ]
+    machine.feed(list(enumerate(lines)))
+    want = machine.tables().hours
+    (stored,) = (row for key, row in machine.store.tables[JOB_HOURS].items() if key[2] == H0 * 3600)
+    made = dict(stored) | {"purchase": "on_demand", "version": 0}
+    machine.store.tables[JOB_HOURS].clear()
+    machine.store.insert(JOB_HOURS, pa.Table.from_pylist([made], schema=SCHEMAS[JOB_HOURS]))
+    known = machine.shards[0].jobs["j"]
+    known.attempts[1].written.clear()
+    known.booked_time = UNKNOWN_TIME
+    known.owe_booked_hours()
+    machine.shards[0].due.dirty_jobs.add("j")
+    machine.checkpoint(machine.newest_ms)
+    assert machine.tables().hours == want

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from sinks.clickhouse import ClickHouseStore, Embedded
 from streams.cli.main import main
 from streams.costs.request import Metric
 from streams.engine.ledger import derive
-from tests.cli.command import trainfare
+from tests.cli.command import ROOT, trainfare
 from tests.web import log
 
 
@@ -117,6 +119,17 @@ def replay_without_hours(arguments: Sequence[str]) -> None:
     """In a process of its own."""
     without_hours.leave_out_hours()
     main(arguments)
+
+
+def test_the_share_of_hours_is_said(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "loadtest.hours_share", str(log.write(tmp_path / "log.jsonl"))]
+    done = subprocess.run(
+        [*command, "--data", str(tmp_path / "data")], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("hours: ")
+    assert {"write_hours", "table", "insert"} <= set(said.replace("(", " ").split())
 
 
 def test_what_is_left_out_is_there() -> None:

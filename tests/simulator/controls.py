@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from streams.engine.batch import LogBatch
+from streams.engine.coverage.coverage import Coverage
 from streams.engine.ledger import derive, hours
 from streams.engine.shard.sequencer import Sequencer
 from streams.engine.shard.shard import DecodedBatch, Shard
@@ -102,6 +103,11 @@ def hours_kept_under_old_fields(patch: Patch) -> None:
         written(job_id, attempt, *values)
 
     patch.setattr(hours, "_add_hour", add)
+
+
+def hours_without_late_samples(patch: Patch) -> None:
+    """Nobody says that the hour of a changed minute of usage is due; the hour that goes on is written anyway."""
+    patch.setattr(Coverage, "changed_hours", lambda *_: [])
 
 
 class _SnapshotsFirst:

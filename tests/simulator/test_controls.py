@@ -38,6 +38,7 @@ BROKEN: dict[str, tuple[Break, Allowed, range]] = {
     "no read-back": (controls.no_read_back, Allowed(), range(60)),
     "hours forgotten": (controls.hours_forgotten, Allowed(), range(40)),
     "hours kept under old price fields": (controls.hours_kept_under_old_fields, Allowed(), range(60)),
+    "hours without late samples": (controls.hours_without_late_samples, Allowed(), range(40)),
     "snapshot before the rows": (controls.snapshot_before_rows, Allowed(), range(60)),
     "ticks by the wall clock": (controls.ticks_by_the_wall_clock, Allowed(), range(20)),
     "commit before the snapshot, start at the committed offset": (stepping_over_and_commit_first, COMMITTED, range(60)),

@@ -47,6 +47,12 @@ def costs(
     slo_target: Annotated[
         str, typer.Option(metavar="SHARE", help="The share of run time that must not cost more (0.95).")
     ] = "",
+    quality: Annotated[
+        str, typer.Option(metavar="NAME", help="Of m9: a measure of quality that jobs report.")
+    ] = "",
+    progress: Annotated[
+        str, typer.Option(metavar="NAME", help="Of m9: a progress that jobs report, e.g. step.")
+    ] = "",
     limit: Annotated[int, typer.Option(min=1, max=ROWS_MAX, help="Maximum number of rows.")] = ROWS_MAX,
     form: FormatOption = OutputFormat.table,
 ) -> None:
@@ -63,6 +69,8 @@ def costs(
             "drivers": [str(drivers or "")],
             "slo_usd_per_hour": [slo_usd_per_hour],
             "slo_target": [slo_target],
+            "quality": [quality],
+            "progress": [progress],
             "limit": [str(limit)],
         }
     )

@@ -125,3 +125,29 @@ SLO_COLUMNS: Final = (
     ", sumIf(wall_ms, cost * 3600000 > {slo_usd:Decimal(38, 9)} * wall_ms) / nullIf(sum(wall_ms), 0) AS slo_over_ratio, "
     "1 - slo_over_ratio / (1 - {slo_target:Float64}) AS slo_budget_left_ratio"
 )
+
+
+class Measure(NamedTuple):
+    """What M9 shows of a measure that jobs report."""
+
+    parameter: str
+    columns: str
+    apart: tuple[str, ...]
+
+
+#: The gain is from the worst to the best trial, whichever way is better; one trial alone gained nothing that is known.
+QUALITY: Final = Measure(
+    "quality",
+    ", maxOrNullIf(measured, is_measured) AS max_quality, minOrNullIf(measured, is_measured) AS min_quality, "
+    "max_quality - min_quality AS quality_gained, toFloat64(cost_usd) / nullIf(quality_gained, 0) AS usd_per_quality_gained",
+    ("j.quality[{quality:String}] AS measured", "mapContains(j.quality, {quality:String}) AS is_measured"),
+)
+#: What a job does not report as progress may stand in its labels.
+PROGRESS: Final = Measure(
+    "progress",
+    ", sumIf(done, done > 0) AS progress, "
+    "toFloat64(sumIf(cost, done > 0)) / nullIf(progress, 0) AS usd_per_progress, usd_per_progress * 1000000 AS usd_per_million_progress",
+    (
+        "if(mapContains(j.progress, {progress:String}), j.progress[{progress:String}], toFloat64OrZero(j.labels[{progress:String}])) AS done",
+    ),
+)

@@ -38,7 +38,7 @@ _USERS: Final = f"NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')"
 _HAS_HOURS: Final = f"(wall_clock_ms != 0 OR queued_ms != 0 OR gpu_milli_ms != 0 OR {' + '.join(COSTS)} != 0)"
 #: What may be joined to a row of hours, by the alias under which its columns are named.
 _JOINS: Final = {
-    "j": "(SELECT job_id, owner, team, project, experiment, labels, state FROM jobs FINAL) AS j ON j.job_id = h.job_id",
+    "j": "(SELECT job_id, owner, team, project, experiment, labels, state, quality, progress FROM jobs FINAL) AS j ON j.job_id = h.job_id",
     "a": "(SELECT job_id, attempt, state, reason FROM attempts FINAL) AS a ON a.job_id = h.job_id AND a.attempt = h.attempt",
     "n": "(SELECT job_id, min(attempts.attempt) AS first_attempt, max(attempts.attempt) AS last_attempt FROM attempts FINAL "
     "GROUP BY job_id) AS n ON n.job_id = h.job_id",
@@ -93,13 +93,18 @@ def traffic_conditions(request: CostRequest, span: HourSpan, parameters: Paramet
     return " AND ".join([_USERS, *_conditions(enumerate(request.where), span, "minute", parameters)])
 
 
-def _conditions(
-    where: Iterable[tuple[int, tuple[str, str]]], span: HourSpan, time: str, parameters: Parameters
-) -> Iterator[str]:
+def between(span: HourSpan, time: str, parameters: Parameters) -> Iterator[str]:
+    """Yield the bounds of a column of time."""
     for bound, at_ms, sign in (("from_s", span.begin_ms, ">="), ("to_s", span.end_ms, "<")):
         if at_ms is not None:
             yield f"{time} {sign} toDateTime({{{bound}:Int64}}, 'UTC')"
             parameters[bound] = at_ms // 1000
+
+
+def _conditions(
+    where: Iterable[tuple[int, tuple[str, str]]], span: HourSpan, time: str, parameters: Parameters
+) -> Iterator[str]:
+    yield from between(span, time, parameters)
     for place, (level, name) in where:
         is_named = (
             f"{_column(level, f'where_{place}', parameters).partition('.')[2]} = {{name_{place}:String}}"

@@ -28,13 +28,10 @@ REASON: Final = "reason"
 _STORAGE_LEVELS: Final = ("op", "storage_class", "region")
 _NETWORK_LEVELS: Final = ("path", "direction", "region", "dst_region")
 TRAFFIC_LEVELS: Final = ("op", "storage_class", "path", "direction", "region", "dst_region")
-LEVELS: Final = (
-    "job",
-    *JOB_LEVELS,
-    *HOUR_LEVELS,
-    REASON,
-    *(level for level in TRAFFIC_LEVELS if level not in HOUR_LEVELS),
-)
+#: Levels of nodes, of metric m3; `team` is the node's.
+NODE: Final = "node"
+NODE_LEVELS: Final = ("team", NODE, *HOUR_LEVELS)
+LEVELS: Final = tuple(dict.fromkeys(("job", *JOB_LEVELS, *HOUR_LEVELS, REASON, *TRAFFIC_LEVELS, NODE)))
 LABEL: Final = "label:"
 ROWS_MAX: Final = 10_000
 _LEVELS_MAX: Final = 6
@@ -43,15 +40,17 @@ _NAME_MAX_BYTES: Final = 256
 _USD_MAX: Final = Decimal(10) ** 9
 PARAMETERS: Final = (
     "metric", "by", "per", "from", "to", "where", "compare", "drivers", "limit", "slo_usd_per_hour", "slo_target",
+    "quality", "progress",
 )  # fmt: skip
 
 
 class Metric(StrEnum):
-    """The metrics that are there by period."""
+    """The metrics, M1 to M10, and the total with all components."""
 
     total = "total"
     m1 = "m1"
     m2 = "m2"
+    m3 = "m3"
     m4 = "m4"
     m5 = "m5"
     m6 = "m6"
@@ -90,6 +89,8 @@ class CostRequest:
     limit: int = ROWS_MAX
     slo_usd_per_hour: Decimal | None = None
     slo_target: Decimal = Decimal("0.95")
+    quality: str = ""  # of m9: the name of a measure that jobs report
+    progress: str = ""
 
 
 def request_of(given: Mapping[str, Sequence[str]]) -> CostRequest:
@@ -111,6 +112,8 @@ def request_of(given: Mapping[str, Sequence[str]]) -> CostRequest:
         limit=_count_of("limit", texts.get("limit", ""), ROWS_MAX, ROWS_MAX),
         slo_usd_per_hour=_slo_usd_of(texts.get("slo_usd_per_hour", "")),
         slo_target=_slo_target_of(texts.get("slo_target", "")),
+        quality=_measure_of("quality", texts.get("quality", "")),
+        progress=_measure_of("progress", texts.get("progress", "")),
     )
     _check(request)
     return request
@@ -206,6 +209,12 @@ def _count_of(name: str, text: str, default: int, most: int) -> int:
     return int(text)
 
 
+def _measure_of(name: str, text: str) -> str:
+    if not _is_name(text):
+        raise WrongUseError(f"{name}: expected a name of UTF-8, {_NAME_MAX_BYTES} bytes at most")
+    return text
+
+
 def _slo_usd_of(text: str) -> Decimal | None:
     return None if not text else _decimal_of("slo_usd_per_hour", text, _USD_MAX)
 
@@ -236,16 +245,24 @@ def _check(request: CostRequest) -> None:
         raise WrongUseError("drivers: needs compare previous, from and to")
     if request.slo_usd_per_hour is not None and request.metric is not Metric.m10:
         raise WrongUseError("slo_usd_per_hour: is of metric m10")
+    for name, measure in (("quality", request.quality), ("progress", request.progress)):
+        if measure and request.metric is not Metric.m9:
+            raise WrongUseError(f"{name}: is of metric m9")
 
 
 def _check_levels(request: CostRequest) -> None:
     """Refuse levels that the metric does not have."""
+    if request.metric is Metric.m3:
+        _check_node_levels(request)
+        return
     mine = _LEVELS_OF.get(request.metric, ())
     by_traffic = [level for level in request.by if level in mine] or [
         level for level, _ in request.where if level in mine
     ]
     for name, levels in (("by", request.by), ("where", tuple(level for level, _ in request.where))):
         for level in levels:
+            if level == NODE:
+                raise WrongUseError(f"{name}: level {NODE} is of metric m3")
             if level in TRAFFIC_LEVELS and level not in mine and level not in HOUR_LEVELS:
                 metrics = ", ".join(metric for metric, its in _LEVELS_OF.items() if level in its)
                 raise WrongUseError(f"{name}: level {level} is of metric {metrics}")
@@ -255,6 +272,15 @@ def _check_levels(request: CostRequest) -> None:
                 )
     if by_traffic and request.drivers:
         raise WrongUseError(f"drivers: does not go with {by_traffic[0]}")
+
+
+def _check_node_levels(request: CostRequest) -> None:
+    for name, levels in (("by", request.by), ("where", tuple(level for level, _ in request.where))):
+        for level in levels:
+            if level not in NODE_LEVELS:
+                raise WrongUseError(f"{name}: m3 is by {', '.join(NODE_LEVELS)}; got {_shown(level)}")
+    if request.drivers:
+        raise WrongUseError("drivers: are of what jobs cost, not of m3")
 
 
 def _shown(text: str) -> str:

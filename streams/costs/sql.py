@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from streams.costs.metrics import COSTS, METRICS, SLO_COLUMNS, SUMS
+from streams.costs.idle import idle_sql
+from streams.costs.metrics import COSTS, METRICS, PROGRESS, QUALITY, SLO_COLUMNS, SUMS
 from streams.costs.parts import (
     HourSpan,
     Parameters,
@@ -19,7 +20,7 @@ from streams.costs.parts import (
     parameters_of,
     period_of,
 )
-from streams.costs.request import HOUR_MS, TRAFFIC_METRICS, CostRequest, Period
+from streams.costs.request import HOUR_MS, TRAFFIC_METRICS, CostRequest, Metric, Period
 from streams.costs.traffic import traffic_sql
 from streams.errors import WrongUseError
 
@@ -36,14 +37,21 @@ def cost_sql(request: CostRequest, begin_ms: int | None, end_ms: int | None) -> 
     span = HourSpan(begin_ms, end_ms)
     if request.metric in TRAFFIC_METRICS:
         return traffic_sql(request, span)
+    if request.metric is Metric.m3:
+        return idle_sql(request, span)
     parameters = parameters_of(request, span)
     metric = METRICS[request.metric]
-    columns = metric.columns
+    columns, more = metric.columns, metric.apart
     if request.slo_usd_per_hour is not None:
         columns += SLO_COLUMNS
         parameters |= {"slo_usd": f"{request.slo_usd_per_hour:f}", "slo_target": float(request.slo_target)}
+    for name, measure in ((QUALITY, request.quality), (PROGRESS, request.progress)):
+        if measure:
+            columns += name.columns
+            more += name.apart
+            parameters[name.parameter] = measure
     levels = level_columns(enumerate(request.by), parameters)
-    apart = [*levels, *metric.apart, period_of(request)]
+    apart = [*levels, *more, period_of(request)]
     where = hour_conditions(request, span, parameters)
     sql = f"""SELECT {listed(*(f"level_{place}" for place in range(len(levels))), "period AS period_start")}, sum(cost) AS cost_usd, {columns}
 FROM

@@ -85,6 +85,13 @@ def test_an_unknown_parameter_is_refused() -> None:
         {"compare": ["previous"], "per": ["day"], "drivers": ["3"]},
         {"drivers": ["3"], "from": ["2026-10-01"], "to": ["2026-10-02"]},
         {"metric": ["m1"], "slo_usd_per_hour": ["4"]},
+        {"metric": ["m1"], "quality": ["accuracy"]},
+        {"metric": ["m10"], "progress": ["step"]},
+        {"metric": ["m9"], "progress": ["x" * 257]},
+        {"metric": ["m3"], "by": ["job"]},
+        {"metric": ["m3"], "where": ["owner=ada"]},
+        {"metric": ["m3"], "by": ["label:tier"]},
+        {"metric": ["m1"], "by": ["node"]},
     ],
 )
 def test_parts_that_do_not_fit_are_refused(given: dict[str, list[str]]) -> None:

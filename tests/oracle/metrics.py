@@ -151,6 +151,14 @@ def metric_figures(
     retry = Fraction(sum(_retry_nano(tables, key) for key in hours), 10**9)
     jobs = {key.job_id for key, row in hours.items() if row.wall_clock_ms or any(row.cost_nano)}
     completed = [job_id for job_id in jobs if tables.jobs[job_id].state == "completed"]
+    reported = [dict(tables.jobs[job_id].quality) for job_id in jobs]
+    accuracy = [Fraction(str(each["accuracy"])) for each in reported if "accuracy" in each]
+    gained = max(accuracy) - min(accuracy) if accuracy else Fraction()
+    steps = [Fraction(str(dict(tables.jobs[job_id].progress).get("step", 0))) for job_id in jobs]
+    nodes = Fraction(sum(row.cost_nano for row in tables.nodes.values()), 10**9)
+    named = {key.node for key in tables.nodes}
+    on_nodes = (r.cost_nano for k, r in tables.ledger.items() if k.node in named and k.component == "gpu")
+    idle = nodes - Fraction(sum(on_nodes), 10**9)
     attempts = {(key.job_id, key.attempt) for key in hours}
     ledger = [(key, row) for key, row in tables.ledger.items() if (key.job_id, key.attempt) in attempts]
     requests = sum(row.quantity for key, row in ledger if key.unit == "requests")
@@ -173,6 +181,10 @@ def metric_figures(
         ("m1", "p95_usd_per_hour"): quantile(rates, Fraction(95, 100)),
         ("m1", "median_infra_usd_per_hour"): quantile(infra, Fraction(1, 2)),
         ("m2", "usd_per_gpu_hour"): _ratio(component["gpu"] + component["overhead"], gpu_h),
+        ("m3", "cost_usd"): nodes,
+        ("m3", "idle_cost_usd"): idle,
+        ("m3", "unattributed_cost_usd"): nodes * _used_by_nobody(tables),
+        ("m3", "ratio"): _ratio(idle, nodes),
         ("m4", "usd_per_hour"): cost / len({key.hour for key, row in hours.items() if any(row.cost_nano)}),
         ("m4", "peak_usd_per_hour"): max(usd for usd, _ in by_clock),
         ("m5", "lost_cost_usd"): lost,
@@ -192,12 +204,21 @@ def metric_figures(
         ("m8", "usd_per_goodput_gpu_hour"): _ratio(cost, goodput_h),
         ("m9", "usd_per_job"): _ratio(cost, Fraction(len(jobs))),
         ("m9", "usd_per_successful_job"): _ratio(cost, Fraction(len(completed))),
+        ("m9", "quality_gained"): gained,
+        ("m9", "usd_per_quality_gained"): _ratio(cost, gained),
+        ("m9", "usd_per_progress"): _ratio(cost, sum(steps, Fraction())),
         ("m10", "mean_usd_per_hour"): mean,
         ("m10", "stddev_usd_per_hour"): math.sqrt(variance),
         ("m10", "variation"): math.sqrt(variance) / float(mean),
         ("m10", "slo_over_ratio"): over,
         ("m10", "slo_budget_left_ratio"): 1 - over / (1 - target),
     }
+
+
+def _used_by_nobody(tables: Tables) -> Fraction:
+    """The share of the nodes' GPU-time that samples without a job call productive; all nodes cost the same."""
+    productive_ms = sum(row.productive_ms for row in tables.unattributed.values())
+    return Fraction(1000 * productive_ms, sum(row.quantity for row in tables.nodes.values()) or 1)
 
 
 def _by_clock(hours: Mapping[HourKey, HourRow]) -> list[tuple[Fraction, Fraction]]:

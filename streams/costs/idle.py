@@ -1,0 +1,47 @@
+"""The SQL of M3: what nobody known used, of all that the nodes cost.
+
+Every text in it is fixed; what a client chooses is bound as a parameter.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streams.costs.parts import HourSpan, Parameters, between, listed, names_in, parameters_of, period_of
+from streams.costs.request import CostRequest
+
+#: GPU-time without a price is valued at what priced GPU-time cost on average that day, as in `m3_unallocated_ratio`.
+_SUMS: Final = """sum(h.node_cost_usd) AS node_cost,
+        sum(greatest(h.idle_cost_usd, toDecimal128(0, 9))) AS idle_cost,
+        sum(h.unattributed_cost_usd) AS unattributed_cost,
+        sum(toInt128(h.gpu_milli_ms - h.unpriced_gpu_milli_ms)) AS priced_gpu,
+        if(priced_gpu = 0, 0, toFloat64(sumIf(h.node_cost_usd, h.gpu_milli_ms > 0))
+            * toFloat64(sum(toInt128(h.unpriced_gpu_milli_ms))) / toFloat64(priced_gpu)) AS unpriced"""
+_COLUMNS: Final = """sum(node_cost) AS cost_usd, sum(idle_cost) AS idle_cost_usd,
+    sum(unattributed_cost) AS unattributed_cost_usd, sum(unpriced) AS unpriced_usd,
+    (toFloat64(idle_cost_usd) + unpriced_usd) / nullIf(toFloat64(cost_usd) + unpriced_usd, 0) AS ratio"""
+
+
+def idle_sql(request: CostRequest, span: HourSpan) -> tuple[str, Parameters]:
+    """Return the statement and its parameters; its columns begin as those of `cost_sql`, and `cost_usd` is of the nodes."""
+    parameters = parameters_of(request, span)
+    levels = [f"toString(h.{level}) AS level_{place}" for place, level in enumerate(request.by)]
+    names = [f"level_{place}" for place in range(len(levels))]
+    conditions = list(between(span, "hour", parameters))
+    for place, (level, name) in enumerate(request.where):
+        conditions.append(f"{level} = {{name_{place}:String}}")
+        parameters[f"name_{place}"] = name
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    apart = [*levels, period_of(request), "toDate(h.hour) AS day"]
+    sql = f"""SELECT {listed(*names, "period AS period_start")}, {_COLUMNS}
+FROM
+(
+    SELECT {listed(*apart)},
+        {_SUMS}
+    FROM (SELECT * FROM node_hour_balance{where}) AS h
+    GROUP BY {names_in(apart)}
+) AS cells
+GROUP BY {listed(*names, "period")}
+ORDER BY {listed("period", "cost_usd DESC", *names)}
+LIMIT {{most:UInt64}}"""
+    return sql, parameters

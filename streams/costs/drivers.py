@@ -52,8 +52,7 @@ def effects_of(before: CostCell, after: CostCell) -> Effects:
     change_nano = after.cost_nano - before.cost_nano
     if NOTHING in (before, after) or not before.quantity or not after.quantity:
         return Effects(0, change_nano)
-    price_before = Fraction(before.cost_nano, before.quantity)
-    quantity_nano = round(price_before * (after.quantity - before.quantity))
+    quantity_nano = round(Fraction(before.cost_nano * (after.quantity - before.quantity), before.quantity))
     return Effects(change_nano - quantity_nano, quantity_nano)
 
 

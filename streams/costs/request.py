@@ -204,7 +204,7 @@ def _compare_of(text: str) -> bool:
 def _count_of(name: str, text: str, default: int, most: int) -> int:
     if not text:
         return default
-    if not text.isascii() or not text.isdecimal() or not 1 <= int(text[:9]) <= most:
+    if len(text) > 9 or not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= most:
         raise WrongUseError(f"{name}: got {_shown(text)}, expected 1 to {most}")
     return int(text)
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
 
 from sinks.answer import QueryResult
 from sinks.query import arrow
-from streams.costs.answer import cost_rows, driver_rows
+from streams.costs.answer import CostRows, cost_rows, driver_rows
 from streams.costs.parts import Parameters
 from streams.costs.request import CostRequest, request_of
 from streams.costs.sql import cost_sql, driver_sql, previous_span
@@ -30,12 +31,21 @@ async def costs(request: web.Request, service: QueryService, client: str) -> dic
     """
     try:
         asked = request_of({name: request.query.getall(name) for name in request.query})
-        answer = await _asked(service, client, *cost_sql(asked, *previous_span(asked)))
-        found = cost_rows(asked, answer.names, answer.rows())
+        found = await _asked(
+            service,
+            client,
+            cost_sql(asked, *previous_span(asked)),
+            lambda answer: cost_rows(asked, answer.names, answer.rows()),
+        )
         body: dict[str, Any] = {**_echo(asked), "rows": found.rows, "is_cut": found.is_cut}
         if asked.drivers:
-            answer = await _asked(service, client, *driver_sql(asked))
-            body["drivers"] = driver_rows(asked, answer.names, list(answer.rows())).rows
+            drivers = await _asked(
+                service,
+                client,
+                driver_sql(asked),
+                lambda answer: driver_rows(asked, answer.names, list(answer.rows())),
+            )
+            body["drivers"] = drivers.rows
     except WrongUseError as wrong:
         raise ApiError(400, str(wrong)) from wrong
     return body
@@ -45,7 +55,13 @@ def _echo(asked: CostRequest) -> dict[str, Any]:
     return {"metric": asked.metric, "by": asked.by, "per": asked.per}
 
 
-async def _asked(service: QueryService, client: str, sql: str, parameters: Parameters) -> QueryResult:
-    async with service.answered(sql, parameters, "arrow", client) as answer:
+async def _asked(
+    service: QueryService,
+    client: str,
+    statement: tuple[str, Parameters],
+    rows_of: Callable[[QueryResult], CostRows],
+) -> CostRows:
+    """Return the rows; they are made by another thread, and under the query's slot: there may be many."""
+    async with service.answered(*statement, "arrow", client) as answer:
         data = await asyncio.to_thread(os.pread, answer.descriptor, answer.size_bytes, 0)
-    return await asyncio.to_thread(arrow.decode, data)
+        return await asyncio.to_thread(lambda: rows_of(arrow.decode(data)))

@@ -59,6 +59,8 @@ def test_everything_at_once() -> None:
         ("limit", ["٣"]),
         ("slo_usd_per_hour", ["nan"]),
         ("slo_usd_per_hour", ["0.0000000001"]),
+        ("limit", ["000000001999"]),
+        ("limit", ["0" * 8 + "1" + "9" * 5_000]),
         ("slo_target", ["1"]),
         ("slo_target", ["1e-9999999"]),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from decimal import Decimal
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from sinks.clickhouse import ClickHouseStore
 from streams.config.settings import QuerySettings
+from streams.costs.answer import cost_rows, driver_rows
 from tests.web.log import COST_A
 from tests.web.serving import Client, served
 
@@ -64,6 +66,25 @@ def test_what_is_wrong_is_named(store: ClickHouseStore, query: str, message: str
 
 def test_a_name_is_a_value_and_no_sql(store: ClickHouseStore) -> None:
     assert get(store, "by=label:x'`%22)--&where=team=' OR 1=1 --")["rows"] == []
+
+
+def test_a_large_answer_is_made_off_the_event_loop(
+    store: ClickHouseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+
+    def watched(make: Any) -> Any:
+        def made(*arguments: Any) -> Any:
+            threads.append(threading.get_ident())
+            return make(*arguments)
+
+        return made
+
+    monkeypatch.setattr("streams.web.costs.cost_rows", watched(cost_rows))
+    monkeypatch.setattr("streams.web.costs.driver_rows", watched(driver_rows))
+    get(store, "from=2026-03-01T12:00&to=2026-03-01T13:00&compare=previous&drivers=1")
+    assert len(threads) == 2
+    assert threading.get_ident() not in threads
 
 
 def test_it_runs_within_the_limits_of_sql(store: ClickHouseStore) -> None:

@@ -17,6 +17,7 @@ from streams.errors import WrongUseError
 _LINE_MAX_BYTES: Final = 2**20
 #: A quoted cell may go over several lines; a quote that nobody closes would go over all of them.
 _LINES_PER_RECORD: Final = 1_000
+_RECORD_MAX_BYTES: Final = _LINE_MAX_BYTES
 
 
 class CsvLines:
@@ -29,6 +30,7 @@ class CsvLines:
         self._number = 0  # of the line that was read last
         self._begin = 1  # of the record that is being read
         self._bytes = 0
+        self._begin_bytes = 0  # before that record
 
     def __iter__(self) -> Iterator[BillLine]:
         """Yield every line, checked.
@@ -39,7 +41,7 @@ class CsvLines:
         records = csv.reader(self._texts(), strict=True)
         reader, width = None, 0
         while True:
-            self._begin = self._number + 1
+            self._begin, self._begin_bytes = self._number + 1, self._bytes
             try:
                 cells = next(records)
             except StopIteration:
@@ -75,6 +77,8 @@ class CsvLines:
                 raise self._refused(
                     f"begins a record of more than {_LINES_PER_RECORD} lines: a quote is not closed"
                 )
+            if self._bytes - self._begin_bytes > _RECORD_MAX_BYTES:
+                raise self._refused(f"begins a record of more than {_RECORD_MAX_BYTES} bytes")
             if self._bytes > BYTES_MAX or self._number > LINES_MAX:
                 raise WrongUseError(
                     f"{self._name}: more than {BYTES_MAX} bytes unpacked or {LINES_MAX} lines; "

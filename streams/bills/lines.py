@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from schemas.tables import BILL_LINES, SCHEMAS
+from schemas.wire_types import MAX_NAME_BYTES
 from streams.bills import values
 from streams.bills.columns import CHARGE_CATEGORIES, COLUMNS, CORRECTION, MANDATORY, ColumnKind, FocusColumn
 from streams.errors import WrongUseError
@@ -35,6 +36,12 @@ class BillLine(NamedTuple):
         """Return the value of a column."""
         return self.values[_PLACE[name]]
 
+    @property
+    def text_chars(self) -> int:
+        """Return how many characters its texts have, for a bound of memory."""
+        pairs = sum(len(name) + len(text) for name, text in (*self.other, *self.of("tags")))
+        return pairs + sum(len(value) for value in self.values if isinstance(value, str))
+
 
 _PLACE: Final = {column.name: at for at, column in enumerate(COLUMNS)}
 
@@ -52,6 +59,11 @@ class BillLineReader:
         where = f"{file} {place}"
         if len(names) > _COLUMNS_MAX:
             raise WrongUseError(f"{where}: more than {_COLUMNS_MAX} columns; is it a FOCUS bill?")
+        for name in names:
+            if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+                raise WrongUseError(
+                    f"{where}: the name of column {values.shown(name)} is longer than {MAX_NAME_BYTES} bytes"
+                )
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
             raise WrongUseError(f"{where}: column {values.shown(doubled[0])} stands twice")

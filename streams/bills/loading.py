@@ -21,6 +21,7 @@ from streams.bills.parquet_lines import MAGIC, ParquetLines
 from streams.errors import WrongUseError
 
 _AT_ONCE: Final = 20_000
+_BYTES_AT_ONCE: Final = 64 * 2**20
 LOADED: Final = "loaded"
 REPLACED: Final = "replaced"
 
@@ -200,6 +201,7 @@ def _store_lines(store: BillStore, each: Loaded, version: int) -> None:
     with each.file.open() as stream:
         reader, _ = _reader(each.file.name, stream)
         batch: list[BillLine] = []
+        size = 0
 
         def flush() -> None:
             token = f"bill-{each.load_id}-{batch[0].number}-{len(batch)}"
@@ -208,8 +210,10 @@ def _store_lines(store: BillStore, each: Loaded, version: int) -> None:
 
         for line in reader:
             batch.append(line)
-            if len(batch) >= _AT_ONCE:
+            size += line.text_chars
+            if len(batch) >= _AT_ONCE or size >= _BYTES_AT_ONCE:
                 flush()
+                size = 0
         if batch:
             flush()
     if reader.digest != each.load_id:

@@ -21,6 +21,8 @@ from streams.errors import WrongUseError
 MAGIC: Final = b"PAR1"
 _ROWS_AT_ONCE: Final = 1_024
 _LEAVES_MAX: Final = 2_000
+#: Of a value of Python, about, besides its text.
+_VALUE_BYTES: Final = 64
 _READ_BYTES: Final = 2**20
 
 
@@ -49,6 +51,11 @@ class ParquetLines:
             for batch in file.iter_batches(_ROWS_AT_ONCE, use_threads=False):
                 for name, column in zip(batch.schema.names, batch.columns, strict=True):
                     self._check_length(name, column, number)
+                if sum(map(_bytes_as_values, batch.columns)) > COLUMN_MAX_BYTES:
+                    raise WrongUseError(
+                        f"{self._name} rows from {number + 1}: more than {COLUMN_MAX_BYTES} bytes in "
+                        f"{batch.num_rows} rows; nothing of this file is loaded"
+                    )
                 columns = [_values(column) for column in batch.columns]
                 for cells in zip(*columns, strict=True):
                     number += 1
@@ -71,6 +78,23 @@ class ParquetLines:
             )
 
 
+def _bytes_as_values(column: pa.Array) -> int:
+    """Return about how much the column takes as values of Python, where each row has its own copy of a text."""
+    kind = column.type
+    own = _VALUE_BYTES * len(column)
+    if pa.types.is_dictionary(kind):
+        lengths = pc.binary_length(column.dictionary)
+        return own + int(pc.sum(pc.take(lengths, column.indices)).as_py() or 0)
+    if pa.types.is_map(kind):
+        first, end = column.offsets[0].as_py(), column.offsets[-1].as_py()
+        parts = [part.slice(first, end - first) for part in (column.keys, column.items)]
+        return own + sum(map(_bytes_as_values, parts))
+    if pa.types.is_nested(kind):
+        parts = column.flatten() if pa.types.is_struct(kind) else [column.flatten()]
+        return own + sum(map(_bytes_as_values, parts))
+    return own + int(column.nbytes)
+
+
 def _text_columns(metadata: Any, name: str) -> list[str]:
     """Return the columns of text, after a check of the sizes that the file states."""
     schema = metadata.schema
@@ -79,8 +103,10 @@ def _text_columns(metadata: Any, name: str) -> list[str]:
     total = 0
     for at in range(metadata.num_row_groups):
         group = metadata.row_group(at)
-        sizes = [group.column(number).total_uncompressed_size for number in range(metadata.num_columns)]
-        total += sum(sizes)
+        columns = [group.column(number) for number in range(metadata.num_columns)]
+        total += sum(column.total_uncompressed_size for column in columns)
+        # A number that is repeated is encoded in next to nothing.
+        sizes = [max(column.total_uncompressed_size, 8 * column.num_values) for column in columns]
         if max(sizes, default=0) > COLUMN_MAX_BYTES:
             raise WrongUseError(
                 f"{name}: row group {at} has a column of more than {COLUMN_MAX_BYTES} bytes unpacked; "

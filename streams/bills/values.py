@@ -99,7 +99,7 @@ def tags(value: object) -> list[tuple[str, str]]:
         raise BadValueError("expected keys and values") from None
     if len(pairs) > TAGS_MAX:
         raise BadValueError(f"more than {TAGS_MAX} tags")
-    return sorted({str(key): text(each) for key, each in pairs}.items())
+    return sorted({text(key): text(each) for key, each in pairs}.items())
 
 
 def text(value: object) -> str:

@@ -13,6 +13,7 @@ from sinks.clickhouse import ClickHouseStore
 from streams.bills import csv_lines, loading
 from streams.bills.columns import COLUMNS, MANDATORY
 from streams.bills.csv_lines import CsvLines
+from streams.bills.parquet_lines import ParquetLines
 from streams.errors import WrongUseError
 from tests.bills.bill import USUAL, file_of, line, loaded, stored, text_of, written
 
@@ -184,3 +185,70 @@ def test_what_is_no_parquet_is_refused(store: ClickHouseStore, tmp_path: Path) -
     path.write_bytes(b"PAR1" + b"\xff" * 100)
     with pytest.raises(WrongUseError, match="cannot be read as Parquet"):
         loaded(store, path)
+
+
+def test_a_record_over_many_long_lines_is_refused_before_it_is_in_memory(tmp_path: Path) -> None:
+    """Each line closes the quote of the one before and opens another: a gigabyte of cells in one record."""
+    path = tmp_path / "f.csv"
+    path.write_bytes(f'{HEADER}\n,"\n'.encode() + (b'"' + b"," * 600_000 + b'"\n') * 3 + b'"\n')
+    assert "line 2: begins a record of more than 1048576 bytes" in refusal(path)
+
+
+def test_a_long_name_of_a_column_is_refused(tmp_path: Path) -> None:
+    """It would stand in every row."""
+    message = refusal(written(tmp_path / "f.csv", line(**{"x_" + "n" * 255: "1"})))
+    assert message.startswith("f.csv line 1: ")
+    assert "is longer than 256 bytes" in message
+    assert len(message) < 250
+
+
+def test_many_texts_in_dictionaries_of_parquet_are_refused_before_they_are_copied(tmp_path: Path) -> None:
+    """A hundred columns that name one text of 64 KiB a thousand times are 6 GiB of rows in a small file."""
+    rows = 1_000
+    text = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * 60_000]))
+    usual = {name: pa.array([None if value == "NULL" else value] * rows) for name, value in USUAL.items()}
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table(usual | {f"x_{number}": text for number in range(100)}), path, compression="zstd")
+    assert path.stat().st_size < 2**20
+    with (
+        pytest.raises(WrongUseError, match="rows from 1: more than 268435456 bytes"),
+        path.open("rb") as stream,
+    ):
+        list(ParquetLines("f.parquet", stream))
+
+
+def test_a_nested_list_of_one_text_is_refused_before_it_is_copied(tmp_path: Path) -> None:
+    rows = 1_000
+    lists = pa.array([["x" * 60_000] * 64] * rows, pa.list_(pa.dictionary(pa.int32(), pa.string())))
+    usual = {name: pa.array([None if value == "NULL" else value] * rows) for name, value in USUAL.items()}
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table(usual | {"x_list": lists}), path, compression="zstd")
+    assert path.stat().st_size < 2**20
+    with pytest.raises(WrongUseError, match="rows from 1: "), path.open("rb") as stream:
+        list(ParquetLines("f.parquet", stream))
+
+
+def test_a_long_key_of_a_tag_is_refused(tmp_path: Path) -> None:
+    tags = pa.array([[("k" * 8_193, "v")]], pa.map_(pa.string(), pa.string()))
+    usual = {name: pa.array([None if value == "NULL" else value]) for name, value in USUAL.items()}
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table(usual | {"Tags": tags}), path)
+    with pytest.raises(WrongUseError, match="row 1: Tags: longer than 8192 bytes"), path.open("rb") as stream:
+        list(ParquetLines("f.parquet", stream))
+
+
+def test_long_lines_are_stored_in_small_inserts(
+    store: ClickHouseStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "_BYTES_AT_ONCE", 40_000)
+    inserted = []
+    insert = store.insert
+
+    def watched(table: str, rows: pa.Table, token: str) -> None:
+        inserted.append((table, rows.num_rows))
+        insert(table, rows, token)
+
+    monkeypatch.setattr(store, "insert", watched)
+    loaded(store, written(tmp_path / "f.csv", *[line(x_more=f"{number:08000}") for number in range(12)]))
+    assert [rows for table, rows in inserted if table == "bill_lines"] == [5, 5, 2]
+    assert [row["lines"] for row in stored(store)["bill_loads"]] == [12]

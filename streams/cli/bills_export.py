@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from streams.cli.bills import day_of
+from streams.cli.files import must_be_new, write_new
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import Grid, to_csv
 from streams.cli.reading import reader
@@ -49,6 +50,8 @@ def export(
     """Write what was metered as charges in the FOCUS format."""
     if form is ExportFormat.parquet and out is None:
         raise WrongUseError("--format parquet needs --out FILE")
+    if out is not None:
+        must_be_new(out)
     span = {
         "first": day_of("--from", first, date(2000, 1, 1)),
         "until": day_of("--to", until, date(2105, 1, 1)),
@@ -62,7 +65,8 @@ def write_file(answer: QueryResult, form: ExportFormat, out: Path | None) -> Non
     """Write the rows.
 
     Raises:
-        WrongUseError: There are more than a million, or the file cannot be written.
+        WrongUseError: There are more than a million, or there is a file of this name.
+        TrainfareError: It cannot be written.
     """
     rows = list(answer.rows())
     if len(rows) >= _ROWS_MAX:
@@ -73,20 +77,15 @@ def write_file(answer: QueryResult, form: ExportFormat, out: Path | None) -> Non
 
         assert out is not None
         columns = {name: [row[at] for row in rows] for at, name in enumerate(answer.names)}
-        try:
-            pq.write_table(pa.table({name: _array(cells) for name, cells in columns.items()}), out)
-        except OSError as fault:
-            raise WrongUseError(f"{out}: cannot be written: {fault.strerror or fault}") from None
+        table = pa.table({name: _array(cells) for name, cells in columns.items()})
+        write_new(out, lambda file: pq.write_table(table, file))
         return
     shown = [[_cell(cell) for cell in row] for row in rows]
     text = to_csv(Grid(answer.names, shown), for_person=out is None and sys.stdout.isatty())
     if out is None:
         sys.stdout.write(text)
         return
-    try:
-        out.write_text(text, encoding="utf-8")
-    except OSError as fault:
-        raise WrongUseError(f"{out}: cannot be written: {fault.strerror}") from None
+    write_new(out, lambda file: file.write(text.encode()))
 
 
 def _array(cells: list[object]) -> object:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from streams.cli.files import must_be_new, write_new
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import Grid, OutputFormat, plain, to_json, usd, write
 from streams.cli.reading import Reader, reader
@@ -80,6 +81,8 @@ def chargeback(
 
     if (form is ChargebackFormat.parquet) != (out is not None):
         raise WrongUseError("--format parquet needs --out FILE, and no other format takes it")
+    if out is not None:
+        must_be_new(out)
     levels = levels_of(by)
     span = month_of(month)
     with reader(settings_for(data)) as store:
@@ -176,7 +179,4 @@ def _write_parquet(grid: Grid, out: Path | None) -> None:
     columns = {
         name: pa.array([row[at] for row in grid.rows], kinds[name]) for at, name in enumerate(grid.columns)
     }
-    try:
-        pq.write_table(pa.table(columns), out)
-    except OSError as fault:
-        raise WrongUseError(f"{out}: cannot be written: {fault.strerror or fault}") from None
+    write_new(out, lambda file: pq.write_table(pa.table(columns), file))

@@ -1,13 +1,14 @@
-"""Reads files named by the user: plain, gzip or zstd, line by line.
+"""Reads files named by the user: plain, gzip or zstd, line by line; writes new ones as a whole.
 
 It must not guess: a file that cannot be read, or has a line that is too long, is reported as wrong use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from streams.errors import TrainfareError, WrongUseError
 from streams.replay.frames import CutShortError, check_whole
@@ -82,6 +83,36 @@ def must_exist(paths: list[Path], wanted: str = _EVENTS) -> None:
             raise TrainfareError(f"{path} cannot be read to its end: {_reason(fault)}") from None
         except UNPACK_ERRORS as fault:
             raise WrongUseError(f"{path}: cannot be read: {_reason(fault)}; {wanted}") from None
+
+
+def must_be_new(out: Path) -> None:
+    """Check that nothing would be overwritten, nor written through a link; `-` is stdout.
+
+    Raises:
+        WrongUseError: There is something of this name.
+    """
+    if str(out) != "-" and os.path.lexists(out):
+        raise WrongUseError(f"--out {out}: exists; name a new file, or remove it first")
+
+
+def write_new(out: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Write a new file, as a whole or not at all.
+
+    Raises:
+        WrongUseError: There is something of this name.
+        TrainfareError: It cannot be written.
+    """
+    must_be_new(out)
+    part = out.with_name(f"{out.name}.{os.getpid()}.part")
+    try:
+        try:
+            with part.open("xb") as file:
+                write(file)
+            part.replace(out)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as fault:
+        raise TrainfareError(f"--out {out}: cannot be written: {fault.strerror or fault}") from None
 
 
 def _reason(fault: Exception) -> str:

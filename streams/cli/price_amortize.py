@@ -18,9 +18,10 @@ import typer
 from schemas.events import MATCH_FIELDS
 from schemas.units import NANO_PER_USD, USD_LIMIT
 from schemas.wire_types import MIN_TIME_MS
+from streams.cli.files import must_be_new
 from streams.cli.options import settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, write
-from streams.cli.price_files import begin_ms, must_be_new, write_records
+from streams.cli.price_files import begin_ms, write_records
 from streams.cli.price_output import plain_usd, price_grid, publish_prices
 from streams.clock import SystemClock
 from streams.errors import WrongUseError

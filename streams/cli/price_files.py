@@ -5,12 +5,11 @@ It must not publish, nor know a format: `streams.prices` does.
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
-from streams.cli.files import read_bounded
-from streams.errors import TrainfareError, WrongUseError
+from streams.cli.files import read_bounded, write_new
+from streams.errors import WrongUseError
 from streams.prices.instants import effective_ms
 from streams.prices.records import PriceRecord, as_lines, format_of, records_of
 from streams.prices.source import PriceFormat, PriceList
@@ -47,16 +46,6 @@ def price_records(path: Path, now_ms: int, form: PriceFormat | None = None) -> l
     return records_of(given, form or format_of(given), now_ms)
 
 
-def must_be_new(out: Path) -> None:
-    """Check that nothing would be overwritten.
-
-    Raises:
-        WrongUseError: There is a file of this name.
-    """
-    if str(out) != "-" and out.exists():
-        raise WrongUseError(f"--out {out}: exists; name a new file, or remove it first")
-
-
 def write_records(out: Path, records: list[PriceRecord]) -> None:
     """Write the records to a new file, as a whole or not at all; `-` is stdout.
 
@@ -68,14 +57,4 @@ def write_records(out: Path, records: list[PriceRecord]) -> None:
         sys.stdout.buffer.writelines(as_lines(records))
         sys.stdout.buffer.flush()
         return
-    must_be_new(out)
-    part = out.with_name(f"{out.name}.{os.getpid()}.part")
-    try:
-        try:
-            with part.open("xb") as file:
-                file.writelines(as_lines(records))
-            part.replace(out)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as fault:
-        raise TrainfareError(f"--out {out}: cannot be written: {fault.strerror or fault}") from None
+    write_new(out, lambda file: file.writelines(as_lines(records)))

@@ -12,10 +12,10 @@ from typing import Annotated
 import typer
 
 from schemas.wire_types import MIN_TIME_MS
-from streams.cli.files import must_exist
+from streams.cli.files import must_be_new, must_exist
 from streams.cli.options import settings_for
 from streams.cli.output import OutputFormat, write
-from streams.cli.price_files import must_be_new, price_list, write_records
+from streams.cli.price_files import price_list, write_records
 from streams.cli.price_output import book_of, price_grid, publish_prices, warn
 from streams.cli.reading import reader
 from streams.clock import SystemClock

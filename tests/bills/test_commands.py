@@ -200,3 +200,23 @@ def test_a_refused_file_names_its_line(data: Path, tmp_path: Path) -> None:
         done.one_line()
         == f"trainfare: {path} line 3: BilledCost: '=1+1' is no number; nothing of this file is loaded"
     )
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_an_export_overwrites_nothing_and_follows_no_link(data: Path, tmp_path: Path, form: str) -> None:
+    kept, link = tmp_path / "kept", tmp_path / "link"
+    kept.write_text("mine")
+    link.symlink_to(tmp_path / "elsewhere")
+    for out in (kept, link, Path("/dev/stdout")):
+        done = trainfare("bills", "export", "--data", data, "--format", form, "--out", out)
+        assert (done.code, done.one_line()) == (
+            2,
+            f"trainfare: --out {out}: exists; name a new file, or remove it first",
+        )
+        done = trainfare(
+            "chargeback", "--month", "2026-03", "--data", data, "--format", "parquet", "--out", out
+        )
+        assert done.code == 2
+        assert f"--out {out}: exists" in done.one_line()
+    assert kept.read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "link"]

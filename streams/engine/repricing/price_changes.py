@@ -74,7 +74,7 @@ class PriceChanges:
         """Return whether any price of the node's time has changed."""
         return any(
             _overlap(
-                self._spans(usage_context(segment.fields, None, None), "gpu", Kind.GPU_TIME),
+                self._spans(usage_context(segment.fields, None, None), *segment.pays_for[:2]),
                 segment.start_ms,
                 segment.end_ms,
             )

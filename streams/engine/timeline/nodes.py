@@ -39,6 +39,13 @@ class NodeSegment(NamedTuple):
         """Return the price fields and the team, empty where not known."""
         return (*(value or "" for value in self.fields), self.team)
 
+    @property
+    def pays_for(self) -> tuple[str, Kind, int]:
+        """Return component, kind of quantity and quantity per ms: its GPUs, or where it has none itself as an instance."""
+        if self.gpu_milli:
+            return "gpu", Kind.GPU_TIME, self.gpu_milli
+        return "compute", Kind.INSTANCE_TIME, ONE_INSTANCE_MILLI
+
 
 def node_segments(events: Iterable[NodeEvent]) -> tuple[NodeSegment, ...]:
     """Return billed time from `provisioned` (or the first event) to `terminated`, for each period of service."""
@@ -80,9 +87,7 @@ def node_lines(segments: Iterable[NodeSegment], as_of_ms: int, book: PriceBook) 
     """
     lines: Lines = {}
     for segment in cut_segments(segments, as_of_ms):
-        component, kind, rate = ("gpu", Kind.GPU_TIME, segment.gpu_milli)
-        if not segment.gpu_milli:
-            component, kind, rate = ("compute", Kind.INSTANCE_TIME, ONE_INSTANCE_MILLI)
+        component, kind, rate = segment.pays_for
         context = usage_context(segment.fields, None, None)
         steps = book.steps(context, component, kind, segment.start_ms, segment.end_ms)
         for from_ms, until_ms, price in price_pieces(

@@ -228,7 +228,7 @@ class MeterSettings(Group):
         default=90,
         ge=0,
         le=36_500,
-        description="Whole months of `job_minutes` and `job_usage_minutes` are dropped once they ended so many days before "
+        description="Whole months of `job_minutes`, `job_usage_minutes` and `unattributed_minutes` are dropped once they ended so many days before "
         "the newest event; `job_hours` stays. `0`: never. `replay` drops nothing.",
     )
     as_of_ms: int | None = Field(

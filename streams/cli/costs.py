@@ -47,6 +47,10 @@ def costs(
     slo_target: Annotated[
         str, typer.Option(metavar="SHARE", help="The share of run time that must not cost more (0.95).")
     ] = "",
+    expected: Annotated[
+        bool,
+        typer.Option("--expected", help="Of m10: beside the rate that was expected, of the last 7 days."),
+    ] = False,
     quality: Annotated[
         str, typer.Option(metavar="NAME", help="Of m9: a measure of quality that jobs report.")
     ] = "",
@@ -69,6 +73,7 @@ def costs(
             "drivers": [str(drivers or "")],
             "slo_usd_per_hour": [slo_usd_per_hour],
             "slo_target": [slo_target],
+            "expected": ["1" if expected else ""],
             "quality": [quality],
             "progress": [progress],
             "limit": [str(limit)],

@@ -151,3 +151,14 @@ PROGRESS: Final = Measure(
         "if(mapContains(j.progress, {progress:String}), j.progress[{progress:String}], toFloat64OrZero(j.labels[{progress:String}])) AS done",
     ),
 )
+
+#: What the hours cost of which burn rates say what they should have cost; of run time, at the rate expected last in the hour.
+EXPECTED: Final = MetricColumns(
+    ", toFloat64(sum(expected_usd_ms)) / nullIf(sum(expected_ms), 0) AS expected_usd_per_hour, "
+    "toFloat64(sum(judged_cost)) * 3600000 / nullIf(toFloat64(sum(expected_usd_ms)), 0) AS to_expected_ratio",
+    sums=(
+        "sum(toDecimal128(e.expected, 9) * h.wall_clock_ms) AS expected_usd_ms",
+        "sumIf(h.wall_clock_ms, e.expected > 0) AS expected_ms",
+        f"sumIf({TOTAL}, e.expected > 0) AS judged_cost",
+    ),
+)

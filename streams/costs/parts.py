@@ -42,6 +42,8 @@ _JOINS: Final = {
     "a": "(SELECT job_id, attempt, state, reason FROM attempts FINAL) AS a ON a.job_id = h.job_id AND a.attempt = h.attempt",
     "n": "(SELECT job_id, min(attempts.attempt) AS first_attempt, max(attempts.attempt) AS last_attempt FROM attempts FINAL "
     "GROUP BY job_id) AS n ON n.job_id = h.job_id",
+    "e": "(SELECT job_id, toStartOfHour(toDateTime(time, 'UTC')) AS hour, argMax(expected_usd_per_hour, (time, version)) AS expected "
+    "FROM burn_rates WHERE expected_usd_per_hour > 0 GROUP BY job_id, hour) AS e ON e.job_id = h.job_id AND e.hour = h.hour",
 }
 
 

@@ -40,7 +40,7 @@ _NAME_MAX_BYTES: Final = 256
 _USD_MAX: Final = Decimal(10) ** 9
 PARAMETERS: Final = (
     "metric", "by", "per", "from", "to", "where", "compare", "drivers", "limit", "slo_usd_per_hour", "slo_target",
-    "quality", "progress",
+    "quality", "progress", "expected",
 )  # fmt: skip
 
 
@@ -91,6 +91,7 @@ class CostRequest:
     slo_target: Decimal = Decimal("0.95")
     quality: str = ""  # of m9: the name of a measure that jobs report
     progress: str = ""
+    expected: bool = False  # of m10: beside the expected rate
 
 
 def request_of(given: Mapping[str, Sequence[str]]) -> CostRequest:
@@ -114,6 +115,7 @@ def request_of(given: Mapping[str, Sequence[str]]) -> CostRequest:
         slo_target=_slo_target_of(texts.get("slo_target", "")),
         quality=_measure_of("quality", texts.get("quality", "")),
         progress=_measure_of("progress", texts.get("progress", "")),
+        expected=_flag_of("expected", texts.get("expected", "")),
     )
     _check(request)
     return request
@@ -201,6 +203,12 @@ def _compare_of(text: str) -> bool:
     return bool(text)
 
 
+def _flag_of(name: str, text: str) -> bool:
+    if text not in ("", "0", "1"):
+        raise WrongUseError(f"{name}: got {_shown(text)}, expected 0 or 1")
+    return text == "1"
+
+
 def _count_of(name: str, text: str, default: int, most: int) -> int:
     if not text:
         return default
@@ -245,6 +253,8 @@ def _check(request: CostRequest) -> None:
         raise WrongUseError("drivers: needs compare previous, from and to")
     if request.slo_usd_per_hour is not None and request.metric is not Metric.m10:
         raise WrongUseError("slo_usd_per_hour: is of metric m10")
+    if request.expected and request.metric is not Metric.m10:
+        raise WrongUseError("expected: is of metric m10")
     for name, measure in (("quality", request.quality), ("progress", request.progress)):
         if measure and request.metric is not Metric.m9:
             raise WrongUseError(f"{name}: is of metric m9")

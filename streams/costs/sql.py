@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from streams.costs.idle import idle_sql
-from streams.costs.metrics import COSTS, METRICS, PROGRESS, QUALITY, SLO_COLUMNS, SUMS
+from streams.costs.metrics import COSTS, EXPECTED, METRICS, PROGRESS, QUALITY, SLO_COLUMNS, SUMS
 from streams.costs.parts import (
     HourSpan,
     Parameters,
@@ -41,7 +41,10 @@ def cost_sql(request: CostRequest, begin_ms: int | None, end_ms: int | None) -> 
         return idle_sql(request, span)
     parameters = parameters_of(request, span)
     metric = METRICS[request.metric]
-    columns, more = metric.columns, metric.apart
+    columns, more, sums = metric.columns, metric.apart, metric.sums
+    if request.expected:
+        columns += EXPECTED.columns
+        sums += EXPECTED.sums
     if request.slo_usd_per_hour is not None:
         columns += SLO_COLUMNS
         parameters |= {"slo_usd": f"{request.slo_usd_per_hour:f}", "slo_target": float(request.slo_target)}
@@ -57,8 +60,8 @@ def cost_sql(request: CostRequest, begin_ms: int | None, end_ms: int | None) -> 
 FROM
 (
     SELECT {listed(*apart)},
-        {listed(SUMS, *metric.sums)}
-    FROM (SELECT * FROM job_hours FINAL WHERE {where}) AS h{joins(*apart, *metric.sums)}
+        {listed(SUMS, *sums)}
+    FROM (SELECT * FROM job_hours FINAL WHERE {where}) AS h{joins(*apart, *sums)}
     GROUP BY {names_in(apart)}
 ) AS cells
 GROUP BY {names_in([*levels, period_of(request)])}

@@ -88,6 +88,8 @@ def test_an_unknown_parameter_is_refused() -> None:
         {"drivers": ["3"], "from": ["2026-10-01"], "to": ["2026-10-02"]},
         {"metric": ["m1"], "slo_usd_per_hour": ["4"]},
         {"metric": ["m1"], "quality": ["accuracy"]},
+        {"metric": ["m1"], "expected": ["1"]},
+        {"metric": ["m10"], "expected": ["yes"]},
         {"metric": ["m10"], "progress": ["step"]},
         {"metric": ["m9"], "progress": ["x" * 257]},
         {"metric": ["m3"], "by": ["job"]},

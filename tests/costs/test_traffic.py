@@ -81,6 +81,13 @@ def test_without_levels_of_traffic_a_cell_costs_everything(data: Path) -> None:
     assert (rows["reader"]["cost_usd"], rows["reader"]["network_cost_usd"]) == ("1.600000000", "0.000000000")
 
 
+def test_traffic_is_what_a_job_costs_beyond_the_expected_rate(data: Path) -> None:
+    """A GPU at $0.60 is quoted; the sender's traffic costs $1.32 in two hours."""
+    (row,) = asked(data, "--metric", "m10", "--expected", "--where", "team=sender")
+    assert row["expected_usd_per_hour"] == pytest.approx(0.6)
+    assert row["to_expected_ratio"] == pytest.approx((1.2 + 1.32) / 1.2)
+
+
 @pytest.mark.parametrize(
     ("metric", "by", "message"),
     [

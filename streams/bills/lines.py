@@ -37,6 +37,12 @@ class BillLine(NamedTuple):
         return self.values[_PLACE[name]]
 
     @property
+    def fingerprint(self) -> int:
+        """Return a hash of the values, good within this process."""
+        values = (tuple(value) if isinstance(value, list) else value for value in self.values)
+        return hash((self.number, *values, *self.other))
+
+    @property
     def text_chars(self) -> int:
         """Return how many characters its texts have, for a bound of memory."""
         pairs = sum(len(name) + len(text) for name, text in (*self.other, *self.of("tags")))

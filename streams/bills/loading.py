@@ -5,7 +5,7 @@ It must not make a file visible in part: what a crash leaves behind belongs to n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import IO, Final, NamedTuple, Protocol
@@ -72,6 +72,7 @@ class Loaded:
     load_id: str = ""
     form: str = ""
     rounded: int = 0
+    fingerprints: list[int] = field(default_factory=list)  # of what was checked, by batch
     periods: dict[PeriodKey, PeriodSums] = field(default_factory=dict)
     is_new: bool = True
     replaces: list[str] = field(default_factory=list)  # the files whose bills it replaces
@@ -126,8 +127,10 @@ def _checked(file: BillFile) -> Loaded:
     found = Loaded(file)
     with file.open() as stream:
         reader, found.form = _reader(file.name, stream)
-        for line in reader:
-            _count(found, line)
+        for batch, fingerprint in _batches(reader):
+            for line in batch:
+                _count(found, line)
+            found.fingerprints.append(fingerprint)
     found.load_id = reader.digest
     if not found.periods:
         raise WrongUseError(f"{file.name}: has a header and no lines; nothing is loaded")
@@ -198,26 +201,35 @@ def _retired(
 
 
 def _store_lines(store: BillStore, each: Loaded, version: int) -> None:
+    """Store the lines as they were checked, and no other: a changed file must not leave lines under this name."""
+    changed = WrongUseError(f"{each.file.name}: changed while it was read; load it again")
     with each.file.open() as stream:
-        reader, _ = _reader(each.file.name, stream)
-        batch: list[BillLine] = []
-        size = 0
-
-        def flush() -> None:
+        reader, form = _reader(each.file.name, stream)
+        if form == "parquet" and reader.digest != each.load_id:
+            raise changed
+        checked = iter(each.fingerprints)
+        for batch, fingerprint in _batches(reader):
+            if fingerprint != next(checked, None):
+                raise changed
             token = f"bill-{each.load_id}-{batch[0].number}-{len(batch)}"
             store.insert(BILL_LINES, rows_of(each.load_id, batch, version), token)
-            batch.clear()
-
-        for line in reader:
-            batch.append(line)
-            size += line.text_chars
-            if len(batch) >= _AT_ONCE or size >= _BYTES_AT_ONCE:
-                flush()
-                size = 0
-        if batch:
-            flush()
     if reader.digest != each.load_id:
-        raise WrongUseError(f"{each.file.name}: changed while it was read; load it again")
+        raise changed
+
+
+def _batches(lines: Iterable[BillLine]) -> Iterator[tuple[list[BillLine], int]]:
+    """Yield the lines in batches, each with a fingerprint of all lines up to its end, good within this process."""
+    batch: list[BillLine] = []
+    size = fingerprint = 0
+    for line in lines:
+        batch.append(line)
+        size += line.text_chars
+        fingerprint = hash((fingerprint, line.fingerprint))
+        if len(batch) >= _AT_ONCE or size >= _BYTES_AT_ONCE:
+            yield batch, fingerprint
+            batch, size = [], 0
+    if batch:
+        yield batch, fingerprint
 
 
 def _rows(each: Loaded, now_ms: int, version: int) -> list[dict[str, object]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -252,3 +253,30 @@ def test_long_lines_are_stored_in_small_inserts(
     loaded(store, written(tmp_path / "f.csv", *[line(x_more=f"{number:08000}") for number in range(12)]))
     assert [rows for table, rows in inserted if table == "bill_lines"] == [5, 5, 2]
     assert [row["lines"] for row in stored(store)["bill_loads"]] == [12]
+
+
+def test_what_a_file_became_while_it_was_read_does_not_stand_for_it_later(
+    store: ClickHouseStore, tmp_path: Path
+) -> None:
+    path = written(tmp_path / "f.csv", line())
+    file = file_of(path)
+    changed = [
+        file.open(),
+        written(tmp_path / "g.csv", line(BilledCost="2"), line(BilledCost="3")).open("rb"),
+    ]
+    with pytest.raises(WrongUseError, match="changed while it was read"):
+        loading.load(store, [file._replace(open=lambda: changed.pop(0))], 1, replace=False)
+    loaded(store, path)
+    assert [row["billed_cost"] for row in stored(store)["bill_lines"]] == [Decimal("1.5")]
+
+
+def test_what_a_parquet_became_does_not_stand_for_it_later(store: ClickHouseStore, tmp_path: Path) -> None:
+    usual = {name: pa.array([None if value == "NULL" else value]) for name, value in USUAL.items()}
+    paths = [tmp_path / "f.parquet", tmp_path / "g.parquet"]
+    for path, cost in zip(paths, ("1.5", "2"), strict=True):
+        pq.write_table(pa.table(usual | {"BilledCost": pa.array([cost])}), path)
+    changed = [path.open("rb") for path in paths]
+    with pytest.raises(WrongUseError, match="changed while it was read"):
+        loading.load(store, [file_of(paths[0])._replace(open=lambda: changed.pop(0))], 1, replace=False)
+    loaded(store, paths[0])
+    assert [row["billed_cost"] for row in stored(store)["bill_lines"]] == [Decimal("1.5")]

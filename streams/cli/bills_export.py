@@ -76,9 +76,8 @@ def write_file(answer: QueryResult, form: ExportFormat, out: Path | None) -> Non
         import pyarrow.parquet as pq
 
         assert out is not None
-        columns = {name: [row[at] for row in rows] for at, name in enumerate(answer.names)}
-        table = pa.table({name: _array(cells) for name, cells in columns.items()})
-        write_new(out, lambda file: pq.write_table(table, file))
+        columns = {name: [_in_parquet(row[at]) for row in rows] for at, name in enumerate(answer.names)}
+        write_new(out, lambda file: pq.write_table(pa.table(columns), file))
         return
     shown = [[_cell(cell) for cell in row] for row in rows]
     text = to_csv(Grid(answer.names, shown), for_person=out is None and sys.stdout.isatty())
@@ -88,24 +87,17 @@ def write_file(answer: QueryResult, form: ExportFormat, out: Path | None) -> Non
     write_new(out, lambda file: file.write(text.encode()))
 
 
-def _array(cells: list[object]) -> object:
-    import pyarrow as pa
-
-    if any(isinstance(cell, dict) for cell in cells):
-        return pa.array([_pairs(cell) for cell in cells], pa.map_(pa.string(), pa.string()))
-    return pa.array(cells)
-
-
-def _pairs(cell: object) -> list[tuple[str, str]]:
-    return [(str(key), str(each)) for key, each in cell.items()] if isinstance(cell, dict) else []
-
-
 def _cell(cell: object) -> object:
-    """Return instants and tags as FOCUS has them in text."""
-    import orjson
-
+    """Return an instant and tags as FOCUS has them in text."""
     if hasattr(cell, "strftime"):
         return cell.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _in_parquet(cell)
+
+
+def _in_parquet(cell: object) -> object:
+    """Return tags as FOCUS has them: JSON."""
+    import orjson
+
     if isinstance(cell, dict):
-        return orjson.dumps(cell, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS).decode()
+        return orjson.dumps(cell, option=orjson.OPT_SORT_KEYS).decode()
     return cell

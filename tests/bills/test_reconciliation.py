@@ -234,6 +234,18 @@ def test_two_jobs_one_after_the_other_are_no_double_count(store: ClickHouseStore
     assert only(store)["causes"] == []
 
 
+def test_lines_that_differ_in_one_column_are_no_copies(store: ClickHouseStore, tmp_path: Path) -> None:
+    others = {
+        "ResourceId": "n2",
+        "PricingQuantity": "NULL",
+        "Tags": '{"a": "b"}',
+        "ChargeDescription": "other",
+        "BilledCost": "2",
+    }
+    billed(store, tmp_path, line(), *(line(**{name: value}) for name, value in others.items()))
+    assert dicts(store, "SELECT DISTINCT copies FROM billed_lines") == [{"copies": 1}]
+
+
 def test_a_copy_in_another_file_is_found(store: ClickHouseStore, tmp_path: Path) -> None:
     loaded(store, written(tmp_path / "f.csv", line()))
     loaded(store, written(tmp_path / "o.csv", line(InvoiceIssuerName="Reseller", Id="7")))

@@ -86,12 +86,13 @@ SELECT
         key -> lower(key) IN ('trainfare_node', 'trainfare_job', 'job', 'job_id', 'owner', 'team', 'project'),
         mapKeys(l.tags)) AS is_tagged,
     l.charge_class = 'Correction' AS is_correction,
-    if(l.billed_cost = 0, 1, count() OVER (PARTITION BY
+    if(l.billed_cost = 0, 1, count() OVER (PARTITION BY sipHash128(
         l.billing_account_id, l.sub_account_id, l.resource_id, l.sku_id, l.sku_price_id, l.region_id, l.service_name,
         l.charge_category, l.charge_class, l.charge_description, l.charge_period_start, l.charge_period_end,
-        l.billing_currency, l.billed_cost, l.list_cost, l.effective_cost, l.pricing_quantity, l.consumed_quantity, l.tags)) AS copies,
-    uniqExact(l.list_unit_price) OVER (PARTITION BY
-        l.billing_account_id, l.sub_account_id, l.sku_id, l.pricing_unit, l.billing_period_start) AS unit_prices
+        l.billing_currency, l.billed_cost, l.list_cost, l.effective_cost, ifNull(toString(l.pricing_quantity), ''),
+        ifNull(toString(l.consumed_quantity), ''), toString(l.tags)))) AS copies,
+    uniqExact(l.list_unit_price) OVER (PARTITION BY sipHash128(
+        l.billing_account_id, l.sub_account_id, l.sku_id, l.pricing_unit, l.billing_period_start)) AS unit_prices
 FROM
 (
     SELECT *

@@ -33,14 +33,18 @@ SELECT
     h.attempt < n.attempt AS retried,
     h.lost_gpu_milli_ms AS lost_gpu_milli_ms,
     h.lost_cost_usd AS lost_cost_usd,
-    if(h.attempt < n.attempt OR a.state NOT IN ('preempted', 'failed'), h.lost_cost_usd, h.starting_lost_cost_usd) AS retry_cost_usd
+    multiIf(h.attempt < n.attempt, h.lost_cost_usd, h.attempt = n.first_attempt, toDecimal64(0, 9),
+            a.state NOT IN ('preempted', 'failed'), h.lost_cost_usd, h.starting_lost_cost_usd) AS retry_cost_usd
 FROM
 (
     SELECT * FROM job_hours FINAL
     WHERE (lost_gpu_milli_ms != 0 OR lost_cost_usd != 0) AND NOT startsWith(job_id, 'trainfare-canary.')
 ) AS h
 LEFT ANY JOIN (SELECT job_id, attempt, state, reason FROM attempts FINAL) AS a ON a.job_id = h.job_id AND a.attempt = h.attempt
-LEFT ANY JOIN (SELECT job_id, max(attempts.attempt) AS attempt FROM attempts FINAL GROUP BY job_id) AS n ON n.job_id = h.job_id;
+LEFT ANY JOIN
+(
+    SELECT job_id, min(attempts.attempt) AS first_attempt, max(attempts.attempt) AS attempt FROM attempts FINAL GROUP BY job_id
+) AS n ON n.job_id = h.job_id;
 
 -- `region` is that of the attempt, as in every other view; `src_region` is where traffic went from. A price's revision is
 -- part of a row's key, so its basis is that of the price that applied.

@@ -110,7 +110,8 @@ SELECT
     sumIf(c.network_cost, t.wall_clock = 0) AS untimed_network_cost_usd,
     toFloat64(sum(c.sampled)) / 3600000 AS sampled_gpu_h,
     toFloat64(sum(c.tensor_sampled)) / 3600000 AS tensor_sampled_gpu_h,
-    sum(if(c.attempt < n.attempt OR a.state NOT IN ('preempted', 'failed'), c.lost_cost, c.starting_lost_cost)) AS retry_cost_usd
+    sum(multiIf(c.attempt < n.last_attempt, c.lost_cost, c.attempt = n.first_attempt, toDecimal128(0, 9),
+                a.state NOT IN ('preempted', 'failed'), c.lost_cost, c.starting_lost_cost)) AS retry_cost_usd
 FROM
 (
     SELECT
@@ -151,7 +152,10 @@ FROM
 ) AS c
 LEFT ANY JOIN (SELECT job_id, state, owner, team, project, experiment FROM jobs FINAL) AS j ON j.job_id = c.job_id
 LEFT ANY JOIN (SELECT job_id, attempt, state FROM attempts FINAL) AS a ON a.job_id = c.job_id AND a.attempt = c.attempt
-LEFT ANY JOIN (SELECT job_id, max(attempts.attempt) AS attempt FROM attempts FINAL GROUP BY job_id) AS n ON n.job_id = c.job_id
+LEFT ANY JOIN
+(
+    SELECT job_id, min(attempts.attempt) AS first_attempt, max(attempts.attempt) AS last_attempt FROM attempts FINAL GROUP BY job_id
+) AS n ON n.job_id = c.job_id
 LEFT ANY JOIN (SELECT job_id, sum(wall_clock_ms) AS wall_clock FROM job_hours FINAL GROUP BY job_id) AS t ON t.job_id = c.job_id
 ARRAY JOIN
 [

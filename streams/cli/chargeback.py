@@ -43,6 +43,9 @@ LIMIT 1000000
 _IDLE: Final = """
 SELECT sum(n.idle_cost_usd) AS idle_usd FROM node_balance AS n WHERE n.minute >= {first:String} AND n.minute < {until:String}
 """
+_KEPT: Final = """
+SELECT toUInt32OrZero(max(value)) AS month FROM meta WHERE key = 'minutes_kept_from'
+"""
 _BILL: Final = """
 SELECT sum(l.billed_cost) AS billed_usd, countIf(l.billing_currency = 'USD') AS lines, countIf(l.billing_currency != 'USD') AS others
 FROM (SELECT billing_currency, if(billing_currency = 'USD', billed_cost, toDecimal128(0, 18)) AS billed_cost
@@ -89,6 +92,7 @@ def chargeback(
         costs = _costs(store, levels, span)
         (balance,) = store.records(_IDLE, **span)
         (bill,) = store.records(_BILL, **span)
+        (kept,) = store.records(_KEPT)
     billed = Decimal(str(bill["billed_usd"])) if bill["lines"] else None
     found = charges(costs, _nano(balance["idle_usd"]), idle, billed)
     grid = _grid(levels, found)
@@ -100,6 +104,10 @@ def chargeback(
         write(grid, OutputFormat.csv)
     else:
         _show(grid, found, len(levels) + 1)
+    if int(month.replace("-", "")) < int(str(kept["month"])):
+        sys.stderr.write(
+            f"trainfare: the minutes of {month} were dropped (meter.minutes_retention_days): idle time is not charged\n"
+        )
     if bill["others"]:
         sys.stderr.write(
             f"trainfare: {bill['others']} lines of the bill are not in USD and are charged to nobody\n"

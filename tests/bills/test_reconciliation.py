@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from schemas.tables import ATTEMPTS, JOB_MINUTES, JOBS, NODE_MINUTES
+from schemas.tables import ATTEMPTS, JOB_MINUTES, JOBS, META, NODE_MINUTES
 from sinks.clickhouse import ClickHouseStore
 from tests.bills.bill import line, loaded, written
 from tests.sinks.rows import dicts, instant, rows
@@ -259,3 +259,28 @@ def test_another_currency_is_never_added(store: ClickHouseStore, tmp_path: Path)
     assert kept == {"billed_cost": 99}
     (row,) = dicts(store, "SELECT other_currency_lines, billed_usd FROM bill_loads")
     assert row == {"other_currency_lines": 1, "billed_usd": Decimal("1.5")}
+
+
+def test_instance_time_of_a_node_that_is_paid_so_counts_once(store: ClickHouseStore, tmp_path: Path) -> None:
+    job = {"node": "n1", "component": "compute", "unit": "instance_milli_ms", "cost_usd": Decimal(1)}
+    metered(store, job, {**job, "node": ""}, {**job, "unit": "ms", "node": ""})
+    node = {
+        "node": "n1",
+        "minute": MINUTE,
+        "quantity": 1,
+        "cost_usd": Decimal("1.5"),
+        "unit": "instance_milli_ms",
+    }
+    store.insert(NODE_MINUTES, rows(NODE_MINUTES, node), "n")
+    found = dicts(store, "SELECT resource, metered_usd FROM metered_days ORDER BY resource")
+    assert found == [{"resource": "j", "metered_usd": 2}, {"resource": "n1", "metered_usd": Decimal("1.5")}]
+
+
+@pytest.mark.parametrize(("kept_from", "shown"), [("202603", 1), ("202604", 0)])
+def test_a_month_whose_minutes_were_dropped_is_not_compared(
+    kept_from: str, shown: int, store: ClickHouseStore, tmp_path: Path
+) -> None:
+    billed(store, tmp_path, line())
+    store.insert(META, rows(META, {"key": "minutes_kept_from", "value": kept_from}), "m")
+    assert len(reconciled(store)) == shown
+    assert len(dicts(store, "SELECT * FROM billed_days")) == 1

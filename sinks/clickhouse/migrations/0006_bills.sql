@@ -156,7 +156,7 @@ FROM
 GROUP BY day, account, resource, sku;
 
 -- What a provider could bill of what was metered, by day: a node with events costs what it is paid for, whoever uses it;
--- any other GPU-time, and other components, what the jobs' rows say. `job_minutes` and `busy_minutes` differ where two jobs
+-- any other GPU-time, and other components, what the jobs' rows say. Only nodes without GPUs are paid by instance time. `job_minutes` and `busy_minutes` differ where two jobs
 -- claim one resource in one minute.
 CREATE OR REPLACE VIEW metered_days AS
 SELECT
@@ -199,6 +199,8 @@ FROM
         WHERE quantity != 0 AND NOT startsWith(job_id, 'trainfare-canary.')
             AND component IN ('gpu', 'compute', 'network', 'storage')
             AND NOT (component = 'gpu' AND node IN (SELECT node FROM node_minutes WHERE quantity != 0))
+            AND NOT (component = 'compute' AND unit = 'instance_milli_ms' AND node != ''
+                AND node IN (SELECT node FROM node_minutes WHERE quantity != 0 AND unit = 'instance_milli_ms'))
     ) AS m
     LEFT ANY JOIN (SELECT job_id, labels FROM jobs FINAL) AS j ON j.job_id = m.job_id
     LEFT ANY JOIN (SELECT job_id, attempt, account FROM attempts FINAL) AS a ON a.job_id = m.job_id AND a.attempt = m.attempt
@@ -269,6 +271,8 @@ FROM
         GROUP BY day, resource
     ) AS b ON b.day = m.day AND b.resource = m.resource
 ) AS s
+-- Months whose minutes of jobs were dropped would seem to be only billed.
+WHERE toYYYYMM(day) >= (SELECT toUInt32OrZero(max(value)) FROM meta WHERE key = 'minutes_kept_from')
 GROUP BY day, account, resource, sku;
 
 -- Both figures of each day: what the bill has no line for is provisional.

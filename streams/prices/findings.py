@@ -20,6 +20,8 @@ JUMP_RATIO: Final = 3
 """A price that changes by more than this factor is reported, as the alert `price_jump` does."""
 
 _NAMED: Final = 3
+#: Of SKUs for the same usage so many are compared with another price; the smallest names, of which the first is applied.
+_RIVALS_MAX: Final = 32
 #: 0 is an ordinary price there: what comes in, or stays in a zone, is free at most clouds.
 _OFTEN_FREE: Final = (Component.network, Component.storage)
 _Match = frozenset[tuple[str, str]]
@@ -138,16 +140,19 @@ def _not_everywhere(new: list[RevisionSpan], after: dict[str, list[RevisionSpan]
     by_type: dict[str | None, list[dict[str, str]]] = defaultdict(list)
     for match in everything:
         by_type[match.get("gpu_type")].append(match)
+    values = {
+        field: sorted({match[field] for match in everything if field in match})
+        for field in ("purchase", "region")
+    }
     for gpu_type, revision in fresh.items():
         able = [*by_type[gpu_type], *by_type[None]]
         for field in ("purchase", "region"):
             named = {match.get(field) for match in able}
-            elsewhere = {match[field] for match in everything if field in match} - named
-            if None not in named and len(named) == 1 and elsewhere:
+            if None not in named and len(named) == 1 and len(values[field]) > 1:
                 yield _of(
                     "gap", revision,
-                    f"gpu_type {gpu_type} has a price for {field} {named.pop()} only, while others of this book have "
-                    f"{_some(elsewhere)}; there it is unpriced: add prices, or one without {field}",
+                    f"gpu_type {gpu_type} has a price for {field} {min(filter(None, named))} only, while others of this book have "
+                    f"{_others(values[field], named)}; there it is unpriced: add prices, or one without {field}",
                 )  # fmt: skip
 
 
@@ -190,11 +195,13 @@ class _Lookup:
     def __init__(self, after: dict[str, list[RevisionSpan]]) -> None:
         self._after = after
         self._shapes: dict[Quantity, set[tuple[str, ...]]] = defaultdict(set)
-        self._skus: dict[tuple[Quantity, _Match], set[str]] = defaultdict(set)
-        for sku, revisions in after.items():
-            for each in revisions:
+        self._skus: dict[tuple[Quantity, _Match], list[str]] = defaultdict(list)
+        for sku in sorted(after):
+            for each in after[sku]:
                 self._shapes[each.quantity].add(tuple(sorted(each.event.match)))
-                self._skus[each.quantity, _match(each)].add(sku)
+                skus = self._skus[each.quantity, _match(each)]
+                if len(skus) < _RIVALS_MAX and skus[-1:] != [sku]:
+                    skus.append(sku)
 
     def cheaper_on_demand(self, spot: RevisionSpan) -> RevisionSpan | None:
         """Return the on-demand price for the usage of a spot price if it is lower while both hold."""
@@ -224,7 +231,7 @@ class _Lookup:
         for shape in self._shapes[quantity]:
             if all(name in usage for name in shape):
                 match = frozenset((name, usage[name]) for name in shape)
-                for sku in sorted(self._skus.get((quantity, match), ())):
+                for sku in self._skus.get((quantity, match), ()):
                     yield sku, len(shape)
 
 
@@ -254,6 +261,8 @@ def _for(event: PriceEvent) -> str:
     return f"{event.component} of {what}" if what else f"all {event.component}"
 
 
-def _some(values: set[str]) -> str:
-    named = sorted(values)[:_NAMED]
-    return ", ".join(named) + (f" and {len(values) - _NAMED} more" if len(values) > _NAMED else "")
+def _others(every: list[str], but: set[str | None]) -> str:
+    """Return the first of the values, without the one that is excepted, and how many more there are."""
+    named = [value for value in every[: _NAMED + 1] if value not in but][:_NAMED]
+    more = len(every) - 1 - len(named)
+    return ", ".join(named) + (f" and {more} more" if more else "")

@@ -25,6 +25,8 @@ from streams.prices.source import PriceFormat, PriceList, SourceRow
 from streams.topics import Topic
 
 AHEAD_MS: Final = 300_000
+#: Of one list: a small packed file may hold more than fit in memory.
+RECORDS_MAX: Final = 500_000
 LOADED: Final = "trainfare prices load"
 
 _ADAPTERS: Final[dict[PriceFormat, Callable[[PriceList], Iterator[SourceRow]]]] = {
@@ -80,6 +82,8 @@ def records_of(
     found: list[PriceRecord] = []
     lines: dict[tuple[bytes, str, str, int], PriceRecord] = {}
     for line, record in _ADAPTERS[form](given):
+        if len(found) >= RECORDS_MAX:
+            raise given.fault(line, f"more than {RECORDS_MAX} prices; split the list into several files")
         revision = f"{record.get('sku')}@{record.get('effective_ms')}"
         complete = {"id": _id(revision), "source": source, "time_ms": time_ms, **record}
         checked = _checked(given, line, complete, newest_ms)

@@ -144,3 +144,17 @@ def test_long_histories_are_compared_where_they_meet() -> None:
     many = [price("s", USD + at, at, H100, SPOT) for at in range(5_000)]
     many += [price("od", 9 * USD + at, at, H100) for at in range(5_000)]
     assert findings(list(enumerate(many, start=1))) == []
+
+
+def test_thousands_of_skus_for_one_usage_are_compared_with_the_first_of_them_only() -> None:
+    many = [price(f"s{at}", 2 * USD + at, at, H100, SPOT) for at in range(5_000)]
+    many += [price(f"d{at}", USD, at, H100) for at in range(5_000)]
+    kinds = {each.kind for each in findings(list(enumerate(many, start=1)))}
+    assert kinds == {"spot above on-demand", "overlap"}
+
+
+def test_thousands_of_types_in_a_region_each_are_compared_with_the_first_regions() -> None:
+    many = [price(f"s{at}", USD, {"gpu_type": f"g{at}"}, {"region": f"r{at:05}"}) for at in range(20_000)]
+    all_found = findings(list(enumerate(many, start=1)))
+    assert len(all_found) == 20_000
+    assert "others of this book have r00000, r00002, r00003 and 19996 more" in str(all_found[1])

@@ -55,3 +55,11 @@ def test_any_cells(header: str, rows: list[list[str]]) -> None:
 )  # fmt: skip
 def test_deep_and_long(content: bytes, form: PriceFormat) -> None:
     judged(content, form)
+
+
+def test_more_prices_than_fit_in_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streams.prices.records.RECORDS_MAX", 2)
+    text = "sku,usd,per,from\n" + "".join(f"s{number},1,gpu_hour,\n" for number in range(3))
+    listed = PriceList("p.csv", text.encode())
+    with pytest.raises(WrongUseError, match=r"p\.csv line 4: more than 2 prices"):
+        records_of(listed, PriceFormat.csv, NOW_MS)

@@ -5,6 +5,7 @@ It must not add up costs: ClickHouse sums decimals.
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -37,6 +38,7 @@ _MONEY: Final = ("node_cost_usd", "job_cost_usd", "idle_cost_usd", "unattributed
 _ALWAYS_MS: Final = 2**32 * 1000 - 3_600_000
 _SPAN: Final = "hour >= fromUnixTimestamp64Milli({from:Int64}, 'UTC') AND hour < fromUnixTimestamp64Milli({to:Int64}, 'UTC')"
 _DAYS: Final = _SPAN.replace("hour", "toDateTime(day, 'UTC')")
+_NODES: Final = "SELECT count() AS hours FROM node_hours"
 _FINDINGS: Final = f"""
 SELECT * FROM
 (
@@ -74,18 +76,29 @@ def idle(
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Maximum number of rows.")] = 1_000,
     form: FormatOption = OutputFormat.table,
 ) -> None:
-    """Show what the nodes cost, what jobs used of it and what was idle.
+    """Show what the nodes cost, what jobs used of it and what was idle."""
+    span = _span(from_, to)
+    with reader(settings_for(data)) as store:
+        answer = store.ask(_FINDINGS if findings else _sql(by, per), limit=limit, **span)
+        grid = Grid(answer.names, list(answer.rows()))
+        (known,) = store.records(_NODES)
+    if not known["hours"]:
+        sys.stderr.write(
+            "trainfare: no node events in this store: idle cost needs them (docs/events.md#nodes)\n"
+        )
+    write(_shown(grid) if form is OutputFormat.table else grid, form)
+
+
+def _span(first: str, until: str) -> dict[str, int]:
+    """Return the time as ms.
 
     Raises:
         WrongUseError: A date is none, or the time is empty.
     """
-    span = {"from": instant_of("from", from_) or 0, "to": instant_of("to", to) or _ALWAYS_MS}
+    span = {"from": instant_of("from", first) or 0, "to": instant_of("to", until) or _ALWAYS_MS}
     if span["from"] >= span["to"]:
         raise WrongUseError("from: must be before to")
-    with reader(settings_for(data)) as store:
-        answer = store.ask(_FINDINGS if findings else _sql(by, per), limit=limit, **span)
-        grid = Grid(answer.names, list(answer.rows()))
-    write(_shown(grid) if form is OutputFormat.table else grid, form)
+    return span
 
 
 def _sql(by: Level, per: Period) -> str:

@@ -83,6 +83,19 @@ def test_findings_name_the_forgotten_node_and_use_without_a_job(data: Path) -> N
     assert len(asked(data, "--findings", "--limit", 1)) == 1
 
 
+@pytest.mark.parametrize("words", [(), ("--findings",)])
+def test_a_store_without_node_events_says_what_is_missing(words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_text(LINES[0])
+    assert trainfare("replay", tmp_path / "events.jsonl", "--data", tmp_path / "meter").code == 0
+    done = trainfare("idle", *words, "--data", tmp_path / "meter")
+    assert done.code == 0
+    assert "no node events in this store: idle cost needs them (docs/events.md#nodes)" in done.one_line()
+
+
+def test_help_is_for_users() -> None:
+    assert "Raises" not in trainfare("idle", "--help").out
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

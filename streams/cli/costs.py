@@ -18,7 +18,7 @@ from streams.cli.reading import Reader, reader
 from streams.costs.answer import CostRows, cost_rows, driver_rows
 from streams.costs.parts import Parameters
 from streams.costs.request import ROWS_MAX, Metric, Period, request_of
-from streams.costs.sql import cost_sql, driver_sql, previous_span
+from streams.costs.sql import asked_sql, compared_sql, driver_sql
 
 
 def costs(
@@ -80,8 +80,9 @@ def costs(
         }
     )
     with reader(settings_for(data)) as store:
-        answer = _asked(store, *cost_sql(request, *previous_span(request)))
-        found = cost_rows(request, answer.names, answer.rows())
+        before = list(_asked(store, *compared_sql(request)).rows()) if request.compare else ()
+        answer = _asked(store, *asked_sql(request))
+        found = cost_rows(request, answer.names, answer.rows(), before)
         causes = None
         if request.drivers:
             answer = _asked(store, *driver_sql(request))

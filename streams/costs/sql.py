@@ -5,6 +5,8 @@ Every text in it is fixed; what a client chooses is bound as a parameter.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Final
 
 from streams.costs.idle import idle_sql
@@ -20,7 +22,8 @@ from streams.costs.parts import (
     parameters_of,
     period_of,
 )
-from streams.costs.request import HOUR_MS, TRAFFIC_METRICS, CostRequest, Metric, Period
+from streams.costs.periods import floor_of, previous_start
+from streams.costs.request import TRAFFIC_METRICS, CostRequest, Metric, Period
 from streams.costs.traffic import traffic_sql
 from streams.errors import WrongUseError
 
@@ -96,12 +99,41 @@ def driver_levels(request: CostRequest) -> tuple[str, ...]:
     return request.by or ("job",)
 
 
+def compared_sql(request: CostRequest) -> tuple[str, Parameters]:
+    """Return the statement for the cells before those asked for, of the same shape up to `cost_usd`.
+
+    Of a period that `from` or `to` cuts it reads the part of the period before that is as far from its start.
+    """
+    before = replace(request, limit=CELLS_MAX)
+    if request.metric not in (
+        Metric.m3,
+        *TRAFFIC_METRICS,
+    ):  # elsewhere costs are the same, and cheapest without a metric
+        before = replace(
+            before, metric=Metric.total, slo_usd_per_hour=None, quality="", progress="", expected=False
+        )
+    return cost_sql(before, *previous_span(request))
+
+
+def asked_sql(request: CostRequest) -> tuple[str, Parameters]:
+    """Return the statement for the cells asked for; all of them where what is gone must be told from what is cut."""
+    all_cells = replace(request, limit=CELLS_MAX) if request.compare else request
+    return cost_sql(all_cells, request.from_ms, request.to_ms)
+
+
 def previous_span(request: CostRequest) -> tuple[int | None, int | None]:
-    """Return the hours to read for a comparison: those asked for and the period before them."""
+    """Return the hours with which those asked for are compared, ms; None: without bound."""
     begin_ms, end_ms = request.from_ms, request.to_ms
-    if not request.compare or begin_ms is None:
-        return begin_ms, end_ms
-    if request.per is Period.all:
-        return max(2 * begin_ms - (end_ms or begin_ms), 0), end_ms
-    days = {Period.hour: 0, Period.day: 1, Period.week: 7, Period.month: 31}[request.per]
-    return max(begin_ms - max(days * 24 * HOUR_MS, HOUR_MS), 0), end_ms
+    if request.per is Period.all and begin_ms is not None and end_ms is not None:
+        return max(2 * begin_ms - end_ms, 0), begin_ms
+    return _one_before(begin_ms, request.per), _one_before(end_ms, request.per)
+
+
+def _one_before(at_ms: int | None, per: Period) -> int | None:
+    """Return the instant of the period before that is as far from its start, at most its end."""
+    if at_ms is None:
+        return None
+    at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    start = floor_of(at, per)
+    moved = min(previous_start(start, per) + (at - start), start)
+    return max(round(moved.timestamp() * 1000), 0)

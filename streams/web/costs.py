@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from aiohttp import web
 
 from sinks.answer import QueryResult
 from sinks.query import arrow
-from streams.costs.answer import CostRows, cost_rows, driver_rows
+from streams.costs.answer import cost_rows, driver_rows
 from streams.costs.parts import Parameters
 from streams.costs.request import CostRequest, request_of
-from streams.costs.sql import cost_sql, driver_sql, previous_span
+from streams.costs.sql import asked_sql, compared_sql, driver_sql
 from streams.errors import WrongUseError
 from streams.web.errors import ApiError
 from streams.web.query_service import QueryService
+
+Made = TypeVar("Made")
 
 
 async def costs(request: web.Request, service: QueryService, client: str) -> dict[str, Any]:
@@ -31,11 +33,14 @@ async def costs(request: web.Request, service: QueryService, client: str) -> dic
     """
     try:
         asked = request_of({name: request.query.getall(name) for name in request.query})
+        before: list[Sequence[object]] = []
+        if asked.compare:
+            before = await _asked(service, client, compared_sql(asked), lambda answer: list(answer.rows()))
         found = await _asked(
             service,
             client,
-            cost_sql(asked, *previous_span(asked)),
-            lambda answer: cost_rows(asked, answer.names, answer.rows()),
+            asked_sql(asked),
+            lambda answer: cost_rows(asked, answer.names, answer.rows(), before),
         )
         body: dict[str, Any] = {**_echo(asked), "rows": found.rows, "is_cut": found.is_cut}
         if asked.drivers:
@@ -59,8 +64,8 @@ async def _asked(
     service: QueryService,
     client: str,
     statement: tuple[str, Parameters],
-    rows_of: Callable[[QueryResult], CostRows],
-) -> CostRows:
+    rows_of: Callable[[QueryResult], Made],
+) -> Made:
     """Return the rows; they are made by another thread, and under the query's slot: there may be many."""
     async with service.answered(*statement, "arrow", client) as answer:
         data = await asyncio.to_thread(os.pread, answer.descriptor, answer.size_bytes, 0)

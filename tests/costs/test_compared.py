@@ -1,0 +1,152 @@
+"""A comparison leaves the cells as they are, and sets each beside the equal part of the period before: random hours, plain Python."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from sinks.clickhouse import ClickHouseStore, Embedded
+from streams.costs.answer import CostRows, cost_rows
+from streams.costs.request import request_of
+from streams.costs.sql import asked_sql, compared_sql
+from tests.sinks.rows import rows
+
+FIRST = datetime(2026, 1, 20, tzinfo=UTC)
+HOURS = 80 * 24
+CLUSTERS = ("a", "b", "c")
+HOUR = timedelta(hours=1)
+Sums = dict[tuple[datetime, str], int]
+Rows = list[tuple[datetime, str, int]]
+
+
+@pytest.fixture(scope="module")
+def hours() -> Rows:
+    """Hours with the cluster that paid, and nano-dollars; some clusters are gone for days."""
+    rng = random.Random(7)
+    return [
+        (FIRST + at * HOUR, cluster, rng.randrange(1, 10**13))
+        for at in range(HOURS)
+        for cluster in CLUSTERS
+        if rng.random() < 0.6 and (at // 200 + ord(cluster)) % 3
+    ]
+
+
+@pytest.fixture(scope="module")
+def store(hours: Rows, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseStore]:
+    opened = ClickHouseStore(Embedded(data_dir=tmp_path_factory.mktemp("hours") / "meter"))
+    paid = (
+        {
+            "hour": at,
+            "job_id": "j",
+            "attempt": 1,
+            "cluster": cluster,
+            "gpu_cost_usd": Decimal(nano).scaleb(-9),
+        }
+        for at, cluster, nano in hours
+    )
+    try:
+        opened.insert("job_hours", rows("job_hours", *paid), "t")
+        yield opened
+    finally:
+        opened.close()
+
+
+def asked(store: ClickHouseStore, **words: str) -> CostRows:
+    request = request_of({name.rstrip("_"): [word] for name, word in words.items()})
+    before = list(store.ask(*compared_sql(request)).rows()) if request.compare else ()
+    answer = store.ask(*asked_sql(request))
+    return cost_rows(request, answer.names, answer.rows(), before)
+
+
+def start_of(at: datetime, per: str) -> datetime:
+    day = at.replace(hour=0)
+    return {
+        "hour": at, "day": day, "week": day - timedelta(days=at.weekday()), "month": day.replace(day=1),
+    }[per]  # fmt: skip
+
+
+def before(start: datetime, per: str) -> datetime:
+    return start_of(start - HOUR, per)
+
+
+def expected(hours: Rows, per: str, since: datetime, until: datetime) -> tuple[Sums, Sums]:
+    """Return the cells, and those with which they are compared: each hour of a period by its distance from the start."""
+    now: Counter[tuple[datetime, str]] = Counter()
+    then: Counter[tuple[datetime, str]] = Counter()
+    paid = Counter[tuple[datetime, str]]()
+    for at, cluster, nano in hours:
+        paid[at, cluster] += nano
+        if since <= at < until:
+            now[start_of(at, per), cluster] += nano
+    starts = {start_of(since + at * HOUR, per) for at in range((until - since) // HOUR)}
+    for start in starts:
+        old = before(start, per)
+        following = start_of(start + timedelta(days=32), per) if per == "month" else start + (start - old)
+        first = old + (max(since, start) - start)
+        # A whole period is compared with a whole one, also where months differ in length.
+        last = start if until >= following else min(old + (until - start), start)
+        for (at, cluster), nano in paid.items():
+            if first <= at < last:
+                then[start, cluster] += nano
+    return now, then
+
+
+def drawn(seed: int, per: str) -> tuple[datetime, datetime]:
+    rng = random.Random(f"{per}{seed}")
+    longest = 60 if per == "hour" else HOURS
+    first = rng.randrange(HOURS - 2)
+    return FIRST + first * HOUR, FIRST + rng.randrange(first + 1, min(HOURS, first + longest) + 1) * HOUR
+
+
+@pytest.mark.parametrize("per", ["hour", "day", "week", "month"])
+@pytest.mark.parametrize("seed", range(5))
+def test_cells_are_those_without_a_comparison_beside_the_equal_part_before(
+    store: ClickHouseStore, hours: Rows, per: str, seed: int
+) -> None:
+    since, until = drawn(seed, per)
+    words = {"by": "cluster", "per": per, "from_": since.isoformat(), "to": until.isoformat()}
+    alone = {(row["period_start"], row["cluster"]): row["cost_usd"] for row in asked(store, **words).rows}
+    found = asked(store, **words, compare="previous").rows
+    beside = {(row["period_start"], row["cluster"]): row for row in found}
+    now, then = expected(hours, per, since, until)
+    assert {key for key, row in beside.items() if row["cost_usd"]} == alone.keys()
+    assert all(beside[key]["cost_usd"] == cost for key, cost in alone.items())
+    keyed = {
+        (datetime.fromisoformat(at), cluster): (int(row["cost_usd"].scaleb(9)), int(row["previous_cost_usd"].scaleb(9)))
+        for (at, cluster), row in beside.items()
+    }  # fmt: skip
+    assert keyed == {key: (now.get(key, 0), then.get(key, 0)) for key in now.keys() | then.keys()}
+    assert all(row["change_usd"] == row["cost_usd"] - row["previous_cost_usd"] for row in found)
+
+
+def test_the_whole_span_is_compared_with_the_equally_long_one_before(
+    store: ClickHouseStore, hours: Rows
+) -> None:
+    span = {"from_": "2026-02-10T06:00", "to": "2026-02-12T18:00"}
+    (row,) = asked(store, **span, compare="previous").rows
+    (alone,) = asked(store, **span).rows
+    first, last = datetime(2026, 2, 7, 18, tzinfo=UTC), datetime(2026, 2, 10, 6, tzinfo=UTC)
+    before_nano = sum(nano for at, _, nano in hours if first <= at < last)
+    assert (row["cost_usd"], row["period_start"]) == (alone["cost_usd"], alone["period_start"])
+    assert row["previous_cost_usd"] == Decimal(before_nano).scaleb(-9)
+
+
+def test_a_limit_makes_no_cell_gone(store: ClickHouseStore) -> None:
+    words = {"by": "cluster", "per": "week", "from_": "2026-02-04", "to": "2026-02-25"}
+    alone = {(row["period_start"], row["cluster"]): row["cost_usd"] for row in asked(store, **words).rows}
+    found = asked(store, **words, compare="previous", limit="4")
+    assert found.is_cut
+    assert len(found.rows) == 4
+    for row in found.rows:
+        assert row["cost_usd"] == alone.get((row["period_start"], row["cluster"]), 0)
+
+
+def test_without_an_end_nothing_is_gone_after_the_newest_cell(store: ClickHouseStore) -> None:
+    alone, compared = (asked(store, per="month", **more).rows for more in ({}, {"compare": "previous"}))
+    assert [row["cost_usd"] for row in compared] == [row["cost_usd"] for row in alone]
+    assert [row["previous_cost_usd"] for row in compared[1:]] == [row["cost_usd"] for row in alone[:-1]]

@@ -6,10 +6,12 @@ It must not compute: `streams.estimate` does, from the store's prices and past j
 from __future__ import annotations
 
 import dataclasses
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from schemas.escaping import visible
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, OutputFormat
 from streams.cli.reading import Reader, reader
@@ -42,14 +44,21 @@ def estimate(
         str, typer.Option(metavar="JOB", help="A job that ran, for all that is not given here.")
     ] = "",
     of: Annotated[
-        str, typer.Option(metavar="JOB", help="A job that ran: what it would have cost elsewhere.")
+        str,
+        typer.Option(
+            metavar="JOB",
+            help="A job that ran: what it would have cost elsewhere, on spot if nothing else is named.",
+        ),
     ] = "",
     speed_factor: Annotated[
         str, typer.Option(metavar="F", help="With --of: its time there is F times as long.")
     ] = "",
     form: FormatOption = OutputFormat.table,
 ) -> None:
-    """Estimate a job's cost before it runs, or with --of what one that ran would have cost elsewhere."""
+    """Estimate a job's cost before it runs, or with --of what one that ran would have cost elsewhere.
+
+    --of with nothing else compares with spot, or with on_demand if the job ran on spot.
+    """
     from streams.estimate.request import check_purchase
 
     check_purchase(purchase)
@@ -84,6 +93,7 @@ def _forecast(
     from streams.cli.estimate_shown import show_forecast
     from streams.estimate.asking import past_jobs, stored_book
     from streams.estimate.forecast import forecast
+    from streams.estimate.prices import context_of, nearer
 
     plan = _plan(store, gpus, hours, fields, groups, like)
     book = stored_book(store.records, plan.fields.get("gpu_type", ""))
@@ -91,7 +101,12 @@ def _forecast(
     if plan.work_ms is None and past is None:
         raise WrongUseError("--hours is needed: no past job of its kind says how long it takes")
     at_ms = SystemClock().now_ms()
-    show_forecast(plan, forecast(plan, book, past, at_ms), past, at_ms, form)
+    found = forecast(plan, book, past, at_ms)
+    show_forecast(plan, found, past, book, at_ms, form)
+    sku = next(part.price.sku for part in found.cases[0].parts if part.price and part.component == "gpu")
+    note = nearer(book, context_of(plan.fields, plan.team, plan.project), sku, at_ms)
+    if note is not None:
+        sys.stderr.write(f"note: {visible(note)}\n")
 
 
 def _plan(
@@ -124,14 +139,16 @@ def _compare(
     speed = speed_of(speed_factor or "1")
     facts = job_facts(store.records, job_id)
     was = facts["fields"].get("purchase", "")
-    if not fields and speed == 1:
+    is_default = not fields and speed == 1
+    if is_default:
         fields = {"purchase": _ON_DEMAND if was == _SPOT else _SPOT}
     there = Elsewhere(fields, speed)
     book = stored_book(store.records, fields.get("gpu_type", ""))
     if fields.get("purchase") == _SPOT and was != _SPOT:
         there = _with_past(store, facts, there)
     job = ran_job(store.records, job_id, there, book)
-    show_comparison(job_id, job, there, compared(job, there, book), form)
+    found = compared(job, there, book)
+    show_comparison(job_id, job, there, found, book, form, is_default=is_default)
 
 
 def _with_past(store: Reader, facts: dict[str, object], there: Elsewhere) -> Elsewhere:

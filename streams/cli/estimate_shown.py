@@ -6,7 +6,7 @@ It must not compute a cost: it formats what `streams.estimate` has computed.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
@@ -15,31 +15,38 @@ from typing import Final
 from schemas.escaping import visible
 from schemas.tables import COMPONENTS
 from streams.cli.output import Grid, OutputFormat, to_json, usd, write
+from streams.engine.pricing.book import PriceBook
+from streams.engine.pricing.kinds import PriceRef
 from streams.estimate.elsewhere import Comparison, Elsewhere, Side
 from streams.estimate.forecast import Case, Forecast, Plan
 from streams.estimate.past import Past
-from streams.estimate.ran import RanJob
+from streams.estimate.ran import Applied, RanJob
+from streams.prices.findings import per_text
 
+#: Of one side; a job may have lived through many.
+_PRICES_SHOWN: Final = 6
 _CASES: Final = {
-    "planned": "the hours as planned, without retries",
-    "with_retries": "the hours as planned, and the share of time that past jobs of its kind lost",
-    "median": "as long as the median of past jobs of its kind, retries included",
-    "p90": "as long as the ninth of ten past jobs of its kind, retries included",
+    "planned": "{hours} h as planned, without retries",
+    "with_retries": "{hours} h as planned, plus {more} that {jobs} past {many} lost",
+    "median": "{hours} h, the median of {jobs} past {many} of its kind, retries included",
 }
-_COLUMNS: Final = ("case", "component", "basis", "price_usd", "wall_clock_h", "gpu_h", "cost_usd")
+_COLUMNS: Final = ("case", "component", "basis", "price_usd", "per", "wall_clock_h", "gpu_h", "cost_usd")
 
 
-def show_forecast(plan: Plan, found: Forecast, past: Past | None, at_ms: int, form: OutputFormat) -> None:
+def show_forecast(
+    plan: Plan, found: Forecast, past: Past | None, book: PriceBook, at_ms: int, form: OutputFormat
+) -> None:
     """Write a forecast to stdout."""
     at = datetime.fromtimestamp(at_ms // 1000, UTC)
+    prices = _Prices(book)
     if form is OutputFormat.json:
-        sys.stdout.write(to_json(_forecast_object(plan, found, past, at)) + "\n")
+        sys.stdout.write(to_json(_forecast_object(plan, found, past, at, prices)) + "\n")
         return
-    write(Grid(_COLUMNS, [row for case in found.cases for row in _case_rows(case, form)]), form)
+    write(Grid(_COLUMNS, [row for case in found.cases for row in _case_rows(case, prices, form)]), form)
     if form is OutputFormat.csv:
         return
     expected = next(case for case in found.cases if case.name == found.expected)
-    sys.stdout.write(f"\nexpected: {usd(_usd(expected.cost_nano))} USD, {_CASES[found.expected]}\n")
+    sys.stdout.write(f"\nexpected: {usd(_usd(expected.cost_nano))} USD: {_basis(found, past)}\n")
     if past is None:
         sys.stdout.write("no completed job of its kind is in the store: price x time, without any retry\n")
         return
@@ -52,13 +59,32 @@ def show_forecast(plan: Plan, found: Forecast, past: Past | None, at_ms: int, fo
     )
 
 
+def _basis(found: Forecast, past: Past | None) -> str:
+    """Say how long the expected case takes, and by what."""
+    jobs = 0 if past is None else past.jobs
+    more = "" if past is None else _percent(past.lost_gpu_milli_ms, past.surviving_gpu_milli_ms)
+    # Retries come on top of the first case, the hours as planned.
+    hours = _hours(found.cases[0].wall_clock_ms).normalize()
+    return _CASES[found.expected].format(
+        hours=f"{hours:f}", more=more, jobs=jobs, many="job" if jobs == 1 else "jobs"
+    )
+
+
 def show_comparison(
-    job_id: str, job: RanJob, there: Elsewhere, found: Comparison, form: OutputFormat
+    job_id: str,
+    job: RanJob,
+    there: Elsewhere,
+    found: Comparison,
+    book: PriceBook,
+    form: OutputFormat,
+    *,
+    is_default: bool = False,
 ) -> None:
-    """Write both sides to stdout, and what follows from them."""
+    """Write both sides to stdout, and what follows from them; `is_default`: the user named nothing that is different."""
+    prices = _Prices(book)
     sides = {"as it ran": found.ran, "elsewhere": found.elsewhere}
     if form is OutputFormat.json:
-        sys.stdout.write(to_json(_comparison_object(job_id, job, there, found)) + "\n")
+        sys.stdout.write(to_json(_comparison_object(job_id, job, there, found, prices)) + "\n")
         return
     names = [name for name in COMPONENTS if name in found.ran.parts or name in found.elsewhere.parts]
     columns = (
@@ -82,13 +108,28 @@ def show_comparison(
     ]
     write(Grid(columns, rows), form)
     if form is OutputFormat.table:
-        sys.stdout.write("\n" + "".join(f"{visible(line)}\n" for line in _said(job, there, found)))
+        lines = [*_compared(sides, prices, there, is_default=is_default), *_said(job, there, found)]
+        sys.stdout.write("\n" + "".join(f"{visible(line)}\n" for line in lines))
+
+
+def _compared(
+    sides: Mapping[str, Side], prices: _Prices, there: Elsewhere, *, is_default: bool
+) -> Iterator[str]:
+    """Say what was compared with what, and the prices of both."""
+    if is_default:
+        yield f"nothing named: compared with {there.fields['purchase']}"
+    changes = [f"{name}={value}" for name, value in there.fields.items()]
+    changes += [f"time x {_decimal(there.speed)}"] if there.speed != 1 else []
+    for name, side in sides.items():
+        paid = [prices.said(each) for each in side.prices]
+        said = [", ".join(changes)] if side is sides["elsewhere"] else []
+        said += (
+            [", ".join(paid[:_PRICES_SHOWN]) + (", ..." if len(paid) > _PRICES_SHOWN else "")] if paid else []
+        )
+        yield f"{name}: {'; '.join(said)}"
 
 
 def _said(job: RanJob, there: Elsewhere, found: Comparison) -> Iterator[str]:
-    changes = [f"{name}={value}" for name, value in there.fields.items()]
-    changes += [f"time x {_decimal(there.speed)}"] if there.speed != 1 else []
-    yield f"elsewhere: {', '.join(changes)}"
     amount = usd(_usd(abs(found.saved_nano)))
     cheaper = "as it ran was cheaper by" if found.saved_nano >= 0 else "elsewhere would have been cheaper by"
     yield f"{cheaper} {amount} USD" if found.saved_nano else "both cost the same"
@@ -124,17 +165,43 @@ def _verdict(found: Comparison) -> str:
     return did[0] if spot_saves > 0 else did[1]
 
 
-def _case_rows(case: Case, form: OutputFormat) -> Iterator[tuple[object, ...]]:
+class _Prices:
+    """The prices of a book by SKU and first instant."""
+
+    def __init__(self, book: PriceBook) -> None:
+        self._known = {(event.sku, event.effective_ms): event for event in book.events}
+
+    def per(self, price: Applied | PriceRef) -> str:
+        """Return what it is for one of."""
+        event = self._known.get((price.sku, price.effective_ms))
+        return "" if event is None else per_text(event)
+
+    def usd(self, price: Applied) -> Decimal | None:
+        """Return its dollars; None where the price list has it no more."""
+        event = self._known.get((price.sku, price.effective_ms))
+        return None if event is None else _usd(event.usd_nano)
+
+    def said(self, price: Applied) -> str:
+        """Return it for people."""
+        amount = self.usd(price)
+        worth = "" if amount is None else f" at {usd(amount)} USD per {self.per(price)}"
+        return f"{price.component} by {price.sku}{worth}"
+
+
+def _case_rows(case: Case, prices: _Prices, form: OutputFormat) -> Iterator[tuple[object, ...]]:
     hours, gpu_hours = _hours(case.wall_clock_ms), _gpu_hours(case.gpu_milli_ms)
     for part in case.parts:
         basis = "past jobs" if part.price is None else part.price.sku
         price = None if part.price is None else _usd(part.price.usd_nano)
-        yield case.name, part.component, basis, price, hours, gpu_hours, _usd(part.cost_nano)
+        per = "" if part.price is None else prices.per(part.price)
+        yield case.name, part.component, basis, price, per, hours, gpu_hours, _usd(part.cost_nano)
     if form is OutputFormat.table:
-        yield case.name, "all", "", None, hours, gpu_hours, _usd(case.cost_nano)
+        yield case.name, "all", "", None, "", hours, gpu_hours, _usd(case.cost_nano)
 
 
-def _forecast_object(plan: Plan, found: Forecast, past: Past | None, at: datetime) -> dict[str, object]:
+def _forecast_object(
+    plan: Plan, found: Forecast, past: Past | None, at: datetime, prices: _Prices
+) -> dict[str, object]:
     cases = [
         {
             "case": case.name,
@@ -142,8 +209,14 @@ def _forecast_object(plan: Plan, found: Forecast, past: Past | None, at: datetim
             "gpu_h": _gpu_hours(case.gpu_milli_ms),
             "cost_usd": _usd(case.cost_nano),
             "components": [
-                dict(zip(("component", "basis", "price_usd", "cost_usd"), (*row[1:4], row[6]), strict=True))
-                for row in _case_rows(case, OutputFormat.json)
+                dict(
+                    zip(
+                        ("component", "basis", "price_usd", "per", "cost_usd"),
+                        (*row[1:5], row[7]),
+                        strict=True,
+                    )
+                )
+                for row in _case_rows(case, prices, OutputFormat.json)
             ],
         }
         for case in found.cases
@@ -174,15 +247,17 @@ def _forecast_object(plan: Plan, found: Forecast, past: Past | None, at: datetim
     }
 
 
-def _comparison_object(job_id: str, job: RanJob, there: Elsewhere, found: Comparison) -> dict[str, object]:
+def _comparison_object(
+    job_id: str, job: RanJob, there: Elsewhere, found: Comparison, prices: _Prices
+) -> dict[str, object]:
     lost, speed = found.break_even_lost_nano, found.break_even_speed
     return {
         "job_id": job_id,
         "different": dict(there.fields),
         "speed_factor": _decimal(there.speed),
         "preemptions": job.preemptions,
-        "as_it_ran": _side_object(found.ran),
-        "elsewhere": _side_object(found.elsewhere),
+        "as_it_ran": _side_object(found.ran, prices),
+        "elsewhere": _side_object(found.elsewhere, prices),
         "saved_usd": _usd(found.saved_nano),
         "spot": None if lost is None else _verdict(found),
         "break_even_lost_usd": None if lost is None else _usd(lost),
@@ -191,13 +266,22 @@ def _comparison_object(job_id: str, job: RanJob, there: Elsewhere, found: Compar
     }
 
 
-def _side_object(side: Side) -> dict[str, object]:
+def _side_object(side: Side, prices: _Prices) -> dict[str, object]:
     return {
         "wall_clock_ms": side.wall_clock_ms,
         "gpu_h": _gpu_hours(side.gpu_milli_ms),
         "cost_usd": _usd(side.cost_nano),
         "lost_to_preemptions_usd": _usd(side.lost_nano),
         "components": {name: _usd(nano) for name, nano in side.parts.items()},
+        "prices": [
+            {
+                "component": each.component,
+                "sku": each.sku,
+                "price_usd": prices.usd(each),
+                "per": prices.per(each),
+            }
+            for each in side.prices
+        ],
     }
 
 

@@ -6,9 +6,10 @@ It must not compute a cost, nor read a clock.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from streams.engine.pricing.book import PriceBook
+from streams.engine.pricing.kinds import KIND_OF_UNIT, TIME_COMPONENTS
 from streams.engine.timeline.attempts import PAID_AT_MOST_MS
 from streams.errors import TrainfareError
 from streams.estimate import past, ran
@@ -17,6 +18,7 @@ from streams.estimate.past import Past
 from streams.estimate.prices import STORED_PRICES, check_gpu_type, price_book, price_instants
 from streams.estimate.ran import RanJob
 
+_TIME_UNITS: Final = sorted(unit for unit, kind in KIND_OF_UNIT.items() if kind in TIME_COMPONENTS)
 _GPU_TYPES = "SELECT DISTINCT gpu_type FROM attempts FINAL"
 
 
@@ -85,7 +87,8 @@ def ran_job(records: Records, job_id: str, there: Elsewhere, book: PriceBook) ->
     first_ms = from_ms + 60_000 - 1  # a minute is priced at its end
     instants = price_instants(book, contexts(bare, there).values(), first_ms, until_ms)
     paid = ran.paid_of(records(ran.QUANTITIES, job=job_id, instants=instants), attempts)
-    job = RanJob(bare.team, bare.project, bare.wall_clock_ms, attempts, (first_ms, *instants), paid)
+    prices = ran.prices_of(records(ran.PRICES, job=job_id, units=_TIME_UNITS))
+    job = RanJob(bare.team, bare.project, bare.wall_clock_ms, attempts, (first_ms, *instants), paid, prices)
     if job.cost_nano < hours_nano:
         raise _dropped(job_id)
     return job

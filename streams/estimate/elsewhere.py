@@ -17,7 +17,7 @@ from streams.engine.pricing.kinds import KIND_OF_UNIT, TIME_COMPONENTS, Kind
 from streams.estimate.amounts import cost_nano, half_even
 from streams.estimate.past import Past
 from streams.estimate.prices import context_of, time_prices
-from streams.estimate.ran import Paid, RanJob
+from streams.estimate.ran import Applied, Paid, RanJob
 
 SPOT: Final = "spot"
 
@@ -32,7 +32,7 @@ class Elsewhere:
 
 
 class Side(NamedTuple):
-    """One side of the comparison; `lost_nano` is what preemptions cost, within `cost_nano`."""
+    """One side of the comparison; `lost_nano` is what preemptions cost, within `cost_nano`; `prices`: those of its time."""
 
     is_spot: bool
     gpu_milli_ms: int
@@ -40,6 +40,7 @@ class Side(NamedTuple):
     cost_nano: int
     lost_nano: int
     parts: Mapping[str, int]
+    prices: tuple[Applied, ...] = ()
 
 
 class Comparison(NamedTuple):
@@ -76,8 +77,8 @@ def compared(job: RanJob, there: Elsewhere, book: PriceBook) -> Comparison:
     """
     ran = _ran(job)
     moves = {attempt.number: _Move.of(attempt.fields, there) for attempt in job.attempts}
-    by_time, gpu_milli_ms = _time_costs(job, there, book, moves, surviving=False)
-    surviving, _ = _time_costs(job, there, book, moves, surviving=True)
+    by_time, gpu_milli_ms, prices = _time_costs(job, there, book, moves, surviving=False)
+    surviving, *_ = _time_costs(job, there, book, moves, surviving=True)
     kept: dict[str, int] = {}
     kept_lost = 0
     for each in job.paid:
@@ -95,6 +96,7 @@ def compared(job: RanJob, there: Elsewhere, book: PriceBook) -> Comparison:
         cost_nano=sum(by_time.values()),
         lost_nano=time_nano - sum(surviving.values()) + kept_lost,
         parts=by_time,
+        prices=prices,
     )
     at_par = Fraction(ran.cost_nano - sum(kept.values()), time_nano) * there.speed if time_nano else None
     return Comparison(ran, elsewhere, _lost_at_par(ran, elsewhere), at_par)
@@ -120,8 +122,8 @@ class _Move(NamedTuple):
     def quantity(self, each: Paid, *, surviving: bool) -> Fraction:
         """Return what would have been paid there at the same speed; `surviving`: without preemptions."""
         if self.goes_spot:
-            # What past spot jobs lost stands for all losses, so the job's own do not count as well.
-            work = each.quantity - each.lost_quantity
+            # What past spot jobs lost stands for the job's own preemptions; what failures lost is lost there, too.
+            work = each.quantity - each.preempted_quantity
             return Fraction(work) if surviving else work * self.retries
         if self.leaves_spot or (self.is_spot and surviving):
             return Fraction(each.quantity - each.preempted_quantity)
@@ -134,23 +136,27 @@ def _ran(job: RanJob) -> Side:
         _add(parts, each.component, each.cost_nano)
     gpu_milli_ms = sum(each.quantity for each in job.paid if each.component == Component.gpu)
     was_spot = any(attempt.fields.get("purchase") == SPOT for attempt in job.attempts)
-    return Side(was_spot, gpu_milli_ms, job.wall_clock_ms, job.cost_nano, job.preempted_nano, parts)
+    return Side(
+        was_spot, gpu_milli_ms, job.wall_clock_ms, job.cost_nano, job.preempted_nano, parts, job.prices
+    )
 
 
 def _time_costs(
     job: RanJob, there: Elsewhere, book: PriceBook, moves: Mapping[int, _Move], *, surviving: bool
-) -> tuple[dict[str, int], int]:
-    """Return the cost of each component per time there, and the GPU-time there (gpu_milli_ms)."""
+) -> tuple[dict[str, int], int, tuple[Applied, ...]]:
+    """Return the cost of each component per time there, the GPU-time there (gpu_milli_ms) and the prices of both."""
     context_by_attempt = contexts(job, there)
     costs: dict[str, int] = {}
     gpu_time = Fraction(0)
+    prices: dict[Applied, None] = {}
     for kind, each in _times(job):
         quantity = moves[each.attempt].quantity(each, surviving=surviving) * there.speed
         if kind is Kind.GPU_TIME:
             gpu_time += quantity
         for price in time_prices(book, context_by_attempt[each.attempt], kind, job.starts_ms[each.step]):
+            prices[Applied(price.component, price.sku, price.effective_ms)] = None
             _add(costs, price.component, cost_nano(quantity.numerator, price, over=quantity.denominator))
-    return costs, half_even(gpu_time.numerator, gpu_time.denominator)
+    return costs, half_even(gpu_time.numerator, gpu_time.denominator), tuple(prices)
 
 
 def _times(job: RanJob) -> Iterator[tuple[Kind, Paid]]:

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from schemas.reserved import CANARY_JOB_PREFIX
+from streams.estimate.amounts import half_even
 
 #: A kind with fewer jobs is widened, as long as a wider one has more.
 JOBS_WANTED: Final = 5
@@ -29,9 +30,14 @@ Kind = tuple[str, ...]
 Sql = tuple[str, dict[str, object]]
 _ENDED: Final = f"state = 'completed' AND wall_clock_ms > 0 AND NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')"
 
+#: The two times that a quantile lies between, and how many tenths of the way it lies after the first.
 _DURATIONS: Final = (
-    "count() AS jobs, quantileExact(0.5)(wall_clock_ms) AS median_ms, quantileExact(0.9)(wall_clock_ms) AS p90_ms, "
-    "sum(attempts) AS tried"
+    "WITH arraySort(groupArray(wall_clock_ms)) AS ascending SELECT count() AS jobs, sum(attempts) AS tried, "
+    + ", ".join(
+        f"ascending[intDiv((count() - 1) * {tenths}, 10) + 1] AS {name}_low, "
+        f"ascending[intDiv((count() - 1) * {tenths} + 9, 10) + 1] AS {name}_high, (count() - 1) * {tenths} % 10 AS {name}_tenths"
+        for name, tenths in (("median", 5), ("p90", 9))
+    )
 )
 _HOURS: Final = ", ".join(
     (
@@ -85,7 +91,7 @@ def statements(kind: Kind, names: Mapping[str, str]) -> Iterator[Sql]:
     """Yield the two statements of a kind: of its jobs, and of their hours."""
     parameters: dict[str, object] = {field: names[field] for field in kind}
     where = f"{_ENDED} AND {_condition(kind)}"
-    yield f"SELECT {_DURATIONS} FROM jobs FINAL WHERE {where}", parameters
+    yield f"{_DURATIONS} FROM jobs FINAL WHERE {where}", parameters
     of_jobs = f"job_id IN (SELECT job_id FROM jobs FINAL WHERE {where})"
     yield f"SELECT {_HOURS} FROM job_hours FINAL WHERE {of_jobs}", parameters
 
@@ -95,13 +101,18 @@ def past_of(kind: Kind, names: Mapping[str, str], jobs: Mapping[str, Any], hours
     return Past(
         kind={field: names[field] for field in kind},
         jobs=int(jobs["jobs"]),
-        median_ms=int(jobs["median_ms"]),
-        p90_ms=int(jobs["p90_ms"]),
+        median_ms=_between(jobs, "median"),
+        p90_ms=_between(jobs, "p90"),
         attempts=int(jobs["tried"]),
         gpu_milli_ms=int(hours["gpu"]),
         lost_gpu_milli_ms=int(hours["lost_gpu"]),
         following_nano={name: int(Decimal(hours[name]).scaleb(9)) for name in FOLLOWING},
     )
+
+
+def _between(row: Mapping[str, Any], name: str) -> int:
+    low, high, tenths = (int(row[f"{name}_{part}"]) for part in ("low", "high", "tenths"))
+    return half_even(low * (10 - tenths) + high * tenths, 10)
 
 
 def _condition(kind: Kind) -> str:

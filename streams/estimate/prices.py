@@ -15,7 +15,7 @@ from schemas.units import Per
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.context import Context, usage_context
 from streams.engine.pricing.kinds import TIME_COMPONENTS, Kind, PriceRef
-from streams.errors import TrainfareError
+from streams.errors import TrainfareError, WrongUseError
 
 STORED_PRICES: Final = """
 SELECT sku, component, toString(usd) AS usd, per, gpus, toUnixTimestamp64Milli(effective) AS effective_ms, match, source, id,
@@ -55,13 +55,14 @@ def time_prices(book: PriceBook, context: Context, kind: Kind, at_ms: int) -> It
 
     Raises:
         TrainfareError: GPU-time has no price; the message says which is missing.
+        WrongUseError: No type of GPU is named, and every price of GPU-time asks for one.
     """
     for component in TIME_COMPONENTS[kind]:
         price = book.price_at(context, component, kind, at_ms)
         if price is not None:
             yield price
         elif component == Component.gpu:
-            raise TrainfareError(_missing(book, context, at_ms))
+            raise _unpriced(book, context, at_ms)
 
 
 def price_instants(book: PriceBook, contexts: Iterable[Context], from_ms: int, until_ms: int) -> list[int]:
@@ -84,8 +85,41 @@ def check_gpu_type(book: PriceBook, gpu_type: str, seen: Iterable[str]) -> None:
     """
     known = {event.match["gpu_type"] for event in book.events if "gpu_type" in event.match} | {*seen} - {""}
     if gpu_type and known and gpu_type not in known:
-        shown = ", ".join(sorted(known)[:_SHOWN]) + (", ..." if len(known) > _SHOWN else "")
-        raise TrainfareError(f"gpu type {gpu_type!r}: no price and no past job has it; known: {shown}")
+        raise TrainfareError(f"gpu type {gpu_type!r}: no price and no past job has it; known: {_some(known)}")
+
+
+def nearer(book: PriceBook, context: Context, sku: str, at_ms: int) -> str | None:
+    """Name a price of GPU-time with more of the named fields than `sku`, and what it asks for besides; None without."""
+    given = {name: value for name, value in zip(MATCH_FIELDS, context, strict=True) if value is not None}
+    found: list[tuple[int, int, str, str]] = []
+    shared = 0
+    for event in book.events:
+        if event.component is not Component.gpu or event.effective_ms > at_ms:
+            continue
+        wants = [f"{name}={value}" for name, value in event.match.items() if name not in given]
+        if event.sku == sku and not wants:
+            shared = len(event.match)
+        elif wants and all(given.get(name, value) == value for name, value in event.match.items()):
+            found.append((len(wants) - len(event.match), len(wants), event.sku, ", ".join(wants)))
+    if not found or -min(found)[0] <= shared:
+        return None
+    *_, name, wanted = min(found)
+    return f"{name} is nearer, but asks for {wanted}"
+
+
+def _some(names: Iterable[str]) -> str:
+    ordered = sorted(names)
+    return ", ".join(ordered[:_SHOWN]) + (", ..." if len(ordered) > _SHOWN else "")
+
+
+def _unpriced(book: PriceBook, context: Context, at_ms: int) -> TrainfareError:
+    types = {event.match.get("gpu_type") for event in book.events if event.component is Component.gpu}
+    named = {name for name in types if name is not None}
+    if named and named == types and dict(zip(MATCH_FIELDS, context, strict=True))["gpu_type"] is None:
+        return WrongUseError(
+            f"every price of GPU-time asks for a type: name --gpu-type, one of {_some(named)}"
+        )
+    return TrainfareError(_missing(book, context, at_ms))
 
 
 def _missing(book: PriceBook, context: Context, at_ms: int) -> str:
@@ -93,7 +127,7 @@ def _missing(book: PriceBook, context: Context, at_ms: int) -> str:
         f"{name}={value}" for name, value in zip(MATCH_FIELDS, context, strict=True) if value is not None
     )
     return (
-        f"unpriced: no SKU of component gpu (per gpu_hour or instance_hour) applies to {named or 'any usage'} "
+        f"unpriced: no SKU of component gpu (per gpu_hour or instance_hour) applies to {named or 'usage without any price field'} "
         f"at {_instant(at_ms)}; {_nearest(book, context, at_ms)}"
     )
 

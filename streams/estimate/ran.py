@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from schemas.events import PRICE_FIELDS
 from schemas.tables import COMPONENTS
@@ -37,6 +37,12 @@ HOURS_COST: Final = f"""
 SELECT toString(sum({" + ".join(f"toDecimal128({name}_cost_usd, 9)" for name in COMPONENTS)})) AS usd
 FROM job_hours FINAL WHERE job_id = {{job:String}}
 """
+#: Names of traffic's prices are the same elsewhere.
+PRICES: Final = """
+SELECT component, sku, toUnixTimestamp64Milli(price_effective) AS effective_ms
+FROM job_minutes FINAL WHERE job_id = {job:String} AND quantity != 0 AND sku != '' AND unit IN {units:Array(String)}
+GROUP BY component, sku, effective_ms ORDER BY component != 'gpu', component, effective_ms, sku
+"""
 PREEMPTED: Final = "preempted"
 
 
@@ -47,6 +53,14 @@ class Attempt:
     number: int
     state: str
     fields: Mapping[str, str]
+
+
+class Applied(NamedTuple):
+    """A price that applied to time; it began to hold at `effective_ms`."""
+
+    component: str
+    sku: str
+    effective_ms: int
 
 
 @dataclass(frozen=True)
@@ -75,6 +89,7 @@ class RanJob:
     attempts: tuple[Attempt, ...]
     starts_ms: tuple[int, ...]
     paid: tuple[Paid, ...]
+    prices: tuple[Applied, ...] = ()
 
     @property
     def cost_nano(self) -> int:
@@ -127,6 +142,11 @@ def paid_of(rows: Iterable[Mapping[str, Any]], attempts: tuple[Attempt, ...]) ->
             )
         )
     return tuple(found)
+
+
+def prices_of(rows: Iterable[Mapping[str, Any]]) -> tuple[Applied, ...]:
+    """Return the prices of the rows of `PRICES`."""
+    return tuple(Applied(row["component"], row["sku"], int(row["effective_ms"])) for row in rows)
 
 
 def nano_of(usd: str) -> int:

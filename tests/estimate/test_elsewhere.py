@@ -60,14 +60,24 @@ def test_on_spot_of_another_type_it_is_paid_there_too() -> None:
     assert found.break_even_lost_nano is None, "spot on both sides"
 
 
-def test_to_spot_its_own_losses_give_way_to_those_of_past_jobs() -> None:
-    ran = job(paid(10 * GPU_HOUR, 40 * USD, lost=2 * GPU_HOUR), purchase="on_demand")
+def test_to_spot_its_own_preemptions_give_way_to_those_of_past_jobs() -> None:
+    lost = 2 * GPU_HOUR
+    ran = job(paid(10 * GPU_HOUR, 40 * USD, lost=lost, preempted=lost), purchase="on_demand")
     found = compared(ran, Elsewhere({"purchase": "spot"}, past=past(gpu=100, lost=20)), BOOK)
     assert found.elsewhere.gpu_milli_ms == 10 * GPU_HOUR
     assert (found.elsewhere.cost_nano, found.elsewhere.lost_nano) == (15 * USD, 3 * USD)
     assert found.break_even_lost_nano == 40 * USD - 12 * USD
     bare = compared(ran, Elsewhere({"purchase": "spot"}), BOOK)
     assert (bare.elsewhere.cost_nano, bare.elsewhere.lost_nano) == (12 * USD, 0)
+
+
+def test_to_spot_what_failures_lost_is_lost_there_too() -> None:
+    ran = job(paid(10 * GPU_HOUR, 40 * USD, lost=10 * GPU_HOUR), states=("failed",), purchase="on_demand")
+    found = compared(ran, Elsewhere({"purchase": "spot"}, past=past(gpu=100, lost=20)), BOOK)
+    assert found.elsewhere.gpu_milli_ms == 125 * GPU_HOUR // 10
+    assert (found.elsewhere.cost_nano, found.elsewhere.lost_nano) == (75 * USD // 4, 15 * USD // 4)
+    bare = compared(ran, Elsewhere({"purchase": "spot"}), BOOK)
+    assert (bare.elsewhere.cost_nano, bare.elsewhere.lost_nano) == (15 * USD, 0)
 
 
 def test_each_quantity_of_time_is_priced_once() -> None:

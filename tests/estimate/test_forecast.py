@@ -12,7 +12,7 @@ from streams.errors import TrainfareError, WrongUseError
 from streams.estimate import past as past_jobs
 from streams.estimate.amounts import half_even
 from streams.estimate.forecast import Plan, forecast
-from streams.estimate.prices import check_gpu_type, price_book
+from streams.estimate.prices import check_gpu_type, context_of, nearer, price_book
 from streams.estimate.request import check_purchase, gpu_milli_of, speed_of, work_ms_of
 from tests.estimate.build import HOUR_MS, book, past, price
 
@@ -97,6 +97,26 @@ def test_the_missing_price_is_named(fields: dict[str, str], at_ms: int, said: st
     assert said in str(caught.value)
 
 
+def test_without_a_type_of_gpu_the_types_are_named() -> None:
+    typed = [price("h100", 10, gpu_type="H100"), price("a", 1, gpu_type="A", region="as")]
+    with pytest.raises(WrongUseError, match=r"name --gpu-type, one of A, H100$"):
+        forecast(Plan(1_000, HOUR_MS), book(*typed), None, 0)
+    other = price("any", 1, region="us")
+    with pytest.raises(TrainfareError, match="applies to usage without any price field at") as caught:
+        forecast(Plan(1_000, HOUR_MS), book(*typed, other), None, 0)
+    assert not isinstance(caught.value, WrongUseError)
+
+
+def test_a_nearer_price_is_named_with_what_it_asks_for() -> None:
+    own = price("own", 1, gpu_type="H100", cluster="venus", purchase="on_prem")
+    prices = book(price("cloud", 10, gpu_type="H100"), own, price("mars", 1, cluster="mars", purchase="spot"))
+    named = context_of({"gpu_type": "H100", "cluster": "venus"}, "", "")
+    assert nearer(prices, named, "cloud", 0) == "own is nearer, but asks for purchase=on_prem"
+    assert nearer(prices, named, "cloud", -1) is None, "not yet in force"
+    for fields in (H100, {**H100, "cluster": "venus", "purchase": "on_demand"}):
+        assert nearer(prices, context_of(fields, "", ""), "cloud", 0) is None
+
+
 def test_an_empty_book_says_how_to_fill_it() -> None:
     with pytest.raises(TrainfareError, match="prices load"):
         forecast(Plan(1_000, HOUR_MS), book(), None, 0)
@@ -152,6 +172,24 @@ def test_the_narrowest_kind_with_enough_jobs_is_taken(counts: list[int]) -> None
     place = int(kind[0])
     assert counts[place] >= 5 or counts[place] == max(counts)
     assert all(count < min(5, max(counts)) for count in counts[:place])
+
+
+@given(st.lists(st.integers(0, 10**10), min_size=1, max_size=30))
+def test_quantiles_lie_between_two_times(times_ms: list[int]) -> None:
+    ordered = sorted(times_ms)
+    row = {"jobs": len(ordered), "tried": len(ordered)}
+    for name, tenths in (("median", 5), ("p90", 9)):
+        low, tenths_after = divmod((len(ordered) - 1) * tenths, 10)
+        row |= {f"{name}_low": ordered[low], f"{name}_high": ordered[low + (tenths_after > 0)]}
+        row[f"{name}_tenths"] = tenths_after
+    hours = {"gpu": 0, "lost_gpu": 0, "compute": "0", "network": "0", "storage": "0"}
+    found = past_jobs.past_of((), {}, row, hours)
+    exact = [Fraction(len(ordered) - 1) * tenths / 10 for tenths in (5, 9)]
+    between = [
+        ordered[int(at)] + (at - int(at)) * (ordered[min(int(at) + 1, len(ordered) - 1)] - ordered[int(at)])
+        for at in exact
+    ]
+    assert [found.median_ms, found.p90_ms] == [round(each) for each in between]
 
 
 # -- what a user may ask -----------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ It must not add up money in floats, nor store any of a file that has a fault.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from datetime import date
 from enum import StrEnum
 from functools import partial
@@ -60,6 +61,11 @@ SELECT billing_currency, count() AS lines, sum(billed_cost) AS billed
 FROM billed_lines
 WHERE billing_currency != 'USD' AND toDate(charge_period_start) >= {first:String} AND toDate(charge_period_start) < {until:String}
 GROUP BY billing_currency ORDER BY billing_currency
+"""
+_LEFT_OUT: Final = """
+SELECT uniqExact(d.day) AS days FROM billed_days AS d
+WHERE d.day >= {first:String} AND d.day < {until:String}
+    AND toYYYYMM(d.day) < (SELECT toUInt32OrZero(max(value)) FROM meta WHERE key = 'minutes_kept_from')
 """
 _MONEY: Final = frozenset({"metered_usd", "billed_usd", "correction_usd", "variance_usd", "billed"})
 _WHAT: Final = {
@@ -149,6 +155,8 @@ def reconcile(
         rows = store.records(_GROUPS.format(by=levels), **span, limit=limit)
         (totals,) = store.records(_TOTALS, **span)
         findings = _found(store, span)
+        notes = list(_notes(store, span))
+    sys.stderr.write("".join(f"trainfare: {note}\n" for note in notes))
     if form is OutputFormat.json:
         sys.stdout.write(to_json({"rows": rows, "totals": totals, "findings": findings}) + "\n")
         return
@@ -172,6 +180,15 @@ def day_of(option: str, text: str, otherwise: date) -> str:
     if not date(1970, 1, 1) <= found <= date(2149, 1, 1):
         raise WrongUseError(f"{option} {text}: expected a day from 1970 to 2149")
     return found.isoformat()
+
+
+def _notes(store: Reader, span: dict[str, str]) -> Iterator[str]:
+    (known,) = store.records("SELECT count() AS loads FROM bill_loads FINAL")
+    if not known["loads"]:
+        yield "no bill is loaded; `trainfare bills load FILE`"
+    (left,) = store.records(_LEFT_OUT, **span)
+    if left["days"]:
+        yield f"{left['days']} billed days are not compared: their minutes were dropped (meter.minutes_retention_days)"
 
 
 def _found(store: Reader, span: dict[str, str]) -> list[dict[str, object]]:
@@ -224,7 +241,7 @@ def _show(totals: dict[str, object], findings: list[dict[str, object]], *, is_cu
             + "\n"
         )
     if not findings:
-        sys.stdout.write("nothing found\n")
+        sys.stdout.write("no cause found\n")
 
 
 def _say_loaded(each: Loaded) -> None:

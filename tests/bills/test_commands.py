@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -12,7 +13,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from sinks.clickhouse import ClickHouseStore, Embedded
 from sinks.clickhouse.lock import acquire, release
+from sinks.meta import MINUTES_KEPT_FROM
 from streams.bills.columns import CHARGE_CATEGORIES, COLUMNS, MANDATORY, ColumnKind
 from tests.bills.bill import line, written
 from tests.cli.command import trainfare
@@ -163,6 +166,30 @@ def test_our_own_export_can_be_loaded(data: Path, tmp_path: Path) -> None:
         assert done.code == 0, done.err
         assert "1 lines, 1.5 USD" in done.out
     trainfare("bills", "load", data.parent / "=april\x1b.csv", "--data", data)
+
+
+def test_without_a_bill_it_says_so(data: Path, tmp_path: Path) -> None:
+    log = data.parent / "log.jsonl"
+    assert trainfare("replay", log, "--data", tmp_path / "meter").code == 0
+    done = trainfare("bills", "reconcile", "--data", tmp_path / "meter")
+    assert (done.code, done.one_line()) == (0, "trainfare: no bill is loaded; `trainfare bills load FILE`")
+    assert done.out.endswith("no cause found\n")
+
+
+def test_months_whose_minutes_were_dropped_are_named(data: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(data, tmp_path / "meter", symlinks=True)
+    store = ClickHouseStore(Embedded(data_dir=copy))
+    try:
+        store.meta.put(MINUTES_KEPT_FROM, "202005")
+    finally:
+        store.close()
+    dropped = "were dropped (meter.minutes_retention_days)"
+    done = trainfare("bills", "reconcile", "--data", copy)
+    assert done.one_line() == f"trainfare: 1 billed days are not compared: their minutes {dropped}"
+    assert "2020-04" not in done.out
+    done = trainfare("chargeback", "--month", "2020-04", "--data", copy)
+    assert f"the minutes of 2020-04 {dropped}: idle time is not charged\n" in done.err
+    assert "dropped" not in trainfare("chargeback", "--month", "2020-05", "--data", copy).err
 
 
 @pytest.mark.parametrize(

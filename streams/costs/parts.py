@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from schemas.reserved import CANARY_JOB_PREFIX
-from sinks.query.wire import Parameter
 from streams.costs.metrics import COSTS
 from streams.costs.request import (
     HOUR_LEVELS,
@@ -24,7 +23,10 @@ from streams.costs.request import (
     Period,
 )
 
-Parameters = dict[str, Parameter]
+if TYPE_CHECKING:
+    from sinks.query.wire import Parameter  # loads Arrow; not needed to show a command's help
+
+Parameters: TypeAlias = "dict[str, Parameter]"
 
 _PERIODS: Final = {
     Period.hour: "h.hour",

@@ -25,7 +25,7 @@ SUMS = (
 def _upgrade(store: ClickHouseStore) -> None:
     (made,) = (each for each in shipped() if each.name == "0003_hours.sql")
     for statement in made.statements():
-        store._connection.call(lambda client, statement=statement: client.command(statement))  # type: ignore[misc]
+        store._connection.call(lambda client, statement=statement: client.command(statement))  # type: ignore[misc]  # a lambda with a default has no type
 
 
 def test_hours_are_made_of_minutes_and_left_alone_where_there_are_any(tmp_path: Path) -> None:

@@ -76,7 +76,10 @@ async def keep_dropping(store: MonthStore, days: int, is_mine: Callable[[], bool
             try:
                 dropped = await asyncio.to_thread(drop_old_minutes, store, days)
             except SinkError as fault:
-                logger.warning("old minutes are not dropped yet", extra={"error": str(fault)})
+                logger.warning(
+                    "old minutes are not dropped yet",
+                    extra={"error": str(fault), "runbook": "docs/operations.md#how-long-minutes-are-kept"},
+                )
             else:
                 for table, months in dropped.items():
                     logger.info(

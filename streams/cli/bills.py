@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from datetime import date
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -17,7 +16,7 @@ import typer
 
 from schemas.escaping import visible
 from streams.cli.files import must_exist
-from streams.cli.options import DataOption, settings_for
+from streams.cli.options import DataOption, levels_of, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, plain, to_json, usd, write
 from streams.cli.reading import Reader, reader
 from streams.clock import SystemClock
@@ -26,6 +25,7 @@ from streams.errors import WrongUseError
 if TYPE_CHECKING:
     from streams.bills.loading import Loaded
 
+_LEVELS: Final = ("day", "account", "resource", "sku")
 _LIST: Final = """
 SELECT file, status, invoice_issuer_name, billing_account_id, toDate(billing_period_start) AS billing_period_start, lines,
        correction_lines, other_currency_lines, billed_usd, time AS loaded, load_id
@@ -83,15 +83,6 @@ _WHAT: Final = {
 }
 
 
-class By(StrEnum):
-    """A dimension of the reconciliation."""
-
-    day = "day"
-    account = "account"
-    resource = "resource"
-    sku = "sku"
-
-
 def load(
     files: Annotated[
         list[Path],
@@ -140,7 +131,8 @@ def reconcile(
     first: Annotated[str, typer.Option("--from", metavar="DAY", help="First day, e.g. 2026-10-01.")] = "",
     until: Annotated[str, typer.Option("--to", metavar="DAY", help="The day after the last one.")] = "",
     by: Annotated[
-        list[By] | None, typer.Option(help="Dimensions of a row, each with --by; default: day.")
+        list[str] | None,
+        typer.Option(metavar="LEVEL[,LEVEL]", help="day (default), account, resource, sku; may be repeated."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Maximum number of rows.")] = 1_000,
     form: FormatOption = OutputFormat.table,
@@ -150,7 +142,7 @@ def reconcile(
         "first": day_of("--from", first, date(2000, 1, 1)),
         "until": day_of("--to", until, date(2149, 1, 1)),
     }
-    levels = ", ".join(dict.fromkeys(each.value for each in by or [By.day]))
+    levels = ", ".join(levels_of(by, _LEVELS, "day"))
     with reader(settings_for(data)) as store:
         rows = store.records(_GROUPS.format(by=levels), **span, limit=limit)
         (totals,) = store.records(_TOTALS, **span)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from streams.cli.files import must_be_new, write_new
-from streams.cli.options import DataOption, settings_for
+from streams.cli.options import DataOption, levels_of, settings_for
 from streams.cli.output import Grid, OutputFormat, plain, to_json, usd, write
 from streams.cli.reading import Reader, reader
 from streams.costs.shares import Rule
@@ -67,8 +67,11 @@ def chargeback(
     month: Annotated[str, typer.Option(metavar="MONTH", help="The month (UTC), e.g. 2026-10.")],
     data: DataOption = None,
     by: Annotated[
-        str, typer.Option(metavar="LEVEL[,LEVEL]", help="team, project, owner, experiment.")
-    ] = "team",
+        list[str] | None,
+        typer.Option(
+            metavar="LEVEL[,LEVEL]", help="team (default), project, owner, experiment; may be repeated."
+        ),
+    ] = None,
     idle: Annotated[
         Rule, typer.Option(help="Share of idle time: even, weighted by cost, or none (a row of its own).")
     ] = Rule.NONE,
@@ -86,7 +89,7 @@ def chargeback(
         raise WrongUseError("--format parquet needs --out FILE, and no other format takes it")
     if out is not None:
         must_be_new(out)
-    levels = levels_of(by)
+    levels = levels_of(by, _LEVELS, "team")
     span = month_of(month)
     with reader(settings_for(data)) as store:
         costs = _costs(store, levels, span)
@@ -112,19 +115,6 @@ def chargeback(
         sys.stderr.write(
             f"trainfare: {bill['others']} lines of the bill are not in USD and are charged to nobody\n"
         )
-
-
-def levels_of(text: str) -> tuple[str, ...]:
-    """Return the levels that the text names.
-
-    Raises:
-        WrongUseError: It names none, an unknown one, or one twice.
-    """
-    found = tuple(each.strip() for each in text.split(","))
-    unknown = [each for each in found if each not in _LEVELS]
-    if unknown or len(set(found)) != len(found):
-        raise WrongUseError(f"--by {text}: expected some of {', '.join(_LEVELS)}, each once")
-    return found
 
 
 def month_of(text: str) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -17,17 +17,30 @@ from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, w
 from streams.cli.reading import Reader, reader
 from streams.costs.answer import CostRows, cost_rows, driver_rows
 from streams.costs.parts import Parameters
-from streams.costs.request import ROWS_MAX, Metric, Period, request_of
+from streams.costs.request import (
+    HOUR_LEVELS,
+    JOB_LEVELS,
+    NETWORK_LEVELS,
+    ROWS_MAX,
+    STORAGE_LEVELS,
+    Metric,
+    Period,
+    request_of,
+)
 from streams.costs.sql import asked_sql, compared_sql, driver_sql
+from streams.errors import WrongUseError
+
+_BY_HELP: Final = (
+    f"job; of a job: {', '.join(JOB_LEVELS)}, label:KEY; price fields: {', '.join(HOUR_LEVELS)}; "
+    f"of an attempt: reason; m6 only: {', '.join(STORAGE_LEVELS)}; m7 only: {', '.join(NETWORK_LEVELS)}; "
+    "m3 only: node. May be repeated."
+)
 
 
 def costs(
     data: DataOption = None,
     metric: Annotated[Metric, typer.Option(help="The metric: docs/cost_model.md, metrics.")] = Metric.total,
-    by: Annotated[
-        str,
-        typer.Option(metavar="LEVEL[,LEVEL]", help="job, owner, team, cluster, purchase, ..., label:KEY."),
-    ] = "",
+    by: Annotated[list[str] | None, typer.Option(metavar="LEVEL[,LEVEL]", help=_BY_HELP)] = None,
     per: Annotated[Period, typer.Option(help="Length of a cell in time, UTC.")] = Period.all,
     from_: Annotated[str, typer.Option("--from", metavar="DATE", help="First hour, e.g. 2026-10-01.")] = "",
     to: Annotated[str, typer.Option(metavar="DATE", help="First hour that does not count.")] = "",
@@ -39,7 +52,13 @@ def costs(
         str, typer.Option(metavar="previous", help="Show the change against the period before.")
     ] = "",
     drivers: Annotated[
-        int, typer.Option(min=0, max=1_000, metavar="N", help="With --compare: what explains the change.")
+        int,
+        typer.Option(
+            min=0,
+            max=1_000,
+            metavar="N",
+            help="With --compare previous, --from and --to: what explains the change.",
+        ),
     ] = 0,
     slo_usd_per_hour: Annotated[
         str, typer.Option(metavar="USD", help="Of m10: what an hour of run time may cost.")
@@ -60,11 +79,15 @@ def costs(
     limit: Annotated[int, typer.Option(min=1, max=ROWS_MAX, help="Maximum number of rows.")] = ROWS_MAX,
     form: FormatOption = OutputFormat.table,
 ) -> None:
-    """Show what was paid, over time and by any mixture of levels."""
+    """Show what was paid, over time and by any mixture of levels.
+
+    Raises:
+        WrongUseError: An option is wrong, or does not go with another.
+    """
     request = request_of(
         {
             "metric": [metric],
-            "by": [by],
+            "by": by or [],
             "per": [per],
             "from": [from_],
             "to": [to],
@@ -77,8 +100,11 @@ def costs(
             "quality": [quality],
             "progress": [progress],
             "limit": [str(limit)],
-        }
+        },
+        lambda name: f"--{name.replace('_', '-')}",
     )
+    if request.drivers and form is OutputFormat.csv:
+        raise WrongUseError("--format csv holds one table: leave out --drivers, or use --format json")
     with reader(settings_for(data)) as store:
         before = list(_asked(store, *compared_sql(request)).rows()) if request.compare else ()
         answer = _asked(store, *asked_sql(request))
@@ -95,8 +121,6 @@ def costs(
         write(_grid(found, form), form)
     elif form is OutputFormat.json:
         sys.stdout.write(to_json({"rows": found.rows, "drivers": causes.rows}) + "\n")
-    elif form is OutputFormat.csv:
-        write(_grid(causes, form), form)
     else:
         write(_grid(found, form), form)
         sys.stdout.write("\nDrivers of the change (USD)\n")

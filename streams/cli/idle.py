@@ -6,27 +6,17 @@ It must not add up costs: ClickHouse sums decimals.
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from typing import Annotated, Final
 
 import typer
 
-from streams.cli.options import DataOption, settings_for
+from streams.cli.options import DataOption, levels_of, settings_for
 from streams.cli.output import FormatOption, Grid, OutputFormat, usd, write
 from streams.cli.reading import reader
 from streams.costs.request import Period, instant_of
 from streams.errors import WrongUseError
 
-
-class Level(StrEnum):
-    """What idle cost is grouped by."""
-
-    team = "team"
-    cluster = "cluster"
-    gpu_type = "gpu_type"
-    node = "node"
-
-
+_LEVELS: Final = ("team", "cluster", "gpu_type", "node")
 #: Start of a period, from an hour; `all` has none.
 _START: Final = {
     Period.hour: "hour",
@@ -66,7 +56,12 @@ LIMIT {{limit:UInt64}}
 
 def idle(
     data: DataOption = None,
-    by: Annotated[Level, typer.Option(help="What to group by.")] = Level.team,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LEVEL[,LEVEL]", help="team (default), cluster, gpu_type, node; may be repeated."
+        ),
+    ] = None,
     per: Annotated[Period, typer.Option(help="Length of a cell in time, UTC.")] = Period.all,
     from_: Annotated[str, typer.Option("--from", metavar="DATE", help="First hour, e.g. 2026-10-01.")] = "",
     to: Annotated[str, typer.Option(metavar="DATE", help="First hour that does not count.")] = "",
@@ -78,8 +73,9 @@ def idle(
 ) -> None:
     """Show what the nodes cost, what jobs used of it and what was idle."""
     span = _span(from_, to)
+    levels = levels_of(by, _LEVELS, "team")
     with reader(settings_for(data)) as store:
-        answer = store.ask(_FINDINGS if findings else _sql(by, per), limit=limit, **span)
+        answer = store.ask(_FINDINGS if findings else _sql(levels, per), limit=limit, **span)
         grid = Grid(answer.names, list(answer.rows()))
         (known,) = store.records(_NODES)
     if not known["hours"]:
@@ -95,24 +91,23 @@ def _span(first: str, until: str) -> dict[str, int]:
     Raises:
         WrongUseError: A date is none, or the time is empty.
     """
-    span = {"from": instant_of("from", first) or 0, "to": instant_of("to", until) or _ALWAYS_MS}
+    span = {"from": instant_of("--from", first) or 0, "to": instant_of("--to", until) or _ALWAYS_MS}
     if span["from"] >= span["to"]:
-        raise WrongUseError("from: must be before to")
+        raise WrongUseError("--from: must be before --to")
     return span
 
 
-def _sql(by: Level, per: Period) -> str:
+def _sql(levels: tuple[str, ...], per: Period) -> str:
     """Return the statement; only names of fixed lists go into it."""
     start = _START.get(per)
-    period, group = (
-        ("", by.value) if start is None else (f"{start} AS period_start, ", f"period_start, {by.value}")
-    )
+    names = ", ".join(levels)
+    period, first = ("", "") if start is None else (f"{start} AS period_start, ", "period_start, ")
     return f"""
-SELECT {period}{by.value}, toDecimal64(sum(paid_ms) / 3600000, 3) AS paid_node_h,
+SELECT {period}{names}, toDecimal64(sum(paid_ms) / 3600000, 3) AS paid_node_h,
        {", ".join(f"sum({name}) AS {name}" for name in _MONEY)},
        if(node_cost_usd = 0, NULL, round(toFloat64(idle_cost_usd) / toFloat64(node_cost_usd), 6)) AS idle_ratio
 FROM node_hour_balance WHERE {_SPAN}
-GROUP BY {group} ORDER BY {"period_start, " if start else ""}idle_cost_usd DESC, {by.value}
+GROUP BY {first}{names} ORDER BY {first}idle_cost_usd DESC, {names}
 LIMIT {{limit:UInt64}}
 """
 

@@ -6,13 +6,16 @@ Only commands may import it; nothing else reads the environment.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from schemas.escaping import visible
 from streams.config.load import load_settings
 from streams.config.settings import Settings
+from streams.errors import WrongUseError
 
 DataOption = Annotated[
     Path | None,
@@ -22,6 +25,19 @@ DataOption = Annotated[
         help="Directory of the embedded ClickHouse; without it, the configured server.",
     ),
 ]
+
+
+def levels_of(given: Sequence[str] | None, allowed: Sequence[str], otherwise: str) -> tuple[str, ...]:
+    """Return the levels that `--by` names, given several times or with commas.
+
+    Raises:
+        WrongUseError: One is not allowed, or named twice.
+    """
+    text = ",".join(given or [otherwise])
+    found = tuple(each.strip() for each in text.split(","))
+    if not set(found) <= set(allowed) or len(set(found)) != len(found):
+        raise WrongUseError(f"--by {visible(text[:80])}: expected some of {', '.join(allowed)}, each once")
+    return found
 
 
 def settings_for(data: Path | None = None, **overrides: object) -> Settings:

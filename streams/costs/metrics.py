@@ -38,6 +38,10 @@ def _hours(ms: str) -> str:
     return f"sum({ms}) / 3600000"
 
 
+def _known_hours(ms: str, sampled_ms: str) -> str:
+    return f"if(sum({sampled_ms}) = 0, NULL, {_hours(ms)})"
+
+
 def _gpu_hours(ms: str) -> str:
     return f"toFloat64(sum({ms})) / 3600000000"
 
@@ -92,9 +96,9 @@ METRICS: Final = {
     Metric.m8: MetricColumns(
         f"{_gpu_hours('gpu_ms')} AS gpu_h, {_hours('sampled_ms')} AS sampled_gpu_h, "
         f"sampled_gpu_h / nullIf(gpu_h, 0) AS coverage_ratio, "
-        f"{_hours('productive_ms')} AS productive_gpu_h, productive_gpu_h / nullIf(sampled_gpu_h, 0) AS productive_ratio, "
+        f"{_known_hours('productive_ms', 'sampled_ms')} AS productive_gpu_h, productive_gpu_h / nullIf(sampled_gpu_h, 0) AS productive_ratio, "
         f"{_per('cost_usd', 'gpu_h * productive_ratio')} AS usd_per_productive_gpu_hour, "
-        f"{_hours('tensor_ms')} AS tensor_gpu_h, tensor_gpu_h / nullIf({_hours('tensor_sampled_ms')}, 0) AS tensor_ratio, "
+        f"{_known_hours('tensor_ms', 'tensor_sampled_ms')} AS tensor_gpu_h, tensor_gpu_h / nullIf({_hours('tensor_sampled_ms')}, 0) AS tensor_ratio, "
         f"{_per('cost_usd', 'gpu_h * tensor_ratio')} AS usd_per_tensor_gpu_hour, "
         f"{_gpu_hours('gpu_ms - lost_gpu_ms')} AS goodput_gpu_h, goodput_gpu_h / nullIf(gpu_h, 0) AS goodput_ratio, "
         f"{_per('cost_usd', 'goodput_gpu_h')} AS usd_per_goodput_gpu_hour",

@@ -5,7 +5,7 @@ It accepts names of fixed lists only; what a client chooses freely is bound as a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -17,6 +17,7 @@ from schemas.events import PRICE_FIELDS
 from streams.errors import WrongUseError
 
 Choice = TypeVar("Choice", bound=StrEnum)
+Default = TypeVar("Default", Decimal, None)
 
 HOUR_MS: Final = 3_600_000
 #: Levels of a job, and levels as they held in each hour.
@@ -25,14 +26,16 @@ HOUR_LEVELS: Final = PRICE_FIELDS
 #: The cause of an attempt's end.
 REASON: Final = "reason"
 #: Levels of traffic, of metrics m6 and m7; `region` is where it went from.
-_STORAGE_LEVELS: Final = ("op", "storage_class", "region")
-_NETWORK_LEVELS: Final = ("path", "direction", "region", "dst_region")
+STORAGE_LEVELS: Final = ("op", "storage_class", "region")
+NETWORK_LEVELS: Final = ("path", "direction", "region", "dst_region")
 TRAFFIC_LEVELS: Final = ("op", "storage_class", "path", "direction", "region", "dst_region")
 #: Levels of nodes, of metric m3; `team` is the node's.
 NODE: Final = "node"
 NODE_LEVELS: Final = ("team", NODE, *HOUR_LEVELS)
 LEVELS: Final = tuple(dict.fromkeys(("job", *JOB_LEVELS, *HOUR_LEVELS, REASON, *TRAFFIC_LEVELS, NODE)))
 LABEL: Final = "label:"
+#: What the rows of the ledger have besides; hours do not.
+_LEDGER_COLUMNS: Final = ("component", "phase")
 ROWS_MAX: Final = 10_000
 _LEVELS_MAX: Final = 6
 _CONDITIONS_MAX: Final = 20
@@ -60,7 +63,7 @@ class Metric(StrEnum):
     m10 = "m10"
 
 
-_LEVELS_OF: Final = {Metric.m6: _STORAGE_LEVELS, Metric.m7: _NETWORK_LEVELS}
+_LEVELS_OF: Final = {Metric.m6: STORAGE_LEVELS, Metric.m7: NETWORK_LEVELS}
 TRAFFIC_METRICS: Final = tuple(_LEVELS_OF)
 
 
@@ -94,38 +97,44 @@ class CostRequest:
     expected: bool = False  # of m10: beside the expected rate
 
 
-def request_of(given: Mapping[str, Sequence[str]]) -> CostRequest:
+def request_of(given: Mapping[str, Sequence[str]], named: Callable[[str], str] = str) -> CostRequest:
     """Parse a request from texts by the names of `PARAMETERS`; what is absent has its default.
+
+    `named` returns a parameter's name as who asks writes it (`--from`).
 
     Raises:
         WrongUseError: In one line, beginning with the parameter's name.
     """
-    texts = {name: _single(name, values) for name, values in given.items() if name != "where"}
+    texts = {
+        name: _single(name, values, named) for name, values in given.items() if name not in ("by", "where")
+    }
     request = CostRequest(
-        metric=_chosen("metric", texts.get("metric", ""), Metric, Metric.total),
-        by=_levels_of(texts.get("by", "")),
-        per=_chosen("per", texts.get("per", ""), Period, Period.all),
-        from_ms=instant_of("from", texts.get("from", "")),
-        to_ms=instant_of("to", texts.get("to", "")),
-        where=_conditions_of(given.get("where", ())),
-        compare=_compare_of(texts.get("compare", "")),
-        drivers=_count_of("drivers", texts.get("drivers", ""), 0, 1_000),
-        limit=_count_of("limit", texts.get("limit", ""), ROWS_MAX, ROWS_MAX),
-        slo_usd_per_hour=_slo_usd_of(texts.get("slo_usd_per_hour", "")),
-        slo_target=_slo_target_of(texts.get("slo_target", "")),
-        quality=_measure_of("quality", texts.get("quality", "")),
-        progress=_measure_of("progress", texts.get("progress", "")),
-        expected=_flag_of("expected", texts.get("expected", "")),
+        metric=_chosen(named("metric"), texts.get("metric", ""), Metric, Metric.total),
+        by=_levels_of(named("by"), ",".join(given.get("by", ()))),
+        per=_chosen(named("per"), texts.get("per", ""), Period, Period.all),
+        from_ms=instant_of(named("from"), texts.get("from", "")),
+        to_ms=instant_of(named("to"), texts.get("to", "")),
+        where=_conditions_of(named("where"), given.get("where", ())),
+        compare=_compare_of(named("compare"), texts.get("compare", "")),
+        drivers=_count_of(named("drivers"), texts.get("drivers", ""), 0, 1_000),
+        limit=_count_of(named("limit"), texts.get("limit", ""), ROWS_MAX, ROWS_MAX),
+        slo_usd_per_hour=_decimal_of(
+            named("slo_usd_per_hour"), texts.get("slo_usd_per_hour", ""), _USD_MAX, None
+        ),
+        slo_target=_decimal_of(named("slo_target"), texts.get("slo_target", ""), Decimal(1), Decimal("0.95")),
+        quality=_measure_of(named("quality"), texts.get("quality", "")),
+        progress=_measure_of(named("progress"), texts.get("progress", "")),
+        expected=_flag_of(named("expected"), texts.get("expected", "")),
     )
-    _check(request)
+    _check(request, named)
     return request
 
 
-def _single(name: str, values: Sequence[str]) -> str:
+def _single(name: str, values: Sequence[str], named: Callable[[str], str]) -> str:
     if name not in PARAMETERS:
         raise WrongUseError(f"parameter {_shown(name)} is unknown; expected {', '.join(PARAMETERS)}")
     if len(values) > 1:
-        raise WrongUseError(f"{name}: given twice")
+        raise WrongUseError(f"{named(name)}: given twice")
     return values[0] if values else ""
 
 
@@ -138,32 +147,38 @@ def _chosen(name: str, text: str, choices: type[Choice], default: Choice) -> Cho
         raise WrongUseError(f"{name}: got {_shown(text)}, expected one of {', '.join(choices)}") from None
 
 
-def _levels_of(text: str) -> tuple[str, ...]:
+def _levels_of(name: str, text: str) -> tuple[str, ...]:
     found = tuple(part.strip() for part in text.split(",") if part.strip())
     for level in found:
-        _check_level("by", level)
+        _check_level(name, level)
     if len(set(found)) < len(found) or len(found) > _LEVELS_MAX:
-        raise WrongUseError(f"by: name each level once, {_LEVELS_MAX} at most; got {_shown(text)}")
+        raise WrongUseError(f"{name}: name each level once, {_LEVELS_MAX} at most; got {_shown(text)}")
     return found
 
 
-def _conditions_of(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
+def _conditions_of(parameter: str, texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
     if len(texts) > _CONDITIONS_MAX:
-        raise WrongUseError(f"where: {_CONDITIONS_MAX} conditions at most")
+        raise WrongUseError(f"{parameter}: {_CONDITIONS_MAX} conditions at most")
     found = []
     for text in texts:
         level, sign, name = text.partition("=")
         if not sign:
-            raise WrongUseError(f"where: {_shown(text)} is no condition such as team=vision")
-        _check_level("where", level)
+            raise WrongUseError(f"{parameter}: {_shown(text)} is no condition such as team=vision")
+        _check_level(parameter, level)
         if not _is_name(name):
-            raise WrongUseError(f"where: {level} takes a name of UTF-8, {_NAME_MAX_BYTES} bytes at most")
+            raise WrongUseError(
+                f"{parameter}: {level} takes a name of UTF-8, {_NAME_MAX_BYTES} bytes at most"
+            )
         found.append((level, name))
     return tuple(found)
 
 
 def _check_level(name: str, level: str) -> None:
     key = level.removeprefix(LABEL) if level.startswith(LABEL) else ""
+    if level in _LEDGER_COLUMNS:
+        raise WrongUseError(
+            f"{name}: {level} is no level of costs; ask the view ledger for it: trainfare sql"
+        )
     if level not in LEVELS and not (key and _is_name(key)):
         raise WrongUseError(
             f"{name}: level {_shown(level)} is unknown; one of {', '.join(LEVELS)}, {LABEL}KEY"
@@ -197,9 +212,9 @@ def instant_of(name: str, text: str) -> int | None:
     return at_ms
 
 
-def _compare_of(text: str) -> bool:
+def _compare_of(name: str, text: str) -> bool:
     if text not in ("", "previous"):
-        raise WrongUseError(f"compare: got {_shown(text)}, expected previous")
+        raise WrongUseError(f"{name}: got {_shown(text)}, expected previous")
     return bool(text)
 
 
@@ -223,15 +238,9 @@ def _measure_of(name: str, text: str) -> str:
     return text
 
 
-def _slo_usd_of(text: str) -> Decimal | None:
-    return None if not text else _decimal_of("slo_usd_per_hour", text, _USD_MAX)
-
-
-def _slo_target_of(text: str) -> Decimal:
-    return Decimal("0.95") if not text else _decimal_of("slo_target", text, Decimal(1))
-
-
-def _decimal_of(name: str, text: str, most: Decimal) -> Decimal:
+def _decimal_of(name: str, text: str, most: Decimal, default: Default) -> Decimal | Default:
+    if not text:
+        return default
     try:
         found = Decimal(text)
     except InvalidOperation:
@@ -243,33 +252,40 @@ def _decimal_of(name: str, text: str, most: Decimal) -> Decimal:
     return found
 
 
-def _check(request: CostRequest) -> None:
-    _check_levels(request)
+def _check(request: CostRequest, named: Callable[[str], str]) -> None:
+    _check_levels(request, named)
     if request.from_ms is not None and request.to_ms is not None and request.from_ms >= request.to_ms:
-        raise WrongUseError("from: must be before to")
+        raise WrongUseError(f"{named('from')}: must be before {named('to')}")
     if request.compare and request.per is Period.all and (request.from_ms is None or request.to_ms is None):
-        raise WrongUseError("compare: needs from and to, or per hour, day, week or month")
+        raise WrongUseError(
+            f"{named('compare')}: needs {named('from')} and {named('to')}, or {named('per')} hour, day, week or month"
+        )
     if request.drivers and (not request.compare or request.from_ms is None or request.to_ms is None):
-        raise WrongUseError("drivers: needs compare previous, from and to")
+        raise WrongUseError(
+            f"{named('drivers')}: needs {named('compare')} previous, {named('from')} and {named('to')}"
+        )
     if request.slo_usd_per_hour is not None and request.metric is not Metric.m10:
-        raise WrongUseError("slo_usd_per_hour: is of metric m10")
+        raise WrongUseError(f"{named('slo_usd_per_hour')}: is of metric m10")
     if request.expected and request.metric is not Metric.m10:
-        raise WrongUseError("expected: is of metric m10")
+        raise WrongUseError(f"{named('expected')}: is of metric m10")
     for name, measure in (("quality", request.quality), ("progress", request.progress)):
         if measure and request.metric is not Metric.m9:
-            raise WrongUseError(f"{name}: is of metric m9")
+            raise WrongUseError(f"{named(name)}: is of metric m9")
 
 
-def _check_levels(request: CostRequest) -> None:
+def _check_levels(request: CostRequest, named: Callable[[str], str]) -> None:
     """Refuse levels that the metric does not have."""
     if request.metric is Metric.m3:
-        _check_node_levels(request)
+        _check_node_levels(request, named)
         return
     mine = _LEVELS_OF.get(request.metric, ())
     by_traffic = [level for level in request.by if level in mine] or [
         level for level, _ in request.where if level in mine
     ]
-    for name, levels in (("by", request.by), ("where", tuple(level for level, _ in request.where))):
+    for name, levels in (
+        (named("by"), request.by),
+        (named("where"), tuple(level for level, _ in request.where)),
+    ):
         for level in levels:
             if level == NODE:
                 raise WrongUseError(f"{name}: level {NODE} is of metric m3")
@@ -281,16 +297,19 @@ def _check_levels(request: CostRequest) -> None:
                     f"{name}: {level} is not known of traffic; ask for it without {by_traffic[0]}"
                 )
     if by_traffic and request.drivers:
-        raise WrongUseError(f"drivers: does not go with {by_traffic[0]}")
+        raise WrongUseError(f"{named('drivers')}: does not go with {by_traffic[0]}")
 
 
-def _check_node_levels(request: CostRequest) -> None:
-    for name, levels in (("by", request.by), ("where", tuple(level for level, _ in request.where))):
+def _check_node_levels(request: CostRequest, named: Callable[[str], str]) -> None:
+    for name, levels in (
+        (named("by"), request.by),
+        (named("where"), tuple(level for level, _ in request.where)),
+    ):
         for level in levels:
             if level not in NODE_LEVELS:
                 raise WrongUseError(f"{name}: m3 is by {', '.join(NODE_LEVELS)}; got {_shown(level)}")
     if request.drivers:
-        raise WrongUseError("drivers: are of what jobs cost, not of m3")
+        raise WrongUseError(f"{named('drivers')}: are of what jobs cost, not of m3")
 
 
 def _shown(text: str) -> str:

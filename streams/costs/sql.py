@@ -116,7 +116,7 @@ def compared_sql(request: CostRequest) -> tuple[str, Parameters]:
 
 
 def asked_sql(request: CostRequest) -> tuple[str, Parameters]:
-    """Return the statement for the cells asked for; all of them where what is gone must be told from what is cut."""
+    """Return the statement for the cells asked for; with a comparison all of them: what a limit leaves out is not gone."""
     all_cells = replace(request, limit=CELLS_MAX) if request.compare else request
     return cost_sql(all_cells, request.from_ms, request.to_ms)
 

@@ -100,7 +100,7 @@ def test_help_is_for_users() -> None:
     ("words", "says"),
     [
         (("--from", "soon"), "from: 'soon' is no date"),
-        (("--from", "2026-03-02", "--to", "2026-03-01"), "from: must be before to"),
+        (("--from", "2026-03-02", "--to", "2026-03-01"), "--from: must be before --to"),
         (("--by", "moon"), "moon"),
     ],
 )

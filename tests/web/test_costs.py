@@ -51,7 +51,7 @@ def test_the_change_and_what_explains_it(store: ClickHouseStore) -> None:
     [
         ("metric=m99", "metric: got 'm99', expected one of total, m1"),
         ("metrik=m1", "parameter 'metrik' is unknown"),
-        ("by=team&by=job", "by: given twice"),
+        ("per=day&per=week", "per: given twice"),
         ("by=quantity", "by: level 'quantity' is unknown"),
         ("from=tomorrow", "from: 'tomorrow' is no date"),
         ("limit=10001", "limit: got '10001', expected 1 to 10000"),

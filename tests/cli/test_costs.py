@@ -1,0 +1,133 @@
+"""`trainfare costs` as a user sees it: options, refusals, and tables for people."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streams.costs.request import LEVELS
+from tests.cli.command import trainfare
+
+T0_MS = 1_780_308_000_000  # 2026-06-01 10:00:00 UTC, a Monday
+HOUR_MS = 3_600_000
+
+
+def event(topic: str, hour: float, **value: object) -> str:
+    """Return a line of a file."""
+    at_ms = T0_MS + round(hour * HOUR_MS)
+    body = {"source": "t", "id": f"{hour}-{value.get('job_id')}", "time_ms": at_ms, **value}
+    return json.dumps({"topic": topic, "value": body}) + "\n"
+
+
+#: Two jobs of two teams, one of them nobody's; no samples.
+LINES = [
+    event("prices", 0, sku="gpu", component="gpu", usd="3", per="gpu_hour", effective_ms=0),
+    event("nodes", 0, node="n1", type="provisioned", gpu_count=1, team="vision"),
+    event("jobs", 0, job_id="a", type="started", gpu_count=1, team="vision", owner="ada"),
+    event("jobs", 0, job_id="b", type="started", gpu_count=1, team="speech"),
+    event("jobs", 0.5, job_id="b", type="failed", reason="out_of_memory"),
+    event("jobs", 1, job_id="a", type="completed"),
+    event("nodes", 1, node="n1", type="terminated"),
+]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("costs")
+    (root / "events.jsonl").write_text("".join(LINES))
+    done = trainfare("replay", root / "events.jsonl", "--data", root / "meter")
+    assert done.code == 0, done.err
+    return root / "meter"
+
+
+def asked(data: Path, *words: object) -> Any:
+    done = trainfare("costs", *words, "--data", data, "--format", "json")
+    assert (done.code, done.err) == (0, "")
+    return json.loads(done.out)
+
+
+def table(data: Path, *words: object) -> list[list[str]]:
+    done = trainfare("costs", *words, "--data", data)
+    assert (done.code, done.err) == (0, "")
+    return [line.split() for line in done.out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("command", "more"),
+    [
+        ("costs", ("--by", "team", "--by", "owner")),
+        ("costs", ("--by", "team,owner")),
+        ("chargeback", ("--month", "2026-06", "--by", "team", "--by", "owner")),
+        ("chargeback", ("--month", "2026-06", "--by", "team,owner")),
+        ("idle", ("--by", "team", "--by", "node")),
+        ("idle", ("--by", "team,node")),
+        ("bills reconcile", ("--by", "day", "--by", "sku")),
+        ("bills reconcile", ("--by", "day,sku")),
+    ],
+)
+def test_by_is_repeated_or_takes_commas(data: Path, command: str, more: tuple[str, ...]) -> None:
+    done = trainfare(*command.split(), *more, "--data", data, "--format", "csv")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(",".join(more[more.index("--by") + 1 :: 2]) + ",")
+
+
+@pytest.mark.parametrize("command", ["costs", "chargeback --month 2026-06", "idle", "bills reconcile"])
+def test_a_level_that_is_none_or_twice_is_refused(command: str) -> None:
+    for names in (("colour",), ("team", "team"), ("day,day",)):
+        done = trainfare(*command.split(), *(word for name in names for word in ("--by", name)))
+        assert done.code == 2
+        assert done.one_line().startswith("trainfare: --by")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--from", "tomorrow"), "--from: 'tomorrow' is no date"),
+        (("--from", "2026-06-02", "--to", "2026-06-01"), "--from: must be before --to"),
+        (("--compare", "previous"), "--compare: needs --from and --to, or --per hour"),
+        (("--drivers", "3"), "--drivers: needs --compare previous, --from and --to"),
+        (("--slo-usd-per-hour", "4"), "--slo-usd-per-hour: is of metric m10"),
+        (("--metric", "m10", "--slo-target", "2"), "--slo-target: got '2'"),
+        (("--by", "path"), "--by: level path is of metric m7"),
+        (("--by", "component"), "--by: component is no level of costs; ask the view ledger for it: trainfare sql"),
+        (("--where", "phase=starting"), "--where: phase is no level of costs"),
+        (
+            ("--from", "2026-06-02", "--to", "2026-06-03", "--compare", "previous", "--drivers", "3", "-f", "csv"),
+            "--format csv holds one table: leave out --drivers, or use --format json",
+        ),
+    ],
+)  # fmt: skip
+def test_a_refusal_names_the_option_as_it_is_written(words: tuple[str, ...], said: str) -> None:
+    done = trainfare("costs", *words)
+    assert done.code == 2
+    assert done.one_line().startswith(f"trainfare: {said}")
+
+
+def test_idle_names_its_options_too() -> None:
+    assert (
+        "--from: must be before --to"
+        in trainfare("idle", "--from", "2026-06-02", "--to", "2026-06-01").one_line()
+    )
+
+
+def test_the_help_lists_every_level_and_what_drivers_need() -> None:
+    done = trainfare("costs", "--help", env={"COLUMNS": "200"})
+    words = set(done.out.replace("│", " ").replace(",", " ").replace(";", " ").replace(".", " ").split())
+    assert set(LEVELS) <= words
+    assert "--compare previous, --from and --to" in " ".join(done.out.replace("│", " ").split())
+
+
+def test_what_was_not_sampled_is_unknown(data: Path) -> None:
+    (row,) = asked(data, "--metric", "m8")
+    assert (row["coverage_ratio"], row["gpu_h"]) == (0, 1.5)
+    unknown = (
+        "productive_gpu_h",
+        "productive_ratio",
+        "tensor_gpu_h",
+        "tensor_ratio",
+        "usd_per_tensor_gpu_hour",
+    )
+    assert [row[name] for name in unknown] == [None] * len(unknown)

@@ -44,9 +44,6 @@ CANARY: Final = "canary"
 BILL_LINES: Final = "bill_lines"
 BILL_LOADS: Final = "bill_loads"
 
-#: What a ledger row may pay for: each has a column `<component>_cost_usd` in `job_hours`.
-COMPONENTS: Final = ("gpu", "compute", "network", "storage", "license", "labor", "overhead")
-
 SCHEMAS: Final[dict[str, pa.Schema]] = {
     JOB_MINUTES: schema_of(
         minute=SECOND,

@@ -8,6 +8,9 @@ import re
 from enum import StrEnum
 from typing import Final
 
+#: What a ledger row may pay for: each has a column `<component>_cost_usd` in `job_hours`.
+COMPONENTS: Final = ("gpu", "compute", "network", "storage", "license", "labor", "overhead")
+
 NANO_PER_USD: Final = 10**9
 MILLI: Final = 1_000
 MS_PER_HOUR: Final = 3_600_000

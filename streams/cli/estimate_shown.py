@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Final
 
 from schemas.escaping import visible
-from schemas.tables import COMPONENTS
+from schemas.units import COMPONENTS
 from streams.cli.output import Grid, OutputFormat, to_json, usd, write
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.kinds import PriceRef

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from schemas.tables import COMPONENTS
+from schemas.units import COMPONENTS
 from streams.costs.drivers import CostCell, drivers_of
 from streams.costs.periods import next_start
 from streams.costs.request import CostRequest, Period

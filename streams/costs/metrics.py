@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from schemas.tables import COMPONENTS
+from schemas.units import COMPONENTS
 from streams.costs.request import Metric
 
 COSTS: Final = tuple(f"{component}_cost_usd" for component in COMPONENTS)

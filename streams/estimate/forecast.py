@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from schemas.tables import COMPONENTS
+from schemas.units import COMPONENTS
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.kinds import Kind, PriceRef
 from streams.estimate.amounts import cost_nano, half_even

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from schemas.events import PRICE_FIELDS
-from schemas.tables import COMPONENTS
+from schemas.units import COMPONENTS
 
 JOB: Final = """
 SELECT team, project, experiment, state, toString(gpu_count) AS gpus, wall_clock_ms FROM jobs FINAL WHERE job_id = {job:String}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from schemas.reserved import CANARY_JOB_PREFIX
-from schemas.tables import COMPONENTS
+from schemas.units import COMPONENTS
 
 #: A job whose newest burn rate is this much older than the newest of all has no current rate.
 LIVE_MS: Final = 11 * 60_000

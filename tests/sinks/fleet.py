@@ -21,7 +21,8 @@ Total 34.00: a 12.00, b 22.00.
 from decimal import Decimal
 from typing import Any
 
-from schemas.tables import ATTEMPTS, COMPONENTS, JOB_HOURS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
+from schemas.tables import ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOB_USAGE_MINUTES, JOBS, NODE_MINUTES
+from schemas.units import COMPONENTS
 from sinks.rows import Rows
 from tests.sinks.rows import instant, rows
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from schemas.tables import COMPONENTS, JOB_HOURS
+from schemas.tables import JOB_HOURS
+from schemas.units import COMPONENTS
 from sinks.clickhouse import ClickHouseStore
 from sinks.clickhouse.migrate import shipped
 from sinks.rows import Condition

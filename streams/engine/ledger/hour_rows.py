@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from schemas.column_types import SECOND
 from schemas.columns import money, table_of, take_text
 from schemas.events import PRICE_FIELDS
-from schemas.tables import COMPONENTS, JOB_HOURS, SCHEMAS
+from schemas.tables import JOB_HOURS, SCHEMAS
+from schemas.units import COMPONENTS
 from streams.engine.coverage.coverage import Coverage, UsagePiece
 from streams.engine.kernels.arrays import INT64_MAX
 from streams.engine.kernels.bill import MAX_COST_NANO

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from schemas.tables import COMPONENTS
+from schemas.units import COMPONENTS
 from streams.engine.kernels.bill import MAX_COST_NANO, cost_of
 from streams.engine.timeline.attempts import Timeline
 from streams.engine.timeline.lines import Line

@@ -6,7 +6,6 @@ It must not add up money in floats, nor store any of a file that has a fault.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -147,14 +146,15 @@ def reconcile(
         rows = store.records(_GROUPS.format(by=levels), **span, limit=limit)
         (totals,) = store.records(_TOTALS, **span)
         findings = _found(store, span)
-        notes = list(_notes(store, span))
+        (known,) = store.records("SELECT count() AS loads FROM bill_loads FINAL")
+        notes = _notes(store, span, is_billed=bool(known["loads"]))
     sys.stderr.write("".join(f"trainfare: {note}\n" for note in notes))
     if form is OutputFormat.json:
         sys.stdout.write(to_json({"rows": rows, "totals": totals, "findings": findings}) + "\n")
         return
     write(_grid(rows, form), form)
     if form is OutputFormat.table:
-        _show(totals, findings, is_cut=len(rows) == limit)
+        _show(totals, findings, is_cut=len(rows) == limit, is_billed=bool(known["loads"]))
 
 
 def day_of(option: str, text: str, otherwise: date) -> str:
@@ -174,13 +174,13 @@ def day_of(option: str, text: str, otherwise: date) -> str:
     return found.isoformat()
 
 
-def _notes(store: Reader, span: dict[str, str]) -> Iterator[str]:
-    (known,) = store.records("SELECT count() AS loads FROM bill_loads FINAL")
-    if not known["loads"]:
-        yield "no bill is loaded; `trainfare bills load FILE`"
+def _notes(store: Reader, span: dict[str, str], *, is_billed: bool) -> list[str]:
+    if not is_billed:
+        return ["no bill is loaded; `trainfare bills load FILE`"]
     (left,) = store.records(_LEFT_OUT, **span)
-    if left["days"]:
-        yield f"{left['days']} billed days are not compared: their minutes were dropped (meter.minutes_retention_days)"
+    days = left["days"]
+    said = f"{days} billed days are not compared: their minutes were dropped (meter.minutes_retention_days)"
+    return [said] if days else []
 
 
 def _found(store: Reader, span: dict[str, str]) -> list[dict[str, object]]:
@@ -213,7 +213,9 @@ def _cell(name: str, cell: object, form: OutputFormat) -> object:
     return usd(cell) if name in _MONEY else cell
 
 
-def _show(totals: dict[str, object], findings: list[dict[str, object]], *, is_cut: bool) -> None:
+def _show(
+    totals: dict[str, object], findings: list[dict[str, object]], *, is_cut: bool, is_billed: bool
+) -> None:
     if is_cut:
         sys.stdout.write("there are more rows; --limit shows them\n")
     write(
@@ -232,7 +234,7 @@ def _show(totals: dict[str, object], findings: list[dict[str, object]], *, is_cu
             )
             + "\n"
         )
-    if not findings:
+    if not findings and is_billed:
         sys.stdout.write("no cause found\n")
 
 

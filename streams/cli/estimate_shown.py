@@ -15,6 +15,7 @@ from typing import Final
 from schemas.escaping import visible
 from schemas.units import COMPONENTS
 from streams.cli.output import Grid, OutputFormat, to_json, usd, write
+from streams.cli.price_output import plain_usd
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.kinds import PriceRef
 from streams.estimate.elsewhere import Comparison, Elsewhere, Side
@@ -176,15 +177,15 @@ class _Prices:
         event = self._known.get((price.sku, price.effective_ms))
         return "" if event is None else per_text(event)
 
-    def usd(self, price: Applied) -> Decimal | None:
-        """Return its dollars; None where the price list has it no more."""
+    def nano(self, price: Applied) -> int | None:
+        """Return its nano-dollars; None where the price list has it no more."""
         event = self._known.get((price.sku, price.effective_ms))
-        return None if event is None else _usd(event.usd_nano)
+        return None if event is None else event.usd_nano
 
     def said(self, price: Applied) -> str:
         """Return it for people."""
-        amount = self.usd(price)
-        worth = "" if amount is None else f" at {usd(amount)} USD per {self.per(price)}"
+        nano = self.nano(price)
+        worth = "" if nano is None else f" at {plain_usd(nano)} USD per {self.per(price)}"
         return f"{price.component} by {price.sku}{worth}"
 
 
@@ -273,16 +274,14 @@ def _side_object(side: Side, prices: _Prices) -> dict[str, object]:
         "cost_usd": _usd(side.cost_nano),
         "lost_to_preemptions_usd": _usd(side.lost_nano),
         "components": {name: _usd(nano) for name, nano in side.parts.items()},
-        "prices": [
-            {
-                "component": each.component,
-                "sku": each.sku,
-                "price_usd": prices.usd(each),
-                "per": prices.per(each),
-            }
-            for each in side.prices
-        ],
+        "prices": [_price_object(each, prices) for each in side.prices],
     }
+
+
+def _price_object(price: Applied, prices: _Prices) -> dict[str, object]:
+    nano = prices.nano(price)
+    amount = None if nano is None else _usd(nano)
+    return {"component": price.component, "sku": price.sku, "price_usd": amount, "per": prices.per(price)}
 
 
 def _usd(nano: int) -> Decimal:

@@ -89,10 +89,11 @@ def compared(job: RanJob, there: Elsewhere, book: PriceBook) -> Comparison:
     time_nano = sum(by_time.values())
     for component, nano in kept.items():
         _add(by_time, component, nano)
+    longer = Fraction(gpu_milli_ms, ran.gpu_milli_ms) if ran.gpu_milli_ms else there.speed
     elsewhere = Side(
         is_spot=any(move.is_spot for move in moves.values()),
         gpu_milli_ms=gpu_milli_ms,
-        wall_clock_ms=half_even(job.wall_clock_ms * gpu_milli_ms, ran.gpu_milli_ms or 1),
+        wall_clock_ms=half_even(job.wall_clock_ms * longer.numerator, longer.denominator),
         cost_nano=sum(by_time.values()),
         lost_nano=time_nano - sum(surviving.values()) + kept_lost,
         parts=by_time,

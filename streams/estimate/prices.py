@@ -55,7 +55,7 @@ def time_prices(book: PriceBook, context: Context, kind: Kind, at_ms: int) -> It
 
     Raises:
         TrainfareError: GPU-time has no price; the message says which is missing.
-        WrongUseError: No type of GPU is named, and every price of GPU-time asks for one.
+        WrongUseError: No type of GPU is named, and prices of GPU-time ask for nothing else.
     """
     for component in TIME_COMPONENTS[kind]:
         price = book.price_at(context, component, kind, at_ms)
@@ -113,11 +113,17 @@ def _some(names: Iterable[str]) -> str:
 
 
 def _unpriced(book: PriceBook, context: Context, at_ms: int) -> TrainfareError:
-    types = {event.match.get("gpu_type") for event in book.events if event.component is Component.gpu}
-    named = {name for name in types if name is not None}
-    if named and named == types and dict(zip(MATCH_FIELDS, context, strict=True))["gpu_type"] is None:
+    values = dict(zip(MATCH_FIELDS, context, strict=True))
+    types = {
+        event.match["gpu_type"]
+        for event in book.events
+        if event.component is Component.gpu
+        and event.effective_ms <= at_ms
+        and [name for name, value in event.match.items() if values[name] != value] == ["gpu_type"]
+    }
+    if types and values["gpu_type"] is None:
         return WrongUseError(
-            f"every price of GPU-time asks for a type: name --gpu-type, one of {_some(named)}"
+            f"no price of GPU-time applies without a type: name --gpu-type, one of {_some(types)}"
         )
     return TrainfareError(_missing(book, context, at_ms))
 

@@ -173,7 +173,7 @@ def test_without_a_bill_it_says_so(data: Path, tmp_path: Path) -> None:
     assert trainfare("replay", log, "--data", tmp_path / "meter").code == 0
     done = trainfare("bills", "reconcile", "--data", tmp_path / "meter")
     assert (done.code, done.one_line()) == (0, "trainfare: no bill is loaded; `trainfare bills load FILE`")
-    assert done.out.endswith("no cause found\n")
+    assert "found" not in done.out
 
 
 def test_months_whose_minutes_were_dropped_are_named(data: Path, tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ def test_without_history_it_is_price_x_time_and_says_so(data: Path) -> None:
             "gpu type 'H1': no price and no past job has it; known: A, B, C, H",
         ),
         ("--gpus 1 --hours 1 --gpu-type H", 1, "unpriced: no SKU of component gpu"),
-        ("--gpus 1 --hours 1", 2, "name --gpu-type, one of A, B, C, H"),
+        ("--gpus 1 --hours 1", 2, "name --gpu-type, one of A, B, C"),
         ("--gpus 1 --hours 1 --purchase free", 2, "--purchase free: one of"),
         ("--gpus 1 --hours 1 --speed-factor 2", 2, "--of"),
         ("--of nobody", 1, "job 'nobody': not in this store"),

@@ -60,6 +60,11 @@ def test_on_spot_of_another_type_it_is_paid_there_too() -> None:
     assert found.break_even_lost_nano is None, "spot on both sides"
 
 
+def test_a_job_without_gpus_takes_its_time_there_too() -> None:
+    ran = job(paid(HOUR_MS, 0, component="overhead", unit="ms"))
+    assert compared(ran, Elsewhere({}, Fraction(2)), BOOK).elsewhere.wall_clock_ms == 2 * HOUR_MS
+
+
 def test_to_spot_its_own_preemptions_give_way_to_those_of_past_jobs() -> None:
     lost = 2 * GPU_HOUR
     ran = job(paid(10 * GPU_HOUR, 40 * USD, lost=lost, preempted=lost), purchase="on_demand")

@@ -98,13 +98,13 @@ def test_the_missing_price_is_named(fields: dict[str, str], at_ms: int, said: st
 
 
 def test_without_a_type_of_gpu_the_types_are_named() -> None:
-    typed = [price("h100", 10, gpu_type="H100"), price("a", 1, gpu_type="A", region="as")]
-    with pytest.raises(WrongUseError, match=r"name --gpu-type, one of A, H100$"):
-        forecast(Plan(1_000, HOUR_MS), book(*typed), None, 0)
-    other = price("any", 1, region="us")
+    others = [price("node", 1, instance_type="i"), price("b", 1, gpu_type="B", region="as")]
     with pytest.raises(TrainfareError, match="applies to usage without any price field at") as caught:
-        forecast(Plan(1_000, HOUR_MS), book(*typed, other), None, 0)
+        forecast(Plan(1_000, HOUR_MS), book(*others), None, 0)
     assert not isinstance(caught.value, WrongUseError)
+    typed = [price("h100", 10, gpu_type="H100"), price("a", 1, gpu_type="A")]
+    with pytest.raises(WrongUseError, match=r"name --gpu-type, one of A, H100$"):
+        forecast(Plan(1_000, HOUR_MS), book(*others, *typed), None, 0)
 
 
 def test_a_nearer_price_is_named_with_what_it_asks_for() -> None:

@@ -6,16 +6,16 @@ It must not add up costs: ClickHouse sums decimals.
 from __future__ import annotations
 
 import sys
-from decimal import Decimal
 from typing import Annotated, Final
 
 import typer
 
 from sinks.answer import QueryResult
+from streams.cli.costs_shown import grid_of, shown, shown_drivers
 from streams.cli.options import DataOption, settings_for
-from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, usd, write
+from streams.cli.output import FormatOption, OutputFormat, to_json, write
 from streams.cli.reading import Reader, reader
-from streams.costs.answer import CostRows, cost_rows, driver_rows
+from streams.costs.answer import cost_rows, driver_rows
 from streams.costs.parts import Parameters
 from streams.costs.request import (
     HOUR_LEVELS,
@@ -27,7 +27,7 @@ from streams.costs.request import (
     Period,
     request_of,
 )
-from streams.costs.sql import asked_sql, compared_sql, driver_sql
+from streams.costs.sql import asked_sql, compared_sql, driver_sql, extent_sql
 from streams.errors import WrongUseError
 
 _BY_HELP: Final = (
@@ -109,6 +109,7 @@ def costs(
         before = list(_asked(store, *compared_sql(request)).rows()) if request.compare else ()
         answer = _asked(store, *asked_sql(request))
         found = cost_rows(request, answer.names, answer.rows(), before)
+        known = {} if found.rows else store.records(extent_sql(request))[0]
         causes = None
         if request.drivers:
             answer = _asked(store, *driver_sql(request))
@@ -117,29 +118,23 @@ def costs(
         sys.stderr.write(
             f"only the first {limit} rows are shown; ask for a longer period, fewer levels or --limit\n"
         )
-    if causes is None:
-        write(_grid(found, form), form)
-    elif form is OutputFormat.json:
-        sys.stdout.write(to_json({"rows": found.rows, "drivers": causes.rows}) + "\n")
-    else:
-        write(_grid(found, form), form)
+    if form is OutputFormat.json:
+        rows: object = found.rows if causes is None else {"rows": found.rows, "drivers": causes.rows}
+        sys.stdout.write(to_json(rows) + "\n")
+        return
+    write(shown(request, found) if form is OutputFormat.table else grid_of(found), form)
+    if form is OutputFormat.table and not found.rows:
+        sys.stderr.write(f"nothing matches; {_said_of(known)}\n")
+    if causes is not None:
         sys.stdout.write("\nDrivers of the change (USD)\n")
-        write(_grid(causes, form), form)
+        write(shown_drivers(causes), form)
+
+
+def _said_of(known: dict[str, object]) -> str:
+    if not known["hours"]:
+        return "the store has no hours"
+    return f"the store has hours from {known['first']} to {known['last']}"
 
 
 def _asked(store: Reader, sql: str, parameters: Parameters) -> QueryResult:
     return store.ask(sql, **parameters)
-
-
-def _grid(found: CostRows, form: OutputFormat) -> Grid:
-    rows = [tuple(row.values()) for row in found.rows]
-    if form is OutputFormat.table:
-        rows = [tuple(map(_short, row)) for row in rows]
-    return Grid(found.columns, rows)
-
-
-def _short(cell: object) -> object:
-    """Round for people; programs get every digit."""
-    if isinstance(cell, Decimal):
-        return usd(cell)
-    return float(f"{cell:.6g}") if isinstance(cell, float) else cell

@@ -18,6 +18,7 @@ from typing import Annotated, TextIO
 
 import orjson
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -26,6 +27,9 @@ from schemas.escaping import visible, visible_json
 
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _RUNS = frozenset("=+-@")
+#: A word of a table is not broken up to this many characters; the space between columns.
+_UNBROKEN = 48
+_GAP = 2
 _QUOTED = frozenset('",\r\n')
 
 
@@ -139,12 +143,66 @@ def _is_number(cell: object) -> bool:
 
 
 def _rich(grid: Grid, out: TextIO) -> None:
-    table = Table(box=None, header_style="bold", pad_edge=False, show_header=any(grid.columns))
-    for name, right in zip(grid.columns, _numeric(grid), strict=True):
-        table.add_column(Text(visible(name)), justify="right" if right else "left", overflow="fold")
-    for row in grid.rows:
-        table.add_row(*(Text(visible(plain(cell))) for cell in row))  # Text: brackets in data are no markup
-    Console(file=out).print(table)
+    console = Console(file=out)
+    cells = [[visible(plain(cell)) for cell in row] for row in grid.rows]
+    heads = [visible(name) for name in grid.columns]
+    widths = _widths(heads, cells, console.width)
+    if widths is None:
+        _sideways(heads, cells, console)
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False, show_header=any(heads))
+    for name, right, width in zip(heads, _numeric(grid), widths, strict=True):
+        table.add_column(
+            Text(_folded(name, width)), justify="right" if right else "left", overflow="fold", width=width
+        )
+    for row in cells:
+        table.add_row(*map(Text, row))  # Text: brackets in data are no markup
+    console.print(table)
+
+
+def _widths(heads: list[str], cells: list[list[str]], most: int) -> list[int] | None:
+    """Return the columns' widths; None: without breaking numbers or ids the table is too wide.
+
+    Where needed, texts are broken between words and names of columns at `_`, the widest column first.
+    """
+    columns = list(zip(heads, *cells, strict=True))
+    widths = [max(map(cell_len, column)) for column in columns]
+    least = [
+        max(
+            *(min(cell_len(part), _UNBROKEN) for part in head.replace("_", "_ ").split(" ")),
+            *(min(cell_len(word), _UNBROKEN) for text in texts for word in text.split(" ")),
+            1,
+        )
+        for head, *texts in columns
+    ]
+    room = most - _GAP * (len(columns) - 1)
+    if sum(map(min, widths, least)) > room:
+        return None
+    while sum(widths) > room:
+        _, at = max((width, at) for at, width in enumerate(widths) if width > least[at])
+        widths[at] -= 1
+    return widths
+
+
+def _folded(name: str, width: int) -> str:
+    """Break the name of a column at `_` where it is too wide."""
+    lines = [""]
+    for part in name.replace("_", "_ ").split(" "):
+        if cell_len(lines[-1] + part) > width and lines[-1]:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(lines)
+
+
+def _sideways(heads: list[str], cells: list[list[str]], console: Console) -> None:
+    """Write a row of a wide table as a block of lines: name and value, which the terminal may wrap."""
+    width = max(map(cell_len, heads))
+    for place, row in enumerate(cells):
+        if place:
+            console.out("")
+        for head, cell in zip(heads, row, strict=True):
+            if cell:
+                console.out(head.ljust(width), cell, sep="  ", highlight=False)
 
 
 def _aligned(grid: Grid) -> str:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
+from schemas.reserved import CANARY_JOB_PREFIX
 from streams.costs.idle import idle_sql
 from streams.costs.metrics import COSTS, EXPECTED, METRICS, PROGRESS, QUALITY, SLO_COLUMNS, SUMS
 from streams.costs.parts import (
@@ -71,6 +72,14 @@ GROUP BY {names_in([*levels, period_of(request)])}
 ORDER BY {listed("period", "cost_usd DESC", *(f"level_{place}" for place in range(len(levels))))}
 LIMIT {{most:UInt64}}"""
     return sql, parameters
+
+
+def extent_sql(request: CostRequest) -> str:
+    """Return the statement for the first and last day of which the store has hours of jobs, of M3 of nodes."""
+    table = "node_hours FINAL" if request.metric is Metric.m3 else "job_hours FINAL"
+    users = "1" if request.metric is Metric.m3 else f"NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')"
+    return f"""SELECT count() AS hours, toString(toDate(min(hour))) AS first, toString(toDate(max(hour))) AS last
+FROM {table} WHERE {users}"""
 
 
 def driver_sql(request: CostRequest) -> tuple[str, Parameters]:

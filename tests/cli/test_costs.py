@@ -70,7 +70,7 @@ def table(data: Path, *words: object) -> list[list[str]]:
 )
 def test_by_is_repeated_or_takes_commas(data: Path, command: str, more: tuple[str, ...]) -> None:
     done = trainfare(*command.split(), *more, "--data", data, "--format", "csv")
-    assert (done.code, done.err) == (0, "")
+    assert done.code == 0, done.err
     assert done.out.startswith(",".join(more[more.index("--by") + 1 :: 2]) + ",")
 
 
@@ -131,3 +131,27 @@ def test_what_was_not_sampled_is_unknown(data: Path) -> None:
         "usd_per_tensor_gpu_hour",
     )
     assert [row[name] for name in unknown] == [None] * len(unknown)
+
+
+def test_a_table_is_for_people(data: Path) -> None:
+    words = ("--by", "owner")
+    assert table(data, *words) == [
+        ["owner", "cost_usd", "gpu_cost_usd", "lost_cost_usd", "wall_clock_h", "gpu_h"],
+        ["ada", "3.00", "3.00", "0.00", "1.000", "1.000"],
+        ["(none)", "1.50", "1.50", "1.50", "0.500", "0.500"],
+    ]
+    assert {row["owner"] for row in asked(data, *words)} == {"ada", ""}
+    assert table(data, "--per", "week", "--metric", "m1") == [
+        ["period_start", "cost_usd", "wall_clock_h", "usd_per_hour", "infra_usd_per_hour", "jobs", "median_usd_per_hour", "p95_usd_per_hour"],
+        ["2026-06-01", "4.50", "1.500", "3.00", "3.00", "2", "3.00", "3.00"],
+    ]  # fmt: skip
+    assert table(data, "--per", "hour")[1][0] == "2026-06-01T10:00:00Z"
+
+
+def test_an_empty_answer_says_what_there_is(data: Path) -> None:
+    for more in ((), ("--metric", "m3")):
+        done = trainfare("costs", "--where", "team=nobody", *more, "--data", data)
+        assert (done.code, done.err) == (
+            0, "nothing matches; the store has hours from 2026-06-01 to 2026-06-01\n",
+        )  # fmt: skip
+    assert asked(data, "--where", "team=nobody") == []

@@ -63,6 +63,39 @@ def test_terminal_table_shows_brackets_of_data_as_they_are() -> None:
     assert "[b]" in written(OutputFormat.table, Terminal())
 
 
+def on_terminal(grid: Grid, columns: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+    out = Terminal()
+    write(grid, OutputFormat.table, out)
+    return re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue()).splitlines()
+
+
+WIDE = Grid(
+    ("experiment_id", "usd_per_productive_gpu_hour", "text"),
+    [("run-2026-06-01-a-long-identifier", "1,234.567890", "several words that may be on two lines")],
+)
+
+
+def test_a_narrow_terminal_breaks_texts_and_heads_but_no_number_or_id(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for columns in (120, 100, 80, 62):
+        lines = on_terminal(WIDE, columns, monkeypatch)
+        assert max(map(len, lines)) <= columns
+        for word in ("run-2026-06-01-a-long-identifier", "1,234.567890", "productive_", "several", "lines"):
+            assert any(word in line for line in lines), (columns, word)
+
+
+def test_a_table_that_is_still_too_wide_lies_on_its_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = on_terminal(WIDE, 40, monkeypatch)
+    assert lines == [
+        "experiment_id                run-2026-06-01-a-long-identifier",
+        "usd_per_productive_gpu_hour  1,234.567890",
+        "text                         several words that may be on two lines",
+    ]
+
+
 HOSTILE = "a\x1b]52;c;x\x07\r\nforged\u202e\x9b"
 ESCAPED = r"a\x1b]52;c;x\x07\r\nforged\u202e\x9b"
 

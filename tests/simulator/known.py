@@ -10,6 +10,7 @@ KNOWN: dict[int, str] = {
     50: "a hole was given up though nothing had come since it was asked for",
     88: "a node that goes on asked for checkpoints without end",
     96: "a record of the future that was sent again after a gap still counted as refused (a fault of the simulator)",
+    149: "a sample without a job stood in the partition of a job, and two shards wrote its rows (a fault of the simulator)",
     248: "an owner stored an alert and nothing else, and its successor's versions were not above it",
     262: "a sweep stumbled over a job that was on its way to the archive",
     301: "the same, with a late row of the owner before",

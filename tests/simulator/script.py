@@ -91,7 +91,8 @@ def _events(rng: random.Random, span_ms: int, partitions: int) -> list[tuple[str
                 found += [("jobs", where, e) for e in fleet.job(job_id, attempts, closed=not now)]
             for _ in range(rng.choice((0, 2, 6) if now else (0, 2))):
                 sample = fleet.sample(job_id, rng.choice(attempts))
-                found.append(("gpu", where, sample))
+                key = sample.get("job_id") or sample["node"]
+                found.append(("gpu", _partition(key, partitions), sample))
             for _ in range(rng.randrange(4)):
                 topic, event = fleet.traffic(job_id, rng.choice(attempts))
                 found.append((topic, where, event))

@@ -14,6 +14,7 @@ import pytest
 
 from schemas.decode import decode
 from schemas.invalid import Invalid
+from streams.topics import REFERENCE_TOPICS
 from tests.simulator.faults import Allowed
 from tests.simulator.known import KNOWN
 from tests.simulator.run import Result, Run, run_seed
@@ -69,6 +70,21 @@ def test_what_is_said_to_be_refused_is_refused() -> None:
             allowed_ms = run.script.settings.newest_allowed_ms(write.append_ms)
             event = decode(write.line.topic, write.value, [], allowed_ms)
             assert isinstance(event, Invalid) != write.line.valid, (seed, write)
+
+
+def test_what_is_said_of_a_job_or_of_a_gpu_without_one_meets_in_one_partition() -> None:
+    """Otherwise two shards would write the same rows: a worker refuses such a record, `wrong_partition`."""
+    idle = 0
+    for seed in range(200):
+        partitions: dict[tuple[str, str], set[int]] = {}
+        for write in Run(seed, Allowed()).script.writes:
+            if isinstance(write.line.value, dict) and write.line.topic not in REFERENCE_TOPICS:
+                job_id = write.line.value.get("job_id") or ""
+                node = "" if job_id else write.line.value["node"]
+                partitions.setdefault((job_id, node), set()).add(write.line.partition)
+                idle += write.line.topic == "gpu" and not job_id
+        assert all(len(found) == 1 for found in partitions.values()), (seed, partitions)
+    assert idle > 50
 
 
 KINDS = (

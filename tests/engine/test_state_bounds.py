@@ -47,15 +47,47 @@ def test_minutes_that_no_sample_reaches_any_more_leave_memory(monkeypatch: pytes
     lines = [price("p", "2"), job("j", "started", T0, gpu_count=1)]
     for k in range(1, 4 * 24 * 6):  # four days, a sample of each tenth minute
         lines.append(gpu("j", T0 + k * 10 * M, M, {"a": 0.5}))
+        lines.append(job("j", "heartbeat", T0 + k * 10 * M))
         if k % 100 == 99:  # of another GPU, as late as may be: an hour that began a day and an hour ago
             lines.append(gpu("j", T0 + k * 10 * M - 24 * H, H, {f"late{k}": 1.0}))
     machine = fed(lines, 50)
     assert_same(machine.tables(), compute(lines))
     held = machine.shards[0].coverage
     minutes = held.usage(held.rows_of(held.holders_of("j", 1))).minute
-    # A quarter more than 25 h of them wait to be dropped; a pass comes each hour.
+    # A quarter more than 25 h of them wait to be dropped, by the second pass after that; a pass comes with each piece.
     assert len(minutes) < 26 * 6 * 4 // 3 + 60 * 2
-    assert int(minutes.min()) * M > machine.newest_ms - 36 * H
+    assert int(minutes.min()) * M > machine.newest_ms - 44 * H
+
+
+def test_minutes_of_jobs_that_say_nothing_for_days_leave_memory_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They wait for an event that names price fields, a week and not for ever; GPUs without a job wait for none."""
+    monkeypatch.setattr(coverage, "_SPARE", 16)
+    lines = [price("p", "2"), job("j", "started", T0, gpu_count=1, purchase="spot")]
+    for k in range(1, 12 * 24 * 2):  # twelve days, samples of each thirtieth minute
+        lines.append(gpu("j", T0 + k * 30 * M, M, {"a": 0.5}))
+        lines.append(gpu("", T0 + k * 30 * M, M, {"b": 0.5}))
+    machine = fed(lines, 50)
+    assert_same(machine.tables(), compute(lines))
+    held = machine.shards[0].coverage
+    oldest_ms = {
+        job_id: int(held.usage(held.rows_of(held.holders_of(job_id, attempt))).minute.min()) * M
+        for job_id, attempt in (("j", 1), ("", 0))
+    }
+    assert machine.newest_ms - 10 * 24 * H < oldest_ms["j"] < machine.newest_ms - 8 * 24 * H
+    assert oldest_ms[""] > machine.newest_ms - 3 * 24 * H
+    # Of late events, one divides the minutes that wait; the other moves a sum that is no longer divided, and no money.
+    old_ms = T0 + 24 * H + 15 * M
+    lines.append(job("j", "updated", old_ms, purchase="reserved"))
+    lines.append(job("j", "updated", machine.newest_ms - 4 * 24 * H - 15 * M, purchase="on_demand"))
+    machine.feed(list(enumerate(lines))[-2:])
+    machine.checkpoint(machine.newest_ms)
+    got, want = machine.tables(), compute(lines)
+    assert got.ledger == want.ledger
+    differs = {key for key in got.hours.keys() | want.hours if got.hours.get(key) != want.hours.get(key)}
+    assert {key.hour for key in differs} == {old_ms // H}
+    assert sum(row.productive_gpu_ms for row in got.hours.values()) == sum(
+        row.productive_gpu_ms for row in want.hours.values()
+    )
 
 
 def test_minutes_of_a_metered_attempt_stay_as_a_price_may_come_for_them(

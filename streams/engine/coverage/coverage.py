@@ -309,9 +309,12 @@ class Coverage:
             self._names.compact_if_sparse(_SPARE)
         return len(gone)
 
-    def evict(self, before_minute: int) -> int:
-        """Drop old rows of earlier minutes; return how many. Rows with counts stay: a late price needs them."""
-        return self._old.evict(before_minute)
+    def evict(self, before_minute: int, *, idle: bool = False) -> int:
+        """Drop old rows of earlier minutes, of attempts or of `idle` GPUs, which no job has; return how many.
+
+        Rows with counts stay: a late price needs them.
+        """
+        return self._old.evict(before_minute, idle=idle)
 
     def export(self, job_ids: Iterable[str]) -> bytes:
         """Encode all of these jobs, for adopt(); changes nothing."""

@@ -184,10 +184,12 @@ class PackedRows:
         counting = self._arrays.store.holders["counting"]
         return [holder for holder in self._names.all() if holder.packed and not counting[holder.number]]
 
-    def evict(self, before_minute: int) -> int:
-        """Drop older rows of holders without counts; return how many."""
+    def evict(self, before_minute: int, *, idle: bool) -> int:
+        """Drop older rows of GPUs that no job has, or else of attempts without counts; return how many."""
         dropped = 0
         for holder in self._droppable():
+            if holder.is_idle != idle:
+                continue
             kept: list[bytes] = []
             for segment, rows, _, last, _ in _segments(holder.packed):
                 if last >= before_minute:

@@ -32,6 +32,8 @@ from streams.engine.state.traffic import MINUTE_MS
 
 #: A sample covers an hour at most (docs/events.md, gpu).
 LONGEST_SAMPLE_MS: Final = 3_600_000
+#: How far samples may go ahead of the newest event of `jobs` while their minutes wait for a late one of it.
+_LONGEST_SILENCE_MS: Final = 7 * 24 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,14 +264,14 @@ def _forget_old(shard: ShardState) -> None:
     """
     limit_ms = {topic: ms - shard.settings.job_horizon_ms for topic, ms in shard.position.newest_ms.items()}
     forgot: set[str] = set()
-    if "gpu" in limit_ms and shard.coverage.forget_idle(_oldest_minute(limit_ms["gpu"])):
-        forgot.add("gpu")
-    if (
-        "gpu" in limit_ms
-        and "jobs" in limit_ms
-        and _evict_usage(shard, min(limit_ms["gpu"], limit_ms["jobs"]))
-    ):
-        forgot |= {"gpu", "jobs"}
+    if "gpu" in limit_ms:
+        gpu_ms = limit_ms["gpu"]
+        oldest_minute = _oldest_minute(gpu_ms)
+        if shard.coverage.forget_idle(oldest_minute) + shard.coverage.evict(oldest_minute, idle=True):
+            forgot.add("gpu")
+        # An event that names price fields divides an hour's usage; but of silent jobs it must not pile up for ever.
+        if _evict_usage(shard, max(min(gpu_ms, limit_ms.get("jobs", 0)), gpu_ms - _LONGEST_SILENCE_MS)):
+            forgot |= {"gpu", "jobs"} & limit_ms.keys()
     for job in shard.jobs.values():
         if job.forget_checkpoints(limit_ms.get("jobs", 0)):
             shard.snapshots.changes.jobs.add(job.id)
@@ -284,16 +286,21 @@ def _oldest_minute(before_ms: int) -> int:
 
 
 def _evict_usage(shard: ShardState, before_ms: int) -> bool:
-    """Drop rows of usage that no acceptable sample or event can change; their attempts keep the sums by hour."""
+    """Drop rows of usage that no acceptable sample can change; their attempts keep the sums by hour.
+
+    Rows that are read here are unpacked, and go with the next pass.
+    """
     before_minute = _oldest_minute(before_ms)
-    for job_id, number in shard.coverage.evictable(before_minute):
+    owners = shard.coverage.evictable(before_minute)
+    for job_id, number in owners:
         attempt = shard.jobs[job_id].attempts[number]
         holders = shard.coverage.holders_of(job_id, number)
         attempt.keep_usage(
             shard.coverage.minute_usage(holders, attempt.evicted_to, before_minute), before_minute
         )
         shard.snapshots.changes.jobs.add(job_id)
-    return shard.coverage.evict(before_minute) > 0
+    shard.coverage.evict(before_minute)
+    return bool(owners)
 
 
 def _last_ms(job: JobState) -> int:

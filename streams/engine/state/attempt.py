@@ -240,7 +240,7 @@ class AttemptState:
         return self.winners.get(self._newest_minute)
 
     def keep_usage(self, usage: Iterable[tuple[int, MinuteUsage]], until_minute: int) -> None:
-        """Add up the usage (minute, sums) of `evicted_to` to a minute, in which no acceptable event can fall any more."""
+        """Add up the usage (minute, sums) of `evicted_to` to a minute; an event that falls there no longer divides it."""
         naming = sorted({event.time_ms // MINUTE_MS for event in self.events if event.fields})
         for minute, sums in usage:
             place = bisect_right(naming, minute)

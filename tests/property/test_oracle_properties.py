@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.oracle.compute import compute, compute_job, price_book
 from tests.oracle.intake import body
-from tests.oracle.model import COMPONENTS, Line, Tables
+from tests.oracle.model import COMPONENTS, LARGEST_COST_NANO, Line, Tables
 from tests.property.compare import assert_same, differences
 from tests.property.corpus import some, timely
 from tests.property.profile import PROFILE
@@ -83,13 +83,21 @@ def test_what_must_hold_of_any_result(log: Log) -> None:
 
 
 def _hours_are_sums(tables: Tables) -> None:
-    """Per attempt, hours have the costs, the lost costs, the GPU-time, the samples and the wall clock of all else."""
+    """Per attempt, hours have the costs, the lost costs, the GPU-time, the samples and the wall clock of all else.
+
+    But for a cost of which an hour is capped: it is less than that of its minutes.
+    """
+    capped: dict[tuple[str, int], set[str]] = defaultdict(set)
     of_hours: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
     of_rest: dict[tuple[str, int], Counter[str]] = defaultdict(Counter)
     for hour, sums in tables.hours.items():
         mine = of_hours[hour.job_id, hour.attempt]
-        mine.update(dict(zip(COMPONENTS, sums.cost_nano, strict=True)))
-        mine.update(lost=sums.lost_cost_nano, gpu_milli_ms=sums.gpu_milli_ms, lost_gpu=sums.lost_gpu_milli_ms)
+        costs = {**dict(zip(COMPONENTS, sums.cost_nano, strict=True)), "lost": sums.lost_cost_nano}
+        capped[hour.job_id, hour.attempt] |= {
+            name for name, nano in costs.items() if nano == LARGEST_COST_NANO
+        }
+        mine.update(costs)
+        mine.update(gpu_milli_ms=sums.gpu_milli_ms, lost_gpu=sums.lost_gpu_milli_ms)
         mine.update(sampled=sums.sampled_gpu_ms, productive=sums.productive_gpu_ms, tensor=sums.tensor_gpu_ms)
         if tables.attempts[hour.job_id, hour.attempt].wall_clock_ms:  # a metered attempt has sampled seconds
             mine.update(wall_clock_ms=sums.wall_clock_ms)
@@ -105,6 +113,8 @@ def _hours_are_sums(tables: Tables) -> None:
     for place, found in tables.attempts.items():
         of_rest[place].update(wall_clock_ms=found.wall_clock_ms)
     for place in of_hours.keys() | of_rest.keys():
+        for name in capped[place]:
+            assert of_hours[place].pop(name) <= of_rest[place].pop(name)
         assert +of_hours[place] == +of_rest[place], place
 
 

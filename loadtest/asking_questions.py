@@ -11,8 +11,9 @@ from typing import Final, NamedTuple, cast
 from sinks.answer import QueryResult
 from sinks.clickhouse import ClickHouseStore
 from streams.costs.answer import cost_rows
+from streams.costs.parts import Parameters
 from streams.costs.request import Metric, request_of
-from streams.costs.sql import cost_sql, previous_span
+from streams.costs.sql import asked_sql, compared_sql
 from streams.explain.job import explained
 from streams.web import queries
 
@@ -62,22 +63,30 @@ def questions(store: ClickHouseStore) -> list[Question]:
 def _costs(store: ClickHouseStore) -> Iterator[Question]:
     for metric in Metric:
         for name, way in _WAYS.items():
+            if metric is Metric.m3 and way["by"] == ["job"]:
+                continue  # it is of nodes
             yield Question(COSTS, f"{metric} {name}", _cost(store, {"metric": [metric], **way}))
 
 
 def _cost(store: ClickHouseStore, given: Mapping[str, Sequence[str]]) -> Callable[[], int]:
     request = request_of(given)
-    sql, parameters = cost_sql(request, *previous_span(request))
+
+    def of(statement: tuple[str, Parameters]) -> QueryResult:
+        sql, parameters = statement
+        return store.ask(sql, cast("dict[str, object]", parameters))
 
     def ask() -> int:
-        answer = store.ask(sql, cast("dict[str, object]", parameters))
-        return len(cost_rows(request, answer.names, answer.rows()).rows)
+        before = list(of(compared_sql(request)).rows()) if request.compare else ()
+        answer = of(asked_sql(request))
+        return len(cost_rows(request, answer.names, answer.rows(), before).rows)
 
     return ask
 
 
 def _one_job(store: ClickHouseStore, group: str, job_id: str) -> Iterator[Question]:
     for metric in Metric:
+        if metric is Metric.m3:
+            continue  # it is of nodes
         given: dict[str, Sequence[str]] = {"metric": [metric], "where": [f"job={job_id}"]}
         yield Question(group, f"costs {metric}", _cost(store, given))
     for name, sql in _OF_JOB.items():

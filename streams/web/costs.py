@@ -5,7 +5,6 @@ It must not contain SQL, nor run it beside the live figures: a query of costs ha
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -19,10 +18,13 @@ from streams.costs.parts import Parameters
 from streams.costs.request import CostRequest, request_of
 from streams.costs.sql import asked_sql, compared_sql, driver_sql
 from streams.errors import WrongUseError
+from streams.threads import Threads
 from streams.web.errors import ApiError
 from streams.web.query_service import QueryService
 
 Made = TypeVar("Made")
+#: Answers are made at most two at a time, beside the live figures.
+_THREADS = Threads("costs", 2)
 
 
 async def costs(request: web.Request, service: QueryService, client: str) -> dict[str, Any]:
@@ -68,5 +70,5 @@ async def _asked(
 ) -> Made:
     """Return the rows; they are made by another thread, and under the query's slot: there may be many."""
     async with service.answered(*statement, "arrow", client) as answer:
-        data = await asyncio.to_thread(os.pread, answer.descriptor, answer.size_bytes, 0)
-        return await asyncio.to_thread(lambda: rows_of(arrow.decode(data)))
+        data = await _THREADS.run(os.pread, answer.descriptor, answer.size_bytes, 0)
+        return await _THREADS.run(lambda: rows_of(arrow.decode(data)))

@@ -6,7 +6,7 @@ It must not import the engine; jobs and nodes never meet two partitions, so the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from tests.chaos.log import Place
 from tests.chaos.stored import DeadKey
@@ -48,8 +48,9 @@ def _judge_partition(
             lines += records
             places += [(topic, partition, offset) for offset in range(len(records))]
     found = compute(lines, as_of_ms=as_of_ms)
-    for part in ("ledger", "hours", "usage", "nodes", "jobs", "attempts"):
-        getattr(judged.tables, part).update(getattr(found, part))
+    for part in fields(Tables):
+        if isinstance(rows := getattr(found, part.name), dict):
+            getattr(judged.tables, part.name).update(rows)
     judged.dead |= {places[index]: reason for index, reason in found.dead}
     counts = judged.counts
     judged.counts = Counts(

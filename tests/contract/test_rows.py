@@ -50,6 +50,8 @@ def extreme(table: str) -> dict[str, Any]:
             values[field.name] = bytes(range(256))
         elif pa.types.is_string(kind):
             values[field.name] = "ä'\\\n\t\"`;{}"
+        elif pa.types.is_map(kind) and pa.types.is_floating(kind.item_type):
+            values[field.name] = [("k'", 1.7976931348623157e308), ("", -5e-324)]
         elif pa.types.is_map(kind):
             values[field.name] = [("k'", "v\n"), ("", "ü")]
         elif kind.unit == "ms":

@@ -90,7 +90,7 @@ def test_payment_on_a_price_that_ends_is_told_line_by_line() -> None:
     feed(
         kept.shard, "jobs", [event("started", 0, job_id=f"j{number}", gpu_count=8) for number in range(JOBS)]
     )
-    kept.store(6 * MINUTE_MS)
+    kept.store(7 * MINUTE_MS)
     kept.store(7 * MINUTE_MS + 1)
     kept.store(8 * MINUTE_MS)
     assert not unpack(kept.chain[-1]).paid
@@ -118,15 +118,22 @@ def test_when_a_job_was_heard_of_comes_back_however_it_was_told() -> None:
             ],
         )
 
-    for minute, pays, told in ((2, True, "parts"), (3, False, "sampled"), (4, True, "paid")):
+    # The first sample after an accrual makes its hour due; the next ones change nothing of that.
+    for minute, pays, told in (
+        (2, True, "parts"),
+        (3, False, "parts"),
+        (4, False, "sampled"),
+        (5, True, "parts"),
+        (6, True, "paid"),
+    ):
         sample(minute)
         kept.store(minute * MINUTE_MS, pays=pays)
         assert getattr(unpack(kept.chain[-1]), told)
         assert state(kept.restored()) == state(kept.shard)
     feed(
-        kept.shard, "jobs", [event("heartbeat", 5 * MINUTE_MS, job_id=f"j{number}") for number in range(JOBS)]
+        kept.shard, "jobs", [event("heartbeat", 7 * MINUTE_MS, job_id=f"j{number}") for number in range(JOBS)]
     )
-    kept.store(5 * MINUTE_MS)
+    kept.store(7 * MINUTE_MS)
     assert unpack(kept.chain[-1]).parts
     assert state(kept.restored()) == state(kept.shard)
     assert len({job.heard_ms for job in kept.restored().jobs.values()}) == 1

@@ -24,12 +24,25 @@ from schemas.tables import (
     JOB_USAGE_MINUTES,
     JOBS,
     KEYS,
+    NODE_HOURS,
     NODE_MINUTES,
     PRICES,
+    UNATTRIBUTED_MINUTES,
 )
 from tests.forked import FORKER, ROOT, without_settings
 
-TABLES = (JOB_MINUTES, JOB_HOURS, JOB_USAGE_MINUTES, NODE_MINUTES, JOBS, ATTEMPTS, DEAD_LETTERS, PRICES)
+TABLES = (
+    JOB_MINUTES,
+    JOB_HOURS,
+    JOB_USAGE_MINUTES,
+    UNATTRIBUTED_MINUTES,
+    NODE_MINUTES,
+    NODE_HOURS,
+    JOBS,
+    ATTEMPTS,
+    DEAD_LETTERS,
+    PRICES,
+)
 KILLED = -signal.SIGKILL
 
 
@@ -119,6 +132,8 @@ def _tables(data: Path) -> dict[str, list[dict[str, Any]]]:
 def current_rows(rows: list[dict[str, Any]], table: str) -> list[dict[str, Any]]:
     """What users see: no versions, no shards, no rows of quantity 0, no hours of zeros."""
     kept = [row for row in rows if row.get("quantity") != 0]
+    if table == NODE_HOURS:
+        kept = [row for row in kept if row["paid_ms"]]
     if table == JOB_HOURS:
         measures = kept[0].keys() - {*KEYS[table], "shard", "version"} if kept else ()
         kept = [row for row in kept if any(row[name] for name in measures)]

@@ -16,6 +16,7 @@ import pyarrow as pa
 from schemas.tables import JOB_MINUTES, JOB_USAGE_MINUTES, UNATTRIBUTED_MINUTES
 from sinks.errors import SinkError
 from sinks.meta import MINUTES_KEPT_FROM, Meta
+from streams.threads import Threads
 
 logger = logging.getLogger(__name__)
 
@@ -71,10 +72,11 @@ def drop_old_minutes(store: MonthStore, days: int) -> dict[str, list[int]]:
 
 async def keep_dropping(store: MonthStore, days: int, is_mine: Callable[[], bool]) -> None:
     """Drop old months every hour while this worker has the duty; returns only if nothing is ever dropped."""
+    threads = Threads("retention")
     while days:
         if is_mine():
             try:
-                dropped = await asyncio.to_thread(drop_old_minutes, store, days)
+                dropped = await threads.run(drop_old_minutes, store, days)
             except SinkError as fault:
                 logger.warning(
                     "old minutes are not dropped yet",

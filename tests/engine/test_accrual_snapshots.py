@@ -118,11 +118,11 @@ def test_when_a_job_was_heard_of_comes_back_however_it_was_told() -> None:
             ],
         )
 
-    # The first sample after an accrual makes its hour due; the next ones change nothing of that.
+    # Samples make their hour due until it is written, and snapshots say so.
     for minute, pays, told in (
         (2, True, "parts"),
         (3, False, "parts"),
-        (4, False, "sampled"),
+        (4, False, "parts"),
         (5, True, "parts"),
         (6, True, "paid"),
     ):

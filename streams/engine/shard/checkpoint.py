@@ -118,10 +118,8 @@ def _drain_usage(shard: ShardState, version: int) -> dict[str, pa.Table]:
     """Return the changed rows of usage; their hours are due, and a snapshot says so until they are written."""
     rows = shard.coverage.drain_dirty()
     for job_id, attempt, hour in shard.coverage.changed_hours(rows):
-        owed = shard.jobs[job_id].attempts[attempt].owed_hours
-        if hour not in owed:  # else the snapshots have it already: samples change it each second
-            owed.add(hour)
-            shard.snapshots.changes.jobs.add(job_id)
+        shard.jobs[job_id].attempts[attempt].owed_hours.add(hour)
+        shard.snapshots.changes.jobs.add(job_id)
     return usage_tables(shard.coverage, rows, shard.number, version)
 
 

@@ -111,8 +111,10 @@ def test_without_hours_nothing_else_is_missing(data: Path, tmp_path: Path) -> No
         function="tests.loadtest.test_asking:replay_without_hours",
     )  # fmt: skip
     assert done.code == 0, done.err
-    assert _rows(tmp_path / "data", "job_hours") == 0 < _rows(data, "job_hours")
-    assert _rows(tmp_path / "data", "job_minutes") == _rows(data, "job_minutes") > 0
+    assert _rows(tmp_path / "data", "job_hours FINAL") == 0 < _rows(data, "job_hours FINAL")
+    # A job that is metered before its price is read leaves a row without price, which is then restated as nothing.
+    still = "job_minutes FINAL WHERE quantity != 0"
+    assert _rows(tmp_path / "data", still) == _rows(data, still) > 0
 
 
 def replay_without_hours(arguments: Sequence[str]) -> None:
@@ -137,9 +139,9 @@ def test_what_is_left_out_is_there() -> None:
         assert callable(getattr(derive, name))
 
 
-def _rows(data: Path, table: str) -> int:
+def _rows(data: Path, source: str) -> int:
     store = ClickHouseStore(Embedded(data_dir=data))
     try:
-        return int(store.query(f"SELECT count() AS n FROM {table} FINAL")["n"][0].as_py())
+        return int(store.query(f"SELECT count() AS n FROM {source}")["n"][0].as_py())
     finally:
         store.close()

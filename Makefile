@@ -150,9 +150,11 @@ up: deploy/images.env secrets  ## Start Kafka, ClickHouse, workers, Grafana and 
 down:  ## Stop what `make up` started; the volumes stay.
 	@$(COMPOSE) down
 
-docs: $(STAMP)  ## Write the generated pages.
+docs: $(STAMP)  ## Write the generated pages and the JSON Schemas of messages.
 	@$(BIN)/python -m streams.config.page > docs/settings.md
 	@$(BIN)/python -m schemas.events_docs > docs/events.md
+	@for type in $$($(BIN)/python -c 'from schemas.messages.json_schema import MESSAGES; print(*MESSAGES)'); do \
+		$(BIN)/python -m schemas.messages.json_schema $$type > schemas/messages/$$type.json; done
 
 clean:  ## Remove the environment and caches; data directories stay.
 	rm -rf $(VENV) .venv-peers build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -6,13 +6,15 @@ It must not sign or send. The same alert always gives the same bytes.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final, cast
 
+import msgspec
 import orjson
 
 from schemas.escaping import visible
+from schemas.messages.alert import AlertData, AlertFiring, AlertResolved, AlertSubject
 from schemas.units import NANO_PER_USD
-from streams.engine.alerts.alert import RESOLVED, Alert
+from streams.engine.alerts.alert import RESOLVED, Alert, Severity, Status
 from streams.engine.alerts.meter_rules import METER
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -22,28 +24,30 @@ _SLACK_ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 def webhook_body(alert: Alert) -> bytes:
     """Return the message to a webhook; its timestamp is the instant of the status change."""
-    data: dict[str, Any] = {
-        "alert_id": alert.alert_id,
-        "rule": alert.rule,
-        "severity": alert.severity,
-        "status": alert.status,
-        "subject": {"kind": alert.subject_kind, "name": _text(alert.subject_name)},
-        "owner": _text(alert.owner),
-        "team": _text(alert.team),
-        "project": _text(alert.project),
-        "summary": visible(alert.summary),
-        "usd_per_hour": usd(alert.usd_nano_per_hour),
-        "expected_usd_per_hour": usd(alert.expected_nano_per_hour),
-        "ratio": alert.ratio,
-        "window_ms": alert.window_ms,
-        "cost_usd": usd(alert.cost_nano),
-        "budget_usd": None,
-        "exhausted_in_s": None,
-        "started_ms": alert.started_ms,
-        "evidence_sql": _text(alert.evidence_sql),
-    }
-    message = {"type": f"alert.{alert.status}", "timestamp": rfc3339(alert.changed_ms), "data": data}
-    return orjson.dumps(message)
+    data = AlertData(
+        alert_id=alert.alert_id,
+        rule=alert.rule,
+        severity=cast("Severity", alert.severity),
+        status=cast("Status", alert.status),
+        subject=AlertSubject(kind=alert.subject_kind, name=_text(alert.subject_name)),
+        owner=_text(alert.owner),
+        team=_text(alert.team),
+        project=_text(alert.project),
+        summary=visible(alert.summary),
+        usd_per_hour=usd(alert.usd_nano_per_hour),
+        expected_usd_per_hour=usd(alert.expected_nano_per_hour),
+        ratio=alert.ratio,
+        window_ms=alert.window_ms,
+        cost_usd=usd(alert.cost_nano),
+        budget_usd=None,
+        exhausted_in_s=None,
+        started_ms=alert.started_ms,
+        evidence_sql=_text(alert.evidence_sql),
+    )
+    timestamp = rfc3339(alert.changed_ms)
+    if alert.status == RESOLVED:
+        return msgspec.json.encode(AlertResolved(type="alert.resolved", timestamp=timestamp, data=data))
+    return msgspec.json.encode(AlertFiring(type="alert.firing", timestamp=timestamp, data=data))
 
 
 def slack_body(alert: Alert) -> bytes:

@@ -1,0 +1,1 @@
+"""The messages that trainfare sends to programs: their structs, and the JSON Schemas that are made from them."""

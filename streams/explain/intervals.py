@@ -1,6 +1,7 @@
 """Converts ledger rows of one job to intervals: runs of equal minutes, and the rule behind each.
 
-Pure functions; they must not compute a cost, only add up the ledger's.
+A record is a row of the ledger, or `minutes` rows of consecutive minutes that are equal in all else. Pure functions; they
+must not compute a cost, only add up the ledger's.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def merged(rows: Iterable[Mapping[str, object]], *, by_minute: bool = False) -> 
     found: list[Interval] = []
     for line in lines.values():
         ordered = sorted(line, key=_minute)
-        found.extend(_interval(run, whole_minutes=by_minute) for run in _runs(ordered, by_minute=by_minute))
+        runs = ([row] for row in _single_minutes(ordered)) if by_minute else _runs(ordered)
+        found.extend(_interval(run, whole_minutes=by_minute) for run in runs)
     return sorted(found, key=_order)
 
 
@@ -99,12 +101,26 @@ def _minute(row: Mapping[str, object]) -> datetime:
     return minute
 
 
-def _runs(rows: list[Mapping[str, object]], *, by_minute: bool) -> Iterator[list[Mapping[str, object]]]:
+def _minutes(row: Mapping[str, object]) -> int:
+    minutes = row.get("minutes", 1)
+    assert isinstance(minutes, int)  # the query's type
+    return minutes
+
+
+def _end(row: Mapping[str, object]) -> datetime:
+    return _minute(row) + _minutes(row) * MINUTE
+
+
+def _single_minutes(rows: Iterable[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
+    for row in rows:
+        for minute in range(_minutes(row)):
+            yield {**row, "minute": _minute(row) + minute * MINUTE, "minutes": 1}
+
+
+def _runs(rows: Iterable[Mapping[str, object]]) -> Iterator[list[Mapping[str, object]]]:
     run: list[Mapping[str, object]] = []
     for row in rows:
-        if run and (
-            by_minute or _minute(row) - _minute(run[-1]) != MINUTE or row["quantity"] != run[-1]["quantity"]
-        ):
+        if run and (_minute(row) != _end(run[-1]) or row["quantity"] != run[-1]["quantity"]):
             yield run
             run = []
         run.append(row)
@@ -114,7 +130,7 @@ def _runs(rows: list[Mapping[str, object]], *, by_minute: bool) -> Iterator[list
 
 def _interval(run: list[Mapping[str, object]], *, whole_minutes: bool) -> Interval:
     first = run[0]
-    begin, end = _minute(first), _minute(run[-1]) + MINUTE
+    begin, end = _minute(first), _end(run[-1])
     if not whole_minutes and first["phase"] in _PAID_PHASES:
         # The ledger has minutes; the attempt's begin and end are known to the millisecond.
         begin = _within(begin, end, first.get("started"), begin)
@@ -130,14 +146,14 @@ def _interval(run: list[Mapping[str, object]], *, whole_minutes: bool) -> Interv
         node=str(first["node"]),
         component=str(first["component"]),
         phase=str(first["phase"]),
-        quantity=sum(int(str(row["quantity"])) for row in run),
+        quantity=sum(_minutes(row) * int(str(row["quantity"])) for row in run),
         unit=str(first["unit"]),
         price_usd=Decimal(str(first["price_usd"])),
         per=_per(first),
         sku=str(first["sku"]),
         revision=revision,
-        cost_usd=sum((Decimal(str(row["cost_usd"])) for row in run), Decimal(0)),
-        lost_cost_usd=sum((Decimal(str(row["lost_cost_usd"])) for row in run), Decimal(0)),
+        cost_usd=sum((_minutes(row) * Decimal(str(row["cost_usd"])) for row in run), Decimal(0)),
+        lost_cost_usd=sum((_minutes(row) * Decimal(str(row["lost_cost_usd"])) for row in run), Decimal(0)),
         rule=_rule(first),
     )
 

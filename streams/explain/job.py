@@ -24,13 +24,25 @@ WHERE job_id = {job:String} AND quantity != 0 HAVING count() > 0
 """
 _SHARD: Final = "SELECT shard FROM jobs FINAL WHERE job_id = {job:String}"
 _STATE_BYTES: Final = "SELECT sum(length(blob)) AS size_bytes FROM snapshots WHERE shard = {shard:UInt64}"
+# Minutes in a row that are equal in all but their time come as one record: a job of a month has few of them, of 100,000 rows.
 _ROWS: Final = """
-SELECT l.minute AS minute, l.attempt AS attempt, l.node AS node, l.component AS component, l.phase AS phase,
+SELECT l.minute AS minute, l.minutes AS minutes, l.attempt AS attempt, l.node AS node, l.component AS component, l.phase AS phase,
        l.sku AS sku, l.price_effective AS price_effective, l.price_usd AS price_usd, l.quantity AS quantity,
        l.unit AS unit, l.path AS path, l.direction AS direction, l.region AS region, l.dst_region AS dst_region,
        l.op AS op, l.storage_class AS storage_class, l.cost_usd AS cost_usd, l.lost_cost_usd AS lost_cost_usd, l.lost_quantity AS lost_quantity,
        p.per AS per, p.gpus AS gpus, p.match AS match, a.started AS started, a.ended AS ended
-FROM (SELECT * FROM job_minutes FINAL WHERE job_id = {job:String} AND quantity != 0) AS l
+FROM
+(
+    SELECT toDateTime(run[1], 'UTC') AS minute, length(run) AS minutes, * EXCEPT (times)
+    FROM
+    (
+        SELECT arraySort(groupArray(toUnixTimestamp(minute))) AS times, attempt, node, component, phase, sku, price_effective,
+            price_usd, quantity, unit, path, direction, region, dst_region, op, storage_class, cost_usd, lost_cost_usd, lost_quantity
+        FROM job_minutes FINAL WHERE job_id = {job:String} AND quantity != 0
+        GROUP BY ALL
+    )
+    ARRAY JOIN arraySplit((time, step) -> step != 60, times, arrayDifference(times)) AS run
+) AS l
 LEFT JOIN (SELECT attempt, started, ended FROM attempts FINAL WHERE job_id = {job:String}) AS a
   ON a.attempt = l.attempt
 LEFT JOIN (SELECT sku, effective, per, gpus, match FROM prices FINAL) AS p

@@ -95,15 +95,18 @@ def _up_to(cost_nano: int, part: int, whole: int) -> int:
 
 
 def rows_by_key(records: Iterable[Mapping[str, object]]) -> dict[Key, dict[int, Row]]:
-    """Return ledger rows by line and minute."""
+    """Return ledger rows by line and minute; a record may stand for `minutes` equal rows of consecutive minutes."""
     found: dict[Key, dict[int, Row]] = {}
     for record in records:
-        found.setdefault(key_of(record), {})[_ms(record["minute"]) // MINUTE_MS] = Row(
+        row = Row(
             int(str(record["quantity"])),
             _nano(record["cost_usd"]),
             int(str(record["lost_quantity"])),
             _nano(record["lost_cost_usd"]),
         )
+        first = _ms(record["minute"]) // MINUTE_MS
+        minutes = range(first, first + int(str(record.get("minutes", 1))))
+        found.setdefault(key_of(record), {}).update(dict.fromkeys(minutes, row))
     return found
 
 

@@ -106,6 +106,7 @@ def notifier_of(
     options = NotifierOptions(
         resolved_horizon_ms=resolved_horizon_ms,
         webhook_secret=None if alerts.webhook_secret is None else alerts.webhook_secret.get_secret_value(),
+        owner_secrets_dir=alerts.owner_secrets_dir,
         default_webhook=None if alerts.default_webhook is None else alerts.default_webhook.get_secret_value(),
         allow_hosts=alerts.allow_hosts,
         max_attempts=alerts.max_attempts,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import ipaddress
 import re
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
@@ -22,6 +23,25 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def signing_secrets(text: str) -> tuple[str, ...]:
+    """Return the one or two secrets of a text, which are separated by white space; with two, both sign.
+
+    Raises:
+        ValueError: They are not what Standard Webhooks asks for; the message shows none.
+    """
+    secrets = tuple(text.split())
+    for secret in secrets:
+        try:
+            size = len(base64.b64decode(secret.removeprefix("whsec_"), validate=True))
+        except ValueError:
+            size = 0
+        if not secret.startswith("whsec_") or not 24 <= size <= 64:
+            raise ValueError("expected whsec_ and the base64 of 24 to 64 random bytes")
+    if not 1 <= len(secrets) <= 2:
+        raise ValueError("expected one secret, or two while receivers change to the second")
+    return secrets
+
+
 class Group(BaseModel):
     """One table of `trainfare.toml`: frozen, and an unknown name is an error."""
 
@@ -33,8 +53,14 @@ class AlertSettings(Group):
 
     webhook_secret: SecretStr | None = Field(
         default=None,
-        description="Signs every webhook (Standard Webhooks: `whsec_` and base64 of 24 to 64 bytes). "
-        "Without it alerts are judged and stored, and nothing is sent.",
+        description="Signs webhooks of owners without a secret of their own (Standard Webhooks: `whsec_` and base64 of 24 "
+        "to 64 bytes; two, separated by a space, both sign). With neither this nor another setting of a receiver, alerts "
+        "are judged and stored, and nothing is sent.",
+    )
+    owner_secrets_dir: Path | None = Field(
+        default=None,
+        description="A directory with the secret of an owner's webhooks in the file of the owner's name (as in a URL: `ada%40example.com`); "
+        "two lines are two secrets, which both sign. Others must not be able to read the files. Read again within a minute.",
     )
     default_webhook: SecretStr | None = Field(
         default=None,
@@ -52,18 +78,16 @@ class AlertSettings(Group):
         default=15_000, ge=100, le=60_000, description="How long a receiver may take to answer."
     )
 
+    @property
+    def sends(self) -> bool:
+        """Return whether anything is configured that messages can be sent by."""
+        return self.webhook_secret is not None or self.owner_secrets_dir is not None
+
     @field_validator("webhook_secret")
     @classmethod
     def _standard_webhooks(cls, secret: SecretStr | None) -> SecretStr | None:
-        if secret is None:
-            return None
-        text = secret.get_secret_value()
-        try:
-            size = len(base64.b64decode(text.removeprefix("whsec_"), validate=True))
-        except ValueError:
-            size = 0
-        if not text.startswith("whsec_") or not 24 <= size <= 64:
-            raise ValueError("expected whsec_ and the base64 of 24 to 64 random bytes")
+        if secret is not None:
+            signing_secrets(secret.get_secret_value())
         return secret
 
     @field_validator("allow_hosts")

@@ -250,6 +250,9 @@ def _access_faults(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "kafka.sasl_password", "expected a password with kafka.sasl_mechanism"
     if kafka.ssl_ca_location is not None and not kafka.ssl_ca_location.is_file():
         yield "kafka.ssl_ca_location", "expected a readable file"
+    folder = settings.alerts.owner_secrets_dir
+    if folder is not None and not folder.is_dir():
+        yield "alerts.owner_secrets_dir", "expected a directory that this user can read"
     if clickhouse.cluster is not None:
         yield (
             "clickhouse.cluster",

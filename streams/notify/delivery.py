@@ -6,11 +6,21 @@ Its repr must not show the address.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
-from streams.engine.alerts.alert import FIRING, Address, Alert, webhook_id
+from streams.engine.alerts.alert import FIRING, Alert, webhook_id
 
 AlertReceiver: TypeAlias = tuple[str, str]  # alert_id, receiver
+ReceiverKind: TypeAlias = Literal["webhook", "slack", "email"]
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """Where a message goes, and whose secret signs it."""
+
+    kind: ReceiverKind
+    url: str = field(repr=False)
+    signed_for: str = ""  # an owner; empty: the common secret
 
 
 @dataclass(eq=False)
@@ -20,7 +30,7 @@ class Delivery:
     alert: Alert
     shard: int
     receiver: str
-    address: Address = field(repr=False)
+    to: Receiver
     attempt: int = 1  # number of the next attempt, from 1
 
     @property

@@ -24,12 +24,12 @@ from streams.notify.intake import AlertIntake
 from streams.notify.options import NotifierOptions
 from streams.notify.outcomes import OutcomeRecorder
 from streams.notify.queue import DeliveryQueue
-from streams.notify.receivers import UNSUPPORTED, Receivers
+from streams.notify.receivers import UNSIGNED, UNSUPPORTED, Receivers
 from streams.notify.store_faults import DeliveryFaults
 from streams.notify.webhooks.guard import ReceiverGuard
+from streams.notify.webhooks.owner_secrets import OwnerSecretError, Signers
 from streams.notify.webhooks.retry import delay_ms, retry_after_ms
 from streams.notify.webhooks.sender import Sender, SendResult
-from streams.notify.webhooks.signing import Signer
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Notifier:
         self._clock = clock
         self._jitter_ratio = jitter_ratio
         self._sender = sender or Sender(ReceiverGuard(options.allow_hosts), timeout_ms=options.timeout_ms)
-        self._signer = None if options.webhook_secret is None else Signer(options.webhook_secret)
+        self._signers = Signers(options.webhook_secret, options.owner_secrets_dir, clock)
         self._recent = RecentDeliveries(_RECENT)
         self._receivers = Receivers(addresses, options)
         self.faults = DeliveryFaults()
@@ -202,16 +202,16 @@ class Notifier:
         if why:
             self._log.record(alert, alert.owner, "no_receiver", why)
             return
-        for name, address in receivers.items():
+        for name, receiver in receivers.items():
             if name in history.finals:
                 continue
-            if address.kind == "email":
+            if receiver.kind == "email":
                 self._log.record(alert, name, "unsupported", UNSUPPORTED)
                 continue
             attempts = history.attempts.get(name, 0)
             # Attempts of a former process count, and its back-off continues.
             wait_ms = delay_ms(attempts, self._jitter_ratio())
-            parcel = Delivery(alert, shard, name, address, attempts + 1)
+            parcel = Delivery(alert, shard, name, receiver, attempts + 1)
             if self._outbox.is_full(parcel):
                 self._intake.leave({shard})
                 continue
@@ -235,13 +235,17 @@ class Notifier:
             self._wake.set()
 
     async def _send(self, parcel: Delivery) -> SendResult:
-        kind, url = parcel.address
-        if kind == "slack":
-            return await self._sender.post(url, slack_body(parcel.alert), {})
-        assert self._signer is not None  # without a secret there are no deliveries
+        if parcel.to.kind == "slack":
+            return await self._sender.post(parcel.to.url, slack_body(parcel.alert), {})
+        try:
+            signer = await self._signers.of(parcel.to.signed_for)
+        except OwnerSecretError as fault:
+            return SendResult("retry", 0, str(fault))
+        if signer is None:
+            return SendResult("failed", 0, UNSIGNED)
         body = webhook_body(parcel.alert)
-        headers = self._signer.headers(parcel.webhook_id, body, self._clock.now_ms())
-        return await self._sender.post(url, body, headers)
+        headers = signer.headers(parcel.webhook_id, body, self._clock.now_ms())
+        return await self._sender.post(parcel.to.url, body, headers)
 
     def _land(self, parcel: Delivery, answer: SendResult) -> None:
         now_ms, attempt = self._clock.monotonic_ms(), parcel.attempt

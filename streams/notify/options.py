@@ -6,6 +6,7 @@ It must not read the environment, and its repr shows no secret.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 DAY_MS = 24 * 3_600_000
 
@@ -14,8 +15,9 @@ DAY_MS = 24 * 3_600_000
 class NotifierOptions:
     """What may be sent, how often it is attempted, and how much may wait."""
 
-    # Without a secret nothing is sent.
+    # Of owners without a secret of their own; without either nothing is sent.
     webhook_secret: str | None = field(default=None, repr=False)
+    owner_secrets_dir: Path | None = None
     # For alerts of owners without a usable address.
     default_webhook: str | None = field(default=None, repr=False)
     allow_hosts: str = ""

@@ -9,12 +9,16 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 
 from streams.engine.alerts.alert import Address
+from streams.notify.delivery import Receiver
 from streams.notify.options import NotifierOptions
 from streams.notify.webhooks.guard import shown
 
 logger = logging.getLogger(__name__)
 
 UNSUPPORTED = "e-mail is not sent: give the owner a webhook or slack address"
+UNSIGNED = (
+    "no secret signs for it: set alerts.webhook_secret, or give the owner a file in alerts.owner_secrets_dir"
+)
 
 
 class Receivers:
@@ -23,19 +27,21 @@ class Receivers:
     def __init__(self, addresses: Callable[[str], Sequence[Address]], options: NotifierOptions) -> None:
         self._addresses = addresses
         self._default = options.default_webhook
-        self._may_send = options.webhook_secret is not None
+        self._may_send = options.webhook_secret is not None or options.owner_secrets_dir is not None
         self._said_so = False
 
-    def of(self, owner: str) -> dict[str, Address]:
-        """Return the owner's addresses by name. The names are stable while the addresses are."""
+    def of(self, owner: str) -> dict[str, Receiver]:
+        """Return the owner's receivers by name. The names are stable while the addresses are."""
         addresses = list(self._addresses(owner)) if owner else []
-        if self._default is not None and all(address.kind == "email" for address in addresses):
-            addresses.append(Address("webhook", self._default))
-        named: dict[str, Address] = {}
-        for address in dict.fromkeys(addresses):
-            name = _name(address)
+        found = [Receiver(kind, url, owner) for kind, url in dict.fromkeys(addresses)]
+        if self._default is not None and all(each.kind == "email" for each in found):
+            # Whoever stands in for all owners cannot know the secret of each.
+            found.append(Receiver("webhook", self._default))
+        named: dict[str, Receiver] = {}
+        for receiver in found:
+            name = _name(receiver)
             number = 1 + sum(other.partition(" #")[0] == name for other in named)
-            named[name if number == 1 else f"{name} #{number}"] = address
+            named[name if number == 1 else f"{name} #{number}"] = receiver
         return named
 
     def nobody(self, owner: str, receivers: Collection[str]) -> str:
@@ -57,7 +63,7 @@ class Receivers:
         return ""
 
 
-def _name(address: Address) -> str:
-    if address.kind == "email":
+def _name(receiver: Receiver) -> str:
+    if receiver.kind == "email":
         return "email"
-    return shown(address.url) or f"{address.kind} address"
+    return shown(receiver.url) or f"{receiver.kind} address"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streams.engine.alerts.alert import Address
-from streams.notify.delivery import Delivery
+from streams.notify.delivery import Delivery, Receiver
 from streams.notify.queue import DeliveryQueue
 from streams.notify.webhooks.sender import SendResult
 from tests.notify.scripted_sender import BUSY, HOOK, OK, SHARD, Office, an_alert, run
@@ -12,7 +12,7 @@ AWAY = SendResult("retry", 0, "no answer within 15000 ms")
 
 
 def parcel(name: str, receiver: str, shard: int = 0) -> Delivery:
-    return Delivery(an_alert(name), shard, receiver, Address("webhook", HOOK))
+    return Delivery(an_alert(name), shard, receiver, Receiver("webhook", HOOK))
 
 
 def test_a_receiver_that_is_away_does_not_fill_the_room_that_a_page_to_another_needs() -> None:

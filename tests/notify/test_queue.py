@@ -7,12 +7,11 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.engine.alerts.alert import Address
-from streams.notify.delivery import Delivery
+from streams.notify.delivery import Delivery, Receiver
 from streams.notify.queue import DeliveryQueue
 from tests.notify.scripted_sender import NOW_MS, an_alert
 
-HOOK = Address("webhook", "https://hooks.example.com/hunter2")
+HOOK = Receiver("webhook", "https://hooks.example.com/hunter2")
 
 
 def parcel(name: str, receiver: str = "r", change: int = 0, shard: int = 0) -> Delivery:

@@ -6,15 +6,14 @@ import heapq
 from collections import Counter
 from typing import Any
 
-from streams.engine.alerts.alert import Address
-from streams.notify.delivery import Delivery
+from streams.notify.delivery import Delivery, Receiver
 from streams.notify.options import NotifierOptions
 from streams.notify.queue import DeliveryQueue
 from streams.notify.slots import SLOW_MS
 from tests.notify.scripted_sender import an_alert, resolved
 
 OPTIONS = NotifierOptions()
-HOOK = Address("webhook", "https://hooks.example.com/hunter2")
+HOOK = Receiver("webhook", "https://hooks.example.com/hunter2")
 
 
 def parcel(name: str, receiver: str, shard: int = 0, **other: Any) -> Delivery:

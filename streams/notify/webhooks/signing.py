@@ -1,6 +1,6 @@
 """Signs the exact bytes that are sent, according to Standard Webhooks 1.0.
 
-It must not read a clock, and never shows its secret.
+It must not read a clock, and never shows its secrets.
 """
 
 from datetime import UTC, datetime
@@ -9,18 +9,18 @@ from standardwebhooks import Webhook
 
 
 class Signer:
-    """Signs with one secret (`whsec_` and base64)."""
+    """Signs with one secret (`whsec_` and base64), or with each of two while receivers change to the second."""
 
-    def __init__(self, secret: str) -> None:
-        self._webhook = Webhook(secret)
+    def __init__(self, *secrets: str) -> None:
+        self._webhooks = [Webhook(secret) for secret in secrets]
 
     def headers(self, webhook_id: str, body: bytes, now_ms: int) -> dict[str, str]:
         """Return the three headers of one attempt; the id is the same in every attempt, the others are current."""
         seconds = now_ms // 1000
         # The library interprets the datetime's fields as UTC whatever its time zone.
-        signature = self._webhook.sign(webhook_id, datetime.fromtimestamp(seconds, UTC), body.decode())
+        at, text = datetime.fromtimestamp(seconds, UTC), body.decode()
         return {
             "webhook-id": webhook_id,
             "webhook-timestamp": str(seconds),
-            "webhook-signature": signature,
+            "webhook-signature": " ".join(each.sign(webhook_id, at, text) for each in self._webhooks),
         }

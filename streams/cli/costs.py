@@ -15,7 +15,8 @@ from streams.cli.costs_shown import grid_of, shown, shown_drivers
 from streams.cli.options import DataOption, settings_for
 from streams.cli.output import FormatOption, OutputFormat, to_json, write
 from streams.cli.reading import Reader, reader
-from streams.costs.answer import cost_rows, driver_rows
+from streams.costs.answer import cost_rows
+from streams.costs.driver_cells import driver_rows, driver_sql
 from streams.costs.parts import Parameters
 from streams.costs.request import (
     HOUR_LEVELS,
@@ -27,7 +28,7 @@ from streams.costs.request import (
     Period,
     request_of,
 )
-from streams.costs.sql import asked_sql, compared_sql, driver_sql, extent_sql
+from streams.costs.sql import asked_sql, compared_sql, extent_sql
 from streams.errors import WrongUseError
 
 _BY_HELP: Final = (
@@ -60,6 +61,9 @@ def costs(
             help="With --compare previous, --from and --to: what explains the change.",
         ),
     ] = 0,
+    drivers_by_sku: Annotated[
+        bool, typer.Option("--drivers-by-sku", help="Explain the change by SKU, too.")
+    ] = False,
     slo_usd_per_hour: Annotated[
         str, typer.Option(metavar="USD", help="Of m10: what an hour of run time may cost.")
     ] = "",
@@ -94,6 +98,7 @@ def costs(
             "where": where or [],
             "compare": [compare],
             "drivers": [str(drivers or "")],
+            "drivers_by_sku": ["1" if drivers_by_sku else ""],
             "slo_usd_per_hour": [slo_usd_per_hour],
             "slo_target": [slo_target],
             "expected": ["1" if expected else ""],

@@ -10,16 +10,12 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from schemas.units import COMPONENTS
-from streams.costs.drivers import CostCell, drivers_of
 from streams.costs.periods import next_start
 from streams.costs.request import CostRequest, Period
-from streams.costs.sql import CELLS_MAX, driver_levels
+from streams.costs.sql import CELLS_MAX
 from streams.errors import WrongUseError
 
 Row = dict[str, Any]
-#: What a component's price is per; of the others, the time that jobs ran.
-_QUANTITIES: Final = {"gpu": "gpu_milli_ms"}
 _ZERO_USD: Final = Decimal("0.000000000")
 
 
@@ -63,49 +59,6 @@ def cost_rows(
         if cell.get("peak_hour") is not None:
             cell["peak_hour"] = _rfc3339(_utc(cell["peak_hour"]))
     return CostRows(columns, cells, is_cut)
-
-
-def driver_rows(request: CostRequest, names: Sequence[str], rows: Sequence[Sequence[object]]) -> CostRows:
-    """Return the drivers of the change between the span asked for and the one before it, the largest first.
-
-    Args:
-        request: What was asked.
-        names: The columns of the result of `driver_sql`.
-        rows: That result.
-
-    Raises:
-        WrongUseError: There are too many cells.
-    """
-    if len(rows) > CELLS_MAX:
-        raise WrongUseError(f"drivers: more than {CELLS_MAX} cells; name levels with by, or a shorter time")
-    levels = driver_levels(request)
-    spans: tuple[dict[tuple[object, ...], CostCell], dict[tuple[object, ...], CostCell]] = ({}, {})
-    for row in rows:
-        key, cell = tuple(row[: len(levels)]), dict(zip(names, row, strict=True))
-        for component in COMPONENTS:
-            quantity = cell[_QUANTITIES.get(component, "wall_clock_ms")]
-            cost_nano = int(_decimal(cell[f"{component}_cost_usd"]).scaleb(9))
-            if cost_nano:
-                spans[not cell["is_before"]][(*key, component)] = CostCell(cost_nano, int(str(quantity)))
-    columns = (
-        *levels,
-        "component",
-        "previous_cost_usd",
-        "cost_usd",
-        "change_usd",
-        "price_effect_usd",
-        "quantity_effect_usd",
-    )
-    found = []
-    for driver in drivers_of(*spans, request.drivers):
-        names_of = driver.key or (*([None] * len(levels)), "others")
-        nano = (driver.before_nano, driver.after_nano, driver.change_nano, *driver.effects)
-        found.append(dict(zip(columns, (*names_of, *map(_usd, nano)), strict=True)))
-    return CostRows(columns, found, is_cut=False)
-
-
-def _usd(nano: int) -> Decimal:
-    return Decimal(nano).scaleb(-9)
 
 
 def _decimal(value: object) -> Decimal:

@@ -92,8 +92,8 @@ def hour_conditions(request: CostRequest, span: HourSpan, parameters: Parameters
     return " AND ".join([_USERS, _HAS_HOURS, *_conditions(where, span, "hour", parameters)])
 
 
-def traffic_conditions(request: CostRequest, span: HourSpan, parameters: Parameters) -> str:
-    """Return what a row of traffic in `job_minutes` must fulfil, on columns of its key alone."""
+def minute_conditions(request: CostRequest, span: HourSpan, parameters: Parameters) -> str:
+    """Return what a row of `job_minutes` must fulfil, on columns of its key alone."""
     return " AND ".join([_USERS, *_conditions(enumerate(request.where), span, "minute", parameters)])
 
 

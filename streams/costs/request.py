@@ -42,7 +42,7 @@ _CONDITIONS_MAX: Final = 20
 _NAME_MAX_BYTES: Final = 256
 _USD_MAX: Final = Decimal(10) ** 9
 PARAMETERS: Final = (
-    "metric", "by", "per", "from", "to", "where", "compare", "drivers", "limit", "slo_usd_per_hour", "slo_target",
+    "metric", "by", "per", "from", "to", "where", "compare", "drivers", "drivers_by_sku", "limit", "slo_usd_per_hour", "slo_target",
     "quality", "progress", "expected",
 )  # fmt: skip
 
@@ -89,12 +89,24 @@ class CostRequest:
     where: tuple[tuple[str, str], ...] = ()  # (level, its name)
     compare: bool = False
     drivers: int = 0  # how many to show; 0: none
+    drivers_by_sku: bool = False
     limit: int = ROWS_MAX
     slo_usd_per_hour: Decimal | None = None
     slo_target: Decimal = Decimal("0.95")
     quality: str = ""  # of m9: the name of a measure that jobs report
     progress: str = ""
     expected: bool = False  # of m10: beside the expected rate
+
+
+def levels_of(request: CostRequest) -> list[str]:
+    """Return all levels that the request names."""
+    return [*request.by, *(level for level, _ in request.where)]
+
+
+def has_price_fields(request: CostRequest) -> bool:
+    """Return whether it names a price field: these are known by the hour; of traffic `region` is a level of its own."""
+    apart = TRAFFIC_LEVELS if request.metric in TRAFFIC_METRICS else ()
+    return any(level in HOUR_LEVELS and level not in apart for level in levels_of(request))
 
 
 def request_of(given: Mapping[str, Sequence[str]], named: Callable[[str], str] = str) -> CostRequest:
@@ -117,6 +129,7 @@ def request_of(given: Mapping[str, Sequence[str]], named: Callable[[str], str] =
         where=_conditions_of(named("where"), given.get("where", ())),
         compare=_compare_of(named("compare"), texts.get("compare", "")),
         drivers=_count_of(named("drivers"), texts.get("drivers", ""), 0, 1_000),
+        drivers_by_sku=_flag_of(named("drivers_by_sku"), texts.get("drivers_by_sku", "")),
         limit=_count_of(named("limit"), texts.get("limit", ""), ROWS_MAX, ROWS_MAX),
         slo_usd_per_hour=_decimal_of(
             named("slo_usd_per_hour"), texts.get("slo_usd_per_hour", ""), _USD_MAX, None
@@ -264,6 +277,10 @@ def _check(request: CostRequest, named: Callable[[str], str]) -> None:
         raise WrongUseError(
             f"{named('drivers')}: needs {named('compare')} previous, {named('from')} and {named('to')}"
         )
+    if request.drivers_by_sku and not request.drivers:
+        raise WrongUseError(f"{named('drivers_by_sku')}: needs {named('drivers')}")
+    if request.drivers_by_sku and has_price_fields(request):
+        raise WrongUseError(f"{named('drivers_by_sku')}: does not go with {', '.join(HOUR_LEVELS)}")
     if request.slo_usd_per_hour is not None and request.metric is not Metric.m10:
         raise WrongUseError(f"{named('slo_usd_per_hour')}: is of metric m10")
     if request.expected and request.metric is not Metric.m10:

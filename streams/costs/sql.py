@@ -11,7 +11,7 @@ from typing import Final
 
 from schemas.reserved import CANARY_JOB_PREFIX
 from streams.costs.idle import idle_sql
-from streams.costs.metrics import COSTS, EXPECTED, METRICS, PROGRESS, QUALITY, SLO_COLUMNS, SUMS
+from streams.costs.metrics import EXPECTED, METRICS, PROGRESS, QUALITY, SLO_COLUMNS, SUMS
 from streams.costs.parts import (
     HourSpan,
     Parameters,
@@ -26,7 +26,6 @@ from streams.costs.parts import (
 from streams.costs.periods import floor_of, previous_start
 from streams.costs.request import TRAFFIC_METRICS, CostRequest, Metric, Period
 from streams.costs.traffic import traffic_sql
-from streams.errors import WrongUseError
 
 #: A change is explained from this many cells at most.
 CELLS_MAX: Final = 100_000
@@ -80,32 +79,6 @@ def extent_sql(request: CostRequest) -> str:
     users = "1" if request.metric is Metric.m3 else f"NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')"
     return f"""SELECT count() AS hours, toString(toDate(min(hour))) AS first, toString(toDate(max(hour))) AS last
 FROM {table} WHERE {users}"""
-
-
-def driver_sql(request: CostRequest) -> tuple[str, Parameters]:
-    """Return the statement for the cells of which drivers are made: levels (or job), whether before `from`, sums.
-
-    Raises:
-        WrongUseError: The request is without begin or end.
-    """
-    if request.from_ms is None or request.to_ms is None:
-        raise WrongUseError("drivers: needs from and to")
-    parameters: Parameters = {"split_s": request.from_ms // 1000, "most": CELLS_MAX + 1}
-    levels = level_columns(enumerate(driver_levels(request)), parameters)
-    span = HourSpan(max(2 * request.from_ms - request.to_ms, 0), request.to_ms)
-    where = hour_conditions(request, span, parameters)
-    sql = f"""SELECT {listed(*levels, "h.hour < toDateTime({split_s:Int64}, 'UTC') AS is_before")},
-    {listed(*(f"sum(toDecimal128(h.{name}, 9)) AS {name}" for name in COSTS))},
-    sum(toInt128(h.gpu_milli_ms)) AS gpu_milli_ms, sum(h.wall_clock_ms) AS wall_clock_ms
-FROM (SELECT * FROM job_hours FINAL WHERE {where}) AS h{joins(*levels)}
-GROUP BY {names_in([*levels, "h AS is_before"])}
-LIMIT {{most:UInt64}}"""
-    return sql, parameters
-
-
-def driver_levels(request: CostRequest) -> tuple[str, ...]:
-    """Return the levels by which a change is explained."""
-    return request.by or ("job",)
 
 
 def compared_sql(request: CostRequest) -> tuple[str, Parameters]:

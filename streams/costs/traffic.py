@@ -15,12 +15,12 @@ from streams.costs.parts import (
     joins,
     level_columns,
     listed,
+    minute_conditions,
     names_in,
     parameters_of,
     period_of,
-    traffic_conditions,
 )
-from streams.costs.request import HOUR_LEVELS, TRAFFIC_LEVELS, CostRequest, Metric
+from streams.costs.request import TRAFFIC_LEVELS, CostRequest, Metric, has_price_fields, levels_of
 
 _COMPONENTS: Final = {Metric.m6: "storage", Metric.m7: "network"}
 _COST: Final = "sum(toDecimal128(h.cost_usd, 9)) AS traffic_cost"
@@ -70,8 +70,8 @@ def traffic_sql(request: CostRequest, span: HourSpan) -> tuple[str, Parameters]:
     GROUP BY {keys}
 ) AS w"""
     cost, all_cost, columns, tables = "w.component_cost", "w.all_cost", "", hours
-    if not _has_price_fields(request):
-        where = traffic_conditions(request, span, parameters)
+    if not has_price_fields(request):
+        where = minute_conditions(request, span, parameters)
         traffic = f"""(
     SELECT {listed(*levels, period, _COST, *_SUMS[request.metric])}
     FROM {_TRAFFIC.format(component=component, where=where)}{joins(*levels)}
@@ -92,12 +92,4 @@ LIMIT {{most:UInt64}}"""
 
 def is_by_traffic(request: CostRequest) -> bool:
     """Return whether costs are cut by what only traffic has."""
-    return any(level in TRAFFIC_LEVELS for level in _levels(request))
-
-
-def _has_price_fields(request: CostRequest) -> bool:
-    return any(level in HOUR_LEVELS and level not in TRAFFIC_LEVELS for level in _levels(request))
-
-
-def _levels(request: CostRequest) -> list[str]:
-    return [*request.by, *(level for level, _ in request.where)]
+    return any(level in TRAFFIC_LEVELS for level in levels_of(request))

@@ -13,10 +13,11 @@ from aiohttp import web
 
 from sinks.answer import QueryResult
 from sinks.query import arrow
-from streams.costs.answer import cost_rows, driver_rows
+from streams.costs.answer import cost_rows
+from streams.costs.driver_cells import driver_rows, driver_sql
 from streams.costs.parts import Parameters
 from streams.costs.request import CostRequest, request_of
-from streams.costs.sql import asked_sql, compared_sql, driver_sql
+from streams.costs.sql import asked_sql, compared_sql
 from streams.errors import WrongUseError
 from streams.threads import Threads
 from streams.web.errors import ApiError

@@ -10,8 +10,9 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import NamedTuple
 
-from tests.oracle.model import COMPONENTS, HOUR_MS, HourKey, HourRow, Tables
+from tests.oracle.model import COMPONENTS, HOUR_MS, HourKey, HourRow, LedgerKey, Tables
 
 Figures = dict[tuple[str, str], Fraction | float | None]
 
@@ -240,3 +241,38 @@ def _retry_nano(tables: Tables, key: HourKey) -> int:
         return 0  # the only one: nobody tried again
     broke_off = tables.attempts[key.job_id, key.attempt].state in ("preempted", "failed")
     return row.starting_lost_cost_nano if broke_off else row.lost_cost_nano
+
+
+class DriverEffects(NamedTuple):
+    """Why what something cost changed, nano-dollars."""
+
+    before_nano: int
+    after_nano: int
+    price_nano: int
+    quantity_nano: int
+
+
+def driver_effects(
+    tables: Tables, name_of: Callable[[LedgerKey], tuple[str, ...]], minutes: tuple[int, int, int]
+) -> dict[tuple[str, ...], DriverEffects]:
+    """By name: the change from minutes [first, split) to [split, end), at the price before and the amount after.
+
+    A name must be of one unit; what was or is nothing has no price, so all of its change is one of quantity.
+    """
+    first, split, end = minutes
+    cost: dict[tuple[tuple[str, ...], bool], int] = defaultdict(int)
+    amount: dict[tuple[tuple[str, ...], bool], int] = defaultdict(int)
+    for key, row in tables.ledger.items():
+        if first <= key.minute < end:
+            cost[name_of(key), key.minute >= split] += row.cost_nano
+            amount[name_of(key), key.minute >= split] += row.quantity
+    found = {}
+    for name in {name for name, _ in amount}:
+        before, after = cost[name, False], cost[name, True]
+        quantity_nano = after - before
+        if amount[name, False] and amount[name, True]:
+            price = Fraction(before, amount[name, False])
+            quantity_nano = round(price * (amount[name, True] - amount[name, False]))
+        if before or after:
+            found[name] = DriverEffects(before, after, after - before - quantity_nano, quantity_nano)
+    return found

@@ -10,7 +10,8 @@ import pytest
 
 from sinks.clickhouse import ClickHouseStore
 from streams.config.settings import QuerySettings
-from streams.costs.answer import cost_rows, driver_rows
+from streams.costs.answer import cost_rows
+from streams.costs.driver_cells import driver_rows
 from tests.web.log import COST_A
 from tests.web.serving import Client, served
 

@@ -20,7 +20,6 @@ from sinks.errors import SinkBusy
 from sinks.meta import Meta
 from sinks.port import Store
 from streams.clock import Clock, SystemClock
-from streams.config.live import AlertSettings
 from streams.config.settings import ClickHouseSettings, KafkaSettings, MeterSettings, Settings
 from streams.engine.kernels.warm import compile_all
 from streams.engine.settings import ShardSettings
@@ -99,19 +98,26 @@ def shard_settings(meter: MeterSettings, run_start_ms: int | None = None) -> Sha
     )
 
 
-def notifier_of(
-    alerts: AlertSettings, store: Store, clock: Clock, *, resolved_horizon_ms: int | None = DAY_MS
-) -> NotifierOf:
-    """Return a function that builds the meter's notifier, given the lookup of addresses."""
-    options = NotifierOptions(
-        resolved_horizon_ms=resolved_horizon_ms,
+def notifier_options(settings: Settings) -> NotifierOptions:
+    """Return the notifier's part of the settings."""
+    alerts = settings.alerts
+    return NotifierOptions(
         webhook_secret=None if alerts.webhook_secret is None else alerts.webhook_secret.get_secret_value(),
         owner_secrets_dir=alerts.owner_secrets_dir,
         default_webhook=None if alerts.default_webhook is None else alerts.default_webhook.get_secret_value(),
         allow_hosts=alerts.allow_hosts,
+        public_url=settings.web.public_url,
+        docs_url=alerts.docs_url,
         max_attempts=alerts.max_attempts,
         timeout_ms=alerts.timeout_ms,
     )
+
+
+def notifier_of(
+    settings: Settings, store: Store, clock: Clock, *, resolved_horizon_ms: int | None = DAY_MS
+) -> NotifierOf:
+    """Return a function that builds the meter's notifier, given the lookup of addresses."""
+    options = replace(notifier_options(settings), resolved_horizon_ms=resolved_horizon_ms)
     return lambda addresses: Notifier(store, addresses, options, clock)
 
 
@@ -212,7 +218,7 @@ class Worker:
         )
         shard = replace(shard_settings(meter), partitions=kafka.partitions)
         factory = await asyncio.to_thread(engine, shard)
-        notifier = notifier_of(self._settings.alerts, store, self._clock)
+        notifier = notifier_of(self._settings, store, self._clock)
         worker = Meter(kafka, shard, options, store, factory, dead_letters=dead_letters, notifier=notifier)
         self._audit = LiveAudit(
             worker.shard_manager,

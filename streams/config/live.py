@@ -12,6 +12,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
+_LINK_BASE = re.compile(
+    r"^https?://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/%-]*)?$"
+)
 _HOST = re.compile(r"^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?$")
 
 
@@ -40,6 +43,20 @@ def signing_secrets(text: str) -> tuple[str, ...]:
     if not 1 <= len(secrets) <= 2:
         raise ValueError("expected one secret, or two while receivers change to the second")
     return secrets
+
+
+def link_base(text: str) -> str:
+    """Return the address that links begin with, without a slash at its end; empty stays empty.
+
+    Raises:
+        ValueError: It is no plain http or https address.
+    """
+    base = text.strip().rstrip("/")
+    if base and not _LINK_BASE.match(base):
+        raise ValueError(
+            "expected an address like https://trainfare.example.com, without user, query or fragment"
+        )
+    return base
 
 
 class Group(BaseModel):
@@ -71,6 +88,10 @@ class AlertSettings(Group):
         description="Hosts, or `host:port`, separated by commas, that webhooks may reach although they are private "
         "or speak plain http, e.g. a relay inside the cluster.",
     )
+    docs_url: str = Field(
+        default="",
+        description="Where people read the folder of this documentation, e.g. that of the repository; messages link the runbooks.",
+    )
     max_attempts: int = Field(
         default=8, ge=1, le=20, description="How often a message is tried before it counts as failed."
     )
@@ -89,6 +110,11 @@ class AlertSettings(Group):
         if secret is not None:
             signing_secrets(secret.get_secret_value())
         return secret
+
+    @field_validator("docs_url")
+    @classmethod
+    def _docs(cls, text: str) -> str:
+        return link_base(text)
 
     @field_validator("allow_hosts")
     @classmethod
@@ -112,6 +138,11 @@ class WebSettings(Group):
     )
     port: int = Field(
         default=8787, ge=0, le=65_535, description="Port to listen on; 0 takes any that is free."
+    )
+    public_url: str = Field(
+        default="",
+        description="The address by which people open the page, e.g. https://trainfare.example.com; messages link to it. "
+        "Without it they have no such links.",
     )
     token: SecretStr | None = Field(
         default=None,
@@ -148,6 +179,11 @@ class WebSettings(Group):
         description="Listeners of /api/v1/stream with one token and from one address; 64 in all. Raise it behind a "
         "reverse proxy, which is one address.",
     )
+
+    @field_validator("public_url")
+    @classmethod
+    def _public(cls, text: str) -> str:
+        return link_base(text)
 
     @field_validator("token", "metrics_token", "read_token", "query_token", "write_token")
     @classmethod

@@ -175,7 +175,7 @@ class _Demo:
             self._store,
             factory,
             origin=LogOrigin(watermarks=watermarks),
-            notifier=notifier_of(settings.alerts, self._store, self._clock),
+            notifier=notifier_of(settings, self._store, self._clock),
         )
         self._watch = StatusCollector(
             meter.shard_manager,

@@ -16,15 +16,17 @@ from sinks.errors import SinkError
 from sinks.rows import Rows
 from streams.clock import Clock
 from streams.engine.alerts.alert import Address, Alert, webhook_id
-from streams.notify.body import slack_body, webhook_body
+from streams.notify.body import webhook_body
 from streams.notify.delivery import Delivery
 from streams.notify.delivery_rows import DeliveryWriter
 from streams.notify.history import DeliveryHistory, RecentDeliveries, StoredDeliveries
 from streams.notify.intake import AlertIntake
+from streams.notify.links import Links
 from streams.notify.options import NotifierOptions
 from streams.notify.outcomes import OutcomeRecorder
 from streams.notify.queue import DeliveryQueue
 from streams.notify.receivers import UNSIGNED, UNSUPPORTED, Receivers
+from streams.notify.slack import slack_body
 from streams.notify.store_faults import DeliveryFaults
 from streams.notify.webhooks.guard import ReceiverGuard
 from streams.notify.webhooks.owner_secrets import OwnerSecretError, Signers
@@ -59,6 +61,7 @@ class Notifier:
         self._jitter_ratio = jitter_ratio
         self._sender = sender or Sender(ReceiverGuard(options.allow_hosts), timeout_ms=options.timeout_ms)
         self._signers = Signers(options.webhook_secret, options.owner_secrets_dir, clock)
+        self._links = Links(options.public_url, options.docs_url)
         self._recent = RecentDeliveries(_RECENT)
         self._receivers = Receivers(addresses, options)
         self.faults = DeliveryFaults()
@@ -236,14 +239,14 @@ class Notifier:
 
     async def _send(self, parcel: Delivery) -> SendResult:
         if parcel.to.kind == "slack":
-            return await self._sender.post(parcel.to.url, slack_body(parcel.alert), {})
+            return await self._sender.post(parcel.to.url, slack_body([parcel.alert], self._links), {})
         try:
             signer = await self._signers.of(parcel.to.signed_for)
         except OwnerSecretError as fault:
             return SendResult("retry", 0, str(fault))
         if signer is None:
             return SendResult("failed", 0, UNSIGNED)
-        body = webhook_body(parcel.alert)
+        body = webhook_body(parcel.alert, self._links)
         headers = signer.headers(parcel.webhook_id, body, self._clock.now_ms())
         return await self._sender.post(parcel.to.url, body, headers)
 

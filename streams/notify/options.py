@@ -21,6 +21,9 @@ class NotifierOptions:
     # For alerts of owners without a usable address.
     default_webhook: str | None = field(default=None, repr=False)
     allow_hosts: str = ""
+    # What links begin with; empty: no links.
+    public_url: str = ""
+    docs_url: str = ""
     max_attempts: int = 8
     timeout_ms: int = 15_000
     # Concurrent attempts, one socket each; a receiver that hangs may occupy only a few of them.

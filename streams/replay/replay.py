@@ -99,9 +99,7 @@ def run_replay(
             segment.done = False
             segments.save(store.meta, replayed)
             # An alert that resolved in a log of last year is still worth sending if requested now.
-            notifier = (
-                notifier_of(settings.alerts, store, clock, resolved_horizon_ms=None) if deliver else None
-            )
+            notifier = notifier_of(settings, store, clock, resolved_horizon_ms=None) if deliver else None
             replay = _Replay(store, settings, replayed, segment, list(files), as_of, advance, notifier)
             rows = asyncio.run(replay.run())
             segments.save(store.meta, replayed)

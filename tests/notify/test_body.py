@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from schemas.escaping import visible
-from streams.notify.body import rfc3339, slack_body, usd, webhook_body
+from streams.notify.body import rfc3339, usd, webhook_body
 from tests.notify.scripted_sender import NOW_MS, an_alert, resolved
 
 
@@ -53,32 +53,13 @@ def test_the_same_alert_gives_the_same_bytes() -> None:
 def test_a_lone_surrogate_stops_no_alert() -> None:
     alert = an_alert("job-\ud800", summary="\udfff")
     assert orjson.loads(webhook_body(alert))["data"]["subject"]["name"] == "job-?"
-    assert "job job-\\ud800," in orjson.loads(slack_body(alert))["text"]
 
 
-def test_names_cannot_forge_lines_of_a_message() -> None:
+def test_names_are_exact_for_programs_and_escaped_in_the_sentence() -> None:
     name = "a\n:white_check_mark: resolved\u202e\x1b[2J"
-    alert = an_alert(name, summary=f"{name} burns", owner="\u2066ada")
-    text = orjson.loads(slack_body(alert))["text"]
-    assert visible(text, lines=True) == text
-    assert text.count("\n") == 1
-    data = orjson.loads(webhook_body(alert))["data"]
+    data = orjson.loads(webhook_body(an_alert(name, summary=f"{name} burns", owner="\u2066ada")))["data"]
     assert data["summary"] == visible(name) + " burns"
-    assert (data["subject"]["name"], data["owner"]) == (name, "\u2066ada"), "exact, for programs"
-
-
-def test_a_slack_text_about_the_meter_names_neither_an_owner_nor_a_rate() -> None:
-    alert = an_alert("canary", subject_kind="meter", owner="", summary="12 s late")
-    second = orjson.loads(slack_body(alert))["text"].splitlines()[1]
-    assert second == f"meter canary | since 2027-01-15T08:00:00.000Z | {alert.alert_id}"
-    assert ", owner ada | $" in orjson.loads(slack_body(an_alert()))["text"]
-
-
-def test_a_slack_text_is_short_enough_and_whole() -> None:
-    text = orjson.loads(slack_body(resolved(summary="&" * 50_000)))["text"]
-    assert text.startswith(":white_check_mark: resolved (page, burn_fast): &amp;")
-    assert len(text) < 20_000
-    assert text.count("&") == text.count("&amp;")
+    assert (data["subject"]["name"], data["owner"]) == (name, "\u2066ada")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,51 @@
+"""The figures of an alert for people: a few labelled values, and its state in a word.
+
+It must not be used for programs: amounts are rounded. Names are as they are: whoever shows them escapes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streams.engine.alerts.alert import RESOLVED, Alert
+from streams.engine.alerts.formatting import instant, times, usd
+from streams.engine.alerts.meter_rules import METER
+
+
+def sign(alert: Alert) -> str:
+    """Return a sign for the alert's state."""
+    return (
+        "\u2705" if alert.status == RESOLVED else "\U0001f6a8" if alert.severity == "page" else "\u26a0\ufe0f"
+    )
+
+
+def figures(alert: Alert) -> list[tuple[str, str]]:
+    """Return (label, value); what an alert does not have is left out."""
+    shown: list[tuple[str, str]] = []
+    if alert.usd_nano_per_hour:
+        shown.append(("Burns" if alert.status != RESOLVED else "Burnt", f"{usd(alert.usd_nano_per_hour)}/h"))
+    if alert.expected_nano_per_hour:
+        ratio = f" ({times(alert.ratio)})" if alert.ratio else ""
+        shown.append(("Expected", f"{usd(alert.expected_nano_per_hour)}/h{ratio}"))
+    if alert.subject_kind != METER:  # the meter has no owner
+        shown.append(("Owner", alert.owner or "nobody"))
+        shown += [(label, name) for label, name in (("Team", alert.team), ("Project", alert.project)) if name]
+    shown.append(("Since", instant(alert.started_ms)))
+    if alert.resolved_ms is not None:
+        shown.append(("Until", instant(alert.resolved_ms)))
+    return shown
+
+
+def title(alerts: Sequence[Alert]) -> str:
+    """Return the title of a message: its alert, or how many of a group fire and have resolved."""
+    first = alerts[0]
+    if len(alerts) == 1:
+        return f"{sign(first)} {first.subject_name}: {first.rule} {first.status} ({first.severity})"
+    resolved = sum(alert.status == RESOLVED for alert in alerts)
+    firing = len(alerts) - resolved
+    counts = [f"{count} {word}" for count, word in ((firing, "firing"), (resolved, "resolved")) if count]
+    whose = [
+        f"{label} {name}" for label, name in (("owner", first.owner), ("project", first.project)) if name
+    ]
+    worst = max(alerts, key=lambda alert: (alert.status != RESOLVED, alert.severity == "page"))
+    return f"{sign(worst)} {', '.join(counts)}: {', '.join(whose) or 'no owner'}"

@@ -1,0 +1,56 @@
+"""Builds the links of messages: the subject's page at an instant, the runbook, a silence, a planned rate.
+
+It must not guess addresses: what is not configured has no link.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from msgspec import UNSET
+
+from schemas.messages.alert import AlertLinks
+from streams.engine.alerts.alert import FIRING, Alert
+from streams.engine.alerts.meter_rules import METER
+
+#: Where docs/ says what to do about a rule; of every other rule, where it says what it means.
+RUNBOOKS: Final = {
+    "burn_fast": "operations.md#spend-spike",
+    "burn_sustained": "operations.md#spend-spike",
+    "burn_drift": "operations.md#spend-spike",
+    "unpriced": "operations.md#unpriced-gpu-time",
+    "canary_wrong": "operations.md#canary",
+    "canary_late": "operations.md#canary",
+    "books_unbalanced": "operations.md#audit",
+}
+RULES_PAGE: Final = "alerts.md#rules"
+
+
+@dataclass(frozen=True)
+class Links:
+    """The addresses that links begin with, without a slash at the end; empty: no such links."""
+
+    public_url: str = ""  # of the page
+    docs_url: str = ""  # of the folder of this documentation
+
+    def of(self, alert: Alert) -> AlertLinks | None:
+        """Return the links of an alert; None: there are none."""
+        if not self.public_url and not self.docs_url:
+            return None
+        acts = self.public_url and alert.status == FIRING and alert.subject_kind != METER
+        return AlertLinks(
+            subject=self._page(alert, f"at={alert.changed_ms}") if self.public_url else UNSET,
+            runbook=f"{self.docs_url}/{RUNBOOKS.get(alert.rule, RULES_PAGE)}" if self.docs_url else UNSET,
+            silence=self._page(alert, f"silence={alert.alert_id}") if acts else UNSET,
+            planned=self._page(alert, f"planned={alert.alert_id}")
+            if acts and alert.expected_nano_per_hour
+            else UNSET,
+        )
+
+    def _page(self, alert: Alert, query: str) -> str:
+        """Return the address of the job's page, or of the board for another subject."""
+        if alert.subject_kind != "job":
+            return f"{self.public_url}/?{query}#/"
+        return f"{self.public_url}/?{query}#/job/{quote(alert.subject_name, safe='', errors='surrogatepass')}"

@@ -27,7 +27,7 @@ Before each name stands `kafka.topic_prefix` (`trainfare.`). `trainfare topics c
 | [`storage`](#storage) | `kafka.partitions` | delete | `job_id` | bytes kept and requests made |
 | [`nodes`](#nodes) | `kafka.partitions` | delete | `node` | nodes that come and go |
 | [`prices`](#prices) | 1 | compact | `sku`, `@`, `effective_ms` | prices |
-| [`controls`](#controls) | 1 | compact | `kind`, `/`, `name` | owners, silences, planned rates |
+| [`controls`](#controls) | 1 | compact | `kind`, `/`, `name` | owners, silences, planned rates, budgets |
 | [`deadletter`](#deadletter) | 1 | delete | topic, partition and offset of the record | records that were refused; written by the workers |
 
 The first seven have `LogAppendTime`: the order of the log is Kafka's, not that of the senders' clocks. Retention must be longer than the longest outage
@@ -167,9 +167,10 @@ fields are kept as they are: 64 at most, of 256 bytes ([more for a comment and a
 | `owner` | `webhook`, `slack`, `email` | where the owner's alerts are sent |
 | `silence` | match fields, `comment` | keeps messages of alerts from being sent |
 | `planned` | match fields, `comment` | says what matching jobs will cost per hour |
-| `budget` | `subject`, match fields | nothing yet: it is kept, and the log says that it has no effect |
+| `budget` | match fields or `subject`, `actions`, `grace_s`, `webhook`, `contact`, `comment` | [limits](budgets.md) what matching jobs may use |
+| `override` | match fields, `budget`, `reason` | [suspends the actions](budgets.md#overrides) of budgets |
 
-What they do, and their match fields, is described [with the alerts](alerts.md#owners-silences-planned-rates).
+What they do, and their match fields, is described [with the alerts](alerts.md#owners-silences-planned-rates) and [with budgets](budgets.md).
 """,
 }
 #: Fields left out of the example record, as they contradict others.
@@ -180,7 +181,7 @@ LEFT_OUT: Final[dict[str, frozenset[str]]] = {
     "storage": frozenset(),
     "nodes": frozenset(),
     "prices": frozenset({"zone", "cluster", "team", "project", "path", "direction", "op", "storage_class"}),
-    "controls": frozenset({"usd", "gpu_hours", "wall_clock_hours", "period", "action"}),
+    "controls": frozenset({"usd", "gpu_hours", "wall_clock_hours", "per", "period", "action"}),
 }
 #: Fields of the example record that are in no wire struct.
 FREE_FIELDS: Final[dict[str, dict[str, Any]]] = {

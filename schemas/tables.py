@@ -7,6 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from schemas import budget_tables
 from schemas.column_types import (
     BILLED,
     BYTES,
@@ -154,6 +155,8 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         instance_type=TEXT,
         gpu_count=COUNT,
         wall_clock_ms=pa.int64(),
+        budget=LABELS,  # its own, by the names of the event
+        deadline=MILLI,
         shard=pa.uint16(),
         version=pa.uint64(),
     ),
@@ -246,6 +249,8 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         changed=MILLI,
         firings=pa.uint32(),
         silenced=pa.bool_(),
+        budget_usd=MONEY,
+        exhausted_in_s=pa.int64(),
         shard=pa.uint16(),
         version=pa.uint64(),
     ),
@@ -355,6 +360,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         detail=TEXT,
         version=pa.uint64(),
     ),
+    **budget_tables.SCHEMAS,
     BILL_LINES: schema_of(
         load_id=TEXT,
         line=pa.int64(),  # where it begins in its file; of Parquet the row
@@ -470,6 +476,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     DEAD_LETTER_COUNTS: ("topic", "partition", "reason"),
     LEDGER_SUMS: ("shard", "table_name", "month"),
     CANARY: ("time", "job_id"),
+    **budget_tables.KEYS,
     BILL_LINES: ("load_id", "line"),
     BILL_LOADS: ("load_id", "invoice_issuer_name", "billing_account_id", "billing_period_start"),
 }

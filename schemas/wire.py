@@ -138,7 +138,7 @@ class JobWire(PricedWire, kw_only=True, gc=False):
     budget: Annotated[
         BudgetWire | None,
         Meta(description="an object of usd, gpu_hours, wall_clock_hours, action"),
-        Doc("the job's own budget; kept, not judged yet", {"usd": "5000", "action": "checkpoint"}),
+        Doc("the job's own [budget](budgets.md)", {"usd": "5000", "action": "checkpoint"}),
     ] = None
     deadline_ms: Annotated[
         OptTimeMs,
@@ -291,21 +291,24 @@ class ControlWire(Wire, kw_only=True, gc=False):
     usd_per_hour: Annotated[Usd, Doc("of a `planned`: the rate to expect", "440.33", "USD per hour")] = None
     gpu_hours: Annotated[Hours, Doc("of a `budget`: the GPU-time", 5000, "GPU x h")] = None
     wall_clock_hours: Annotated[Hours, Doc("of a `budget`: the run time", 720, "h")] = None
-    period: Annotated[
+    per: Annotated[
         BudgetPeriod | None,
         one_of(get_args(BudgetPeriod)),
-        Doc("of a `budget`: how often it begins anew", "month"),
+        Doc("of a `budget`: how often it begins anew; `run`: each job has it; `total` if absent", "month"),
+    ] = None
+    period: Annotated[
+        BudgetPeriod | None, one_of(get_args(BudgetPeriod)), Doc("the same as `per`", "month")
     ] = None
     action: Annotated[OptAction, Doc("of a `budget`: what is to happen then", "notify")] = None
     from_ms: Annotated[
         OptTimeMs,
         Doc(
-            "of a `silence` or `planned`: first instant; since ever if absent",
+            "of a `silence`, `planned` or `override`: first instant; since ever if absent",
             1780308000000,
             "ms since 1970 UTC",
         ),
     ] = None
     until_ms: Annotated[
         OptTimeMs,
-        Doc("of both: first instant after it; for ever if absent", 1780394400000, "ms since 1970 UTC"),
+        Doc("of these: first instant after it; for ever if absent", 1780394400000, "ms since 1970 UTC"),
     ] = None

@@ -37,8 +37,8 @@ EndReason: TypeAlias = Literal[
     "spot_reclaim", "preemption", "out_of_memory", "node_failure", "user_error", "timeout", "unknown"
 ]
 BudgetAction: TypeAlias = Literal["notify", "checkpoint", "suspend", "stop"]
-BudgetPeriod: TypeAlias = Literal["month", "week", "day", "total"]
-ControlKind: TypeAlias = Literal["owner", "budget", "silence", "planned"]
+BudgetPeriod: TypeAlias = Literal["month", "week", "day", "total", "run"]
+ControlKind: TypeAlias = Literal["owner", "budget", "silence", "planned", "override"]
 JobTypeName: TypeAlias = Literal[
     "queued", "allocated", "started", "resumed", "scaled", "checkpointed", "heartbeat", "updated",
     "suspended", "preempted", "failed", "completed", "cancelled"

@@ -179,6 +179,8 @@ def _alert(row: Mapping[str, Any]) -> Alert:
         changed_ms=row["changed"],
         firings=row["firings"],
         silenced=row["silenced"],
+        budget_nano=None if row["budget_usd"] is None else _nano(row["budget_usd"]),
+        exhausted_in_ms=None if row["exhausted_in_s"] is None else row["exhausted_in_s"] * 1000,
     )
 
 

@@ -19,6 +19,8 @@ Rule: TypeAlias = Literal[
     "canary_wrong",
     "canary_late",
     "books_unbalanced",
+    "budget_used",
+    "budget_forecast",
 ]
 Severity: TypeAlias = Literal["page", "ticket"]
 Status: TypeAlias = Literal["firing", "resolved"]
@@ -53,6 +55,10 @@ class Alert(Struct, frozen=True, kw_only=True, gc=False):
     changed_ms: int  # the instant of the last change of status
     firings: int  # how often it has fired, the first time included
     silenced: bool  # a silence covered it when the status changed: stored, not delivered
+    budget_nano: int | None = None  # what may be spent in all; None: the rule is about no budget of dollars
+    exhausted_in_ms: int | None = (
+        None  # from the figures' instant until it is used up at that rate; None: never
+    )
 
 
 class Address(NamedTuple):

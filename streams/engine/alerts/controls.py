@@ -1,4 +1,4 @@
-"""Owners' addresses, silences and planned rates, from the records of `controls`.
+"""Owners' addresses, silences, planned rates and budgets, from the records of `controls`.
 
 It must not raise, whatever a record contains: an invalid control is skipped and reported, and an invalid silence
 silences nothing.
@@ -18,14 +18,17 @@ from schemas.redaction import field_name
 from schemas.refusal import shown
 from schemas.units import usd_to_nano
 from streams.engine.alerts.alert import Address
+from streams.engine.alerts.budgets import MATCHED as BUDGET_MATCHED
+from streams.engine.alerts.budgets import OVERRIDE_FIELDS, Budget, Override, budget_of, override_of
+from streams.engine.alerts.budgets import OWN_FIELDS as BUDGET_FIELDS
 from streams.engine.alerts.dimensions import MATCHED, AlertDimensions
+from streams.engine.alerts.malformed import MalformedControlError
 from streams.engine.alerts.matching import Matching
 from streams.engine.alerts.planned import FOR_EVER_MS, FROM_EVER_MS, Planned, spans
 
 _OWN_FIELDS: Final = frozenset({"from_ms", "until_ms", "comment", "usd_per_hour", "match"})
 _ALIASES: Final = {"job": "job_id"}
 _OF_ALERTS: Final = ("rule", "severity")
-_NO_BUDGETS: Final = "this version keeps budgets and judges none: no alert fires when it is used up"
 _KINDS: Final = ("webhook", "slack", "email")
 
 
@@ -46,10 +49,6 @@ class ControlFault(NamedTuple):
     detail: str
 
 
-class _MalformedError(ValueError):
-    """A field of a control is invalid."""
-
-
 class Controls:
     """The controls in force. Immutable."""
 
@@ -59,11 +58,15 @@ class Controls:
         silences: Iterable[Silence],
         planned: Iterable[Planned],
         faults: Iterable[ControlFault],
+        budgets: Iterable[Budget] = (),
+        overrides: Iterable[Override] = (),
     ) -> None:
         self._addresses = dict(addresses)
         self._silences = Matching(((each.match, each) for each in silences), _Covered)
         self._planned = Matching(((each.match, each) for each in planned), tuple)
         self.faults = tuple(faults)
+        self.budgets = tuple(budgets)
+        self.overrides = tuple(overrides)
 
     @classmethod
     def from_events(cls, events: Iterable[ControlEvent]) -> Controls:
@@ -71,6 +74,8 @@ class Controls:
         addresses: dict[str, tuple[Address, ...]] = {}
         silences: list[Silence] = []
         planned: list[Planned] = []
+        budgets: list[Budget] = []
+        overrides: list[Override] = []
         faults: list[ControlFault] = []
         for event in {(each.kind, each.name): each for each in events}.values():
             try:
@@ -84,10 +89,14 @@ class Controls:
                     rate = _rate(event.value)
                     planned.append(Planned(event.name, match, *_interval(event.value), rate))
                 elif event.kind == "budget":
-                    faults.append(ControlFault(event.kind, event.name, _NO_BUDGETS))
-            except _MalformedError as fault:
+                    match = _match(event.value, BUDGET_MATCHED, BUDGET_FIELDS)
+                    budgets.append(budget_of(event.name, event.value, match))
+                elif event.kind == "override":
+                    match = _match(event.value, BUDGET_MATCHED, OVERRIDE_FIELDS)
+                    overrides.append(override_of(event.name, event.value, match, _interval(event.value)))
+            except MalformedControlError as fault:
                 faults.append(ControlFault(event.kind, event.name, str(fault)))
-        return cls(addresses, silences, planned, faults)
+        return cls(addresses, silences, planned, faults, budgets, overrides)
 
     def address_of(self, owner: str) -> tuple[Address, ...]:
         """Return the owner's addresses; empty if no control has any."""
@@ -125,7 +134,9 @@ class _Covered:
 NO_CONTROLS: Final = Controls({}, (), (), ())
 
 
-def _match(value: Mapping[str, object], known: tuple[str, ...]) -> Mapping[str, str]:
+def _match(
+    value: Mapping[str, object], known: tuple[str, ...], own: frozenset[str] = _OWN_FIELDS
+) -> Mapping[str, str]:
     """Return the match fields.
 
     A control with an unknown field is malformed: without the field it would match everything.
@@ -135,21 +146,21 @@ def _match(value: Mapping[str, object], known: tuple[str, ...]) -> Mapping[str, 
     asked: dict[str, str] = {}
     inner = value.get("match")
     if not (inner is None or isinstance(inner, Mapping)):
-        raise _MalformedError("match: expected an object of match fields")
-    outer = {field: wanted for field, wanted in value.items() if field not in _OWN_FIELDS}
+        raise MalformedControlError("match: expected an object of match fields")
+    outer = {field: wanted for field, wanted in value.items() if field not in own}
     for fields in (outer, inner or {}):
         for given, wanted in fields.items():
             field = _ALIASES.get(given, given)
             if wanted is None:
                 continue
             if field not in known:
-                raise _MalformedError(
+                raise MalformedControlError(
                     f"{field_name(given)}: no such match field, expected one of {', '.join(known)}"
                 )
             if not isinstance(wanted, str):
-                raise _MalformedError(f"{given}: expected a string")
+                raise MalformedControlError(f"{given}: expected a string")
             if asked.setdefault(field, wanted) != wanted:
-                raise _MalformedError(f"{given}: asks for both one value and another")
+                raise MalformedControlError(f"{given}: asks for both one value and another")
     return asked
 
 
@@ -157,7 +168,7 @@ def _interval(value: Mapping[str, object]) -> tuple[int, int]:
     """Return [from_ms, until_ms); open where a bound is absent."""
     from_ms, until_ms = _instant(value, "from_ms", FROM_EVER_MS), _instant(value, "until_ms", FOR_EVER_MS)
     if until_ms <= from_ms:
-        raise _MalformedError(f"until_ms: got {until_ms}, expected an instant after from_ms, {from_ms}")
+        raise MalformedControlError(f"until_ms: got {until_ms}, expected an instant after from_ms, {from_ms}")
     return from_ms, until_ms
 
 
@@ -166,7 +177,7 @@ def _instant(value: Mapping[str, object], field: str, absent_ms: int) -> int:
     if given is None:
         return absent_ms
     if not isinstance(given, int) or isinstance(given, bool) or not FROM_EVER_MS <= given <= FOR_EVER_MS:
-        raise _MalformedError(f"{field}: got {shown(given)}, expected an integer of ms since 1970")
+        raise MalformedControlError(f"{field}: got {shown(given)}, expected an integer of ms since 1970")
     return given
 
 
@@ -174,12 +185,14 @@ def _rate(value: Mapping[str, object]) -> int:
     """Return nano-dollars per hour; a float, which may be a rounded quotient, is rounded half to even."""
     given = value.get("usd_per_hour")
     if isinstance(given, bool) or not isinstance(given, str | int | float):
-        raise _MalformedError(f"usd_per_hour: got {shown(given)}, expected the planned dollars per hour")
+        raise MalformedControlError(
+            f"usd_per_hour: got {shown(given)}, expected the planned dollars per hour"
+        )
     try:
         text = given if isinstance(given, str) else f"{Decimal(repr(given)):.9f}"
         return usd_to_nano(text, STORED_USD_LIMIT)
     except ValueError as error:
-        raise _MalformedError(f"usd_per_hour: got {shown(given)}, {error}") from None
+        raise MalformedControlError(f"usd_per_hour: got {shown(given)}, {error}") from None
 
 
 def _addresses(event: ControlEvent, faults: list[ControlFault]) -> tuple[Address, ...]:

@@ -6,10 +6,12 @@ It must not build two rows of one alert: of equal versions the store may keep ei
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 
+from schemas.column_types import MONEY
 from schemas.columns import instants, money
 from schemas.tables import ALERTS, SCHEMAS
 from streams.engine.alerts.alert import Alert
@@ -45,10 +47,20 @@ def alerts_table(alerts: Iterable[Alert], shard: int, version: int) -> pa.Table:
         "usd_per_hour": _money([alert.usd_nano_per_hour for alert in last]),
         "expected_usd_per_hour": _money([alert.expected_nano_per_hour for alert in last]),
         "cost_usd": _money([alert.cost_nano for alert in last]),
+        "budget_usd": _optional_money([alert.budget_nano for alert in last]),
+        "exhausted_in_s": [_seconds(alert.exhausted_in_ms) for alert in last],
         "shard": pa.array(np.full(len(last), shard, np.uint16)),
         "version": pa.array(np.full(len(last), version, np.uint64)),
     }
     return pa.Table.from_pydict(columns, schema=SCHEMAS[ALERTS])
+
+
+def _optional_money(nano: list[int | None]) -> pa.Array:
+    return pa.array([None if each is None else Decimal(each).scaleb(-9) for each in nano], MONEY)
+
+
+def _seconds(ms: int | None) -> int | None:
+    return None if ms is None else ms // 1000
 
 
 def _money(nano: list[int]) -> pa.Array:

@@ -113,6 +113,8 @@ def _job_row(job: JobState, lines: Mapping[int, Timeline]) -> tuple[object, ...]
         lines[last].ended_ms,
         *(fields[name] for name in _JOB_FIELDS),
         lines[last].values.gpu_milli,
+        list(job.limits().budget),
+        job.limits().deadline_ms,
     )
 
 
@@ -134,12 +136,12 @@ _JOB_FIELDS: Final = ("cluster", "region", "cloud", "purchase", "gpu_type", "ins
 #: Columns in the order of the rows above.
 _JOB_COLUMNS: Final = (
     "job_id", "owner", "team", "project", "experiment", "labels", "quality", "progress", "state", "attempts", "started", "ended",
-    *_JOB_FIELDS, "gpu_count",
+    *_JOB_FIELDS, "gpu_count", "budget", "deadline",
 )  # fmt: skip
 _ATTEMPT_COLUMNS: Final = (
     "job_id", "attempt", "state", "reason", "started", "ended", *PRICE_FIELDS, "gpu_count",
 )  # fmt: skip
-_INSTANTS: Final = ("first_event", "last_event", "started", "ended")
+_INSTANTS: Final = ("first_event", "last_event", "started", "ended", "deadline")
 _KINDS: Final = {name: {field.name: field.type for field in SCHEMAS[name]} for name in (JOBS, ATTEMPTS)}
 
 

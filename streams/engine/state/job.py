@@ -32,12 +32,20 @@ class JobDimensions(NamedTuple):
     labels: tuple[tuple[str, str], ...] | None = None
 
 
-#: Timelines, dimensions, measures, and per metered attempt: whether it was sampled, whether it has lifecycle events, whose fields
+class JobLimits(NamedTuple):
+    """What a job states of its own end: the latest event that has one wins."""
+
+    budget: tuple[tuple[str, str], ...] = ()  # the known keys, their values as text
+    deadline_ms: int | None = None
+
+
+#: Timelines, dimensions, measures, limits, and per metered attempt: whether it was sampled, whether it has lifecycle events, whose fields
 #: it has.
 Said = tuple[
     dict[int, Timeline],
     JobDimensions,
     tuple[Shown, Shown],
+    JobLimits,
     tuple[tuple[bool, bool, tuple[str, ...] | None], ...],
 ]
 
@@ -59,6 +67,7 @@ class JobState:
         "_asks",
         "_declared",
         "_dimensions",
+        "_limits",
         "_shown",
         "_timelines",
         "attempts",
@@ -91,6 +100,7 @@ class JobState:
         self.booked_time: BookedTime | None = NOTHING_BOOKED
         self._timelines: dict[int, Timeline] | None = None
         self._dimensions: JobDimensions | None = None
+        self._limits: JobLimits | None = None
         self._declared: list[tuple[int, int]] | None = None
         self.is_redone = (
             False  # whether all of it will be derived again, so that no price change matters before
@@ -135,7 +145,7 @@ class JobState:
         attempt.add_event(event)
         for each in self.attempts.values():
             each.row_sums.forget()  # its price fields may change, also by an event that names none
-        self._timelines = self._dimensions = None
+        self._timelines = self._dimensions = self._limits = None
         if event.expected_nano_per_hour is not None:
             self._declared = None
 
@@ -174,7 +184,7 @@ class JobState:
 
     def forget_derived(self) -> None:
         """Drop cached derivations: events were added in another way than by `add_event`."""
-        self._timelines = self._dimensions = self._declared = None
+        self._timelines = self._dimensions = self._limits = self._declared = None
 
     def mark_saved(self) -> None:
         """Record that a snapshot includes all of it."""
@@ -203,6 +213,18 @@ class JobState:
                         found["labels"] = tuple(sorted(event.labels.items()))
             self._dimensions = JobDimensions(**found)  # type: ignore[arg-type]  # keys are field names, values have their types
         return self._dimensions
+
+    def limits(self) -> JobLimits:
+        """Return the job's own budget and deadline as of the latest events that name them."""
+        if self._limits is None:
+            budget: dict[str, str | int | float] = {}
+            deadline_ms: int | None = None
+            for number in sorted(self.attempts):
+                for event in sorted(self.attempts[number].events, key=event_order):
+                    budget = budget if event.budget is None else event.budget
+                    deadline_ms = deadline_ms if event.deadline_ms is None else event.deadline_ms
+            self._limits = JobLimits(tuple((name, str(value)) for name, value in budget.items()), deadline_ms)
+        return self._limits
 
     def declared(self) -> list[tuple[int, int]]:
         """Return (time_ms, nano-dollars per hour) of the events that declare an expected rate, in order."""
@@ -241,7 +263,7 @@ class JobState:
             if not attempt.has_start
             for newest in (attempt.newest_winner(),)
         )
-        return self.timelines(), self.dimensions(), self.measures.shown(), samples
+        return self.timelines(), self.dimensions(), self.measures.shown(), self.limits(), samples
 
     def are_row_inputs_unchanged(self) -> bool:
         """Return whether only time columns of its rows would differ from the last call."""

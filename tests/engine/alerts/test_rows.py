@@ -46,6 +46,8 @@ def test_a_row_holds_the_alert(store: ClickHouseStore) -> None:
         "changed": at(START_MS + 20_000),
         "firings": 1,
         "silenced": False,
+        "budget_usd": None,
+        "exhausted_in_s": None,
         "shard": 7,
         "version": 2,
     }

@@ -1,0 +1,238 @@
+"""Budgets and overrides of their actions, from the fields of `controls` and of a job's own `budget`.
+
+It must not know what has been used, nor ask for an action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import Final, NamedTuple, get_args
+
+from schemas.checks import STORED_USD_LIMIT
+from schemas.refusal import shown
+from schemas.units import usd_to_nano
+from schemas.wire_types import BudgetAction, BudgetPeriod
+from streams.engine.alerts.malformed import MalformedControlError
+
+HOUR_MS: Final = 3_600_000
+MILLI: Final = 1_000
+RUN: Final = "run"
+TOTAL: Final = "total"
+NOTIFY: Final = "notify"
+#: What a budget can match, the narrowest first: the first that it names is the subject of its alerts.
+MATCHED: Final = ("job_id", "experiment", "project", "team", "owner")
+#: The fields of a budget that match nothing.
+OWN_FIELDS: Final = frozenset(
+    {"usd", "gpu_hours", "wall_clock_hours", "per", "period", "action", "actions", "grace_s", "webhook"}
+    | {"contact", "subject", "comment", "match"}
+)
+OVERRIDE_FIELDS: Final = frozenset({"budget", "reason", "from_ms", "until_ms", "comment", "match"})
+_ACTIONS: Final = get_args(BudgetAction)
+_PERIODS: Final = get_args(BudgetPeriod)
+_LIMITS: Final = ("usd", "gpu_hours", "wall_clock_hours")
+_RATIO_MAX: Final = 10.0
+_GRACE_MAX_S: Final = 7 * 86_400
+_AMOUNT_MAX_HOURS: Final = 2**53 // (HOUR_MS * MILLI)
+
+
+class Rung(NamedTuple):
+    """One step of a ladder: what is asked for from which used share on."""
+
+    action: str
+    at_ratio: float = 1.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What may be used; None: not limited. GPU-time in thousandths of a GPU times ms."""
+
+    usd_nano: int | None = None
+    gpu_milli_ms: int | None = None
+    wall_clock_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What matching jobs may use, together or (per `run`) each of them."""
+
+    name: str  # '': a job's own
+    match: Mapping[str, str]
+    per: str
+    limits: Limits
+    rungs: tuple[Rung, ...] = ()
+    grace_ms: int | None = None  # between rungs; None: that of the settings
+    webhook: str | None = field(default=None, repr=False)  # of its actions; None: that of the settings
+    contact: str = ""  # the owner who gets its alerts
+
+    @property
+    def is_per_run(self) -> bool:
+        """Return whether each job has it for itself."""
+        return self.per == RUN
+
+
+@dataclass(frozen=True)
+class Override:
+    """Suspends the actions of budgets for matching jobs in [from_ms, until_ms)."""
+
+    name: str
+    budget: str  # '': of all budgets
+    match: Mapping[str, str]
+    from_ms: int
+    until_ms: int
+    reason: str
+
+    def covers(self, budget: str, facts: Mapping[str, str], at_ms: int) -> bool:
+        """Return whether it suspends this budget's actions on the job with these facts at that instant."""
+        return (
+            self.budget in ("", budget)
+            and self.from_ms <= at_ms < self.until_ms
+            and all(facts.get(name, "") == wanted for name, wanted in self.match.items())
+        )
+
+
+def budget_of(name: str, value: Mapping[str, object], match: Mapping[str, str]) -> Budget:
+    """Return the budget of a control's fields; `match`: its match fields.
+
+    Raises:
+        MalformedControlError: A field is invalid, or it limits nothing.
+    """
+    per = value.get("per") or value.get("period") or TOTAL
+    if per not in _PERIODS:
+        raise MalformedControlError(f"per: got {shown(per)}, expected one of {', '.join(_PERIODS)}")
+    if value.get("per") and value.get("period") and value["per"] != value["period"]:
+        raise MalformedControlError("period: differs from `per`")
+    return Budget(
+        name,
+        {**_subject(value), **match},
+        str(per),
+        _limits(value),
+        _rungs(value),
+        _grace_ms(value),
+        _text(value, "webhook") or None,
+        _text(value, "contact"),
+    )
+
+
+def own_budget(fields: Mapping[str, str]) -> Budget | None:
+    """Return a job's own budget, of the fields as they are stored; None if it limits nothing or cannot be read."""
+    try:
+        return budget_of("", {**fields, "per": RUN}, {}) if fields else None
+    except MalformedControlError:
+        return None
+
+
+def override_of(
+    name: str, value: Mapping[str, object], match: Mapping[str, str], interval: tuple[int, int]
+) -> Override:
+    """Return the override of a control's fields.
+
+    Raises:
+        MalformedControlError: It has no reason.
+    """
+    reason = _text(value, "reason")
+    if not reason:
+        raise MalformedControlError("reason: expected why the actions are suspended")
+    return Override(name, _text(value, "budget"), match, *interval, reason)
+
+
+def _limits(value: Mapping[str, object]) -> Limits:
+    if all(value.get(name) is None for name in _LIMITS):
+        raise MalformedControlError(f"{_LIMITS[0]}: expected at least one of {', '.join(_LIMITS)}")
+    usd, gpu, wall = (_decimal(value, name) for name in _LIMITS)
+    try:
+        nano = None if usd is None else usd_to_nano(f"{usd:.9f}", STORED_USD_LIMIT)
+    except ValueError as error:
+        raise MalformedControlError(f"usd: got {shown(value['usd'])}, {error}") from None
+    return Limits(
+        nano,
+        None if gpu is None else int(gpu * HOUR_MS * MILLI),
+        None if wall is None else int(wall * HOUR_MS),
+    )
+
+
+def _decimal(value: Mapping[str, object], name: str) -> Decimal | None:
+    """Return a positive amount; a budget of nothing would be used up by nothing."""
+    given = value.get(name)
+    if given is None:
+        return None
+    most = STORED_USD_LIMIT if name == "usd" else _AMOUNT_MAX_HOURS
+    try:
+        if isinstance(given, bool) or not isinstance(given, str | int | float):
+            raise InvalidOperation
+        amount = Decimal(given if isinstance(given, str) else repr(given))
+        if not (amount.is_finite() and 0 < amount < most):
+            raise InvalidOperation
+    except InvalidOperation:
+        raise MalformedControlError(
+            f"{name}: got {shown(given)}, expected a number above 0 and below {most}"
+        ) from None
+    return amount
+
+
+def _rungs(value: Mapping[str, object]) -> tuple[Rung, ...]:
+    """Return the ladder: names, or objects of `do` and `at`, in an array; or the one `action`."""
+    given = value.get("actions")
+    if given is None:
+        one = value.get("action")
+        given = [] if one is None else [one]
+    if isinstance(given, str):
+        given = [given]
+    if not isinstance(given, Sequence) or isinstance(given, bytes):
+        raise MalformedControlError("actions: expected an array of actions")
+    found = tuple(_rung(each) for each in given)
+    if len({rung.action for rung in found}) < len(found):
+        raise MalformedControlError("actions: one is named twice")
+    if [rung.at_ratio for rung in found] != sorted(rung.at_ratio for rung in found):
+        raise MalformedControlError("actions: a later one begins at a smaller share")
+    return found
+
+
+def _rung(given: object) -> Rung:
+    action, at_ratio = given, 1.0
+    if isinstance(given, Mapping):
+        if not given.keys() <= {"do", "at"}:
+            raise MalformedControlError("actions: expected objects of `do` and `at`")
+        action, ratio = given.get("do"), given.get("at", 1)
+        if isinstance(ratio, bool) or not isinstance(ratio, int | float) or not 0 < ratio <= _RATIO_MAX:
+            raise MalformedControlError(f"actions: `at` must be above 0 and at most {_RATIO_MAX:g}")
+        at_ratio = float(ratio)
+    if action not in _ACTIONS:
+        raise MalformedControlError(f"actions: expected {', '.join(_ACTIONS)}")
+    return Rung(str(action), at_ratio)
+
+
+def _grace_ms(value: Mapping[str, object]) -> int | None:
+    given = value.get("grace_s")
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= _GRACE_MAX_S:
+        raise MalformedControlError(f"grace_s: got {shown(given)}, expected seconds from 0 to {_GRACE_MAX_S}")
+    return round(given * 1000)
+
+
+def _subject(value: Mapping[str, object]) -> dict[str, str]:
+    """Return the match field of the older form: `"subject": "team/vision"`, or an object of `kind` and `name`."""
+    given = value.get("subject")
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        kind, name = given.get("kind"), given.get("name")
+    elif isinstance(given, str):
+        kind, _, name = given.replace(":", "/", 1).partition("/")
+    else:
+        kind = name = None
+    kind = "job_id" if kind == "job" else kind
+    if kind not in MATCHED or not isinstance(name, str) or not name:
+        raise MalformedControlError(f"subject: expected KIND/NAME, KIND one of {', '.join(MATCHED)}")
+    return {str(kind): name}
+
+
+def _text(value: Mapping[str, object], name: str) -> str:
+    given = value.get(name)
+    if given is None:
+        return ""
+    if not isinstance(given, str):
+        raise MalformedControlError(f"{name}: expected a string")
+    return given.strip()

@@ -255,8 +255,26 @@ json_values = st.recursive(
     max_leaves=5,
 )
 names = st.sampled_from(
-    ["match", "from_ms", "until_ms", "usd_per_hour", "webhook", "team", "job", "x"]
-    + ["usd", "gpu_hours", "per", "period", "action", "actions", "grace_s", "subject", "reason", "budget"]
+    [
+        "match",
+        "from_ms",
+        "until_ms",
+        "usd_per_hour",
+        "webhook",
+        "team",
+        "job",
+        "x",
+        "usd",
+        "gpu_hours",
+        "per",
+        "period",
+        "action",
+        "actions",
+        "grace_s",
+        "subject",
+        "reason",
+        "budget",
+    ]
 )
 
 

@@ -23,7 +23,9 @@ from sinks.query.limits import MIB_BYTES, QueryLimits
 from sinks.query.wire import Form, Parameter, ServerAddress, StoreFiles
 
 _START: Final = "import sys; sys.path[:] = sys.argv[1:]; from sinks.query.child import main; main()"
-_START_WITHIN_S: Final = 30.0
+#: A start takes 0.4 s of a core. But it gives way to everything else from its first moment: where other work fills every
+#: core, its share is a seventieth of one, and a limit near what an idle machine needs would refuse queries.
+_START_WITHIN_S: Final = 120.0
 _GRACE_S: Final = 4.0
 _ROOT: Final = str(Path(__file__).resolve().parents[2])
 #: No variable of the worker's is passed on, as they may be secrets. The time zone is UTC. The last three prevent
@@ -120,14 +122,24 @@ class QueryProcess:
             QueriesOff: It cannot, with the reason.
         """
         if self._ready is None:
-            late = threading.Timer(_START_WITHIN_S, self._spawned.kill)
-            late.start()
+            late = threading.Event()
+
+            def end() -> None:
+                late.set()
+                self._spawned.kill()
+
+            limit = threading.Timer(_START_WITHIN_S, end)
+            limit.start()
             try:
                 found = self._receive()
             finally:
-                late.cancel()
+                limit.cancel()
             if found is None:
                 self.close()
+                if late.is_set():
+                    raise QueriesOff(
+                        f"the process for queries did not start within {_START_WITHIN_S:g} s; other work fills the machine"
+                    )
                 raise QueriesOff(
                     "the process for queries ended while it started; look at the worker's memory limit"
                 )

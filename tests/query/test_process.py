@@ -69,6 +69,13 @@ def test_it_gives_way_to_everything_else(source: StoreFiles, monkeypatch: pytest
         made.close()
 
 
+def test_one_that_does_not_get_to_start_says_so(source: StoreFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_START_WITHIN_S", 0.0)
+    made = QueryProcess(source, QueryLimits())
+    with pytest.raises(QueriesOff, match=r"did not start within 0 s; other work fills the machine"):
+        made.wait_ready()
+
+
 def test_it_starts_in_a_checkout_that_changes_meanwhile(process: QueryProcess) -> None:
     """Python looks a folder through again when it has changed; a confined process may not."""
     started = threading.Event()

@@ -103,6 +103,13 @@ class Rig:
             assert time.monotonic() < deadline_s, f"{found}\n{self.said()[-3000:]}"
             time.sleep(0.1)
 
+    def wait_metered(self) -> None:
+        """Wait until everything sent is metered and committed: each shard has an owner that reads."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while self.behind():
+            assert time.monotonic() < deadline_s, self.said()[-3000:]
+            time.sleep(0.1)
+
     def wait_reading(self) -> None:
         """Wait until reading does not pause."""
         deadline_s = time.monotonic() + PATIENCE_S

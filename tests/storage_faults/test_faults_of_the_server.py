@@ -57,6 +57,8 @@ def lone(directory: Path, front: StoreProcess) -> Iterator[Rig]:
         worker.wait_until("does not answer", PATIENCE_S)
         front.start()
         worker.wait_ready(PATIENCE_S)
+        made.publish(EVENTS)
+        made.wait_metered()  # one that is still restoring its shards would wait for a store that is away, and read nothing
         yield made
         assert made.workers.ended_by_themselves() == []
         assert worker.terminate() == 0

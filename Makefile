@@ -20,11 +20,13 @@ PYTEST = $(BIN)/python -m pytest
 TEST_WORKERS ?= 3
 # Each begins with a run of whole files, so that what the tests of a file share is made once, and takes over from the others.
 SHARED := -n $(TEST_WORKERS) --dist worksteal
+# Once for all processes, which each would compile kernels that have changed: 20 s of a core, and a second where none has.
+COMPILED = $(BIN)/python -c 'from streams.engine.kernels.warm import compile_all; compile_all()'
 # Examples of each property: few enough here for a suite that is run often; `make test-long` tries many more.
-export TRAINFARE_EXAMPLES ?= 30
+export TRAINFARE_EXAMPLES ?= 15
 LONG_EXAMPLES ?= 500
 # Seeds of the simulator, a tenth of a second each; python -m tests.simulator --seeds A:B runs any.
-export TRAINFARE_SEEDS ?= 300
+export TRAINFARE_SEEDS ?= 100
 LONG_SEEDS ?= 50000
 # What Python compiles is kept, also where the shell says otherwise: each process would compile 700 files anew.
 export PYTHONDONTWRITEBYTECODE :=
@@ -57,7 +59,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . 2>&1 \
 		| { grep -iE 'error|cannot' || true; }
 	@echo "== compiling the kernels (some seconds, once)"
-	@$(BIN)/python -c 'from streams.engine.kernels.warm import compile_all; compile_all()'
+	@$(COMPILED)
 	@touch $(STAMP)
 
 demo: $(STAMP)  ## Watch a simulated fleet cost money, and a runaway job page its owner (DEMO_ARGS: options of trainfare demo).
@@ -76,7 +78,8 @@ example: $(STAMP)  ## Meter a real trace of 500 jobs and show what they cost (EX
 # The suite without the JIT comes first, so that the last line of all is the summary of the whole suite.
 test: $(STAMP)  ## Run the tests: kernels without the JIT, then everything (TEST_ARGS: options of pytest; TEST_WORKERS; TRAINFARE_EXAMPLES; TRAINFARE_SEEDS).
 	@echo "== the kernels as plain Python (NUMBA_DISABLE_JIT=1)"
-	@NUMBA_DISABLE_JIT=1 $(PYTEST) $(SHARED) tests/engine/kernels tests/engine/coverage
+	@$(COMPILED) & compiling=$$!; \
+		NUMBA_DISABLE_JIT=1 $(PYTEST) $(SHARED) tests/engine/kernels tests/engine/coverage; wait $$compiling
 	@echo "== all tests"
 	@$(PYTEST) $(SHARED) --durations=25 $(TEST_ARGS)
 

@@ -56,8 +56,8 @@ def server(tmp_path: Path) -> Iterator[ClickHouseStore]:
         store.close()
 
 
-def test_a_restart_with_50_000_alerts_reads_pages_and_tells_each_once(server: ClickHouseStore) -> None:
-    alerts = 50_000
+def test_a_restart_with_20_000_alerts_reads_pages_and_tells_each_once(server: ClickHouseStore) -> None:
+    alerts = 20_000
     firing = [an_alert(f"job-{number}") for number in range(alerts)]
     server.insert(ALERTS, alerts_table(firing, SHARD, 1), "all")
     told = [an_alert(f"job-{number}") for number in range(0, alerts, 2)]

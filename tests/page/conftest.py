@@ -51,6 +51,19 @@ def browser() -> Iterator[Browser]:
         launched.close()
 
 
+@pytest.fixture(scope="package")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """Where all pages are opened: a context of its own would start one more process of the browser for each page.
+
+    A blank page stays open, so that the process does.
+    """
+    context = browser.new_context()
+    context.set_default_timeout(10_000)
+    context.new_page()
+    yield context
+    context.close()
+
+
 @pytest.fixture
 def script() -> Script:
     return Script()
@@ -63,25 +76,23 @@ def server(script: Script) -> Iterator[Server]:
 
 
 @pytest.fixture
-def opened(browser: Browser) -> Iterator[Open]:
-    """Open a page at any address; at the end nothing may have gone wrong on it."""
-    contexts: list[BrowserContext] = []
+def opened(context: BrowserContext) -> Iterator[Open]:
+    """Open a page at any address; at the end nothing may have gone wrong on it, and the browser forgets it."""
     pages: list[Watched] = []
 
     def open_page(
         url: str, *, width: int = 1400, scheme: str = "light", calm: bool = False, clipboard: bool = False
     ) -> Watched:
-        context = browser.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme="dark" if scheme == "dark" else "light",
-            reduced_motion="reduce" if calm else "no-preference",
-            permissions=["clipboard-read", "clipboard-write"] if clipboard else [],
-        )
-        contexts.append(context)
-        context.set_default_timeout(10_000)
+        if clipboard:
+            context.grant_permissions(["clipboard-read", "clipboard-write"])
         watched = Watched(context.new_page())
         pages.append(watched)
         page = watched.page
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(
+            color_scheme="dark" if scheme == "dark" else "light",
+            reduced_motion="reduce" if calm else "no-preference",
+        )
         page.on("console", lambda message: _console(watched, message.type, message.text))
         page.on("pageerror", lambda error: watched.errors.append(f"uncaught: {error}"))
         page.on("dialog", lambda dialog: watched.errors.append(f"dialog: {dialog.message}"))
@@ -94,8 +105,10 @@ def opened(browser: Browser) -> Iterator[Open]:
         for watched in pages:
             watched.check()
     finally:
-        for context in contexts:
-            context.close()
+        for watched in pages:
+            watched.page.close()
+        context.clear_cookies()
+        context.clear_permissions()
 
 
 def _console(watched: Watched, kind: str, text: str) -> None:

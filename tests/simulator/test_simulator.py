@@ -1,6 +1,6 @@
-"""Hundreds of runs with faults: each ends with the oracle's tables and the alerts of an undisturbed run.
+"""A hundred runs with faults: each ends with the oracle's tables and the alerts of an undisturbed run.
 
-300 seeds, or TRAINFARE_SEEDS; `make test-long` runs 50,000.  A seed that fails says how to run it again.
+100 seeds, or TRAINFARE_SEEDS; `make test-long` runs 50,000.  A seed that fails says how to run it again.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tests.simulator.run import Result, Run, run_seed
 # A process that is killed never begins what it was about to begin.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
-SEEDS = int(os.environ.get("TRAINFARE_SEEDS", "300"))
-PART = 50  # seeds of one test, so that processes can share them
+SEEDS = int(os.environ.get("TRAINFARE_SEEDS", "100"))
+PART = 25  # seeds of one test, so that processes can share them
 ROOT = Path(__file__).resolve().parents[2]
 TWICE = range(3, 9)
 
@@ -94,9 +94,13 @@ KINDS = (
 )  # fmt: skip
 
 
+#: In which all kinds were seen when this was written; the rest are looked at where a kind has moved to another seed.
+TELLING = (28, 83, 19, 39, 44, 64)
+
+
 def test_every_kind_of_fault_happens() -> None:
     missing = set(KINDS)
-    for seed in range(200):
+    for seed in (*TELLING, *range(200)):
         words = "\n".join(run_seed(seed).faults)
         missing -= {kind for kind in missing if kind in words}
         if not missing:

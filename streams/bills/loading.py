@@ -1,6 +1,8 @@
 """Loads files of bills: all are checked to their ends first, then stored under a name, then made visible by one insert.
 
 It must not make a file visible in part: what a crash leaves behind belongs to no load, and the next attempt completes it.
+Two commands may load the same bill into one server at the same time: each looks after its insert whether the other is
+there, and withdraws if it is. The later insert always finds the earlier one, so a bill never stands twice.
 """
 
 from __future__ import annotations
@@ -92,35 +94,76 @@ def load(store: BillStore, files: Sequence[BillFile], now_ms: int, *, replace: b
     """Load the files; return what each holds.
 
     Raises:
-        WrongUseError: A file is wrong, or a bill that stands would be doubled or (with `replace`) replaced in part.
+        WrongUseError: A file is wrong, or a bill that stands would be doubled or (with `replace`) replaced in part, or
+            another command loaded one of the bills at the same time.
     """
     checked = [_checked(file) for file in files]
     ids = [each.load_id for each in checked]
     for each in checked:
         if ids.count(each.load_id) > 1:
             raise WrongUseError(f"{each.file.name}: its content is named twice")
+    _retired_by(checked, ids, store, replace=replace)  # refused before anything is stored
+    new = [each for each in checked if each.is_new]
+    if not new:
+        return checked
+    for each in new:
+        _store_lines(store, each, now_ms)
+    # Lines of a large file take their time to store: what stands may have changed.
+    standing, retired = _retired_by(checked, ids, store, replace=replace)
+    version = max([now_ms, *(_version(row) + 1 for row in standing)])
+    visible = [row for each in new for row in _rows(each, now_ms, version)]
+    _insert(store, [*visible, *({**row, "status": REPLACED, "version": version} for row in retired)])
+    other = _other_of(new, ids, store)
+    if other is not None:
+        _insert(
+            store,
+            [
+                *({**row, "status": REPLACED, "version": version + 1} for row in visible),
+                *({**row, "status": LOADED, "version": version + 1} for row in retired),
+            ],
+        )
+        raise WrongUseError(
+            f"{_named(other)} was loaded at the same time from {other['file']}: nothing of this command is loaded; "
+            "see `trainfare bills list`, and load again"
+        )
+    return checked
+
+
+def _retired_by(
+    checked: Sequence[Loaded], ids: Sequence[str], store: BillStore, *, replace: bool
+) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+    """Return all rows that stand, and those of them that the files replace; says in each file whether it is new."""
     standing = store.select(BILL_LOADS).to_pylist()
-    version = max([now_ms, *(row["version"] + 1 for row in standing)])
-    retired: list[dict[str, object]] = []
+    gone: dict[tuple[object, PeriodKey], dict[str, object]] = {}
     for each in checked:
         current = {
             _key(row) for row in standing if row["load_id"] == each.load_id and row["status"] == LOADED
         }
         each.is_new = current != set(each.periods)
-    for each in checked:
         if each.is_new and not each.is_corrections:
-            retired += _retired(each, ids, standing, replace=replace)
-    new = [each for each in checked if each.is_new]
-    for each in new:
-        _store_lines(store, each, version)
-    if new:
-        visible = [row for each in new for row in _rows(each, now_ms, version)]
-        gone = {
-            (row["load_id"], _key(row)): {**row, "status": REPLACED, "version": version} for row in retired
-        }
-        rows = pa.Table.from_pylist([*visible, *gone.values()], schema=SCHEMAS[BILL_LOADS])
-        store.insert(BILL_LOADS, rows, f"bill-loads-{version}")
-    return checked
+            gone |= {
+                (row["load_id"], _key(row)): row for row in _retired(each, ids, standing, replace=replace)
+            }
+    return standing, list(gone.values())
+
+
+def _other_of(new: Sequence[Loaded], ids: Sequence[str], store: BillStore) -> dict[str, object] | None:
+    """Return a row of another file that stands for a bill of the new files, if there is one."""
+    bills = {key for each in new if not each.is_corrections for key in each.periods}
+    for row in store.select(BILL_LOADS).to_pylist():
+        is_whole = row["lines"] != row["correction_lines"]
+        if row["status"] == LOADED and is_whole and row["load_id"] not in ids and _key(row) in bills:
+            return dict(row)
+    return None
+
+
+def _insert(store: BillStore, rows: Sequence[dict[str, object]]) -> None:
+    token = "bill-loads-" + "-".join(sorted({f"{row['load_id']}.{row['version']}" for row in rows}))
+    store.insert(BILL_LOADS, pa.Table.from_pylist(list(rows), schema=SCHEMAS[BILL_LOADS]), token)
+
+
+def _version(row: dict[str, object]) -> int:
+    return int(str(row["version"]))
 
 
 def _checked(file: BillFile) -> Loaded:
@@ -192,12 +235,18 @@ def _retired(
     if whole and not replace:
         row = whole[0]
         raise WrongUseError(
-            f"{each.file.name}: the bill of {row['invoice_issuer_name']} for account {row['billing_account_id']} "
-            f"from {row['billing_period_start']:%Y-%m-%d} is loaded already, by {row['file']}; --replace puts these "
+            f"{each.file.name}: {_named(row)} is loaded already, by {row['file']}; --replace puts these "
             "files in its place; further files of one bill are loaded with the first ones, in one command"
         )
     each.replaces = sorted({str(row["file"]) for row in found})
     return found
+
+
+def _named(row: dict[str, object]) -> str:
+    return (
+        f"the bill of {row['invoice_issuer_name']} for account {row['billing_account_id']} "
+        f"from {row['billing_period_start']:%Y-%m-%d}"
+    )
 
 
 def _store_lines(store: BillStore, each: Loaded, version: int) -> None:

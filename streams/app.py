@@ -106,6 +106,11 @@ def notifier_options(settings: Settings) -> NotifierOptions:
         owner_secrets_dir=alerts.owner_secrets_dir,
         default_webhook=None if alerts.default_webhook is None else alerts.default_webhook.get_secret_value(),
         allow_hosts=alerts.allow_hosts,
+        alertmanagers=tuple(filter(None, alerts.alertmanagers.split(","))),
+        alertmanager_token=None
+        if alerts.alertmanager_token is None
+        else alerts.alertmanager_token.get_secret_value(),
+        alertmanager_resend_ms=alerts.alertmanager_resend_ms,
         public_url=settings.web.public_url,
         docs_url=alerts.docs_url,
         max_attempts=alerts.max_attempts,

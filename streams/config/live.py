@@ -88,6 +88,20 @@ class AlertSettings(Group):
         description="Hosts, or `host:port`, separated by commas, that webhooks may reach although they are private "
         "or speak plain http, e.g. a relay inside the cluster.",
     )
+    alertmanagers: str = Field(
+        default="",
+        description="Addresses of all peers of an Alertmanager, separated by commas, e.g. http://am-1:9093,http://am-2:9093; "
+        "they get every alert that is not silenced, whoever owns it.",
+    )
+    alertmanager_token: SecretStr | None = Field(
+        default=None, description="Shown to them as `Authorization: Bearer ...`."
+    )
+    alertmanager_resend_ms: int = Field(
+        default=60_000,
+        ge=1_000,
+        le=240_000,
+        description="How often they get again what fires; without, they take it for resolved after five times that.",
+    )
     docs_url: str = Field(
         default="",
         description="Where people read the folder of this documentation, e.g. that of the repository; messages link the runbooks.",
@@ -102,7 +116,9 @@ class AlertSettings(Group):
     @property
     def sends(self) -> bool:
         """Return whether anything is configured that messages can be sent by."""
-        return self.webhook_secret is not None or self.owner_secrets_dir is not None
+        return (
+            self.webhook_secret is not None or self.owner_secrets_dir is not None or bool(self.alertmanagers)
+        )
 
     @field_validator("webhook_secret")
     @classmethod
@@ -110,6 +126,11 @@ class AlertSettings(Group):
         if secret is not None:
             signing_secrets(secret.get_secret_value())
         return secret
+
+    @field_validator("alertmanagers")
+    @classmethod
+    def _peers(cls, text: str) -> str:
+        return ",".join(link_base(part) for part in text.split(",") if part.strip())
 
     @field_validator("docs_url")
     @classmethod

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from streams.engine.alerts.alert import FIRING, Alert, webhook_id
 
 AlertReceiver: TypeAlias = tuple[str, str]  # alert_id, receiver
-ReceiverKind: TypeAlias = Literal["webhook", "slack", "email"]
+ReceiverKind: TypeAlias = Literal["webhook", "slack", "email", "alertmanager"]
 
 
 @dataclass(frozen=True)
@@ -52,3 +52,26 @@ class Delivery:
     def is_page(self) -> bool:
         """Return whether it is a page."""
         return self.alert.severity == "page" and self.alert.status == FIRING
+
+
+@dataclass(eq=False)
+class Refresh(Delivery):
+    """A part of what fires now, to one Alertmanager, which forgets what is not sent again; of no shard and no row."""
+
+    part: int = 0
+    size: int = 0
+
+    @property
+    def chain(self) -> AlertReceiver:
+        """Return a key of its own: nothing waits for it."""
+        return f"refresh {self.part}", self.receiver
+
+    @property
+    def webhook_id(self) -> str:
+        """Return a key, so that it waits once."""
+        return f"refresh {self.part}"
+
+    @property
+    def is_page(self) -> bool:
+        """Return that it is none."""
+        return False

@@ -16,26 +16,25 @@ from sinks.errors import SinkError
 from sinks.rows import Rows
 from streams.clock import Clock
 from streams.engine.alerts.alert import Address, Alert, webhook_id
-from streams.notify.body import webhook_body
-from streams.notify.delivery import Delivery
+from streams.notify.channels import Channels
+from streams.notify.delivery import Delivery, Refresh
 from streams.notify.delivery_rows import DeliveryWriter
+from streams.notify.firing import FiringAlerts
 from streams.notify.history import DeliveryHistory, RecentDeliveries, StoredDeliveries
 from streams.notify.intake import AlertIntake
-from streams.notify.links import Links
 from streams.notify.options import NotifierOptions
 from streams.notify.outcomes import OutcomeRecorder
 from streams.notify.queue import DeliveryQueue
-from streams.notify.receivers import UNSIGNED, UNSUPPORTED, Receivers
-from streams.notify.slack import slack_body
+from streams.notify.receivers import UNSUPPORTED, Receivers
 from streams.notify.store_faults import DeliveryFaults
-from streams.notify.webhooks.guard import ReceiverGuard
-from streams.notify.webhooks.owner_secrets import OwnerSecretError, Signers
 from streams.notify.webhooks.retry import delay_ms, retry_after_ms
 from streams.notify.webhooks.sender import Sender, SendResult
 
 logger = logging.getLogger(__name__)
 
 _RECENT: Final = 10_000
+_REFRESHED_AT_ONCE: Final = 500
+_NO_SHARD: Final = -1
 _ROOM_LOOK_MS: Final = 1_000
 _DRAIN_LOOK_S: Final = 0.02
 
@@ -59,9 +58,9 @@ class Notifier:
         self._options = options
         self._clock = clock
         self._jitter_ratio = jitter_ratio
-        self._sender = sender or Sender(ReceiverGuard(options.allow_hosts), timeout_ms=options.timeout_ms)
-        self._signers = Signers(options.webhook_secret, options.owner_secrets_dir, clock)
-        self._links = Links(options.public_url, options.docs_url)
+        self._firing = FiringAlerts()
+        self._channels = Channels(options, clock, self._firing, sender)
+        self._refresh_due_ms = clock.monotonic_ms() + options.alertmanager_resend_ms
         self._recent = RecentDeliveries(_RECENT)
         self._receivers = Receivers(addresses, options)
         self.faults = DeliveryFaults()
@@ -117,6 +116,7 @@ class Notifier:
         """Drop what waits for shards that are no longer ours: their new owner resumes it."""
         gone = set(shards)
         self._intake.release(gone)
+        self._firing.release(gone)
         self._outbox.drop(gone)
 
     async def run(self) -> None:
@@ -175,6 +175,7 @@ class Notifier:
         await self._intake.forward()
         if self._stopping:
             return
+        self._refresh()
         for parcel in self._outbox.pop_due(self._clock.monotonic_ms()):
             task = asyncio.create_task(self._attempt(parcel), name=f"webhook {parcel.webhook_id}")
             self._in_flight.add(task)
@@ -194,6 +195,7 @@ class Notifier:
     def _place(self, alert: Alert, shard: int, history: DeliveryHistory) -> None:
         if self._recent.overtaken(alert):
             return  # read from the tables after its next change was offered
+        self._firing.note(alert, shard)
         history.merge(self._recent.history(_message(alert)))
         receivers = self._receivers.of(alert.owner)
         if history.settled(receivers):
@@ -220,11 +222,24 @@ class Notifier:
                 continue
             self._outbox.put(parcel, self._clock.monotonic_ms() + wait_ms)
 
+    def _refresh(self) -> None:
+        """Send what fires to each Alertmanager again, once in an interval."""
+        now_ms = self._clock.monotonic_ms()
+        peers = self._receivers.peers
+        if not peers or now_ms < self._refresh_due_ms:
+            return
+        self._refresh_due_ms = now_ms + self._options.alertmanager_resend_ms
+        for name, receiver in peers.items():
+            for part in range(-(-len(self._firing) // _REFRESHED_AT_ONCE)):
+                alert = self._firing.part(part, _REFRESHED_AT_ONCE)[0]
+                parcel = Refresh(alert, _NO_SHARD, name, receiver, part=part, size=_REFRESHED_AT_ONCE)
+                self._outbox.put(parcel, now_ms)
+
     # -- attempts ------------------------------------------------------------------------------------------
 
     async def _attempt(self, parcel: Delivery) -> None:
         try:
-            answer = await self._send(parcel)
+            answer = await self._channels.send(parcel)
         except Exception as fault:  # noqa: BLE001 - one message must neither stop the others nor get lost
             # Without its text or traceback, which may contain the address.
             answer = SendResult("retry", 0, f"could not be sent ({type(fault).__name__})")
@@ -237,21 +252,14 @@ class Notifier:
             self._fault = task.exception()  # its message would never be finished: `run` raises it
             self._wake.set()
 
-    async def _send(self, parcel: Delivery) -> SendResult:
-        if parcel.to.kind == "slack":
-            return await self._sender.post(parcel.to.url, slack_body([parcel.alert], self._links), {})
-        try:
-            signer = await self._signers.of(parcel.to.signed_for)
-        except OwnerSecretError as fault:
-            return SendResult("retry", 0, str(fault))
-        if signer is None:
-            return SendResult("failed", 0, UNSIGNED)
-        body = webhook_body(parcel.alert, self._links)
-        headers = signer.headers(parcel.webhook_id, body, self._clock.now_ms())
-        return await self._sender.post(parcel.to.url, body, headers)
-
     def _land(self, parcel: Delivery, answer: SendResult) -> None:
         now_ms, attempt = self._clock.monotonic_ms(), parcel.attempt
+        if isinstance(parcel, Refresh):
+            if self._log.refreshed(parcel.receiver, answer):
+                self._outbox.finish(parcel, now_ms)
+            else:
+                self._outbox.again(parcel, now_ms, now_ms + self._options.alertmanager_resend_ms)
+            return
         outcome, detail = str(answer.verdict), answer.detail
         retried = outcome == "retry" and attempt < self._options.max_attempts
         if retried:
@@ -271,6 +279,8 @@ class Notifier:
     async def _pause(self) -> None:
         """Wait until something arrives or is due."""
         due_ms = [self._outbox.next_due_ms(), self._intake.due_ms()]
+        if self._receivers.peers and len(self._firing):
+            due_ms.append(self._refresh_due_ms)
         now_ms = self._clock.monotonic_ms()
         if self.rows_waiting >= self._options.rows_at_most:
             due_ms = [now_ms + _ROOM_LOOK_MS]

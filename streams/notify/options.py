@@ -21,6 +21,11 @@ class NotifierOptions:
     # For alerts of owners without a usable address.
     default_webhook: str | None = field(default=None, repr=False)
     allow_hosts: str = ""
+    # Addresses of all peers, without a slash at the end; the operator's, so they may be private and plain http.
+    alertmanagers: tuple[str, ...] = ()
+    alertmanager_token: str | None = field(default=None, repr=False)
+    # How often what fires is sent again.
+    alertmanager_resend_ms: int = 60_000
     # What links begin with; empty: no links.
     public_url: str = ""
     docs_url: str = ""
@@ -39,3 +44,8 @@ class NotifierOptions:
     look_up_timeout_ms: int = 2_000
     # How long a stop waits for attempts in flight and for the store.
     stop_timeout_ms: int = 5_000
+
+    @property
+    def sends(self) -> bool:
+        """Return whether there is any way to send."""
+        return bool(self.webhook_secret or self.owner_secrets_dir or self.alertmanagers)

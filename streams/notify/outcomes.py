@@ -14,6 +14,7 @@ from streams.engine.alerts.alert import Alert, webhook_id
 from streams.engine.alerts.formatting import one_line
 from streams.notify.delivery_rows import DeliveryRow, DeliveryWriter
 from streams.notify.history import RecentDeliveries
+from streams.notify.webhooks.sender import SendResult
 
 logger = logging.getLogger(__name__)
 
@@ -73,3 +74,19 @@ class OutcomeRecorder:
                 **({"runbook": "docs/operations.md#messages-not-delivered"} if bad else {}),
             },
         )
+
+    def refreshed(self, receiver: str, answer: SendResult) -> bool:
+        """Count a repetition of what fires, which has no row; return whether it was taken."""
+        taken = answer.verdict == "delivered"
+        self.outcomes["refreshed" if taken else "refresh_failed"] += 1
+        if not taken:
+            logger.warning(
+                "alerts that fire were not sent again, their receiver may take them for resolved",
+                extra={
+                    "receiver": one_line(receiver),
+                    "http_status": answer.http_status,
+                    "reason": answer.detail,
+                    "runbook": "docs/operations.md#messages-not-delivered",
+                },
+            )
+        return taken

@@ -16,9 +16,6 @@ from streams.notify.webhooks.guard import shown
 logger = logging.getLogger(__name__)
 
 UNSUPPORTED = "e-mail is not sent: give the owner a webhook or slack address"
-UNSIGNED = (
-    "no secret signs for it: set alerts.webhook_secret, or give the owner a file in alerts.owner_secrets_dir"
-)
 
 
 class Receivers:
@@ -27,8 +24,14 @@ class Receivers:
     def __init__(self, addresses: Callable[[str], Sequence[Address]], options: NotifierOptions) -> None:
         self._addresses = addresses
         self._default = options.default_webhook
-        self._may_send = options.webhook_secret is not None or options.owner_secrets_dir is not None
+        self._may_send = options.sends
+        self._peers = [Receiver("alertmanager", url) for url in options.alertmanagers]
         self._said_so = False
+
+    @property
+    def peers(self) -> dict[str, Receiver]:
+        """Return the Alertmanagers by name."""
+        return {_name(receiver): receiver for receiver in self._peers}
 
     def of(self, owner: str) -> dict[str, Receiver]:
         """Return the owner's receivers by name. The names are stable while the addresses are."""
@@ -38,7 +41,7 @@ class Receivers:
             # Whoever stands in for all owners cannot know the secret of each.
             found.append(Receiver("webhook", self._default))
         named: dict[str, Receiver] = {}
-        for receiver in found:
+        for receiver in (*found, *self._peers):
             name = _name(receiver)
             number = 1 + sum(other.partition(" #")[0] == name for other in named)
             named[name if number == 1 else f"{name} #{number}"] = receiver
@@ -66,4 +69,6 @@ class Receivers:
 def _name(receiver: Receiver) -> str:
     if receiver.kind == "email":
         return "email"
+    if receiver.kind == "alertmanager":
+        return f"alertmanager {shown(receiver.url)}"
     return shown(receiver.url) or f"{receiver.kind} address"

@@ -27,7 +27,7 @@ def run(tmp_path: Path, *, output: str, tests: int = 0, check: int = 0) -> tuple
         '[ "$TRAINFARE_REQUIRE_KAFKA$TRAINFARE_REQUIRE_BROWSER$TRAINFARE_REQUIRE_PROMETHEUS" = 111 ] || exit 9\n'
         f"cat {tmp_path}/output\necho 'make: last words' >&2\nexit {tests}\n"
     )
-    for name in ("java", "mvn", "git", "chromium", "promtool"):
+    for name in ("java", "mvn", "git", "chromium", "promtool", "prometheus-alertmanager"):
         (tools / name).write_text("#!/bin/sh\n")
     for tool in tools.iterdir():
         tool.chmod(0o755)

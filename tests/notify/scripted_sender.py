@@ -63,7 +63,7 @@ def resolved(name: str = "job-1", after_ms: int = 10_000, **other: Any) -> Alert
 
 class Sent(NamedTuple):
     url: str
-    body: dict[str, Any]
+    body: Any  # the JSON
     headers: Mapping[str, str]
 
 

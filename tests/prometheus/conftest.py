@@ -18,7 +18,8 @@ def program_or_skip(name: str, *, required: bool) -> str:
     """The path of the program; without it, the end of the test."""
     path = shutil.which(name)
     if path is None:
-        reason = f"no `{name}` on the PATH (Debian: apt-get install prometheus)"
+        package = name if name == "prometheus-alertmanager" else "prometheus"
+        reason = f"no `{name}` on the PATH (Debian: apt-get install {package})"
         if required:
             pytest.fail(f"TRAINFARE_REQUIRE_PROMETHEUS=1, but {reason}")
         pytest.skip(reason)

@@ -154,7 +154,7 @@ ORDER BY usd DESC, component
 IDLE_OVER_TIME = f"""
 SELECT
     toStartOfInterval(u.minute, INTERVAL greatest(60, $__interval_s) SECOND) AS time,
-    1 - sum(u.productive_gpu_ms) / nullIf(sum(u.sampled_gpu_s) * 1000, 0) AS idle
+    1 - sum(u.productive_gpu_ms) / nullIf(sum(u.sampled_gpu_s) * 1000, 0) AS unproductive
 FROM job_usage_minutes AS u FINAL
 WHERE {_USERS} AND $__timeFilter(u.minute)
 GROUP BY time

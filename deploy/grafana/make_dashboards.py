@@ -136,7 +136,7 @@ def _ratios() -> Sequence[Builder[model.Panel]]:
         .thresholds_style(common.GraphThresholdsStyleConfig().mode(options.GraphTresholdsStyleMode.DASHED))
         .decimals(2)
         .description("1 is as expected. Alerts: 1.5 over hours, 2.1 over an hour, 2.5 over 15 minutes."),
-        _lines("Idle share of sampled GPU-time", sql.IDLE_OVER_TIME, 12)
+        _lines("Unproductive share of sampled GPU-time", sql.IDLE_OVER_TIME, 12)
         .unit(units.PercentUnit)
         .min(0)
         .max(1),

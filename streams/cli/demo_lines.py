@@ -40,7 +40,7 @@ def burning(snapshot: MeterView) -> str:
     firing = f"{burn.alerts_firing} alert{'' if burn.alerts_firing == 1 else 's'} firing"
     return (
         f"{clock(snapshot.as_of_ms)}  {dollars(burn.usd_per_hour_now)}/h  {burn.jobs_live} jobs on "
-        f"{count(burn.gpus_held)} GPUs  idle {percent(burn.idle_gpu_ratio)}  "
+        f"{count(burn.gpus_held)} GPUs  unproductive {percent(burn.idle_gpu_ratio)}  "
         f"today {dollars(burn.spend_today_usd)}  {firing}  top: {top or '-'}"
     )
 

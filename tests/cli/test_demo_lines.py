@@ -96,7 +96,7 @@ def test_what_burns_is_one_line() -> None:
     jobs = tuple(Job(f"job-{n}", usd_per_hour_now=Decimal(n)) for n in range(5))
     burn = Burn(AT_MS, Decimal("1796.02"), Decimal(0), Decimal("11344.018"), 0.19, 40, Decimal(331), 1)
     assert lines.burning(MeterView(AT_MS, burn, jobs)) == (
-        "14:58:40  $1,796.02/h  40 jobs on 331 GPUs  idle 19 %  today $11,344.02  1 alert firing  "
+        "14:58:40  $1,796.02/h  40 jobs on 331 GPUs  unproductive 19 %  today $11,344.02  1 alert firing  "
         "top: job-4 $4.00/h, job-3 $3.00/h, job-2 $2.00/h"
     )
 

@@ -188,8 +188,8 @@ def test_ratios_are_those_of_jobs_that_were_judged(store: ClickHouseStore) -> No
     assert found[5, "b"] == 1.2
 
 
-def test_idle_is_what_was_not_productive(store: ClickHouseStore) -> None:
-    assert [(step(row), row["idle"]) for row in asked(store, live_sql.IDLE_OVER_TIME)] == [
+def test_unproductive_is_what_was_not_productive(store: ClickHouseStore) -> None:
+    assert [(step(row), row["unproductive"]) for row in asked(store, live_sql.IDLE_OVER_TIME)] == [
         (1, 0.25),
         (2, 0.0),
     ]

@@ -80,7 +80,7 @@ def write_snapshot(snapshot: MeterView, form: OutputFormat) -> None:
     burn = snapshot.burn
     sys.stdout.write(
         f"{instant(snapshot.as_of_ms)}: {usd(burn.usd_per_hour_now)} $/h now, {usd(burn.usd_per_hour_1h)} over 1 h, "
-        f"{usd(burn.spend_today_usd)} $ today, idle {percent(burn.idle_gpu_ratio)}, {burn.jobs_live} jobs on "
+        f"{usd(burn.spend_today_usd)} $ today, unproductive {percent(burn.idle_gpu_ratio)}, {burn.jobs_live} jobs on "
         f"{count(burn.gpus_held)} GPUs, {burn.alerts_firing} alerts firing; from {visible(snapshot.origin)}\n\n"
     )
     shown = [

@@ -38,7 +38,7 @@ def fleet(snapshot: MeterView | None) -> Text:
     burn = snapshot.burn
     line = Text(f"${money(burn.usd_per_hour_now)}/h now", "bold")
     line.append(f" · 1h {money(burn.usd_per_hour_1h)} · today ${money(burn.spend_today_usd)}", "not bold")
-    line.append(f" · idle {percent(burn.idle_gpu_ratio)} · ", "not bold")
+    line.append(f" · unproductive {percent(burn.idle_gpu_ratio)} · ", "not bold")
     firing = burn.alerts_firing
     pages = any(alert.severity == "page" for alert in snapshot.alerts if alert.status == "firing")
     sign = ("● " if pages else "○ ") if firing else ""

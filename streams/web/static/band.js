@@ -1,4 +1,4 @@
-// The top band: what the fleet burns now, spent today, idles, runs and warns of.
+// The top band: what the fleet burns now, spent today, leaves unproductive, runs and warns of.
 
 import { byId, h, mark, say } from "./dom.js";
 import { axisMoney, count, duration, exact, money, percent, plural, roughly, times } from "./format.js";

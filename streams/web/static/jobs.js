@@ -186,7 +186,7 @@ class Row {
     this.spark.draw(job.sparkline, band);
     say(this.lost, Number(job.lost_cost_usd) >= 0.005 ? `${money(job.lost_cost_usd)} lost` : "", exact(job.lost_cost_usd));
     const low = job.productive_ratio !== null && job.productive_ratio < 0.2;
-    say(this.use, low ? `▽ ${percent(job.productive_ratio)}` : percent(job.productive_ratio), low ? "its GPUs are nearly idle" : "");
+    say(this.use, low ? `▽ ${percent(job.productive_ratio)}` : percent(job.productive_ratio), low ? "its GPUs hardly work" : "");
     mark(this.use, "data-low", low ? "" : null);
     this.bar.hidden = job.productive_ratio === null || job.productive_ratio === undefined;
     mark(this.bar, "data-low", low ? "" : null);

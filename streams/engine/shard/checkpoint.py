@@ -27,6 +27,7 @@ from streams.engine.shard.books import book_tables
 from streams.engine.shard.job_tables import job_tables
 from streams.engine.shard.state import ShardState
 from streams.engine.snapshot import writer
+from streams.engine.state.changes import OwedHour
 from streams.engine.state.job import JobState
 from streams.engine.state.traffic import MINUTE_MS
 
@@ -118,8 +119,10 @@ def _drain_usage(shard: ShardState, version: int) -> dict[str, pa.Table]:
     """Return the changed rows of usage; their hours are due, and a snapshot says so until they are written."""
     rows = shard.coverage.drain_dirty()
     for job_id, attempt, hour in shard.coverage.changed_hours(rows):
-        shard.jobs[job_id].attempts[attempt].owed_hours.add(hour)
-        shard.snapshots.changes.jobs.add(job_id)
+        owed = shard.jobs[job_id].attempts[attempt].owed_hours
+        if hour not in owed:  # else a snapshot has it, or this one will: samples change it each second
+            owed.add(hour)
+            shard.snapshots.changes.owed.add(OwedHour(job_id, attempt, hour))
     return usage_tables(shard.coverage, rows, shard.number, version)
 
 

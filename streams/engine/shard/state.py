@@ -68,6 +68,8 @@ class ShardState:
             # Its open timeline is billed, so no row is derived anew; the next accrual updates its last-seen time.
             self.due.sampled_jobs.add(job_id)
             self.snapshots.changes.sampled.add(job_id)
+            if not self.jobs[job_id].attempts[attempt].unsaved.sampled:
+                self.snapshots.changes.jobs.add(job_id)  # once: hours without samples look for no usage
             self.tracker.mark_alive(job_id)
         else:
             self.mark_changed(job_id)

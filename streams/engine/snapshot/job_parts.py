@@ -5,6 +5,8 @@ The encoding only. A part depends on all before it: if the job is unknown, the p
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import msgspec
 
 from schemas.events import JobEvent
@@ -12,11 +14,12 @@ from streams.engine.kernels.arrays import BEGINNING_MS
 from streams.engine.kernels.store import NEVER_MINUTE
 from streams.engine.snapshot.job_blobs import BookedRows, dump_rows, load_line, load_rows
 from streams.engine.state.attempt import AttemptState, Winner
+from streams.engine.state.changes import OwedHour
 from streams.engine.state.hours import MinuteUsage
 from streams.engine.state.job import JobDimensions, JobState
 from streams.engine.state.measures import Measure
 from streams.engine.state.traffic import Basis, MinuteRows
-from streams.engine.state.unsaved import GONE
+from streams.engine.state.unsaved import GONE, NO_HOURS
 from streams.engine.timeline.intervals import Interval, Span
 from streams.engine.timeline.lines import Line
 
@@ -59,7 +62,10 @@ class JobPart(msgspec.Struct, array_like=True):
 
 
 class PaidPart(msgspec.Struct, array_like=True, gc=False):
-    """The only change of a job is its accrual: every line of an attempt that ended at one instant ends at another."""
+    """The only change of a job is its accrual: every line of an attempt that ended at one instant ends at another.
+
+    An accrual writes all hours, so none is owed any more.
+    """
 
     id: str
     flags: int
@@ -77,7 +83,7 @@ def dump_paid(job: JobState, flags: int) -> PaidPart | None:
         return None
     paid: AttemptState | None = None
     for attempt in job.attempts.values():
-        if not attempt.is_only_accrual_unsaved:
+        if attempt.owed_hours or not attempt.is_only_accrual_unsaved:
             return None
         if attempt.unsaved.paid_ms is not None:
             if paid is not None:
@@ -89,6 +95,8 @@ def dump_paid(job: JobState, flags: int) -> PaidPart | None:
     if until_ms != job.booked_as_of_ms:
         return None
     paid.unsaved.paid_ms = None
+    for attempt in job.attempts.values():
+        attempt.unsaved.owed_hours = NO_HOURS
     return PaidPart(job.id, flags, job.first_ms, job.last_ms, paid.number, from_ms, until_ms, job.heard_ms)
 
 
@@ -96,10 +104,25 @@ def apply_paid(job: JobState, part: PaidPart) -> None:
     """Move the line ends; the caller must drop what was derived from the job before."""
     job.first_ms, job.last_ms, job.booked_as_of_ms = part.first_ms, part.last_ms, part.until_ms
     job.heard_ms = part.heard_ms
+    for attempt in job.attempts.values():
+        attempt.owed_hours.clear()
     for intervals in job.attempts[part.attempt].booked_lines.values():
         start_ms, end_ms, rate, flag = intervals[-1]
         if end_ms == part.from_ms:
             intervals[-1] = (start_ms, part.until_ms, rate, flag)
+
+
+def dump_owed(jobs: Mapping[str, JobState], owed: Iterable[OwedHour]) -> list[OwedHour]:
+    """Encode hours of jobs of which nothing else changed but samples, in order, and mark them as saved."""
+    dumped = sorted(owed)
+    for each in dumped:
+        jobs[each.job_id].attempts[each.attempt].unsaved.owed_hours |= {each.hour}
+    return dumped
+
+
+def apply_owed(job: JobState, owed: OwedHour) -> None:
+    """Make the hour due."""
+    job.attempts[owed.attempt].owed_hours.add(owed.hour)
 
 
 def dump_part(job: JobState, flags: int) -> JobPart:

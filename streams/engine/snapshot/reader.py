@@ -19,9 +19,10 @@ from streams.engine.shard.state import ShardState
 from streams.engine.snapshot import writer
 from streams.engine.snapshot.archive_index import ArchiveIndex
 from streams.engine.snapshot.job_blobs import DIRTY, OPEN, SAMPLED, NodeBlob, load_job, load_node
-from streams.engine.snapshot.job_parts import PaidPart, apply_paid, apply_part
+from streams.engine.snapshot.job_parts import PaidPart, apply_owed, apply_paid, apply_part
 from streams.engine.snapshot.read_back import drop_counts
 from streams.engine.snapshot.writer import StoredBlob
+from streams.engine.state.changes import OwedHour
 from streams.engine.state.hours import UNKNOWN_TIME
 from streams.engine.state.job import JobState
 from streams.engine.state.shard_parts import DueWork
@@ -39,6 +40,7 @@ class JobsOfChain(msgspec.Struct):
     id_seed: bytes
     archived_jobs: bytes
     newly_archived_jobs: bytes
+    owed: list[OwedHour] = []
 
 
 class RestoreTarget(Protocol):
@@ -146,6 +148,14 @@ def _apply_parts(
         else:
             apply_paid(known, paid)
             _flag(target, paid.id, paid.flags)
+    for owed in blob.owed:
+        if last.get(owed.job_id, -1) > place:
+            continue
+        known = target.jobs.get(owed.job_id)
+        if known is None:
+            awaited.add(owed.job_id)
+        else:
+            apply_owed(known, owed)
 
 
 def _flag(target: RestoreTarget, job_id: str, flags: int) -> None:

@@ -22,7 +22,8 @@ from streams.engine.shard.state import ShardState
 from streams.engine.snapshot.compaction import CompactionSlice
 from streams.engine.snapshot.compression import LEVEL, new_compressor
 from streams.engine.snapshot.job_blobs import DIRTY, OPEN, SAMPLED, JobBlob, NodeBlob, dump_job, dump_node
-from streams.engine.snapshot.job_parts import JobPart, PaidPart, dump_paid, dump_part
+from streams.engine.snapshot.job_parts import JobPart, PaidPart, dump_owed, dump_paid, dump_part
+from streams.engine.state.changes import OwedHour
 from streams.engine.state.job import JobState
 from streams.errors import TrainfareError
 
@@ -70,6 +71,7 @@ class SnapshotBlob(msgspec.Struct):
     id_seed: bytes
     archived_jobs: bytes
     newly_archived_jobs: bytes
+    owed: list[OwedHour] = []  # of jobs that it does not include otherwise
 
 
 class StoredBlob(SnapshotBlob):
@@ -118,6 +120,7 @@ def build_snapshot(shard: ShardState) -> bytes:
     nodes = changes.nodes.union(name for name in also.nodes if name in shard.nodes)
     coverage = shard.coverage.export_dirty(also.holders)
     parts, paid = _parts(shard, changes.jobs - whole)
+    owing = shard.jobs.keys() - changes.jobs - whole  # whatever else is written of a job includes its hours
     # Each price is written once, and once per round.
     more_prices = None if is_first else shard.prices.book.grown_from(shard.snapshots.book)
     shard.snapshots.book = shard.prices.book
@@ -157,6 +160,7 @@ def build_snapshot(shard: ShardState) -> bytes:
         id_seed=shard.archived.seed,
         archived_jobs=b"".join(shard.archived.entries_between(*span) for span in also.archived),
         newly_archived_jobs=shard.archived.entries_of(changes.gone),
+        owed=dump_owed(shard.jobs, (each for each in changes.owed if each.job_id in owing)),
     )
     changes.clear(len(coverage))
     data = msgspec.msgpack.encode(blob)

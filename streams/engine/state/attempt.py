@@ -16,7 +16,7 @@ from streams.engine.kernels.store import NEVER_MINUTE
 from streams.engine.state.hours import HOUR_MS, MINUTES_PER_HOUR, NO_USAGE, Fields, MinuteUsage, RowSums
 from streams.engine.state.open_accruals import OpenAccruals
 from streams.engine.state.traffic import MINUTE_MS, MinuteRows, Traffic
-from streams.engine.state.unsaved import UnsavedParts
+from streams.engine.state.unsaved import NO_HOURS, UnsavedParts
 from streams.engine.timeline.attempts import event_order
 from streams.engine.timeline.intervals import Span
 from streams.engine.timeline.lines import Lines
@@ -129,14 +129,20 @@ class AttemptState:
     @property
     def is_unsaved(self) -> bool:
         """Return whether anything changed since `mark_saved`."""
-        return self.unsaved.paid_ms is not None or not self.is_only_accrual_unsaved
+        unsaved = self.unsaved
+        return (
+            unsaved.paid_ms is not None
+            or unsaved.owed_hours != self.owed_hours
+            or not self.is_only_accrual_unsaved
+        )
 
     @property
     def is_only_accrual_unsaved(self) -> bool:
-        """Return whether only the accrual changed since `mark_saved`."""
+        """Return whether only the accrual, and the hours that it writes, changed since `mark_saved`."""
         unsaved = self.unsaved
         return not (
-            unsaved.events != len(self.events)
+            unsaved.sampled != self.sampled
+            or unsaved.events != len(self.events)
             or unsaved.amounts != len(self.traffic)
             or unsaved.metered_minutes
             or unsaved.traffic_minutes
@@ -147,19 +153,17 @@ class AttemptState:
 
     def mark_saved(self) -> None:
         """Record that a snapshot includes all of it."""
-        self.unsaved.clear(len(self.events), len(self.traffic), self._marks())
+        owed = frozenset(self.owed_hours) if self.owed_hours else NO_HOURS
+        self.unsaved.clear(len(self.events), len(self.traffic), self.sampled, owed, self._marks())
 
     def _marks(self) -> object:
         """Return the rarely changing parts, for comparison."""
         dirty = frozenset(self.dirty_metered) if self.dirty_metered else _NONE
-        owed = frozenset(self.owed_hours) if self.owed_hours else _NONE
         written = tuple(self.written.items())
         return (
-            self.sampled,
             self.booked_lost,
             tuple(self.dirty_traffic),
             dirty,
-            owed,
             written,
             self.evicted_to,
         )

@@ -6,6 +6,15 @@ Plain memory; it does not write the snapshot.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class OwedHour(NamedTuple):
+    """An hour that samples made due, to be written with the next accrual of the job."""
+
+    job_id: str
+    attempt: int
+    hour: int
 
 
 @dataclass(slots=True)
@@ -14,6 +23,7 @@ class Changes:
 
     jobs: set[str] = field(default_factory=set)
     sampled: set[str] = field(default_factory=set)  # only samples arrived that change no cost
+    owed: set[OwedHour] = field(default_factory=set)
     nodes: set[str] = field(default_factory=set)
     gone: dict[str, int] = field(default_factory=dict)
     prices: bool = True
@@ -24,6 +34,7 @@ class Changes:
         self.size_bytes = size_bytes
         self.jobs.clear()
         self.sampled.clear()
+        self.owed.clear()
         self.nodes.clear()
         self.gone.clear()
         self.prices = False

@@ -11,6 +11,7 @@ from streams.engine.timeline.lines import Line, Lines
 
 #: The line is no longer booked.
 GONE: Final = -1
+NO_HOURS: Final[frozenset[int]] = frozenset()
 
 
 class UnsavedParts:
@@ -23,7 +24,9 @@ class UnsavedParts:
         "lines",
         "marks",
         "metered_minutes",
+        "owed_hours",
         "paid_ms",
+        "sampled",
         "traffic_minutes",
     )
 
@@ -34,6 +37,8 @@ class UnsavedParts:
         self.traffic_minutes: set[int] = set()
         self.evicted_minutes: set[int] = set()
         self.lines: dict[Line, int] = {}  # line -> its first interval that changed, or GONE
+        self.owed_hours: frozenset[int] = NO_HOURS  # as they were saved, and so is the next
+        self.sampled = False
         self.marks: object = None  # the other parts, as they were saved
         # (from, until): all booked lines that ended at `from` now end at `until`, in addition to `lines`.
         self.paid_ms: tuple[int, int] | None = None
@@ -68,9 +73,12 @@ class UnsavedParts:
             if line not in new:
                 self.lines[line] = GONE
 
-    def clear(self, events: int, amounts: int, marks: object) -> None:
-        """Record that all is saved: these counts of events and amounts, and these marks."""
+    def clear(
+        self, events: int, amounts: int, sampled: bool, owed_hours: frozenset[int], marks: object
+    ) -> None:
+        """Record that all is saved: these counts of events and amounts, and the other parts."""
         self.events, self.amounts, self.marks, self.paid_ms = events, amounts, marks, None
+        self.sampled, self.owed_hours = sampled, owed_hours
         self.metered_minutes.clear()
         self.traffic_minutes.clear()
         self.evicted_minutes.clear()

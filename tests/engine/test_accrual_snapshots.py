@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas.tables import JOB_HOURS
 from streams.engine.settings import ShardSettings
+from streams.engine.shard.checkpoint import Checkpoint
 from streams.engine.shard.shard import Shard
+from streams.engine.snapshot.job_parts import dump_paid
 from streams.engine.snapshot.writer import unpack
 from tests.engine.test_open_accruals import BOOK, MINUTE_MS, Json, Stored, event, feed, moments
 
@@ -43,24 +47,68 @@ def state(shard: Shard) -> dict[str, Any]:
             job.booked_dimensions,
             job.seen.dump(),
             job.id in shard.due.open_jobs,
-            {number: (attempt.booked_lines, attempt.booked_lost) for number, attempt in job.attempts.items()},
+            job.id in shard.due.sampled_jobs,
+            {
+                number: (
+                    attempt.booked_lines,
+                    attempt.booked_lost,
+                    attempt.sampled,
+                    attempt.owed_hours,
+                    attempt.written,
+                )
+                for number, attempt in job.attempts.items()
+            },
         )
         for job in shard.jobs.values()
     }
 
 
-@settings(max_examples=60, deadline=None)
-@given(moments(), st.lists(st.booleans(), min_size=8, max_size=8))
+def samples(minute: int, jobs: Sequence[int] = range(JOBS), attempt: int = 1) -> list[Json]:
+    """A busy GPU of each of these jobs, for the minute before an instant."""
+    return [
+        event("", minute * MINUTE_MS, job_id=f"j{number}", id="", type=None, attempt=attempt)
+        | {"node": "n", "gpus": [str(number)], "util_ratio": [0.5], "interval_ms": MINUTE_MS}
+        for number in jobs
+    ]
+
+
+def hours_of(point: Checkpoint) -> dict[str, int]:
+    """Sampled milliseconds of first attempts that a checkpoint writes, by job."""
+    rows = point.tables[JOB_HOURS].to_pylist() if JOB_HOURS in point.tables else ()
+    return {row["job_id"]: row["sampled_gpu_ms"] for row in rows if row["attempt"] == 1}
+
+
+#: Minutes, some in another hour, and the jobs that are sampled then: the last has no event.
+sampled_moments = st.lists(
+    st.tuples(
+        st.integers(1, 20) | st.integers(50, 70),
+        st.lists(st.integers(0, JOBS), unique=True),
+        st.integers(1, 2),
+    ),
+    max_size=3,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    moments(),
+    st.lists(st.booleans(), min_size=8, max_size=8),
+    st.lists(sampled_moments, min_size=8, max_size=8),
+)
 def test_chain_comes_to_the_state_of_the_shard_whatever_was_paid_between_two_of_it(
-    story: list[tuple[int, list[Json], list[Json]]], pays: list[bool]
+    story: list[tuple[int, list[Json], list[Json]]],
+    pays: list[bool],
+    sampled: list[list[tuple[int, list[int], int]]],
 ) -> None:
     kept = Kept()
     feed(
         kept.shard, "jobs", [event("started", 0, job_id=f"j{number}", gpu_count=8) for number in range(JOBS)]
     )
     kept.store(0)
-    for (clock_ms, jobs, nodes), paid in zip(story, pays, strict=False):
+    for (clock_ms, jobs, nodes), paid, heard in zip(story, pays, sampled, strict=False):
         feed(kept.shard, "jobs", jobs)
+        for minute, numbers, attempt in heard:
+            feed(kept.shard, "gpu", samples(minute, numbers, attempt))
         feed(kept.shard, "nodes", nodes)
         kept.store(clock_ms, pays=paid)
         assert state(kept.restored()) == state(kept.shard)
@@ -107,33 +155,68 @@ def test_when_a_job_was_heard_of_comes_back_however_it_was_told() -> None:
     )
     kept.store(MINUTE_MS)
 
-    def sample(minute: int) -> None:
-        feed(
-            kept.shard,
-            "gpu",
-            [
-                event("", minute * MINUTE_MS, job_id=f"j{number}", id="", type=None)
-                | {"node": "n", "gpus": ["0"], "util_ratio": [0.5], "interval_ms": MINUTE_MS}
-                for number in range(JOBS)
-            ],
-        )
-
-    # Samples make their hour due until it is written, and snapshots say so.
+    # The first samples of an attempt are news of it; then they make their hour due, once until it is written.
     for minute, pays, told in (
-        (2, True, "parts"),
-        (3, False, "parts"),
-        (4, False, "parts"),
-        (5, True, "parts"),
-        (6, True, "paid"),
+        (2, True, {"parts"}),
+        (3, False, {"owed", "sampled"}),
+        (4, False, {"sampled"}),
+        (5, True, {"paid"}),
+        (6, True, {"paid"}),
+        (7, False, {"owed", "sampled"}),
     ):
-        sample(minute)
+        feed(kept.shard, "gpu", samples(minute))
         kept.store(minute * MINUTE_MS, pays=pays)
-        assert getattr(unpack(kept.chain[-1]), told)
+        blob = unpack(kept.chain[-1])
+        assert {name for name in ("parts", "owed", "sampled", "paid") if getattr(blob, name)} == told
         assert state(kept.restored()) == state(kept.shard)
     feed(
-        kept.shard, "jobs", [event("heartbeat", 7 * MINUTE_MS, job_id=f"j{number}") for number in range(JOBS)]
+        kept.shard, "jobs", [event("heartbeat", 8 * MINUTE_MS, job_id=f"j{number}") for number in range(JOBS)]
     )
-    kept.store(7 * MINUTE_MS)
+    kept.store(8 * MINUTE_MS)
     assert unpack(kept.chain[-1]).parts
     assert state(kept.restored()) == state(kept.shard)
     assert len({job.heard_ms for job in kept.restored().jobs.values()}) == 1
+
+
+def test_hour_that_samples_made_due_is_written_after_a_takeover() -> None:
+    kept = Kept()
+    feed(kept.shard, "jobs", [event("started", 0, job_id=f"j{number}") for number in range(JOBS)])
+    feed(kept.shard, "gpu", samples(1))
+    kept.store(MINUTE_MS)
+    feed(kept.shard, "gpu", samples(2))
+    kept.store(2 * MINUTE_MS, pays=False)
+    assert len(unpack(kept.chain[-1]).owed) == JOBS
+    kept.store(3 * MINUTE_MS, pays=False)
+    for shard in (kept.restored(), kept.shard):
+        # At an accrual up to the same instant nothing but the marks tells that the hour differs from its row.
+        point = shard.checkpoint(event("", MINUTE_MS)["time_ms"], 4, open_attempts=True)
+        assert hours_of(point) == {f"j{number}": 2 * MINUTE_MS for number in range(JOBS)}
+
+
+def test_first_samples_in_an_hour_that_is_due_anyway_are_in_its_row_after_a_takeover() -> None:
+    """Seed 229 of the simulator: an hour that is due is no news, but that the attempt has samples is."""
+    kept = Kept()
+    for kind, attempt in (("started", 1), ("failed", 1), ("started", 2)):
+        after_ms = MINUTE_MS * (kind == "failed" or attempt == 2)
+        jobs = [event(kind, after_ms, job_id=f"j{number}", attempt=attempt) for number in range(JOBS)]
+        feed(kept.shard, "jobs", jobs)
+    kept.store(2 * MINUTE_MS, pays=False)  # the hour of the first attempt is put off: the second is open
+    feed(kept.shard, "gpu", samples(1))
+    kept.store(3 * MINUTE_MS, pays=False)
+    assert not unpack(kept.chain[-1]).owed
+    for shard in (kept.restored(), kept.shard):
+        point = shard.checkpoint(event("", 4 * MINUTE_MS)["time_ms"], 3, open_attempts=True)
+        assert hours_of(point) == {f"j{number}": MINUTE_MS for number in range(JOBS)}
+
+
+def test_job_that_still_owes_an_hour_is_not_told_in_short() -> None:
+    kept = Kept()
+    feed(kept.shard, "jobs", [event("started", 0, job_id="j0")])
+    kept.store(MINUTE_MS)
+    job = kept.shard.jobs["j0"]
+    job.booked_as_of_ms = event("", 2 * MINUTE_MS)["time_ms"]
+    job.attempts[1].unsaved.paid_ms = (event("", MINUTE_MS)["time_ms"], job.booked_as_of_ms)
+    job.attempts[1].owed_hours.add(1)
+    assert dump_paid(job, 0) is None
+    job.attempts[1].owed_hours.clear()
+    assert dump_paid(job, 0) is not None

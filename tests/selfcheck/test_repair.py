@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from streams.selfcheck.audit.facts import SampledTime
+from streams.selfcheck.audit.ledger_checks import sampled
 from tests.cli import command
 from tests.replay.logs import write_log
 from tests.selfcheck.damage import DAMAGE, byte_flipped, cut, largest_file, table_folder
@@ -96,6 +98,41 @@ def test_lost_hours_are_said(root: Path, table: str, others: set[str]) -> None:
     assert {each["check"] for each in faults} == {"job_hours", *others}
     hours = [each for each in faults if each["check"] == "job_hours"]
     assert all(each["found"].startswith(("$0", "0 ms")) for each in hours), faults
+
+
+#: A row of an ended job again, one step newer, with a sampled second less; and the newest record accounting with it.
+_LESS_SAMPLED = """
+INSERT INTO job_hours SELECT * REPLACE (sampled_gpu_ms - 1000 AS sampled_gpu_ms, version + 1 AS version)
+FROM job_hours AS r FINAL WHERE r.sampled_gpu_ms > 1000
+    AND job_id IN (SELECT job_id FROM attempts AS a FINAL GROUP BY job_id HAVING countIf(isNull(a.ended)) = 0)
+LIMIT 1"""
+_BOOKS = "INSERT INTO books SELECT * REPLACE (version + 1 AS version) FROM books AS b FINAL"
+
+
+def test_hour_with_other_samples_than_its_minutes_is_said(root: Path) -> None:
+    with embedded(root / "data") as store:
+        store._connection.call(lambda client: client.command(_LESS_SAMPLED))
+        store._connection.call(lambda client: client.command(_BOOKS))
+    audit = trainfare("audit", "--data", root / "data", "--format", "json")
+    assert audit.code == 1
+    faults = [each for each in json.loads(audit.out)["findings"] if not each["ok"]]
+    assert [each["check"] for each in faults] == ["job_hours"], faults
+    assert faults[0]["subject"].startswith("sampled GPU-time of shard "), faults
+    assert int(faults[0]["expected"].split()[0]) - int(faults[0]["found"].split()[0]) == 1000
+
+
+def test_sampled_time_is_compared_where_minutes_are_kept_and_books_have_come() -> None:
+    row = SampledTime(1, 202611, 5000, 5000, 100, 100, version=7)
+    lost, idle = row._replace(hours_ms=4000), row._replace(hours_productive_ms=90)
+    assert [each.ok for each in sampled([row], {1: 7})] == [True]
+    assert [each.ok for each in sampled([lost], {1: 7})] == [False]
+    assert [each.ok for each in sampled([idle], {1: 7})] == [False]
+    assert [each.ok for each in sampled([lost], {1: 6})] == [True]  # being written
+    dropped = row._replace(minutes_ms=0, minutes_productive_ms=0)
+    (said,) = sampled([dropped], {1: 7}, kept_from=202612)
+    assert said.ok
+    assert "months before 2026-12 have no minutes any more" in said.detail
+    assert [each.ok for each in sampled([dropped], {1: 7}, kept_from=202611)] == [False]
 
 
 def test_a_flipped_byte_is_said_by_whoever_reads_it(root: Path) -> None:

@@ -68,6 +68,21 @@ class WallClock(NamedTuple):
     version: int
 
 
+class SampledTime(NamedTuple):
+    """Sampled and productive GPU-time of a shard's ended jobs in a month, by minutes of usage and by hours.
+
+    `version`: the newest of both.
+    """
+
+    shard: int
+    month: int
+    minutes_ms: int
+    hours_ms: int
+    minutes_productive_ms: int
+    hours_productive_ms: int
+    version: int
+
+
 class Costs(NamedTuple):
     """Ledger rows, each recomputed from its quantity and price."""
 

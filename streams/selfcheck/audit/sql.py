@@ -244,6 +244,25 @@ LEFT JOIN
 WHERE a.ms > 0 AND NOT h.of_minutes
 GROUP BY shard"""
 
+# Of jobs with an open attempt, or with samples alone, hours may be written later than minutes of usage; hours made of minutes by an
+# upgrade count what was stored, and the job's state may have less.
+SAMPLED: Final = """
+SELECT toInt64(shard) AS shard, month, sum(minutes_ms) AS minutes_ms, sum(hours_ms) AS hours_ms, sum(minutes_productive_ms) AS minutes_productive_ms,
+       sum(hours_productive_ms) AS hours_productive_ms, max(version) AS version
+FROM
+(
+    SELECT job_id, any(u.shard) AS shard, toInt64(toYYYYMM(minute)) AS month, sum(u.sampled_gpu_s) * 1000 AS minutes_ms,
+           toInt64(0) AS hours_ms, sum(u.productive_gpu_ms) AS minutes_productive_ms, toInt64(0) AS hours_productive_ms, max(u.version) AS version
+    FROM job_usage_minutes AS u FINAL GROUP BY job_id, month
+    UNION ALL
+    SELECT job_id, any(r.shard), toInt64(toYYYYMM(hour)) AS month, toInt64(0), sum(r.sampled_gpu_ms), toInt64(0), sum(r.productive_gpu_ms),
+           max(r.version)
+    FROM job_hours AS r FINAL GROUP BY job_id, month
+)
+WHERE job_id IN (SELECT job_id FROM attempts AS t FINAL GROUP BY job_id HAVING countIf(isNull(t.ended)) = 0)
+    AND job_id NOT IN (SELECT job_id FROM job_hours AS o FINAL WHERE o.version = 0)
+GROUP BY shard, month"""
+
 # Answered from the parts' min-max indexes without reading a row.
 NEWEST_MINUTE: Final = f"""
 SELECT toInt64(toUnixTimestamp(max(minute))) AS second FROM node_minutes {_RAW}"""

@@ -20,6 +20,7 @@ from streams.selfcheck.audit.facts import (
     MinuteSum,
     MonthSum,
     NodeMinute,
+    SampledTime,
     SnapshotHead,
     Twins,
     WallClock,
@@ -112,6 +113,11 @@ def wall_clock(ask: Ask) -> list[WallClock]:
     return [WallClock(**row) for row in ask(sql.WALL_CLOCK, {})]
 
 
+def sampled(ask: Ask) -> list[SampledTime]:
+    """Return the sampled GPU-time of the ended jobs of each shard and month, by minutes and by hours."""
+    return [SampledTime(**row) for row in ask(sql.SAMPLED, {})]
+
+
 def minutes_kept_from(ask: Ask) -> int:
     """Return the first month (202611) whose minutes are kept, 0 if all are; ask after the minutes, never before."""
     return int(of_store(ask, MINUTES_KEPT_FROM) or 0)
@@ -154,7 +160,7 @@ def stored_findings(ask: Ask) -> tuple[list[Book], list[AuditFinding]]:
     """Run all checks that need only the tables, over all shards."""
     known = books(ask)
     booked, stored = sums(ask)
-    summed_hours, total = hours(ask), totals(ask)
+    summed_hours, sampled_time, total = hours(ask), sampled(ask), totals(ask)
     kept_from = minutes_kept_from(ask)
     versions = {number: stand.version for number, stand in shard_positions(ask).items()}
     return known, [
@@ -165,6 +171,7 @@ def stored_findings(ask: Ask) -> tuple[list[Book], list[AuditFinding]]:
         *ledger_checks.sums(booked, stored, versions, kept_from),
         *ledger_checks.hours(stored, summed_hours, versions, kept_from),
         *ledger_checks.wall_clock(wall_clock(ask), versions),
+        *ledger_checks.sampled(sampled_time, versions, kept_from),
         *ledger_checks.nodes(*nodes(ask)),
         *ledger_checks.writers(twins(ask)),
         *snapshot_checks.snapshots(snapshots(ask), ()),

@@ -159,10 +159,11 @@ def snapshots(ask: Ask, shards: Sequence[int] = ()) -> list[SnapshotHead]:
 def stored_findings(ask: Ask) -> tuple[list[Book], list[AuditFinding]]:
     """Run all checks that need only the tables, over all shards."""
     known = books(ask)
+    # Before the rows: what a worker writes while they are summed is then seen to be newer, and left to the next audit.
+    versions = {number: stand.version for number, stand in shard_positions(ask).items()}
     booked, stored = sums(ask)
     summed_hours, sampled_time, total = hours(ask), sampled(ask), totals(ask)
     kept_from = minutes_kept_from(ask)
-    versions = {number: stand.version for number, stand in shard_positions(ask).items()}
     return known, [
         *count_checks.books(known),
         *count_checks.dead_letters(dead_letters(ask)),

@@ -13,6 +13,7 @@ from schemas.units import Per
 from streams.engine.burn.curve_extension import CurveExtension
 from streams.engine.burn.job_curve import JobCurve
 from streams.engine.kernels.arrays import I64
+from streams.engine.kernels.episode import UNPRICED
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog
 from streams.engine.settings import ShardSettings
@@ -145,7 +146,9 @@ def test_samples_without_a_price_go_the_general_way(monkeypatch: pytest.MonkeyPa
     twin.sample(T0 + 10_000, GPUS, 10_000)
     twin.judge(T0 + 10_000)
     assert twin.taken == 0
-    assert twin.logs[0].shard.tracker._curves.figures(np.array([T0 + 20_000])).unpriced.all()
+    assert twin.logs[0].shard.tracker._curves.figures(np.array([T0 + 20_000])).facts.tolist() == [
+        [1 << UNPRICED]
+    ]
     twin.sample(T0 + 70_000, GPUS, 10_000, gpu_type="L4")
     twin.judge(T0 + 70_000)
     assert twin.taken == 0

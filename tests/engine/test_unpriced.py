@@ -36,7 +36,7 @@ def metered() -> Log:
 
 def resolved_ms(log: Log) -> tuple[int, int]:
     """When the alert was resolved, and the last instant at which it held."""
-    log.add("network", LEFT_MS, interval_ms=MINUTE_MS, bytes=1, direction="egress", path="internet")
+    log.add("network", LEFT_MS, interval_ms=MINUTE_MS, bytes=0, direction="egress", path="internet")
     assert log.shard.books.dead_lettered == 0
     log.judge(LEFT_MS + TICK_MS, PRICED_MS + MINUTE_MS)
     (row,) = log.shard.tracker.tables(0, 1)[ALERTS].to_pylist()

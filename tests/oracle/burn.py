@@ -19,6 +19,7 @@ from tests.oracle.controls import dimensions_of, matches, nano, period
 from tests.oracle.ends import has_ended, heard_ms, is_silent, running, undecided_until_ms
 from tests.oracle.held import Held
 from tests.oracle.intake import JobLog, Sample, attempt_of
+from tests.oracle.job_rules import AttemptRules, Rated, attempt_rules
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Context, Json, context_of
 from tests.oracle.prices import PriceBook
 from tests.oracle.rows import GPU_TIME_COMPONENTS, JOB_TIME_COMPONENTS, Ledger, book_traffic
@@ -27,6 +28,8 @@ from tests.oracle.timeline import ENDLESS_MS, Interval, Segment, attempts_of, ev
 WINDOWS_MS = (5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS)
 
 COMPUTE_UNITS = ("instance_milli_ms", "cpu_milli_ms", "memory_gib_milli_ms")
+LONGEST_MS = 168 * HOUR_MS
+LEAST_TRAFFIC_NANO = 5 * 10**9
 METERED_HOLDS_MS = 2 * MINUTE_MS  # as long as that a sampled job counts as burning on
 
 # Every divisor of a price per time divides it (instances of up to 16 GPUs), so that a cost per ms is whole.
@@ -93,9 +96,10 @@ class Burn:
     planned: list[tuple[str, int, int, int]]  # (name, from, until, rate)
     ended: bool
     undecided_until_ms: int
-    unpriced_from_ms: int | None  # the first instant of GPU-time without a price
+    unpriced_from_ms: int | None  # the first instant of GPU-time or traffic without a price
     running: list[Interval]
     heard_ms: int | None  # the newest heartbeat or sample
+    attempts: AttemptRules
     expected: Steps = field(init=False)
     _minute_ends: dict[int, tuple[int, int]] = field(
         default_factory=dict
@@ -172,8 +176,33 @@ class Burn:
         return max((b - 1 for _, b in self.metered if b <= at_ms < b + METERED_HOLDS_MS), default=at_ms)
 
     def unpriced(self, at_ms: int) -> bool:
-        """Whether there is GPU-time without a price up to this instant."""
+        """Whether there is GPU-time or traffic without a price up to this instant."""
         return self.unpriced_from_ms is not None and self.unpriced_from_ms < at_ms
+
+    def burns(self, at_ms: int) -> bool:
+        """Whether it is paid; what is only sampled for a while after its last sample."""
+        holds = [] if self.paid != self.metered else [(b, b + METERED_HOLDS_MS) for _, b in self.metered]
+        return not self.ended and any(a_ms <= at_ms < b_ms for a_ms, b_ms in [*self.paid, *holds])
+
+    def runs_away(self, at_ms: int) -> bool:
+        """Whether it is paid after its deadline, or for longer than a week."""
+        deadline_ms, first_ms = self.attempts.deadline_ms, self.first_paid_ms
+        late = deadline_ms is not None and at_ms >= deadline_ms
+        long = first_ms is not None and at_ms - first_ms >= LONGEST_MS
+        return (late or long) and self.burns(at_ms)
+
+    def traffic(self, at_ms: int) -> int:
+        """The amounts of the hour before, times 60,000."""
+        far, inside_ms = divmod(at_ms - HOUR_MS, MINUTE_MS)
+        known, a, b = (self.lumps.before(m) for m in (at_ms // MINUTE_MS + 1, far, far + 1))
+        return (known - a) * MINUTE_MS - inside_ms * (b - a)
+
+    def overtaken(self, at_ms: int) -> bool:
+        """Whether traffic costs more than what accrues with time, and enough to matter."""
+        traffic = self.traffic(at_ms)
+        rest = self.window(at_ms, HOUR_MS)[0] - traffic
+        # "A threshold that is missed by less than 1e-9 of it counts as reached."
+        return traffic >= LEAST_TRAFFIC_NANO * SCALE * MINUTE_MS and traffic * 10**9 >= rest * (10**9 - 1)
 
     def silent(self, at_ms: int) -> bool:
         """Whether it runs, and nothing was heard of it for long."""
@@ -187,9 +216,12 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
     team = context_of({"team": said.get("team"), "project": said.get("project")})
     lived: list[Piece] = []
     sampled: list[Piece] = []
+    rated: dict[int, list[Rated]] = defaultdict(list)
     for attempt in attempts:
         for segment in attempt.segments(ENDLESS_MS):
-            lived += timeline_pieces(segment, team, book)
+            made = list(timeline_pieces(segment, team, book))
+            lived += made
+            rated[attempt.number] += [Rated(p.start_ms, p.end_ms, p.rate) for p in made]
         if attempt.metered:
             samples = [s for s in log.samples if s.attempt == attempt.number]
             sampled += metered_pieces(samples, team, book)
@@ -199,8 +231,11 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
     for topic, event in log.traffic:
         book_traffic(ledger, topic, event, team, [], held[attempt_of(event)])
     lumps: Counter[int] = Counter()
+    unpriced_ms = [p.start_ms for p in pieces if p.unpriced]
     for key, row in ledger.rows().items():
         lumps[key.minute] += row.cost_nano * SCALE
+        if not key.sku:
+            unpriced_ms.append(key.minute * MINUTE_MS)
     dimensions = dimensions_of(job_id, said, attempts)
     plans = sorted(c["name"] for c in controls if c["kind"] == "planned")
     named = {c["name"]: c for c in controls if c["kind"] == "planned"}
@@ -225,9 +260,10 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
         ],
         ended=has_ended(attempts),
         undecided_until_ms=undecided_until_ms(attempts),
-        unpriced_from_ms=min((p.start_ms for p in pieces if p.unpriced), default=None),
+        unpriced_from_ms=min(unpriced_ms, default=None),
         running=running(attempts),
         heard_ms=heard_ms(log),
+        attempts=attempt_rules(attempts, rated, SCALE, deadline_ms(log.events)),
     )
 
 
@@ -236,6 +272,13 @@ def declared(events: Iterable[Json]) -> list[tuple[int, int]]:
     naming = [e for e in events if e.get("expected_usd_per_hour") is not None]
     naming.sort(key=lambda e: (e["time_ms"], attempt_of(e), event_order(e)))
     return [(e["time_ms"], nano(e["expected_usd_per_hour"]) * PER_HOUR) for e in naming]
+
+
+def deadline_ms(events: Iterable[Json]) -> int | None:
+    """The deadline of the latest event that names one."""
+    naming = [e for e in events if e.get("deadline_ms") is not None]
+    latest = max(naming, key=lambda e: (e["time_ms"], attempt_of(e), event_order(e)), default=None)
+    return None if latest is None else int(latest["deadline_ms"])
 
 
 def timeline_pieces(segment: Segment, team: Context, book: PriceBook) -> Iterator[Piece]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
@@ -37,7 +37,19 @@ BURN_RULES = (
     Rule("burn_sustained", "page", HOUR_MS, Fraction("2.1"), 15 * MINUTE_MS, Fraction("2.1")),
     Rule("burn_drift", "ticket", 6 * HOUR_MS, Fraction("1.5"), HOUR_MS, Fraction("1.5")),
 )
-SEVERITY = {rule.name: rule.severity for rule in BURN_RULES} | {"unpriced": "ticket", "silent_job": "ticket"}
+FACTS: dict[str, tuple[str, Callable[[Burn, int], bool]]] = {
+    "unpriced": ("ticket", Burn.unpriced),
+    "silent_job": ("ticket", Burn.silent),
+    "retry_loop": ("page", lambda now, at_ms: now.attempts.retries(at_ms)),
+    "runaway_length": ("ticket", Burn.runs_away),
+    "traffic": ("page", lambda now, at_ms: not is_over(now, at_ms) and now.overtaken(at_ms)),
+    "price_basis": ("ticket", lambda now, at_ms: now.attempts.paid_more(at_ms)),
+}
+WITHOUT_FIGURES = ("unpriced", "silent_job")
+SEVERITY = {rule.name: rule.severity for rule in BURN_RULES} | {name: fact[0] for name, fact in FACTS.items()}
+SUSTAINED_WAITS_MS = (
+    15 * MINUTE_MS
+)  # its shorter window, so that this has no cost from before burn_fast cleared
 CLEARS_BELOW = Fraction("0.8")
 
 
@@ -92,7 +104,8 @@ class JobJudge:
 
     def settled(self, now: Burn | None, at_ms: int) -> bool:
         """Whether no tick can change anything until another line is read."""
-        return now is None or (is_over(now, at_ms) and not self.firing(*(rule.name for rule in BURN_RULES)))
+        changing = (*(rule.name for rule in BURN_RULES), *(name for name in FACTS if name != "unpriced"))
+        return now is None or (is_over(now, at_ms) and not self.firing(*changing))
 
     def tick(self, at_ms: int) -> Burn | None:
         """Judge all rules, in their order."""
@@ -100,8 +113,8 @@ class JobJudge:
         if now is not None:
             for rule in BURN_RULES:
                 self._judge_burn(rule, now, at_ms)
-            self._judge_fact("unpriced", now.unpriced(at_ms), now, at_ms)
-            self._judge_fact("silent_job", now.silent(at_ms), now, at_ms)
+            for name, (_, holds) in FACTS.items():
+                self._judge_fact(name, holds(now, at_ms), now, at_ms)
         return now
 
     def _judge_burn(self, rule: Rule, now: Burn, at_ms: int) -> None:
@@ -137,7 +150,10 @@ class JobJudge:
 
     def _silent(self, rule: str, at_ms: int) -> bool:
         if rule == "burn_sustained":
-            return self.firing("burn_fast")
+            fast = self._latest.get("burn_fast")
+            return fast is not None and (
+                fast.resolved_ms is None or at_ms < fast.resolved_ms + SUSTAINED_WAITS_MS
+            )
         if rule == "burn_drift":
             louder = [self._latest[name] for name in ("burn_fast", "burn_sustained") if name in self._latest]
             return any(x.resolved_ms is None or at_ms < x.resolved_ms + DRIFT_WAITS_MS for x in louder)
@@ -148,6 +164,8 @@ class JobJudge:
             if not self.firing(rule):
                 self._open(rule, now, at_ms)
             self._latest[rule].held_ms = at_ms
+            if rule not in WITHOUT_FIGURES:
+                take_figures(self._latest[rule], now, at_ms, HOUR_MS if rule == "traffic" else WINDOWS_MS[0])
         elif self.firing(rule):
             # It held at every tick before this one, also at those at which nothing could change.
             self._latest[rule].held_ms = at_ms - STEP_MS
@@ -191,10 +209,14 @@ def take_figures(alert: Alert, now: Burn, at_ms: int, window_ms: int) -> None:
     cost, expected = now.window(at_ms, window_ms)
     elapsed_ms = now.elapsed_ms(at_ms, window_ms)
     alert.held_ms, alert.window_ms = at_ms, window_ms
-    alert.ratio = Fraction(cost, expected)
+    if alert.rule == "traffic":  # its figures are what moves against what accrues with time
+        traffic = now.traffic(at_ms)
+        cost, expected, elapsed_ms = traffic, cost - traffic, HOUR_MS
+    alert.ratio = Fraction(cost, expected) if alert.rule not in FACTS else Fraction(0)
     alert.cost_nano = Fraction(cost, MINUTE_MS * SCALE)
-    alert.nano_per_hour = alert.cost_nano * HOUR_MS / elapsed_ms
-    alert.expected_nano_per_hour = Fraction(expected * HOUR_MS, MINUTE_MS * SCALE * elapsed_ms)
+    if elapsed_ms:
+        alert.nano_per_hour = alert.cost_nano * HOUR_MS / elapsed_ms
+        alert.expected_nano_per_hour = Fraction(expected * HOUR_MS, MINUTE_MS * SCALE * elapsed_ms)
 
 
 def judge(told: Sequence[Told], *, until_ms: int) -> list[Alert]:

@@ -206,7 +206,7 @@ def test_the_curve_is_the_ledger_as_of_the_tick(seed: int) -> None:
         for key, row in tables.ledger.items():
             cost.setdefault(key.job_id, Counter())[key.minute] += row.cost_nano
             rows.setdefault(key.job_id, Counter())[key.minute] += 1
-        unpriced = {key.job_id for key in tables.ledger if key.component == "gpu" and not key.sku}
+        unpriced = {key.job_id for key in tables.ledger if not key.sku}
         for job_id in tables.jobs:
             burn = knowledge.burn(job_id, at_ms)
             assert burn is not None

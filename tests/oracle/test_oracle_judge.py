@@ -62,9 +62,9 @@ def test_a_ninefold_step_of_ten_minutes() -> None:
     # After s seconds the 5 min are at 1 + 8 s / 300 >= 6 from 187.5 s on; the 15 min, 1 + 8 s / 900 >= 2.5, before.
     # s seconds after the way back they are at 9 - 8 s / 300 < 4.8 (0.8 x 6) from 157.5 s on.
     assert of(alerts, "burn_fast") == [(60 * M + 190 * S, 70 * M + 160 * S)]
-    # Silent until then. At that tick 1 h is at (600 x 9 + 3000) / 3600 = 2.33: it opens. The 15 min are at
-    # 1 + 8 (900 - s) / 900 < 1.68 (0.8 x 2.1) from 823.5 s on.
-    assert of(alerts, "burn_sustained") == [(70 * M + 160 * S, 70 * M + 830 * S)]
+    # At that tick 1 h is at (600 x 9 + 3000) / 3600 = 2.33 and 15 min are above 2.1, but it was put right: in the 15 min
+    # after it nothing is too much, and one incident is one page.
+    assert of(alerts, "burn_sustained") == []
     # 1 h is at 1 + 8 x 600 / 3600 = 2.33 and 6 h at (4800 + t) / t >= 1.5 until t = 9600 s = 160 min, but drift is
     # silent until 1 h after the last page cleared, at 143 min 50 s, and by then 1 h is at 1 again.
     assert of(alerts, "burn_drift") == []
@@ -204,12 +204,10 @@ def test_a_silence_matches_the_job_or_the_alert_at_the_change() -> None:
         alerts = judged(*NINEFOLD, *controls, until_ms=100 * M)
         return [(a.rule, a.silenced) for a in alerts]
 
-    assert silenced() == [("burn_fast", False), ("burn_sustained", False)]
-    assert silenced(control("silence", "s")) == [("burn_fast", True), ("burn_sustained", True)]
-    assert silenced(control("silence", "s", rule="burn_fast")) == [
-        ("burn_fast", True),
-        ("burn_sustained", False),
-    ]
+    assert silenced() == [("burn_fast", False)]
+    assert silenced(control("silence", "s")) == [("burn_fast", True)]
+    assert silenced(control("silence", "s", rule="burn_fast")) == [("burn_fast", True)]
+    assert silenced(control("silence", "s", rule="burn_drift")) == [("burn_fast", False)]
     assert silenced(control("silence", "s", job="j", severity="page"))[0] == ("burn_fast", True)
     assert silenced(control("silence", "s", owner="bob"))[0] == ("burn_fast", False)
     # The last change counts: cleared at 72 min 40 s, when the silence is over.
@@ -247,4 +245,5 @@ def test_labels_hold(seed: int) -> None:
     told = in_log_time(merged([trace]))
     fired = {(a.rule, a.subject) for a in judge(told, until_ms=told[-1].log_ms)}
     assert fired >= trace.must
-    assert not {subject for rule, subject in fired if rule != "silent_job"} & trace.quiet
+    # A quiet job burns what is expected; it may break off twice, or not be heard.
+    assert not {subject for rule, subject in fired if rule not in ("silent_job", "retry_loop")} & trace.quiet

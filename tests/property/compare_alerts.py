@@ -12,7 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from tests.oracle.judge import STEP_MS, Alert, rates, take_figures
+from tests.oracle.judge import FACTS, STEP_MS, Alert, rates, take_figures
 from tests.oracle.knowledge import Knowledge
 from tests.oracle.model import LARGEST_COST_NANO
 
@@ -92,8 +92,8 @@ def _differ(row: Stored, alert: Alert, knowledge: Knowledge) -> list[str]:
         for name in ("severity", "status", "firings", "silenced", "window_ms")
         if getattr(row, name) != getattr(alert, name)
     ]
-    # While GPU-time has no price nothing else is said of it, so its row need not move at every tick.
-    for name in ("started_ms", "resolved_ms", *(["held_ms"] if alert.window_ms else [])):
+    # While a fact holds its row need not move at every tick.
+    for name in ("started_ms", "resolved_ms", *(["held_ms"] if alert.rule not in FACTS else [])):
         got_ms, want_ms = getattr(row, name), getattr(alert, name)
         if got_ms != want_ms and (None in (got_ms, want_ms) or abs(got_ms - want_ms) > STEP_MS):
             found.append(f"{name}: got {got_ms}, want {want_ms}")

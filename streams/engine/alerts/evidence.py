@@ -12,6 +12,7 @@ from schemas.units import NANO_PER_USD
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MINUTE_MS: Final = 60_000
+_IDLE_MS: Final = 32 * _MINUTE_MS  # the window of `idle_gpus`, and how far it lags behind
 _ROWS_ABOUT: Final = 15  # a screenful, whatever the window
 
 
@@ -58,7 +59,7 @@ def burn_evidence(job_id: str, held_ms: int, window_ms: int, expected_nano_per_h
     )
 
 
-def silent_evidence(job_id: str) -> str:
+def attempts_evidence(job_id: str) -> str:
     """Return SQL for the job's attempts, their cost, and the times of the last sample and event."""
     name = quoted(job_id)
     return (
@@ -70,13 +71,26 @@ def silent_evidence(job_id: str) -> str:
     )
 
 
-def unpriced_evidence(job_id: str) -> str:
-    """Return SQL for the GPU-time without a price, and the fields that a price could match."""
+def idle_evidence(job_id: str, held_ms: int) -> str:
+    """Return SQL for the usage of the job's GPUs in the half hour before, minute by minute."""
     return (
-        "SELECT l.attempt AS attempt, l.cloud AS cloud, l.region AS region, l.cluster AS cluster,"  # noqa: S608 - quoted() escapes the name
-        " l.instance_type AS instance_type, l.gpu_type AS gpu_type, l.purchase AS purchase,"
-        " min(l.minute) AS first_minute, max(l.minute) AS last_minute,"
-        " round(sum(l.quantity) / 3600000000, 4) AS unpriced_gpu_h"
-        f" FROM ledger AS l WHERE l.job_id = {quoted(job_id)} AND l.component = 'gpu' AND l.sku = ''"
-        " GROUP BY attempt, cloud, region, cluster, instance_type, gpu_type, purchase ORDER BY attempt"
+        "SELECT u.minute AS minute, uniqExact(u.node) AS nodes, sum(u.sampled_gpu_s) AS sampled_gpu_s,"  # noqa: S608 - quoted() escapes the name
+        " round(sum(u.productive_gpu_ms) / 1000 / greatest(sum(u.sampled_gpu_s), 1), 4) AS productive_ratio"
+        f" FROM job_usage_minutes AS u FINAL WHERE u.job_id = {quoted(job_id)}"
+        f" AND u.minute >= {_minute(held_ms - _IDLE_MS)} AND u.minute <= {_minute(held_ms)}"
+        " GROUP BY minute ORDER BY minute"
+    )
+
+
+def unpriced_evidence(job_id: str) -> str:
+    """Return SQL for the GPU-time and traffic without a price, and the fields that a price could match."""
+    return (
+        "SELECT l.attempt AS attempt, l.component AS component, l.unit AS unit, l.cloud AS cloud, l.region AS region,"  # noqa: S608 - quoted() escapes the name
+        " l.cluster AS cluster, l.instance_type AS instance_type, l.gpu_type AS gpu_type, l.purchase AS purchase,"
+        " l.path AS path, l.op AS op, min(l.minute) AS first_minute, max(l.minute) AS last_minute,"
+        " round(sumIf(l.quantity, l.component = 'gpu') / 3600000000, 4) AS unpriced_gpu_h,"
+        " sumIf(l.quantity, l.component != 'gpu') AS unpriced_traffic"
+        f" FROM ledger AS l WHERE l.job_id = {quoted(job_id)} AND l.component IN ('gpu', 'network', 'storage') AND l.sku = ''"
+        " GROUP BY attempt, component, unit, cloud, region, cluster, instance_type, gpu_type, purchase, path, op"
+        " ORDER BY attempt, component, unit"
     )

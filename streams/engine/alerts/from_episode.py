@@ -9,12 +9,22 @@ from typing import NamedTuple
 
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert, alert_id
 from streams.engine.alerts.dimensions import AlertDimensions
-from streams.engine.alerts.evidence import burn_evidence, silent_evidence, unpriced_evidence
-from streams.engine.alerts.rules import NAMES, SEVERITIES, SUBJECT_KIND, WINDOW_MS
+from streams.engine.alerts.evidence import attempts_evidence, burn_evidence, idle_evidence, unpriced_evidence
+from streams.engine.alerts.rules import NAMES, SUBJECT_KIND, WINDOW_MS
 from streams.engine.alerts.summary import AlertFigures, summary
 from streams.engine.kernels.bill import MAX_COST_NANO
 from streams.engine.kernels.burn import HOUR_MS
-from streams.engine.kernels.episode import BURN_RULES, HELD, OPENED, SILENT, UNPRICED
+from streams.engine.kernels.episode import (
+    BURN_RULES,
+    HELD,
+    IDLE_GPUS,
+    OPENED,
+    PRICE_BASIS,
+    RETRY_LOOP,
+    RUNAWAY,
+    SILENT,
+    UNPRICED,
+)
 
 # Rounds away the last bits of a ratio, which depend on the order of summation.
 _RATIO_DIGITS = 9
@@ -38,9 +48,16 @@ class EpisodeFigures(NamedTuple):
 
 
 def alert_of(
-    rule: int, kind: int, at_ms: int, then: EpisodeFigures, silenced: bool, dimensions: AlertDimensions
+    rule: int,
+    kind: int,
+    at_ms: int,
+    then: EpisodeFigures,
+    silenced: bool,
+    severity: str,
+    dimensions: AlertDimensions,
+    cause: str = "",
 ) -> Alert:
-    """Build the row after a change of this kind at `at_ms`."""
+    """Build the row after a change of this kind at `at_ms`; `cause`: why a fact holds, in a few words."""
     name, job_id, window_ms = NAMES[rule], dimensions.job_id, WINDOW_MS[rule]
     shown = AlertFigures(
         rule=name,
@@ -55,18 +72,21 @@ def alert_of(
         elapsed_ms=then.elapsed_ms,
         ratio=0.0 if rule >= BURN_RULES else round(then.cost_nano / then.expected_nano, _RATIO_DIGITS),
         short_ratio=then.short_ratio,
+        cause=cause,
     )
     if rule == UNPRICED:
         evidence_sql = unpriced_evidence(job_id)
-    elif rule == SILENT:
-        evidence_sql = silent_evidence(job_id)
+    elif rule in (SILENT, RETRY_LOOP, RUNAWAY, PRICE_BASIS):
+        evidence_sql = attempts_evidence(job_id)
+    elif rule == IDLE_GPUS:
+        evidence_sql = idle_evidence(job_id, then.held_ms)
     else:
         evidence_sql = burn_evidence(job_id, then.held_ms, window_ms, shown.expected_nano_per_hour)
     fires = kind in (OPENED, HELD)
     return Alert(
         alert_id=alert_id(name, SUBJECT_KIND, job_id, then.started_ms),
         rule=name,
-        severity=SEVERITIES[rule],
+        severity=severity,
         status=FIRING if fires else RESOLVED,
         subject_kind=SUBJECT_KIND,
         subject_name=job_id,

@@ -14,12 +14,17 @@ from streams.engine.alerts.controls import NO_CONTROLS, Controls
 from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.episodes import Episodes, Memory
 from streams.engine.alerts.from_episode import EpisodeFigures, alert_of
-from streams.engine.alerts.rules import NAMES, SEVERITIES, limits
+from streams.engine.alerts.profiles import Profiles
+from streams.engine.alerts.rules import NAMES
 from streams.engine.kernels.arrays import I64
 from streams.engine.kernels.burn import WINDOWS_MS
-from streams.engine.kernels.episode import HELD, EpisodeArrays, as_arrays
+from streams.engine.kernels.episode import BURN_RULES, HELD, OPENED, EpisodeArrays, as_arrays
 from streams.engine.kernels.judge import find_jobs, judge_jobs
 from streams.engine.windows.figures import WindowFigures
+
+
+def _no_cause(_job_id: str, _rule: int, _at_ms: int) -> str:
+    return ""
 
 
 class Judge:
@@ -29,7 +34,6 @@ class Judge:
     """
 
     def __init__(self) -> None:
-        self._limits = limits()
         self._episodes = Episodes()
 
     def judge(
@@ -39,11 +43,14 @@ class Judge:
         figures: WindowFigures,
         dimensions_of: Callable[[str], AlertDimensions],
         controls: Controls = NO_CONTROLS,
+        profiles: Profiles | None = None,
+        cause_of: Callable[[str, int, int], str] = _no_cause,
     ) -> list[Alert]:
         """Return the rows of the alerts that changed, in order of time.
 
         One row for each change of status, with the figures of that tick; and for an alert that keeps firing at most one
-        more, with the figures of the last tick at which it held (burn rules only; `unpriced` has none).
+        more, with the figures of the last tick at which it held (burn rules only). `cause_of(job_id, rule, at_ms)` says in
+        a few words why another rule holds when it opens.
 
         Raises:
             ValueError: The ticks do not ascend.
@@ -54,23 +61,28 @@ class Judge:
         if bool((np.diff(ticks) <= 0).any()):
             raise ValueError("ticks must rise")
         self._episodes.forget_before(int(ticks[0]))
-        arrays = as_arrays(_arrays(figures), len(ticks), len(job_ids), len(WINDOWS_MS))
+        profiles = profiles or Profiles()
+        limits = profiles.limits
+        arrays = as_arrays(_arrays(figures), len(ticks), len(job_ids), len(WINDOWS_MS), len(profiles))
         places = self._episodes.places(job_ids)
-        found = find_jobs(self._limits, arrays, places, self._episodes.lines)
+        found = find_jobs(ticks, limits, arrays, places, self._episodes.lines)
         if len(found) == 0:
             return []
         lines = places[found]
         self._episodes.assign_lines([job_ids[k] for k in found.tolist()], lines)
-        changes, shown = judge_jobs(ticks, self._limits, arrays, found, lines, self._episodes.lines)
+        changes, shown = judge_jobs(ticks, limits, arrays, found, lines, self._episodes.lines)
         line_of = dict(zip(found.tolist(), lines.tolist(), strict=True))
         dimensions = {job: dimensions_of(job_ids[job]) for job in set(changes["job"].tolist())}
         rows: list[Alert] = []
         for (job, rule, kind, at_ms), episode in zip(changes.tolist(), shown.tolist(), strict=True):
             line = self._episodes.lines[line_of[job], rule]
+            severity = profiles[int(arrays.profile[job])].severity(rule)
             if kind != HELD:
-                line["silenced"] = controls.silenced(dimensions[job], NAMES[rule], SEVERITIES[rule], at_ms)
+                line["silenced"] = controls.silenced(dimensions[job], NAMES[rule], severity, at_ms)
             silenced = bool(line["silenced"])
-            rows.append(alert_of(rule, kind, at_ms, EpisodeFigures(*episode), silenced, dimensions[job]))
+            then = EpisodeFigures(*episode)
+            cause = cause_of(job_ids[job], rule, at_ms) if kind == OPENED and rule >= BURN_RULES else ""
+            rows.append(alert_of(rule, kind, at_ms, then, silenced, severity, dimensions[job], cause))
         return sorted(rows, key=_order)
 
     @property
@@ -99,16 +111,7 @@ class Judge:
 
 
 def _arrays(figures: WindowFigures) -> EpisodeArrays:
-    return EpisodeArrays(
-        figures.cost_nano,
-        figures.expected_nano,
-        figures.elapsed_ms,
-        figures.paid_whole,
-        figures.ended,
-        figures.unpriced,
-        figures.undecided,
-        figures.lapsed,
-    )
+    return EpisodeArrays(*(getattr(figures, name) for name in EpisodeArrays._fields))
 
 
 def _order(row: Alert) -> tuple[int, str, int]:

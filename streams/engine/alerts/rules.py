@@ -1,16 +1,12 @@
-"""The rules and their thresholds (docs/alerts.md).
+"""The rules about jobs: their names, severities and default thresholds (docs/alerts.md).
 
 It must not judge: the kernel compares, in the order of the rules here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
-
-import numpy as np
-
-from streams.engine.kernels.burn import WINDOWS_MS
-from streams.engine.kernels.episode import RuleLimits
 
 PAGE: Final = "page"
 TICKET: Final = "ticket"
@@ -39,19 +35,115 @@ BURN_RULES: Final = (
 )
 UNPRICED_RULE: Final = "unpriced"
 SILENT_RULE: Final = "silent_job"
+RETRY_RULE: Final = "retry_loop"
+IDLE_RULE: Final = "idle_gpus"
+RUNAWAY_RULE: Final = "runaway_length"
+TRAFFIC_RULE: Final = "traffic"
+BASIS_RULE: Final = "price_basis"
 
-# Indexed by the kernel's number of the rule.
-NAMES: Final = (*(rule.name for rule in BURN_RULES), UNPRICED_RULE, SILENT_RULE)
-SEVERITIES: Final = (*(rule.severity for rule in BURN_RULES), TICKET, TICKET)
-WINDOW_MS: Final = (*(rule.long_ms for rule in BURN_RULES), 0, 0)
+
+class Threshold(NamedTuple):
+    """A threshold of a rule: its default, and the least and greatest that a record may set."""
+
+    default: float
+    least: float
+    most: float
+    what: str
 
 
-def limits() -> RuleLimits:
-    """Return the thresholds for the kernel."""
-    return RuleLimits(
-        np.array([WINDOWS_MS.index(rule.long_ms) for rule in BURN_RULES], np.int64),
-        np.array([WINDOWS_MS.index(rule.short_ms) for rule in BURN_RULES], np.int64),
-        np.array([rule.long_ratio for rule in BURN_RULES]),
-        np.array([rule.short_ratio for rule in BURN_RULES]),
-        np.array([rule.clear_ratio for rule in BURN_RULES]),
+class JobRule(NamedTuple):
+    """A rule about jobs and its defaults."""
+
+    name: str
+    severity: str
+    thresholds: Mapping[str, Threshold]
+    window_ms: int  # of the figures; 0: it has none
+
+
+def _burn(rule: BurnRule) -> JobRule:
+    # A ratio of 1 would hold for every job, also for those that cost what is expected.
+    return JobRule(
+        rule.name,
+        rule.severity,
+        {
+            "long_ratio": Threshold(
+                rule.long_ratio, 1.05, 1e6, "cost / expected cost over the longer window"
+            ),
+            "short_ratio": Threshold(rule.short_ratio, 1.05, 1e6, "the same over the shorter window"),
+            "extra_usd": Threshold(1.0, 0.01, 1e9, "dollars more than expected over the longer window"),
+        },
+        rule.long_ms,
     )
+
+
+#: Indexed by the kernel's number of the rule.
+JOB_RULES: Final = (
+    *(_burn(rule) for rule in BURN_RULES),
+    JobRule(
+        UNPRICED_RULE,
+        TICKET,
+        {"traffic": Threshold(1, 0, 1, "1: traffic without a price counts, too; 0: GPU-time only")},
+        0,
+    ),
+    JobRule(
+        SILENT_RULE,
+        TICKET,
+        {
+            "minutes": Threshold(
+                10, 1, 10_080, "minutes without a heartbeat or sample, of a job that had any"
+            ),
+            "never_heard_minutes": Threshold(
+                0,
+                0,
+                10_080,
+                "minutes of running on GPUs without any heartbeat or sample ever; 0: not looked at",
+            ),
+        },
+        0,
+    ),
+    JobRule(
+        RETRY_RULE,
+        PAGE,
+        {
+            "failures": Threshold(3, 2, 1000, "attempts that failed or were superseded within an hour"),
+            "preemptions": Threshold(6, 2, 1000, "attempts that were preempted within an hour"),
+            "lost_usd": Threshold(
+                25.0, 0.01, 1e9, "dollars lost within an hour by at least two such failures"
+            ),
+        },
+        5 * _MINUTE_MS,
+    ),
+    JobRule(
+        IDLE_RULE,
+        TICKET,
+        {"productive_ratio": Threshold(0.2, 0.001, 1.0, "productive share of sampled GPU-time in 30 min")},
+        5 * _MINUTE_MS,
+    ),
+    JobRule(
+        RUNAWAY_RULE,
+        TICKET,
+        {
+            "hours": Threshold(168, 0.1, 9600, "hours since the first paid instant"),
+            "grace_minutes": Threshold(0, 0, 525_600, "minutes after the deadline of the job"),
+        },
+        5 * _MINUTE_MS,
+    ),
+    JobRule(
+        TRAFFIC_RULE,
+        PAGE,
+        {
+            "usd_per_hour": Threshold(5.0, 0.01, 1e9, "dollars of network and storage in an hour"),
+            "ratio": Threshold(1.0, 0.01, 1e6, "those dollars / what accrues with time in the hour"),
+        },
+        _HOUR_MS,
+    ),
+    JobRule(
+        BASIS_RULE,
+        TICKET,
+        {"rise_ratio": Threshold(1.0, 1.0, 1e6, "new rate per GPU / old one: above it")},
+        5 * _MINUTE_MS,
+    ),
+)
+NAMES: Final = tuple(rule.name for rule in JOB_RULES)
+SEVERITIES: Final = tuple(rule.severity for rule in JOB_RULES)
+WINDOW_MS: Final = tuple(rule.window_ms for rule in JOB_RULES)

@@ -9,8 +9,17 @@ from typing import Final, NamedTuple
 
 from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.formatting import gpus, instant, one_line, span, times, usd
-from streams.engine.alerts.rules import BURN_RULES, SILENT_RULE, UNPRICED_RULE
-from streams.engine.kernels.episode import ENDED, OUTRANKED, RECOVERED
+from streams.engine.alerts.rules import (
+    BASIS_RULE,
+    BURN_RULES,
+    IDLE_RULE,
+    RETRY_RULE,
+    RUNAWAY_RULE,
+    SILENT_RULE,
+    TRAFFIC_RULE,
+    UNPRICED_RULE,
+)
+from streams.engine.kernels.episode import ENDED, HELD, OPENED, OUTRANKED, SWITCHED_OFF
 
 _RULES: Final = {rule.name: rule for rule in BURN_RULES}
 _COVERED_BY: Final = {"burn_sustained": "burn_fast", "burn_drift": "a page"}
@@ -31,12 +40,18 @@ class AlertFigures(NamedTuple):
     elapsed_ms: int  # the part of the longer window in which the job existed
     ratio: float
     short_ratio: float
+    cause: str = ""  # of a fact, when it opens
 
 
 def summary(shown: AlertFigures, dimensions: AlertDimensions) -> str:
     """Return one line of plain text."""
     job = one_line(dimensions.job_id)
-    text = _TEXTS.get(shown.rule, _burn)(job, shown)
+    if shown.rule in _RULES:
+        text = _burn(job, shown)
+    elif shown.kind == SWITCHED_OFF:
+        text = f"the rule {shown.rule} does not apply to {job} any more; {_from_to(shown)}"
+    else:
+        text = _TEXTS[shown.rule](job, shown)
     return "; ".join((text, *_who(dimensions)))
 
 
@@ -48,12 +63,14 @@ def _burn(job: str, shown: AlertFigures) -> str:
         f" {usd(shown.cost_nano)} in {span(shown.elapsed_ms)},"
         f" {usd(shown.cost_nano - shown.expected_nano)} more than expected"
     )
-    if shown.kind not in (RECOVERED, ENDED, OUTRANKED):
+    if shown.kind in (OPENED, HELD):
         return f"{job} burns {figures}; since {instant(shown.started_ms)}{_again(shown)}"
     if shown.kind == ENDED:
         end = "has ended"
     elif shown.kind == OUTRANKED:
         end = f"is covered by {_COVERED_BY[shown.rule]} now"
+    elif shown.kind == SWITCHED_OFF:
+        end = f"is not judged by {shown.rule} any more"
     else:
         end = (
             f"burns less than {times(rule.clear_ratio)} of what is expected over {span(rule.short_ms)} again"
@@ -62,24 +79,84 @@ def _burn(job: str, shown: AlertFigures) -> str:
 
 
 def _unpriced(job: str, shown: AlertFigures) -> str:
-    if shown.kind != RECOVERED:
+    what = shown.cause or "GPU-time"
+    if shown.kind == OPENED:
         return (
-            f"{job} has GPU-time without a price, its cost reads too low until one is loaded;"
+            f"{job} has {what} without a price, its cost reads too low until one is loaded;"
             f" since {instant(shown.started_ms)}{_again(shown)}"
         )
-    return f"{job} has a price for all of its GPU-time again; {_from_to(shown)}"
+    return f"{job} has a price for everything again; {_from_to(shown)}"
 
 
 def _silent(job: str, shown: AlertFigures) -> str:
-    if shown.kind != RECOVERED:
+    if shown.kind == OPENED:
         return (
-            f"{job} is billed as running, but sent neither a heartbeat nor a sample for 10 min: its end event may be lost;"
-            f" since {instant(shown.started_ms)}{_again(shown)}"
+            f"{job} is billed as running, but sent neither a heartbeat nor a sample for {shown.cause or '10 min'}:"
+            f" its end event may be lost; since {instant(shown.started_ms)}{_again(shown)}"
         )
     return f"{job} sent a heartbeat or sample again, or has ended; {_from_to(shown)}"
 
 
-_TEXTS: Final = {UNPRICED_RULE: _unpriced, SILENT_RULE: _silent}
+def _retry(job: str, shown: AlertFigures) -> str:
+    if shown.kind == OPENED:
+        return (
+            f"{job} breaks off again and again: {shown.cause}; it costs {_rate(shown)} while that goes on:"
+            f" stop it or remove the reason{_again(shown)}"
+        )
+    return f"{job} has not broken off for an hour, or is done; {_from_to(shown)}"
+
+
+def _idle(job: str, shown: AlertFigures) -> str:
+    if shown.kind == OPENED:
+        return (
+            f"{job} leaves its GPUs idle: {shown.cause}; it costs {_rate(shown)} while that goes on:"
+            f" stop it or give GPUs back{_again(shown)}"
+        )
+    return f"{job} uses its GPUs again, or has ended; {_from_to(shown)}"
+
+
+def _runaway(job: str, shown: AlertFigures) -> str:
+    if shown.kind == OPENED:
+        return (
+            f"{job} runs too long: {shown.cause}; it costs {_rate(shown)} until it ends:"
+            f" stop it, set a later deadline, or publish its end if it is over{_again(shown)}"
+        )
+    return f"{job} is billed no longer, or has a later deadline; {_from_to(shown)}"
+
+
+def _traffic(job: str, shown: AlertFigures) -> str:
+    figures = f"{usd(shown.cost_nano)} in 1 h against {usd(shown.expected_nano)} for everything else"
+    if shown.kind == OPENED:
+        cause = f", {shown.cause}" if shown.cause else ""
+        return (
+            f"{job} pays more for traffic than for computing: {figures}{cause}; it goes on at that rate:"
+            f" keep the data where the job runs; since {instant(shown.started_ms)}{_again(shown)}"
+        )
+    return f"{job} no longer pays more for traffic than for computing; it paid {figures}; {_from_to(shown)}"
+
+
+def _basis(job: str, shown: AlertFigures) -> str:
+    if shown.kind == OPENED:
+        return (
+            f"{job} pays another price than before: {shown.cause}; it costs {_rate(shown)} while that goes on:"
+            f" move it back, or declare what you expect{_again(shown)}"
+        )
+    return f"{job} no longer pays a higher price than its attempt before; {_from_to(shown)}"
+
+
+def _rate(shown: AlertFigures) -> str:
+    return f"{usd(shown.usd_nano_per_hour)}/h"
+
+
+_TEXTS: Final = {
+    UNPRICED_RULE: _unpriced,
+    SILENT_RULE: _silent,
+    RETRY_RULE: _retry,
+    IDLE_RULE: _idle,
+    RUNAWAY_RULE: _runaway,
+    TRAFFIC_RULE: _traffic,
+    BASIS_RULE: _basis,
+}
 
 
 def _from_to(shown: AlertFigures) -> str:

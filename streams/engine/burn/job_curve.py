@@ -6,13 +6,14 @@ It reads the job and caches what it read, so that a change costs only its own pa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streams.engine.burn.curve_extension import DETAIL_MS, CurveExtension, CurveTail
 from streams.engine.coverage.coverage import Coverage
+from streams.engine.job_rules.facts import JobFacts
 from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.kernels.bill import MAX_COST_NANO, cost_of
 from streams.engine.ledger.gpu_rates import per_gpu_second
@@ -23,7 +24,6 @@ from streams.engine.state.job import JobState
 from streams.engine.state.job_facts import (
     ended_ms,
     is_fresh,
-    lapse,
     payer_of,
     undecided_until_ms,
     unpriced_minutes,
@@ -45,7 +45,7 @@ class JobCurve:
     """What is cached of one job between two updates."""
 
     timelines: dict[int, Timeline] = field(default_factory=dict)
-    lines: list[Lines] = field(default_factory=list)
+    lines: dict[int, Lines] = field(default_factory=dict)  # of the billed attempts
     paid: list[Span] = field(default_factory=list)
     runs: dict[tuple[int, int], list[MeteredRun]] = field(default_factory=dict)  # by (attempt, minute)
     lumps: dict[tuple[int, int], float] = field(default_factory=dict)  # likewise, nano-dollars
@@ -54,8 +54,13 @@ class JobCurve:
     payer: tuple[str | None, str | None] = (None, None)  # team and project
     # (attempt, metered minute) without a price -> its first unpriced instant; also of minutes whose detail was dropped.
     unpriced: dict[tuple[int, int], int] = field(default_factory=dict)
+    # First unpriced instants: of the curve, and of amounts by attempt.
+    unpriced_gpu_ms: int = NEVER_MS
+    unpriced_traffic: dict[int, int] = field(default_factory=dict)
     declared: Sequence[tuple[int, int]] = ()
     planned: Planned = ()
+    facts: JobFacts = field(default_factory=JobFacts)
+    profile: int = 0  # the number of the settings that its rules have
     tail: CurveTail | None = None
     behind: bool = False  # metered minutes were built as tails and are missing in `runs`
     read: tuple[object, ...] = ()  # the objects read by the last update, compared by identity
@@ -103,7 +108,7 @@ class JobCurve:
             self._add_amounts(attempt, since_ms, repriced=repriced)
         found = build_curve(
             job.id,
-            lines=self.lines,
+            lines=self.lines.values(),
             paid=self.paid,
             seconds=[run for runs in self.runs.values() for run in runs],
             lumps=self._lumps(),
@@ -113,12 +118,10 @@ class JobCurve:
             ended_ms=ended_ms(job, timelines),
             since_ms=since_ms,
             undecided_until_ms=undecided_until_ms(job, timelines),
-            lapse=lapse(job, timelines),
         )
         self.tail = self._tail(job, found, now_ms)
-        if not self.unpriced:
-            return found
-        return replace(found, unpriced_from_ms=min(found.unpriced_from_ms, *self.unpriced.values()))
+        self.unpriced_gpu_ms = min(found.unpriced_from_ms, *self.unpriced.values(), NEVER_MS)
+        return found
 
     def build_whole_tail(
         self, job: JobState, tails: CurveExtension, curves: CurveBook, planned: Planned
@@ -130,7 +133,8 @@ class JobCurve:
         self.book, self.payer, self.timelines = tails.rates.book, tail.payer, job.timelines()
         self.repriced = False
         self.declared, self.planned = job.declared(), planned
-        self.lines, self.paid, self.runs, self.lumps, self.unpriced = [], [], {}, {}, {}
+        self.lines, self.paid, self.runs, self.lumps, self.unpriced = {}, [], {}, {}, {}
+        self.unpriced_gpu_ms, self.unpriced_traffic = NEVER_MS, {}
         self.tail, self.behind = tail, True
         return True
 
@@ -169,12 +173,12 @@ class JobCurve:
     def _add_timelines(self, job: JobState, timelines: dict[int, Timeline]) -> None:
         assert self.book is not None  # set by the caller
         self.timelines = timelines
-        self.lines, self.paid = [], []
+        self.lines, self.paid = {}, []
         for number, timeline in timelines.items():
             if not job.attempts[number].has_start:
                 continue
             segments = timeline.paid(OPEN_MS)
-            self.lines.append(attempt_lines(segments, (), self.book, *self.payer))
+            self.lines[number] = attempt_lines(segments, (), self.book, *self.payer)
             self.paid.extend((segment.start_ms, segment.end_ms) for segment in segments)
 
     def _add_samples(
@@ -230,15 +234,22 @@ class JobCurve:
     def _add_amounts(self, attempt: AttemptState, since_ms: int, *, repriced: bool) -> None:
         assert self.book is not None  # set by the caller
         fresh, attempt.fresh_traffic = attempt.fresh_traffic, []
-        if repriced and len(attempt.traffic):
-            fresh = [attempt.traffic.all_minutes()]
+        if repriced:
+            self.unpriced_traffic.pop(attempt.number, None)
+            if len(attempt.traffic):
+                fresh = [attempt.traffic.all_minutes()]
         first = since_ms // MINUTE_MS
-        wanted = [(max(lo, first), hi) for lo, hi in fresh if hi > first]
         for key in [key for key in self.lumps if key[1] < first]:
             del self.lumps[key]
-        if not wanted:
+        if not fresh:
             return
-        for minute, rows in attempt.traffic.rows(union(wanted), self.book, *self.payer, ()).items():
+        for minute, rows in attempt.traffic.rows(union(fresh), self.book, *self.payer, ()).items():
+            if not all(line.price.sku for line in rows):
+                at_ms = minute * MINUTE_MS
+                known_ms = self.unpriced_traffic.get(attempt.number, at_ms)
+                self.unpriced_traffic[attempt.number] = min(known_ms, at_ms)
+            if minute < first:
+                continue
             # As the ledger bills them: at a job's first ms, half a nano-dollar would show as 1,800,000 an hour.
             self.lumps[attempt.number, minute] = float(
                 sum(

@@ -6,6 +6,7 @@ Ticks and the prices and controls known at them are handed in; nothing is stored
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -17,12 +18,15 @@ from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.episodes import Memory
 from streams.engine.alerts.judge import Judge
+from streams.engine.alerts.profiles import Profiles
 from streams.engine.alerts.unstored import UnstoredAlerts
 from streams.engine.burn.curve_extension import CurveExtension
 from streams.engine.burn.expiry_queue import ExpiryQueue
 from streams.engine.burn.job_curve import JobCurve
 from streams.engine.burn.liveness import Liveness
 from streams.engine.coverage.coverage import Coverage
+from streams.engine.job_rules.causes import cause_of
+from streams.engine.job_rules.facts import facts_of, silent_rows
 from streams.engine.kernels.arrays import F64, I64, NEVER_MS
 from streams.engine.kernels.burn import WINDOWS_MS
 from streams.engine.kernels.episode import TICK_MS
@@ -69,7 +73,8 @@ class BurnTracker:
     def __init__(self) -> None:
         self._curves = CurveBook()
         self._policy = RowPolicy()
-        self._liveness = Liveness(self._curves)
+        self._liveness = Liveness(self._curves, self._set_facts)
+        self._profiles = Profiles()
         self._judge = Judge()
         self._jobs: dict[str, JobCurve] = {}
         self._changed: set[str] = set()
@@ -161,7 +166,7 @@ class BurnTracker:
                 most = max(_CELLS_PER_CALL // len(self._curves), 1)
                 until_ms = min(until_ms, tick_ms + (most - 1) * TICK_MS)
                 self._liveness.refresh(tracked.jobs, tick_ms, until_ms)
-                self._judge_ticks(np.arange(tick_ms, until_ms + 1, TICK_MS, dtype=np.int64))
+                self._judge_ticks(tracked, np.arange(tick_ms, until_ms + 1, TICK_MS, dtype=np.int64))
             self._retire(until_ms)
             self.alerts.judged(until_ms)
             tick_ms = until_ms + TICK_MS
@@ -177,17 +182,33 @@ class BurnTracker:
         if moved:  # else only heartbeats were heard
             self._write(np.array([now_ms], np.int64))
 
-    def _judge_ticks(self, times_ms: I64) -> None:
+    def _judge_ticks(self, tracked: TrackedJobs, times_ms: I64) -> None:
         if len(times_ms) > 2 and self._judge.is_idle:
             # What begins or ends at the first tick has a row there and at the next one.
             for first in range(2):
-                if self._curves.is_steady(int(times_ms[first]), int(times_ms[-1])):
+                longest_ms = self._profiles.limits.longest_ms
+                if self._curves.is_steady(int(times_ms[first]), int(times_ms[-1]), longest_ms):
                     self._write(times_ms[ticks_with_rows(times_ms, first)])
                     return  # no alert is open, and none can open
         figures = self._write(times_ms)
         ids = self._curves.job_ids
-        for alert in self._judge.judge(times_ms, ids, figures, self._dimensions.__getitem__, self._controls):
+        causes = partial(self._cause, tracked)
+        known = self._dimensions.__getitem__, self._controls, self._profiles, causes
+        for alert in self._judge.judge(times_ms, ids, figures, *known):
             self.alerts.add(alert)
+
+    def _cause(self, tracked: TrackedJobs, job_id: str, rule: int, at_ms: int) -> str:
+        """Return why a fact about a job holds at a tick, in a few words."""
+        known = self._jobs[job_id]
+        return cause_of(
+            rule,
+            at_ms,
+            tracked.jobs.get(job_id),
+            known.facts,
+            self._profiles[known.profile],
+            self._book,
+            self._curves.first_paid_ms(job_id),
+        )
 
     def _write(self, times_ms: I64) -> WindowFigures:
         """Return the figures at these instants; queue the rows for the next checkpoint."""
@@ -252,20 +273,34 @@ class BurnTracker:
         known.mark_read(job, controls)
         dimensions = self._dimensions[job.id] = dimensions_of(job)
         planned = controls.planned_for(dimensions)
-        if not known.may_differ(job, planned):
-            return False
-        if known.build_whole_tail(job, tails, self._curves, planned):
+        differs = known.may_differ(job, planned)
+        whole = differs and known.build_whole_tail(job, tails, self._curves, planned)
+        if differs and not whole:
+            self._curves.replace(known.curve(job, tracked.coverage, tails.rates.book, planned, tails.now_ms))
+            self._liveness.track(job)
+        unpriced_traffic_ms = min(known.unpriced_traffic.values(), default=NEVER_MS)
+        profile = self._profiles[known.profile]
+        known.facts = facts_of(job, known.lines, profile, known.unpriced_gpu_ms, unpriced_traffic_ms)
+        self._set_facts(job)
+        if whole:
             self._expiry_queue.schedule(job.id, max(known.newest_ms() + _DRAINED_MS, tails.now_ms))
-            return True
-        curve = known.curve(job, tracked.coverage, tails.rates.book, planned, tails.now_ms)
-        self._curves.replace(curve)
-        self._liveness.track(job)
-        self._expiry_queue.schedule(job.id, max(self._drained_ms(job.id), tails.now_ms))
-        return True
+        else:
+            self._expiry_queue.schedule(job.id, max(self._drained_ms(job.id), tails.now_ms))
+        return differs
+
+    def _set_facts(self, job: JobState) -> None:
+        """Set when the conditions of the job's rules hold, as far as is known."""
+        known = self._jobs[job.id]
+        silent = silent_rows(job, job.timelines(), self._profiles[known.profile])
+        facts = known.facts
+        self._curves.set_facts(job.id, (*facts.rows, *silent), facts.deadline_ms, known.profile)
 
     def _drained_ms(self, job_id: str) -> int:
         """Return when no window contains anything of the job and its row of zeros is written; NEVER_MS: it is open."""
-        return min(self._curves.last_ms(job_id) + _DRAINED_MS, NEVER_MS)
+        last_ms = max(
+            self._curves.last_ms(job_id) + _DRAINED_MS, self._curves.facts_until_ms(job_id) + TICK_MS
+        )
+        return min(last_ms, NEVER_MS)
 
     def _retire(self, judged_ms: int) -> None:
         """Drop the curves of expired jobs."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streams.engine.kernels._jit import helper, kernel
-from streams.engine.kernels.arrays import F64, I64, NEVER_MS, Records
+from streams.engine.kernels.arrays import F64, I64, Records
 
 Bool = NDArray[np.bool_]
 
@@ -19,9 +19,6 @@ HOUR_MS = 3_600_000
 WINDOWS_MS = (300_000, 900_000, 3_600_000, 21_600_000)
 #: Up to this many steps are summed one by one: a difference of prefix sums has the rounding error of all before it.
 FEW_STEPS = 8
-
-#: The lapse of a job that does not run or never had any activity.
-NO_LAPSE = (NEVER_MS, NEVER_MS)
 
 #: A step lasts from `from_ms` to the next one of its job, the last without end; rates are per ms; sums are over the
 #: earlier steps of the same job.
@@ -39,13 +36,14 @@ STEP = np.dtype(
 )
 #: An amount that counts from the beginning of its minute; the sum is over the earlier lumps.
 LUMP = np.dtype([("minute", np.int64), ("cost", np.float64), ("cost_sum", np.float64)], align=True)
+#: A rule's condition, as far as is known, holds in [from, until).
+FACT = np.dtype([("rule", np.int64), ("from_ms", np.int64), ("until_ms", np.int64)])
 CURVE = np.dtype(
     [
         ("first_paid_ms", np.int64),  # -1: none
         ("ended_ms", np.int64),
-        ("unpriced_from_ms", np.int64),
-        ("lapsed_from_ms", np.int64),  # it runs without activity for long from here
-        ("lapsed_until_ms", np.int64),
+        ("deadline_ms", np.int64),  # NEVER_MS: none
+        ("profile", np.int64),  # which settings of rules apply
         # until then an attempt may follow one that failed or was preempted; 0: none did
         ("undecided_until_ms", np.int64),
         ("holds_ms", np.int64),  # a billed step counts as current for this long after its end
@@ -55,9 +53,14 @@ CURVE = np.dtype(
         ("lump_at", np.int64),
         ("lumps", np.int64),
         ("lump_room", np.int64),
+        ("fact_at", np.int64),
+        ("facts", np.int64),
+        ("fact_room", np.int64),
     ],
     align=True,
 )
+#: The window of traffic.
+TRAFFIC_WINDOW = 2
 
 
 @helper
@@ -139,12 +142,40 @@ def _shown(steps: Records, begin: int, now: int, t_ms: int, holds_ms: int) -> in
     return now
 
 
+@helper
+def _holding(curve: Records, facts: Records, t_ms: int) -> int:
+    """Return the facts of a job that hold: bit r says that fact r does."""
+    found = np.int64(0)
+    for fact in range(curve["fact_at"], curve["fact_at"] + curve["facts"]):
+        if facts[fact]["from_ms"] <= t_ms < facts[fact]["until_ms"]:
+            found |= np.int64(1) << facts[fact]["rule"]
+    return int(found)
+
+
+@kernel
+def find_facts(curves: Records, facts: Records, rule: int, first_ms: int, last_ms: int, slots: I64) -> int:
+    """Fill `slots` with the jobs of which the fact holds at any instant of [first, last]; return how many."""
+    count = 0
+    for job in range(curves.size):
+        for fact in range(curves[job]["fact_at"], curves[job]["fact_at"] + curves[job]["facts"]):
+            if (
+                facts[fact]["rule"] == rule
+                and facts[fact]["from_ms"] <= last_ms
+                and facts[fact]["until_ms"] > first_ms
+            ):
+                slots[count] = job
+                count += 1
+                break
+    return count
+
+
 @kernel
 def fill_figures(
     times_ms: I64,
     curves: Records,
     steps: Records,
     lumps: Records,
+    facts: Records,
     now_rate: F64,
     expected_rate: F64,
     cost: F64,
@@ -152,11 +183,16 @@ def fill_figures(
     elapsed_ms: I64,
     paid_whole: Bool,
     ended: Bool,
-    unpriced: Bool,
     undecided: Bool,
-    lapsed: Bool,
+    paid_now: Bool,
+    since_paid: I64,
+    traffic: F64,
+    holding: I64,
 ) -> int:
-    """Fill the figures, with rates per hour; return the first tick that does not ascend (-1: none)."""
+    """Fill the figures, with rates per hour; return the first tick that does not ascend (-1: none).
+
+    `holding`: bit r says that fact r holds; `traffic`: the lumps of TRAFFIC_WINDOW.
+    """
     for tick in range(1, times_ms.size):
         if times_ms[tick] <= times_ms[tick - 1]:
             return tick
@@ -176,12 +212,12 @@ def fill_figures(
             shown = now if ended[tick, job] else _shown(steps, begin, now, t_ms, curves[job]["holds_ms"])
             now_rate[tick, job] = steps[shown]["cost_rate"] * HOUR_MS
             expected_rate[tick, job] = steps[shown]["expected_rate"] * HOUR_MS
-            unpriced[tick, job] = t_ms > curves[job]["unpriced_from_ms"]
-            lapsed[tick, job] = curves[job]["lapsed_from_ms"] <= t_ms < curves[job]["lapsed_until_ms"]
+            paid_now[tick, job] = steps[shown]["paid"] != 0
+            holding[tick, job] = _holding(curves[job], facts, t_ms)
+            traffic[tick, job] = 0.0
             undecided[tick, job] = t_ms < curves[job]["undecided_until_ms"]
-            since_paid_ms = 0
-            if first_paid_ms >= 0:
-                since_paid_ms = max(t_ms - first_paid_ms, 0)
+            since_paid_ms = max(t_ms - first_paid_ms, 0) if first_paid_ms >= 0 else 0
+            since_paid[tick, job] = since_paid_ms
             paid_now_ms = _paid_until(steps, now, t_ms)
             far = now
             for window in range(len(WINDOWS_MS)):
@@ -215,7 +251,10 @@ def fill_figures(
                     expected_nano += _expected_between(steps, after, next_ms, now, t_ms)
                 if known > lump_begin:
                     share = (next_ms - edge_ms) / MINUTE_MS
-                    cost_nano += _lump_cost(lumps, lump_begin, known, far_minute, share)
+                    lump_nano = _lump_cost(lumps, lump_begin, known, far_minute, share)
+                    cost_nano += lump_nano
+                    if window == TRAFFIC_WINDOW:
+                        traffic[tick, job] = lump_nano
                 cost[tick, job, window] = cost_nano
                 expected[tick, job, window] = expected_nano
     return -1

@@ -16,14 +16,21 @@ Flags: TypeAlias = NDArray[np.bool_]
 
 TICK_MS = 10_000  # rules are judged at every multiple of 10 s
 
-# The rules, in the order of evaluation; the burn rules come first.
+# The rules, in the order of evaluation; the burn rules come first, the others are facts.
 FAST = 0
 SUSTAINED = 1
 DRIFT = 2
 UNPRICED = 3
 SILENT = 4
+RETRY_LOOP = 5
+IDLE_GPUS = 6
+RUNAWAY = 7
+TRAFFIC = 8
+PRICE_BASIS = 9
 BURN_RULES = 3
-RULES = 5
+RULES = 10
+# In `facts`, bit r says that fact r holds, and bit r + UNSEEN that nobody looked at this tick: it stays as it is.
+UNSEEN = 32
 
 # Kinds of changes.
 OPENED = 1
@@ -31,6 +38,7 @@ HELD = 2  # still open, with new figures
 RECOVERED = 3  # cleared: the condition is over
 ENDED = 4  # cleared: the job is over
 OUTRANKED = 5  # cleared: a more urgent rule takes precedence
+SWITCHED_OFF = 6  # cleared: the rule does not apply to the job any more
 
 # No instant; sums with it cannot overflow int64.
 NEVER_MS = -(2**62)
@@ -57,50 +65,68 @@ CHANGE = np.dtype(
 
 
 class RuleLimits(NamedTuple):
-    """Per burn rule: the windows (positions in the figures' last axis) and their ratios."""
+    """Thresholds by profile, the settings of a set of jobs: [profile] or, of burn rules, [profile, rule].
+
+    The windows of a burn rule ([rule]) are positions in the figures' last axis.
+    """
 
     long_window: I64
     short_window: I64
     long_ratio: F64
     short_ratio: F64
     clear_ratio: F64
+    extra_nano: F64
+    enabled: I64  # bit r: rule r applies
+    longest_ms: I64  # of runaway length, since the first billed instant
+    grace_ms: I64  # after the deadline
+    traffic_nano: F64  # in an hour
+    traffic_ratio: F64  # to what accrues with time
 
 
 class EpisodeArrays(NamedTuple):
-    """The figures as the kernels read them: [tick, job], by window [tick, job, window]."""
+    """The figures as the kernels read them: [tick, job], by window [tick, job, window], of a job [job]."""
 
     cost_nano: F64
     expected_nano: F64
     elapsed_ms: I64
     paid_whole: Flags
     ended: Flags
-    unpriced: Flags
     undecided: Flags
-    lapsed: Flags
+    paid_now: Flags
+    since_paid_ms: I64  # since the first billed instant
+    traffic_nano: F64  # in the hour before the tick
+    facts: I64
+    deadline_ms: I64
+    profile: I64
 
 
-def as_arrays(figures: EpisodeArrays, ticks: int, jobs: int, windows: int) -> EpisodeArrays:
+_BY_WINDOW = ("cost_nano", "expected_nano", "elapsed_ms", "paid_whole")
+_BY_JOB = ("deadline_ms", "profile")
+_DTYPES = dict.fromkeys(("cost_nano", "expected_nano", "traffic_nano"), np.float64) | dict.fromkeys(
+    ("paid_whole", "ended", "undecided", "paid_now"), np.bool_
+)
+
+
+def as_arrays(
+    figures: EpisodeArrays, ticks: int, jobs: int, windows: int, profiles: int = 1
+) -> EpisodeArrays:
     """Return the figures in the layout that the kernels were compiled for; they read without bounds checks.
 
     Raises:
-        ValueError: An array has another shape.
+        ValueError: An array has another shape, or a profile is none of so many.
     """
-    arrays = EpisodeArrays(
-        exact(figures.cost_nano, np.float64),
-        exact(figures.expected_nano, np.float64),
-        exact(figures.elapsed_ms, np.int64),
-        exact(figures.paid_whole, np.bool_),
-        exact(figures.ended, np.bool_),
-        exact(figures.unpriced, np.bool_),
-        exact(figures.undecided, np.bool_),
-        exact(figures.lapsed, np.bool_),
+    arrays = EpisodeArrays._make(
+        exact(array, _DTYPES.get(name, np.int64))
+        for name, array in zip(EpisodeArrays._fields, figures, strict=True)
     )
     for name, array in zip(EpisodeArrays._fields, arrays, strict=True):
         expected = (
-            (ticks, jobs) if name in ("ended", "unpriced", "undecided", "lapsed") else (ticks, jobs, windows)
+            (jobs,) if name in _BY_JOB else (ticks, jobs, windows) if name in _BY_WINDOW else (ticks, jobs)
         )
         if array.shape != expected:
             raise ValueError(f"{name}: got the shape {array.shape}, expected {expected}")
+    if jobs and not 0 <= int(arrays.profile.min()) <= int(arrays.profile.max()) < profiles:
+        raise ValueError(f"profile: a position beyond {profiles}")
     return arrays
 
 

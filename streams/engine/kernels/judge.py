@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from streams.engine.kernels._jit import helper, kernel
 from streams.engine.kernels.arrays import I32, I64, Records, equal_lengths, exact
+from streams.engine.kernels.burn import HOUR_MS, TRAFFIC_WINDOW
 from streams.engine.kernels.episode import (
     BURN_RULES,
     CHANGE,
@@ -22,16 +23,23 @@ from streams.engine.kernels.episode import (
     OUTRANKED,
     RECOVERED,
     RULES,
+    RUNAWAY,
+    SILENT,
     SUSTAINED,
+    SWITCHED_OFF,
     TICK_MS,
-    UNPRICED,
+    TRAFFIC,
+    UNSEEN,
     EpisodeArrays,
     RuleLimits,
 )
 
 REOPENS_MS = 600_000
 DRIFT_SILENT_MS = 3_600_000
-MIN_EXTRA_NANO = 1e9
+#: The shorter window of burn_sustained: after it, that window contains only cost since burn_fast cleared.
+SUSTAINED_SILENT_MS = 900_000
+#: The window of the figures of facts other than traffic.
+FACT_WINDOW = 0
 # Costs are sums of doubles: a value below a threshold by less than their rounding error has reached it. An expected
 # cost below half a nano-dollar is the remainder of a difference, not an expectation.
 NOISE_RATIO = 1e-9
@@ -50,11 +58,16 @@ def _reaches(cost: float, expected: float, ratio: float) -> bool:
 def _reaches_ratios(tick: int, job: int, rule: int, limits: RuleLimits, figures: EpisodeArrays) -> bool:
     """Return whether both windows reach their ratios."""
     long, short = limits.long_window[rule], limits.short_window[rule]
+    profile = figures.profile[job]
     # The shorter window first: most jobs fail it.
     return _reaches(
-        figures.cost_nano[tick, job, short], figures.expected_nano[tick, job, short], limits.short_ratio[rule]
+        figures.cost_nano[tick, job, short],
+        figures.expected_nano[tick, job, short],
+        limits.short_ratio[profile, rule],
     ) and _reaches(
-        figures.cost_nano[tick, job, long], figures.expected_nano[tick, job, long], limits.long_ratio[rule]
+        figures.cost_nano[tick, job, long],
+        figures.expected_nano[tick, job, long],
+        limits.long_ratio[profile, rule],
     )
 
 
@@ -70,23 +83,67 @@ def _may_open(tick: int, job: int, rule: int, limits: RuleLimits, figures: Episo
     long = limits.long_window[rule]
     extra = figures.cost_nano[tick, job, long] - figures.expected_nano[tick, job, long]
     return (
-        extra >= MIN_EXTRA_NANO - NOISE_NANO
+        extra >= limits.extra_nano[figures.profile[job], rule] - NOISE_NANO
         and figures.paid_whole[tick, job, limits.short_window[rule]]
         and not _is_over(tick, job, figures)
     )
 
 
 @helper
-def _could_open(tick: int, job: int, limits: RuleLimits, figures: EpisodeArrays) -> bool:
+def _overtakes(tick: int, job: int, limits: RuleLimits, figures: EpisodeArrays) -> bool:
+    """Return whether traffic costs more than what accrues with time, and enough to matter."""
+    traffic_nano = figures.traffic_nano[tick, job]
+    profile = figures.profile[job]
+    if traffic_nano < limits.traffic_nano[profile] - NOISE_NANO or _is_over(tick, job, figures):
+        return False
+    rest_nano = max(figures.cost_nano[tick, job, TRAFFIC_WINDOW] - traffic_nano, 0.0)
+    return bool(traffic_nano >= limits.traffic_ratio[profile] * rest_nano * (1.0 - NOISE_RATIO))
+
+
+@helper
+def _runs_away(tick: int, job: int, times_ms: I64, limits: RuleLimits, figures: EpisodeArrays) -> bool:
+    """Return whether the job is still billed after its deadline, or for too long."""
+    if not figures.paid_now[tick, job]:
+        return False
+    profile = figures.profile[job]
+    return bool(
+        times_ms[tick] >= figures.deadline_ms[job] + limits.grace_ms[profile]
+        or figures.since_paid_ms[tick, job] >= limits.longest_ms[profile]
+    )
+
+
+@helper
+def _holds(rule: int, tick: int, job: int, times_ms: I64, limits: RuleLimits, figures: EpisodeArrays) -> bool:
+    """Return whether a fact holds, whether or not its rule applies."""
+    if rule == RUNAWAY:
+        return _runs_away(tick, job, times_ms, limits, figures)
+    if rule == TRAFFIC:
+        return _overtakes(tick, job, limits, figures)
+    return bool(figures.facts[tick, job] >> rule & 1)
+
+
+@helper
+def _could_open(tick: int, job: int, times_ms: I64, limits: RuleLimits, figures: EpisodeArrays) -> bool:
     """Return whether any rule opens, unless another takes precedence."""
+    enabled = limits.enabled[figures.profile[job]]
     for rule in range(BURN_RULES):
-        if _reaches_ratios(tick, job, rule, limits, figures) and _may_open(tick, job, rule, limits, figures):
+        if (
+            _reaches_ratios(tick, job, rule, limits, figures)
+            and enabled >> rule & 1
+            and _may_open(tick, job, rule, limits, figures)
+        ):
             return True
-    return bool(figures.unpriced[tick, job] or figures.lapsed[tick, job])
+    if figures.facts[tick, job] & enabled:
+        return True
+    if enabled >> RUNAWAY & 1 and _runs_away(tick, job, times_ms, limits, figures):
+        return True
+    return bool(enabled >> TRAFFIC & 1 and _overtakes(tick, job, limits, figures))
 
 
 @kernel
-def _find(limits: RuleLimits, figures: EpisodeArrays, row: I32, episodes: Records, found: I32) -> int:
+def _find(
+    times_ms: I64, limits: RuleLimits, figures: EpisodeArrays, row: I32, episodes: Records, found: I32
+) -> int:
     """Fill `found` with the jobs to judge, in order; return their number. `row`: index in `episodes`, -1 without one."""
     ticks, jobs = figures.ended.shape
     for job in range(jobs):
@@ -96,7 +153,7 @@ def _find(limits: RuleLimits, figures: EpisodeArrays, row: I32, episodes: Record
                 found[job] |= np.int32(episodes[row[job], rule]["open"])
     for tick in range(ticks):
         for job in range(jobs):
-            if found[job] == 0 and _could_open(tick, job, limits, figures):
+            if found[job] == 0 and _could_open(tick, job, times_ms, limits, figures):
                 found[job] = 1
     count = 0
     for job in range(jobs):
@@ -137,6 +194,7 @@ def _open(rule: int, at_ms: int, episodes: Records) -> None:
 def _judge_burn(
     rule: int,
     silent: bool,
+    off: bool,
     at_ms: int,
     tick: int,
     job: int,
@@ -148,7 +206,7 @@ def _judge_burn(
     episode = episodes[rule]
     is_open = episode["open"] != 0
     ended = _is_over(tick, job, figures)
-    if not is_open and (silent or ended):
+    if not is_open and (silent or ended or off):
         return 0
     long, short = limits.long_window[rule], limits.short_window[rule]
     short_cost, short_expected = figures.cost_nano[tick, job, short], figures.expected_nano[tick, job, short]
@@ -161,11 +219,13 @@ def _judge_burn(
         kind = OPENED
     elif ended:
         kind = ENDED
+    elif off:
+        kind = SWITCHED_OFF
     elif silent:
         kind = OUTRANKED
     elif figures.undecided[tick, job] and short_expected < LEAST_EXPECTED_NANO:
         kind = 0  # a next attempt may follow
-    elif not _reaches(short_cost, short_expected, limits.clear_ratio[rule]):
+    elif not _reaches(short_cost, short_expected, limits.clear_ratio[figures.profile[job], rule]):
         kind = RECOVERED
     if holds:
         episode["held_ms"] = at_ms
@@ -180,20 +240,47 @@ def _judge_burn(
 
 
 @helper
-def _judge_fact(rule: int, holds: bool, at_ms: int, episodes: Records) -> int:
-    """Step a boolean rule without figures; return the kind of change, 0 for none."""
+def _keep_figures(rule: int, tick: int, job: int, figures: EpisodeArrays, episode: Records) -> None:
+    """Keep what the job costs while a fact holds; the first two rules have no figures."""
+    if rule <= SILENT:
+        return
+    window = TRAFFIC_WINDOW if rule == TRAFFIC else FACT_WINDOW
+    episode["elapsed_ms"] = figures.elapsed_ms[tick, job, window]
+    episode["cost_nano"] = figures.cost_nano[tick, job, window]
+    episode["expected_nano"] = figures.expected_nano[tick, job, window]
+    if rule == TRAFFIC:
+        traffic_nano = figures.traffic_nano[tick, job]
+        episode["elapsed_ms"] = HOUR_MS
+        episode["expected_nano"] = max(episode["cost_nano"] - traffic_nano, 0.0)
+        episode["cost_nano"] = traffic_nano
+
+
+@helper
+def _judge_fact(
+    rule: int,
+    holds: bool,
+    off: bool,
+    at_ms: int,
+    tick: int,
+    job: int,
+    figures: EpisodeArrays,
+    episodes: Records,
+) -> int:
+    """Step a rule that holds or does not; return the kind of change, 0 for none."""
     episode = episodes[rule]
-    if holds and episode["open"] == 0:
-        _open(rule, at_ms, episodes)
-        return OPENED
-    if holds:
+    if holds and not off:
+        opens = episode["open"] == 0
+        if opens:
+            _open(rule, at_ms, episodes)
         episode["held_ms"] = at_ms
-    elif episode["open"] != 0:
+        _keep_figures(rule, tick, job, figures, episode)
+        return OPENED if opens else 0
+    if episode["open"] != 0:
         # A job that has left all windows is not judged, but its condition held until now.
         episode["held_ms"] = max(episode["held_ms"], at_ms - TICK_MS)
         episode["open"] = 0
         episode["cleared_ms"] = at_ms
-        return RECOVERED
+        return SWITCHED_OFF if holds else RECOVERED
     return 0
 
 
@@ -209,20 +296,27 @@ def _judge_job(
     count: int,
 ) -> int:
     """Step all rules of one job through the ticks; return the number of changes so far."""
+    enabled = limits.enabled[figures.profile[job]]
     for rule in range(RULES):
         episodes[rule]["reported_ms"] = episodes[rule]["held_ms"]
     for tick in range(times_ms.size):
         at_ms = times_ms[tick]
         for rule in range(RULES):
+            off = enabled >> rule & 1 == 0
             if rule >= BURN_RULES:
-                fact = figures.unpriced if rule == UNPRICED else figures.lapsed
-                kind = _judge_fact(rule, fact[tick, job], at_ms, episodes)
+                if figures.facts[tick, job] >> (rule + UNSEEN) & 1:
+                    continue
+                holds = _holds(rule, tick, job, times_ms, limits, figures)
+                kind = _judge_fact(rule, holds, off, at_ms, tick, job, figures, episodes)
             else:
                 silent = rule > FAST and episodes[FAST]["open"] != 0
+                if rule == SUSTAINED:
+                    # What it would remember was put right.
+                    silent = silent or at_ms < episodes[FAST]["cleared_ms"] + SUSTAINED_SILENT_MS
                 if rule == DRIFT:
                     last_ms = max(episodes[FAST]["cleared_ms"], episodes[SUSTAINED]["cleared_ms"])
                     silent = silent or episodes[SUSTAINED]["open"] != 0 or at_ms < last_ms + DRIFT_SILENT_MS
-                kind = _judge_burn(rule, silent, at_ms, tick, job, limits, figures, episodes)
+                kind = _judge_burn(rule, silent, off, at_ms, tick, job, limits, figures, episodes)
             if kind != 0:
                 count = _add_change(rule, kind, at_ms, job, episodes, out, shown, count)
     for rule in range(BURN_RULES):
@@ -252,7 +346,9 @@ def _step(
     return first, count
 
 
-def find_jobs(limits: RuleLimits, figures: EpisodeArrays, row: ArrayLike, episodes: Records) -> I32:
+def find_jobs(
+    times_ms: ArrayLike, limits: RuleLimits, figures: EpisodeArrays, row: ArrayLike, episodes: Records
+) -> I32:
     """Return the jobs (positions, int32) with an open episode, or that could open one in these ticks.
 
     `row`: each job's index in `episodes`, -1 without one.
@@ -260,12 +356,14 @@ def find_jobs(limits: RuleLimits, figures: EpisodeArrays, row: ArrayLike, episod
     Raises:
         ValueError: The arrays do not fit each other.
     """
-    jobs = figures.ended.shape[1]
+    ticks, jobs = exact(times_ms, np.int64), figures.ended.shape[1]
     places = exact(row, np.int32)
+    if len(ticks) != figures.ended.shape[0]:
+        raise ValueError(f"{len(ticks)} ticks do not fit the figures of {figures.ended.shape[0]}")
     if len(places) != jobs or (jobs and int(places.max()) >= len(episodes)):
         raise ValueError(f"{len(places)} places among {len(episodes)} episodes for {jobs} jobs")
     found = np.empty(jobs, np.int32)
-    return found[: _find(limits, figures, places, episodes, found)]
+    return found[: _find(ticks, limits, figures, places, episodes, found)]
 
 
 def judge_jobs(

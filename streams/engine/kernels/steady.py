@@ -17,13 +17,24 @@ MOST_RATE = 1e9
 
 
 @kernel
-def is_steady(steady_ms: I64, curves: Records, steps: Records, first_ms: int, last_ms: int) -> bool:
-    """Return whether in [first_ms, last_ms] no job costs more than expected, and all keep their rates.
+def is_steady(
+    steady_ms: I64,
+    curves: Records,
+    steps: Records,
+    facts: Records,
+    longest_ms: I64,
+    first_ms: int,
+    last_ms: int,
+) -> bool:
+    """Return whether in [first_ms, last_ms] no job costs more than expected, all keep their rates, and no fact holds.
 
-    `steady_ms` [job] is updated where it is before `first_ms`.
+    `steady_ms` [job] is updated where it is before `first_ms`. `longest_ms` ([profile]): how long a job may be billed.
     """
     for job in range(steady_ms.size):
         if steady_ms[job] == BUSY:
+            return False
+    for job in range(steady_ms.size):
+        if _may_hold(curves[job], facts, longest_ms, first_ms, last_ms):
             return False
     steady = True
     for job in range(steady_ms.size):
@@ -34,10 +45,25 @@ def is_steady(steady_ms: I64, curves: Records, steps: Records, first_ms: int, la
 
 
 @helper
+def _may_hold(curve: Records, facts: Records, longest_ms: I64, first_ms: int, last_ms: int) -> bool:
+    """Return whether a fact may hold at any instant of [first, last]."""
+    for fact in range(curve["fact_at"], curve["fact_at"] + curve["facts"]):
+        if facts[fact]["from_ms"] <= last_ms and facts[fact]["until_ms"] > first_ms:
+            return True
+    if curve["ended_ms"] <= first_ms:
+        return False
+    if curve["deadline_ms"] <= last_ms:
+        return True
+    return bool(
+        curve["first_paid_ms"] >= 0 and last_ms - curve["first_paid_ms"] >= longest_ms[curve["profile"]]
+    )
+
+
+@helper
 def _steady_until_ms(curves: Records, steps: Records, job: int, at_ms: int) -> int:
     """Return the first change of a curve at or after an instant; BUSY if it costs more than expected before."""
     curve = curves[job]
-    if curve["lumps"] > 0 or curve["holds_ms"] != 0 or curve["unpriced_from_ms"] != NEVER_MS:
+    if curve["lumps"] > 0 or curve["holds_ms"] != 0:
         return BUSY
     found = NEVER_MS if curve["ended_ms"] < at_ms else curve["ended_ms"]
     for at in range(curve["step_at"], curve["step_at"] + curve["steps"]):

@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from streams.engine.kernels.bill import bill_rows, cost_nano, cost_of
-from streams.engine.kernels.burn import CURVE, LUMP, STEP, WINDOWS_MS, fill_figures
+from streams.engine.kernels.burn import CURVE, FACT, LUMP, STEP, WINDOWS_MS, fill_figures, find_facts
 from streams.engine.kernels.coverage import fold_samples
 from streams.engine.kernels.curve_extension import TAIL, write_tails
 from streams.engine.kernels.due import LAST_ROW, choose_rows, write_rows
-from streams.engine.kernels.episode import EpisodeArrays, RuleLimits, as_arrays, no_episodes
+from streams.engine.kernels.episode import BURN_RULES, EpisodeArrays, RuleLimits, as_arrays, no_episodes
 from streams.engine.kernels.framing import BATCH, count_batches, frame_records, read_batches
 from streams.engine.kernels.gpu_json import Batch, GpuColumns, drop_refused, parse_gpu
 from streams.engine.kernels.gpu_keys import PLANES
@@ -100,21 +100,26 @@ def _warm_ticks() -> None:
     no, longs = flat > 0, deep.astype(np.int64)
     curve = np.zeros(1, CURVE)
     curve["steps"] = 1
-    steps, lumps = np.zeros(1, STEP), np.zeros(1, LUMP)
-    flags = deep > 0, no, no.copy(), no.copy(), no.copy()
-    fill_figures(tick, curve, steps, lumps, flat, flat.copy(), deep, deep.copy(), longs, *flags)
+    steps, lumps, facts = np.zeros(1, STEP), np.zeros(1, LUMP), np.zeros(1, FACT)
+    whole = flat.astype(np.int64)
+    flags = deep > 0, no, no.copy(), no.copy(), whole, flat.copy(), whole.copy()
+    fill_figures(tick, curve, steps, lumps, facts, flat, flat.copy(), deep, deep.copy(), longs, *flags)
+    find_facts(curve, facts, 0, 0, 0, tick.copy())
     choose_rows(tick, flat, flat, no, deep, longs, tick, tick, np.zeros(1, LAST_ROW), no.copy())
     wide = deep[0].copy()
     one = flat[0].copy()
     taken = tick.copy(), tick.copy(), one, one, wide, wide.astype(np.int64), one
     write_rows(tick, no, flat, flat, deep, longs, deep, 0, 0, *taken)
-    is_steady(tick.copy(), curve, steps, 0, 0)
+    is_steady(tick.copy(), curve, steps, facts, tick, 0, 0)
     tails = np.zeros(1, TAIL)
     lists = tick, tick, np.zeros((1, 60)), tick
     write_tails(tails, *lists, empty_store(), curve, steps, np.zeros(60, np.int64), np.zeros(2, STEP))
-    arrays = as_arrays(EpisodeArrays(deep, deep, longs, deep > 0, no, no, no, no), 1, 1, len(WINDOWS_MS))
-    limits = RuleLimits(np.array([1, 2, 3]), np.array([0, 1, 2]), *np.ones((3, 3)))
-    find_jobs(limits, arrays, job, no_episodes(1))
+    given = EpisodeArrays(deep, deep, longs, deep > 0, no, no, no, whole, flat, whole, tick, tick)
+    arrays = as_arrays(given, 1, 1, len(WINDOWS_MS))
+    ratios, ones = np.ones((4, 1, BURN_RULES)), np.ones((2, 1))
+    windows = np.array([1, 2, 3]), np.array([0, 1, 2])
+    limits = RuleLimits._make((*windows, *ratios, tick, tick, tick, *ones))
+    find_jobs(tick, limits, arrays, job, no_episodes(1))
     judge_jobs(tick, limits, arrays, job, job, no_episodes(1))
 
 

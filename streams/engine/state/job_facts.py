@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from streams.engine.alerts.dimensions import AlertDimensions
-from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
-from streams.engine.kernels.burn import NO_LAPSE
+from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.pricing.book import PriceBook
 from streams.engine.pricing.context import usage_context
 from streams.engine.pricing.kinds import Kind
@@ -18,11 +17,10 @@ from streams.engine.state.attempt import AttemptState
 from streams.engine.state.job import JobState
 from streams.engine.state.open_accruals import Payer
 from streams.engine.state.traffic import MINUTE_MS
-from streams.engine.timeline.attempts import OPEN_MS, Timeline
-from streams.engine.timeline.intervals import Span, union
+from streams.engine.timeline.attempts import OPEN_MS, Timeline, event_order
+from streams.engine.timeline.intervals import Span
 from streams.engine.timeline.lines import price_pieces
 
-LAPSES_AFTER_MS: Final = 600_000
 _NEXT_ATTEMPT_MS: Final = 600_000  # the next attempt may follow this long after a failure or preemption
 
 
@@ -87,21 +85,24 @@ def undecided_until_ms(job: JobState, timelines: dict[int, Timeline]) -> int:
     return max(line.ended_ms or 0 for line in broke_off) + _NEXT_ATTEMPT_MS
 
 
-def lapse(job: JobState, timelines: dict[int, Timeline]) -> Span:
-    """Return [from, until) in which the job runs without any activity for 10 min, as far as is known; empty if there is none.
+def done_ms(job: JobState, timelines: dict[int, Timeline]) -> int:
+    """Return when the highest attempt was completed or cancelled; OPEN_MS if it was not."""
+    known = [n for n in timelines if job.attempts[n].events or job.attempts[n].sampled]
+    last = timelines[max(known)] if known else None
+    if last is None or last.ended_ms is None or last.state not in ("completed", "cancelled"):
+        return OPEN_MS
+    return last.ended_ms
 
-    Of several running periods the last one counts.
-    """
-    running = [
-        (segment.start_ms, segment.end_ms)
-        for line in timelines.values()
-        for segment in line.paid(OPEN_MS)
-        if segment.phase == "running"
+
+def deadline_ms(job: JobState) -> int:
+    """Return the deadline that the latest event with one names; NEVER_MS: none does."""
+    named = [
+        (event.time_ms, number, event_order(event), event.deadline_ms)
+        for number, attempt in job.attempts.items()
+        for event in attempt.events
+        if event.deadline_ms is not None
     ]
-    if not running or job.heard_ms == BEGINNING_MS:
-        return NO_LAPSE
-    from_ms, until_ms = union(running)[-1]
-    return max(from_ms, job.heard_ms) + LAPSES_AFTER_MS, until_ms
+    return max(named)[-1] if named else NEVER_MS
 
 
 def dimensions_of(job: JobState) -> AlertDimensions:

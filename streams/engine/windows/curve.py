@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
-from streams.engine.kernels.burn import HOUR_MS, MINUTE_MS, NO_LAPSE
+from streams.engine.kernels.burn import HOUR_MS, MINUTE_MS
 from streams.engine.timeline.intervals import Span
 from streams.engine.timeline.lines import Lines
 from streams.engine.windows.expected import Expected
@@ -49,8 +49,6 @@ class Curve:
     lumps: Sequence[tuple[int, float]]  #: minute, ascending, and nano-dollars
     #: Until then a next attempt may follow one that failed or was preempted; 0: there was none.
     undecided_until_ms: int = 0
-    #: [from, until) in which it runs without activity for long; NO_LAPSE: it does not run, or never had any activity.
-    lapse: Span = NO_LAPSE
 
 
 class _Step(NamedTuple):
@@ -79,7 +77,6 @@ def build_curve(
     ended_ms: int,
     since_ms: int,
     undecided_until_ms: int = 0,
-    lapse: Span = NO_LAPSE,
 ) -> Curve:
     """Build the curve of a job from the lines and billed time of its attempts, open ones up to the cap of 400 days.
 
@@ -106,7 +103,6 @@ def build_curve(
         holds_ms=METERED_HOLDS_MS if seconds and not paid else 0,
         lumps=kept,
         undecided_until_ms=undecided_until_ms,
-        lapse=lapse,
     )
 
 

@@ -11,13 +11,16 @@ from typing import Final
 import numpy as np
 
 from streams.engine.kernels.arrays import F64, I64, NEVER_MS, Records, exact
-from streams.engine.kernels.burn import CURVE, LUMP, MINUTE_MS, STEP, fill_figures
+from streams.engine.kernels.burn import CURVE, FACT, LUMP, MINUTE_MS, STEP, fill_figures, find_facts
 from streams.engine.kernels.curve_extension import write_tails
 from streams.engine.kernels.steady import BUSY, UNKNOWN, is_steady
 from streams.engine.kernels.store import CoverageStore
-from streams.engine.timeline.intervals import Span
+from streams.engine.timeline.attempts import OPEN_MS
 from streams.engine.windows.curve import Curve, CurveStep
 from streams.engine.windows.figures import WindowFigures
+
+#: (rule, from_ms, until_ms): the condition of a rule holds in [from, until).
+Fact = tuple[int, int, int]
 
 _SMALLEST: Final = 16
 #: Up to this many steps are written row by row, which is faster than a numpy call.
@@ -27,7 +30,7 @@ _FEW_STEPS: Final = 16
 class CurveBook:
     """Curves by job; replacing or dropping one takes amortised time proportional to its length."""
 
-    __slots__ = ("_curves", "_ids", "_job_ids", "_lumps", "_slots", "_steady_ms", "_steps")
+    __slots__ = ("_curves", "_facts", "_ids", "_job_ids", "_lumps", "_slots", "_steady_ms", "_steps")
 
     def __init__(self) -> None:
         self._slots: dict[str, int] = {}
@@ -37,6 +40,7 @@ class CurveBook:
         self._steady_ms = np.zeros(_SMALLEST, np.int64)  # by slot; computed lazily
         self._steps = _Arena(STEP, "step_at", "steps", "step_room")
         self._lumps = _Arena(LUMP, "lump_at", "lumps", "lump_room")
+        self._facts = _Arena(FACT, "fact_at", "facts", "fact_room")
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -64,8 +68,7 @@ class CurveBook:
                 self._steady_ms = np.concatenate((self._steady_ms, np.zeros(room, np.int64)))
             self._steady_ms[slot] = BUSY
             self._curves[slot] = 0
-            self._curves[slot]["ended_ms"] = self._curves[slot]["unpriced_from_ms"] = NEVER_MS
-            self._curves[slot]["lapsed_from_ms"] = self._curves[slot]["lapsed_until_ms"] = NEVER_MS
+            self._curves[slot]["ended_ms"] = self._curves[slot]["deadline_ms"] = NEVER_MS
         return slot
 
     def extend(
@@ -73,7 +76,7 @@ class CurveBook:
     ) -> None:
         """Rebuild the ends of curves (see the kernel); tails of whole curves are of open jobs, with a price for all their time."""
         whole = tails["slot"][tails["whole"] != 0]
-        self._curves["ended_ms"][whole] = self._curves["unpriced_from_ms"][whole] = NEVER_MS
+        self._curves["ended_ms"][whole] = NEVER_MS
         self._curves["undecided_until_ms"][whole] = 0
         self._steady_ms[tails["slot"]] = BUSY  # samples keep arriving
         built = np.empty(int(tails["minutes"].max(initial=0)) * 61 + 2, STEP)
@@ -107,9 +110,7 @@ class CurveBook:
         entry = self._curves[slot]
         entry["first_paid_ms"] = curve.first_paid_ms
         entry["ended_ms"] = curve.ended_ms
-        entry["unpriced_from_ms"] = curve.unpriced_from_ms
         entry["undecided_until_ms"] = curve.undecided_until_ms
-        entry["lapsed_from_ms"], entry["lapsed_until_ms"] = curve.lapse
         entry["holds_ms"] = curve.holds_ms
         curves = self._curves[: len(self._ids)]
         steps = self._steps.place(curves, slot, len(curve.steps))
@@ -129,6 +130,7 @@ class CurveBook:
         self._job_ids = None
         self._steps.release(self._curves[slot])
         self._lumps.release(self._curves[slot])
+        self._facts.release(self._curves[slot])
         last_id = self._ids.pop()
         if last_id != job_id:
             self._curves[slot] = self._curves[len(self._ids)]
@@ -136,33 +138,54 @@ class CurveBook:
             self._ids[slot] = last_id
             self._slots[last_id] = slot
 
-    def lapsed_between(self, first_ms: int, last_ms: int) -> list[tuple[str, int]]:
-        """Return the jobs without activity for long at any instant of [first, last], and since when."""
-        curves = self._curves[: len(self._ids)]
-        lapsed = (curves["lapsed_from_ms"] <= last_ms) & (curves["lapsed_until_ms"] > first_ms)
-        slots = np.flatnonzero(lapsed)
-        since_ms = curves["lapsed_from_ms"][slots].tolist()
-        return [(self._ids[slot], at_ms) for slot, at_ms in zip(slots.tolist(), since_ms, strict=True)]
+    def set_facts(self, job_id: str, facts: Sequence[Fact], deadline_ms: int, profile: int) -> None:
+        """Set what is known of the rules of a job: when facts hold, its deadline, and which settings apply.
 
-    def set_lapse(self, job_id: str, lapse: Span) -> None:
-        """Set the lapse of a job.
+        Raises:
+            KeyError: The job has no curve.
+        """
+        slot = self._slots[job_id]
+        entry = self._curves[slot]
+        entry["deadline_ms"], entry["profile"] = deadline_ms, profile
+        if facts or entry["facts"]:
+            rows = self._facts.place(self._curves[: len(self._ids)], slot, len(facts))
+            if facts:
+                rows[:] = list(facts)
+
+    def with_fact(self, rule: int, first_ms: int, last_ms: int) -> list[str]:
+        """Return the jobs of which the fact holds at any instant of [first, last]."""
+        slots = np.empty(len(self._ids), np.int64)
+        curves = self._curves[: len(self._ids)]
+        count = find_facts(curves, self._facts.rows, rule, first_ms, last_ms, slots)
+        return [self._ids[slot] for slot in slots[:count].tolist()]
+
+    def first_paid_ms(self, job_id: str) -> int:
+        """Return the first billed instant of a job; -1: none.
+
+        Raises:
+            KeyError: The job has no curve.
+        """
+        return int(self._curves[self._slots[job_id]]["first_paid_ms"])
+
+    def facts_until_ms(self, job_id: str) -> int:
+        """Return the last instant at which a fact changes; 0 if none does.
 
         Raises:
             KeyError: The job has no curve.
         """
         entry = self._curves[self._slots[job_id]]
-        entry["lapsed_from_ms"], entry["lapsed_until_ms"] = lapse
+        rows = self._facts.rows[entry["fact_at"] : entry["fact_at"] + entry["facts"]]
+        return max((until_ms for _, _, until_ms in rows.tolist() if until_ms < OPEN_MS), default=0)
 
-    def is_steady(self, first_ms: int, last_ms: int) -> bool:
-        """Return whether in [first, last] no job costs more than expected, and all keep their rates.
+    def is_steady(self, first_ms: int, last_ms: int, longest_ms: I64) -> bool:
+        """Return whether in [first, last] no job costs more than expected, all keep their rates, and no fact may hold.
 
         Then no alert can open, and rows change only at whole minutes. Nothing may begin, end or change in the interval;
-        a job billed by samples or amounts is never steady.
+        a job billed by samples or amounts is never steady. `longest_ms` ([profile]): how long a job may be billed.
         """
-        if self.lapsed_between(first_ms, last_ms):
-            return False  # an alert may open
         steady_ms = self._steady_ms[: len(self._ids)]
-        return bool(is_steady(steady_ms, self._curves, self._steps.rows, first_ms, last_ms))
+        rows = self._steps.rows, self._facts.rows
+        return bool(is_steady(steady_ms, self._curves, *rows, longest_ms, first_ms, last_ms))
 
     def minutes(self, job_id: str, first: int, count: int) -> F64:
         """Return the cost of each of `count` minutes since 1970 from `first` on ([count] float64, nano-dollars).
@@ -194,11 +217,14 @@ class CurveBook:
         curves = self._curves[: len(self._ids)]
         found = WindowFigures.empty(len(ticks), len(curves))
         found.ended_ms[:] = curves["ended_ms"]
+        found.deadline_ms[:] = curves["deadline_ms"]
+        found.profile[:] = curves["profile"]
         bad = fill_figures(
             ticks,
             curves,
             self._steps.rows,
             self._lumps.rows,
+            self._facts.rows,
             found.now_rate,
             found.expected_rate,
             found.cost_nano,
@@ -206,9 +232,11 @@ class CurveBook:
             found.elapsed_ms,
             found.paid_whole,
             found.ended,
-            found.unpriced,
             found.undecided,
-            found.lapsed,
+            found.paid_now,
+            found.since_paid_ms,
+            found.traffic_nano,
+            found.facts,
         )
         if bad >= 0:
             raise ValueError(f"tick {ticks[bad]} does not follow {ticks[bad - 1]}")

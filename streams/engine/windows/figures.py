@@ -19,14 +19,18 @@ class WindowFigures(NamedTuple):
     now_rate: F64  # [tick, job] nano-dollars per hour at the tick
     expected_rate: F64  # [tick, job] nano-dollars per hour expected at the tick, 0 where nothing is billed
     ended: Bool  #: [tick, job]
-    unpriced: Bool  #: [tick, job] there is GPU-time without a price before the tick
     undecided: Bool  # [tick, job] an attempt failed or was preempted recently, and a next one may follow
-    lapsed: Bool  # [tick, job] it runs without activity for long
+    paid_now: Bool  # [tick, job] billed at the tick; sampled time holds for a while
+    since_paid_ms: I64  # [tick, job] since the first billed instant, 0 before it
+    traffic_nano: F64  # [tick, job] the amounts in the hour before the tick
+    facts: I64  # [tick, job] bit r: fact r holds
     cost_nano: F64  #: [tick, job, window]
     expected_nano: F64  #: [tick, job, window]
     elapsed_ms: I64  # [tick, job, window] the part of the window since the first billed instant, 0 before it
     paid_whole: Bool  # [tick, job, window] billed at every instant of the window
     ended_ms: I64  #: [job]
+    deadline_ms: I64  # [job] NEVER_MS: none
+    profile: I64  # [job] which settings of rules apply
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -42,14 +46,18 @@ class WindowFigures(NamedTuple):
             now_rate=np.empty(flat),
             expected_rate=np.empty(flat),
             ended=np.empty(flat, np.bool_),
-            unpriced=np.empty(flat, np.bool_),
             undecided=np.empty(flat, np.bool_),
-            lapsed=np.empty(flat, np.bool_),
+            paid_now=np.empty(flat, np.bool_),
+            since_paid_ms=np.empty(flat, np.int64),
+            traffic_nano=np.empty(flat),
+            facts=np.empty(flat, np.int64),
             cost_nano=np.empty(deep),
             expected_nano=np.empty(deep),
             elapsed_ms=np.empty(deep, np.int64),
             paid_whole=np.empty(deep, np.bool_),
             ended_ms=np.empty(jobs, np.int64),
+            deadline_ms=np.empty(jobs, np.int64),
+            profile=np.empty(jobs, np.int64),
         )
 
 

@@ -11,7 +11,10 @@ from streams.engine.alerts.alert import Alert, is_change
 from streams.engine.alerts.controls import NO_CONTROLS, Controls
 from streams.engine.alerts.dimensions import AlertDimensions
 from streams.engine.alerts.judge import Judge
+from streams.engine.kernels.arrays import NEVER_MS
 from streams.engine.kernels.burn import WINDOWS_MS
+from streams.engine.kernels.episode import SILENT as SILENT_FACT
+from streams.engine.kernels.episode import UNPRICED as UNPRICED_FACT
 from streams.engine.windows.figures import WindowFigures
 
 START_MS = 1_772_334_000_000  # 2026-03-01 03:00:00 UTC, a whole 10 s
@@ -32,9 +35,11 @@ class At:
     expected_usd: float = 10.0
     paid_whole: tuple[bool, bool, bool, bool] = (True, True, True, True)
     ended: bool = False
-    unpriced: bool = False
     undecided: bool = False
-    lapsed: bool = False
+    facts: tuple[int, ...] = ()
+    traffic_usd: float = 0.0
+    paid_now: bool = True
+    since_paid_ms: int = HOUR_MS
 
 
 USUAL = At()
@@ -42,15 +47,16 @@ FAST = At(m5=6, m15=2.5)
 SUSTAINED = At(m5=2.1, m15=2.1, h1=2.1)
 DRIFT = At(m5=1.5, m15=1.5, h1=1.5, h6=1.5)
 ALL = At(m5=9, m15=9, h1=9, h6=9)
-UNPRICED = At(unpriced=True)
-SILENT = At(lapsed=True)
+UNPRICED = At(facts=(UNPRICED_FACT,))
+SILENT = At(facts=(SILENT_FACT,))
 
 
 def figures(rows: Sequence[Sequence[At]]) -> WindowFigures:
     """The figures of [tick][job]."""
     made = WindowFigures.empty(len(rows), len(rows[0]))
     made.now_rate[:] = made.expected_rate[:] = 0
-    made.ended_ms[:] = 0
+    made.ended_ms[:] = made.profile[:] = 0
+    made.deadline_ms[:] = NEVER_MS
     made.elapsed_ms[:] = WINDOWS_MS
     for tick, row in enumerate(rows):
         for job, at in enumerate(row):
@@ -58,9 +64,11 @@ def figures(rows: Sequence[Sequence[At]]) -> WindowFigures:
             made.cost_nano[tick, job] = np.array((at.m5, at.m15, at.h1, at.h6)) * at.expected_usd * USD
             made.paid_whole[tick, job] = at.paid_whole
             made.ended[tick, job] = at.ended
-            made.unpriced[tick, job] = at.unpriced
             made.undecided[tick, job] = at.undecided
-            made.lapsed[tick, job] = at.lapsed
+            made.facts[tick, job] = sum(1 << fact for fact in at.facts)
+            made.traffic_nano[tick, job] = at.traffic_usd * USD
+            made.paid_now[tick, job] = at.paid_now
+            made.since_paid_ms[tick, job] = at.since_paid_ms
     return made
 
 

@@ -10,10 +10,10 @@ import pytest
 from schemas.tables import ATTEMPTS, JOB_MINUTES, JOB_USAGE_MINUTES
 from sinks.clickhouse import ClickHouseStore
 from streams.engine.alerts.evidence import (
+    attempts_evidence,
     burn_evidence,
     decimal,
     quoted,
-    silent_evidence,
     unpriced_evidence,
 )
 from tests.engine.alerts.asked import ODD, at, dicts
@@ -109,7 +109,7 @@ def test_any_name_is_safely_quoted(store: ClickHouseStore, job_id: str) -> None:
     store.insert(JOB_MINUTES, rows(JOB_MINUTES, mine, *others), "t")
     store.insert(ATTEMPTS, rows(ATTEMPTS, *({"job_id": each, "attempt": 1} for each in ODD)), "t")
     burn = burn_evidence(job_id, START_MS, 900_000, 5)
-    for sql in (burn, unpriced_evidence(job_id), silent_evidence(job_id)):
+    for sql in (burn, unpriced_evidence(job_id), attempts_evidence(job_id)):
         assert len(sql.splitlines()) == 1
         assert sql.isprintable()
         assert len(dicts(store, sql)) == 1

@@ -130,8 +130,8 @@ def test_what_the_tables_cannot_hold_is_capped() -> None:
 
 def test_figures_that_move_are_one_row_a_call_and_of_unpriced_none() -> None:
     scene = Scene()
-    assert len(scene.see((0, replace(FAST, unpriced=True)))) == 2
-    (row,) = scene.see((MINUTE_MS, replace(FAST, unpriced=True)))
+    assert len(scene.see((0, replace(FAST, facts=UNPRICED.facts)))) == 2
+    (row,) = scene.see((MINUTE_MS, replace(FAST, facts=UNPRICED.facts)))
     assert (row.rule, row.held_ms, is_change(row)) == ("burn_fast", START_MS + MINUTE_MS, False)
     assert scene.see((MINUTE_MS, At(m5=5, m15=2.6)))[0].rule == "unpriced"
     assert scene.see((MINUTE_MS, At(m5=5, m15=2.6))) == []

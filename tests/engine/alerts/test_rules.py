@@ -57,6 +57,11 @@ def test_the_rules_are_the_contracts() -> None:
         "burn_drift": ("ticket", 6 * HOUR_MS),
         "unpriced": ("ticket", 0),
         "silent_job": ("ticket", 0),
+        "retry_loop": ("page", 5 * MINUTE_MS),
+        "idle_gpus": ("ticket", 5 * MINUTE_MS),
+        "runaway_length": ("ticket", 5 * MINUTE_MS),
+        "traffic": ("page", HOUR_MS),
+        "price_basis": ("ticket", 5 * MINUTE_MS),
     }
     for rule in BURN_RULES:
         assert rule.clear_ratio == pytest.approx(0.8 * rule.short_ratio)
@@ -151,10 +156,23 @@ def test_sustained_is_silent_while_fast_fires() -> None:
         ("burn_fast", "firing", 10),
         ("burn_sustained", "resolved", 10),
     ]
-    # Fast is over, and sustained holds still: it fires in the same tick, later than 10 min: a new episode.
+    # Fast is over, and sustained holds 15 min later, when its shorter window has forgotten what was before.
     assert scene.changes((HOUR_MS, SUSTAINED)) == [
         ("burn_fast", "resolved", 3610),
-        ("burn_sustained", "firing", 3610),
+        ("burn_sustained", "firing", 3610 + 900),
+    ]
+
+
+def test_sustained_does_not_page_for_what_its_hour_remembers_of_an_incident_put_right() -> None:
+    scene = Scene()
+    assert scene.changes((0, ALL), (15 * MINUTE_MS, SUSTAINED), (HOUR_MS, At(h1=9))) == [
+        ("burn_fast", "firing", 0),
+        ("burn_fast", "resolved", 10),
+    ]
+    scene = Scene()  # one tick more, and it holds in the 15 min after the recovery alone
+    assert scene.changes((0, ALL), (15 * MINUTE_MS + TICK_MS, SUSTAINED), (0, At(h1=9)))[2:] == [
+        ("burn_sustained", "firing", 910),
+        ("burn_sustained", "resolved", 920),
     ]
 
 
@@ -181,19 +199,19 @@ def test_the_hour_of_drift_begins_with_the_later_page() -> None:
     scene = Scene()
     high = At(m5=9, m15=2.5, h1=1.5, h6=1.5)
     sustained = replace(SUSTAINED, h6=1.5)
-    assert scene.changes((0, high), (0, sustained), (2 * HOUR_MS, DRIFT)) == [
+    assert scene.changes((0, high), (15 * MINUTE_MS + TICK_MS, sustained), (2 * HOUR_MS, DRIFT)) == [
         ("burn_fast", "firing", 0),
         ("burn_fast", "resolved", 10),
-        ("burn_sustained", "firing", 10),
-        ("burn_sustained", "resolved", 20),
-        ("burn_drift", "firing", 3620),
+        ("burn_sustained", "firing", 910),
+        ("burn_sustained", "resolved", 920),
+        ("burn_drift", "firing", 4520),
     ]
 
 
 def test_unpriced_fires_while_gpu_time_has_no_price_also_after_the_end() -> None:
     scene = Scene()
     ended = replace(UNPRICED, ended=True)
-    assert scene.changes((0, UNPRICED), (HOUR_MS, ended), (0, replace(ended, unpriced=False))) == [
+    assert scene.changes((0, UNPRICED), (HOUR_MS, ended), (0, replace(ended, facts=()))) == [
         ("unpriced", "firing", 0),
         ("unpriced", "resolved", 3610),
     ]
@@ -209,7 +227,7 @@ def test_unpriced_held_up_to_its_end_also_while_nobody_looked_at_the_job() -> No
 
 
 def test_unpriced_silences_nothing() -> None:
-    assert Scene().changes((0, replace(FAST, unpriced=True))) == [
+    assert Scene().changes((0, replace(FAST, facts=UNPRICED.facts))) == [
         ("burn_fast", "firing", 0),
         ("unpriced", "firing", 0),
     ]

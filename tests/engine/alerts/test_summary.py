@@ -66,7 +66,7 @@ def test_gpu_time_without_a_price_says_what_to_do() -> None:
     assert fired == (
         "j has GPU-time without a price, its cost reads too low until one is loaded; since 2026-03-01 03:00:00 UTC; c1"
     )
-    assert over == "j has a price for all of its GPU-time again; from 2026-03-01 03:00:00 UTC for 10 s; c1"
+    assert over == "j has a price for everything again; from 2026-03-01 03:00:00 UTC for 10 s; c1"
 
 
 def test_a_job_that_is_not_heard_of_says_what_may_be_lost() -> None:

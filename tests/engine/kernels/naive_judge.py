@@ -15,7 +15,27 @@ BURN = {
     "burn_sustained": (2, Fraction("2.1"), 1, Fraction("2.1")),
     "burn_drift": (3, Fraction("1.5"), 2, Fraction("1.5")),
 }
-FACTS = {"unpriced": "unpriced", "silent_job": "lapsed"}  # rule -> what holds
+FACTS = {
+    "unpriced": 3, "silent_job": 4, "retry_loop": 5, "idle_gpus": 6, "runaway_length": 7, "traffic": 8, "price_basis": 9,
+}  # fmt: skip
+NEVER = 2**62
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Thresholds of a set of jobs; ratios and dollars by burn rule."""
+
+    burn: dict[str, tuple[Fraction, Fraction, int]] = field(
+        default_factory=lambda: {name: (rule[1], rule[3], USD) for name, rule in BURN.items()}
+    )
+    off: frozenset[str] = frozenset()
+    longest: int = 168 * HOUR
+    grace: int = 0
+    traffic: int = 5 * USD
+    traffic_ratio: Fraction = Fraction(1)
+
+
+DEFAULT = Settings()
 
 
 @dataclass(frozen=True)
@@ -27,9 +47,12 @@ class At:
     elapsed: tuple[int, ...]
     paid_whole: tuple[bool, ...]
     ended: bool
-    unpriced: bool
+    facts: frozenset[int] = frozenset()
     undecided: bool = False
-    lapsed: bool = False
+    paid_now: bool = True
+    since_paid: int = HOUR
+    traffic: int = 0
+    unseen: frozenset[int] = frozenset()
 
     @property
     def over(self) -> bool:
@@ -62,17 +85,15 @@ class Job:
     """The memory of one job."""
 
     episodes: dict[str, Episode] = field(default_factory=dict)
+    settings: Settings = DEFAULT
+    deadline: int = NEVER
 
     def judge(self, ticks: list[int], facts: list[At]) -> list[tuple[int, str, str, Episode]]:
         """(instant, rule, what, the episode then), in order."""
         found: list[tuple[int, str, str, Episode]] = []
         for t, at in zip(ticks, facts, strict=True):
             for rule in (*BURN, *FACTS):
-                what = (
-                    self._fact(rule, t, getattr(at, FACTS[rule]))
-                    if rule in FACTS
-                    else self._burn(rule, t, at)
-                )
+                what = self._fact(rule, t, at) if rule in FACTS else self._burn(rule, t, at)
                 if what:
                     found.append((t, rule, what, replace(self.episodes[rule])))
         for rule in BURN:
@@ -94,25 +115,32 @@ class Job:
         outranked_by = {"burn_fast": [], "burn_sustained": ["burn_fast"]}.get(rule, list(BURN)[:2])
         if any(self._firing(other) for other in outranked_by):
             return True
+        if rule == "burn_sustained" and "burn_fast" in self.episodes:
+            last = self.episodes["burn_fast"].cleared
+            return last is not None and t < last + 15 * MINUTE  # what it would remember was put right
         if rule != "burn_drift":
             return False
         cleared = [self.episodes[other].cleared for other in outranked_by if other in self.episodes]
         return any(instant is not None and t < instant + HOUR for instant in cleared)
 
     def _burn(self, rule: str, t: int, at: At) -> str:
-        long, long_ratio, short, short_ratio = BURN[rule]
+        long, _, short, _ = BURN[rule]
+        long_ratio, short_ratio, least = self.settings.burn[rule]
+        off = rule in self.settings.off
         holds = at.ratio(long) >= long_ratio and at.ratio(short) >= short_ratio
         what = ""
         if not self._firing(rule):
             extra = at.cost[long] - at.expected[long]
-            if not (holds and not at.over and not self._silent(rule, t)):
+            if not (holds and not at.over and not self._silent(rule, t)) or off:
                 return ""
-            if not (at.paid_whole[short] and extra >= USD):
+            if not (at.paid_whole[short] and extra >= least):
                 return ""
             self._fire(rule, t)
             what = "opened"
         elif at.over:
             what = "ended"
+        elif off:
+            what = "off"
         elif self._silent(rule, t):
             what = "outranked"
         elif at.undecided and not at.expected[short]:
@@ -127,17 +155,38 @@ class Job:
             episode.firing, episode.cleared = False, t
         return what
 
-    def _fact(self, rule: str, t: int, holds: bool) -> str:
-        if holds and not self._firing(rule):
-            self._fire(rule, t)
-            return "opened"
-        if holds:
-            self.episodes[rule].held = t
-        elif self._firing(rule):
+    def _holds(self, rule: str, t: int, at: At) -> bool:
+        settings = self.settings
+        if rule == "runaway_length":
+            late = t >= self.deadline + settings.grace or at.since_paid >= settings.longest
+            return at.paid_now and late
+        if rule == "traffic":
+            rest = max(at.cost[2] - at.traffic, 0)
+            return (
+                not at.over and at.traffic >= settings.traffic and at.traffic >= settings.traffic_ratio * rest
+            )
+        return FACTS[rule] in at.facts
+
+    def _fact(self, rule: str, t: int, at: At) -> str:
+        if FACTS[rule] in at.unseen:
+            return ""
+        holds, off = self._holds(rule, t, at), rule in self.settings.off
+        if holds and not off:
+            opens = not self._firing(rule)
+            if opens:
+                self._fire(rule, t)
+            last = self.episodes[rule]
+            last.held = t
+            if FACTS[rule] > 4:
+                last.cost, last.expected, last.elapsed = at.cost[0], at.expected[0], at.elapsed[0]
+            if rule == "traffic":
+                last.cost, last.expected, last.elapsed = at.traffic, max(at.cost[2] - at.traffic, 0), HOUR
+            return "opened" if opens else ""
+        if self._firing(rule):
             last = self.episodes[rule]
             # It held at the tick before this one, whether or not anybody looked.
             last.firing, last.cleared, last.held = False, t, max(last.held, t - TICK_MS)
-            return "recovered"
+            return "off" if holds else "recovered"
         return ""
 
     def _fire(self, rule: str, t: int) -> None:

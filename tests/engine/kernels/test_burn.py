@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.engine.kernels.burn import CURVE, LUMP, NO_LAPSE, STEP, WINDOWS_MS, fill_figures
+from streams.engine.kernels.burn import CURVE, FACT, LUMP, STEP, WINDOWS_MS, fill_figures, find_facts
 from streams.engine.kernels.due import LAST_ROW, choose_rows
 from tests.engine.kernels import naive_burn
 
@@ -30,9 +31,8 @@ class Job(NamedTuple):
     lumps: dict[int, float]
     first_paid_ms: int
     ended_ms: int
-    unpriced_from_ms: int
     undecided_until_ms: int = 0
-    lapse: tuple[int, int] = NO_LAPSE
+    facts: Sequence[tuple[int, int, int]] = ()
 
 
 @st.composite
@@ -45,9 +45,8 @@ def jobs(draw: st.DrawFn) -> Job:
         {minute // 60_000: draw(rates) for minute in draw(st.lists(near, max_size=6))},
         next((step[0] for step in steps if step[3]), -1),
         draw(st.one_of(near, st.just(2**62))),
-        draw(st.one_of(near, st.just(2**62))),
         draw(st.one_of(near, st.just(0))),
-        draw(st.one_of(st.tuples(near, near), st.just(NO_LAPSE))),
+        draw(st.lists(st.tuples(st.sampled_from((3, 4, 9)), near, near), max_size=4)),
     )
 
 
@@ -64,9 +63,16 @@ class Filled(NamedTuple):
     elapsed: np.ndarray
     whole: np.ndarray
     ended: np.ndarray
-    unpriced: np.ndarray
     undecided: np.ndarray
-    lapsed: np.ndarray
+    paid_now: np.ndarray
+    since_paid: np.ndarray
+    traffic: np.ndarray
+    facts: np.ndarray
+
+
+def facts_of(given_jobs: list[Job]) -> np.ndarray:
+    """All facts, job after job."""
+    return np.array([fact for job in given_jobs for fact in job.facts], FACT)
 
 
 def run(times: list[int], given_jobs: list[Job]) -> tuple[Filled, int]:
@@ -74,13 +80,13 @@ def run(times: list[int], given_jobs: list[Job]) -> tuple[Filled, int]:
     curves = np.zeros(len(given_jobs), CURVE)
     steps = np.zeros(sum(len(job.steps) for job in given_jobs), STEP)
     lumps = np.zeros(sum(len(job.lumps) for job in given_jobs), LUMP)
-    at, lump_at = 0, 0
+    at, lump_at, fact_at = 0, 0, 0
     for position, job in enumerate(given_jobs):
         curves[position] = (
             job.first_paid_ms,
             job.ended_ms,
-            job.unpriced_from_ms,
-            *job.lapse,
+            2**62,
+            0,
             job.undecided_until_ms,
             0,
             at,
@@ -89,7 +95,11 @@ def run(times: list[int], given_jobs: list[Job]) -> tuple[Filled, int]:
             lump_at,
             len(job.lumps),
             0,
+            fact_at,
+            len(job.facts),
+            0,
         )
+        fact_at += len(job.facts)
         cost, expected, paid_ms = 0.0, 0.0, 0
         for k, step in enumerate(job.steps):
             if k:
@@ -106,15 +116,21 @@ def run(times: list[int], given_jobs: list[Job]) -> tuple[Filled, int]:
             lump_at += 1
     flat, deep = (len(times), len(given_jobs)), (len(times), len(given_jobs), 4)
     filled = Filled(
-        np.empty(flat),
-        np.empty(flat),
-        np.empty(deep),
-        np.empty(deep),
-        np.empty(deep, np.int64),
-        np.empty(deep, np.bool_),
-        *(np.empty(flat, np.bool_) for _ in range(4)),
+        now=np.empty(flat),
+        expected_rate=np.empty(flat),
+        cost=np.empty(deep),
+        expected=np.empty(deep),
+        elapsed=np.empty(deep, np.int64),
+        whole=np.empty(deep, np.bool_),
+        ended=np.empty(flat, np.bool_),
+        undecided=np.empty(flat, np.bool_),
+        paid_now=np.empty(flat, np.bool_),
+        since_paid=np.empty(flat, np.int64),
+        traffic=np.empty(flat),
+        facts=np.empty(flat, np.int64),
     )
-    return filled, fill_figures(np.array(times, np.int64), curves, steps, lumps, *filled)
+    rows = steps, lumps, facts_of(given_jobs)
+    return filled, fill_figures(np.array(times, np.int64), curves, *rows, *filled)
 
 
 @given(ticks, st.lists(jobs(), max_size=3))
@@ -131,8 +147,11 @@ def test_figures_equal_exact_integration(times: list[int], given_jobs: list[Job]
             assert filled.now[i, j] == pytest.approx(in_force[1] * HOUR_MS, rel=1e-12)
             assert filled.expected_rate[i, j] == pytest.approx(in_force[2] * HOUR_MS, rel=1e-12)
             assert filled.ended[i, j] == (t_ms >= job.ended_ms)
-            assert filled.unpriced[i, j] == (t_ms > job.unpriced_from_ms)
-            assert filled.lapsed[i, j] == (job.lapse[0] <= t_ms < job.lapse[1])
+            held = {rule for rule, from_ms, until_ms in job.facts if from_ms <= t_ms < until_ms}
+            assert filled.facts[i, j] == sum(1 << rule for rule in held)
+            assert filled.paid_now[i, j] == in_force[3]
+            since_ms = t_ms - job.first_paid_ms if job.first_paid_ms >= 0 else 0
+            assert filled.since_paid[i, j] == max(since_ms, 0)
             assert filled.undecided[i, j] == (t_ms < job.undecided_until_ms)
             for w, window_ms in enumerate(WINDOWS_MS):
                 lumps: dict[int, naive_burn.Amount] = dict(job.lumps)
@@ -140,17 +159,36 @@ def test_figures_equal_exact_integration(times: list[int], given_jobs: list[Job]
                 # What a greater sum beyond the window leaves of a float64.
                 noise = 1e-13 * sum(float(rate) for _, rate, _, _ in job.steps) * 9 * HOUR_MS
                 assert filled.cost[i, j, w] == pytest.approx(float(want.cost), rel=1e-12, abs=noise + 1e-3)
+                if window_ms == HOUR_MS:
+                    amounts = naive_burn.window(t_ms, window_ms, [], [], [], lumps).cost
+                    assert filled.traffic[i, j] == pytest.approx(float(amounts), rel=1e-9, abs=1e-3)
                 noise = 1e-13 * sum(float(rate) for _, _, rate, _ in job.steps) * 9 * HOUR_MS
                 assert filled.expected[i, j, w] == pytest.approx(float(want.expected), rel=1e-12, abs=noise)
                 assert filled.elapsed[i, j, w] == want.elapsed_ms
                 assert filled.whole[i, j, w] == want.paid_whole
 
 
+@given(st.lists(jobs(), max_size=4), near, near)
+def test_jobs_of_which_a_fact_holds_are_found(given_jobs: list[Job], one: int, other: int) -> None:
+    first_ms, last_ms = sorted((one, other))
+    curves = np.zeros(len(given_jobs), CURVE)
+    counts = [len(job.facts) for job in given_jobs]
+    curves["facts"] = counts
+    curves["fact_at"] = np.cumsum([0, *counts])[:-1]
+    slots = np.empty(len(given_jobs), np.int64)
+    count = find_facts(curves, facts_of(given_jobs), 4, first_ms, last_ms, slots)
+    assert slots[:count].tolist() == [
+        place
+        for place, job in enumerate(given_jobs)
+        if any(rule == 4 and a <= last_ms and first_ms < b for rule, a, b in job.facts)
+    ]
+
+
 @given(near, near, rates)
 def test_a_constant_rate_is_no_noise(start_ms: int, t_ms: int, rate: float) -> None:
     """A window inside one step holds exactly rate x window, however long the step has lasted."""
     steps = [(BEGINNING_MS, 0.0, 0.0, False), (start_ms - 400 * 24 * HOUR_MS, rate, rate, True)]
-    filled, _ = run([t_ms], [Job(steps, {}, steps[1][0], 2**62, 2**62)])
+    filled, _ = run([t_ms], [Job(steps, {}, steps[1][0], 2**62)])
     assert filled.cost.tolist() == [[[rate * window_ms for window_ms in WINDOWS_MS]]]
     assert filled.cost.tolist() == filled.expected.tolist()
     assert filled.whole.all()
@@ -162,7 +200,7 @@ def test_a_small_rate_after_a_great_one_keeps_its_digits(steps: int, rate: float
     great = [(BEGINNING_MS, 0.0, 0.0, False), (NOON_MS - 30 * HOUR_MS, 1e12, 1e12, True)]
     small = [(NOON_MS - 1_800_000, rate, rate, True)]
     small += [(NOON_MS - 240_000 + k * 30_000, rate * (1 + k % 2), rate, True) for k in range(steps)]
-    filled, _ = run([NOON_MS], [Job(great + small, {}, great[1][0], 2**62, 2**62)])
+    filled, _ = run([NOON_MS], [Job(great + small, {}, great[1][0], 2**62)])
     assert filled.expected[0, 0, 0] == pytest.approx(rate * 300_000, rel=1e-14)
     assert filled.expected[0, 0, 1] == pytest.approx(rate * 900_000, rel=1e-14)
 
@@ -176,7 +214,7 @@ def test_what_is_over_leaves_exactly_nothing(end_ms: int, rate: float) -> None:
         (end_ms - 333, rate / 3, 3.0, True),
         (end_ms, 0.0, 0.0, False),
     ]
-    job = Job(steps, {(end_ms - 333) // 60_000: rate / 7}, end_ms - 777, end_ms, 2**62)
+    job = Job(steps, {(end_ms - 333) // 60_000: rate / 7}, end_ms - 777, end_ms)
     filled, _ = run([end_ms + window_ms + 60_000 for window_ms in WINDOWS_MS], [job])
     for w in range(4):
         assert filled.cost[w, 0, w] == 0.0

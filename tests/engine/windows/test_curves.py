@@ -52,7 +52,6 @@ def test_figures_equal_exact_integration_of_the_intervals(jobs: list[Made], tick
                     float(job.rate_at(t_ms) * HOUR_MS), rel=1e-12, abs=1e-3
                 )
             assert figures.ended[i, j] == (t_ms >= job.ended_ms)
-            assert figures.unpriced[i, j] == (t_ms > job.unpriced_from_ms())
             for w, window_ms in enumerate(WINDOWS_MS):
                 want = job.figure(t_ms, window_ms)
                 assert figures.cost_nano[i, j, w] == pytest.approx(float(want.cost), rel=1e-12, abs=noise)
@@ -84,7 +83,7 @@ def test_a_curve_without_its_past_has_the_same_windows(job: Made, since_ms: int,
     a, b = at(whole, *later), at(cut, *later)
     np.testing.assert_allclose(a.cost_nano, b.cost_nano, rtol=1e-12, atol=job.noise())
     np.testing.assert_allclose(a.expected_nano, b.expected_nano, rtol=1e-12, atol=job.noise())
-    for name in ("now_rate", "expected_rate", "ended", "unpriced", "elapsed_ms", "paid_whole", "ended_ms"):
+    for name in ("now_rate", "expected_rate", "ended", "facts", "elapsed_ms", "paid_whole", "ended_ms"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
 
 

@@ -1,0 +1,146 @@
+"""Says in a few words why a rule about a job holds: the figures that the job's state shows at an instant.
+
+It must not judge, and it reads the state only when an alert changes. Names stay on one line, whatever they contain.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from schemas.events import FLOW_FIELDS
+from streams.engine.alerts.formatting import instant, one_line, span, times, usd
+from streams.engine.alerts.profiles import Profile
+from streams.engine.job_rules.facts import JobFacts
+from streams.engine.job_rules.price_basis import Basis
+from streams.engine.job_rules.retry_loop import BrokenAttempt, within_an_hour
+from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
+from streams.engine.kernels.bill import cost_of
+from streams.engine.kernels.burn import HOUR_MS, MINUTE_MS
+from streams.engine.kernels.episode import PRICE_BASIS, RETRY_LOOP, RUNAWAY, SILENT, TRAFFIC, UNPRICED
+from streams.engine.pricing.book import PriceBook
+from streams.engine.state.job import JobState
+from streams.engine.state.job_facts import payer_of
+from streams.engine.timeline.lines import Flow
+
+_REASONS_AT_MOST: Final = 3
+_UNKNOWN: Final = "unknown"
+
+
+class FlowCost(NamedTuple):
+    """A flow of traffic and what it cost, in nano-dollars."""
+
+    flow: Flow
+    nano: int
+
+
+def cause_of(
+    rule: int,
+    at_ms: int,
+    job: JobState | None,
+    facts: JobFacts,
+    profile: Profile,
+    book: PriceBook | None,
+    first_paid_ms: int,
+) -> str:
+    """Return why a fact of a job holds at an instant; '' if nothing is known of the job any more."""
+    if rule == UNPRICED:
+        return unpriced_cause(facts, at_ms, bool(profile.threshold(UNPRICED, "traffic")))
+    if rule == RETRY_LOOP:
+        return retry_cause(facts, at_ms)
+    if rule == RUNAWAY:
+        return runaway_cause(facts, first_paid_ms, at_ms)
+    if rule == PRICE_BASIS:
+        return basis_cause(facts, at_ms)
+    if job is None or book is None:
+        return ""
+    if rule == SILENT:
+        name = "minutes" if job.heard_ms > BEGINNING_MS else "never_heard_minutes"
+        return span(round(profile.threshold(SILENT, name) * MINUTE_MS))
+    return traffic_cause(job, book, at_ms) if rule == TRAFFIC else ""
+
+
+def retry_cause(facts: JobFacts, at_ms: int) -> str:
+    """Return how many attempts broke off within an hour, why, since when, and what they lost as far as it was asked."""
+    ended = [each for each in facts.broken if each.ended_ms <= at_ms]
+    if not ended:
+        return ""
+    last = ended[-1]
+    alike = within_an_hour(ended, last)
+    verb = "failed" if last.failed else "were preempted"
+    reasons = Counter(one_line(each.reason) or _UNKNOWN for each in alike).most_common(_REASONS_AT_MOST)
+    named = ", ".join(reason if count == 1 else f"{reason} x{count}" for reason, count in reasons)
+    words = f"{_attempts(alike)} {verb} within {_hour(alike)} ({named}), the last at {instant(last.ended_ms)}"
+    lost = sum(facts.lost_nano.get(each.attempt, 0) for each in alike)
+    return f"{words}, {usd(round(lost))} of work lost" if lost else words
+
+
+def _attempts(alike: Sequence[BrokenAttempt]) -> str:
+    return f"{len(alike)} attempts (up to number {alike[-1].attempt})"
+
+
+def _hour(alike: Sequence[BrokenAttempt]) -> str:
+    return span(max(alike[-1].ended_ms - alike[0].ended_ms, 1000))
+
+
+def basis_cause(facts: JobFacts, at_ms: int) -> str:
+    """Return which attempt pays which purchase at which rate, instead of which."""
+    for change in reversed(facts.basis):
+        if any(from_ms <= at_ms < until_ms for from_ms, until_ms in change.spans):
+            ratio = float(change.after.rate / change.before.rate)
+            return (
+                f"attempt {change.attempt} pays {_basis(change.after)} instead of {_basis(change.before)}"
+                f" ({times(ratio)})"
+            )
+    return ""
+
+
+def _basis(basis: Basis) -> str:
+    return f"{one_line(basis.purchase)} at {usd(round(basis.rate * HOUR_MS))} per GPU-hour"
+
+
+def runaway_cause(facts: JobFacts, first_paid_ms: int, at_ms: int) -> str:
+    """Return how long after its deadline, or since when, the job is billed."""
+    since = f"billed since {instant(first_paid_ms)}, for {span(at_ms - first_paid_ms)}"
+    if facts.deadline_ms < NEVER_MS and facts.deadline_ms <= at_ms:
+        late = f"{span(at_ms - facts.deadline_ms)} after" if facts.deadline_ms < at_ms else "at"
+        return f"{late} its deadline, {instant(facts.deadline_ms)}; {since}"
+    return since
+
+
+def unpriced_cause(facts: JobFacts, at_ms: int, traffic_counts: bool) -> str:
+    """Return what has no price."""
+    gpu, traffic = facts.unpriced_gpu_ms < at_ms, traffic_counts and facts.unpriced_traffic_ms < at_ms
+    return "GPU-time and traffic" if gpu and traffic else "traffic" if traffic else "GPU-time"
+
+
+def traffic_cause(job: JobState, book: PriceBook, at_ms: int) -> str:
+    """Return the flow of traffic that costs most in the hour before."""
+    costs: Counter[Flow] = Counter()
+    for found in _flows(job, book, at_ms):
+        costs[found.flow] += found.nano
+    if not costs:
+        return ""
+    # Of equal ones the first by name: the order of amounts must not matter.
+    flow, nano = min(costs.items(), key=lambda item: (-item[1], item[0]))
+    return f"{flow_words(flow)} alone {usd(nano)}"
+
+
+def flow_words(flow: Flow) -> str:
+    """Return a flow in words: its path and regions, or its operation and storage class."""
+    said = {name: one_line(value) for name, value in zip(FLOW_FIELDS, flow, strict=True)}
+    words = [said["path"], said["op"], said["storage_class"]]
+    if said["region"] or said["dst_region"]:
+        ends = said["region"] or "?", said["dst_region"]
+        words.append(" -> ".join(end for end in ends if end))
+    return " ".join(word for word in words if word) or "traffic"
+
+
+def _flows(job: JobState, book: PriceBook, at_ms: int) -> Iterator[FlowCost]:
+    minutes = [((at_ms - HOUR_MS) // MINUTE_MS, at_ms // MINUTE_MS + 1)]
+    for attempt in job.attempts.values():
+        if len(attempt.traffic):
+            for rows in attempt.traffic.rows(minutes, book, *payer_of(job), ()).values():
+                for line, (quantity, _) in rows.items():
+                    yield FlowCost(line.flow, cost_of(quantity, line.price.usd_nano, line.price.divisor))

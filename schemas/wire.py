@@ -143,7 +143,7 @@ class JobWire(PricedWire, kw_only=True, gc=False):
     deadline_ms: Annotated[
         OptTimeMs,
         Doc(
-            "when the job should be done; kept, not judged yet",
+            "when the job should be done: [`runaway_length`](alerts.md#rules)",
             1780394400000,
             "ms since 1970 UTC",
         ),

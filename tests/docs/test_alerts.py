@@ -21,8 +21,8 @@ from streams.cli.publish import outgoing
 from streams.engine.alerts.alert import Alert, alert_id, webhook_id
 from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.dimensions import MATCHED, AlertDimensions
-from streams.engine.alerts.rules import BURN_RULES, NAMES, SEVERITIES
-from streams.engine.kernels.judge import DRIFT_SILENT_MS, MIN_EXTRA_NANO, REOPENS_MS
+from streams.engine.alerts.rules import BURN_RULES, JOB_RULES, NAMES, SEVERITIES
+from streams.engine.kernels.judge import DRIFT_SILENT_MS, REOPENS_MS, SUSTAINED_SILENT_MS
 from streams.notify.body import webhook_body
 from streams.notify.history import FINAL, FINAL_FOR_ALL
 from streams.notify.options import NotifierOptions
@@ -240,4 +240,6 @@ def test_the_columns_of_an_alert_are_all_told() -> None:
 def test_the_spans_of_an_episode_are_those_of_the_judge() -> None:
     assert f"within {_span(REOPENS_MS)} of clearing" in PAGE
     assert f"until {_span(DRIFT_SILENT_MS)} after" in PAGE
-    assert f"at least ${MIN_EXTRA_NANO / 1e9:g}" in PAGE
+    assert f"until {_span(SUSTAINED_SILENT_MS)} after it cleared" in PAGE
+    assert {rule.thresholds["extra_usd"].default for rule in JOB_RULES[: len(BURN_RULES)]} == {1}
+    assert "at least $1,\n" in PAGE

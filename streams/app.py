@@ -20,10 +20,12 @@ from sinks.errors import SinkBusy
 from sinks.meta import Meta
 from sinks.port import Store
 from streams.clock import Clock, SystemClock
+from streams.config.live import AlertSettings
 from streams.config.settings import ClickHouseSettings, KafkaSettings, MeterSettings, Settings
 from streams.engine.kernels.warm import compile_all
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
+from streams.notify.mail.mailer import SmtpOptions
 from streams.notify.notifier import Notifier
 from streams.notify.options import DAY_MS, NotifierOptions
 from streams.selfcheck.alerts.self_watch import SelfWatch
@@ -98,6 +100,22 @@ def shard_settings(meter: MeterSettings, run_start_ms: int | None = None) -> Sha
     )
 
 
+def _smtp_options(alerts: AlertSettings) -> SmtpOptions | None:
+    if not alerts.smtp_host:
+        return None
+    host, port = alerts.smtp_host_port
+    return SmtpOptions(
+        host=host,
+        port=port,
+        sender=alerts.smtp_from,
+        security=alerts.smtp_security,
+        user=alerts.smtp_user,
+        password="" if alerts.smtp_password is None else alerts.smtp_password.get_secret_value(),
+        ca_file=alerts.smtp_ca_location,
+        domains=frozenset(part.strip().lower() for part in alerts.email_domains.split(",") if part.strip()),
+    )
+
+
 def notifier_options(settings: Settings) -> NotifierOptions:
     """Return the notifier's part of the settings."""
     alerts = settings.alerts
@@ -111,6 +129,7 @@ def notifier_options(settings: Settings) -> NotifierOptions:
         if alerts.alertmanager_token is None
         else alerts.alertmanager_token.get_secret_value(),
         alertmanager_resend_ms=alerts.alertmanager_resend_ms,
+        smtp=_smtp_options(alerts),
         public_url=settings.web.public_url,
         docs_url=alerts.docs_url,
         max_attempts=alerts.max_attempts,

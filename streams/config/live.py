@@ -9,13 +9,17 @@ import base64
 import ipaddress
 import re
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
+_ADDRESS = re.compile(r"^[A-Za-z0-9._+-]{1,64}@[A-Za-z0-9.-]{1,189}$")
 _LINK_BASE = re.compile(
     r"^https?://(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/%-]*)?$"
 )
 _HOST = re.compile(r"^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?$")
+
+SmtpSecurity = Literal["starttls", "tls", "none"]
 
 
 def is_loopback(host: str) -> bool:
@@ -102,6 +106,28 @@ class AlertSettings(Group):
         le=240_000,
         description="How often they get again what fires; without, they take it for resolved after five times that.",
     )
+    smtp_host: str = Field(
+        default="",
+        description="The server that takes e-mail for owners' `email` addresses: `host`, or `host:port` (otherwise 587, with `tls` 465, "
+        "with `none` 25).",
+    )
+    smtp_security: SmtpSecurity = Field(
+        default="starttls",
+        description="`starttls` and `tls` demand a valid certificate; `none` shows no password.",
+    )
+    smtp_user: str = Field(default="", max_length=256, description="User of that server, if it asks for one.")
+    smtp_password: SecretStr | None = Field(default=None, description="Its password.")
+    smtp_from: str = Field(
+        default="", description="The address that e-mail is from; needed with `smtp_host`."
+    )
+    smtp_ca_location: Path | None = Field(
+        default=None,
+        description="File with the certificates of the server's authority (PEM), if it is your own.",
+    )
+    email_domains: str = Field(
+        default="",
+        description="Domains that e-mail may go to, separated by commas; without it any. Whoever may write to `controls` names the addresses.",
+    )
     docs_url: str = Field(
         default="",
         description="Where people read the folder of this documentation, e.g. that of the repository; messages link the runbooks.",
@@ -114,10 +140,20 @@ class AlertSettings(Group):
     )
 
     @property
+    def smtp_host_port(self) -> tuple[str, int]:
+        """Return the server's host, without brackets, and its port."""
+        host, separator, port = self.smtp_host.rpartition(":")
+        if not separator or self.smtp_host.endswith("]"):
+            return self.smtp_host.strip("[]"), {"starttls": 587, "tls": 465, "none": 25}[self.smtp_security]
+        return host.strip("[]"), int(port)
+
+    @property
     def sends(self) -> bool:
         """Return whether anything is configured that messages can be sent by."""
         return (
-            self.webhook_secret is not None or self.owner_secrets_dir is not None or bool(self.alertmanagers)
+            self.webhook_secret is not None
+            or self.owner_secrets_dir is not None
+            or bool(self.alertmanagers or self.smtp_host)
         )
 
     @field_validator("webhook_secret")
@@ -126,6 +162,20 @@ class AlertSettings(Group):
         if secret is not None:
             signing_secrets(secret.get_secret_value())
         return secret
+
+    @field_validator("smtp_host")
+    @classmethod
+    def _one_host(cls, text: str) -> str:
+        if text and not _HOST.match(text):
+            raise ValueError("expected host or host:port")
+        return text
+
+    @field_validator("smtp_from")
+    @classmethod
+    def _from(cls, text: str) -> str:
+        if text and not _ADDRESS.match(text):
+            raise ValueError("expected one plain address, like trainfare@example.com")
+        return text
 
     @field_validator("alertmanagers")
     @classmethod

@@ -17,7 +17,7 @@ from typing import Final
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from streams.config.live import is_loopback
+from streams.config.live import AlertSettings, is_loopback
 from streams.config.settings import Settings
 from streams.errors import WrongUseError
 
@@ -253,11 +253,28 @@ def _access_faults(settings: Settings) -> Iterator[tuple[str, str]]:
     folder = settings.alerts.owner_secrets_dir
     if folder is not None and not folder.is_dir():
         yield "alerts.owner_secrets_dir", "expected a directory that this user can read"
+    yield from _smtp_faults(settings.alerts)
     if clickhouse.cluster is not None:
         yield (
             "clickhouse.cluster",
             "expected none: this version makes no replicated tables; name one server in clickhouse.url, and back it up",
         )
+
+
+def _smtp_faults(alerts: AlertSettings) -> Iterator[tuple[str, str]]:
+    if not alerts.smtp_host:
+        return
+    if not alerts.smtp_from:
+        yield "alerts.smtp_from", "expected an address with alerts.smtp_host"
+    if alerts.smtp_user and alerts.smtp_password is None:
+        yield "alerts.smtp_password", "expected a password with alerts.smtp_user"
+    if alerts.smtp_user and alerts.smtp_security == "none":
+        yield (
+            "alerts.smtp_security",
+            "expected starttls or tls with alerts.smtp_user, whose password it would show",
+        )
+    if alerts.smtp_ca_location is not None and not alerts.smtp_ca_location.is_file():
+        yield "alerts.smtp_ca_location", "expected a readable file"
 
 
 def _unknown(name: str, known: Collection[str], origin: str) -> Fault:

@@ -1,4 +1,4 @@
-"""Sends one delivery by the way of its receiver: a signed webhook, Slack, or Alertmanager.
+"""Sends one delivery by the way of its receiver: a signed webhook, Slack, e-mail, or Alertmanager.
 
 It must not retry or record. What it returns contains no secret and no path of an address.
 """
@@ -19,6 +19,8 @@ from streams.notify.body import webhook_body
 from streams.notify.delivery import Delivery, Refresh
 from streams.notify.firing import FiringAlerts
 from streams.notify.links import Links
+from streams.notify.mail.mailer import Mailer
+from streams.notify.mail.message import mail_message
 from streams.notify.options import NotifierOptions
 from streams.notify.slack import slack_body
 from streams.notify.webhooks.guard import ReceiverGuard
@@ -34,7 +36,12 @@ class Channels:
     """All ways of sending. `sender` stands in for the two of HTTP."""
 
     def __init__(
-        self, options: NotifierOptions, clock: Clock, firing: FiringAlerts, sender: Sender | None = None
+        self,
+        options: NotifierOptions,
+        clock: Clock,
+        firing: FiringAlerts,
+        sender: Sender | None = None,
+        mailer: Mailer | None = None,
     ) -> None:
         self._options = options
         self._clock = clock
@@ -45,6 +52,9 @@ class Channels:
         # With a guard of its own: an owner's webhook must not reach an Alertmanager because the operator's alerts do.
         peers = ",".join(URL(url).authority for url in options.alertmanagers)
         self._peer_sender = sender or Sender(ReceiverGuard(peers), timeout_ms=options.timeout_ms)
+        self._mailer = mailer
+        if mailer is None and options.smtp is not None:
+            self._mailer = Mailer(options.smtp, timeout_ms=options.timeout_ms)
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def send(self, parcel: Delivery) -> SendResult:
@@ -61,7 +71,24 @@ class Channels:
                 return await self._post_alerts(url, [parcel.alert])
         if kind == "slack":
             return await self._sender.post(url, slack_body([parcel.alert], self._links), {})
+        if kind == "email":
+            return await self._mailed(parcel)
         return await self._signed(parcel)
+
+    async def _mailed(self, parcel: Delivery) -> SendResult:
+        assert self._mailer is not None  # without a server there are no deliveries
+        refusal = self._mailer.refusal(parcel.to.url)
+        if refusal:
+            return SendResult("refused", 0, refusal)
+        message = mail_message(
+            [parcel.alert],
+            self._links,
+            sender=self._mailer.sender,
+            to=parcel.to.url,
+            message_id=parcel.webhook_id,
+            now_ms=self._clock.now_ms(),
+        )
+        return await self._mailer.send(parcel.to.url, message)
 
     async def _signed(self, parcel: Delivery) -> SendResult:
         try:

@@ -46,7 +46,8 @@ class Delivery:
     @property
     def host(self) -> str:
         """Return the key of receivers that share attempt slots."""
-        return self.receiver.partition(" #")[0]
+        # All e-mail goes to one server.
+        return "smtp" if self.to.kind == "email" else self.receiver.partition(" #")[0]
 
     @property
     def is_page(self) -> bool:

@@ -22,6 +22,7 @@ from streams.notify.delivery_rows import DeliveryWriter
 from streams.notify.firing import FiringAlerts
 from streams.notify.history import DeliveryHistory, RecentDeliveries, StoredDeliveries
 from streams.notify.intake import AlertIntake
+from streams.notify.mail.mailer import Mailer
 from streams.notify.options import NotifierOptions
 from streams.notify.outcomes import OutcomeRecorder
 from streams.notify.queue import DeliveryQueue
@@ -54,12 +55,13 @@ class Notifier:
         *,
         jitter_ratio: Callable[[], float] = random.random,
         sender: Sender | None = None,
+        mailer: Mailer | None = None,
     ) -> None:
         self._options = options
         self._clock = clock
         self._jitter_ratio = jitter_ratio
         self._firing = FiringAlerts()
-        self._channels = Channels(options, clock, self._firing, sender)
+        self._channels = Channels(options, clock, self._firing, sender, mailer)
         self._refresh_due_ms = clock.monotonic_ms() + options.alertmanager_resend_ms
         self._recent = RecentDeliveries(_RECENT)
         self._receivers = Receivers(addresses, options)
@@ -210,7 +212,7 @@ class Notifier:
         for name, receiver in receivers.items():
             if name in history.finals:
                 continue
-            if receiver.kind == "email":
+            if not self._receivers.supports(receiver):
                 self._log.record(alert, name, "unsupported", UNSUPPORTED)
                 continue
             attempts = history.attempts.get(name, 0)

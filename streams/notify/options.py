@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from streams.notify.mail.mailer import SmtpOptions
+
 DAY_MS = 24 * 3_600_000
 
 
@@ -26,6 +28,8 @@ class NotifierOptions:
     alertmanager_token: str | None = field(default=None, repr=False)
     # How often what fires is sent again.
     alertmanager_resend_ms: int = 60_000
+    # Without it addresses of e-mail are `unsupported`.
+    smtp: SmtpOptions | None = None
     # What links begin with; empty: no links.
     public_url: str = ""
     docs_url: str = ""
@@ -48,4 +52,4 @@ class NotifierOptions:
     @property
     def sends(self) -> bool:
         """Return whether there is any way to send."""
-        return bool(self.webhook_secret or self.owner_secrets_dir or self.alertmanagers)
+        return bool(self.webhook_secret or self.owner_secrets_dir or self.alertmanagers or self.smtp)

@@ -15,7 +15,9 @@ from streams.notify.webhooks.guard import shown
 
 logger = logging.getLogger(__name__)
 
-UNSUPPORTED = "e-mail is not sent: give the owner a webhook or slack address"
+UNSUPPORTED = (
+    "e-mail is not sent: alerts.smtp_host is not set; set it, or give the owner a webhook or slack address"
+)
 
 
 class Receivers:
@@ -23,6 +25,7 @@ class Receivers:
 
     def __init__(self, addresses: Callable[[str], Sequence[Address]], options: NotifierOptions) -> None:
         self._addresses = addresses
+        self._mails = options.smtp is not None
         self._default = options.default_webhook
         self._may_send = options.sends
         self._peers = [Receiver("alertmanager", url) for url in options.alertmanagers]
@@ -33,11 +36,15 @@ class Receivers:
         """Return the Alertmanagers by name."""
         return {_name(receiver): receiver for receiver in self._peers}
 
+    def supports(self, receiver: Receiver) -> bool:
+        """Return whether messages of its kind can be sent."""
+        return receiver.kind != "email" or self._mails
+
     def of(self, owner: str) -> dict[str, Receiver]:
         """Return the owner's receivers by name. The names are stable while the addresses are."""
         addresses = list(self._addresses(owner)) if owner else []
         found = [Receiver(kind, url, owner) for kind, url in dict.fromkeys(addresses)]
-        if self._default is not None and all(each.kind == "email" for each in found):
+        if self._default is not None and not any(map(self.supports, found)):
             # Whoever stands in for all owners cannot know the secret of each.
             found.append(Receiver("webhook", self._default))
         named: dict[str, Receiver] = {}

@@ -55,3 +55,49 @@ def test_a_directory_of_secrets_must_be_there(tmp_path: Path) -> None:
     found = load_settings({"TRAINFARE_ALERTS_OWNER_SECRETS_DIR": str(tmp_path)}, Path("/dev/null"))
     assert found.alerts.sends
     assert not load_settings({}, Path("/dev/null")).alerts.sends
+
+
+SMTP = {"TRAINFARE_ALERTS_SMTP_HOST": "smtp.example.com", "TRAINFARE_ALERTS_SMTP_FROM": "fare@example.com"}
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"FROM": ""}, "alerts.smtp_from"),
+        ({"FROM": "Fare <fare@example.com>"}, "one plain address"),
+        ({"FROM": "fare@example.com\nBcc: eve@evil.example"}, "one plain address"),
+        ({"HOST": "smtp://x"}, "expected host or host:port"),
+        ({"USER": "fare"}, "alerts.smtp_password"),
+        ({"USER": "fare", "PASSWORD": "hunter2", "SECURITY": "none"}, "whose password it would show"),
+        ({"CA_LOCATION": "/no/such/file"}, "alerts.smtp_ca_location"),
+    ],
+)
+def test_a_mail_server_is_checked_as_a_whole(more: dict[str, str], expected: str) -> None:
+    env = SMTP | {f"TRAINFARE_ALERTS_SMTP_{name}": value for name, value in more.items()}
+    with pytest.raises(SettingsError) as found:
+        load_settings(env, Path("/dev/null"))
+    assert expected in str(found.value)
+    assert "hunter2" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "security", "found"),
+    [
+        ("smtp.example.com", "starttls", ("smtp.example.com", 587)),
+        ("smtp.example.com", "tls", ("smtp.example.com", 465)),
+        ("smtp.example.com", "none", ("smtp.example.com", 25)),
+        ("smtp.example.com:2525", "starttls", ("smtp.example.com", 2525)),
+        ("[::1]", "starttls", ("::1", 587)),
+        ("[::1]:25", "starttls", ("::1", 25)),
+    ],
+)
+def test_the_port_of_a_mail_server(host: str, security: str, found: tuple[str, int]) -> None:
+    env = SMTP | {"TRAINFARE_ALERTS_SMTP_HOST": host, "TRAINFARE_ALERTS_SMTP_SECURITY": security}
+    alerts = load_settings(env, Path("/dev/null")).alerts
+    assert alerts.smtp_host_port == found
+    assert alerts.sends
+
+
+@pytest.mark.parametrize("value", ["am-1:9093", "http://ada@am-1:9093", "http://am-1:9093?x=1"])
+def test_an_alertmanager_is_a_plain_address(value: str) -> None:
+    assert "expected an address like" in refused("TRAINFARE_ALERTS_ALERTMANAGERS", value)

@@ -66,7 +66,7 @@ def test_email_is_unsupported_and_says_what_to_do_and_the_default_webhook_is_tol
     office = Office(addresses=[Address("email", "ada@example.com")])
     run(office.offer(an_alert()))
     assert office.rows("receiver", "outcome", "attempt") == [("email", "unsupported", 0)]
-    assert "webhook" in office.rows("detail")[0][0]
+    assert "alerts.smtp_host is not set" in office.rows("detail")[0][0]
     assert "ada@" not in str(office.rows("detail", "receiver"))
     second = Office(
         addresses=[Address("email", "ada@example.com")],

@@ -1,0 +1,130 @@
+"""Builds the e-mail about alerts: plain text, and the same as simple HTML.
+
+It must not let a name begin a header, a line or an element: names are escaped before they are put anywhere.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime
+from typing import Final
+
+from msgspec import UNSET
+
+from schemas.escaping import visible
+from streams.engine.alerts.alert import Alert
+from streams.notify.figures import figures, title
+from streams.notify.links import Links
+
+SUBJECT_AT_MOST: Final = 200
+#: Of a group so many are shown whole, and so many more by name.
+SHOWN_AT_MOST: Final = 20
+NAMED_AT_MOST: Final = 200
+# Every byte of it is ASCII, so that any server takes it.
+_POLICY: Final = SMTP.clone(cte_type="7bit")
+_LABELS: Final = (
+    ("subject", "Open"),
+    ("runbook", "Runbook"),
+    ("silence", "Silence"),
+    ("planned", "This is planned"),
+)
+_WORD: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+_LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_ADDRESS: Final = re.compile(rf"(?=[^@]{{1,64}}@){_WORD}(?:\.{_WORD})*@({_LABEL}(?:\.{_LABEL})*)")
+_LONGEST_ADDRESS: Final = 254
+
+
+def domain_of(address: str) -> str | None:
+    """Return the domain of one plain address, in lower case; None: it is something else, which gets no message."""
+    found = _ADDRESS.fullmatch(address) if len(address) <= _LONGEST_ADDRESS else None
+    return None if found is None else found[1].lower()
+
+
+def mail_message(
+    alerts: Sequence[Alert],
+    links: Links,
+    *,
+    sender: str,
+    to: str,
+    message_id: str,
+    now_ms: int,
+    note: str = "",
+) -> EmailMessage:
+    """Return the message about one alert, or about a group of them; `note` says why it comes again.
+
+    Args:
+        alerts: At least one.
+        links: Where its links lead.
+        sender: The address that it is from.
+        to: The one address that it goes to; `domain_of` has accepted both.
+        message_id: Without the domain; the same in each attempt, so that mail programs show it once.
+        now_ms: The instant of the attempt, ms since 1970.
+        note: One line.
+    """
+    domain = domain_of(sender)
+    message = EmailMessage(policy=_POLICY)
+    message["From"] = sender
+    message["To"] = to
+    message["Subject"] = visible(title(alerts))[:SUBJECT_AT_MOST]
+    message["Date"] = format_datetime(datetime.fromtimestamp(now_ms // 1000, UTC))
+    message["Message-ID"] = f"<{message_id}@{domain}>"
+    # Mail programs show what is about one alert as one thread.
+    message["References"] = f"<{alerts[0].alert_id}@{domain}>"
+    message["Auto-Submitted"] = "auto-generated"
+    message.set_content(_text(alerts, links, note))
+    message.add_alternative(_html(alerts, links, note), subtype="html")
+    return message
+
+
+def _links(alert: Alert, links: Links) -> list[tuple[str, str]]:
+    found = links.of(alert)
+    if found is None:
+        return []
+    return [(label, url) for name, label in _LABELS if (url := getattr(found, name)) is not UNSET]
+
+
+def _text(alerts: Sequence[Alert], links: Links, note: str) -> str:
+    lines = [visible(note), ""] if note else []
+    for alert in alerts[:SHOWN_AT_MOST]:
+        lines.append(visible(alert.summary))
+        lines += [f"  {label}: {visible(value)}" for label, value in figures(alert)]
+        lines += [f"  {label}: {url}" for label, url in _links(alert, links)]
+        lines += [f"  {alert.alert_id}", ""]
+    return "\n".join([*lines, *_more(alerts)]) + "\n"
+
+
+def _html(alerts: Sequence[Alert], links: Links, note: str) -> str:
+    parts = ["<!doctype html><html><body style='font-family:sans-serif'>"]
+    if note:
+        parts.append(f"<p>{_shown(note)}</p>")
+    for alert in alerts[:SHOWN_AT_MOST]:
+        rows = "".join(
+            f"<tr><td style='padding-right:1em'>{label}</td><td>{_shown(value)}</td></tr>"
+            for label, value in figures(alert)
+        )
+        anchors = " &middot; ".join(
+            f"<a href='{html.escape(url)}'>{label}</a>" for label, url in _links(alert, links)
+        )
+        parts.append(
+            f"<p><b>{_shown(alert.summary)}</b></p><table>{rows}</table><p>{anchors}</p>"
+            f"<p style='color:#777'>{alert.alert_id}</p>"
+        )
+    parts += [f"<p>{_shown(line)}</p>" for line in _more(alerts)]
+    return "\n".join([*parts, "</body></html>\n"])
+
+
+def _more(alerts: Sequence[Alert]) -> list[str]:
+    left = alerts[SHOWN_AT_MOST:]
+    if not left:
+        return []
+    names = ", ".join(visible(alert.subject_name) for alert in left[:NAMED_AT_MOST])
+    return [f"and {len(left)} more: {names}{', ...' if len(left) > NAMED_AT_MOST else ''}"]
+
+
+def _shown(text: str) -> str:
+    return html.escape(visible(text))

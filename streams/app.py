@@ -95,6 +95,7 @@ def shard_settings(meter: MeterSettings, run_start_ms: int | None = None) -> Sha
         late_horizon_ms=meter.late_horizon_ms,
         dedupe_horizon_ms=meter.dedupe_horizon_ms,
         run_start_ms=run_start_ms,
+        idle_gpus_max=meter.idle_gpus_max,
         # The bad lines of a file are limited by the file; a log has no end.
         dead_letters_per_minute=meter.dead_letters_per_minute if run_start_ms is None else None,
     )

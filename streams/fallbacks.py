@@ -23,7 +23,10 @@ KERNELS: Final = "kernels_compiled"
 #: Jobs missing from the archive, treated as new ones.
 NOT_ARCHIVED: Final = "not_archived"
 
-WHAT: Final = (GPU_DECODED, GPU_SHAPE, CHECKSUM, OLD_FORMAT, KERNELS, NOT_ARCHIVED)
+#: Messages, by node and GPUs, whose minutes without a job are not kept: the shard has too many such GPUs.
+GPU_NOT_KEPT: Final = "gpu_not_kept"
+
+WHAT: Final = (GPU_DECODED, GPU_SHAPE, CHECKSUM, OLD_FORMAT, KERNELS, NOT_ARCHIVED, GPU_NOT_KEPT)
 
 #: By kind; each is incremented by one thread, or with `add`.
 counts: Final[Counter[str]] = Counter()

@@ -211,6 +211,13 @@ class MeterSettings(Group):
         description="Dead letters kept whole per shard, topic, reason and minute of log time (16 MiB of them at most); "
         "of more, every 100th with 1 KiB of its record. All are counted. `replay` keeps every one.",
     )
+    idle_gpus_max: int = Field(
+        default=100_000,
+        ge=1,
+        le=10_000_000,
+        description="GPUs without a job of which a shard keeps minutes at a time, about 3 KB each; samples of more are counted "
+        "`unattributed` and not kept (`trainfare_fallbacks_total`, `gpu_not_kept`).",
+    )
     stall_not_ready_ms: int = Field(
         default=60_000,
         ge=5_000,

@@ -8,9 +8,11 @@ from typing import Any
 
 import msgspec
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams import fallbacks
 from streams.engine.batch import LogBatch, LogRecord, Record
 from streams.engine.coverage.shapes import MOST_SHAPES, Shapes
 from streams.engine.pricing.book import PriceBook
@@ -168,6 +170,26 @@ def test_samples_of_gpus_that_no_job_has_are_counted_apart() -> None:
     assert (shard.books.records_in, shard.books.applied, shard.books.unattributed) == (4, 1, 3)
     assert shard.books.balanced
     assert shard.tallies["gpu"].unattributed == 3
+
+
+@pytest.mark.parametrize("is_column", [True, False])
+def test_gpus_without_a_job_beyond_the_limit_are_counted_and_not_kept(is_column: bool) -> None:
+    shard = Shard(0, ShardSettings(idle_gpus_max=2), PriceBook.empty())
+    before = fallbacks.counts[fallbacks.GPU_NOT_KEPT]
+    idle = {name: of for name, of in SAMPLE.items() if name != "job_id"}
+    names = ["n1", "n2", "n3", "n1", "n3"]
+    values = [
+        idle | {"id": str(at), "node": node, "gpus": ["0"], "util_ratio": [0.5], "time_ms": T0 + 1000 * at}
+        for at, node in enumerate(names)
+    ]
+    values.append(values[-1] | {"job_id": "j", "id": "of a job"})
+    log = [LogRecord(at, T0, orjson.dumps(value)) for at, value in enumerate(values)]
+    shard.fold(LogBatch("gpu", 0, 0, len(log), raw(log) if is_column else log))
+    assert (shard.books.unattributed, shard.books.applied, shard.books.balanced) == (5, 1, True)
+    known = {holder.place()[0] for holder in shard.coverage._names.of_job("")}
+    assert known == {"n1", "n2"}
+    assert len(shard.coverage._names.of_job("j")) == 1, "a job's samples have no such limit"
+    assert fallbacks.counts[fallbacks.GPU_NOT_KEPT] == before + 1, "once for the messages of one node"
 
 
 def test_samples_that_wait_weigh_as_the_minutes_they_speak_of_not_as_they_are_many() -> None:

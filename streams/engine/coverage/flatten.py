@@ -74,6 +74,8 @@ def _plane(values: Values, groups: list[int], value_ptr: np.ndarray, names: Hold
         found = values[i]
         if found is None:
             found = [np.nan] * int(value_ptr[i + 1] - value_ptr[i])
+        elif value_ptr[i + 1] == value_ptr[i]:
+            found = []  # no GPU of it is kept
         elif group in repeated:
             # A GPU repeated in one record: the largest value counts.
             found = [max(found[place] for place in places) for places in repeated[group]]

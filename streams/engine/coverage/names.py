@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from schemas.events import GpuEvent
+from streams import fallbacks
 from streams.engine.coverage.arrays import CoverageArrays
 from streams.engine.coverage.blob_form import HolderPart
 
@@ -54,10 +55,15 @@ class Holder:
 
 
 class HolderNames:
-    """Lookups from names to numbers; a known message shape costs one lookup."""
+    """Lookups from names to numbers; a known message shape costs one lookup.
 
-    def __init__(self, arrays: CoverageArrays) -> None:
+    Of a message without a job that would make more than `idle_gpus_max` such GPUs known at a time, no GPU gets a slot: an
+    exporter that invents names must not fill the memory. It has its turn again when GPUs were forgotten.
+    """
+
+    def __init__(self, arrays: CoverageArrays, idle_gpus_max: int) -> None:
         self._arrays = arrays
+        self._idle_gpus_max = idle_gpus_max
         self._holders: dict[Key, Holder] = {}
         self._of_attempt: dict[tuple[str, int], list[Holder]] = {}
         self._of_job: dict[str, list[Holder]] = {}
@@ -114,7 +120,10 @@ class HolderNames:
         owners: list[int] = []
         for node, job_id, attempt, gpus in shapes:
             holder = self.holder(job_id, attempt, node) if job_id else None
-            for gpu in gpus:
+            is_kept = bool(job_id) or self._has_room(node, gpus)
+            if not is_kept:
+                fallbacks.counts[fallbacks.GPU_NOT_KEPT] += 1
+            for gpu in gpus if is_kept else ():
                 # A GPU without a job is a holder of its own: its minutes are kept by GPU.
                 place = holder or self.holder("", 0, place_of(node, gpu))
                 places = place.gpus
@@ -131,6 +140,15 @@ class HolderNames:
         arrays.add_slots(holders, ordinals)
         arrays.add_groups(slots, ends, owners)
         return range(first, first + len(ends))
+
+    def _has_room(self, node: str, gpus: Sequence[str]) -> bool:
+        idle = len(self._of_job.get("", ()))
+        if idle + len(gpus) <= self._idle_gpus_max:
+            return True
+        return (
+            idle + sum(("", 0, place_of(node, gpu)) not in self._holders for gpu in gpus)
+            <= self._idle_gpus_max
+        )
 
     def holder(self, job_id: str, attempt: int, node: str) -> Holder:
         """Return the holder, created if needed."""

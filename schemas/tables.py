@@ -330,6 +330,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         dead_lettered=pa.int64(),
         trimmed=pa.int64(),
         time=MILLI,
+        read_to=MILLI,  # log time
         shard=pa.uint16(),
         version=pa.uint64(),
     ),

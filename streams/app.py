@@ -46,6 +46,8 @@ from streams.worker.health.status import StatusCollector
 from streams.worker.health.worker_status import WorkerStatus
 from streams.worker.ingest.dead_letters import DeadLetterProducer
 from streams.worker.ingest.log_time import LogTime
+from streams.worker.ledger_rules.ledger_rules import LedgerRules
+from streams.worker.ledger_rules.memory import SHARD
 from streams.worker.meter import Meter, NotifierOf
 from streams.worker.options import ShardManagerOptions
 from streams.worker.shards.ports import ShardFactory
@@ -254,6 +256,14 @@ class Worker:
             partial(_is_member, worker),
         )
         self_watch = SelfWatch(worker, store, kafka, self._settings.canary, self._clock, self._verdict)
+        ledger_rules = LedgerRules(
+            store,
+            lambda: worker.shard_manager.owned.get(SHARD),
+            partial(_is_member, worker),
+            worker.shard_manager.reference,
+            worker.shard_manager.checkpointer.alert_sink,
+            self._clock,
+        )
         probe = Probe(kafka, lambda: store.query("SELECT 1"), self._clock)
         self._watch = StatusCollector(
             worker.shard_manager,
@@ -281,6 +291,7 @@ class Worker:
                     "the look at the worker's progress": self._poll_status(self._watch),
                     "the audit": self._audit.run(),
                     "the giving back of memory": _release_free_memory(),
+                    "the rules across jobs": ledger_rules.run(),
                     "the retention of minutes": keep_dropping(
                         store, meter.minutes_retention_days, lambda: 0 in worker.shard_manager.owned
                     ),

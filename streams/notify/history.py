@@ -117,6 +117,29 @@ class StoredDeliveries:
             after = page[-1].alert.alert_id if len(page) == AT_ONCE else None
         return last
 
+    def firing_of_rules(self, rules: Sequence[str], shard: int) -> list[Alert]:
+        """Return the firing alerts of these rules of a shard."""
+        where = [
+            Condition("shard", "=", shard),
+            Condition("status", "=", FIRING),
+            Condition("rule", "in", list(rules)),
+        ]
+        found: list[Alert] = []
+        after: str | None = ""
+        while after is not None:
+            page = self._page(where, after)
+            found += [alert for alert, _ in page]
+            after = page[-1].alert.alert_id if len(page) == AT_ONCE else None
+        return found
+
+    def alerts_of(self, alert_ids: Collection[str]) -> dict[str, Alert]:
+        """Return the rows of these alerts, by id; one that was never stored has none."""
+        found: dict[str, Alert] = {}
+        for ids in pieces(sorted(set(alert_ids))):
+            page = self._store.select(ALERTS, [Condition("alert_id", "in", ids)])
+            found |= {row["alert_id"]: _alert(row) for row in _rows(page)}
+        return found
+
     def _page(self, where: Sequence[Condition], after: str) -> list[StoredAlerts]:
         """Return the next alerts by id, as currently stored."""
         page = self._store.select(ALERTS, [*where, Condition("alert_id", ">", after)], limit=AT_ONCE)

@@ -18,6 +18,7 @@ from streams.app import engine, notifier_of, shard_settings, target_of
 from streams.clock import Clock, SystemClock
 from streams.config.settings import Settings
 from streams.engine.pricing.book import PriceBook
+from streams.engine.reference_log import ReferenceView
 from streams.engine.shard.books import Books
 from streams.engine.shard.job_tables import DeadLetter
 from streams.errors import TrainfareError, WrongUseError
@@ -25,6 +26,7 @@ from streams.replay import segments
 from streams.replay.broker import EmbeddedBroker
 from streams.replay.feeder import FeedStopped, LogFeeder, Place
 from streams.replay.files import digest, read_lines
+from streams.replay.ledger_rules import judge_log
 from streams.replay.lines import LineReader, Sendable
 from streams.replay.prices import stored_book
 from streams.replay.result import ReplayResult, result_of
@@ -192,6 +194,7 @@ class _Replay:
     async def _feed_and_finish(self, meter: Meter, broker: EmbeddedBroker) -> None:
         numbers = range(self._replayed.partitions)
         await _until(lambda: set(meter.shard_manager.owned) == set(numbers))
+        view = meter.shard_manager.reference.view()  # before anything is merged
         base = self._segment.base
         places = [(str(topic), number) for topic in SHARD_TOPICS for number in numbers]
         skip = {place: _position(meter, place) - _at(base, place) for place in places}
@@ -216,7 +219,7 @@ class _Replay:
         self._mark(last_ms, ends)
         await _until(lambda: all(_position(meter, place) >= end for place, end in ends.items()))
         await _until(lambda: all(_judged(owned, last_ms) for owned in meter.shard_manager.owned.values()))
-        await self._finish(meter, ends)
+        await self._finish(meter, ends, view)
 
     def _mark(self, log_ms: int, counts: Mapping[Place, int]) -> None:
         self._watermarks.mark = Mark(log_ms, dict(counts))
@@ -240,11 +243,15 @@ class _Replay:
         if refused:
             loop.call_soon_threadsafe(meter.shard_manager.refuse, refused, "lines")
 
-    async def _finish(self, meter: Meter, ends: dict[Place, int]) -> None:
-        """Take the final checkpoint: open attempts accrue up to the accrual instant."""
+    async def _finish(self, meter: Meter, ends: dict[Place, int], view: ReferenceView) -> None:
+        """Take the final checkpoint: open attempts accrue up to the accrual instant; then judge what is stored."""
         await meter.shard_manager.settled()
         await meter.shard_manager.store_until_done()
+        changes = await judge_log(
+            self._store, meter.shard_manager.owned[0], view, max(self._lines.newest_ms, self._as_of())
+        )
         if meter.notifier is not None:
+            meter.notifier.offer(changes, 0)
             left = await meter.notifier.drain(_DELIVERY_TIMEOUT_MS)
             if left:
                 logger.warning(

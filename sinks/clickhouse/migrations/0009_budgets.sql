@@ -7,6 +7,10 @@ ALTER TABLE alerts
     ADD COLUMN IF NOT EXISTS budget_usd Nullable(Decimal(18, 9)) AFTER silenced,
     ADD COLUMN IF NOT EXISTS exhausted_in_s Nullable(Int64) AFTER budget_usd;
 
+-- Up to which log time a shard had read when it stored its books: what it accrued beyond is not certain.
+ALTER TABLE books
+    ADD COLUMN IF NOT EXISTS read_to DateTime64(3, 'UTC') DEFAULT time AFTER time;
+
 -- What each budget's subject has used in each period, as of the last whole minute that was judged.
 CREATE TABLE IF NOT EXISTS budget_use
 (

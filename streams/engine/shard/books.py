@@ -91,9 +91,17 @@ _COUNTS = ("records_in", *OUTCOMES, "trimmed")
 
 
 def book_tables(
-    tallies: Mapping[str, Tally], next_offsets: Mapping[str, int], time_ms: int, shard: int, version: int
+    tallies: Mapping[str, Tally],
+    next_offsets: Mapping[str, int],
+    time_ms: int,
+    read_to_ms: int,
+    shard: int,
+    version: int,
 ) -> dict[str, pa.Table]:
-    """Build rows of `books` (one per topic) and `dead_letter_counts` (one per topic and reason) as of these offsets."""
+    """Build rows of `books` (one per topic) and `dead_letter_counts` (one per topic and reason) as of these offsets.
+
+    `time_ms`: the accrual instant. `read_to_ms`: the log time up to which all records were read.
+    """
     books: list[dict[str, object]] = []
     letters: list[dict[str, object]] = []
     for topic, tally in sorted(tallies.items()):
@@ -123,6 +131,9 @@ def book_tables(
         tables[DEAD_LETTER_COUNTS] = pa.Table.from_pylist(letters, schema=SCHEMAS[DEAD_LETTER_COUNTS])
     if books:
         times = instants([time_ms] * len(books))
-        rows = {name: [row[name] for row in books] for name in SCHEMAS[BOOKS].names if name != "time"}
-        tables[BOOKS] = pa.Table.from_pydict({**rows, "time": times}, schema=SCHEMAS[BOOKS])
+        read_to = instants([read_to_ms] * len(books))
+        rows = {name: [row[name] for row in books] for name in SCHEMAS[BOOKS].names if name in books[0]}
+        tables[BOOKS] = pa.Table.from_pydict(
+            {**rows, "time": times, "read_to": read_to}, schema=SCHEMAS[BOOKS]
+        )
     return tables

@@ -25,6 +25,7 @@ from streams.engine.ledger.sampled_minutes import SampledMinutes
 from streams.engine.repricing.price_changes import index_job, node_lookups
 from streams.engine.shard.books import book_tables
 from streams.engine.shard.job_tables import job_tables
+from streams.engine.shard.sequencer import TICK_MS
 from streams.engine.shard.state import ShardState
 from streams.engine.snapshot import writer
 from streams.engine.state.changes import OwedHour
@@ -90,8 +91,10 @@ def build_checkpoint(shard: ShardState, as_of_ms: int, version: int, *, open_att
     # After the dead letters and replays that these rows count: a reader of the counts finds them.
     if not more and (open_attempts or (shard.due.books_owed and shard.position.next != shard.due.books_next)):
         tables.update(shard.sums.drain_changed(shard.number, version))
+        tick_ms, accrued_ms = shard.position.tick_ms, shard.due.accrued_to_ms
+        read_to_ms = accrued_ms if tick_ms is None else max(tick_ms - TICK_MS, 0)
         tables.update(
-            book_tables(shard.tallies, shard.position.next, shard.due.accrued_to_ms, shard.number, version)
+            book_tables(shard.tallies, shard.position.next, accrued_ms, read_to_ms, shard.number, version)
         )
         shard.due.books_next, shard.due.books_owed = dict(shard.position.next), False
     parent, root = shard.snapshots.parent, shard.snapshots.compaction.root

@@ -1,0 +1,161 @@
+"""Builds the alert row of a budget's finding: its sentence and its evidence.
+
+It must not judge. Names come from untrusted events: they are shown on one line and quoted in SQL.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
+from streams.engine.alerts.evidence import quoted
+from streams.engine.alerts.formatting import instant, one_line, span, usd
+from streams.engine.alerts.rules import TICKET
+from streams.engine.kernels.bill import MAX_COST_NANO
+from streams.engine.ledger_rules.budget_forecast import exhausted_in_ms
+from streams.engine.ledger_rules.budget_used import THRESHOLDS
+from streams.engine.ledger_rules.findings import BudgetFinding
+from streams.engine.ledger_rules.periods import named
+from streams.engine.ledger_rules.subject import BudgetSubject
+from streams.engine.ledger_rules.usage import HOUR_MS, limits_of, used_ratio
+
+_UNITS: Final = (1, HOUR_MS * 1_000, HOUR_MS)
+_NAMES: Final = ("", "GPU-hours", "hours of run time")
+
+
+class TopJob(NamedTuple):
+    """The matching job that cost most in the last hour; '': none did."""
+
+    job_id: str = ""
+    nano_per_hour: int = 0
+
+
+def budget_alert(last: Alert | None, found: BudgetFinding, top: TopJob, *, silenced: bool) -> Alert:
+    """Return the next row of the finding's alert; `last`: the one before, None if there is none."""
+    if not found.fires:
+        assert last is not None  # only what fires is over
+        words = f"over after {span(max(found.at_ms - last.started_ms, 0))}: {last.summary}"
+        return msgspec.structs.replace(
+            last,
+            status=RESOLVED,
+            resolved_ms=found.at_ms,
+            changed_ms=found.at_ms,
+            summary=words,
+            exhausted_in_ms=None,
+            silenced=silenced,
+        )
+    subject, dimensions = found.subject, found.subject.dimensions
+    return Alert(
+        alert_id=found.id,
+        rule=found.rule,
+        severity=THRESHOLDS.get(found.percent, TICKET),
+        status=FIRING,
+        subject_kind=subject.kind,
+        subject_name=subject.name,
+        owner=dimensions.owner,
+        team=dimensions.team,
+        project=dimensions.project,
+        started_ms=found.at_ms if last is None else last.started_ms,
+        resolved_ms=None,
+        ratio=round(used_ratio(found.used, subject.budget.limits), 9),
+        usd_nano_per_hour=_stored(found.per_hour.usd_nano),
+        expected_nano_per_hour=0,
+        cost_nano=_stored(found.used.usd_nano),
+        window_ms=HOUR_MS,
+        summary=_summary(found, top),
+        evidence_sql=_evidence(found),
+        held_ms=found.at_ms,
+        changed_ms=found.at_ms,
+        firings=1 if last is None else last.firings + 1,
+        silenced=silenced,
+        budget_nano=subject.budget.limits.usd_nano,
+        exhausted_in_ms=exhausted_in_ms(found.used, found.per_hour, subject),
+    )
+
+
+def _stored(nano: int) -> int:
+    return min(max(nano, 0), MAX_COST_NANO)
+
+
+def whose(subject: BudgetSubject) -> str:
+    """Return the subject and its budget, to begin a sentence with."""
+    who = f"{subject.kind} {one_line(subject.name)}".strip() if subject.name else "the fleet"
+    others = [
+        f"{name} {one_line(value)}"
+        for name, value in subject.budget.match.items()
+        if subject.run is None and value != subject.name
+    ]
+    return ", ".join([who, *others])
+
+
+def _budget(found: BudgetFinding) -> str:
+    name = one_line(found.subject.budget.name)
+    return f"its budget {name}" if name else "its own budget"
+
+
+def _summary(found: BudgetFinding, top: TopJob) -> str:
+    subject, budget = found.subject, found.subject.budget
+    at, used, limit = _binding(found)
+    for_what = f"for {named(budget.per, found.period)}"
+    left_ms = exhausted_in_ms(found.used, found.per_hour, subject)
+    parts: list[str] = []
+    when = "" if left_ms is None else instant(found.at_ms + left_ms)
+    if found.percent == 0:
+        parts.append(
+            f"{whose(subject)} will have used up {_budget(found)} {for_what} at {when} at this rate,"
+            f" before {instant(found.ends_ms or 0)}: {used} of {limit} used"
+        )
+    elif found.percent >= 100:
+        parts.append(f"{whose(subject)} has used up {_budget(found)} {for_what}: {used} of {limit}")
+    else:
+        share = 100 * used_ratio(found.used, budget.limits)
+        parts.append(
+            f"{whose(subject)} has used {share:.1f} % of {_budget(found)} {for_what}: {used} of {limit}"
+        )
+    if at and found.used.usd_nano:
+        parts.append(f"{usd(found.used.usd_nano)} spent")
+    rate = f"{usd(found.per_hour.usd_nano)}/h in the last hour"
+    if top.job_id and subject.kind != "job":
+        rate += f", most of it {one_line(top.job_id)} ({usd(top.nano_per_hour)}/h)"
+    parts.append(rate)
+    if when and 0 < found.percent < 100:
+        parts.append(f"at this rate used up at {when}")
+    parts.append(_advice(found, top))
+    return "; ".join(parts)
+
+
+def _advice(found: BudgetFinding, top: TopJob) -> str:
+    job = one_line(found.subject.name if found.subject.kind == "job" else top.job_id)
+    raise_it = "raise the budget" if found.subject.budget.name else "give the job a larger budget"
+    return f"stop or shrink {job}, or {raise_it}" if job else raise_it
+
+
+def _binding(found: BudgetFinding) -> tuple[int, str, str]:
+    """Return the place of the limit that is used most, what is used of it, and the limit."""
+    pairs = zip(found.used, limits_of(found.subject.budget.limits), strict=True)
+    shares = [(amount / limit, at) for at, (amount, limit) in enumerate(pairs) if limit]
+    at = max(shares)[1]
+    used, limit = found.used[at], limits_of(found.subject.budget.limits)[at] or 0
+    if at == 0:
+        return at, usd(used), usd(limit)
+    unit = _UNITS[at]
+    return at, f"{used / unit:,.1f}", f"{limit / unit:,.1f} {_NAMES[at]}"
+
+
+def _evidence(found: BudgetFinding) -> str:
+    """Return SQL for the dearest jobs of the period."""
+    where = [f"h.{name} = {quoted(value)}" for name, value in found.subject.match.items()]
+    if found.period.start_ms:
+        where.append(f"h.hour >= toDateTime({found.period.start_ms // 1000:d}, 'UTC')")
+    if found.period.end_ms is not None:
+        where.append(f"h.hour < toDateTime({found.period.end_ms // 1000:d}, 'UTC')")
+    where.append(f"h.hour <= toDateTime({found.at_ms // 1000:d}, 'UTC')")
+    return (
+        "SELECT h.job_id AS job_id, any(h.owner) AS owner, any(h.team) AS team, sum(h.cost_usd) AS cost_usd,"  # noqa: S608 - quoted() escapes the names
+        " sum(h.lost_cost_usd) AS lost_cost_usd,"
+        " round(sum(h.gpu_milli_ms) / 3600000000, 3) AS gpu_h, max(h.hour) AS last_hour"
+        f" FROM cost_hours AS h WHERE {' AND '.join(where)}"
+        " GROUP BY job_id ORDER BY cost_usd DESC, job_id LIMIT 20"
+    )

@@ -1,0 +1,38 @@
+"""A change that a rule finds: what an alert is made of, before its sentence.
+
+It must not decide anything.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from streams.engine.alerts.alert import alert_id
+from streams.engine.ledger_rules.periods import Period
+from streams.engine.ledger_rules.subject import BudgetSubject
+from streams.engine.ledger_rules.usage import Amounts
+
+
+class BudgetFinding(NamedTuple):
+    """A budget's alert opens (`fires`) or is over at a whole minute, with the figures of then."""
+
+    rule: str
+    percent: int  # 0: of a forecast
+    subject: BudgetSubject
+    period: Period
+    at_ms: int
+    fires: bool
+    used: Amounts = Amounts()
+    per_hour: Amounts = Amounts()
+    ends_ms: int | None = None  # what a forecast compares with: the period's end or the deadline
+
+    @property
+    def id(self) -> str:
+        """Return the id of its alert."""
+        return budget_alert_id(self.rule, self.subject, self.percent, self.period)
+
+
+def budget_alert_id(rule: str, subject: BudgetSubject, percent: int, period: Period) -> str:
+    """Return the id of a budget's alert: one per threshold and period, whenever it was crossed."""
+    name = f"{subject.name}|{subject.budget.name}|{percent}"
+    return alert_id(rule, subject.kind, name, period.start_ms)

@@ -1,0 +1,109 @@
+"""What a budget's subject has used, by minute: sums, the first minute of a crossing, and the rate of the last hour.
+
+Amounts are integers in the order of `Amounts`; a minute counts when it is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streams.engine.alerts.budgets import Limits
+from streams.engine.ledger_rules.periods import Period
+
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 3_600_000
+
+
+class Amounts(NamedTuple):
+    """Dollars in nano, GPU-time in thousandths of a GPU times ms, wall-clock time in ms."""
+
+    usd_nano: int = 0
+    gpu_milli_ms: int = 0
+    wall_clock_ms: int = 0
+
+
+def limits_of(limits: Limits) -> tuple[int | None, ...]:
+    """Return the limits in the order of `Amounts`."""
+    return limits.usd_nano, limits.gpu_milli_ms, limits.wall_clock_ms
+
+
+def used_ratio(used: Sequence[int], limits: Limits) -> float:
+    """Return the largest share of a limit that is used."""
+    pairs = zip(used, limits_of(limits), strict=True)
+    return max((amount / limit for amount, limit in pairs if limit), default=0.0)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Use by minute from `from_ms` on.
+
+    `before`: what was used until then in the period that contains `from_ms`. `minute_ms`: [n] int64, starts of minutes,
+    ascending. `amounts`: [3, n] int64.
+    """
+
+    from_ms: int
+    before: Amounts
+    minute_ms: NDArray[np.int64]
+    amounts: NDArray[np.int64]
+
+    @classmethod
+    def empty(cls, from_ms: int, before: Amounts = Amounts()) -> Usage:  # noqa: B008 - immutable
+        """Return that nothing is used from `from_ms` on."""
+        return cls(from_ms, before, np.empty(0, np.int64), np.empty((3, 0), np.int64))
+
+    @cached_property
+    def _sums(self) -> NDArray[np.int64]:
+        """[3, n + 1]: sums of the first minutes."""
+        return np.concatenate([np.zeros((3, 1), np.int64), np.cumsum(self.amounts, axis=1)], axis=1)
+
+    def _place(self, at_ms: int | NDArray[np.int64]) -> NDArray[np.intp]:
+        """Return how many minutes began before each instant; whole minutes only are asked for."""
+        return np.asarray(np.searchsorted(self.minute_ms, at_ms, side="left"))
+
+    def used(self, period: Period, at_ms: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return what is used in the period at whole minutes, [3, len(at_ms)]."""
+        sums = self._sums
+        first = int(self._place(period.start_ms))
+        found = sums[:, self._place(at_ms)] - sums[:, [first]]
+        if period.start_ms <= self.from_ms:
+            found = found + np.array(self.before, np.int64)[:, None]
+        return np.asarray(np.maximum(found, 0))
+
+    def used_at(self, period: Period, at_ms: int) -> Amounts:
+        """Return what is used in the period at a whole minute."""
+        return Amounts(*(int(each) for each in self.used(period, np.array([at_ms], np.int64))[:, 0]))
+
+    def per_hour(self, at_ms: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return what was used in the hour before whole minutes, [3, len(at_ms)]; of what lies before `from_ms` nothing."""
+        sums = self._sums
+        return np.asarray(sums[:, self._place(at_ms)] - sums[:, self._place(at_ms - HOUR_MS)])
+
+    def per_hour_at(self, at_ms: int) -> Amounts:
+        """Return what was used in the hour before a whole minute."""
+        return Amounts(*(int(each) for each in self.per_hour(np.array([at_ms], np.int64))[:, 0]))
+
+    def crossed_ms(self, period: Period, limits: Limits, percent: int, until_ms: int) -> int | None:
+        """Return the first whole minute at which so many percent of a limit are used; None: not until `until_ms`.
+
+        `from_ms`, or earlier, stands for any minute before.
+        """
+        end_ms = until_ms if period.end_ms is None else min(until_ms, period.end_ms)
+        found: list[int] = []
+        first, last = int(self._place(period.start_ms)), int(self._place(end_ms))
+        for before, sums, limit in zip(self.before, self._sums, limits_of(limits), strict=True):
+            if limit is None:
+                continue
+            least = -(-limit * percent // 100)
+            base = before if period.start_ms <= self.from_ms else 0
+            if base >= least:
+                return self.from_ms
+            place = int(np.searchsorted(sums[first : last + 1], least - base + int(sums[first]), side="left"))
+            if first + place <= last:
+                found.append(int(self.minute_ms[first + place - 1]) + MINUTE_MS)
+        return min(found, default=None)

@@ -1,0 +1,57 @@
+"""Judges the rules across jobs over a replayed log, after its ledger is stored, as a worker would have while it was.
+
+It must not judge by itself: it steps the worker's judge through the log's minutes, with the controls of each of them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sinks.port import Store
+from streams.engine.alerts.alert import Alert
+from streams.engine.alerts.controls import Controls
+from streams.engine.ledger_rules.budget_used import Minutes
+from streams.engine.ledger_rules.usage import HOUR_MS, MINUTE_MS
+from streams.engine.reference_log import ReferenceView
+from streams.threads import Threads
+from streams.worker.ledger_rules.judging import BudgetJudge
+from streams.worker.ledger_rules.memory import AlertMemory
+from streams.worker.ledger_rules.reader import LedgerReader
+from streams.worker.ledger_rules.verdict_rows import VerdictWriter, rows_of
+from streams.worker.shards.owned_shard import OwnedShard
+
+JUDGED_KEY: Final = "ledger_rules_judged_ms"
+#: Minutes of so much of the log are read at once.
+_STEP_MS: Final = 7 * 24 * HOUR_MS
+
+
+async def judge_log(store: Store, owner: OwnedShard, view: ReferenceView, last_ms: int) -> list[Alert]:
+    """Judge all minutes up to `last_ms` that were not judged before; return the changes of alerts, which are stored.
+
+    `view`: prices and controls by log time, at the beginning of the log.
+    """
+    threads = Threads("ledger-rules")
+    reader = LedgerReader(store)
+    first_ms = await threads.run(reader.first_ms)
+    end_ms = last_ms // MINUTE_MS * MINUTE_MS
+    if first_ms is None or first_ms >= end_ms:
+        return []
+    known = await threads.run(store.meta.get, JUDGED_KEY)
+    since_ms = None if known is None else int(known)
+    memory = AlertMemory(store)
+    judge, writer = BudgetJudge(reader, memory), VerdictWriter(store, lambda: True)
+    found: list[Alert] = []
+    at_ms = first_ms if since_ms is None else since_ms
+    while at_ms < end_ms:
+        # The controls that are in force at the next minute, and the last minute at which they still are.
+        then = view.at(at_ms + MINUTE_MS)
+        until_ms = min((then.until_ms - 1) // MINUTE_MS * MINUTE_MS, at_ms + _STEP_MS, end_ms)
+        controls = Controls.from_events(then.controls.values())
+        from_ms = (at_ms // HOUR_MS - (0 if since_ms is None else 1)) * HOUR_MS
+        verdict = await threads.run(judge.judge, controls, Minutes(since_ms, until_ms), from_ms)
+        await threads.run(writer.write, owner, rows_of(owner, verdict))
+        memory.stored(verdict.alerts)
+        found += verdict.alerts
+        since_ms = at_ms = until_ms
+    await threads.run(store.meta.put, JUDGED_KEY, str(end_ms))
+    return found

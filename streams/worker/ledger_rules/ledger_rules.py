@@ -1,0 +1,140 @@
+"""Judges the rules across jobs beside the meter, in the worker that owns shard 0, and stores and hands on what changes.
+
+It must not compute, and sends only what is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+from weakref import ref
+
+from sinks.errors import SinkError
+from sinks.port import Store
+from streams.clock import Clock
+from streams.engine.alerts.controls import NO_CONTROLS, Controls
+from streams.engine.ledger_rules.budget_used import Minutes
+from streams.engine.reference_log import ReferenceLog, ReferenceView, Standing
+from streams.threads import Threads
+from streams.worker.ledger_rules.judging import BudgetJudge, BudgetState, Verdict
+from streams.worker.ledger_rules.memory import SHARD, AlertMemory
+from streams.worker.ledger_rules.reader import Accrued, LedgerReader
+from streams.worker.ledger_rules.verdict_rows import VerdictWriter, rows_of
+from streams.worker.shards.owned_shard import OwnedShard
+from streams.worker.shards.ports import AlertSink
+
+logger = logging.getLogger(__name__)
+
+EVERY_S: Final = 10.0
+_RUNBOOK: Final = "docs/operations.md#rules-across-jobs"
+
+
+class _Duty:
+    """What is known while shard 0 is ours; another owner begins anew, from the tables."""
+
+    def __init__(self, owner: OwnedShard, store: Store, view: ReferenceView) -> None:
+        self.owner = ref(owner)  # a shard is megabytes
+        self.reader = LedgerReader(store)
+        self.memory = AlertMemory(store)
+        self.judge = BudgetJudge(self.reader, self.memory)
+        self.view = view
+        self.judged_ms: int | None = None
+        self.standing: Standing | None = None
+        self.controls = NO_CONTROLS
+
+    def controls_at(self, at_ms: int) -> Controls:
+        """Return the controls in force."""
+        standing = self.view.at(at_ms).controls
+        if standing is not self.standing:
+            self.standing, self.controls = standing, Controls.from_events(standing.values())
+        return self.controls
+
+
+class LedgerRules:
+    """Call `run` beside a meter."""
+
+    def __init__(
+        self,
+        store: Store,
+        owner: Callable[[], OwnedShard | None],
+        is_member: Callable[[], bool],
+        reference: ReferenceLog,
+        alert_sink: AlertSink,
+        clock: Clock,
+    ) -> None:
+        """Set up; nothing is read yet.
+
+        Args:
+            store: The store of all shards.
+            owner: Returns shard 0 while this worker owns it.
+            is_member: Returns whether the group still counts this worker as a member.
+            reference: Prices and controls by log time.
+            alert_sink: Sends alerts whose rows are stored.
+            clock: Its `now_ms` is log time.
+        """
+        self._store = store
+        self._owner = owner
+        self._reference = reference
+        self._alert_sink = alert_sink
+        self._clock = clock
+        self._threads = Threads("ledger-rules")
+        self._writer = VerdictWriter(store, is_member)
+        self._duty: _Duty | None = None
+        self._said_late: tuple[int, ...] = ()
+        self.states: list[BudgetState] = []
+        self.judged_ms: int | None = None  # the last whole minute that was judged here
+
+    async def run(self) -> None:
+        """Judge until cancelled; faults of the store are logged and tried again."""
+        while True:
+            try:
+                await self.step()
+            except SinkError as fault:
+                logger.warning(
+                    "rules across jobs wait for the store", extra={"error": str(fault), "runbook": _RUNBOOK}
+                )
+            except Exception:
+                logger.exception(
+                    "rules across jobs failed, trying again",
+                    extra={"runbook": "docs/operations.md#internal-fault"},
+                )
+            await asyncio.sleep(EVERY_S)
+
+    async def step(self) -> Verdict | None:
+        """Judge the minutes that all shards have stored since the last call; return None if there are none.
+
+        Raises:
+            SinkError: The store could not be read or written; the same minutes are judged again.
+        """
+        owner = self._owner()
+        if owner is None:
+            self._duty = None
+            return None
+        duty = self._duty
+        if duty is None or duty.owner() is not owner:
+            duty = self._duty = _Duty(owner, self._store, self._reference.view())
+        accrued = await self._threads.run(duty.reader.accrued, self._clock.now_ms())
+        if accrued is None or (duty.judged_ms is not None and accrued.until_ms <= duty.judged_ms):
+            return None
+        self._say_late(accrued)
+        duty.reader.leave_out(accrued)
+        controls = duty.controls_at(accrued.until_ms)
+        minutes = Minutes(duty.judged_ms, accrued.until_ms)
+        verdict = await self._threads.run(duty.judge.judge, controls, minutes)
+        await self._threads.run(self._writer.write, owner, rows_of(owner, verdict))
+        duty.memory.stored(verdict.alerts)
+        duty.judged_ms = self.judged_ms = accrued.until_ms
+        self.states = verdict.states
+        if verdict.alerts and not owner.gone:
+            self._alert_sink.offer(verdict.alerts, SHARD)
+        return verdict
+
+    def _say_late(self, accrued: Accrued) -> None:
+        if accrued.late and accrued.late != self._said_late:
+            logger.warning(
+                "rules across jobs go on without a late shard",
+                extra={"shards": list(accrued.late), "runbook": _RUNBOOK},
+            )
+        self._said_late = accrued.late

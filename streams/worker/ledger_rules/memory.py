@@ -1,0 +1,57 @@
+"""The last rows of the alerts that are judged on the ledger, as the table has them: the judge's only memory.
+
+It must not be told of a row before the store has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from sinks.rows import Rows
+from streams.engine.alerts.alert import FIRING, Alert
+from streams.engine.ledger_rules.budget_forecast import BUDGET_FORECAST
+from streams.engine.ledger_rules.budget_used import BUDGET_USED
+from streams.notify.history import StoredDeliveries
+
+#: Rules whose alerts are kept by shard 0, whatever shards their jobs are in.
+RULES: Final = (BUDGET_USED, BUDGET_FORECAST)
+SHARD: Final = 0
+
+
+class AlertMemory:
+    """Rows by alert id; `known` ids that have no row were looked for."""
+
+    def __init__(self, store: Rows) -> None:
+        self._records = StoredDeliveries(store)
+        self._rows: dict[str, Alert | None] = {}
+        self._is_read = False
+
+    def read_firing(self) -> None:
+        """Read what fires, once; blocks."""
+        if not self._is_read:
+            for alert in self._records.firing_of_rules(RULES, SHARD):
+                self._rows[alert.alert_id] = alert
+            self._is_read = True
+
+    def last(self, alert_id: str) -> Alert | None:
+        """Return the last known row."""
+        return self._rows.get(alert_id)
+
+    def missing(self, alert_ids: Iterable[str]) -> list[str]:
+        """Return the ids that were never looked for."""
+        return [each for each in alert_ids if each not in self._rows]
+
+    def read(self, alert_ids: Collection[str]) -> None:
+        """Look for these rows; blocks."""
+        found = self._records.alerts_of(alert_ids)
+        self._rows |= {each: found.get(each) for each in alert_ids}
+
+    def firing(self) -> list[Alert]:
+        """Return all that fire."""
+        return [row for row in self._rows.values() if row is not None and row.status == FIRING]
+
+    def stored(self, alerts: Iterable[Alert]) -> None:
+        """Take rows that the store has now."""
+        for alert in alerts:
+            self._rows[alert.alert_id] = alert

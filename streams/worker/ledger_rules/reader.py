@@ -1,0 +1,191 @@
+"""Reads from the store what budgets' subjects have used, and up to which instant all shards have stored it.
+
+It must not judge or write. All calls block, so they belong in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from streams.engine.alerts.budgets import MATCHED, Budget
+from streams.engine.ledger_rules.budget_alert import TopJob
+from streams.engine.ledger_rules.periods import period_at
+from streams.engine.ledger_rules.subject import Run
+from streams.engine.ledger_rules.usage import HOUR_MS, MINUTE_MS, Amounts, Usage
+from streams.worker.ledger_rules import usage_sql
+
+#: How long a late shard is waited for.
+LATE_MS: Final = 300_000
+#: A shard this far behind is looked at: most are only between two accruals.
+_BEHIND_MS: Final = 90_000
+#: Values of one parameter: ClickHouse refuses one of more than 128 KiB.
+_VALUES_MAX: Final = 500
+
+#: Values of match fields, in the order of the fields.
+Group = tuple[str, ...]
+
+
+class SqlStore(Protocol):
+    """What is needed of a store."""
+
+    def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
+        """Run our own read-only SQL."""
+        ...
+
+
+class Accrued(NamedTuple):
+    """The last whole minute that may be judged, and the shards that it does not wait for any longer."""
+
+    until_ms: int
+    late: tuple[int, ...] = ()
+    cut_ms: int = 0  # what these shards have beyond it is not certain: it is left out
+
+
+class LedgerReader:
+    """Totals of the stored ledger."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+        self._late: dict[str, object] = {"late": [], "cut_ms": 0}
+
+    def leave_out(self, accrued: Accrued) -> None:
+        """Leave out of all totals what late shards are not certain of."""
+        self._late = {"late": list(accrued.late), "cut_ms": accrued.cut_ms}
+
+    def accrued(self, now_ms: int) -> Accrued | None:
+        """Return up to when totals are complete; None: nothing was ever stored."""
+        rows = self._store.query(usage_sql.ACCRUED).to_pylist()
+        if not rows:
+            return None
+        accrued = {row["shard"]: row["accrued_ms"] for row in rows}
+        until_ms, late = min(accrued.values()), tuple[int, ...]()
+        if until_ms < now_ms - _BEHIND_MS:
+            # A shard where no job is open has accrued everything, however long ago.
+            is_open = {row["shard"] for row in self._store.query(usage_sql.OPEN_SHARDS).to_pylist()}
+            waited = [at_ms for shard, at_ms in accrued.items() if shard in is_open]
+            until_ms = max(min([*waited, now_ms]), now_ms - LATE_MS)
+            late = tuple(sorted(shard for shard in is_open if accrued.get(shard, now_ms) < until_ms))
+        cut_ms = min((accrued[shard] for shard in late), default=0)
+        return Accrued(
+            min(until_ms, now_ms) // MINUTE_MS * MINUTE_MS, late, max(cut_ms, 0) // MINUTE_MS * MINUTE_MS
+        )
+
+    def first_ms(self) -> int | None:
+        """Return the first hour that anything was paid in; None: nothing was."""
+        (row,) = self._store.query(usage_sql.FIRST_HOUR).to_pylist()
+        return int(row["first_ms"]) if row["hours"] else None
+
+    def runs(self, from_ms: int, *, is_any: bool) -> list[tuple[Run, Mapping[str, str]]]:
+        """Return the jobs that had not ended at `from_ms` with their own budgets; without `is_any` only those that have one."""
+        found = self._store.query(usage_sql.RUNS, {"from_ms": from_ms, "is_any": is_any})
+        return [(_run(row), dict(row["budget"])) for row in found.to_pylist()]
+
+    def usage(
+        self,
+        fields: Sequence[str],
+        groups: Collection[Group],
+        budgets: Iterable[Budget],
+        from_ms: int,
+        to_ms: int,
+    ) -> dict[tuple[Group, str], Usage]:
+        """Return the use of each group by minute in [from_ms, to_ms), by group and kind of period.
+
+        `from_ms` is a whole hour. A group is the values of `fields`; the kinds of periods are those of the budgets.
+        """
+        wanted = list(budgets)
+        pers = sorted({budget.per for budget in wanted})
+        has_clock = any(budget.limits.wall_clock_ms is not None for budget in wanted)
+        found: dict[tuple[Group, str], Usage] = {}
+        for part in _pieces(sorted(groups)):
+            before = self._before(fields, part, pers, from_ms)
+            minutes = self._minutes(fields, part, from_ms, to_ms, has_clock=has_clock)
+            for group in part:
+                minute_ms, amounts = minutes.get(group, _NOTHING)
+                for per in pers:
+                    used = before.get((group, per), Amounts())
+                    found[group, per] = Usage(from_ms, used, minute_ms, amounts)
+        return found
+
+    def top(self, match: Mapping[str, str], at_ms: int) -> TopJob:
+        """Return the matching job that cost most in the hour before."""
+        fields = [name for name in MATCHED if name in match]
+        bound = {name: [match[name]] for name in fields}
+        rows = self._store.query(
+            usage_sql.top_sql(fields), {**bound, "from_ms": at_ms - HOUR_MS, "to_ms": at_ms}
+        ).to_pylist()
+        return TopJob(rows[0]["job_id"], _nano(rows[0]["usd"])) if rows and rows[0]["usd"] else TopJob()
+
+    def _before(
+        self, fields: Sequence[str], groups: Sequence[Group], pers: Sequence[str], from_ms: int
+    ) -> dict[tuple[Group, str], Amounts]:
+        starts = [period_at(per, from_ms).start_ms for per in pers]
+        bound: dict[str, object] = {f"start_{at}": start for at, start in enumerate(starts)}
+        bound |= {
+            "from_ms": from_ms,
+            "least": min(starts, default=0),
+            **self._late,
+            **_values(fields, groups),
+        }
+        rows = self._store.query(usage_sql.before_sql(fields, len(pers)), bound).to_pylist()
+        return {
+            (tuple(row[name] for name in fields), per): Amounts(
+                _nano(row[f"usd_{at}"]), int(row[f"gpu_{at}"]), int(row[f"wall_{at}"])
+            )
+            for row in rows
+            for at, per in enumerate(pers)
+        }
+
+    def _minutes(
+        self, fields: Sequence[str], groups: Sequence[Group], from_ms: int, to_ms: int, *, has_clock: bool
+    ) -> dict[Group, tuple[Any, Any]]:
+        bound = {"from_ms": from_ms, "to_ms": to_ms, **self._late, **_values(fields, groups)}
+        amounts: dict[Group, dict[int, list[int]]] = {}
+        for row in self._store.query(usage_sql.minutes_sql(fields), bound).to_pylist():
+            of_group = amounts.setdefault(tuple(row[name] for name in fields), {})
+            of_group[row["minute_ms"]] = [_nano(row["usd"]), int(row["gpu"]), 0]
+        if has_clock:
+            for row in self._store.query(usage_sql.wall_clock_sql(fields), bound).to_pylist():
+                of_group = amounts.setdefault(tuple(row[name] for name in fields), {})
+                of_group.setdefault(row["minute_ms"], [0, 0, 0])[2] = int(row["wall"])
+        return {
+            group: (
+                np.array(sorted(of_group), np.int64),
+                np.array([of_group[minute] for minute in sorted(of_group)], np.int64).T,
+            )
+            for group, of_group in amounts.items()
+        }
+
+
+_NOTHING: Final = (np.empty(0, np.int64), np.empty((3, 0), np.int64))
+
+
+def _values(fields: Sequence[str], groups: Sequence[Group]) -> dict[str, object]:
+    return {name: sorted({group[at] for group in groups}) for at, name in enumerate(fields)}
+
+
+def _pieces(groups: Sequence[Group]) -> Iterable[Sequence[Group]]:
+    return (groups[at : at + _VALUES_MAX] for at in range(0, len(groups), _VALUES_MAX))
+
+
+def _run(row: Mapping[str, Any]) -> Run:
+    names = (
+        "job_id",
+        "owner",
+        "team",
+        "project",
+        "experiment",
+        "state",
+        "started_ms",
+        "ended_ms",
+        "deadline_ms",
+    )
+    return Run(**{name: row[name] for name in names})
+
+
+def _nano(usd: Decimal) -> int:
+    return int(Decimal(usd).scaleb(9))

@@ -1,0 +1,141 @@
+"""The SQL by which totals of budgets are read: hours up to an hour, minutes after it.
+
+Only names of fixed lists go into a statement; values are bound as parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from schemas.reserved import CANARY_JOB_PREFIX
+from schemas.units import COMPONENTS
+from streams.engine.alerts.budgets import MATCHED
+
+_USERS: Final = f"NOT startsWith(job_id, '{CANARY_JOB_PREFIX}')"
+_COST: Final = " + ".join(f"toDecimal128({component}_cost_usd, 9)" for component in COMPONENTS)
+#: Jobs with what budgets match, ids apart.
+_JOBS: Final = "SELECT job_id, owner, team, project, experiment, started FROM jobs FINAL"
+FROM_HOUR: Final = "toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC')"
+_TO: Final = "toDateTime(intDiv({to_ms:Int64}, 1000), 'UTC')"
+_OPEN_STATES: Final = "('starting', 'running', 'suspended')"
+
+ACCRUED: Final = """
+SELECT shard, toUnixTimestamp64Milli(least(max(time), max(read_to))) AS accrued_ms FROM books FINAL GROUP BY shard"""
+
+OPEN_SHARDS: Final = f"""
+SELECT DISTINCT shard FROM jobs FINAL WHERE started IS NOT NULL AND ended IS NULL AND state IN {_OPEN_STATES}"""
+
+FIRST_HOUR: Final = f"""
+SELECT count() AS hours, toInt64(min(toUnixTimestamp(hour))) * 1000 AS first_ms FROM job_hours WHERE {_USERS}"""
+
+RUNS: Final = f"""
+SELECT job_id, owner, team, project, experiment, state, budget,
+    toUnixTimestamp64Milli(started) AS started_ms, toUnixTimestamp64Milli(ended) AS ended_ms,
+    toUnixTimestamp64Milli(deadline) AS deadline_ms
+FROM jobs FINAL
+WHERE {_USERS} AND (ended IS NULL OR ended >= fromUnixTimestamp64Milli({{from_ms:Int64}}, 'UTC') - INTERVAL 1 HOUR)
+    AND ({{is_any:Bool}} OR notEmpty(budget))
+ORDER BY job_id"""
+
+
+def _fields(fields: Sequence[str], alias: str = "j") -> str:
+    """Return the grouping columns; `job_id` is of the ledger's row.
+
+    Raises:
+        ValueError: A name is none of a budget's match fields.
+    """
+    if not set(fields) <= set(MATCHED):
+        raise ValueError(f"{fields}: expected some of {MATCHED}")
+    return ", ".join(f"{'x' if name == 'job_id' else alias}.{name} AS {name}" for name in fields)
+
+
+def _grouped(fields: Sequence[str], *more: str) -> str:
+    names = [*fields, *more]
+    return f" GROUP BY {', '.join(names)}" if names else ""
+
+
+def _select(fields: Sequence[str], rest: str) -> str:
+    return f"SELECT {', '.join(filter(None, (_fields(fields), rest)))}"
+
+
+def _wanted(fields: Sequence[str]) -> str:
+    """Return the condition that a group is asked for; each field's values are a parameter of its name."""
+    return "".join(
+        f" AND {'x' if name == 'job_id' else 'j'}.{name} IN {{{name}:Array(String)}}" for name in fields
+    )
+
+
+def _certain(column: str) -> str:
+    """Return the condition that leaves out what late shards accrued beyond the log that they have read."""
+    return f"NOT (shard IN {{late:Array(UInt16)}} AND {column} >= toDateTime(intDiv({{cut_ms:Int64}}, 1000), 'UTC'))"
+
+
+def before_sql(fields: Sequence[str], starts: int) -> str:
+    """Return what each group used from each of some period starts (`start_0`...) until `from_ms`, by hours."""
+    since = [f"x.hour >= toDateTime(intDiv({{start_{at}:Int64}}, 1000), 'UTC')" for at in range(starts)]
+    sums = ", ".join(
+        f"sumIf(x.cost, {each}) AS usd_{at}, toString(sumIf(toInt128(x.gpu_milli_ms), {each})) AS gpu_{at},"
+        f" sumIf(x.wall_clock_ms, {each}) AS wall_{at}"
+        for at, each in enumerate(since)
+    )
+    return f"""{_select(fields, sums)}
+FROM
+(
+    SELECT job_id, hour, {_COST} AS cost, gpu_milli_ms, wall_clock_ms FROM job_hours FINAL
+    WHERE {_USERS} AND hour < {FROM_HOUR} AND hour >= toDateTime(intDiv({{least:Int64}}, 1000), 'UTC') AND {_certain("hour")}
+) AS x
+LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = x.job_id
+WHERE 1{_wanted(fields)}{_grouped(fields)}"""
+
+
+def minutes_sql(fields: Sequence[str]) -> str:
+    """Return what each group used in each minute of [from_ms, to_ms)."""
+    return f"""{_select(fields, "toInt64(toUnixTimestamp(x.minute)) * 1000 AS minute_ms, sum(x.cost_usd) AS usd, toString(sumIf(toInt128(x.quantity), x.component = 'gpu' AND x.unit = 'gpu_milli_ms')) AS gpu")}
+FROM
+(
+    SELECT job_id, minute, component, unit, quantity, cost_usd FROM job_minutes FINAL
+    PREWHERE minute >= {FROM_HOUR} AND minute < {_TO}
+        AND job_id IN (SELECT job_id FROM job_hours WHERE hour >= {FROM_HOUR} AND hour < {_TO})
+    WHERE quantity != 0 AND {_USERS} AND {_certain("minute")}
+) AS x
+LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = x.job_id
+WHERE 1{_wanted(fields)}{_grouped(fields, "minute_ms")} ORDER BY minute_ms"""
+
+
+def wall_clock_sql(fields: Sequence[str]) -> str:
+    """Return each group's run time in each minute of [from_ms, to_ms): in each hour one piece, from its job's start on."""
+    return f"""{_select(fields, "x.minute_ms AS minute_ms, sum(x.ms) AS wall")}
+FROM
+(
+    SELECT s.job_id AS job_id, s.hour_ms + 60000 * k AS minute_ms,
+        greatest(0, least(s.begin_ms + s.wall, minute_ms + 60000) - greatest(s.begin_ms, minute_ms)) AS ms
+    FROM
+    (
+        SELECT h.job_id AS job_id, h.hour_ms AS hour_ms, h.wall AS wall,
+            least(greatest(h.hour_ms, ifNull(toUnixTimestamp64Milli(b.started), 0)), h.hour_ms + 3600000 - h.wall) AS begin_ms
+        FROM
+        (
+            SELECT job_id, toInt64(toUnixTimestamp(hour)) * 1000 AS hour_ms, sum(wall_clock_ms) AS wall FROM job_hours FINAL
+            WHERE hour >= {FROM_HOUR} AND hour < {_TO} AND {_USERS} AND {_certain("hour")} GROUP BY job_id, hour_ms HAVING wall > 0
+        ) AS h
+        LEFT ANY JOIN ({_JOBS}) AS b ON b.job_id = h.job_id
+    ) AS s
+    ARRAY JOIN range(60) AS k
+) AS x
+LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = x.job_id
+WHERE x.ms > 0 AND x.minute_ms < {{to_ms:Int64}}{_wanted(fields)}{_grouped(fields, "minute_ms")} ORDER BY minute_ms"""
+
+
+def top_sql(fields: Sequence[str]) -> str:
+    """Return the job of one group that cost most in [from_ms, to_ms)."""
+    return f"""SELECT x.job_id AS job_id, sum(x.cost_usd) AS usd
+FROM
+(
+    SELECT job_id, cost_usd FROM job_minutes FINAL
+    PREWHERE minute >= {FROM_HOUR} AND minute < {_TO}
+        AND job_id IN (SELECT job_id FROM job_hours WHERE hour >= toStartOfHour({FROM_HOUR}) AND hour < {_TO})
+    WHERE quantity != 0 AND {_USERS}
+) AS x
+LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = x.job_id
+WHERE 1{_wanted(fields)} GROUP BY job_id ORDER BY usd DESC, job_id LIMIT 1"""

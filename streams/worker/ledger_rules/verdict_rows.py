@@ -1,0 +1,126 @@
+"""The rows of a verdict, alerts and what budgets have used, and their way into the store.
+
+It must not judge. Rows are built on the event loop, where versions are counted, and stored in a thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from schemas.budget_tables import BUDGET_USE
+from schemas.columns import instants, money
+from schemas.tables import ALERTS, SCHEMAS
+from sinks.errors import SinkBusy
+from sinks.rows import Rows
+from streams.engine.alerts.alert import Alert
+from streams.engine.alerts.rows import alerts_table
+from streams.engine.kernels.bill import MAX_COST_NANO
+from streams.engine.ledger_rules.usage import HOUR_MS
+from streams.worker.ledger_rules.judging import BudgetState, Verdict
+from streams.worker.ledger_rules.memory import SHARD
+from streams.worker.shards.owned_shard import OwnedShard
+
+_GPU_HOUR: Final = HOUR_MS * 1_000
+#: A run that has used less is in no row: there may be many.
+RUN_FROM_RATIO: Final = 0.5
+
+
+def shown(states: Sequence[BudgetState]) -> list[BudgetState]:
+    """Return the states that are stored: of runs only those that have used half of their budget."""
+    return [state for state in states if state.subject.run is None or state.ratio >= RUN_FROM_RATIO]
+
+
+def use_table(states: Sequence[BudgetState], version: int) -> pa.Table:
+    """Build rows of `budget_use`."""
+    limits = [state.subject.budget.limits for state in states]
+    columns: dict[str, object] = {
+        "budget": [state.subject.budget.name for state in states],
+        "subject_kind": [state.subject.kind for state in states],
+        "subject_name": [state.subject.name for state in states],
+        "per": [state.subject.budget.per for state in states],
+        "period_start": instants([state.period.start_ms for state in states]),
+        "period_end": instants([state.period.end_ms or 0 for state in states]),
+        "match": [list(state.subject.match.items()) for state in states],
+        "limit_usd": _usd([each.usd_nano or 0 for each in limits]),
+        "limit_gpu_hours": [(each.gpu_milli_ms or 0) / _GPU_HOUR for each in limits],
+        "limit_wall_clock_hours": [(each.wall_clock_ms or 0) / HOUR_MS for each in limits],
+        "used_usd": _usd([state.used.usd_nano for state in states]),
+        "used_gpu_hours": [state.used.gpu_milli_ms / _GPU_HOUR for state in states],
+        "used_wall_clock_hours": [state.used.wall_clock_ms / HOUR_MS for state in states],
+        "used_ratio": [state.ratio for state in states],
+        "usd_per_hour": _usd([state.per_hour.usd_nano for state in states]),
+        "time": instants([state.at_ms for state in states]),
+        "version": pa.array([version] * len(states), pa.uint64()),
+    }
+    return pa.Table.from_pydict(columns, schema=SCHEMAS[BUDGET_USE])
+
+
+class VerdictRows(NamedTuple):
+    """Rows of one insert."""
+
+    table: str
+    rows: pa.Table
+    token: str
+
+
+def rows_of(owner: OwnedShard, verdict: Verdict) -> list[VerdictRows]:
+    """Build the rows of a verdict; alerts last, as they are what is sent."""
+    found: list[VerdictRows] = []
+    if states := shown(verdict.states):
+        version = owner.versions.next()
+        rows = use_table(states, version)
+        found.append(VerdictRows(BUDGET_USE, rows, token(BUDGET_USE, version, states)))
+    for alerts in in_order(verdict.alerts):
+        version = owner.versions.next()
+        rows = alerts_table(alerts, SHARD, version)
+        found.append(VerdictRows(ALERTS, rows, token("ledger-alerts", version, alerts)))
+    return found
+
+
+class VerdictWriter:
+    """Stores rows while the group counts this worker as a member."""
+
+    def __init__(self, store: Rows, is_member: Callable[[], bool]) -> None:
+        self._store = store
+        self._is_member = is_member
+
+    def write(self, owner: OwnedShard, inserts: Sequence[VerdictRows]) -> None:
+        """Store in order; blocks.
+
+        Raises:
+            SinkBusy: The store refused, or another worker may own shard 0 by now.
+        """
+        for table, rows, name in inserts:
+            if owner.gone or not self._is_member():
+                raise SinkBusy("the group has not answered for a session, another worker may own shard 0")
+            self._store.insert(table, rows, name)
+
+
+def in_order(alerts: Sequence[Alert]) -> list[list[Alert]]:
+    """Split into inserts: an alert that changes twice has its rows in two of them."""
+    parts: list[list[Alert]] = []
+    for alert in alerts:
+        for part in parts:
+            if all(each.alert_id != alert.alert_id for each in part):
+                part.append(alert)
+                break
+        else:
+            parts.append([alert])
+    return parts
+
+
+def token(kind: str, version: int, content: Sequence[Alert] | Sequence[BudgetState]) -> str:
+    """Name the rows by their version and content: a process that stored nothing may have used the version."""
+    mark = hashlib.blake2b(digest_size=16)
+    for each in content:
+        mark.update(repr(each).encode("utf-8", "surrogatepass"))
+    return f"{kind}:{version}.{mark.hexdigest()}"
+
+
+def _usd(nano: list[int]) -> pa.Array:
+    return money(np.array([min(max(each, 0), MAX_COST_NANO) for each in nano], np.int64))

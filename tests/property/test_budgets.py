@@ -1,0 +1,127 @@
+"""Budgets against the oracle: the same alerts, however the minutes are cut into looks, repeated and taken over."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.engine.alerts.alert import FIRING, Alert
+from streams.engine.alerts.budgets import Budget, Limits
+from streams.engine.ledger_rules.budget_alert import TopJob, budget_alert
+from streams.engine.ledger_rules.budget_forecast import judge_forecast
+from streams.engine.ledger_rules.budget_used import Minutes, judge_used
+from streams.engine.ledger_rules.findings import BudgetFinding
+from streams.engine.ledger_rules.periods import period_at, periods
+from streams.engine.ledger_rules.subject import BudgetSubject
+from streams.engine.ledger_rules.usage import HOUR_MS, MINUTE_MS, Amounts, Usage
+from tests.oracle.budgets import Told, budget_told, period_end
+
+T0 = 20_454 * 86_400_000 + 22 * HOUR_MS  # Thursday, 1 January 2026, 22:00 UTC
+LENGTH = 300
+
+spent_by_minute = st.dictionaries(st.integers(0, LENGTH - 1), st.integers(0, 40), max_size=80)
+cuts = st.lists(st.tuples(st.integers(1, LENGTH), st.booleans()), max_size=12)
+
+
+def usage_of(spent: dict[int, int], from_ms: int, until_ms: int, per: str) -> Usage:
+    """What a reader reads for a look: hours before, minutes after."""
+    start_ms = period_at(per, from_ms).start_ms
+    before = sum(usd for at_ms, usd in spent.items() if start_ms <= at_ms < from_ms)
+    minutes = sorted(at_ms for at_ms in spent if from_ms <= at_ms < until_ms)
+    amounts = np.zeros((3, len(minutes)), np.int64)
+    amounts[0] = [spent[at_ms] for at_ms in minutes]
+    return Usage(from_ms, Amounts(before), np.array(minutes, np.int64), amounts)
+
+
+class Table:
+    """The table of alerts, and who judges."""
+
+    def __init__(self, subject: BudgetSubject) -> None:
+        self.subject = subject
+        self.rows: dict[str, Alert] = {}
+        self.percents: dict[str, int] = {}
+        self.changes: list[tuple[str, str, int]] = []
+
+    def look(self, spent: dict[int, int], since_ms: int | None, until_ms: int) -> list[BudgetFinding]:
+        begin_ms = (until_ms - HOUR_MS if since_ms is None else since_ms) - HOUR_MS
+        usage = usage_of(spent, begin_ms // HOUR_MS * HOUR_MS, until_ms, self.subject.budget.per)
+        minutes = Minutes(since_ms, until_ms)
+        found = list(judge_used(self.subject, usage, minutes, self.rows.get))
+        for each in found:
+            self.rows[each.id] = budget_alert(self.rows.get(each.id), each, TopJob(), silenced=False)
+            self.percents[each.id] = each.percent
+            self.changes.append((each.id, self.rows[each.id].status, self.rows[each.id].changed_ms))
+        return found
+
+    def told(self) -> list[Told]:
+        found = [(self.percents[row.alert_id], row.started_ms, row.resolved_ms) for row in self.rows.values()]
+        return sorted(found, key=lambda each: (each[1], each[0]))
+
+
+@given(
+    spent_by_minute,
+    st.integers(1, 600),
+    st.sampled_from(["day", "week", "month", "total"]),
+    cuts,
+)
+def test_looks_tell_what_the_oracle_tells(
+    given_spent: dict[int, int], limit: int, per: str, given_cuts: list[tuple[int, bool]]
+) -> None:
+    spent = {T0 + minute * MINUTE_MS: usd for minute, usd in given_spent.items()}
+    table = Table(BudgetSubject(Budget("b", {"team": "t"}, per, Limits(limit))))
+    since_ms: int | None = T0
+    for minute, is_taken_over in sorted(given_cuts):
+        until_ms = T0 + minute * MINUTE_MS
+        table.look(spent, since_ms, until_ms)
+        repeated = table.look(spent, since_ms, until_ms)  # a look again, as after a crash before it was noted
+        assert repeated == []
+        since_ms = until_ms
+        if is_taken_over:
+            assert table.look(spent, None, until_ms) == []  # a new owner: it knows the table alone
+    end_ms = T0 + LENGTH * MINUTE_MS
+    table.look(spent, since_ms, end_ms)
+    assert table.told() == budget_told(spent, limit, per, T0, end_ms)
+    assert len(set(table.changes)) == len(table.changes)
+
+
+@given(spent_by_minute, st.integers(1, 600), st.sampled_from(["day", "total"]), st.integers(1, LENGTH))
+def test_a_new_owner_finds_what_was_not_judged(
+    given_spent: dict[int, int], limit: int, per: str, minute: int
+) -> None:
+    """What was crossed in the hours that are read has its own minute; nothing is told that did not happen."""
+    spent = {T0 + at * MINUTE_MS: usd for at, usd in given_spent.items()}
+    table = Table(BudgetSubject(Budget("b", {}, per, Limits(limit))))
+    until_ms = T0 + minute * MINUTE_MS
+    table.look(spent, None, until_ms)
+    period = period_at(per, until_ms)
+    used = sum(usd for at_ms, usd in spent.items() if period.start_ms <= at_ms < until_ms)
+    firing = [row for row in table.rows.values() if row.status == FIRING]
+    assert bool(firing) == (used * 100 >= limit * 50)
+    assert all(row.started_ms <= until_ms for row in firing)
+
+
+@given(st.sampled_from(["day", "week", "month"]), st.integers(0, 4 * 10**12))
+def test_periods_are_those_of_the_calendar(per: str, at_ms: int) -> None:
+    period = period_at(per, at_ms)
+    assert period.start_ms <= at_ms < (period.end_ms or 0)
+    assert period.end_ms == period_end(per, at_ms)
+    following = list(periods(per, at_ms, period.end_ms or 0))
+    assert [each.start_ms for each in following] == [period.start_ms, period.end_ms]
+
+
+@given(st.integers(1, 30), st.integers(1, 20_000), st.integers(61, LENGTH))
+def test_a_forecast_is_that_of_the_rate(per_minute: int, limit: int, minutes: int) -> None:
+    """At an even rate it fires if the day's rest is enough to use it up, and never once it is used up."""
+    start_ms = 20_454 * 86_400_000
+    spent = {start_ms + at * MINUTE_MS: per_minute for at in range(minutes)}
+    until_ms = start_ms + minutes * MINUTE_MS
+    subject = BudgetSubject(Budget("b", {}, "day", Limits(limit)))
+    usage = usage_of(spent, start_ms, until_ms, "day")
+    found = list(judge_forecast(subject, usage, Minutes(None, until_ms), lambda _: None))
+    fires_ms = start_ms + HOUR_MS
+    is_due = limit <= per_minute * 1440 and limit > per_minute * 60
+    assert [each.at_ms for each in found if each.fires] == ([fires_ms] if is_due else [])
+    used_up = [at for at in range(61, minutes + 1) if per_minute * at >= limit]
+    over = [start_ms + used_up[0] * MINUTE_MS] if is_due and used_up else []
+    assert [each.at_ms for each in found if not each.fires] == over

@@ -1,0 +1,141 @@
+"""Budgets over a replayed log: each threshold at the first whole minute at which it is reached, by the controls of then."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.cli.command import trainfare
+
+DAY_MS = 86_400_000
+MINUTE_MS = 60_000
+T0 = 19_700 * DAY_MS  # 2023-12-09 00:00 UTC
+
+
+def write(path: Path, *events: tuple[int, str, dict[str, Any]]) -> Path:
+    lines = (
+        {"topic": topic, "value": {"source": "t", "id": f"{path.stem}{number}", "time_ms": at_ms, **event}}
+        for number, (at_ms, topic, event) in enumerate(events)
+    )
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def rows(data: Path, sql: str) -> list[dict[str, Any]]:
+    done = trainfare("sql", sql, "--data", data, "--format", "json")
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    return list(found["data"] if isinstance(found, dict) else found)
+
+
+def replay(data: Path, *words: object) -> None:
+    done = trainfare("replay", *words, "--data", data)
+    assert done.code == 0, done.err
+
+
+PRICE = {"sku": "x", "component": "gpu", "usd": "6", "per": "gpu_hour", "effective_ms": T0}
+ALERTS = """
+SELECT rule, severity, status, subject_kind AS kind, subject_name AS name, owner, ratio, budget_usd,
+    exhausted_in_s, toUnixTimestamp64Milli(started) AS started_ms, toUnixTimestamp64Milli(resolved) AS resolved_ms, summary
+FROM alerts FINAL WHERE rule LIKE 'budget%' ORDER BY started, rule, resolved, name"""
+
+
+def budget(name: str, **value: Any) -> tuple[int, str, dict[str, Any]]:
+    return T0, "controls", {"kind": "budget", "name": name, **value}
+
+
+def started(job_id: str, at_ms: int = T0, gpus: int = 10, **value: Any) -> tuple[int, str, dict[str, Any]]:
+    return at_ms, "jobs", {"job_id": job_id, "type": "started", "gpu_count": gpus, "team": "vision", **value}
+
+
+def ended(job_id: str, at_ms: int, how: str = "completed") -> tuple[int, str, dict[str, Any]]:
+    return at_ms, "jobs", {"job_id": job_id, "type": how}
+
+
+def test_a_team_crosses_each_threshold_at_its_minute(tmp_path: Path) -> None:
+    """Two jobs of 10 GPUs at $6: $2 a minute. $100 are 50 % after 25 min, 80 % after 40, 100 % after 50."""
+    log = write(
+        tmp_path / "log.jsonl",
+        (T0, "prices", PRICE),
+        budget("b", team="vision", usd=100, per="day", contact="ada"),
+        started("one"),
+        started("two"),
+        started("other", team="nlp"),
+        ended("one", T0 + 70 * MINUTE_MS),
+        ended("two", T0 + 70 * MINUTE_MS),
+        ended("other", T0 + 70 * MINUTE_MS),
+    )
+    replay(tmp_path / "data", log)
+    found = [each for each in rows(tmp_path / "data", ALERTS) if each["rule"] == "budget_used"]
+    said = [
+        (each["severity"], (each["started_ms"] - T0) // MINUTE_MS, float(each["budget_usd"]))
+        for each in found
+    ]
+    assert said == [("ticket", 25, 100.0), ("ticket", 40, 100.0), ("page", 50, 100.0)]
+    assert {(each["kind"], each["name"], each["owner"], each["status"]) for each in found} == {
+        ("team", "vision", "ada", "firing")
+    }
+    assert [each["ratio"] for each in found] == [0.5, 0.8, 1.0]
+    assert found[1]["summary"] == (
+        "team vision has used 80.0 % of its budget b for 2023-12-09: $80.00 of $100.00;"
+        " $80.00/h in the last hour, most of it one ($40.00/h); at this rate used up at 2023-12-09 00:55:00 UTC;"
+        " stop or shrink one, or raise the budget"
+    )
+    assert int(found[1]["exhausted_in_s"]) == 15 * 60
+
+
+def test_a_run_has_its_own_budget_and_is_over_with_it(tmp_path: Path) -> None:
+    log = write(
+        tmp_path / "log.jsonl",
+        (T0, "prices", PRICE),
+        started("one", budget={"usd": "20"}, owner="bob"),
+        started("two"),
+        ended("one", T0 + 25 * MINUTE_MS),
+        ended("two", T0 + 25 * MINUTE_MS),
+    )
+    replay(tmp_path / "data", log)
+    found = rows(tmp_path / "data", ALERTS)
+    assert [(each["name"], each["owner"], (each["started_ms"] - T0) // MINUTE_MS) for each in found] == [
+        ("one", "bob", 10),
+        ("one", "bob", 16),
+        ("one", "bob", 20),
+    ]
+    assert {each["resolved_ms"] for each in found} == {T0 + 25 * MINUTE_MS}
+
+
+def test_a_new_day_begins_anew(tmp_path: Path) -> None:
+    """$1 a minute from 12:00: $500 are $720 a day before, and crossed again the next day."""
+    log = write(
+        tmp_path / "log.jsonl",
+        (T0, "prices", PRICE),
+        budget("b", usd=500, per="day"),
+        started("one", T0 + DAY_MS // 2),
+        ended("one", T0 + 2 * DAY_MS),
+    )
+    replay(tmp_path / "data", log)
+    found = [each for each in rows(tmp_path / "data", ALERTS) if each["rule"] == "budget_used"]
+    noon = 720
+    assert [(each["started_ms"] - T0) // MINUTE_MS for each in found] == [
+        noon + 250, noon + 400, noon + 500, 1440 + 250, 1440 + 400, 1440 + 500,
+    ]  # fmt: skip
+    assert [each["resolved_ms"] for each in found] == [T0 + DAY_MS] * 3 + [T0 + 2 * DAY_MS] * 3
+    assert {each["kind"] for each in found} == {"fleet"}
+    forecast = [each for each in rows(tmp_path / "data", ALERTS) if each["rule"] == "budget_forecast"]
+    # At noon + 60 min the rate is $60/h: $60 + 11 h x $60 are more than $500.
+    assert (forecast[0]["started_ms"] - T0) // MINUTE_MS == noon + 60
+
+
+def test_a_control_that_comes_later_judges_what_comes_later(tmp_path: Path) -> None:
+    log = write(
+        tmp_path / "log.jsonl",
+        (T0, "prices", PRICE),
+        started("one"),
+        (T0 + 30 * MINUTE_MS, "controls", {"kind": "budget", "name": "b", "usd": 20}),
+        (T0 + 40 * MINUTE_MS, "controls", {"kind": "budget", "name": "b", "usd": 1000}),
+        ended("one", T0 + 50 * MINUTE_MS),
+    )
+    replay(tmp_path / "data", log)
+    (found,) = rows(tmp_path / "data", ALERTS)
+    assert (found["severity"], found["started_ms"] - T0) == ("page", 30 * MINUTE_MS)
+    assert found["resolved_ms"] - T0 == 40 * MINUTE_MS

@@ -1,0 +1,150 @@
+"""A store with a ledger written by hand, and lives of a worker that judges it.
+
+It must not judge: it writes minutes, hours, jobs and books as shards do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from schemas.events import ControlEvent
+from schemas.tables import BOOKS, JOB_HOURS, JOB_MINUTES, JOBS
+from sinks.clickhouse import ClickHouseStore
+from streams.clock import ManualClock
+from streams.engine.pricing.book import PriceBook
+from streams.engine.reference_log import ReferenceLog
+from streams.worker.ledger_rules.judging import Verdict
+from streams.worker.ledger_rules.ledger_rules import LedgerRules
+from streams.worker.shards.owned_shard import OwnedShard, Takeover
+from streams.worker.storing.versions import VersionClock
+from tests.notify.scripted_sender import Office
+from tests.sinks.rows import rows
+from tests.sinks.stores import embedded, empty
+from tests.worker.fakes import CountingShard, State, as_shard
+
+HOUR_MS = 3_600_000
+MINUTE_MS = 60_000
+T0 = 20_454 * 86_400_000 + 10 * HOUR_MS  # 1 January 2026, 10:00 UTC
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def at(ms: int) -> datetime:
+    return EPOCH + timedelta(milliseconds=ms)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[ClickHouseStore]:
+    with embedded(path) as store:
+        empty(store.target)
+        yield store
+
+
+@dataclass
+class Ledger:
+    """What shards have stored; the version rises with each insert."""
+
+    store: ClickHouseStore
+    version: int = 0
+    spent: dict[tuple[str, int], int] = field(default_factory=dict)  # job, minute -> cents
+
+    def job(self, job_id: str, *, shard: int = 0, started_ms: int = T0, **fields: Any) -> None:
+        """Its row: running, unless the fields say otherwise."""
+        row = {"job_id": job_id, "state": "running", "started": at(started_ms), "shard": shard, **fields}
+        self._put(JOBS, row)
+
+    def minutes(
+        self, job_id: str, first_ms: int, cents: list[int], *, shard: int = 0, sku: str = "x"
+    ) -> None:
+        """Whole minutes from `first_ms` on, and the hours that they make."""
+        for number, each in enumerate(cents):
+            minute_ms = first_ms + number * MINUTE_MS
+            self.spent[job_id, minute_ms] = each
+            usd = Decimal(each) / 100
+            row = {"job_id": job_id, "minute": at(minute_ms), "cost_usd": usd, "quantity": 60_000_000}
+            self._put(JOB_MINUTES, {**row, "shard": shard, "sku": sku})
+        hours = {minute_ms // HOUR_MS * HOUR_MS for job, minute_ms in self.spent if job == job_id}
+        for hour_ms in hours:
+            inside = [
+                (minute_ms, spent)
+                for (job, minute_ms), spent in self.spent.items()
+                if job == job_id and hour_ms <= minute_ms < hour_ms + HOUR_MS
+            ]
+            usd = Decimal(sum(spent for _, spent in inside)) / 100
+            measures = {"gpu_milli_ms": 60_000_000 * len(inside), "wall_clock_ms": MINUTE_MS * len(inside)}
+            row = {"job_id": job_id, "hour": at(hour_ms), "gpu_cost_usd": usd, "shard": shard, **measures}
+            self._put(JOB_HOURS, row | ({} if sku else {"unpriced_gpu_milli_ms": 1}))
+
+    def books(self, *accrued_ms: int, read_to_ms: int | None = None) -> None:
+        """Up to when each shard has stored what goes on."""
+        for shard, accrued in enumerate(accrued_ms):
+            read_to = accrued if read_to_ms is None else read_to_ms
+            self._put(
+                BOOKS,
+                {
+                    "topic": "jobs",
+                    "partition": shard,
+                    "shard": shard,
+                    "time": at(accrued),
+                    "read_to": at(read_to),
+                },
+            )
+
+    def _put(self, table: str, row: dict[str, Any]) -> None:
+        self.version += 1
+        self.store.insert(
+            table, rows(table, {"attempt": 1, **row, "version": self.version}), f"lab:{self.version}"
+        )
+
+
+class Life:
+    """One life of a worker that owns shard 0."""
+
+    def __init__(
+        self,
+        store: ClickHouseStore,
+        clock: ManualClock,
+        *controls: tuple[str, str, dict[str, Any]],
+        generation: int = 1,
+    ) -> None:
+        self.clock = clock
+        self.member = True
+        self.office = Office(
+            store=store, clock=clock, options={"default_webhook": "https://oncall.example.com/p"}
+        )
+        versions = VersionClock(0, generation)
+        shard = as_shard(CountingShard(0, PriceBook.empty(), State()))
+        self.owner: OwnedShard | None = OwnedShard(0, shard, versions, Takeover(0, versions.next()))
+        self.reference = ReferenceLog()
+        self.say(*controls)
+        self.rules = LedgerRules(
+            store, lambda: self.owner, lambda: self.member, self.reference, self.office.notifier, clock
+        )
+        self.office.notifier.resume([0])
+
+    def say(self, *controls: tuple[str, str, dict[str, Any]], log_ms: int = 0) -> None:
+        """Read controls (kind, name, fields)."""
+        standing = dict(self.reference.controls)
+        news = []
+        for kind, name, fields in controls:
+            event = ControlEvent(source="t", id=name, time_ms=1, kind=kind, name=name, value=fields)
+            key = f"{kind}/{name}".encode()
+            standing[key] = event
+            news.append((log_ms, key, event))
+        self.reference.extend([], news, self.reference.book, standing)
+
+    async def step(self) -> Verdict | None:
+        found = await self.rules.step()
+        await self.office.work()
+        return found
+
+    @property
+    def told(self) -> list[tuple[str, str, str, float]]:
+        """(rule, subject, status, share) of each message."""
+        data = [sent.body["data"] for sent in self.office.sender.sent]
+        return [(each["rule"], each["subject"]["name"], each["status"], each["ratio"]) for each in data]

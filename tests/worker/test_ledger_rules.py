@@ -1,0 +1,219 @@
+"""Budgets judged beside the meter: told once, gone on with by the next owner, late shards waited for and then not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.budget_tables import BUDGET_USE
+from schemas.tables import ALERTS
+from sinks.clickhouse import ClickHouseStore
+from sinks.errors import SinkBusy
+from streams.clock import ManualClock
+from tests.logged import logged
+from tests.notify.scripted_sender import run
+from tests.sinks.stores import empty
+from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, Ledger, Life, at, opened
+
+TEAM = ("budget", "b", {"team": "vision", "usd": 10})
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseStore]:
+    with opened(Path(tmp_path_factory.mktemp("ledger"))) as store:
+        yield store
+
+
+@pytest.fixture
+def store(shared: ClickHouseStore) -> ClickHouseStore:
+    empty(shared.target)
+    return shared
+
+
+def alerts(store: ClickHouseStore) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = store.select(ALERTS).to_pylist()
+    return sorted(found, key=lambda each: (each["started"], each["alert_id"]))
+
+
+def metered(store: ClickHouseStore, minutes: int = 60) -> Ledger:
+    """Two jobs of team vision on two shards, of 10 cents a minute each."""
+    ledger = Ledger(store)
+    for shard, job_id in enumerate(("one", "two")):
+        ledger.job(job_id, shard=shard, team="vision", owner="ada")
+        ledger.minutes(job_id, T0, [10] * minutes, shard=shard)
+    return ledger
+
+
+def test_each_threshold_is_told_once_with_the_minute_of_its_crossing(store: ClickHouseStore) -> None:
+    async def scenario() -> None:
+        ledger = metered(store)
+        clock = ManualClock(T0)
+        life = Life(store, clock, TEAM)
+        for minute in (20, 26, 26, 41, 52, 52):
+            clock.advance(T0 + minute * MINUTE_MS + 20_000 - clock.now_ms())
+            ledger.books(*[T0 + minute * MINUTE_MS + 15_000] * 2)
+            await life.step()
+        assert life.told == [("budget_used", "vision", "firing", share) for share in (0.5, 0.8, 1.0)]
+        found = alerts(store)
+        assert [each["started"] for each in found] == [at(T0 + m * MINUTE_MS) for m in (25, 40, 50)]
+        assert life.office.sender.sent[0].body["data"]["budget_usd"] == "10"
+        (use,) = store.select(BUDGET_USE).to_pylist()
+        assert (str(use["used_usd"]), use["time"]) == ("10.400000000", at(T0 + 52 * MINUTE_MS))
+
+    run(scenario())
+
+
+def test_a_new_owner_goes_on_under_the_same_ids(store: ClickHouseStore) -> None:
+    async def scenario() -> None:
+        ledger = metered(store)
+        clock = ManualClock(T0 + 45 * MINUTE_MS)
+        ledger.books(T0 + 45 * MINUTE_MS, T0 + 45 * MINUTE_MS)
+        first = Life(store, clock, TEAM)
+        await first.step()
+        before = alerts(store)
+        second = Life(store, clock, TEAM, generation=2)
+        await second.step()
+        assert second.told == []
+        assert alerts(store) == before
+        clock.advance(10 * MINUTE_MS)
+        ledger.books(clock.now_ms(), clock.now_ms())
+        await second.step()
+        assert [share for *_, share in second.told] == [1.0]
+
+    run(scenario())
+
+
+def test_two_workers_that_both_think_they_own_shard_0_tell_one_alert(store: ClickHouseStore) -> None:
+    """Both store the same alert under one id, and their messages have one id, so a receiver acts once."""
+
+    async def scenario() -> None:
+        ledger = metered(store)
+        clock = ManualClock(T0 + 10 * MINUTE_MS)
+        lives = [Life(store, clock, TEAM, generation=generation) for generation in (1, 2)]
+        for minute in (10, 26, 41):
+            clock.advance(T0 + minute * MINUTE_MS + 5_000 - clock.now_ms())
+            ledger.books(clock.now_ms(), clock.now_ms())
+            # Both read before either has stored.
+            verdicts = [await life.rules.step() for life in lives]
+            assert all(verdict is not None for verdict in verdicts)
+        for life in lives:
+            await life.office.work()
+        assert len(alerts(store)) == 2
+        ids = [{sent.headers["webhook-id"] for sent in life.office.sender.sent} for life in lives]
+        assert ids[1] <= ids[0]
+        assert len(ids[0]) == 2
+
+    run(scenario())
+
+
+def test_a_worker_that_lost_its_session_stores_nothing(store: ClickHouseStore) -> None:
+    async def scenario() -> None:
+        ledger = metered(store)
+        clock = ManualClock(T0 + 30 * MINUTE_MS)
+        ledger.books(clock.now_ms(), clock.now_ms())
+        life = Life(store, clock, TEAM)
+        life.member = False
+        with pytest.raises(SinkBusy):
+            await life.step()
+        assert alerts(store) == []
+        life.member = True
+        await life.step()
+        assert len(alerts(store)) == 1
+
+    run(scenario())
+
+
+def test_a_late_shard_delays_for_five_minutes_and_causes_nothing(
+    store: ClickHouseStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        ledger = metered(store)
+        clock = ManualClock(T0 + 30 * MINUTE_MS)
+        # Shard 1 has accrued far ahead of the log that it has read: what it says beyond is not certain.
+        ledger.books(T0 + 30 * MINUTE_MS)
+        ledger.books(T0 + 30 * MINUTE_MS, T0 + 60 * MINUTE_MS, read_to_ms=T0 + 5 * MINUTE_MS)
+        ledger.books(T0 + 30 * MINUTE_MS)
+        life = Life(store, clock, TEAM)
+        verdict = await life.step()
+        assert verdict is not None
+        assert verdict.until_ms == T0 + 25 * MINUTE_MS  # now, less five minutes
+        # 25 minutes of the one shard, 5 of the other.
+        assert verdict.states[0].used.usd_nano == 30 * 10**8
+        assert life.told == []
+        assert logged(caplog).count("rules across jobs go on without a late shard") == 1
+        ledger.books(T0 + 30 * MINUTE_MS, T0 + 30 * MINUTE_MS)
+        await life.step()
+        assert [share for *_, share in life.told] == [0.52]  # at minute 26, the first that is judged now
+
+    run(scenario())
+
+
+def test_a_shard_without_open_jobs_is_not_waited_for(store: ClickHouseStore) -> None:
+    async def scenario() -> None:
+        ledger = metered(store)
+        ledger.job("two", shard=1, team="vision", state="completed", ended=at(T0 + HOUR_MS))
+        clock = ManualClock(T0 + 30 * MINUTE_MS)
+        ledger.books(T0 + 30 * MINUTE_MS, T0 + 3 * MINUTE_MS)
+        verdict = await Life(store, clock, TEAM).step()
+        assert verdict is not None
+        assert verdict.until_ms == T0 + 30 * MINUTE_MS
+
+    run(scenario())
+
+
+def test_a_budget_that_is_raised_or_gone_resolves_and_a_price_that_falls_does(store: ClickHouseStore) -> None:
+    async def scenario() -> None:
+        ledger = metered(store)
+        clock = ManualClock(T0 + 30 * MINUTE_MS)
+        ledger.books(clock.now_ms(), clock.now_ms())
+        life = Life(store, clock, TEAM, ("budget", "c", {"owner": "ada", "gpu_hours": 0.9}))
+        await life.step()
+        assert {(rule, name) for rule, name, *_ in life.told} == {
+            ("budget_used", "vision"),
+            ("budget_used", "ada"),
+        }
+        clock.advance(MINUTE_MS)
+        ledger.books(clock.now_ms(), clock.now_ms())
+        life.say(("budget", "c", {"owner": "ada", "gpu_hours": 90}), log_ms=T0)
+        ledger.minutes("one", T0, [1] * 31)
+        ledger.minutes("two", T0, [1] * 31, shard=1)
+        await life.step()
+        assert {each["status"] for each in alerts(store)} == {"resolved"}
+
+    run(scenario())
+
+
+def test_silenced_is_stored_and_not_told(store: ClickHouseStore) -> None:
+    async def scenario() -> None:
+        ledger = metered(store)
+        clock = ManualClock(T0 + 30 * MINUTE_MS)
+        ledger.books(clock.now_ms(), clock.now_ms())
+        life = Life(store, clock, TEAM, ("silence", "s", {"rule": "budget_used", "team": "vision"}))
+        await life.step()
+        assert [each["silenced"] for each in alerts(store)] == [True]
+        assert life.told == []
+
+    run(scenario())
+
+
+def test_a_hostile_name_stays_on_its_line_and_in_its_quotes(store: ClickHouseStore) -> None:
+    async def scenario() -> None:
+        team = "x' OR 1=1 --\n\u202e\\"
+        ledger = Ledger(store)
+        ledger.job("j'ob", team=team)
+        ledger.minutes("j'ob", T0, [100] * 30)
+        clock = ManualClock(T0 + 30 * MINUTE_MS)
+        ledger.books(clock.now_ms())
+        name = "b'; DROP TABLE alerts; --\n\u202e"
+        life = Life(store, clock, ("budget", name, {"team": team, "usd": 10}))
+        await life.step()
+        found = alerts(store)[-1]
+        assert "\n" not in found["summary"]
+        assert "\u202e" not in found["summary"]
+        shown = store.ask(found["evidence_sql"])
+        assert [row[0] for row in shown.rows()] == ["j'ob"]
+
+    run(scenario())

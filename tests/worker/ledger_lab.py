@@ -19,7 +19,7 @@ from sinks.clickhouse import ClickHouseStore
 from streams.clock import ManualClock
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog
-from streams.worker.ledger_rules.judging import Verdict
+from streams.worker.ledger_rules.judging import LedgerVerdict
 from streams.worker.ledger_rules.ledger_rules import LedgerRules
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
 from streams.worker.storing.versions import VersionClock
@@ -138,7 +138,7 @@ class Life:
             news.append((log_ms, key, event))
         self.reference.extend([], news, self.reference.book, standing)
 
-    async def step(self) -> Verdict | None:
+    async def step(self) -> LedgerVerdict | None:
         found = await self.rules.step()
         await self.office.work()
         return found

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from streams.engine.alerts.alert import FIRING
 from streams.engine.ledger_rules.budget_used import Last, Minutes, over_ms
 from streams.engine.ledger_rules.findings import BudgetFinding, budget_alert_id
-from streams.engine.ledger_rules.periods import Period, periods
+from streams.engine.ledger_rules.periods import CalendarPeriod, periods
 from streams.engine.ledger_rules.subject import BudgetSubject
 from streams.engine.ledger_rules.usage import HOUR_MS, MINUTE_MS, Amounts, Usage, limits_of
 
@@ -41,14 +41,14 @@ def judge_forecast(
             yield from _judge(subject, usage, period, ends_ms, at_ms, last, minutes)
 
 
-def _ends_ms(subject: BudgetSubject, period: Period) -> int | None:
+def _ends_ms(subject: BudgetSubject, period: CalendarPeriod) -> int | None:
     return period.end_ms if subject.run is None else subject.run.deadline_ms
 
 
 def _judge(
     subject: BudgetSubject,
     usage: Usage,
-    period: Period,
+    period: CalendarPeriod,
     ends_ms: int,
     at_ms: NDArray[np.int64],
     last: Last,
@@ -75,7 +75,7 @@ def _judge(
 
 
 def _held(
-    subject: BudgetSubject, usage: Usage, period: Period, ends_ms: int, at_ms: NDArray[np.int64]
+    subject: BudgetSubject, usage: Usage, period: CalendarPeriod, ends_ms: int, at_ms: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return whether it would be used up in time, and whether an open alert clears, at each instant."""
     holds, clears = np.zeros(len(at_ms), np.bool_), np.ones(len(at_ms), np.bool_)
@@ -103,7 +103,7 @@ def exhausted_in_ms(used: Amounts, per_hour: Amounts, subject: BudgetSubject) ->
 
 
 def _finding(
-    subject: BudgetSubject, usage: Usage, period: Period, ends_ms: int, at_ms: int, *, fires: bool
+    subject: BudgetSubject, usage: Usage, period: CalendarPeriod, ends_ms: int, at_ms: int, *, fires: bool
 ) -> BudgetFinding:
     at_minute_ms = at_ms // MINUTE_MS * MINUTE_MS
     return BudgetFinding(

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.rules import PAGE, TICKET
 from streams.engine.ledger_rules.findings import BudgetFinding, budget_alert_id
-from streams.engine.ledger_rules.periods import Period, periods
+from streams.engine.ledger_rules.periods import CalendarPeriod, periods
 from streams.engine.ledger_rules.subject import BudgetSubject
 from streams.engine.ledger_rules.usage import MINUTE_MS, Usage
 
@@ -41,7 +41,7 @@ class Minutes(NamedTuple):
 Last = Callable[[str], Alert | None]
 
 
-def over_ms(subject: BudgetSubject, period: Period) -> int | None:
+def over_ms(subject: BudgetSubject, period: CalendarPeriod) -> int | None:
     """Return when the subject's period is over; None: it is not known to end."""
     return period.end_ms if subject.run is None else subject.run.over_ms
 
@@ -54,7 +54,7 @@ def judge_used(subject: BudgetSubject, usage: Usage, minutes: Minutes, last: Las
 
 
 def _judge(
-    subject: BudgetSubject, usage: Usage, minutes: Minutes, last: Last, period: Period
+    subject: BudgetSubject, usage: Usage, minutes: Minutes, last: Last, period: CalendarPeriod
 ) -> Iterator[BudgetFinding]:
     limits, ends_ms = subject.budget.limits, over_ms(subject, period)
     crossed = {percent: usage.crossed_ms(period, limits, percent, minutes.until_ms) for percent in THRESHOLDS}
@@ -87,7 +87,7 @@ def _judge(
 
 
 def _finding(
-    subject: BudgetSubject, usage: Usage, period: Period, percent: int, at_ms: int, *, fires: bool
+    subject: BudgetSubject, usage: Usage, period: CalendarPeriod, percent: int, at_ms: int, *, fires: bool
 ) -> BudgetFinding:
     return BudgetFinding(
         BUDGET_USED,

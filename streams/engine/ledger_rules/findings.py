@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from streams.engine.alerts.alert import alert_id
-from streams.engine.ledger_rules.periods import Period
+from streams.engine.ledger_rules.periods import CalendarPeriod
 from streams.engine.ledger_rules.subject import BudgetSubject
 from streams.engine.ledger_rules.usage import Amounts
 
@@ -19,7 +19,7 @@ class BudgetFinding(NamedTuple):
     rule: str
     percent: int  # 0: of a forecast
     subject: BudgetSubject
-    period: Period
+    period: CalendarPeriod
     at_ms: int
     fires: bool
     used: Amounts = Amounts()
@@ -32,7 +32,7 @@ class BudgetFinding(NamedTuple):
         return budget_alert_id(self.rule, self.subject, self.percent, self.period)
 
 
-def budget_alert_id(rule: str, subject: BudgetSubject, percent: int, period: Period) -> str:
+def budget_alert_id(rule: str, subject: BudgetSubject, percent: int, period: CalendarPeriod) -> str:
     """Return the id of a budget's alert: one per threshold and period, whenever it was crossed."""
     name = f"{subject.name}|{subject.budget.name}|{percent}"
     return alert_id(rule, subject.kind, name, period.start_ms)

@@ -13,33 +13,33 @@ DAY_MS: Final = 86_400_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Period(NamedTuple):
+class CalendarPeriod(NamedTuple):
     """[start_ms, end_ms); None: it never ends. A start of 0 stands for all that was ever used."""
 
     start_ms: int
     end_ms: int | None
 
 
-ALWAYS: Final = Period(0, None)
+ALWAYS: Final = CalendarPeriod(0, None)
 
 
-def period_at(per: str, at_ms: int) -> Period:
+def period_at(per: str, at_ms: int) -> CalendarPeriod:
     """Return the period of that kind (`day`, `week`, `month`, `total`, `run`) that contains an instant."""
     day = at_ms // DAY_MS
     if per == "day":
-        return Period(day * DAY_MS, (day + 1) * DAY_MS)
+        return CalendarPeriod(day * DAY_MS, (day + 1) * DAY_MS)
     if per == "week":
         monday = day - (day + 3) % 7  # 1970-01-01 was a Thursday
-        return Period(monday * DAY_MS, (monday + 7) * DAY_MS)
+        return CalendarPeriod(monday * DAY_MS, (monday + 7) * DAY_MS)
     if per == "month":
         at = _EPOCH + timedelta(days=day)
         first = at.replace(day=1)
         following = (first + timedelta(days=32)).replace(day=1)
-        return Period(_ms(first), _ms(following))
+        return CalendarPeriod(_ms(first), _ms(following))
     return ALWAYS
 
 
-def periods(per: str, from_ms: int, until_ms: int) -> Iterator[Period]:
+def periods(per: str, from_ms: int, until_ms: int) -> Iterator[CalendarPeriod]:
     """Yield the periods that have an instant in [from_ms, until_ms], in order."""
     period = period_at(per, from_ms)
     while True:
@@ -49,7 +49,7 @@ def periods(per: str, from_ms: int, until_ms: int) -> Iterator[Period]:
         period = period_at(per, period.end_ms)
 
 
-def named(per: str, period: Period) -> str:
+def named(per: str, period: CalendarPeriod) -> str:
     """Return how people call it, to follow `for`."""
     start = _EPOCH + timedelta(milliseconds=period.start_ms)
     if per == "day":

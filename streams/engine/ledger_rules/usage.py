@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streams.engine.alerts.budgets import Limits
-from streams.engine.ledger_rules.periods import Period
+from streams.engine.ledger_rules.periods import CalendarPeriod
 
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 3_600_000
@@ -66,7 +66,7 @@ class Usage:
         """Return how many minutes began before each instant; whole minutes only are asked for."""
         return np.asarray(np.searchsorted(self.minute_ms, at_ms, side="left"))
 
-    def used(self, period: Period, at_ms: NDArray[np.int64]) -> NDArray[np.int64]:
+    def used(self, period: CalendarPeriod, at_ms: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return what is used in the period at whole minutes, [3, len(at_ms)]."""
         sums = self._sums
         first = int(self._place(period.start_ms))
@@ -75,7 +75,7 @@ class Usage:
             found = found + np.array(self.before, np.int64)[:, None]
         return np.asarray(np.maximum(found, 0))
 
-    def used_at(self, period: Period, at_ms: int) -> Amounts:
+    def used_at(self, period: CalendarPeriod, at_ms: int) -> Amounts:
         """Return what is used in the period at a whole minute."""
         return Amounts(*(int(each) for each in self.used(period, np.array([at_ms], np.int64))[:, 0]))
 
@@ -88,7 +88,7 @@ class Usage:
         """Return what was used in the hour before a whole minute."""
         return Amounts(*(int(each) for each in self.per_hour(np.array([at_ms], np.int64))[:, 0]))
 
-    def crossed_ms(self, period: Period, limits: Limits, percent: int, until_ms: int) -> int | None:
+    def crossed_ms(self, period: CalendarPeriod, limits: Limits, percent: int, until_ms: int) -> int | None:
         """Return the first whole minute at which so many percent of a limit are used; None: not until `until_ms`.
 
         `from_ms`, or earlier, stands for any minute before.

@@ -19,7 +19,7 @@ from streams.engine.ledger_rules.budget_alert import budget_alert
 from streams.engine.ledger_rules.budget_forecast import BUDGET_FORECAST, judge_forecast
 from streams.engine.ledger_rules.budget_used import BUDGET_USED, THRESHOLDS, Minutes, judge_used
 from streams.engine.ledger_rules.findings import BudgetFinding, budget_alert_id
-from streams.engine.ledger_rules.periods import Period, period_at, periods
+from streams.engine.ledger_rules.periods import CalendarPeriod, period_at, periods
 from streams.engine.ledger_rules.subject import BudgetSubject
 from streams.engine.ledger_rules.usage import HOUR_MS, Amounts, Usage, used_ratio
 from streams.worker.ledger_rules.memory import AlertMemory
@@ -33,7 +33,7 @@ class BudgetState(NamedTuple):
     """What a subject has used in the period of the last judged minute."""
 
     subject: BudgetSubject
-    period: Period
+    period: CalendarPeriod
     at_ms: int
     used: Amounts
     per_hour: Amounts
@@ -45,7 +45,7 @@ class BudgetState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class LedgerVerdict:
     """What a look found: new rows of alerts in order, and the states of all budgets."""
 
     until_ms: int
@@ -60,7 +60,7 @@ class BudgetJudge:
         self._reader = reader
         self._memory = memory
 
-    def judge(self, controls: Controls, minutes: Minutes, from_ms: int | None = None) -> Verdict:
+    def judge(self, controls: Controls, minutes: Minutes, from_ms: int | None = None) -> LedgerVerdict:
         """Judge these minutes by the controls in force.
 
         Args:
@@ -80,7 +80,7 @@ class BudgetJudge:
         alerts = self._alerts(findings, controls)
         alerts += self._gone(judged, minutes, alerts, begin_ms)
         states = [_state(subject, usage, minutes.until_ms) for subject, usage in judged]
-        return Verdict(minutes.until_ms, alerts, states)
+        return LedgerVerdict(minutes.until_ms, alerts, states)
 
     def _judged(self, controls: Controls, from_ms: int, until_ms: int) -> list[tuple[BudgetSubject, Usage]]:
         """Return all subjects of budgets with their use in [from_ms, until_ms)."""

@@ -18,7 +18,7 @@ from streams.engine.alerts.controls import NO_CONTROLS, Controls
 from streams.engine.ledger_rules.budget_used import Minutes
 from streams.engine.reference_log import ReferenceLog, ReferenceView, Standing
 from streams.threads import Threads
-from streams.worker.ledger_rules.judging import BudgetJudge, BudgetState, Verdict
+from streams.worker.ledger_rules.judging import BudgetJudge, BudgetState, LedgerVerdict
 from streams.worker.ledger_rules.memory import SHARD, AlertMemory
 from streams.worker.ledger_rules.reader import Accrued, LedgerReader
 from streams.worker.ledger_rules.verdict_rows import VerdictWriter, rows_of
@@ -28,7 +28,6 @@ from streams.worker.shards.ports import AlertSink
 logger = logging.getLogger(__name__)
 
 EVERY_S: Final = 10.0
-_RUNBOOK: Final = "docs/operations.md#rules-across-jobs"
 
 
 class _Duty:
@@ -93,7 +92,8 @@ class LedgerRules:
                 await self.step()
             except SinkError as fault:
                 logger.warning(
-                    "rules across jobs wait for the store", extra={"error": str(fault), "runbook": _RUNBOOK}
+                    "rules across jobs wait for the store",
+                    extra={"error": str(fault), "runbook": "docs/operations.md#rules-across-jobs"},
                 )
             except Exception:
                 logger.exception(
@@ -102,7 +102,7 @@ class LedgerRules:
                 )
             await asyncio.sleep(EVERY_S)
 
-    async def step(self) -> Verdict | None:
+    async def step(self) -> LedgerVerdict | None:
         """Judge the minutes that all shards have stored since the last call; return None if there are none.
 
         Raises:
@@ -135,6 +135,6 @@ class LedgerRules:
         if accrued.late and accrued.late != self._said_late:
             logger.warning(
                 "rules across jobs go on without a late shard",
-                extra={"shards": list(accrued.late), "runbook": _RUNBOOK},
+                extra={"shards": list(accrued.late), "runbook": "docs/operations.md#rules-across-jobs"},
             )
         self._said_late = accrued.late

@@ -1,6 +1,6 @@
 """The last rows of the alerts that are judged on the ledger, as the table has them: the judge's only memory.
 
-It must not be told of a row before the store has it.
+It must not have a row before the store has it.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.rows import alerts_table
 from streams.engine.kernels.bill import MAX_COST_NANO
 from streams.engine.ledger_rules.usage import HOUR_MS
-from streams.worker.ledger_rules.judging import BudgetState, Verdict
+from streams.worker.ledger_rules.judging import BudgetState, LedgerVerdict
 from streams.worker.ledger_rules.memory import SHARD
 from streams.worker.shards.owned_shard import OwnedShard
 
@@ -68,7 +68,7 @@ class VerdictRows(NamedTuple):
     token: str
 
 
-def rows_of(owner: OwnedShard, verdict: Verdict) -> list[VerdictRows]:
+def rows_of(owner: OwnedShard, verdict: LedgerVerdict) -> list[VerdictRows]:
     """Build the rows of a verdict; alerts last, as they are what is sent."""
     found: list[VerdictRows] = []
     if states := shown(verdict.states):

@@ -44,7 +44,9 @@ def migrated(name: str, rows: pa.Table) -> pa.Table:
     """Kept rows with the columns that migrations added since, which are empty."""
     for field in SCHEMAS[name]:
         if field.name not in rows.column_names:
-            empty = "" if field.type == pa.string() else []
+            empty: Any = "" if field.type == pa.string() else []
+            if pa.types.is_timestamp(field.type) or field.nullable:
+                empty = None if field.nullable else 0
             rows = rows.append_column(field, pa.array([empty] * len(rows), field.type))
     return rows
 

@@ -13,11 +13,17 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.query import priority
 
 REQUIRE_KAFKA = "TRAINFARE_REQUIRE_KAFKA"
 _LOOPBACK = ("127.", "::1", "localhost", "0.0.0.0")
+
+if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+    # The same properties run compiled, with more examples; here a core is ten times slower.
+    settings.register_profile("plain", max_examples=30)
+    settings.load_profile("plain")
 
 
 @pytest.hookimpl(wrapper=True)

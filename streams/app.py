@@ -20,14 +20,13 @@ from sinks.errors import SinkBusy
 from sinks.meta import Meta
 from sinks.port import Store
 from streams.clock import Clock, SystemClock
-from streams.config.live import AlertSettings
 from streams.config.settings import ClickHouseSettings, KafkaSettings, MeterSettings, Settings
 from streams.engine.kernels.warm import compile_all
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
-from streams.notify.mail.mailer import SmtpOptions
+from streams.notify.from_settings import notifier_options
 from streams.notify.notifier import Notifier
-from streams.notify.options import DAY_MS, NotifierOptions
+from streams.notify.options import DAY_MS
 from streams.selfcheck.alerts.self_watch import SelfWatch
 from streams.selfcheck.audit.live import LiveAudit, asking
 from streams.selfcheck.audit.verdict import Verdict
@@ -100,43 +99,6 @@ def shard_settings(meter: MeterSettings, run_start_ms: int | None = None) -> Sha
         idle_gpus_max=meter.idle_gpus_max,
         # The bad lines of a file are limited by the file; a log has no end.
         dead_letters_per_minute=meter.dead_letters_per_minute if run_start_ms is None else None,
-    )
-
-
-def _smtp_options(alerts: AlertSettings) -> SmtpOptions | None:
-    if not alerts.smtp_host:
-        return None
-    host, port = alerts.smtp_host_port
-    return SmtpOptions(
-        host=host,
-        port=port,
-        sender=alerts.smtp_from,
-        security=alerts.smtp_security,
-        user=alerts.smtp_user,
-        password="" if alerts.smtp_password is None else alerts.smtp_password.get_secret_value(),
-        ca_file=alerts.smtp_ca_location,
-        domains=frozenset(part.strip().lower() for part in alerts.email_domains.split(",") if part.strip()),
-    )
-
-
-def notifier_options(settings: Settings) -> NotifierOptions:
-    """Return the notifier's part of the settings."""
-    alerts = settings.alerts
-    return NotifierOptions(
-        webhook_secret=None if alerts.webhook_secret is None else alerts.webhook_secret.get_secret_value(),
-        owner_secrets_dir=alerts.owner_secrets_dir,
-        default_webhook=None if alerts.default_webhook is None else alerts.default_webhook.get_secret_value(),
-        allow_hosts=alerts.allow_hosts,
-        alertmanagers=tuple(filter(None, alerts.alertmanagers.split(","))),
-        alertmanager_token=None
-        if alerts.alertmanager_token is None
-        else alerts.alertmanager_token.get_secret_value(),
-        alertmanager_resend_ms=alerts.alertmanager_resend_ms,
-        smtp=_smtp_options(alerts),
-        public_url=settings.web.public_url,
-        docs_url=alerts.docs_url,
-        max_attempts=alerts.max_attempts,
-        timeout_ms=alerts.timeout_ms,
     )
 
 

@@ -79,6 +79,11 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
         ),
     ),
     (
+        "alerts",
+        "Alerts and those who get them.",
+        (("test", "alerts_trial:trial", "trainfare alerts test ada"),),
+    ),
+    (
         "dead-letters",
         "Refused records: list, explain, and send again after a fix.",
         (

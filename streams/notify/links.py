@@ -31,6 +31,8 @@ RUNBOOKS: Final = {
     "canary_late": "operations.md#canary",
     "books_unbalanced": "operations.md#audit",
 }
+#: The kind of the subject of a test message.
+TEST: Final = "test"
 RULES_PAGE: Final = "alerts.md#rules"
 
 
@@ -45,7 +47,7 @@ class Links:
         """Return the links of an alert; None: there are none."""
         if not self.public_url and not self.docs_url:
             return None
-        acts = self.public_url and alert.status == FIRING and alert.subject_kind != METER
+        acts = self.public_url and alert.status == FIRING and alert.subject_kind not in (METER, TEST)
         return AlertLinks(
             subject=self._page(alert, f"at={alert.changed_ms}") if self.public_url else UNSET,
             runbook=f"{self.docs_url}/{RUNBOOKS.get(alert.rule, RULES_PAGE)}" if self.docs_url else UNSET,

@@ -1,0 +1,48 @@
+"""Makes the notifier's options from the settings.
+
+It must not load settings, nor hold any: it is called once.
+"""
+
+from __future__ import annotations
+
+from streams.config.live import AlertSettings
+from streams.config.settings import Settings
+from streams.notify.mail.mailer import SmtpOptions
+from streams.notify.options import NotifierOptions
+
+
+def _smtp_options(alerts: AlertSettings) -> SmtpOptions | None:
+    if not alerts.smtp_host:
+        return None
+    host, port = alerts.smtp_host_port
+    return SmtpOptions(
+        host=host,
+        port=port,
+        sender=alerts.smtp_from,
+        security=alerts.smtp_security,
+        user=alerts.smtp_user,
+        password="" if alerts.smtp_password is None else alerts.smtp_password.get_secret_value(),
+        ca_file=alerts.smtp_ca_location,
+        domains=frozenset(part.strip().lower() for part in alerts.email_domains.split(",") if part.strip()),
+    )
+
+
+def notifier_options(settings: Settings) -> NotifierOptions:
+    """Return the notifier's part of the settings."""
+    alerts = settings.alerts
+    return NotifierOptions(
+        webhook_secret=None if alerts.webhook_secret is None else alerts.webhook_secret.get_secret_value(),
+        owner_secrets_dir=alerts.owner_secrets_dir,
+        default_webhook=None if alerts.default_webhook is None else alerts.default_webhook.get_secret_value(),
+        allow_hosts=alerts.allow_hosts,
+        alertmanagers=tuple(filter(None, alerts.alertmanagers.split(","))),
+        alertmanager_token=None
+        if alerts.alertmanager_token is None
+        else alerts.alertmanager_token.get_secret_value(),
+        alertmanager_resend_ms=alerts.alertmanager_resend_ms,
+        smtp=_smtp_options(alerts),
+        public_url=settings.web.public_url,
+        docs_url=alerts.docs_url,
+        max_attempts=alerts.max_attempts,
+        timeout_ms=alerts.timeout_ms,
+    )

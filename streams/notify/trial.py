@@ -1,0 +1,98 @@
+"""Sends a test message to each receiver of an owner, once, and says what happened.
+
+It must not retry, nor write to a table: nothing fires.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from streams.clock import Clock
+from streams.engine.alerts.alert import FIRING, RESOLVED, Address, Alert, alert_id
+from streams.engine.alerts.formatting import instant
+from streams.engine.alerts.rules import TICKET
+from streams.notify.channels import Channels
+from streams.notify.delivery import Delivery, Receiver
+from streams.notify.firing import FiringAlerts
+from streams.notify.links import TEST
+from streams.notify.options import NotifierOptions
+from streams.notify.receivers import UNSUPPORTED, Receivers
+from streams.notify.webhooks.sender import SendResult
+
+
+class TrialResult(NamedTuple):
+    """What happened to the messages of one receiver: of the last one, or of the first that was not delivered."""
+
+    receiver: str  # as in `deliveries`: no path of an address
+    kind: str
+    outcome: str
+    http_status: int
+    detail: str
+
+
+class TrialSender:
+    """Sends test messages with the options of a worker."""
+
+    def __init__(
+        self, addresses: Callable[[str], Sequence[Address]], options: NotifierOptions, clock: Clock
+    ) -> None:
+        self._receivers = Receivers(addresses, options)
+        self._channels = Channels(options, clock, FiringAlerts())
+        self._clock = clock
+
+    def nobody(self, owner: str) -> str:
+        """Return why the owner has no receiver; empty if there is one."""
+        return self._receivers.nobody(owner, self._receivers.of(owner))
+
+    async def send(self, owner: str) -> list[TrialResult]:
+        """Send to all receivers of the owner at once."""
+        found = self._receivers.of(owner)
+        return await asyncio.gather(*(self._tried(owner, name, to) for name, to in found.items()))
+
+    async def _tried(self, owner: str, name: str, to: Receiver) -> TrialResult:
+        if not self._receivers.supports(to):
+            return TrialResult(name, to.kind, "unsupported", 0, UNSUPPORTED)
+        for alert in _messages(owner, self._clock.now_ms(), both=to.kind in ("webhook", "alertmanager")):
+            try:
+                answer = await self._channels.send(Delivery(alert, 0, name, to))
+            except Exception as fault:  # noqa: BLE001 - one receiver must not hide the others; its text may have the address
+                answer = SendResult("retry", 0, f"could not be sent ({type(fault).__name__})")
+            if answer.verdict != "delivered":
+                break
+        # Of a worker's attempts it would be the first: `retry` is a failure here.
+        outcome = "failed" if answer.verdict == "retry" else answer.verdict
+        return TrialResult(name, to.kind, outcome, answer.http_status, answer.detail)
+
+
+def _messages(owner: str, now_ms: int, *, both: bool) -> list[Alert]:
+    """Return a firing alert, and for programs its end, so that none keeps it open."""
+
+    def alert(status: str) -> Alert:
+        return Alert(
+            alert_id=alert_id(TEST, TEST, owner, now_ms),
+            rule=TEST,
+            severity=TICKET,
+            status=status,
+            subject_kind=TEST,
+            subject_name=f"test of {owner}",
+            owner=owner,
+            team="",
+            project="",
+            started_ms=now_ms,
+            resolved_ms=now_ms if status == RESOLVED else None,
+            ratio=0.0,
+            usd_nano_per_hour=0,
+            expected_nano_per_hour=0,
+            cost_nano=0,
+            window_ms=0,
+            summary=f"This is a test: messages for owner {owner} arrive here. Nothing burns; sent at {instant(now_ms)}",
+            evidence_sql="SELECT 1",
+            held_ms=now_ms,
+            changed_ms=now_ms,
+            firings=1,
+            silenced=False,
+        )
+
+    return [alert(status) for status in ((FIRING, RESOLVED) if both else (FIRING,))]

@@ -31,6 +31,9 @@ _MAY_BE_NULL: Final = frozenset(
         "list_unit_price",
         "pricing_quantity",
         "consumed_quantity",
+        "begins",
+        "until",
+        "planned_usd_per_hour",
     }
 )
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from schemas import budget_tables
+from schemas import budget_tables, control_table
 from schemas.column_types import (
     BILLED,
     BYTES,
@@ -362,6 +362,7 @@ SCHEMAS: Final[dict[str, pa.Schema]] = {
         version=pa.uint64(),
     ),
     **budget_tables.SCHEMAS,
+    **control_table.SCHEMAS,
     BILL_LINES: schema_of(
         load_id=TEXT,
         line=pa.int64(),  # where it begins in its file; of Parquet the row
@@ -478,6 +479,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     LEDGER_SUMS: ("shard", "table_name", "month"),
     CANARY: ("time", "job_id"),
     **budget_tables.KEYS,
+    **control_table.KEYS,
     BILL_LINES: ("load_id", "line"),
     BILL_LOADS: ("load_id", "invoice_issuer_name", "billing_account_id", "billing_period_start"),
 }

@@ -1,7 +1,7 @@
 """Converts control records to events.
 
-It must not interpret the kinds: apart from amounts, times and choices that any kind may have, and the limits of size
-and number, a record's fields are stored unchanged.
+It must not interpret the kinds: apart from amounts, times and choices that any kind may have, the alert of an
+acknowledgement, and the limits of size and number, a record's fields are stored unchanged.
 """
 
 from collections.abc import Mapping
@@ -10,10 +10,12 @@ from typing import Final
 from schemas.checks import check_time, money_nano
 from schemas.events import ControlEvent
 from schemas.limits import check_control
+from schemas.refusal import refuse_missing
 from schemas.wire import ControlWire
 
 _OWN_FIELDS: Final = frozenset(("source", "id", "time_ms", "kind", "name"))
 
+ACK: Final = "ack"
 DELETION: Final = ControlEvent(source="", id="", time_ms=0, kind="", name="", value={})
 """What a record without a value is: its key says which control is gone."""
 
@@ -29,6 +31,8 @@ def control_event(raw: ControlWire, record: Mapping[str, object], newest_allowed
     money_nano("usd_per_hour", raw.usd_per_hour)
     value = {name: item for name, item in record.items() if name not in _OWN_FIELDS}
     check_control(value)
+    if raw.kind == ACK and raw.alert_id is None:
+        refuse_missing("alert_id", "`al_` and 24 hexadecimal digits, which `kind` ack requires")
     return ControlEvent(
         source=raw.source, id=raw.id, time_ms=raw.time_ms, kind=raw.kind, name=raw.name, value=value
     )

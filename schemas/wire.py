@@ -33,6 +33,7 @@ from schemas.wire_types import (
     NodeTypeName,
     Op,
     OptAction,
+    OptAlertId,
     OptAmount,
     OptDirection,
     OptLevels,
@@ -310,5 +311,15 @@ class ControlWire(Wire, kw_only=True, gc=False):
     ] = None
     until_ms: Annotated[
         OptTimeMs,
-        Doc("of these: first instant after it; for ever if absent", 1780394400000, "ms since 1970 UTC"),
+        Doc(
+            "of these and an `ack`: first instant after it; for ever if absent",
+            1780394400000,
+            "ms since 1970 UTC",
+        ),
+    ] = None
+    alert_id: Annotated[
+        OptAlertId, Doc("of an `ack`, which requires it: the alert", "al_8fe63f15d88e32e0d55fbafd")
+    ] = None
+    by: Annotated[
+        OptText, Doc("who set it: of records that a worker writes, the token", "web.write_token")
     ] = None

@@ -38,7 +38,7 @@ EndReason: TypeAlias = Literal[
 ]
 BudgetAction: TypeAlias = Literal["notify", "checkpoint", "suspend", "stop"]
 BudgetPeriod: TypeAlias = Literal["month", "week", "day", "total", "run"]
-ControlKind: TypeAlias = Literal["owner", "budget", "silence", "planned", "override"]
+ControlKind: TypeAlias = Literal["owner", "budget", "silence", "planned", "override", "ack"]
 JobTypeName: TypeAlias = Literal[
     "queued", "allocated", "started", "resumed", "scaled", "checkpointed", "heartbeat", "updated",
     "suspended", "preempted", "failed", "completed", "cancelled"
@@ -77,6 +77,10 @@ AnyTimeMs: TypeAlias = Annotated[
 OptTimeMs: TypeAlias = Annotated[
     Annotated[int, Meta(ge=0, le=MAX_TIME_MS)] | None,
     Meta(description=f"an integer of ms since 1970, from 0 to {MAX_TIME_MS}"),
+]
+OptAlertId: TypeAlias = Annotated[
+    Annotated[str, Meta(pattern="^al_[0-9a-f]{24}\\Z")] | None,
+    Meta(description="`al_` and 24 hexadecimal digits"),
 ]
 JobId: TypeAlias = Annotated[
     str, Meta(min_length=1, description=f"a string of 1 to {MAX_JOB_ID_BYTES} bytes of UTF-8")

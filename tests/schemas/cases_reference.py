@@ -132,6 +132,24 @@ OTHERS: list[Case] = [
         Reason.unknown_value,
         "field `action`: got ***, expected one of notify",
     ),
+    (
+        "controls",
+        {"kind": "ack"},
+        Reason.missing_field,
+        "field `alert_id`: got nothing, expected `al_` and 24 hexadecimal digits, which `kind` ack requires",
+    ),
+    (
+        "controls",
+        {"kind": "ack", "alert_id": "al_../../../../etc/passwd"},
+        Reason.out_of_range,
+        "field `alert_id`: got ***, expected `al_` and 24 hexadecimal digits",
+    ),
+    (
+        "controls",
+        {"kind": "ack", "alert_id": "al_8fe63f15d88e32e0d55fbafd\n"},
+        Reason.out_of_range,
+        "field `alert_id`: got ***",
+    ),
     ("controls", {"until_ms": "tomorrow"}, Reason.wrong_type, "field `until_ms`: got ***, expected"),
     ("controls", {"time_ms": NOW_MS * 2}, Reason.future, "field `time_ms`"),
 ]

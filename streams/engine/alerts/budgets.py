@@ -26,9 +26,9 @@ MATCHED: Final = ("job_id", "experiment", "project", "team", "owner")
 #: The fields of a budget that match nothing.
 OWN_FIELDS: Final = frozenset(
     {"usd", "gpu_hours", "wall_clock_hours", "per", "period", "action", "actions", "grace_s", "webhook"}
-    | {"contact", "subject", "comment", "match"}
+    | {"contact", "subject", "by", "comment", "match"}
 )
-OVERRIDE_FIELDS: Final = frozenset({"budget", "reason", "from_ms", "until_ms", "comment", "match"})
+OVERRIDE_FIELDS: Final = frozenset({"budget", "reason", "from_ms", "until_ms", "by", "comment", "match"})
 _ACTIONS: Final = get_args(BudgetAction)
 _PERIODS: Final = get_args(BudgetPeriod)
 _LIMITS: Final = ("usd", "gpu_hours", "wall_clock_hours")

@@ -26,7 +26,7 @@ from streams.engine.alerts.malformed import MalformedControlError
 from streams.engine.alerts.matching import Matching
 from streams.engine.alerts.planned import FOR_EVER_MS, FROM_EVER_MS, Planned, spans
 
-_OWN_FIELDS: Final = frozenset({"from_ms", "until_ms", "comment", "usd_per_hour", "match"})
+_OWN_FIELDS: Final = frozenset({"from_ms", "until_ms", "by", "comment", "usd_per_hour", "match"})
 _ALIASES: Final = {"job": "job_id"}
 _OF_ALERTS: Final = ("rule", "severity")
 _KINDS: Final = ("webhook", "slack", "email")

@@ -99,6 +99,7 @@ class ReferenceChanges:
     price_log: Sequence[tuple[int, PriceEvent]] = ()
     control_log: Sequence[tuple[int, bytes, ControlEvent | None]] = ()
     replays: Sequence[Replay] = ()
+    control_offsets: Sequence[int] = ()  # of `control_log`
 
 
 @dataclass
@@ -235,6 +236,7 @@ class ReferenceReader:
         refused: list[DeadLetter] = []
         price_log: list[tuple[int, PriceEvent]] = []
         control_log: list[tuple[int, bytes, ControlEvent | None]] = []
+        control_offsets: list[int] = []
         for message in messages:
             event = self._decode(message)
             if isinstance(event, Invalid):
@@ -243,12 +245,14 @@ class ReferenceReader:
             elif isinstance(event, PriceEvent):
                 prices.append(event)
                 price_log.append((read.log_ms[Topic.PRICES], event))
-            elif isinstance(event, ControlEvent) and message.value() is None:
-                read.controls.pop(_key(message), None)
-                control_log.append((read.log_ms[Topic.CONTROLS], _key(message), None))
             elif isinstance(event, ControlEvent):
-                read.controls[_key(message)] = event
-                control_log.append((read.log_ms[Topic.CONTROLS], _key(message), event))
+                standing = None if message.value() is None else event
+                if standing is None:
+                    read.controls.pop(_key(message), None)
+                else:
+                    read.controls[_key(message)] = standing
+                control_log.append((read.log_ms[Topic.CONTROLS], _key(message), standing))
+                control_offsets.append(self._place(message)[1])
         before = read.book
         read.book = book = before.with_events(prices)
         revised = [event for event in prices if book.is_current(event)] if book is not before else []
@@ -278,6 +282,7 @@ class ReferenceReader:
             price_log,
             control_log,
             replays,
+            control_offsets,
         )
 
     def _decode(self, message: Message) -> object:

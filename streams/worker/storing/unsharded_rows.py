@@ -1,4 +1,4 @@
-"""Builds rows that belong to no shard: prices, and records that were refused before they reached one.
+"""Builds rows that belong to no shard: prices, controls, and records that were refused before they reached one.
 
 A token names their content, so that storing them twice changes nothing. It must not do I/O.
 """
@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from schemas.control_table import CONTROLS
 from schemas.tables import DEAD_LETTER_REPLAYS, DEAD_LETTERS, PRICES
 from streams.engine.pricing.rows import price_table
 from streams.engine.shard.dead_letters import RecordPosition, replay_table
 from streams.engine.shard.job_tables import DeadLetter, dead_letter_table
 from streams.topics import REFERENCE_TOPICS
 from streams.worker.ingest.reference_reader import ReferenceChanges
+from streams.worker.storing.control_rows import control_table
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,11 @@ def reference_rows(news: ReferenceChanges) -> Iterator[UnshardedRows]:
     if news.revised:
         # The token names the offsets that were read and thereby the content: workers may read in different pieces.
         yield UnshardedRows(PRICES, price_table(news.revised, news.next), f"prices:{news.first}:{news.next}")
+    if news.control_log:
+        # As of prices: workers may read in different pieces, and the offsets name the content.
+        first, last = news.control_offsets[0], news.control_offsets[-1]
+        rows = control_table(news.control_log, news.control_offsets)
+        yield UnshardedRows(CONTROLS, rows, f"controls:{first}:{last}")
     for topic in REFERENCE_TOPICS:
         letters = [letter for letter in news.refused if letter.topic == topic]
         if letters:

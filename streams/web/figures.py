@@ -6,10 +6,11 @@ It must not know HTTP, nor sum money: ClickHouse does, over decimals.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
+from streams.costs.headroom import HEADROOM, least, lefts
 from streams.web import queries
 from streams.web.cache import Cache, RowCache
 from streams.web.store_reader import Row, StoreReader
@@ -196,6 +197,15 @@ class ApiFigures:
             for row in await self._store_reader.rows(queries.DELIVERIES, alerts=some):
                 sent.setdefault(row.pop("alert_id"), []).append(row)
         return [_alert(row, sent.get(row["alert_id"], [])) for row in found]
+
+    async def headroom(self, asked: Mapping[str, str]) -> Object:
+        """Return what the budgets leave that apply to these names; with no budget nothing limits it."""
+
+        async def make() -> list[Row]:
+            return list(await self._store_reader.rows(HEADROOM))
+
+        rows = await self._cache.get("headroom", make)
+        return {**asked, **least(lefts(rows, asked))}
 
     async def kept(self, key: tuple[str, str], make: Callable[[], Awaitable[Object | None]]) -> Object | None:
         """Return another object, cached like the figures."""

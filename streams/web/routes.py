@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from aiohttp import web
 
+from streams.costs.headroom import LEVELS
 from streams.explain import wire
 from streams.web import metrics, queries
 from streams.web.assets import Asset
@@ -88,6 +89,7 @@ class Routes:
             Route("GET", "/api/v1/jobs/{job_id}/explain", Scope.READ, self._explain),
             Route("GET", "/api/v1/burn", Scope.READ, self._burn),
             Route("GET", "/api/v1/costs", Scope.READ, self._costs),
+            Route("GET", "/api/v1/headroom", Scope.READ, self._headroom),
             Route("GET", "/api/v1/alerts", Scope.READ, self._alerts),
             Route("GET", "/api/v1/audit", Scope.READ, self._audit),
             Route("GET", "/audit", Scope.READ, self._audit_text),
@@ -176,6 +178,12 @@ class Routes:
     async def _costs(self, request: web.Request) -> web.Response:
         caller = request[CALLER]
         return _json(await costs(request, self._parts.queries, f"{caller.token} {caller.address}"))
+
+    async def _headroom(self, request: web.Request) -> web.Response:
+        asked = {name: value for name, value in _parameters(request, set(LEVELS)).items() if value}
+        if not asked:
+            raise ApiError(400, f"name at least one of {', '.join(LEVELS)}")
+        return _json(await self._parts.figures.headroom(asked))
 
     async def _alerts(self, request: web.Request) -> web.Response:
         asked = _parameters(request, {"status", "limit"})

@@ -83,6 +83,24 @@ def test_a_team_crosses_each_threshold_at_its_minute(tmp_path: Path) -> None:
         " stop or shrink one, or raise the budget"
     )
     assert int(found[1]["exhausted_in_s"]) == 15 * 60
+    check_gate(tmp_path / "data")
+
+
+def check_gate(data: Path) -> None:
+    """$140 of $100 are spent; nothing limits team nlp, and the words say so."""
+    done = trainfare("gate", "--team", "vision", "--need", "120", "--data", data)
+    assert (done.code, done.out) == (
+        1,
+        "stop: team vision needs $120.00, $0.00 is left of budget b (team vision, per day)\n",
+    )
+    done = trainfare("gate", "--team", "nlp", "--need", 120, "--data", data)
+    assert (done.code, done.out) == (0, "go: no budget limits team nlp\n")
+    done = trainfare("gate", "--team", "vision", "--format", "json", "--data", data)
+    assert (done.code, json.loads(done.out)["headroom_usd"]) == (1, "0.000000000")
+    done = trainfare("gate", "--team", "vision", "--need", "much", "--data", data)
+    assert done.code == 2
+    assert "--need much: expected dollars" in done.one_line()
+    assert trainfare("gate", "--data", data).code == 2
 
 
 def test_a_run_has_its_own_budget_and_is_over_with_it(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ Before each name stands `kafka.topic_prefix` (`trainfare.`). `trainfare topics c
 | [`storage`](#storage) | `kafka.partitions` | delete | `job_id` | bytes kept and requests made |
 | [`nodes`](#nodes) | `kafka.partitions` | delete | `node` | nodes that come and go |
 | [`prices`](#prices) | 1 | compact | `sku`, `@`, `effective_ms` | prices |
-| [`controls`](#controls) | 1 | compact | `kind`, `/`, `name` | owners, silences, acknowledgements, planned rates, budgets |
+| [`controls`](#controls) | 1 | compact | `kind`, `/`, `name` | owners, silences, acknowledgements, planned rates, rules, budgets |
 | [`deadletter`](#deadletter) | 1 | delete | topic, partition and offset of the record | records that were refused; written by the workers |
 
 The first seven have `LogAppendTime`: the order of the log is Kafka's, not that of the senders' clocks. Retention must be longer than the longest outage
@@ -169,6 +169,7 @@ fields are kept as they are: 64 at most, of 256 bytes ([more for a comment and a
 | `planned` | match fields, `comment` | says what matching jobs will cost per hour |
 | `budget` | match fields or `subject`, `actions`, `grace_s`, `webhook`, `contact`, `comment` | [limits](budgets.md) what matching jobs may use |
 | `ack` | `comment` | [acknowledges](alerts.md#acting) an alert |
+| `rule` | match fields, `rule`, `enabled`, `severity`, `thresholds`, `comment` | [changes a rule](alerts.md#rules-as-data) for matching jobs |
 | `override` | match fields, `budget`, `reason` | [suspends the actions](budgets.md#overrides) of budgets |
 
 What they do, and their match fields, is described [with the alerts](alerts.md#owners-silences-planned-rates) and [with budgets](budgets.md).

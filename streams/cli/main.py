@@ -85,6 +85,19 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
         (("test", "alerts_trial:trial", "trainfare alerts test ada"),),
     ),
     (
+        "rules",
+        "Settings of the alert rules: check a file, publish it, see what is in force.",
+        (
+            ("check", "rules:check", "trainfare rules check rules.toml"),
+            ("publish", "rules:publish", "trainfare rules publish rules.toml --dry-run"),
+            (
+                "show",
+                "rules_show:show",
+                "trainfare rules show --file rules.toml --job train-7b --data ./meter",
+            ),
+        ),
+    ),
+    (
         "dead-letters",
         "Refused records: list, explain, and send again after a fix.",
         (

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import accumulate, pairwise
 from math import lcm
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.oracle.compute import last_said
-from tests.oracle.controls import dimensions_of, matches, nano, period
+from tests.oracle.controls import asked, dimensions_of, matches, nano, period
 from tests.oracle.ends import has_ended, heard_ms, is_silent, running, undecided_until_ms
 from tests.oracle.held import Held
 from tests.oracle.intake import JobLog, Sample, attempt_of
-from tests.oracle.job_rules import AttemptRules, Rated, attempt_rules
+from tests.oracle.job_rules import AttemptRules, Rated, Settings, attempt_rules, settings_of
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Context, Json, context_of
 from tests.oracle.prices import PriceBook
 from tests.oracle.rows import GPU_TIME_COMPONENTS, JOB_TIME_COMPONENTS, Ledger, book_traffic
@@ -28,8 +28,6 @@ from tests.oracle.timeline import ENDLESS_MS, Interval, Segment, attempts_of, ev
 WINDOWS_MS = (5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS)
 
 COMPUTE_UNITS = ("instance_milli_ms", "cpu_milli_ms", "memory_gib_milli_ms")
-LONGEST_MS = 168 * HOUR_MS
-LEAST_TRAFFIC_NANO = 5 * 10**9
 METERED_HOLDS_MS = 2 * MINUTE_MS  # as long as that a sampled job counts as burning on
 
 # Every divisor of a price per time divides it (instances of up to 16 GPUs), so that a cost per ms is whole.
@@ -98,8 +96,10 @@ class Burn:
     undecided_until_ms: int
     unpriced_from_ms: int | None  # the first instant of GPU-time or traffic without a price
     running: list[Interval]
+    running_on_gpus: list[Interval]
     heard_ms: int | None  # the newest heartbeat or sample
     attempts: AttemptRules
+    settings: Settings
     expected: Steps = field(init=False)
     _minute_ends: dict[int, tuple[int, int]] = field(
         default_factory=dict
@@ -185,10 +185,11 @@ class Burn:
         return not self.ended and any(a_ms <= at_ms < b_ms for a_ms, b_ms in [*self.paid, *holds])
 
     def runs_away(self, at_ms: int) -> bool:
-        """Whether it is paid after its deadline, or for longer than a week."""
+        """Whether it is paid after its deadline, or for too long."""
         deadline_ms, first_ms = self.attempts.deadline_ms, self.first_paid_ms
-        late = deadline_ms is not None and at_ms >= deadline_ms
-        long = first_ms is not None and at_ms - first_ms >= LONGEST_MS
+        limits = self.settings["runaway_length"].thresholds
+        late = deadline_ms is not None and at_ms >= deadline_ms + limits["grace_minutes"] * MINUTE_MS
+        long = first_ms is not None and at_ms - first_ms >= limits["hours"] * HOUR_MS
         return (late or long) and self.burns(at_ms)
 
     def traffic(self, at_ms: int) -> int:
@@ -202,11 +203,17 @@ class Burn:
         traffic = self.traffic(at_ms)
         rest = self.window(at_ms, HOUR_MS)[0] - traffic
         # "A threshold that is missed by less than 1e-9 of it counts as reached."
-        return traffic >= LEAST_TRAFFIC_NANO * SCALE * MINUTE_MS and traffic * 10**9 >= rest * (10**9 - 1)
+        limits = self.settings["traffic"].thresholds
+        least = limits["usd_per_hour"] * 10**9 * SCALE * MINUTE_MS
+        return traffic >= least and traffic * 10**9 >= limits["ratio"] * rest * (10**9 - 1)
 
     def silent(self, at_ms: int) -> bool:
         """Whether it runs, and nothing was heard of it for long."""
-        return is_silent(self.running, self.heard_ms, at_ms)
+        limits = self.settings["silent_job"].thresholds
+        if self.heard_ms is None and limits["never_heard_minutes"]:
+            start_ms, end_ms = self.running_on_gpus[-1] if self.running_on_gpus else (at_ms, at_ms)
+            return start_ms + limits["never_heard_minutes"] * MINUTE_MS <= at_ms < end_ms
+        return is_silent(self.running, self.heard_ms, at_ms, limits["minutes"] * MINUTE_MS)
 
 
 def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = ()) -> Burn:
@@ -230,13 +237,22 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
     held = {attempt.number: Held(attempt, log) for attempt in attempts}
     for topic, event in log.traffic:
         book_traffic(ledger, topic, event, team, [], held[attempt_of(event)])
+    dimensions = dimensions_of(job_id, said, attempts)
+    labels = {f"label.{name}": value for name, value in (last_said(log.events).get("labels") or {}).items()}
+    facts = dimensions | labels
+
+    def fields_asked(record: Mapping[str, Any]) -> int | None:
+        fields = asked(dict(record))
+        return len(fields) if all((facts.get(f) or "") == value for f, value in fields.items()) else None
+
+    controls = list(controls)
+    settings = settings_of([c for c in controls if c["kind"] == "rule"], fields_asked)
     lumps: Counter[int] = Counter()
     unpriced_ms = [p.start_ms for p in pieces if p.unpriced]
     for key, row in ledger.rows().items():
         lumps[key.minute] += row.cost_nano * SCALE
-        if not key.sku:
+        if not key.sku and settings["unpriced"].thresholds["traffic"]:
             unpriced_ms.append(key.minute * MINUTE_MS)
-    dimensions = dimensions_of(job_id, said, attempts)
     plans = sorted(c["name"] for c in controls if c["kind"] == "planned")
     named = {c["name"]: c for c in controls if c["kind"] == "planned"}
     in_plan = [named[name] for name in plans if matches(named[name], dimensions)]
@@ -262,8 +278,10 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
         undecided_until_ms=undecided_until_ms(attempts),
         unpriced_from_ms=min(unpriced_ms, default=None),
         running=running(attempts),
+        running_on_gpus=running(attempts, on_gpus=True),
         heard_ms=heard_ms(log),
-        attempts=attempt_rules(attempts, rated, SCALE, deadline_ms(log.events)),
+        attempts=attempt_rules(attempts, rated, SCALE, deadline_ms(log.events), settings),
+        settings=settings,
     )
 
 

@@ -15,12 +15,22 @@ from tests.oracle.timeline import Attempt
 NOT_MATCHED = frozenset(
     ("source", "id", "time_ms", "kind", "name", "from_ms", "until_ms", "comment", "usd_per_hour", "match")
 )
+OF_RULES = frozenset(("rule", "enabled", "severity", "thresholds"))
 ENDLESS_MS = 2**62
 
 
 def standing(controls: Iterable[Json]) -> dict[tuple[str, str], Json]:
     """The last record in the log of each (kind, name): the topic is compacted by that key."""
     return {(control["kind"], control["name"]): control for control in controls}
+
+
+def asked(control: Json) -> dict[str, str]:
+    """The match fields of a record of a rule."""
+    wanted = {name: value for name, value in control.items() if name not in NOT_MATCHED | OF_RULES}
+    wanted |= control.get("match") or {}
+    if "job" in wanted:
+        wanted["job_id"] = wanted.pop("job")
+    return {name: value for name, value in wanted.items() if value is not None}
 
 
 def matches(control: Json, fields: Mapping[str, str | None]) -> bool:

@@ -6,6 +6,7 @@ Must import nothing of the project.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 from tests.oracle.intake import JobLog
 from tests.oracle.model import MINUTE_MS
@@ -33,10 +34,13 @@ def undecided_until_ms(attempts: Sequence[Attempt]) -> int:
     return latest_ms + NEXT_ATTEMPT_MS
 
 
-def running(attempts: Sequence[Attempt]) -> list[Interval]:
-    """When any attempt runs; what is only sampled has no phases."""
+def running(attempts: Sequence[Attempt], *, on_gpus: bool = False) -> list[Interval]:
+    """When any attempt runs (`on_gpus`: and holds some); what is only sampled has no phases."""
     return union(
-        (s.start_ms, s.end_ms) for a in attempts for s in a.segments(ENDLESS_MS) if s.phase == "running"
+        (s.start_ms, s.end_ms)
+        for a in attempts
+        for s in a.segments(ENDLESS_MS)
+        if s.phase == "running" and (s.values.gpu_milli > 0 or not on_gpus)
     )
 
 
@@ -46,12 +50,17 @@ def heard_ms(log: JobLog) -> int | None:
     return max([*heartbeats, *(s.time_ms for s in log.samples)], default=None)
 
 
-def is_silent(times_of_running: Sequence[Interval], newest_ms: int | None, at_ms: int) -> bool:
+def is_silent(
+    times_of_running: Sequence[Interval],
+    newest_ms: int | None,
+    at_ms: int,
+    after_ms: float | Fraction = SILENT_AFTER_MS,
+) -> bool:
     """By the contract, "had samples or heartbeats, none for 10 min while running"; of the last time of running."""
     if newest_ms is None or not times_of_running:
         return False
     start_ms, end_ms = times_of_running[-1]
-    return max(start_ms, newest_ms) + SILENT_AFTER_MS <= at_ms < end_ms
+    return max(start_ms, newest_ms) + after_ms <= at_ms < end_ms
 
 
 def _known(attempts: Sequence[Attempt]) -> list[Attempt]:

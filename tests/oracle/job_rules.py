@@ -5,18 +5,62 @@ Must import nothing of the project; money is in the SCALE-ths of `burn`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.oracle.model import HOUR_MS
 from tests.oracle.timeline import ENDLESS_MS, Attempt, Interval
 
-FAILURES = 3
-PREEMPTIONS = 6
-LOST_NANO = 25 * 10**9
-RISE = Fraction(1)
+#: Thresholds of the rules that have some; a record changes those that it names.
+DEFAULTS: dict[str, dict[str, Fraction]] = {
+    "burn_fast": {"long_ratio": Fraction("2.5"), "short_ratio": Fraction(6), "extra_usd": Fraction(1)},
+    "burn_sustained": {
+        "long_ratio": Fraction("2.1"),
+        "short_ratio": Fraction("2.1"),
+        "extra_usd": Fraction(1),
+    },
+    "burn_drift": {"long_ratio": Fraction("1.5"), "short_ratio": Fraction("1.5"), "extra_usd": Fraction(1)},
+    "unpriced": {"traffic": Fraction(1)},
+    "silent_job": {"minutes": Fraction(10), "never_heard_minutes": Fraction(0)},
+    "retry_loop": {"failures": Fraction(3), "preemptions": Fraction(6), "lost_usd": Fraction(25)},
+    "idle_gpus": {"productive_ratio": Fraction("0.2")},
+    "runaway_length": {"hours": Fraction(168), "grace_minutes": Fraction(0)},
+    "traffic": {"usd_per_hour": Fraction(5), "ratio": Fraction(1)},
+    "price_basis": {"rise_ratio": Fraction(1)},
+}
+
+
+class Setting(NamedTuple):
+    """How one rule applies to a job."""
+
+    enabled: bool
+    severity: str | None  # None: the rule's own
+    thresholds: dict[str, Fraction]
+
+
+Settings = dict[str, Setting]
+
+
+def settings_of(
+    records: Sequence[Mapping[str, Any]], wanted: Callable[[Mapping[str, Any]], int | None]
+) -> Settings:
+    """What the records make of the rules of a job; `wanted` says how many fields a record asks for, None: not this job."""
+    found = {name: Setting(True, None, dict(thresholds)) for name, thresholds in DEFAULTS.items()}
+    ranked = [(count, record) for record in records if (count := wanted(record)) is not None]
+    names = sorted({record["name"] for record in records}, reverse=True)
+    # "the one with the most match fields wins, of those the one with the smallest name": it is applied last.
+    for _, record in sorted(ranked, key=lambda each: (each[0], names.index(each[1]["name"]))):
+        rule = record.get("rule") or record["name"]
+        enabled, severity, thresholds = found[rule]
+        said = {name: Fraction(str(value)) for name, value in (record.get("thresholds") or {}).items()}
+        found[rule] = Setting(
+            enabled if record.get("enabled") is None else record["enabled"],
+            severity if record.get("severity") is None else record["severity"],
+            thresholds | said,
+        )
+    return found
 
 
 class Broken(NamedTuple):
@@ -43,6 +87,7 @@ class AttemptRules:
     done_ms: int
     risen: Sequence[Interval]
     deadline_ms: int | None
+    limits: Mapping[str, Fraction]
 
     def retries(self, at_ms: int) -> bool:
         """Three failures within an hour, or two that lost much, or six preemptions; for an hour after the last."""
@@ -53,9 +98,13 @@ class AttemptRules:
                 continue
             hour = [b for b in self.broken if 0 <= last.ended_ms - b.ended_ms < HOUR_MS]
             alike = [b for b in hour if b.failed == last.failed]
-            if len(alike) >= (FAILURES if last.failed else PREEMPTIONS):
+            if len(alike) >= self.limits["failures" if last.failed else "preemptions"]:
                 return True
-            if last.failed and len(alike) >= 2 and sum(b.lost for b in alike) >= LOST_NANO:
+            if (
+                last.failed
+                and len(alike) >= 2
+                and sum(b.lost for b in alike) >= self.limits["lost_usd"] * 10**9
+            ):
                 return True
         return False
 
@@ -65,7 +114,11 @@ class AttemptRules:
 
 
 def attempt_rules(
-    attempts: Sequence[Attempt], pieces: Mapping[int, Sequence[Rated]], scale: int, deadline_ms: int | None
+    attempts: Sequence[Attempt],
+    pieces: Mapping[int, Sequence[Rated]],
+    scale: int,
+    deadline_ms: int | None,
+    settings: Settings,
 ) -> AttemptRules:
     """`pieces`: the paid time of each attempt."""
     known = [a for a in attempts if a.events or a.has_samples]
@@ -74,8 +127,9 @@ def attempt_rules(
     return AttemptRules(
         sorted(_broken(attempts, pieces, scale)),
         end["time_ms"] if done and end is not None else ENDLESS_MS,
-        _risen(attempts, pieces),
+        _risen(attempts, pieces, settings["price_basis"].thresholds["rise_ratio"]),
         deadline_ms,
+        settings["retry_loop"].thresholds,
     )
 
 
@@ -96,7 +150,9 @@ def _broken(attempts: Sequence[Attempt], pieces: Mapping[int, Sequence[Rated]], 
     return found
 
 
-def _risen(attempts: Sequence[Attempt], pieces: Mapping[int, Sequence[Rated]]) -> list[Interval]:
+def _risen(
+    attempts: Sequence[Attempt], pieces: Mapping[int, Sequence[Rated]], rise: Fraction
+) -> list[Interval]:
     """When attempts pay another purchase than the last one before them that had another one."""
     found: list[Interval] = []
     history: list[tuple[str, Fraction]] = []  # (purchase, cost per ms of a GPU) at the end of each attempt
@@ -115,7 +171,7 @@ def _risen(attempts: Sequence[Attempt], pieces: Mapping[int, Sequence[Rated]]) -
             return Fraction(1000 * rate, held) if held else Fraction(rate)
 
         others = [one for one in history if one[0] != purchase]
-        if others and others[-1][1] > 0 and per_gpu(0) > RISE * others[-1][1]:
+        if others and others[-1][1] > 0 and per_gpu(0) > rise * others[-1][1]:
             found += [(segment.start_ms, segment.end_ms) for segment in paid]
         history.append((paid[-1].values.fields.get("purchase") or purchase, per_gpu(-1)))
     return found

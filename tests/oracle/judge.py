@@ -70,6 +70,7 @@ class Alert:
     nano_per_hour: Fraction = Fraction(0)
     expected_nano_per_hour: Fraction = Fraction(0)
     changes: list[tuple[int, str]] = field(default_factory=list)  # (tick, status)
+    severity: str = ""
 
     @property
     def firing(self) -> bool:
@@ -78,10 +79,6 @@ class Alert:
     @property
     def status(self) -> str:
         return "firing" if self.firing else "resolved"
-
-    @property
-    def severity(self) -> str:
-        return SEVERITY[self.rule]
 
     @property
     def alert_id(self) -> str:
@@ -114,11 +111,16 @@ class JobJudge:
             for rule in BURN_RULES:
                 self._judge_burn(rule, now, at_ms)
             for name, (_, holds) in FACTS.items():
-                self._judge_fact(name, holds(now, at_ms), now, at_ms)
+                self._judge_fact(name, now.settings[name].enabled and holds(now, at_ms), now, at_ms)
         return now
 
     def _judge_burn(self, rule: Rule, now: Burn, at_ms: int) -> None:
+        setting = now.settings[rule.name]
+        limits = setting.thresholds
+        rule = rule._replace(long_ratio=limits["long_ratio"], short_ratio=limits["short_ratio"])
         is_open = self.firing(rule.name)
+        if not (is_open or setting.enabled):
+            return
         if not is_open and is_over(now, at_ms):  # "an ended job opens nothing"
             return
         short = now.window(at_ms, rule.short_ms)
@@ -132,19 +134,20 @@ class JobJudge:
             # A window without an expected cost decides nothing while the next attempt may come.
             waits = short[1] == 0 and at_ms < now.undecided_until_ms
             low = not _at_least(short, CLEARS_BELOW * rule.short_ratio)
-            clears = is_over(now, at_ms) or silent or (low and not waits)
+            clears = is_over(now, at_ms) or not setting.enabled or silent or (low and not waits)
         else:
             extra = long[0] - long[1]
             opens = (
                 held
                 and not silent
                 and now.paid_since(at_ms, at_ms - rule.short_ms)
-                and extra >= LEAST_EXTRA_NANO * SCALE * MINUTE_MS
+                and extra >= limits["extra_usd"] * LEAST_EXTRA_NANO * SCALE * MINUTE_MS
             )
         if opens:
             self._open(rule.name, now, at_ms)
         if held and self.firing(rule.name):
             take_figures(self._latest[rule.name], now, at_ms, rule.long_ms)
+            self._latest[rule.name].severity = setting.severity or rule.severity
         if clears:
             self._clear(rule.name, now, at_ms)
 
@@ -189,6 +192,7 @@ class JobJudge:
     def _changed(self, alert: Alert, now: Burn, at_ms: int) -> None:
         """Note the change of status, and whether a silence keeps it from being delivered."""
         alert.changes.append((at_ms, alert.status))
+        alert.severity = now.settings[alert.rule].severity or SEVERITY[alert.rule]
         fields = now.dimensions | {"rule": alert.rule, "severity": alert.severity}
         silences = [c for c in self._knowledge.controls(at_ms) if c["kind"] == "silence"]
         alert.silenced = any(matches(c, fields) and period(c)[0] <= at_ms < period(c)[1] for c in silences)

@@ -1,4 +1,4 @@
-"""Owners' addresses, silences, planned rates and budgets, from the records of `controls`.
+"""Owners' addresses, silences, planned rates, settings of rules and budgets, from the records of `controls`.
 
 It must not raise, whatever a record contains: an invalid control is skipped and reported, and an invalid silence
 silences nothing.
@@ -25,6 +25,9 @@ from streams.engine.alerts.dimensions import MATCHED, AlertDimensions
 from streams.engine.alerts.malformed import MalformedControlError
 from streams.engine.alerts.matching import Matching
 from streams.engine.alerts.planned import FOR_EVER_MS, FROM_EVER_MS, Planned, spans
+from streams.engine.alerts.profiles import DEFAULT, Profile
+from streams.engine.alerts.rule_records import LABEL, RuleRecord, facts_to_match, profile_of, rule_record_of
+from streams.engine.alerts.rule_records import OWN_FIELDS as RULE_FIELDS
 
 _OWN_FIELDS: Final = frozenset({"from_ms", "until_ms", "by", "comment", "usd_per_hour", "match"})
 _ALIASES: Final = {"job": "job_id"}
@@ -60,6 +63,7 @@ class Controls:
         faults: Iterable[ControlFault],
         budgets: Iterable[Budget] = (),
         overrides: Iterable[Override] = (),
+        rules: Iterable[RuleRecord] = (),
     ) -> None:
         self._addresses = dict(addresses)
         self._silences = Matching(((each.match, each) for each in silences), _Covered)
@@ -67,6 +71,8 @@ class Controls:
         self.faults = tuple(faults)
         self.budgets = tuple(budgets)
         self.overrides = tuple(overrides)
+        self.rules = tuple(rules)
+        self._rules = Matching(((each.match, each) for each in self.rules), tuple)
 
     @classmethod
     def from_events(cls, events: Iterable[ControlEvent]) -> Controls:
@@ -76,6 +82,7 @@ class Controls:
         planned: list[Planned] = []
         budgets: list[Budget] = []
         overrides: list[Override] = []
+        rules: list[RuleRecord] = []
         faults: list[ControlFault] = []
         for event in {(each.kind, each.name): each for each in events}.values():
             try:
@@ -88,6 +95,9 @@ class Controls:
                     match = _match(event.value, MATCHED)
                     rate = _rate(event.value)
                     planned.append(Planned(event.name, match, *_interval(event.value), rate))
+                elif event.kind == "rule":
+                    match = _match(event.value, MATCHED, RULE_FIELDS, labels=True)
+                    rules.append(rule_record_of(event.name, event.value, match))
                 elif event.kind == "budget":
                     match = _match(event.value, BUDGET_MATCHED, BUDGET_FIELDS)
                     budgets.append(budget_of(event.name, event.value, match))
@@ -96,7 +106,7 @@ class Controls:
                     overrides.append(override_of(event.name, event.value, match, _interval(event.value)))
             except MalformedControlError as fault:
                 faults.append(ControlFault(event.kind, event.name, str(fault)))
-        return cls(addresses, silences, planned, faults, budgets, overrides)
+        return cls(addresses, silences, planned, faults, budgets, overrides, rules)
 
     def address_of(self, owner: str) -> tuple[Address, ...]:
         """Return the owner's addresses; empty if no control has any."""
@@ -105,6 +115,21 @@ class Controls:
     def planned_for(self, dimensions: AlertDimensions) -> tuple[tuple[int, int, int], ...]:
         """Return disjoint (from_ms, until_ms, nano-dollars per hour) in order; where plans overlap, the smallest name wins."""
         return spans(list(chain.from_iterable(self._planned.of(dimensions._asdict()))))
+
+    def profile_for(
+        self, dimensions: AlertDimensions, labels: Iterable[tuple[str, str]] | None = None
+    ) -> Profile:
+        """Return the settings of all rules for a job with these labels."""
+        matching = self.rules_for(dimensions, labels)
+        return profile_of(matching) if matching else DEFAULT
+
+    def rules_for(
+        self, dimensions: AlertDimensions, labels: Iterable[tuple[str, str]] | None = None
+    ) -> list[RuleRecord]:
+        """Return the records of rules that match a job with these labels."""
+        if not self.rules:
+            return []
+        return list(chain.from_iterable(self._rules.of(facts_to_match(dimensions._asdict(), labels))))
 
     def silenced(self, dimensions: AlertDimensions, rule: str, severity: str, at_ms: int) -> bool:
         """Return whether a silence covers this alert at that instant."""
@@ -135,7 +160,11 @@ NO_CONTROLS: Final = Controls({}, (), (), ())
 
 
 def _match(
-    value: Mapping[str, object], known: tuple[str, ...], own: frozenset[str] = _OWN_FIELDS
+    value: Mapping[str, object],
+    known: tuple[str, ...],
+    own: frozenset[str] = _OWN_FIELDS,
+    *,
+    labels: bool = False,
 ) -> Mapping[str, str]:
     """Return the match fields.
 
@@ -153,9 +182,10 @@ def _match(
             field = _ALIASES.get(given, given)
             if wanted is None:
                 continue
-            if field not in known:
+            if field not in known and not (labels and field.startswith(LABEL)):
                 raise MalformedControlError(
                     f"{field_name(given)}: no such match field, expected one of {', '.join(known)}"
+                    + (f" or {LABEL}NAME" if labels else "")
                 )
             if not isinstance(wanted, str):
                 raise MalformedControlError(f"{given}: expected a string")

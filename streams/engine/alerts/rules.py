@@ -49,6 +49,7 @@ class Threshold(NamedTuple):
     least: float
     most: float
     what: str
+    is_count: bool = False
 
 
 class JobRule(NamedTuple):
@@ -82,7 +83,7 @@ JOB_RULES: Final = (
     JobRule(
         UNPRICED_RULE,
         TICKET,
-        {"traffic": Threshold(1, 0, 1, "1: traffic without a price counts, too; 0: GPU-time only")},
+        {"traffic": Threshold(1, 0, 1, "1: traffic without a price counts, too; 0: GPU-time only", True)},
         0,
     ),
     JobRule(
@@ -105,8 +106,8 @@ JOB_RULES: Final = (
         RETRY_RULE,
         PAGE,
         {
-            "failures": Threshold(3, 2, 1000, "attempts that failed or were superseded within an hour"),
-            "preemptions": Threshold(6, 2, 1000, "attempts that were preempted within an hour"),
+            "failures": Threshold(3, 2, 1000, "attempts that failed or were superseded within an hour", True),
+            "preemptions": Threshold(6, 2, 1000, "attempts that were preempted within an hour", True),
             "lost_usd": Threshold(
                 25.0, 0.01, 1e9, "dollars lost within an hour by at least two such failures"
             ),

@@ -279,7 +279,8 @@ class BurnTracker:
             self._curves.replace(known.curve(job, tracked.coverage, tails.rates.book, planned, tails.now_ms))
             self._liveness.track(job)
         unpriced_traffic_ms = min(known.unpriced_traffic.values(), default=NEVER_MS)
-        profile = self._profiles[known.profile]
+        profile = controls.profile_for(dimensions, job.dimensions().labels)
+        known.profile = self._profiles.number(profile)
         known.facts = facts_of(job, known.lines, profile, known.unpriced_gpu_ms, unpriced_traffic_ms)
         self._set_facts(job)
         if whole:

@@ -1,0 +1,93 @@
+"""`trainfare rules check|publish FILE`: settings of rules from a file, checked, compared and sent as records of `controls`.
+
+It must not publish part of a file with any fault.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from streams.cli.files import must_exist, read_bounded
+from streams.cli.options import settings_for
+from streams.cli.output import FormatOption, Grid, OutputFormat, write
+from streams.clock import SystemClock
+from streams.errors import WrongUseError
+from streams.topics import Topic
+
+if TYPE_CHECKING:
+    from streams.rules.file import RuleFileRecord
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="TOML with tables [[rule]].")]
+
+
+def check(file: FileArgument, form: FormatOption = OutputFormat.table) -> None:
+    """Check a file of rules: every fault at once, or what the file changes of the defaults."""
+    records = read_rules(file)
+    write(changes(records), form)
+    if form is OutputFormat.table:
+        sys.stdout.write(f"{len(records)} rules in {file}: no fault\n")
+
+
+def publish(
+    file: FileArgument,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be published, and publish nothing.")
+    ] = False,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Also remove the rules in force that the file does not have.")
+    ] = False,
+) -> None:
+    """Publish a file of rules; workers judge by them from then on, and a replay of the log does, too."""
+    settings = settings_for()
+    records = read_rules(file)
+    gone: list[bytes] = []
+    if prune:
+        from streams.cli.rules_log import rules_in_force  # loads Kafka clients
+
+        kept = {record.key for record in records}
+        gone = [f"rule/{event.name}".encode() for event in rules_in_force(settings.kafka)]
+        gone = [key for key in gone if key not in kept]
+    write(changes(records), OutputFormat.table)
+    for key in gone:
+        sys.stdout.write(f"{key.decode()}: removed\n")
+    if dry_run:
+        sys.stdout.write(f"{len(records)} rules in {file}; nothing was published\n")
+        return
+    from streams.cli.producer import LogProducer  # loads Kafka clients; not needed to refuse a file
+
+    with LogProducer(settings.kafka) as producer:
+        for record in records:
+            producer.send(Topic.CONTROLS, record.key, record.value)
+        for key in gone:
+            producer.send(Topic.CONTROLS, key, None)
+    sys.stdout.write(f"{producer.acknowledged} records acknowledged by {settings.kafka.bootstrap_servers}\n")
+
+
+def read_rules(file: Path) -> list[RuleFileRecord]:
+    """Return the records of a file.
+
+    Raises:
+        WrongUseError: Something in it is invalid.
+    """
+    from streams.rules.file import rule_records  # loads the engine; not needed for --help
+
+    must_exist([file], "name a file of rules (TOML)")
+    try:
+        text = read_bounded(file).decode()
+    except UnicodeDecodeError:
+        raise WrongUseError(f"{file}: not UTF-8; name a file of rules (TOML)") from None
+    return rule_records(str(file), text, SystemClock().now_ms())
+
+
+def changes(records: list[RuleFileRecord]) -> Grid:
+    """Return what the records change of the default settings, one setting a row."""
+    from streams.rules.settings import changed_settings
+
+    return Grid(
+        ("record", "rule", "for", "setting", "default", "set_to"),
+        [row for record in records for row in changed_settings(record.event)],
+    )

@@ -1,0 +1,62 @@
+"""`trainfare rules`: what a person sees of a file of rules, without Kafka."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streams.cli.main import main
+from streams.rules.file import default_rules
+
+FILE = '[[rule]]\nname = "vision"\nrule = "burn_fast"\nseverity = "ticket"\nmatch = { team = "vision" }\n'
+
+
+def run(words: list[str]) -> object:
+    """The exit code of a command."""
+    with pytest.raises(SystemExit) as done:
+        main(words)
+    return done.value.code
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file that changes one rule of one team."""
+    path = tmp_path / "rules.toml"
+    path.write_text(FILE)
+    return path
+
+
+def test_check_shows_what_a_file_changes(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["rules", "check", str(file)]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in shown[:2]] == [
+        ["record", "rule", "for", "setting", "default", "set_to"],
+        ["vision", "burn_fast", "team=vision", "severity", "page", "ticket"],
+    ]
+    assert shown[-1] == f"1 rules in {file}: no fault"
+
+
+def test_check_names_faults_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text(FILE.replace("burn_fast", "burn"))
+    assert run(["rules", "check", str(path)]) == 2
+    assert "line 1: [[rule]] 1 ('vision'): rule: got \"burn\", expected one of" in capsys.readouterr().err
+    path.write_bytes(b"\xff")
+    assert run(["rules", "check", str(path)]) == 2
+    assert "not UTF-8" in capsys.readouterr().err
+    assert run(["rules", "check", str(tmp_path / "none.toml")]) == 2
+
+
+def test_a_dry_run_publishes_nothing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["rules", "publish", str(file), "--dry-run"]) == 0
+    assert capsys.readouterr().out.endswith(f"1 rules in {file}; nothing was published\n")
+
+
+def test_show_by_a_file_and_the_defaults(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["rules", "show", "--file", str(file), "--format", "csv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "rule,for,enabled,severity,thresholds,set_by"
+    assert lines[-1].startswith("burn_fast,team=vision,on,ticket,")
+    assert run(["rules", "show", "--defaults"]) == 0
+    assert capsys.readouterr().out == default_rules()

@@ -1,0 +1,100 @@
+"""Random lives of one job in which the rules about attempts, traffic, deadlines and prices come and go.
+
+Must make the same log of the same seed; what is judged of it is for the judge to say.
+"""
+
+from __future__ import annotations
+
+import random
+
+from tests.oracle.cases import T0, gpu, job, network, price
+from tests.oracle.model import HOUR_MS, MINUTE_MS, Line
+from tests.strategies.logs import time_of
+
+M = MINUTE_MS
+REASONS = ("out_of_memory", "node_failure", "user_error", "unknown")
+PRICES = (
+    price("spot", "1.8", match={"purchase": "spot"}),
+    price("on_demand", "4.1", match={"purchase": "on_demand"}),
+    price("reserved", "1.8", match={"purchase": "reserved"}),
+    price("out", "0.09", component="network", per="gb", match={"path": "internet"}),
+)
+RULES = (
+    {"rule": "retry_loop", "thresholds": {"failures": 2, "lost_usd": 1000}},
+    {"rule": "retry_loop", "thresholds": {"preemptions": 2, "lost_usd": 3}},
+    {"rule": "traffic", "thresholds": {"usd_per_hour": 1, "ratio": 0.25}},
+    {"rule": "runaway_length", "thresholds": {"hours": 1.5, "grace_minutes": 7}},
+    {"rule": "price_basis", "thresholds": {"rise_ratio": 2.2}, "severity": "page"},
+    {"rule": "silent_job", "thresholds": {"minutes": 4, "never_heard_minutes": 20}},
+    {"rule": "unpriced", "thresholds": {"traffic": 0}},
+    {"rule": "burn_fast", "thresholds": {"long_ratio": 1.2, "short_ratio": 1.3, "extra_usd": 0.05}},
+    {"rule": "price_basis", "enabled": False},
+    {"rule": "retry_loop", "enabled": False, "match": {"team": "red"}},
+    {"rule": "traffic", "enabled": False, "label.stage": "train"},
+)
+
+
+def retries(rng: random.Random) -> list[Line]:
+    """Attempts that break off soon, with another purchase now and then; it is completed in the end, or not."""
+    lines, at_ms = list(PRICES), T0
+    short = rng.random() < 0.4  # reclaimed again and again
+    for attempt in range(1, 10 if short else rng.randrange(3, 10)):
+        at_ms += rng.choice((1, 10, 3 * M) if short else (1, 10, 3 * M, 9 * M, 25 * M))
+        kind = rng.choice(("started", "started", "allocated"))
+        first = {"labels": {"stage": "train"}, "team": rng.choice(("red", "blue"))} if attempt == 1 else {}
+        purchase = rng.choice(("spot", "spot", "on_demand", "reserved"))
+        gpus = {"gpu_count": rng.choice((1, 8, 8, 64))} if attempt == 1 or rng.random() < 0.3 else {}
+        lines.append(job("j", kind, at_ms, attempt=attempt, purchase=purchase, **first, **gpus))
+        if rng.random() < 0.3:
+            lines.append(job("j", "checkpointed", at_ms + rng.randrange(5 * M), attempt=attempt))
+        if rng.random() < 0.2:
+            deadline = {"deadline_ms": at_ms + rng.choice((0, 17 * M, HOUR_MS))}
+            lines.append(job("j", "updated", at_ms + 1, attempt=attempt, **deadline))
+        at_ms += rng.choice((M, 7 * M) if short else (M, 7 * M, 20 * M, 45 * M))
+        ends = ("failed", "failed", "preempted", "preempted", "", "completed")
+        end = rng.choice(("preempted", "preempted", "preempted", "preempted", "completed") if short else ends)
+        if end:
+            lines.append(job("j", end, at_ms, attempt=attempt, reason=rng.choice(REASONS)))
+    return lines
+
+
+def moving(rng: random.Random) -> list[Line]:
+    """A running job that moves bytes, of which some cost nothing that is known, and that may be heard."""
+    purchase = rng.choice(("spot", "on_demand"))
+    lines = [*PRICES, job("j", "started", T0, gpu_count=rng.choice((0, 1, 2)), purchase=purchase)]
+    if rng.random() < 0.3:
+        lines.append(job("j", "updated", T0 + M, deadline_ms=T0 + rng.choice((30, 90)) * M))
+    at_ms = T0
+    for _ in range(rng.randrange(1, 7)):
+        at_ms += rng.choice((3, 20, 45)) * M + rng.randrange(M)
+        path = rng.choice(("internet", "internet", "cross_zone"))
+        amount = rng.choice((1, 10**9, 2 * 10**10, 10**11, 10**12))
+        lines.append(network("j", at_ms, rng.choice((0, M, 30 * M)), bytes=amount, path=path))
+        if rng.random() < 0.3:
+            lines.append(gpu("j", at_ms, M, {"g0": 1.0}))
+        if rng.random() < 0.2:
+            lines.append(price("zone", "0", component="network", per="gb", time_ms=at_ms))
+    if rng.random() < 0.5:
+        lines.append(job("j", rng.choice(("completed", "failed")), at_ms + rng.randrange(40 * M)))
+    return lines
+
+
+def sampled(rng: random.Random) -> list[Line]:
+    """A job that samples alone pay for, with pauses, and a deadline that an event without a start names."""
+    lines, at_ms = [*PRICES, job("j", "updated", T0, purchase="spot", deadline_ms=T0 + 40 * M)], T0
+    for number in range(rng.randrange(3, 40)):
+        at_ms += rng.choice((M, M, M, M, 2 * M, 12 * M))
+        lines.append(gpu("j", at_ms, M, {"g0": 0.5}, purchase="spot", id=f"s{number}"))
+    return lines
+
+
+def story(seed: int) -> list[Line]:
+    """The log of a seed, by event time; some records of rules come in between."""
+    rng = random.Random(seed)
+    lines = rng.choice((retries, retries, moving, moving, sampled))(rng)
+    last_ms = max(map(time_of, lines))
+    for number in range(rng.choice((0, 0, 1, 2, 4))):
+        said = {"kind": "rule", "name": f"r{number % 3}", "time_ms": T0 + rng.randrange(last_ms - T0 + M)}
+        lines.append(Line("controls", {"source": "r", "id": f"{number}"} | said | rng.choice(RULES)))
+    lines.append(job("other", "queued", last_ms + rng.choice((M, 30 * M, 100 * M))))
+    return sorted(lines, key=time_of)

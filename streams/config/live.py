@@ -128,6 +128,24 @@ class AlertSettings(Group):
         default="",
         description="Domains that e-mail may go to, separated by commas; without it any. Whoever may write to `controls` names the addresses.",
     )
+    group_wait_ms: int = Field(
+        default=10_000,
+        ge=0,
+        le=300_000,
+        description="How long the first message to people (Slack, e-mail) about an owner and project waits for others of them.",
+    )
+    group_interval_ms: int = Field(
+        default=300_000,
+        ge=0,
+        le=3_600_000,
+        description="Between two such messages; a new page waits a minute at most.",
+    )
+    repeat_interval_ms: int = Field(
+        default=14_400_000,
+        ge=0,
+        le=604_800_000,
+        description="After how long without a message they get again what still fires; 0: never.",
+    )
     docs_url: str = Field(
         default="",
         description="Where people read the folder of this documentation, e.g. that of the repository; messages link the runbooks.",

@@ -18,6 +18,7 @@ from streams.notify.alertmanager import API, alertmanager_body
 from streams.notify.body import webhook_body
 from streams.notify.delivery import Delivery, Refresh
 from streams.notify.firing import FiringAlerts
+from streams.notify.groups import GroupDelivery
 from streams.notify.links import Links
 from streams.notify.mail.mailer import Mailer
 from streams.notify.mail.message import mail_message
@@ -70,7 +71,7 @@ class Channels:
             async with self._turns[parcel.receiver]:
                 return await self._post_alerts(url, [parcel.alert])
         if kind == "slack":
-            return await self._sender.post(url, slack_body([parcel.alert], self._links), {})
+            return await self._sender.post(url, slack_body(parcel.alerts, self._links, _note(parcel)), {})
         if kind == "email":
             return await self._mailed(parcel)
         return await self._signed(parcel)
@@ -81,12 +82,13 @@ class Channels:
         if refusal:
             return SendResult("refused", 0, refusal)
         message = mail_message(
-            [parcel.alert],
+            parcel.alerts,
             self._links,
             sender=self._mailer.sender,
             to=parcel.to.url,
             message_id=parcel.webhook_id,
             now_ms=self._clock.now_ms(),
+            note=_note(parcel),
         )
         return await self._mailer.send(parcel.to.url, message)
 
@@ -110,3 +112,7 @@ class Channels:
         token = self._options.alertmanager_token
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
         return await self._peer_sender.post(f"{url}{API}", body, headers)
+
+
+def _note(parcel: Delivery) -> str:
+    return parcel.note if isinstance(parcel, GroupDelivery) else ""

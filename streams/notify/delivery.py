@@ -5,6 +5,7 @@ Its repr must not show the address.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -21,6 +22,11 @@ class Receiver:
     kind: ReceiverKind
     url: str = field(repr=False)
     signed_for: str = ""  # an owner; empty: the common secret
+
+    @property
+    def is_person(self) -> bool:
+        """Return whether people read there, so that messages are grouped."""
+        return self.kind in ("slack", "email")
 
 
 @dataclass(eq=False)
@@ -50,6 +56,23 @@ class Delivery:
         return "smtp" if self.to.kind == "email" else self.receiver.partition(" #")[0]
 
     @property
+    def alerts(self) -> list[Alert]:
+        """Return what it is about."""
+        return [self.alert]
+
+    @property
+    def is_sheddable(self) -> bool:
+        """Return whether it may be dropped and read from the tables again."""
+        return True
+
+    def begin(self) -> None:
+        """Note that an attempt begins."""
+
+    def leave(self, shards: Collection[int]) -> bool:
+        """Leave out what is of these shards; return whether nothing is left."""
+        return self.shard in shards
+
+    @property
     def is_page(self) -> bool:
         """Return whether it is a page."""
         return self.alert.severity == "page" and self.alert.status == FIRING
@@ -71,6 +94,11 @@ class Refresh(Delivery):
     def webhook_id(self) -> str:
         """Return a key, so that it waits once."""
         return f"refresh {self.part}"
+
+    @property
+    def is_sheddable(self) -> bool:
+        """Return that it stays: there is one."""
+        return False
 
     @property
     def is_page(self) -> bool:

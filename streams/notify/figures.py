@@ -14,9 +14,7 @@ from streams.engine.alerts.meter_rules import METER
 
 def sign(alert: Alert) -> str:
     """Return a sign for the alert's state."""
-    return (
-        "\u2705" if alert.status == RESOLVED else "\U0001f6a8" if alert.severity == "page" else "\u26a0\ufe0f"
-    )
+    return "\u2705" if alert.status == RESOLVED else "\U0001f6a8" if alert.severity == "page" else "\u26a0"
 
 
 def figures(alert: Alert) -> list[tuple[str, str]]:

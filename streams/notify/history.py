@@ -18,12 +18,12 @@ from sinks.rows import Condition, Rows
 from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
 
 # Outcomes after which a message is not sent again; the second set concerns the message as a whole.
-FINAL: Final = frozenset(("delivered", "failed", "refused", "unsupported"))
+FINAL: Final = frozenset(("delivered", "repeated", "superseded", "failed", "refused", "unsupported"))
 FINAL_FOR_ALL: Final = frozenset(("silenced", "no_receiver"))
 AT_ONCE: Final = (
     500  # rows of a page, and ids in one condition: ClickHouse refuses a parameter of more than 128 KiB
 )
-_INSTANTS: Final = ("started", "resolved", "held", "changed")
+_INSTANTS: Final = ("time", "started", "resolved", "held", "changed")
 
 
 @dataclass
@@ -33,13 +33,15 @@ class DeliveryHistory:
     closed: bool = False
     finals: set[str] = field(default_factory=set)  # receivers with a final outcome
     attempts: dict[str, int] = field(default_factory=dict)  # by receiver
+    final_ms: dict[str, int] = field(default_factory=dict)  # of those, the instant of the last one
 
-    def add(self, receiver: str, attempt: int, outcome: str) -> None:
+    def add(self, receiver: str, attempt: int, outcome: str, time_ms: int) -> None:
         """Add one row."""
         self.closed |= outcome in FINAL_FOR_ALL
         self.attempts[receiver] = max(self.attempts.get(receiver, 0), attempt)
         if outcome in FINAL:
             self.finals.add(receiver)
+            self.final_ms[receiver] = max(self.final_ms.get(receiver, 0), time_ms)
 
     def merge(self, other: DeliveryHistory) -> None:
         """Add what another source knows of the message."""
@@ -47,6 +49,8 @@ class DeliveryHistory:
         self.finals |= other.finals
         for receiver, attempt in other.attempts.items():
             self.attempts[receiver] = max(self.attempts.get(receiver, 0), attempt)
+        for receiver, time_ms in other.final_ms.items():
+            self.final_ms[receiver] = max(self.final_ms.get(receiver, 0), time_ms)
 
     def settled(self, receivers: Collection[str]) -> bool:
         """Return whether no receiver is still owed the message.
@@ -80,11 +84,11 @@ class StoredDeliveries:
     def histories(self, alert_ids: Collection[str]) -> dict[str, DeliveryHistory]:
         """Return the histories of these alerts' messages, by webhook id; a message never attempted has none."""
         found: dict[str, DeliveryHistory] = {}
-        names = ("webhook_id", "receiver", "attempt", "outcome")
+        names = ("webhook_id", "receiver", "attempt", "outcome", "time")
         for ids in pieces(sorted(set(alert_ids))):
-            for row in self._store.select(DELIVERIES, [Condition("alert_id", "in", ids)], names).to_pylist():
+            for row in _rows(self._store.select(DELIVERIES, [Condition("alert_id", "in", ids)], names)):
                 history = found.setdefault(row["webhook_id"], DeliveryHistory())
-                history.add(row["receiver"], row["attempt"], row["outcome"])
+                history.add(row["receiver"], row["attempt"], row["outcome"], row["time"])
         return found
 
     def owed(
@@ -102,6 +106,16 @@ class StoredDeliveries:
         if len(found) == AT_ONCE:
             return found, AlertCursor(place.status, found[-1].alert.alert_id)
         return found, AlertCursor(RESOLVED) if place.status == FIRING else None
+
+    def paged_teams(self) -> frozenset[str]:
+        """Return the teams about which a page fires that no silence covers."""
+        where = [
+            Condition("subject_kind", "=", "team"),
+            Condition("status", "=", FIRING),
+            Condition("severity", "=", "page"),
+        ]
+        rows = self._store.select(ALERTS, where, ("subject_name", "silenced")).to_pylist()
+        return frozenset(row["subject_name"] for row in rows if not row["silenced"])
 
     def last_of_subjects(self, kind: str, shard: int) -> dict[tuple[str, str], Alert]:
         """Return the last alert of a shard about each subject of this kind, by (rule, subject)."""
@@ -154,10 +168,10 @@ class RecentDeliveries:
         self._histories: OrderedDict[str, DeliveryHistory] = OrderedDict()
         self._changes: OrderedDict[str, int] = OrderedDict()
 
-    def add(self, webhook_id: str, receiver: str, attempt: int, outcome: str) -> None:
+    def add(self, webhook_id: str, receiver: str, attempt: int, outcome: str, time_ms: int) -> None:
         """Add one row."""
         history = self._histories.setdefault(webhook_id, DeliveryHistory())
-        history.add(receiver, attempt, outcome)
+        history.add(receiver, attempt, outcome, time_ms)
         self._histories.move_to_end(webhook_id)
         if len(self._histories) > self._at_most:
             self._histories.popitem(last=False)

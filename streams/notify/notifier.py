@@ -17,10 +17,13 @@ from sinks.rows import Rows
 from streams.clock import Clock
 from streams.engine.alerts.alert import Address, Alert, webhook_id
 from streams.notify.channels import Channels
-from streams.notify.delivery import Delivery, Refresh
+from streams.notify.delivery import Delivery, Receiver, Refresh
 from streams.notify.delivery_rows import DeliveryWriter
 from streams.notify.firing import FiringAlerts
+from streams.notify.group_dispatch import GroupDispatch
+from streams.notify.groups import GroupDelivery, GroupTimes
 from streams.notify.history import DeliveryHistory, RecentDeliveries, StoredDeliveries
+from streams.notify.inhibition import Inhibition
 from streams.notify.intake import AlertIntake
 from streams.notify.mail.mailer import Mailer
 from streams.notify.options import NotifierOptions
@@ -71,9 +74,11 @@ class Notifier:
         self._outbox = DeliveryQueue(
             options.in_flight_at_most, options.in_flight_per_receiver, options.waiting_at_most // 4
         )
-        self._intake = AlertIntake(
-            StoredDeliveries(store), options, clock, self._outbox.__len__, self._place, self.faults
-        )
+        records = StoredDeliveries(store)
+        times = GroupTimes(options.group_wait_ms, options.group_interval_ms, options.repeat_interval_ms)
+        inhibition = Inhibition(records, clock, self.faults, options.look_up_timeout_ms)
+        self._people = GroupDispatch(times, self._outbox, inhibition, self._log, clock, jitter_ratio)
+        self._intake = AlertIntake(records, options, clock, self._outbox.__len__, self._place, self.faults)
         self._in_flight: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._stopping = False
@@ -82,7 +87,7 @@ class Notifier:
     @property
     def waiting(self) -> int:
         """Return the unfinished messages, one per receiver, including those in flight."""
-        return self._intake.waiting + len(self._outbox)
+        return self._intake.waiting + len(self._outbox) + self._people.groups.waiting
 
     @property
     def behind(self) -> bool:
@@ -119,6 +124,7 @@ class Notifier:
         gone = set(shards)
         self._intake.release(gone)
         self._firing.release(gone)
+        self._people.groups.release(gone)
         self._outbox.drop(gone)
 
     async def run(self) -> None:
@@ -162,6 +168,8 @@ class Notifier:
 
     async def drain(self, timeout_ms: int) -> int:
         """While `run` runs, wait until everything is delivered or given up; return how many messages are left."""
+        self._people.groups.hurry()
+        self._wake.set()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 while self.waiting or self.behind or self.rows_waiting:  # noqa: ASYNC110 - three owners
@@ -178,6 +186,7 @@ class Notifier:
         if self._stopping:
             return
         self._refresh()
+        await self._people.flush()
         for parcel in self._outbox.pop_due(self._clock.monotonic_ms()):
             task = asyncio.create_task(self._attempt(parcel), name=f"webhook {parcel.webhook_id}")
             self._in_flight.add(task)
@@ -200,6 +209,7 @@ class Notifier:
         self._firing.note(alert, shard)
         history.merge(self._recent.history(_message(alert)))
         receivers = self._receivers.of(alert.owner)
+        self._people.restore(alert, shard, receivers, history)
         if history.settled(receivers):
             return
         if alert.silenced:
@@ -210,19 +220,24 @@ class Notifier:
             self._log.record(alert, alert.owner, "no_receiver", why)
             return
         for name, receiver in receivers.items():
-            if name in history.finals:
-                continue
-            if not self._receivers.supports(receiver):
-                self._log.record(alert, name, "unsupported", UNSUPPORTED)
-                continue
-            attempts = history.attempts.get(name, 0)
-            # Attempts of a former process count, and its back-off continues.
-            wait_ms = delay_ms(attempts, self._jitter_ratio())
-            parcel = Delivery(alert, shard, name, receiver, attempts + 1)
-            if self._outbox.is_full(parcel):
+            if name not in history.finals and not self._owe(alert, shard, name, receiver, history):
                 self._intake.leave({shard})
-                continue
-            self._outbox.put(parcel, self._clock.monotonic_ms() + wait_ms)
+
+    def _owe(self, alert: Alert, shard: int, name: str, receiver: Receiver, history: DeliveryHistory) -> bool:
+        """Queue what is owed to a receiver; return False if there is no room."""
+        if not self._receivers.supports(receiver):
+            self._log.record(alert, name, "unsupported", UNSUPPORTED)
+            return True
+        if receiver.is_person:
+            return self._people.place(alert, shard, name, receiver, history)
+        attempts = history.attempts.get(name, 0)
+        # Attempts of a former process count, and its back-off continues.
+        wait_ms = delay_ms(attempts, self._jitter_ratio())
+        parcel = Delivery(alert, shard, name, receiver, attempts + 1)
+        if self._outbox.is_full(parcel):
+            return False
+        self._outbox.put(parcel, self._clock.monotonic_ms() + wait_ms)
+        return True
 
     def _refresh(self) -> None:
         """Send what fires to each Alertmanager again, once in an interval."""
@@ -240,6 +255,7 @@ class Notifier:
     # -- attempts ------------------------------------------------------------------------------------------
 
     async def _attempt(self, parcel: Delivery) -> None:
+        parcel.begin()
         try:
             answer = await self._channels.send(parcel)
         except Exception as fault:  # noqa: BLE001 - one message must neither stop the others nor get lost
@@ -269,18 +285,26 @@ class Notifier:
         elif outcome == "retry":
             outcome, detail = "failed", f"{detail}; given up after {attempt} attempts"
         status = answer.http_status
-        self._log.record(parcel.alert, parcel.receiver, outcome, detail, attempt=attempt, http_status=status)
+        if isinstance(parcel, GroupDelivery):
+            self._people.record(parcel, outcome, detail, status)
+        else:
+            self._log.record(
+                parcel.alert, parcel.receiver, outcome, detail, attempt=attempt, http_status=status
+            )
         if retried:
             asked_ms = retry_after_ms(answer.retry_after, self._clock.now_ms())
             wait_ms = delay_ms(attempt, self._jitter_ratio(), asked_ms)
             self._outbox.again(parcel, now_ms, now_ms + wait_ms)
         else:
             self._outbox.finish(parcel, now_ms)
+            if isinstance(parcel, GroupDelivery):
+                self._people.groups.landed(parcel, now_ms)
         self._intake.leave(self._outbox.shed(parcel.host))
 
     async def _pause(self) -> None:
         """Wait until something arrives or is due."""
         due_ms = [self._outbox.next_due_ms(), self._intake.due_ms()]
+        due_ms.append(self._people.groups.next_due_ms())
         if self._receivers.peers and len(self._firing):
             due_ms.append(self._refresh_due_ms)
         now_ms = self._clock.monotonic_ms()

@@ -30,6 +30,10 @@ class NotifierOptions:
     alertmanager_resend_ms: int = 60_000
     # Without it addresses of e-mail are `unsupported`.
     smtp: SmtpOptions | None = None
+    # Of messages to people (Slack, e-mail), which are grouped by owner and project.
+    group_wait_ms: int = 10_000
+    group_interval_ms: int = 300_000
+    repeat_interval_ms: int = 14_400_000
     # What links begin with; empty: no links.
     public_url: str = ""
     docs_url: str = ""

@@ -42,8 +42,9 @@ class OutcomeRecorder:
     ) -> None:
         """Record the outcome of an attempt; attempt 0: none was made."""
         message = webhook_id(alert.alert_id, alert.status, alert.changed_ms)
+        now_ms = self._clock.now_ms()
         row = DeliveryRow(
-            time_ms=self._clock.now_ms(),
+            time_ms=now_ms,
             alert_id=alert.alert_id,
             webhook_id=message,
             status=alert.status,
@@ -54,7 +55,7 @@ class OutcomeRecorder:
             detail=detail,
         )
         self._ledger.add(row)
-        self._recent.add(message, receiver, attempt, outcome)
+        self._recent.add(message, receiver, attempt, outcome, now_ms)
         self.outcomes[outcome] += 1
         bad = outcome in _BAD
         logger.log(

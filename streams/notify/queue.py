@@ -98,14 +98,15 @@ class DeliveryQueue:
         for parcels in reversed(self._chains.values()):
             if len(shed) >= excess:
                 break
-            if parcels[0].host == host and not self._slots.flies(parcels[0]):
+            first = parcels[0]
+            if first.host == host and first.is_sheddable and not self._slots.flies(first):
                 shed.update(parcels)
         self._keep(lambda parcel: parcel not in shed)
         return {parcel.shard for parcel in shed}
 
     def drop(self, shards: Collection[int]) -> int:
         """Drop the deliveries of these shards; attempts in flight end normally. Return how many were dropped."""
-        return self._keep(lambda parcel: parcel.shard not in shards)
+        return self._keep(lambda parcel: not parcel.leave(shards))
 
     def _keep(self, kept: Callable[[Delivery], bool]) -> int:
         before = self._size

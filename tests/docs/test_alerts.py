@@ -23,8 +23,11 @@ from streams.engine.alerts.controls import Controls
 from streams.engine.alerts.dimensions import MATCHED, AlertDimensions
 from streams.engine.alerts.rules import BURN_RULES, JOB_RULES, NAMES, SEVERITIES
 from streams.engine.kernels.judge import DRIFT_SILENT_MS, REOPENS_MS, SUSTAINED_SILENT_MS
+from streams.notify import slack
 from streams.notify.body import webhook_body
+from streams.notify.groups import MUTED_LOOK_MS, PAGE_INTERVAL_MS
 from streams.notify.history import FINAL, FINAL_FOR_ALL
+from streams.notify.mail import message
 from streams.notify.options import NotifierOptions
 from streams.notify.webhooks.retry import SCHEDULE_MS
 from streams.notify.webhooks.sender import SendVerdict
@@ -117,7 +120,7 @@ def test_the_match_fields_are_all_named() -> None:
 def test_the_outcomes_are_those_of_the_notifier() -> None:
     told = {row[0].strip("`"): row[2] for row in _rows(_section("Webhooks").partition("### Attempts")[2])}
     final = FINAL | FINAL_FOR_ALL
-    assert told == dict.fromkeys(final, "no") | {"retrying": "yes"}
+    assert told == dict.fromkeys(final, "no") | {"retrying": "yes", "inhibited": "once that is over"}
     assert set(get_args(SendVerdict)) - {"retry"} <= set(told)
 
 
@@ -127,6 +130,17 @@ def test_the_waits_are_those_of_the_schedule() -> None:
     waits = re.findall(r"(\d+) (s|min)", said[1])
     assert [int(size) * (1_000 if unit == "s" else 60_000) for size, unit in waits] == list(SCHEDULE_MS[1:])
     assert NotifierOptions().max_attempts == len(SCHEDULE_MS)
+
+
+def test_the_times_of_groups_are_those_of_the_notifier() -> None:
+    options, said = NotifierOptions(), re.sub(r"\s+", " ", PAGE)
+    assert f"`alerts.group_wait_ms` ({options.group_wait_ms // 1000} s)" in said
+    assert f"`alerts.group_interval_ms` ({_span(options.group_interval_ms)})" in said
+    assert f"`alerts.repeat_interval_ms` ({_span(options.repeat_interval_ms)})" in said
+    assert f"`alerts.alertmanager_resend_ms` ({_span(options.alertmanager_resend_ms)})" in said
+    assert PAGE_INTERVAL_MS == 60_000
+    assert MUTED_LOOK_MS == 30_000
+    assert f"A message shows {slack.SHOWN_AT_MOST} alerts (e-mail: {message.SHOWN_AT_MOST})" in said
 
 
 def test_the_bounds_are_those_of_the_notifier() -> None:

@@ -126,7 +126,8 @@ class Office:
         self.sender = ScriptedSender(script)
         self.clock = clock or ManualClock(NOW_MS)
         self.addresses = list(addresses)
-        self.options = NotifierOptions(**({"webhook_secret": SECRET} | dict(options or {})))
+        usual: dict[str, Any] = {"webhook_secret": SECRET, "group_wait_ms": 0, "group_interval_ms": 0}
+        self.options = NotifierOptions(**(usual | dict(options or {})))
         self.notifier = Notifier(
             self.store,
             lambda owner: self.addresses if owner == "ada" else [],

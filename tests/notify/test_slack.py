@@ -78,6 +78,11 @@ def test_one_alert_has_a_title_a_sentence_figures_and_buttons() -> None:
     ]
 
 
+def test_a_ticket_has_another_sign_that_is_shown() -> None:
+    head = body(an_alert(severity="ticket"))["blocks"][0]["text"]["text"]
+    assert head == "\u26a0 job-1: burn_fast firing (ticket)"
+
+
 def test_without_addresses_there_are_no_buttons() -> None:
     assert [block["type"] for block in body(an_alert(), links=Links())["blocks"]] == ["header", "section"]
 

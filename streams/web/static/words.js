@@ -48,6 +48,8 @@ const UNDELIVERED = {
   no_receiver: "not delivered: the owner has no address",
   unsupported: "not delivered: this kind of address is not supported",
   silenced: "silenced, not sent",
+  inhibited: "muted: a page about its team fires",
+  superseded: "not sent: it changed before",
 };
 
 /** What became of the message about the alert's present status: {kind, text, title}. */

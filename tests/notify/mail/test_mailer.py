@@ -170,8 +170,9 @@ def test_an_owner_gets_e_mail_about_both_changes(tmp_path: Path, caplog: pytest.
             store, lambda _: [Address("email", TO)], NotifierOptions(smtp=options), SystemClock()
         )
         running = asyncio.create_task(notifier.run())
-        notifier.offer([an_alert(), resolved()], SHARD)
-        assert await notifier.drain(PATIENCE_MS) == 0
+        for alert in (an_alert(), resolved()):
+            notifier.offer([alert], SHARD)
+            assert await notifier.drain(PATIENCE_MS) == 0
         await notifier.stop()
         await running
         return store

@@ -1,0 +1,101 @@
+"""Takes what people are to get into groups, and puts the groups' messages into the queue when they are due.
+
+It must not send. Every alert of a message has a row of its own in `deliveries`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from streams.clock import Clock
+from streams.engine.alerts.alert import FIRING, Alert
+from streams.notify.delivery import Receiver
+from streams.notify.groups import GroupDelivery, GroupKey, Groups, GroupTimes
+from streams.notify.history import DeliveryHistory
+from streams.notify.inhibition import Inhibition
+from streams.notify.outcomes import OutcomeRecorder
+from streams.notify.queue import DeliveryQueue
+from streams.notify.webhooks.retry import delay_ms
+
+INHIBITED = "a page of its team fires; sent once that is over and this still fires"
+_NEEDLESS = "the alert changed again before it was sent"
+_UNKNOWN = "its firing was not sent"
+
+
+class GroupDispatch:
+    """The way of messages to people from alerts to the queue."""
+
+    def __init__(
+        self,
+        times: GroupTimes,
+        outbox: DeliveryQueue,
+        inhibition: Inhibition,
+        log: OutcomeRecorder,
+        clock: Clock,
+        jitter_ratio: Callable[[], float],
+    ) -> None:
+        self.groups = Groups(times)
+        self._outbox = outbox
+        self._inhibition = inhibition
+        self._log = log
+        self._clock = clock
+        self._jitter_ratio = jitter_ratio
+
+    def place(
+        self, alert: Alert, shard: int, name: str, receiver: Receiver, history: DeliveryHistory
+    ) -> bool:
+        """Take a change of status that is owed to the receiver; return False if there is no room."""
+        if self.groups.is_full:
+            return False
+        key, attempts = GroupKey(name, alert.owner, alert.project), history.attempts.get(name, 0)
+        needless = self.groups.add(key, receiver, alert, shard, attempts, self._clock.monotonic_ms())
+        if needless is not None:
+            why = _UNKNOWN if needless.alert.changed_ms == alert.changed_ms else _NEEDLESS
+            self._log.record(needless.alert, name, "superseded", why, attempt=needless.attempts)
+        return True
+
+    def restore(
+        self, alert: Alert, shard: int, receivers: Mapping[str, Receiver], history: DeliveryHistory
+    ) -> None:
+        """Take a firing alert for those people who have its message, to repeat it when it is time."""
+        if alert.status != FIRING or alert.silenced:
+            return
+        now_ms, mono_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+        for name, receiver in receivers.items():
+            if receiver.is_person and name in history.finals:
+                ago_ms = max(now_ms - history.final_ms[name], 0)
+                key = GroupKey(name, alert.owner, alert.project)
+                self.groups.restore(key, receiver, alert, shard, history.attempts[name], mono_ms - ago_ms)
+
+    async def flush(self) -> None:
+        """Queue the messages that are due."""
+        now_ms = self._clock.monotonic_ms()
+        due = self.groups.due(now_ms)
+        if not due:
+            return
+        await self._inhibition.refresh()
+        for key in due:
+            parcel, muted = self.groups.flush(key, now_ms, self._inhibition.covers)
+            for member in muted:
+                self._log.record(member.alert, key.receiver, "inhibited", INHIBITED)
+            if parcel is not None:
+                wait_ms = delay_ms(parcel.attempt - 1, self._jitter_ratio())
+                self._outbox.put(parcel, now_ms + wait_ms)
+
+    def record(self, parcel: GroupDelivery, outcome: str, detail: str, http_status: int) -> None:
+        """Record the outcome of an attempt for each of its alerts."""
+        others = len(parcel.sent) - 1
+        if outcome == "delivered":
+            outcome = "repeated" if parcel.is_repeat else outcome
+            detail = f"one message with {others} other{'s' if others > 1 else ''}" if others else detail
+        for member in parcel.sent:
+            # A repetition's attempts follow those of the message that it repeats.
+            member.attempts = member.attempts + 1 if parcel.is_repeat else parcel.attempt
+            self._log.record(
+                member.alert,
+                parcel.receiver,
+                outcome,
+                detail,
+                attempt=member.attempts,
+                http_status=http_status,
+            )

@@ -21,6 +21,11 @@ from streams.cli.faults import DEBUG_VARIABLE, WRONG_USE, guarded
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("demo", "demo:demo", "trainfare demo --seconds 90"),
     ("replay", "replay:replay", "trainfare replay examples/helios-500.jsonl.gz --data ./meter"),
+    (
+        "backtest",
+        "backtest:backtest",
+        "trainfare backtest march.jsonl.gz --rules rules.toml --labels incidents.csv",
+    ),
     ("worker", "worker:worker", "TRAINFARE_KAFKA_BOOTSTRAP_SERVERS=kafka:9092 trainfare worker"),
     (
         "sql",

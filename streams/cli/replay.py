@@ -62,7 +62,7 @@ def replay(
         raise WrongUseError(
             "--deliver: nothing can be signed; give TRAINFARE_ALERTS_WEBHOOK_SECRET (whsec_...)"
         )
-    configure_logging(_quieter(settings.log))
+    configure_logging(quieter(settings.log))
     from streams.replay.replay import run_replay  # loads Kafka, ClickHouse and the kernels
 
     collect_rarely()
@@ -76,7 +76,7 @@ def replay(
         )
 
 
-def _quieter(log: LogSettings) -> LogSettings:
+def quieter(log: LogSettings) -> LogSettings:
     """Raise the log level: the progress bar shows what `info` lines would."""
     return log.model_copy(update={"level": "warning"}) if log.level == "info" else log
 

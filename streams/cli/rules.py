@@ -67,8 +67,8 @@ def publish(
     sys.stdout.write(f"{producer.acknowledged} records acknowledged by {settings.kafka.bootstrap_servers}\n")
 
 
-def read_rules(file: Path) -> list[RuleFileRecord]:
-    """Return the records of a file.
+def read_rules(file: Path, at_ms: int | None = None) -> list[RuleFileRecord]:
+    """Return the records of a file, set at an instant; at present without one.
 
     Raises:
         WrongUseError: Something in it is invalid.
@@ -80,7 +80,7 @@ def read_rules(file: Path) -> list[RuleFileRecord]:
         text = read_bounded(file).decode()
     except UnicodeDecodeError:
         raise WrongUseError(f"{file}: not UTF-8; name a file of rules (TOML)") from None
-    return rule_records(str(file), text, SystemClock().now_ms())
+    return rule_records(str(file), text, SystemClock().now_ms() if at_ms is None else at_ms)
 
 
 def changes(records: list[RuleFileRecord]) -> Grid:

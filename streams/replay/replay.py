@@ -36,6 +36,7 @@ from streams.worker.ingest.watermarks import Mark, ReplayWatermarks
 from streams.worker.meter import LogOrigin, Meter, NotifierOf
 from streams.worker.options import ShardManagerOptions
 from streams.worker.shards.owned_shard import OwnedShard
+from streams.worker.shards.ports import AlertSink
 
 logger = logging.getLogger(__name__)
 
@@ -64,10 +65,12 @@ def run_replay(
     advance: Progress | None = None,
     clock: Clock | None = None,
     deliver: bool = False,
+    alert_sink: AlertSink | None = None,
 ) -> ReplayResult:
     """Meter the events of the files into the store of a directory; replaying the same files again changes nothing.
 
-    `deliver`: send the alerts to their owners according to the settings; otherwise they are only judged and stored.
+    `deliver`: send the alerts to their owners according to the settings; otherwise they are only judged and stored, and
+    `alert_sink` is offered the changes of their status.
 
     Raises:
         WrongUseError: The files do not fit what was replayed into the directory.
@@ -102,7 +105,9 @@ def run_replay(
             segments.save(store.meta, replayed)
             # An alert that resolved in a log of last year is still worth sending if requested now.
             notifier = notifier_of(settings, store, clock, resolved_horizon_ms=None) if deliver else None
-            replay = _Replay(store, settings, replayed, segment, list(files), as_of, advance, notifier)
+            replay = _Replay(
+                store, settings, replayed, segment, list(files), as_of, advance, notifier, alert_sink
+            )
             rows = asyncio.run(replay.run())
             segments.save(store.meta, replayed)
         return result_of(store, replayed.last.total, rows, time.monotonic() - started_s)
@@ -123,8 +128,10 @@ class _Replay:
         as_of_ms: int | None,
         advance: Progress | None,
         notifier: NotifierOf | None = None,
+        alert_sink: AlertSink | None = None,
     ) -> None:
         self._notifier = notifier
+        self._alert_sink = alert_sink
         self._store = store
         self._settings = settings
         self._replayed = replayed
@@ -146,6 +153,8 @@ class _Replay:
         """Return how many rows were written; the segment is done then."""
         with EmbeddedBroker() as broker:
             meter = self._meter(broker)
+            if self._alert_sink is not None and meter.notifier is None:
+                meter.shard_manager.checkpointer.alert_sink = self._alert_sink
             try:
                 await meter.run(lambda: self._feed_and_finish(meter, broker))
             finally:
@@ -250,8 +259,8 @@ class _Replay:
         changes = await judge_log(
             self._store, meter.shard_manager.owned[0], view, max(self._lines.newest_ms, self._as_of())
         )
+        meter.shard_manager.checkpointer.alert_sink.offer(changes, 0)
         if meter.notifier is not None:
-            meter.notifier.offer(changes, 0)
             left = await meter.notifier.drain(_DELIVERY_TIMEOUT_MS)
             if left:
                 logger.warning(

@@ -1,0 +1,81 @@
+"""What a backtest is made of: the alerts that would have fired, and how long each job ran.
+
+It must not read a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from streams.backtest.labels import Label
+
+DAY_MS: Final = 86_400_000
+PAGE: Final = "page"
+TICKET: Final = "ticket"
+JOB: Final = "job"
+
+
+@dataclass(frozen=True)
+class RuleFile:
+    """Lines to be read before the log, as if published before it; `name` says where they are from."""
+
+    name: str
+    lines: tuple[bytes, ...]
+
+
+class FiredAlert(NamedTuple):
+    """One episode of a rule; it fires again if the rule opens within 10 min of clearing."""
+
+    rule: str
+    severity: str
+    subject_kind: str
+    subject: str
+    started_ms: int
+    resolved_ms: int | None  # None: still firing at the end of the log
+    summary: str  # of the first time it fired
+    messages: int  # how often it fired without a silence
+    silenced: int  # how often it fired under a silence
+
+
+@dataclass(frozen=True)
+class Backtest:
+    """The outcome of one log under one set of rules; alerts are in the order in which they began."""
+
+    rules: str  # the file of rules, '' for the defaults
+    alerts: tuple[FiredAlert, ...]
+    ran_ms: Mapping[str, int]  # job -> its wall-clock time
+    records_in: int
+    dead_lettered: int
+
+    @property
+    def job_days(self) -> float:
+        """Return the wall-clock time of all jobs, in days."""
+        return sum(self.ran_ms.values()) / DAY_MS
+
+
+class CostSpan(NamedTuple):
+    """A job's time from an instant to another, ms since 1970 UTC."""
+
+    job_id: str
+    from_ms: int
+    until_ms: int
+
+
+#: What the job of each span cost in it, in dollars.
+Costs = Callable[[Sequence[CostSpan]], Mapping[CostSpan, Decimal]]
+
+
+class Caught(NamedTuple):
+    """What became of a label under a rule; `cost_usd` is what the job cost from its beginning to the first alert."""
+
+    label: Label
+    first_ms: int | None  # the tick of the first alert about it; None: missed
+    cost_usd: Decimal  # up to the label's end if missed
+
+    @property
+    def delay_ms(self) -> int | None:
+        """Return the time from the label's beginning to the first alert."""
+        return None if self.first_ms is None else self.first_ms - self.label.from_ms

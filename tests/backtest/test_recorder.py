@@ -1,0 +1,33 @@
+"""Changes of alerts become episodes."""
+
+from __future__ import annotations
+
+from streams.backtest.fired import FiredAlert
+from streams.backtest.recorder import AlertRecorder
+from tests.notify.scripted_sender import NOW_MS, an_alert, resolved
+
+
+def test_an_episode_has_its_first_sentence_and_its_last_end() -> None:
+    recorder = AlertRecorder()
+    again = an_alert(changed_ms=NOW_MS + 20_000, summary="again", firings=2)
+    recorder.offer([an_alert(summary="first"), resolved(after_ms=10_000, summary="over")], 0)
+    recorder.offer([again, resolved(after_ms=30_000)], 0)
+    assert recorder.episodes() == (
+        FiredAlert("burn_fast", "page", "job", "job-1", NOW_MS, NOW_MS + 30_000, "first", 2, 0),
+    )
+
+
+def test_a_repeated_change_counts_once_and_a_silenced_one_apart() -> None:
+    recorder = AlertRecorder()
+    recorder.offer([an_alert(silenced=True)], 0)
+    recorder.offer([an_alert(silenced=True)], 3)
+    recorder.offer([an_alert(changed_ms=NOW_MS + 20_000)], 0)
+    (found,) = recorder.episodes()
+    assert (found.messages, found.silenced, found.resolved_ms) == (1, 1, None)
+
+
+def test_alerts_about_the_meter_are_left_out_and_the_others_in_order() -> None:
+    recorder = AlertRecorder()
+    late = an_alert("a", alert_id="al_2", started_ms=NOW_MS + 1)
+    recorder.offer([late, an_alert("b"), an_alert("shard", subject_kind="meter", alert_id="al_3")], 0)
+    assert [found.subject for found in recorder.episodes()] == ["b", "a"]

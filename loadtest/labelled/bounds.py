@@ -1,0 +1,146 @@
+"""What the rules must do on labelled traces, what they did, and between which bounds that lies.
+
+It must not judge an alert: it counts what the backtest found. The bootstrap draws with a fixed seed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loadtest.labelled.market import DAY_MS, MINUTE_MS
+from streams.backtest.fired import JOB, PAGE, TICKET, Backtest, Caught
+from streams.backtest.labels import Label
+from streams.backtest.score import ANY_RULE, KindScore
+
+F64 = NDArray[np.float64]
+
+_DRAWS: Final = 4_000
+_SEED: Final = 21
+_LOW, _HIGH = 2.5, 97.5
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A measured share or rate with its 95 % bootstrap interval, and its bound; `counted` says of how many."""
+
+    name: str
+    counted: str
+    value: float
+    low: float
+    high: float
+    bound: float | None
+    is_most: bool = False  # the bound is the most allowed, else the least
+
+    @property
+    def holds(self) -> bool:
+        """Return whether the bound is kept; without one it is."""
+        if self.bound is None:
+            return True
+        return self.value <= self.bound if self.is_most else self.value >= self.bound
+
+
+def clean_figures(backtest: Backtest, labels: Iterable[Label]) -> list[Figure]:
+    """Return pages and tickets per job-day of jobs without a label; the bootstrap draws jobs."""
+    left_out = {label.job_id for label in labels}
+    clean = sorted(backtest.ran_ms.keys() - left_out)
+    days = np.array([backtest.ran_ms[job] / DAY_MS for job in clean])
+    figures = []
+    for name, severity, bound in (("clean pages", PAGE, 0.01), ("clean tickets", TICKET, 0.03)):
+        messages: dict[str, int] = defaultdict(int)
+        for alert in backtest.alerts:
+            if alert.subject_kind == JOB and alert.severity == severity:
+                messages[alert.subject] += alert.messages
+        counts = np.array([messages[job] for job in clean], np.float64)
+        low, high = _interval(counts, days)
+        counted = f"{counts.sum():.0f} in {days.sum():,.0f} job-days"
+        value = float(counts.sum() / days.sum())
+        figures.append(Figure(f"{name} per job-day", counted, value, low, high, bound, is_most=True))
+    return figures
+
+
+@dataclass(frozen=True)
+class Promise:
+    """Which share of the incidents of a kind must be caught, and what counts."""
+
+    kind: str
+    what: str
+    keeps: Callable[[Caught], bool]
+    least: float | None
+
+
+def _within(minutes: float) -> Callable[[Caught], bool]:
+    def keeps(caught: Caught) -> bool:
+        return caught.delay_ms is not None and caught.delay_ms <= minutes * MINUTE_MS
+
+    return keeps
+
+
+def _before(usd: int, minutes: float) -> Callable[[Caught], bool]:
+    return lambda caught: (
+        caught.first_ms is not None and (caught.cost_usd <= Decimal(usd) or _within(minutes)(caught))
+    )
+
+
+PROMISES: Final = (
+    Promise("3x", "within 60 min", _within(60), 0.97),
+    Promise("10x", "within 5 min", _within(5), 0.97),
+    Promise("1.5x_12h", "within the 12 h", _within(12 * 60), 0.85),
+    Promise("idle", "within 45 min", _within(45), 0.97),
+    Promise("retry_loop", "before $50 or 30 min", _before(50, 30), 0.95),
+    Promise("cross_region", "within 60 min", _within(60), None),
+    Promise("spot_fallback", "within 60 min", _within(60), None),
+)
+
+
+def caught_figures(scores: Iterable[KindScore]) -> list[Figure]:
+    """Return the share of each kind that was caught as promised, by any rule."""
+    by_kind = {score.kind: score.caught for score in scores if score.rule == ANY_RULE}
+    figures = []
+    for promise in PROMISES:
+        kept = np.array([promise.keeps(each) for each in by_kind.get(promise.kind, ())], np.float64)
+        if len(kept):
+            low, high = _interval(kept, np.ones(len(kept)))
+            counted = f"{kept.sum():.0f} of {len(kept)}"
+            name = f"{promise.kind} {promise.what}"
+            figures.append(Figure(name, counted, float(kept.mean()), low, high, promise.least))
+    return figures
+
+
+def _interval(counts: F64, weights: F64) -> tuple[float, float]:
+    """Return the 95 % bootstrap interval of sum(counts) / sum(weights), where things are drawn together with their weights."""
+    rng = np.random.default_rng(_SEED)
+    drawn = []
+    for _ in range(_DRAWS):
+        taken = rng.integers(0, len(counts), len(counts))
+        drawn.append(counts[taken].sum() / weights[taken].sum())
+    low, high = np.percentile(drawn, (_LOW, _HIGH))
+    return float(low), float(high)
+
+
+def as_table(figures: Sequence[Figure]) -> str:
+    """Return the table of docs/alerts.md."""
+    lines = ["| what | counted | measured | 95 % interval | bound |", "|---|---|---|---|---|"]
+    for each in figures:
+        show = _rate if each.is_most else _share
+        bound = "" if each.bound is None else f"{'<=' if each.is_most else '>='} {show(each.bound)}"
+        missed = "" if each.holds else ", **missed**"
+        lines.append(
+            f"| {each.name} | {each.counted} | {show(each.value)} | {show(each.low)} to {show(each.high)} "
+            f"| {bound}{missed} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _rate(value: float) -> str:
+    return f"{value:.4f}"
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.1f} %"

@@ -1,0 +1,117 @@
+"""The whole labelled log: clean jobs, jobs with one incident each, and what is true of them.
+
+It must not judge; the same shape and seed give the same lines.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import heapq
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from loadtest.labelled import market
+from loadtest.labelled.incidents import KINDS, length_ms
+from loadtest.labelled.job import LabelledJob, draw_spec
+from loadtest.labelled.market import DAY_MS, HOUR_MS, MINUTE_MS
+from streams.backtest.labels import COLUMNS, Label
+
+BEGIN_MS: Final = 1_780_272_000_000  # 2026-06-01T00:00:00Z
+
+
+@dataclass(frozen=True)
+class WorldShape:
+    """How much of everything; `median_hours` is how long half of the clean jobs last at most."""
+
+    clean_job_days: float
+    incidents_each: int
+    days: float  # jobs begin in this time
+    median_hours: float = 10.0
+    most_hours: float = 36.0
+    most_gpus: int = 32
+    seed: int = 1
+
+
+LARGE: Final = WorldShape(clean_job_days=2_050, incidents_each=70, days=14)
+SMALL: Final = WorldShape(
+    clean_job_days=0.6, incidents_each=1, days=0.1, median_hours=3, most_hours=5, most_gpus=2
+)
+
+
+@dataclass(frozen=True)
+class LabelledWorld:
+    """Events in the order in which they come, and the labels."""
+
+    events: list[tuple[int, str, dict[str, Any]]]
+    labels: list[Label]
+    clean_job_days: float
+
+
+def make_world(shape: WorldShape) -> LabelledWorld:
+    """Make the log."""
+    rng = random.Random(f"labelled-{shape.seed}")
+    events: list[tuple[int, str, dict[str, Any]]] = []
+    clean_ms = number = 0
+    while clean_ms < shape.clean_job_days * DAY_MS:
+        hours = min(max(shape.median_hours * rng.lognormvariate(0, 0.8), 1), shape.most_hours)
+        job = _job(shape, rng, f"clean-{number}", int(hours * HOUR_MS))
+        job.run()
+        events += job.events
+        clean_ms += job.spec.end_ms - job.spec.begin_ms
+        number += 1
+    labels = []
+    for name, kind in KINDS.items():
+        for each in range(shape.incidents_each):
+            before_ms = rng.randrange(90 * MINUTE_MS, 4 * HOUR_MS) + (
+                5 * HOUR_MS if rng.random() < 0.5 else 0
+            )
+            lasts_ms, after_ms = length_ms(kind, rng), rng.randrange(HOUR_MS, 2 * HOUR_MS)
+            fixed = dict(kind.fixed)
+            job = _job(shape, rng, f"{name}-{each}", before_ms + lasts_ms + after_ms, **fixed)
+            from_ms = job.spec.begin_ms + before_ms
+            kind.begin(job, from_ms, from_ms + lasts_ms)
+            job.run()
+            events += job.events
+            labels.append(Label(job.spec.job_id, name, from_ms, from_ms + lasts_ms))
+    end_ms = max(value["time_ms"] for _, _, value in events) + HOUR_MS
+    prices = (
+        (comes_ms, "prices", value) for comes_ms, value in market.price_events(BEGIN_MS, end_ms, shape.seed)
+    )
+    # What comes at one instant: prices first, then by job and place.
+    events.sort(key=lambda event: (event[0], event[2]["job_id"], int(event[2]["id"])))
+    merged = list(heapq.merge(prices, events, key=lambda event: event[0]))
+    return LabelledWorld(merged, labels, clean_ms / DAY_MS)
+
+
+def _job(shape: WorldShape, rng: random.Random, job_id: str, length: int, **fixed: Any) -> LabelledJob:
+    begin_ms = BEGIN_MS + HOUR_MS + rng.randrange(int(shape.days * DAY_MS))
+    spec = draw_spec(rng, job_id, begin_ms, length, **fixed)
+    if spec.gpus > shape.most_gpus:
+        spec = draw_spec(rng, job_id, begin_ms, length, **(fixed | {"gpus": shape.most_gpus}))
+    return LabelledJob(spec, random.Random(f"{shape.seed}-{job_id}"))
+
+
+def write_world(world: LabelledWorld, log: Path, labels: Path) -> int:
+    """Write the log (.jsonl or .jsonl.gz) and the labels; return the number of lines."""
+    with log.open("wb") as raw:
+        if log.suffix == ".gz":
+            with gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=1, mtime=0) as packed:
+                packed.writelines(_lines(world))
+        else:
+            raw.writelines(_lines(world))
+    with labels.open("w", newline="") as text:
+        rows = csv.writer(text, lineterminator="\n")
+        rows.writerow(COLUMNS)
+        rows.writerows(world.labels)
+    return len(world.events)
+
+
+def _lines(world: LabelledWorld) -> Iterator[bytes]:
+    for _, topic, value in world.events:
+        yield orjson.dumps({"topic": topic, "value": value}) + b"\n"

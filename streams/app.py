@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -27,6 +28,8 @@ from streams.engine.shard.shard import Shard
 from streams.notify.from_settings import notifier_options
 from streams.notify.notifier import Notifier
 from streams.notify.options import DAY_MS
+from streams.notify.webhooks.guard import ReceiverGuard
+from streams.notify.webhooks.sender import Sender
 from streams.selfcheck.alerts.self_watch import SelfWatch
 from streams.selfcheck.audit.live import LiveAudit, asking
 from streams.selfcheck.audit.verdict import Verdict
@@ -45,8 +48,10 @@ from streams.worker.health.status import StatusCollector
 from streams.worker.health.worker_status import WorkerStatus
 from streams.worker.ingest.dead_letters import DeadLetterProducer
 from streams.worker.ingest.log_time import LogTime
+from streams.worker.ledger_rules.action_desk import ActionDesk, ActionOptions
 from streams.worker.ledger_rules.ledger_rules import LedgerRules
 from streams.worker.ledger_rules.memory import SHARD
+from streams.worker.ledger_rules.verdict_rows import VerdictWriter
 from streams.worker.meter import Meter, NotifierOf
 from streams.worker.options import ShardManagerOptions
 from streams.worker.shards.ports import ShardFactory
@@ -108,6 +113,21 @@ def notifier_of(
     """Return a function that builds the meter's notifier, given the lookup of addresses."""
     options = replace(notifier_options(settings), resolved_horizon_ms=resolved_horizon_ms)
     return lambda addresses: Notifier(store, addresses, options, clock)
+
+
+def desk_of(settings: Settings, store: Store, clock: Clock) -> Callable[[VerdictWriter], ActionDesk]:
+    """Return a function that makes what asks for the actions of budgets."""
+    actions, alerts = settings.actions, settings.alerts
+    secret = actions.webhook_secret or alerts.webhook_secret
+    options = ActionOptions(
+        mode=actions.mode,
+        webhook=None if actions.webhook is None else actions.webhook.get_secret_value(),
+        secrets=() if secret is None else tuple(secret.get_secret_value().split()),
+        grace_ms=actions.grace_ms,
+        max_attempts=alerts.max_attempts,
+    )
+    sender = Sender(ReceiverGuard(alerts.allow_hosts), timeout_ms=alerts.timeout_ms)
+    return lambda writer: ActionDesk(store, writer, sender, options, clock)
 
 
 def bind_store_to_log(meta: Meta, kafka: KafkaSettings, found: FoundLog) -> None:
@@ -225,6 +245,7 @@ class Worker:
             worker.shard_manager.reference,
             worker.shard_manager.checkpointer.alert_sink,
             self._clock,
+            desk_of(self._settings, store, self._clock),
         )
         probe = Probe(kafka, lambda: store.query("SELECT 1"), self._clock)
         self._watch = StatusCollector(

@@ -14,11 +14,12 @@ from typing import Any, Final
 
 import msgspec
 
+from schemas.messages.action import ActionRequested
 from schemas.messages.alert import AlertFiring, AlertResolved
 
 #: `type` of a message -> its struct. Receivers find the schema of a message by its type.
 MESSAGES: Final[Mapping[str, type[msgspec.Struct]]] = MappingProxyType(
-    {"alert.firing": AlertFiring, "alert.resolved": AlertResolved}
+    {"alert.firing": AlertFiring, "alert.resolved": AlertResolved, "action.requested": ActionRequested}
 )
 
 

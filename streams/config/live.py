@@ -215,6 +215,37 @@ class AlertSettings(Group):
         return ",".join(hosts)
 
 
+class ActionSettings(Group):
+    """What budgets ask for: a receiver of yours acts on jobs."""
+
+    mode: Literal["dry_run", "live"] = Field(
+        default="dry_run",
+        description="`dry_run`: what would be asked for is stored in `actions`, and nothing is sent. `live`: it is sent.",
+    )
+    webhook: SecretStr | None = Field(
+        default=None,
+        description="Address of the receiver that acts, of budgets that name none; as for alerts, "
+        "`alerts.allow_hosts` lists those that may be private.",
+    )
+    webhook_secret: SecretStr | None = Field(
+        default=None,
+        description="Signs requests (as `alerts.webhook_secret`, which signs them if this is absent).",
+    )
+    grace_ms: int = Field(
+        default=300_000,
+        ge=0,
+        le=7 * 86_400_000,
+        description="From one rung of a budget's ladder to the next, of budgets that do not say `grace_s`.",
+    )
+
+    @field_validator("webhook_secret")
+    @classmethod
+    def _signing(cls, secret: SecretStr | None) -> SecretStr | None:
+        if secret is not None:
+            signing_secrets(secret.get_secret_value())
+        return secret
+
+
 class WebSettings(Group):
     """The API and the live page."""
 

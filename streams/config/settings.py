@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from streams.config.live import AlertSettings, CanarySettings, Group, WebSettings
+from streams.config.live import ActionSettings, AlertSettings, CanarySettings, Group, WebSettings
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -285,6 +285,7 @@ class Settings(Group):
     clickhouse: ClickHouseSettings = ClickHouseSettings()
     meter: MeterSettings = MeterSettings()
     alerts: AlertSettings = AlertSettings()
+    actions: ActionSettings = ActionSettings()
     web: WebSettings = WebSettings()
     query: QuerySettings = QuerySettings()
     canary: CanarySettings = CanarySettings()

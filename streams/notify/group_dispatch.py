@@ -88,7 +88,7 @@ class GroupDispatch:
         if outcome == "delivered":
             outcome = "repeated" if parcel.is_repeat else outcome
             detail = f"one message with {others} other{'s' if others > 1 else ''}" if others else detail
-        for member in parcel.sent:
+        for number, member in enumerate(parcel.sent):
             # A repetition's attempts follow those of the message that it repeats.
             member.attempts = member.attempts + 1 if parcel.is_repeat else parcel.attempt
             self._log.record(
@@ -98,4 +98,5 @@ class GroupDispatch:
                 detail,
                 attempt=member.attempts,
                 http_status=http_status,
+                is_logged=not number,
             )

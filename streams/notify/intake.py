@@ -12,7 +12,7 @@ from typing import Final
 
 from streams.clock import Clock
 from streams.engine.alerts.alert import Alert, webhook_id
-from streams.notify.history import AlertCursor, DeliveryHistory, StoredAlerts, StoredDeliveries
+from streams.notify.history import AT_ONCE, AlertCursor, DeliveryHistory, StoredAlerts, StoredDeliveries
 from streams.notify.options import NotifierOptions
 from streams.notify.store_faults import DeliveryFaults
 from streams.threads import Threads
@@ -56,6 +56,11 @@ class AlertIntake:
     def waiting(self) -> int:
         """Return how many alerts were offered and not forwarded yet."""
         return len(self._offered) + self._taking
+
+    @property
+    def has_offered(self) -> bool:
+        """Return whether alerts are left that were offered."""
+        return bool(self._offered)
 
     @property
     def behind(self) -> bool:
@@ -106,8 +111,9 @@ class AlertIntake:
         self._offered = [stored for stored in self._offered if stored.shard not in shards]
 
     async def forward(self) -> None:
-        """Forward what was offered, then what the tables owe."""
-        offered, self._offered = self._offered, []
+        """Forward some of what was offered, or what the tables owe; `has_offered` says whether to call again at once."""
+        # In parts: thousands at once would hold up the event loop for a second.
+        offered, self._offered = self._offered[:AT_ONCE], self._offered[AT_ONCE:]
         if offered:
             self._taking = len(offered)
             try:

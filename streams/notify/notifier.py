@@ -303,12 +303,15 @@ class Notifier:
 
     async def _pause(self) -> None:
         """Wait until something arrives or is due."""
+        has_room = self.rows_waiting < self._options.rows_at_most
+        if self._intake.has_offered and has_room:
+            return
         due_ms = [self._outbox.next_due_ms(), self._intake.due_ms()]
         due_ms.append(self._people.groups.next_due_ms())
         if self._receivers.peers and len(self._firing):
             due_ms.append(self._refresh_due_ms)
         now_ms = self._clock.monotonic_ms()
-        if self.rows_waiting >= self._options.rows_at_most:
+        if not has_room:
             due_ms = [now_ms + _ROOM_LOOK_MS]
         soonest_ms = min((each for each in due_ms if each is not None), default=None)
         timeout_s = None if soonest_ms is None else max(soonest_ms - now_ms, 0) / 1000

@@ -39,8 +39,9 @@ class OutcomeRecorder:
         *,
         attempt: int = 0,
         http_status: int = 0,
+        is_logged: bool = True,
     ) -> None:
-        """Record the outcome of an attempt; attempt 0: none was made."""
+        """Record the outcome of an attempt; attempt 0: none was made. Of a message about many alerts one is logged."""
         message = webhook_id(alert.alert_id, alert.status, alert.changed_ms)
         now_ms = self._clock.now_ms()
         row = DeliveryRow(
@@ -57,6 +58,8 @@ class OutcomeRecorder:
         self._ledger.add(row)
         self._recent.add(message, receiver, attempt, outcome, now_ms)
         self.outcomes[outcome] += 1
+        if not is_logged:
+            return
         bad = outcome in _BAD
         logger.log(
             logging.WARNING if bad else logging.INFO,

@@ -159,7 +159,7 @@ class Office:
         while True:
             await self.notifier.run_once()
             self.most_waiting = max(self.most_waiting, self.notifier.waiting)
-            if not self.notifier.in_flight:
+            if not self.notifier.in_flight and not self.notifier._intake.has_offered:
                 break
             await self.notifier.landed()
         await self.notifier.landed()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from streams.engine.alerts.alert import Address
 from streams.notify.delivery import Delivery, Receiver
 from streams.notify.queue import DeliveryQueue
@@ -94,3 +98,30 @@ def test_a_receiver_that_is_slow_is_ill_until_it_answers_soon() -> None:
     (soon,) = box.pop_due(15_000)
     box.finish(soon, 15_010)
     assert not box.is_full(parcel("new", "a"))
+
+
+def test_a_flood_is_taken_in_parts_so_that_the_event_loop_is_not_held_up() -> None:
+    async def go() -> None:
+        office = Office()
+        office.notifier.offer([an_alert(f"job-{number}") for number in range(1_200)], SHARD)
+        await office.notifier.run_once()
+        assert office.notifier._intake.waiting == 700
+        await office.work()
+        assert len(office.sender.sent) == 1_200
+
+    run(go())
+
+
+@pytest.mark.timeout(30)
+def test_while_rows_wait_for_the_store_a_flood_leaves_the_event_loop_free() -> None:
+    async def go() -> None:
+        office = Office(options={"rows_at_most": 0})
+        office.notifier.offer([an_alert(f"job-{number}") for number in range(1_200)], SHARD)
+        running = asyncio.create_task(office.notifier.run())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert office.notifier._intake.waiting == 1_200
+        await office.notifier.stop()
+        await running
+
+    run(go())

@@ -5,7 +5,7 @@ It must not judge: it writes minutes, hours, jobs and books as shards do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -16,14 +16,17 @@ from typing import Any
 from schemas.events import ControlEvent
 from schemas.tables import BOOKS, JOB_HOURS, JOB_MINUTES, JOBS
 from sinks.clickhouse import ClickHouseStore
-from streams.clock import ManualClock
+from streams.clock import Clock, ManualClock
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog
+from streams.notify.webhooks.sender import Sender
+from streams.worker.ledger_rules.action_desk import ActionDesk, ActionOptions
 from streams.worker.ledger_rules.judging import LedgerVerdict
 from streams.worker.ledger_rules.ledger_rules import LedgerRules
+from streams.worker.ledger_rules.verdict_rows import VerdictWriter
 from streams.worker.shards.owned_shard import OwnedShard, Takeover
 from streams.worker.storing.versions import VersionClock
-from tests.notify.scripted_sender import Office
+from tests.notify.scripted_sender import Office, ScriptedSender
 from tests.sinks.rows import rows
 from tests.sinks.stores import embedded, empty
 from tests.worker.fakes import CountingShard, State, as_shard
@@ -111,8 +114,12 @@ class Life:
         clock: ManualClock,
         *controls: tuple[str, str, dict[str, Any]],
         generation: int = 1,
+        actions: ActionOptions | None = None,
+        sender: Sender | None = None,
+        signed_by: Clock | None = None,
     ) -> None:
         self.clock = clock
+        self.signed_by = clock if signed_by is None else signed_by
         self.member = True
         self.office = Office(
             store=store, clock=clock, options={"default_webhook": "https://oncall.example.com/p"}
@@ -123,9 +130,20 @@ class Life:
         self.reference = ReferenceLog()
         self.say(*controls)
         self.rules = LedgerRules(
-            store, lambda: self.owner, lambda: self.member, self.reference, self.office.notifier, clock
+            store,
+            lambda: self.owner,
+            lambda: self.member,
+            self.reference,
+            self.office.notifier,
+            clock,
+            None if actions is None else self._desk(store, actions, sender or ScriptedSender()),
         )
         self.office.notifier.resume([0])
+
+    def _desk(
+        self, store: ClickHouseStore, options: ActionOptions, sender: Sender
+    ) -> Callable[[VerdictWriter], ActionDesk]:
+        return lambda writer: ActionDesk(store, writer, sender, options, self.signed_by, lambda: 1.0)
 
     def say(self, *controls: tuple[str, str, dict[str, Any]], log_ms: int = 0) -> None:
         """Read controls (kind, name, fields)."""
@@ -141,6 +159,8 @@ class Life:
     async def step(self) -> LedgerVerdict | None:
         found = await self.rules.step()
         await self.office.work()
+        if self.rules.desk is not None and self.owner is not None:
+            await self.rules.desk.send_due(self.owner)
         return found
 
     @property

@@ -18,6 +18,7 @@ from streams.engine.alerts.controls import NO_CONTROLS, Controls
 from streams.engine.ledger_rules.budget_used import Minutes
 from streams.engine.reference_log import ReferenceLog, ReferenceView, Standing
 from streams.threads import Threads
+from streams.worker.ledger_rules.action_desk import ActionDesk
 from streams.worker.ledger_rules.judging import BudgetJudge, BudgetState, LedgerVerdict
 from streams.worker.ledger_rules.memory import SHARD, AlertMemory
 from streams.worker.ledger_rules.reader import Accrued, LedgerReader
@@ -62,6 +63,7 @@ class LedgerRules:
         reference: ReferenceLog,
         alert_sink: AlertSink,
         clock: Clock,
+        desk: Callable[[VerdictWriter], ActionDesk] | None = None,
     ) -> None:
         """Set up; nothing is read yet.
 
@@ -72,6 +74,7 @@ class LedgerRules:
             reference: Prices and controls by log time.
             alert_sink: Sends alerts whose rows are stored.
             clock: Its `now_ms` is log time.
+            desk: Makes what asks for the actions of budgets; None: nothing is asked for.
         """
         self._store = store
         self._owner = owner
@@ -81,12 +84,19 @@ class LedgerRules:
         self._threads = Threads("ledger-rules")
         self._writer = VerdictWriter(store, is_member)
         self._duty: _Duty | None = None
+        self.desk = None if desk is None else desk(self._writer)
         self._said_late: tuple[int, ...] = ()
         self.states: list[BudgetState] = []
         self.judged_ms: int | None = None  # the last whole minute that was judged here
 
     async def run(self) -> None:
-        """Judge until cancelled; faults of the store are logged and tried again."""
+        """Judge, and ask for actions, until cancelled; faults of the store are logged and tried again."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._judge())
+            if self.desk is not None:
+                group.create_task(self.desk.run(self._owner))
+
+    async def _judge(self) -> None:
         while True:
             try:
                 await self.step()
@@ -111,10 +121,14 @@ class LedgerRules:
         owner = self._owner()
         if owner is None:
             self._duty = None
+            if self.desk is not None:
+                self.desk.forget()
             return None
         duty = self._duty
         if duty is None or duty.owner() is not owner:
             duty = self._duty = _Duty(owner, self._store, self._reference.view())
+            if self.desk is not None:
+                self.desk.forget()
         accrued = await self._threads.run(duty.reader.accrued, self._clock.now_ms())
         if accrued is None or (duty.judged_ms is not None and accrued.until_ms <= duty.judged_ms):
             return None
@@ -129,6 +143,8 @@ class LedgerRules:
         self.states = verdict.states
         if verdict.alerts and not owner.gone:
             self._alert_sink.offer(verdict.alerts, SHARD)
+        if self.desk is not None:
+            await self.desk.plan(owner, duty.reader, verdict.states, controls)
         return verdict
 
     def _say_late(self, accrued: Accrued) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from streams.engine.alerts.budgets import MATCHED, Budget
+from streams.engine.ledger_rules.budget_actions import LiveJob
 from streams.engine.ledger_rules.budget_alert import TopJob
 from streams.engine.ledger_rules.periods import period_at
 from streams.engine.ledger_rules.subject import Run
@@ -119,6 +120,17 @@ class LedgerReader:
             usage_sql.top_sql(fields), {**bound, "from_ms": at_ms - HOUR_MS, "to_ms": at_ms}
         ).to_pylist()
         return TopJob(rows[0]["job_id"], _nano(rows[0]["usd"])) if rows and rows[0]["usd"] else TopJob()
+
+    def live_jobs(self, match: Mapping[str, str]) -> list[LiveJob]:
+        """Return the matching jobs that run."""
+        fields = [name for name in MATCHED if name in match]
+        bound = {name: [match[name]] for name in fields}
+        rows = self._store.query(usage_sql.live_sql(fields), bound).to_pylist()
+        names = ("job_id", "owner", "team", "project", "experiment", "state")
+        return [
+            LiveJob(Run(**{name: row[name] for name in names}), row["cluster"], bool(row["is_unpriced"]))
+            for row in rows
+        ]
 
     def _before(
         self, fields: Sequence[str], groups: Sequence[Group], pers: Sequence[str], from_ms: int

@@ -127,6 +127,21 @@ LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = x.job_id
 WHERE x.ms > 0 AND x.minute_ms < {{to_ms:Int64}}{_wanted(fields)}{_grouped(fields, "minute_ms")} ORDER BY minute_ms"""
 
 
+def live_sql(fields: Sequence[str]) -> str:
+    """Return the jobs of one group that run, and whether any of their GPU-time has no price."""
+    wanted = "".join(f" AND {name} IN {{{name}:Array(String)}}" for name in fields)
+    live = f"SELECT * FROM jobs FINAL WHERE {_USERS} AND state IN ('starting', 'running', 'metered'){wanted}"
+    return f"""SELECT l.job_id AS job_id, l.owner AS owner, l.team AS team, l.project AS project, l.experiment AS experiment,
+    l.state AS state, l.cluster AS cluster, u.unpriced > 0 AS is_unpriced
+FROM ({live}) AS l
+LEFT ANY JOIN
+(
+    SELECT job_id, max(unpriced_gpu_milli_ms) AS unpriced FROM job_hours FINAL
+    WHERE job_id IN (SELECT job_id FROM ({live})) GROUP BY job_id
+) AS u ON u.job_id = l.job_id
+ORDER BY job_id"""
+
+
 def top_sql(fields: Sequence[str]) -> str:
     """Return the job of one group that cost most in [from_ms, to_ms)."""
     return f"""SELECT x.job_id AS job_id, sum(x.cost_usd) AS usd

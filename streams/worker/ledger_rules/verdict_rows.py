@@ -114,7 +114,7 @@ def in_order(alerts: Sequence[Alert]) -> list[list[Alert]]:
     return parts
 
 
-def token(kind: str, version: int, content: Sequence[Alert] | Sequence[BudgetState]) -> str:
+def token(kind: str, version: int, content: Sequence[object]) -> str:
     """Name the rows by their version and content: a process that stored nothing may have used the version."""
     mark = hashlib.blake2b(digest_size=16)
     for each in content:

@@ -1,0 +1,161 @@
+"""Rows of `actions`: built, read back, and the message that a request is sent as.
+
+It must not decide or send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple, cast
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from schemas.budget_tables import ACTIONS
+from schemas.columns import instants, money
+from schemas.escaping import visible
+from schemas.messages.action import ActionBudget, ActionData, ActionJob, ActionName, ActionRequested
+from schemas.messages.alert import AlertSubject
+from schemas.tables import SCHEMAS
+from sinks.rows import Condition, Rows
+from streams.engine.alerts.formatting import usd as shown_usd
+from streams.engine.kernels.bill import MAX_COST_NANO
+from streams.engine.ledger_rules.budget_actions import ActionStep
+from streams.engine.ledger_rules.budget_alert import whose
+from streams.engine.ledger_rules.budget_used import BUDGET_USED, THRESHOLDS
+from streams.engine.ledger_rules.findings import budget_alert_id
+from streams.engine.ledger_rules.periods import named
+from streams.notify.body import rfc3339, usd
+from streams.notify.history import pieces
+
+
+class ActionRow(NamedTuple):
+    """One state of one request; money in nano-dollars."""
+
+    time_ms: int
+    idempotency_key: str
+    budget: str
+    period_start_ms: int
+    job_id: str
+    rung: str
+    mode: str
+    state: str
+    attempt: int  # 0: of the meter's own, before anything was sent
+    spent_nano: int
+    limit_nano: int
+    used_ratio: float
+    alert_id: str
+    detail: str
+
+
+_TEXTS: Final = ("idempotency_key", "budget", "job_id", "rung", "mode", "state", "alert_id", "detail")
+
+
+def row_of(step: ActionStep, spent_nano: int, ratio: float) -> ActionRow:
+    """Build the row of a step of a ladder."""
+    return ActionRow(
+        time_ms=step.at_ms,
+        idempotency_key=step.key,
+        budget=step.subject.budget.name,
+        period_start_ms=step.period.start_ms,
+        job_id=step.job.run.job_id,
+        rung=step.rung.action,
+        mode=step.mode,
+        state=step.state,
+        attempt=0,
+        spent_nano=spent_nano,
+        limit_nano=step.subject.budget.limits.usd_nano or 0,
+        used_ratio=ratio,
+        alert_id=alert_of(step, ratio),
+        detail=step.detail,
+    )
+
+
+def alert_of(step: ActionStep, ratio: float) -> str:
+    """Return the id of the alert that explains it: that of the highest threshold reached."""
+    reached = [percent for percent in THRESHOLDS if ratio * 100 >= percent]
+    return budget_alert_id(BUDGET_USED, step.subject, max(reached, default=min(THRESHOLDS)), step.period)
+
+
+def action_table(rows: Sequence[ActionRow], version: int) -> pa.Table:
+    """Build rows of `actions`."""
+    columns: dict[str, object] = {name: [getattr(row, name) for row in rows] for name in _TEXTS}
+    columns |= {
+        "time": instants([row.time_ms for row in rows]),
+        "period_start": instants([row.period_start_ms for row in rows]),
+        "attempt": pa.array([row.attempt for row in rows], pa.uint32()),
+        "spent_usd": _money([row.spent_nano for row in rows]),
+        "limit_usd": _money([row.limit_nano for row in rows]),
+        "used_ratio": [row.used_ratio for row in rows],
+        "version": pa.array([version] * len(rows), pa.uint64()),
+    }
+    return pa.Table.from_pydict(columns, schema=SCHEMAS[ACTIONS])
+
+
+def stored_actions(store: Rows, keys: Collection[str]) -> list[ActionRow]:
+    """Read what is stored of these requests, in all modes; blocks."""
+    found: list[ActionRow] = []
+    for some in pieces(sorted(keys)):
+        for row in store.select(ACTIONS, [Condition("idempotency_key", "in", some)]).to_pylist():
+            texts = {name: row[name] for name in _TEXTS}
+            found.append(
+                ActionRow(
+                    time_ms=round(row["time"].timestamp() * 1000),
+                    period_start_ms=round(row["period_start"].timestamp() * 1000),
+                    attempt=row["attempt"],
+                    spent_nano=int(row["spent_usd"].scaleb(9)),
+                    limit_nano=int(row["limit_usd"].scaleb(9)),
+                    used_ratio=row["used_ratio"],
+                    **texts,
+                )
+            )
+    return found
+
+
+def action_body(step: ActionStep, row: ActionRow, grace_ms: int) -> bytes:
+    """Return the message; the same request always gives the same bytes."""
+    run, budget = step.job.run, step.subject.budget
+    data = ActionData(
+        idempotency_key=row.idempotency_key,
+        action=cast("ActionName", row.rung),
+        job=ActionJob(
+            job_id=_text(run.job_id),
+            cluster=_text(step.job.cluster),
+            owner=_text(run.owner),
+            team=_text(run.team),
+            project=_text(run.project),
+            experiment=_text(run.experiment),
+        ),
+        budget=ActionBudget(
+            name=_text(budget.name),
+            subject=AlertSubject(kind=step.subject.kind, name=_text(step.subject.name)),
+            per=budget.per,
+            period_start_ms=row.period_start_ms,
+            limit_usd=None if budget.limits.usd_nano is None else usd(budget.limits.usd_nano),
+            spent_usd=usd(row.spent_nano),
+            used_ratio=row.used_ratio,
+        ),
+        alert_id=row.alert_id,
+        grace_s=grace_ms // 1000,
+        next_action=None if step.following is None else cast("ActionName", step.following.action),
+        reason=visible(_reason(step, row)),
+    )
+    return msgspec.json.encode(
+        ActionRequested(type="action.requested", timestamp=rfc3339(row.time_ms), data=data)
+    )
+
+
+def _reason(step: ActionStep, row: ActionRow) -> str:
+    name = step.subject.budget.name
+    budget = f"budget {name}" if name else "its own budget"
+    what = f"{100 * row.used_ratio:.1f} % used, {shown_usd(row.spent_nano)} spent"
+    return f"{whose(step.subject)}: {budget} for {named(step.subject.budget.per, step.period)} is {what}"
+
+
+def _text(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _money(nano: list[int]) -> pa.Array:
+    return money(np.array([min(max(each, 0), MAX_COST_NANO) for each in nano], np.int64))

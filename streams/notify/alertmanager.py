@@ -37,10 +37,10 @@ def _posted(alert: Alert, links: Links, now_ms: int, resend_ms: int) -> dict[str
         "alertname": alert.rule,
         "severity": alert.severity,
         "subject_kind": alert.subject_kind,
-        alert.subject_kind: alert.subject_name,
         "owner": alert.owner,
         "team": alert.team,
         "project": alert.project,
+        alert.subject_kind: alert.subject_name,  # last: about a team, it is the team
     }
     annotations = {
         "summary": alert.summary,

@@ -73,6 +73,13 @@ def test_labels_annotations_and_times() -> None:
     assert ms(alert["endsAt"]) == NOW_MS + 5 + 5 * MINUTE_MS
 
 
+def test_an_alert_about_a_team_bears_its_name_though_nobody_owns_it() -> None:
+    alert = an_alert("vision", subject_kind="team", owner="", team="", project="")
+    (sent,) = json.loads(alertmanager_body([alert], Links(), NOW_MS, MINUTE_MS))
+    assert sent["labels"]["team"] == "vision"
+    assert not {"owner", "project", "job"} & set(sent["labels"])
+
+
 def test_a_resolved_one_ends_in_the_past_by_whatever_clock() -> None:
     for now_ms in (NOW_MS + 60_000, NOW_MS + 10_000, NOW_MS - 60_000):
         (alert,) = json.loads(alertmanager_body([resolved()], Links(), now_ms, MINUTE_MS))

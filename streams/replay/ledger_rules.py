@@ -14,6 +14,7 @@ from streams.engine.ledger_rules.budget_used import Minutes
 from streams.engine.ledger_rules.usage import HOUR_MS, MINUTE_MS
 from streams.engine.reference_log import ReferenceView
 from streams.threads import Threads
+from streams.worker.ledger_rules.fleet_judge import FleetJudge
 from streams.worker.ledger_rules.judging import BudgetJudge
 from streams.worker.ledger_rules.memory import AlertMemory
 from streams.worker.ledger_rules.reader import LedgerReader
@@ -39,7 +40,7 @@ async def judge_log(store: Store, owner: OwnedShard, view: ReferenceView, last_m
     known = await threads.run(store.meta.get, JUDGED_KEY)
     since_ms = None if known is None else int(known)
     memory = AlertMemory(store)
-    judge, writer = BudgetJudge(reader, memory), VerdictWriter(store, lambda: True)
+    judge, writer = BudgetJudge(reader, memory, FleetJudge(store, memory)), VerdictWriter(store, lambda: True)
     found: list[Alert] = []
     at_ms = first_ms if since_ms is None else since_ms
     while at_ms < end_ms:

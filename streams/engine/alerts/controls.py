@@ -28,6 +28,7 @@ from streams.engine.alerts.planned import FOR_EVER_MS, FROM_EVER_MS, Planned, sp
 from streams.engine.alerts.profiles import DEFAULT, Profile
 from streams.engine.alerts.rule_records import LABEL, RuleRecord, facts_to_match, profile_of, rule_record_of
 from streams.engine.alerts.rule_records import OWN_FIELDS as RULE_FIELDS
+from streams.engine.ledger_rules.fleet_rules import FleetRuleRecord, fleet_rule_record_of, is_fleet_rule
 
 _OWN_FIELDS: Final = frozenset({"from_ms", "until_ms", "by", "comment", "usd_per_hour", "match"})
 _ALIASES: Final = {"job": "job_id"}
@@ -64,6 +65,7 @@ class Controls:
         budgets: Iterable[Budget] = (),
         overrides: Iterable[Override] = (),
         rules: Iterable[RuleRecord] = (),
+        fleet_rules: Iterable[FleetRuleRecord] = (),
     ) -> None:
         self._addresses = dict(addresses)
         self._silences = Matching(((each.match, each) for each in silences), _Covered)
@@ -72,6 +74,7 @@ class Controls:
         self.budgets = tuple(budgets)
         self.overrides = tuple(overrides)
         self.rules = tuple(rules)
+        self.fleet_rules = tuple(fleet_rules)
         self._rules = Matching(((each.match, each) for each in self.rules), tuple)
 
     @classmethod
@@ -83,6 +86,7 @@ class Controls:
         budgets: list[Budget] = []
         overrides: list[Override] = []
         rules: list[RuleRecord] = []
+        fleet_rules: list[FleetRuleRecord] = []
         faults: list[ControlFault] = []
         for event in {(each.kind, each.name): each for each in events}.values():
             try:
@@ -97,7 +101,10 @@ class Controls:
                     planned.append(Planned(event.name, match, *_interval(event.value), rate))
                 elif event.kind == "rule":
                     match = _match(event.value, MATCHED, RULE_FIELDS, labels=True)
-                    rules.append(rule_record_of(event.name, event.value, match))
+                    if is_fleet_rule(event.name, event.value):
+                        fleet_rules.append(fleet_rule_record_of(event.name, event.value, match))
+                    else:
+                        rules.append(rule_record_of(event.name, event.value, match))
                 elif event.kind == "budget":
                     match = _match(event.value, BUDGET_MATCHED, BUDGET_FIELDS)
                     budgets.append(budget_of(event.name, event.value, match))
@@ -106,7 +113,7 @@ class Controls:
                     overrides.append(override_of(event.name, event.value, match, _interval(event.value)))
             except MalformedControlError as fault:
                 faults.append(ControlFault(event.kind, event.name, str(fault)))
-        return cls(addresses, silences, planned, faults, budgets, overrides, rules)
+        return cls(addresses, silences, planned, faults, budgets, overrides, rules, fleet_rules)
 
     def address_of(self, owner: str) -> tuple[Address, ...]:
         """Return the owner's addresses; empty if no control has any."""

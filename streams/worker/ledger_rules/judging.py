@@ -22,6 +22,7 @@ from streams.engine.ledger_rules.findings import BudgetFinding, budget_alert_id
 from streams.engine.ledger_rules.periods import CalendarPeriod, period_at, periods
 from streams.engine.ledger_rules.subject import BudgetSubject
 from streams.engine.ledger_rules.usage import HOUR_MS, Amounts, Usage, used_ratio
+from streams.worker.ledger_rules.fleet_judge import FleetJudge
 from streams.worker.ledger_rules.memory import AlertMemory
 from streams.worker.ledger_rules.reader import Group, LedgerReader
 
@@ -56,9 +57,10 @@ class LedgerVerdict:
 class BudgetJudge:
     """Call `judge` for successive spans of minutes; store the verdict's rows before the next call."""
 
-    def __init__(self, reader: LedgerReader, memory: AlertMemory) -> None:
+    def __init__(self, reader: LedgerReader, memory: AlertMemory, fleet: FleetJudge | None = None) -> None:
         self._reader = reader
         self._memory = memory
+        self._fleet = fleet
 
     def judge(self, controls: Controls, minutes: Minutes, from_ms: int | None = None) -> LedgerVerdict:
         """Judge these minutes by the controls in force.
@@ -79,6 +81,8 @@ class BudgetJudge:
             findings = self._findings(judged, minutes)  # a row that is resolved already may have been found
         alerts = self._alerts(findings, controls)
         alerts += self._gone(judged, minutes, alerts, begin_ms)
+        if self._fleet is not None:
+            alerts += self._fleet.judge(controls, minutes, from_ms)
         states = [_state(subject, usage, minutes.until_ms) for subject, usage in judged]
         return LedgerVerdict(minutes.until_ms, alerts, states)
 
@@ -136,7 +140,11 @@ class BudgetJudge:
     ) -> list[Alert]:
         """Resolve what fires although its budget, period or job is gone."""
         done = {alert.alert_id for alert in changed}
-        firing = [alert for alert in self._memory.firing() if alert.alert_id not in done]
+        firing = [
+            alert
+            for alert in self._memory.firing()
+            if alert.rule in (BUDGET_USED, BUDGET_FORECAST) and alert.alert_id not in done
+        ]
         if not firing:
             return []
         begin_ms = from_ms if minutes.since_ms is None else max(minutes.since_ms, from_ms)

@@ -19,6 +19,7 @@ from streams.engine.ledger_rules.budget_used import Minutes
 from streams.engine.reference_log import ReferenceLog, ReferenceView, Standing
 from streams.threads import Threads
 from streams.worker.ledger_rules.action_desk import ActionDesk
+from streams.worker.ledger_rules.fleet_judge import FleetJudge
 from streams.worker.ledger_rules.judging import BudgetJudge, BudgetState, LedgerVerdict
 from streams.worker.ledger_rules.memory import SHARD, AlertMemory
 from streams.worker.ledger_rules.reader import Accrued, LedgerReader
@@ -38,7 +39,7 @@ class _Duty:
         self.owner = ref(owner)  # a shard is megabytes
         self.reader = LedgerReader(store)
         self.memory = AlertMemory(store)
-        self.judge = BudgetJudge(self.reader, self.memory)
+        self.judge = BudgetJudge(self.reader, self.memory, FleetJudge(store, self.memory))
         self.view = view
         self.judged_ms: int | None = None
         self.standing: Standing | None = None

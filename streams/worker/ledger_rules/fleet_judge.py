@@ -1,0 +1,202 @@
+"""Judges the rules across jobs that go by the hour: reads the hours in which they hold, and steps their episodes.
+
+It must not write. All calls block, so they belong in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+
+from streams.engine.alerts.alert import Alert
+from streams.engine.alerts.controls import Controls
+from streams.engine.alerts.dimensions import AlertDimensions
+from streams.engine.alerts.evidence import quoted
+from streams.engine.alerts.formatting import one_line, usd
+from streams.engine.ledger_rules import fleet_rules as rules
+from streams.engine.ledger_rules.budget_used import Minutes
+from streams.engine.ledger_rules.fleet_rules import (
+    FLEET_RULES,
+    HOUR_MS,
+    FleetSettings,
+    HourFinding,
+    hourly_changes,
+    settings_of,
+)
+from streams.worker.ledger_rules import fleet_sql
+from streams.worker.ledger_rules.memory import AlertMemory
+from streams.worker.ledger_rules.reader import SqlStore
+
+_FLEET: Final = "fleet"
+
+
+class FleetJudge:
+    """Call `judge` for successive spans of minutes; it looks at the hours that end in them."""
+
+    def __init__(self, store: SqlStore, memory: AlertMemory) -> None:
+        self._store = store
+        self._memory = memory
+
+    def judge(self, controls: Controls, minutes: Minutes, from_ms: int | None = None) -> list[Alert]:
+        """Return the changes at the whole hours of the span; without a beginning at the last one, or from `from_ms` on."""
+        end_ms = minutes.until_ms // HOUR_MS * HOUR_MS
+        begin_ms = end_ms - HOUR_MS if from_ms is None else from_ms // HOUR_MS * HOUR_MS
+        if minutes.since_ms is not None:
+            begin_ms = minutes.since_ms // HOUR_MS * HOUR_MS
+        if end_ms <= begin_ms:
+            return []
+        found = list(self._found(controls, {"from_ms": begin_ms, "to_ms": end_ms}))
+        firing = [alert for alert in self._memory.firing() if alert.rule in FLEET_RULES]
+        changes = hourly_changes(firing, found, range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS))
+        return [_silenced(alert, controls) for alert in changes]
+
+    def _found(self, controls: Controls, bound: Mapping[str, object]) -> Iterator[HourFinding]:
+        yield from self._team_burn(controls, bound)
+        for rule, read in (
+            (rules.RETRY_OVERHEAD, self._retry_overhead),
+            (rules.UNALLOCATED, self._unallocated),
+            (rules.OWNER_COVERAGE, self._owner_coverage),
+            (rules.FORGOTTEN_NODE, self._forgotten_node),
+            (rules.PROVISIONING_BURST, self._provisioning_burst),
+            (rules.OVERSIZED, self._oversized),
+            (rules.PRICE_JUMP, self._price_jump),
+        ):
+            settings = settings_of(rule, controls.fleet_rules)
+            if settings.enabled:
+                yield from read(settings, bound)
+
+    def _rows(self, sql: str, bound: Mapping[str, object], **more: object) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = self._store.query(sql, {**bound, **more}).to_pylist()
+        return rows
+
+    def _team_burn(self, controls: Controls, bound: Mapping[str, object]) -> Iterator[HourFinding]:
+        for record in controls.fleet_rules:
+            if record.rule != rules.TEAM_BURN or record.enabled is False:
+                continue
+            settings = settings_of(rules.TEAM_BURN, [record])
+            most, share = settings.thresholds["usd_per_hour"], settings.thresholds["share_ratio"]
+            fields = sorted(record.match)
+            kind = next(
+                (name for name in ("experiment", "project", "team", "owner") if name in fields), _FLEET
+            )
+            name = record.match.get(kind, "")
+            for row in self._rows(fleet_sql.team_burn_sql(fields), bound, **record.match):
+                spent, fleet = float(row["usd"]), float(row["fleet_usd"])
+                part = spent / fleet if fleet else 0.0
+                limit = (
+                    f"{usd(_nano(most))}/h" if most and spent > most else f"{100 * share:g} % of the fleet"
+                )
+                if (most and spent > most) or (share and part > share):
+                    who = f"{kind} {one_line(name)}".strip()
+                    yield HourFinding(
+                        rules.TEAM_BURN, settings.severity, kind, name, row["at_ms"],
+                        f"{who} spent {usd(_nano(spent))} in an hour, {100 * part:.0f} % of the fleet: more than the limit"
+                        f" of {limit} (rule {one_line(record.name)}); shrink or move jobs, or raise the limit",
+                        _hours(" AND ".join(f"h.{each} = {quoted(value)}" for each, value in record.match.items()) or "1", row),
+                        part, _nano(spent), _nano(spent),
+                        record.match.get("owner", ""), record.match.get("team", ""), record.match.get("project", ""),
+                    )  # fmt: skip
+
+    def _retry_overhead(self, of: FleetSettings, bound: Mapping[str, object]) -> Iterator[HourFinding]:
+        for row in self._rows(fleet_sql.RETRY_OVERHEAD, bound, **of.thresholds):
+            job, spent, lost = row["job_id"], float(row["usd"]), float(row["lost_usd"])
+            yield HourFinding(
+                rules.RETRY_OVERHEAD, of.severity, "job", job, row["at_ms"],
+                f"{one_line(job)} has lost {usd(_nano(lost))} of {usd(_nano(spent))} ({100 * lost / spent:.0f} %) to attempts"
+                " that failed or were preempted; checkpoint more often, or find out why they end",
+                f"SELECT * FROM lost_work WHERE job_id = {quoted(job)} ORDER BY hour",  # noqa: S608 - quoted() escapes the name
+                lost / spent, 0, _nano(lost), row["owner"], row["team"], row["project"],
+            )  # fmt: skip
+
+    def _unallocated(self, of: FleetSettings, bound: Mapping[str, object]) -> Iterator[HourFinding]:
+        for row in self._rows(fleet_sql.UNALLOCATED, bound, **of.thresholds):
+            spent, idle = float(row["usd"]), float(row["idle_usd"])
+            yield HourFinding(
+                rules.UNALLOCATED, of.severity, _FLEET, "nodes", row["at_ms"],
+                f"{usd(_nano(idle))} of the {usd(_nano(spent))} that GPU nodes cost in an hour ({100 * idle / spent:.0f} %) was used"
+                " by no job; `trainfare idle --by cluster,node` says where; give nodes back, or let jobs in",
+                "SELECT * FROM idle_hours ORDER BY hour DESC LIMIT 24",
+                idle / spent, _nano(idle), _nano(idle),
+            )  # fmt: skip
+
+    def _owner_coverage(self, of: FleetSettings, bound: Mapping[str, object]) -> Iterator[HourFinding]:
+        for row in self._rows(fleet_sql.OWNER_COVERAGE, bound, **of.thresholds):
+            spent, unowned = float(row["usd"]), float(row["unowned_usd"])
+            yield HourFinding(
+                rules.OWNER_COVERAGE, of.severity, _FLEET, "owners", row["at_ms"],
+                f"{usd(_nano(unowned))} of {usd(_nano(spent))} in an hour ({100 * unowned / spent:.0f} %) is of jobs without an owner:"
+                " nobody gets their alerts; let the scheduler's events name `owner`",
+                _hours("h.owner = ''", row),
+                1 - unowned / spent, _nano(unowned), _nano(unowned),
+            )  # fmt: skip
+
+    def _forgotten_node(self, of: FleetSettings, bound: Mapping[str, object]) -> Iterator[HourFinding]:
+        hours = int(of.thresholds["hours"])
+        since_ms = int(str(bound["from_ms"])) - (hours - 1) * HOUR_MS
+        more = {"since_ms": since_ms, "before_s": (hours - 1) * 3600, "hours": hours}
+        for row in self._rows(fleet_sql.FORGOTTEN_NODE, bound, **more):
+            node, spent = row["node"], float(row["usd"])
+            yield HourFinding(
+                rules.FORGOTTEN_NODE, of.severity, "node", node, row["at_ms"],
+                f"node {one_line(node)} has been paid for {hours} h and had no job, {usd(_nano(spent))}/h; terminate it, or let jobs on it",
+                f"SELECT * FROM node_hours FINAL WHERE node = {quoted(node)} ORDER BY hour DESC LIMIT 24",  # noqa: S608 - quoted() escapes the name
+                0.0, _nano(spent), _nano(spent * hours), "", row["team"],
+            )  # fmt: skip
+
+    def _provisioning_burst(self, of: FleetSettings, bound: Mapping[str, object]) -> Iterator[HourFinding]:
+        for row in self._rows(fleet_sql.PROVISIONING_BURST, bound):
+            what = f"{one_line(row['instance_type'])} in {one_line(row['cluster'])}"
+            yield HourFinding(
+                rules.PROVISIONING_BURST, of.severity, _FLEET, f"{row['cluster']}/{row['instance_type']}", row["at_ms"],
+                f"{row['nodes']} nodes {what} were new in an hour, usual are {row['usual_nodes']:.1f}; look at the autoscaler and its limits",
+                "SELECT * FROM provisioning_bursts ORDER BY hour DESC LIMIT 20", float(row["nodes"]),
+            )  # fmt: skip
+
+    def _oversized(self, of: FleetSettings, bound: Mapping[str, object]) -> Iterator[HourFinding]:
+        more = {"factor": of.thresholds["factor"], "jobs": int(of.thresholds["jobs"])}
+        for row in self._rows(fleet_sql.OVERSIZED, bound, **more):
+            job, rate, usual = row["job_id"], row["usd_per_hour"], row["usual"]
+            yield HourFinding(
+                rules.OVERSIZED, of.severity, "job", job, row["at_ms"],
+                f"{one_line(job)} began at {usd(_nano(rate))}/h, {rate / usual:.1f} times the {usd(_nano(usual))}/h with which jobs of team"
+                f" {one_line(row['team'])} usually begin; is it that large on purpose? If not, stop it and ask for fewer GPUs",
+                f"SELECT * FROM cost_hours WHERE job_id = {quoted(job)} ORDER BY hour",  # noqa: S608 - quoted() escapes the name
+                rate / usual, _nano(rate), _nano(rate), row["owner"], row["team"], row["project"],
+            )  # fmt: skip
+
+    def _price_jump(self, of: FleetSettings, bound: Mapping[str, object]) -> Iterator[HourFinding]:
+        for row in self._rows(fleet_sql.PRICE_JUMP, bound, **of.thresholds):
+            sku, price, before = row["sku"], float(row["usd"]), float(row["before_usd"])
+            yield HourFinding(
+                rules.PRICE_JUMP, of.severity, "sku", sku, row["at_ms"],
+                f"price {one_line(sku)} went from {usd(_nano(before))} to {usd(_nano(price))} a {row['per']}, {price / before:.2g} times;"
+                " is it the right currency and unit? A revision with the same `effective_ms` corrects it",
+                f"SELECT * FROM prices FINAL WHERE sku = {quoted(sku)} ORDER BY effective",  # noqa: S608 - quoted() escapes the name
+                price / before,
+            )  # fmt: skip
+
+
+def _silenced(alert: Alert, controls: Controls) -> Alert:
+    is_job = alert.subject_kind == "job"
+    dimensions = AlertDimensions(
+        alert.subject_name if is_job else "", owner=alert.owner, team=alert.team, project=alert.project
+    )
+    if controls.silenced(dimensions, alert.rule, alert.severity, alert.changed_ms):
+        return msgspec.structs.replace(alert, silenced=True)
+    return alert
+
+
+def _hours(where: str, row: Mapping[str, Any]) -> str:
+    """Return SQL for the dearest jobs of the hour."""
+    hour = f"toDateTime({row['at_ms'] // 1000 - 3600:d}, 'UTC')"
+    return (
+        "SELECT h.job_id AS job_id, any(h.owner) AS owner, any(h.team) AS team, sum(h.cost_usd) AS cost_usd"  # noqa: S608 - quoted() escapes the names
+        f" FROM cost_hours AS h WHERE h.hour = {hour} AND {where} GROUP BY job_id ORDER BY cost_usd DESC LIMIT 20"
+    )
+
+
+def _nano(value: float | Decimal) -> int:
+    return round(float(value) * 1e9)

@@ -1,0 +1,245 @@
+"""The rules across jobs that go by the hour: each holds where it should, tells once, and is over when it no longer holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.events import ControlEvent
+from schemas.tables import JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS, PRICES
+from sinks.clickhouse import ClickHouseStore
+from streams.engine.alerts.alert import Alert
+from streams.engine.alerts.controls import Controls
+from streams.engine.ledger_rules.budget_used import Minutes
+from streams.engine.ledger_rules.fleet_rules import FLEET_RULES, settings_of
+from streams.worker.ledger_rules.fleet_judge import FleetJudge
+from streams.worker.ledger_rules.memory import AlertMemory
+from tests.sinks.rows import rows
+from tests.sinks.stores import empty
+from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, at, opened
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseStore]:
+    with opened(Path(tmp_path_factory.mktemp("fleet"))) as store:
+        yield store
+
+
+class World:
+    """Hours written by hand, and a judge of them with one memory."""
+
+    def __init__(self, store: ClickHouseStore) -> None:
+        self.store = store
+        self.memory = AlertMemory(store)
+        self.version = 0
+        self.since_ms = T0
+
+    def put(self, table: str, **row: Any) -> None:
+        self.version += 1
+        self.store.insert(
+            table, rows(table, {"attempt": 1, **row, "version": self.version}), f"w:{self.version}"
+        )
+
+    def job(self, job_id: str, hour: int, usd: float, *, lost: float = 0, **fields: Any) -> None:
+        """An hour of a job; its names are those of the last call."""
+        self.put(JOBS, job_id=job_id, state="running", **{"owner": "ada", "team": "vision", **fields})
+        money = {"gpu_cost_usd": Decimal(str(usd)), "lost_cost_usd": Decimal(str(lost))}
+        self.put(JOB_HOURS, job_id=job_id, hour=at(T0 + hour * HOUR_MS), wall_clock_ms=HOUR_MS, **money)
+
+    def node(self, node: str, hour: int, usd: float, used: float = 0) -> None:
+        hour_ms = T0 + hour * HOUR_MS
+        money = {"cost_usd": Decimal(str(usd)), "gpu_milli_ms": 8_000, "paid_ms": HOUR_MS}
+        self.put(NODE_HOURS, node=node, hour=at(hour_ms), team="infra", **money)
+        if used:
+            minute = {"minute": at(hour_ms + MINUTE_MS), "cost_usd": Decimal(str(used)), "quantity": 1}
+            self.put(JOB_MINUTES, job_id="user", node=node, **minute)
+
+    def look(self, hours: int, *controls: tuple[str, str, dict[str, Any]]) -> list[Alert]:
+        events = [
+            ControlEvent(source="t", id=name, time_ms=1, kind=kind, name=name, value=value)
+            for kind, name, value in controls
+        ]
+        found = Controls.from_events(events)
+        assert found.faults == ()
+        self.memory.read_firing()
+        until_ms = self.since_ms + hours * HOUR_MS
+        changes = FleetJudge(self.store, self.memory).judge(found, Minutes(self.since_ms, until_ms))
+        self.memory.stored(changes)
+        self.since_ms = until_ms
+        return changes
+
+
+@pytest.fixture
+def world(shared: ClickHouseStore) -> World:
+    empty(shared.target)
+    return World(shared)
+
+
+def said(changes: list[Alert], rule: str) -> list[tuple[str, str, int]]:
+    """(subject, status, hours after T0) of a rule's changes."""
+    return [
+        (each.subject_name, each.status, (each.changed_ms - T0) // HOUR_MS)
+        for each in changes
+        if each.rule == rule
+    ]
+
+
+def works(world: World, alert: Alert) -> None:
+    """The evidence is SQL that runs, and the sentence is one line."""
+    world.store.ask(alert.evidence_sql)
+    assert "\n" not in alert.summary
+
+
+def test_a_team_above_its_limit_is_told_until_it_is_below(world: World) -> None:
+    for hour, usd in enumerate((50, 120, 130, 50)):
+        world.job("one", hour, usd)
+        world.job("other", hour, 80, team="nlp")
+    limit = (
+        "rule",
+        "vision-limit",
+        {"rule": "team_burn", "team": "vision", "thresholds": {"usd_per_hour": 100}},
+    )
+    changes = world.look(4, limit)
+    assert said(changes, "team_burn") == [("vision", "firing", 2), ("vision", "resolved", 4)]
+    (first, _) = [each for each in changes if each.rule == "team_burn"]
+    assert first.summary == (
+        "team vision spent $120.00 in an hour, 60 % of the fleet: more than the limit of $100.00/h (rule vision-limit);"
+        " shrink or move jobs, or raise the limit"
+    )
+    works(world, first)
+    share = ("rule", "share", {"rule": "team_burn", "team": "nlp", "thresholds": {"share_ratio": 0.5}})
+    world.since_ms = T0
+    assert said(world.look(1, share), "team_burn") == [("nlp", "firing", 1)]
+
+
+def test_retry_overhead_counts_from_ten_dollars_on(world: World) -> None:
+    world.job("cheap", 0, 9, lost=9)
+    world.job("dear", 0, 9, lost=2)
+    world.job("dear", 1, 9)
+    world.job("dear", 2, 20)
+    changes = world.look(3)
+    assert said(changes, "retry_overhead") == [("dear", "firing", 2), ("dear", "resolved", 3)]
+    works(world, next(each for each in changes if each.rule == "retry_overhead"))
+
+
+def test_idle_nodes_and_forgotten_ones(world: World) -> None:
+    for hour in range(8):
+        world.node("used", hour, 20, used=20)
+        world.node("empty", hour, 5)
+    changes = world.look(8)
+    assert said(changes, "unallocated") == [("nodes", "firing", 1)]
+    assert said(changes, "forgotten_node") == [("empty", "firing", 6)]
+    alert = next(each for each in changes if each.rule == "forgotten_node")
+    assert (alert.team, alert.cost_nano) == ("infra", 30 * 10**9)
+    for each in changes:
+        works(world, each)
+    world.node("empty", 8, 5, used=5)
+    world.node("used", 8, 20, used=20)
+    changes = world.look(1)
+    assert said(changes, "forgotten_node") == [("empty", "resolved", 9)]
+    assert said(changes, "unallocated") == [("nodes", "resolved", 9)]
+
+
+def test_cost_without_an_owner(world: World) -> None:
+    world.job("owned", 0, 94)
+    world.job("unowned", 0, 6, owner="")
+    world.job("owned", 1, 96)
+    world.job("unowned", 1, 4, owner="")
+    changes = world.look(2)
+    assert said(changes, "owner_coverage") == [("owners", "firing", 1), ("owners", "resolved", 2)]
+    works(world, changes[0])
+
+
+def test_a_burst_of_new_nodes(world: World) -> None:
+    for number in range(12):
+        world.put(
+            NODE_HOURS,
+            node=f"n{number}",
+            hour=at(T0),
+            cluster="c",
+            instance_type="p5",
+            paid_ms=HOUR_MS,
+            gpu_milli_ms=0,
+        )
+    changes = world.look(2)
+    assert said(changes, "provisioning_burst") == [("c/p5", "firing", 1), ("c/p5", "resolved", 2)]
+    works(world, changes[0])
+
+
+def test_a_job_that_begins_large_for_its_team(world: World) -> None:
+    for number in range(10):
+        world.job(f"usual-{number}", 0, 10)
+    world.job("large", 1, 60)
+    world.job("large-elsewhere", 1, 60, team="nlp")
+    world.job("fair", 1, 40)
+    changes = world.look(3)
+    assert said(changes, "oversized") == [("large", "firing", 2), ("large", "resolved", 3)]
+    alert = next(each for each in changes if each.rule == "oversized")
+    assert alert.ratio == pytest.approx(6)
+    works(world, alert)
+
+
+def test_a_price_that_jumps_is_told_for_an_hour(world: World) -> None:
+    for minute, (sku, usd) in enumerate(
+        (("h100", 2), ("h100", 6.5), ("a100", 3), ("a100", 0.9), ("l4", 1), ("l4", 2.9))
+    ):
+        instant = at(T0 + minute * MINUTE_MS)
+        world.put(PRICES, sku=sku, usd=Decimal(str(usd)), per="gpu_hour", effective=instant, time=instant)
+    changes = world.look(3)
+    assert said(changes, "price_jump") == [
+        ("a100", "firing", 1), ("h100", "firing", 1), ("a100", "resolved", 2), ("h100", "resolved", 2)
+    ]  # fmt: skip
+    works(world, changes[0])
+
+
+def test_a_record_turns_a_rule_off_or_changes_it_and_a_silence_covers_it(world: World) -> None:
+    world.job("unowned", 0, 6, owner="")
+    off = ("rule", "owner_coverage", {"enabled": False})
+    assert said(world.look(1, off), "owner_coverage") == []
+    world.since_ms = T0
+    page = ("rule", "owner_coverage", {"severity": "page", "thresholds": {"owned_ratio": 0.5}})
+    silence = ("silence", "s", {"rule": "owner_coverage"})
+    (alert,) = [each for each in world.look(1, page, silence) if each.rule == "owner_coverage"]
+    assert (alert.severity, alert.silenced) == ("page", True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("unallocated", {"team": "vision"}, "takes no match fields"),
+        ("team_burn", {"cluster": "c"}, "team_burn matches on"),
+        ("team_burn", {"thresholds": {"usd": 1}}, "has no such threshold"),
+        ("oversized", {"thresholds": {"factor": 0}}, "expected a number from"),
+        ("oversized", {"thresholds": 5}, "expected an object"),
+        ("price_jump", {"enabled": "no"}, "expected true or false"),
+        ("price_jump", {"severity": "loud"}, "expected page or ticket"),
+    ],
+)
+def test_a_record_that_cannot_be_meant_has_no_effect(name: str, value: dict[str, Any], words: str) -> None:
+    event = ControlEvent(source="t", id="1", time_ms=1, kind="rule", name=name, value=value)
+    (fault,) = Controls.from_events([event]).faults
+    assert words in fault.detail
+    assert Controls.from_events([event]).fleet_rules == ()
+
+
+def test_the_same_hours_again_change_nothing_and_a_new_owner_goes_on(world: World) -> None:
+    for hour in range(3):
+        world.job("unowned", hour, 6, owner="")
+    (opened_alert,) = [each for each in world.look(1) if each.rule == "owner_coverage"]
+    world.since_ms = T0
+    assert said(world.look(1), "owner_coverage") == []
+    from schemas.tables import ALERTS
+    from streams.engine.alerts.rows import alerts_table
+
+    world.store.insert(ALERTS, alerts_table([opened_alert], 0, 1), "stored")
+    world.memory = AlertMemory(world.store)
+    assert said(world.look(2), "owner_coverage") == []
+
+
+def test_every_rule_has_settings() -> None:
+    for rule, known in FLEET_RULES.items():
+        assert settings_of(rule, []).thresholds.keys() == known.thresholds.keys()

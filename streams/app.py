@@ -34,9 +34,10 @@ from streams.selfcheck.alerts.self_watch import SelfWatch
 from streams.selfcheck.audit.live import LiveAudit, asking
 from streams.selfcheck.audit.verdict import Verdict
 from streams.selfcheck.recount.committed import committed
-from streams.topics import full_name
+from streams.topics import Topic, full_name
 from streams.transport.admin import DEAD_LETTER_TOPIC
 from streams.transport.cluster import FoundLog, KafkaUnreachableError, find_log, log_name
+from streams.transport.control_writer import ControlWriter
 from streams.transport.security import librdkafka_config
 from streams.web.last_audit import LastAudit
 from streams.web.local_access import LocalAccess
@@ -195,6 +196,11 @@ class Worker:
             audit=lambda: LastAudit(self._verdict(), self._clock.now_ms()),
             query=self._settings.query,
             local_token=self._door.token,
+            controls=ControlWriter(
+                librdkafka_config(self._settings.kafka),
+                full_name(Topic.CONTROLS, self._settings.kafka.topic_prefix),
+            ),
+            wall_ms=self._clock.now_ms,
         )
 
     def _verdict(self) -> Verdict | None:

@@ -277,7 +277,8 @@ class WebSettings(Group):
     )
     query_token: SecretStr | None = Field(default=None, description="Has the scope `query` alone: SQL.")
     write_token: SecretStr | None = Field(
-        default=None, description="Has the scope `write` alone; nothing is written over HTTP yet."
+        default=None,
+        description="Has the scope `write` alone: acting on alerts from the page, and `POST /api/v1/controls`.",
     )
     max_connections: int = Field(
         default=512,

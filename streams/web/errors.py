@@ -27,12 +27,20 @@ class ApiError(Exception):
     """A response other than 200, in words."""
 
     def __init__(
-        self, status: int, message: str, code: str | None = None, *, retry_after_s: int | None = None
+        self,
+        status: int,
+        message: str,
+        code: str | None = None,
+        *,
+        retry_after_s: int | None = None,
+        field: str | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code or _CODES.get(status, "error")
         self.message = message
+        #: The field of the body that is wrong.
+        self.field = field
         #: How long the response is delayed.
         self.delay_s = 0.0
         self.retry_after_s = 1 if retry_after_s is None and status == 503 else retry_after_s
@@ -40,7 +48,8 @@ class ApiError(Exception):
 
 def answer(error: ApiError) -> web.Response:
     """Return the error as a JSON response."""
-    body = to_json({"error": {"code": error.code, "message": error.message}})
+    said = {"code": error.code, "message": error.message}
+    body = to_json({"error": said if error.field is None else {**said, "field": error.field}})
     response = web.Response(body=body, status=error.status, content_type="application/json")
     if error.status == 401:
         response.headers["WWW-Authenticate"] = 'Bearer realm="trainfare"'

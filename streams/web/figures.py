@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from streams.costs.headroom import HEADROOM, least, lefts
+from streams.explain import acts
 from streams.web import queries
 from streams.web.cache import Cache, RowCache
 from streams.web.store_reader import Row, StoreReader
@@ -34,9 +35,12 @@ _RATES: Final = (
 class ApiFigures:
     """Live figures of the whole store, each cached for about a second."""
 
-    def __init__(self, store_reader: StoreReader, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, store_reader: StoreReader, now_ms: Callable[[], int], wall_ms: Callable[[], int] = lambda: 0
+    ) -> None:
         self._store_reader = store_reader
         self._cache = Cache(now_ms)
+        self._wall_ms = wall_ms  # log time, which goes on where no job costs anything
         self._details = RowCache(now_ms, self._make_details)
 
     async def as_of_ms(self) -> int:
@@ -192,11 +196,30 @@ class ApiFigures:
 
     async def with_deliveries(self, found: Sequence[Row]) -> list[Object]:
         """Return rows of alerts as objects."""
+        done = await self._acts(found)
         sent: dict[str, list[Object]] = {}
         for some in _chunks(row["alert_id"] for row in found):
             for row in await self._store_reader.rows(queries.DELIVERIES, alerts=some):
                 sent.setdefault(row.pop("alert_id"), []).append(row)
-        return [_alert(row, sent.get(row["alert_id"], [])) for row in found]
+        return [
+            {**_alert(row, sent.get(row["alert_id"], [])), **acted}
+            for row, acted in zip(found, done, strict=True)
+        ]
+
+    async def _acts(self, found: Sequence[Row]) -> list[Object]:
+        """Return the controls that cover each alert now."""
+        at_ms = max(await self.as_of_ms(), self._wall_ms())
+
+        async def make() -> list[Row]:
+            return await self._store_reader.rows(queries.CONTROLS, at_ms=at_ms)
+
+        controls = [row for row in await self._cache.get("controls", make) if acts.covers(row, at_ms)]
+        dimensions: dict[str, Row] = {}
+        if any(control["kind"] != "ack" for control in controls):
+            for some in _chunks(acts.jobs_of(found)):
+                rows = await self._store_reader.rows(queries.DIMENSIONS, jobs=some)
+                dimensions.update((row["job_id"], row) for row in rows)
+        return [acts.acts_on(row, acts.facts_of(row, dimensions), controls, at_ms) for row in found]
 
     async def headroom(self, asked: Mapping[str, str]) -> Object:
         """Return what the budgets leave that apply to these names; with no budget nothing limits it."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from schemas.reserved import CANARY_JOB_PREFIX
 from schemas.units import COMPONENTS
+from streams.explain import acts
 
 #: A job whose newest burn rate is this much older than the newest of all has no current rate.
 LIVE_MS: Final = 11 * 60_000
@@ -202,6 +203,12 @@ WHERE subject_kind = 'job' AND subject_name = {{job:String}} ORDER BY changed DE
 DELIVERIES: Final = f"""
 SELECT alert_id, toUnixTimestamp64Milli(time) AS time_ms, status, receiver, attempt, outcome, http_status, detail
 FROM deliveries FINAL WHERE alert_id IN {{alerts:Array(String)}} ORDER BY time, attempt
+{_SETTINGS}"""
+
+CONTROLS: Final = f"""{acts.IN_FORCE}
+{_SETTINGS}"""
+
+DIMENSIONS: Final = f"""{acts.DIMENSIONS}
 {_SETTINGS}"""
 
 # -- one job -----------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from streams.costs.headroom import LEVELS
 from streams.explain import wire
 from streams.web import metrics, queries
 from streams.web.assets import Asset
+from streams.web.controls import ControlEndpoint
 from streams.web.costs import costs
 from streams.web.detail import Details
 from streams.web.encode import to_json
@@ -61,6 +62,7 @@ class Parts:
     audit: Callable[[], LastAudit]
     speed: float  # of the meter's clock; 1 except in the demo
     edge: Callable[[], ServerFacts]
+    controls: ControlEndpoint
 
 
 class Route(NamedTuple):
@@ -95,6 +97,7 @@ class Routes:
             Route("GET", "/audit", Scope.READ, self._audit_text),
             Route("GET", "/api/v1/stream", Scope.READ, self._stream),
             Route("POST", "/api/v1/query", Scope.QUERY, self._query),
+            Route("POST", "/api/v1/controls", Scope.WRITE, self._controls),
             Route("GET", "/", OPEN, self._page),
             Route("GET", "/static/{path:.+}", OPEN, self._static),
         )
@@ -122,7 +125,13 @@ class Routes:
             "jobs": jobs["jobs"],
             "alerts": alerts["alerts"],
             "speed": self._parts.speed,
+            "may_act": self._may_act,
         }
+
+    @property
+    def _may_act(self) -> bool:
+        """Return whether a page can offer to write controls: to whoever has the token."""
+        return self._parts.controls.enabled and self._parts.guard.may_write
 
     # -- health and metrics --------------------------------------------------------------------------------
 
@@ -188,7 +197,7 @@ class Routes:
     async def _alerts(self, request: web.Request) -> web.Response:
         asked = _parameters(request, {"status", "limit"})
         status = _one_of("status", asked.get("status", ""), _STATUSES)
-        return _json(await self._parts.figures.alerts(status, _limit(asked)))
+        return _json({**await self._parts.figures.alerts(status, _limit(asked)), "may_act": self._may_act})
 
     async def _job(self, request: web.Request) -> web.Response:
         job_id = request.match_info["job_id"]
@@ -221,6 +230,9 @@ class Routes:
     async def _query(self, request: web.Request) -> web.StreamResponse:
         caller = request[CALLER]
         return await query(request, self._parts.queries, f"{caller.token} {caller.address}")
+
+    async def _controls(self, request: web.Request) -> web.Response:
+        return await self._parts.controls.answer(request, request[CALLER])
 
     # -- the page ------------------------------------------------------------------------------------------
 

@@ -63,6 +63,10 @@ class Tokens:
     def __bool__(self) -> bool:
         return bool(self._known)
 
+    def grant(self, scope: Scope) -> bool:
+        """Return whether any token has this scope."""
+        return any(scope in each.scopes for each in self._known)
+
     def of_token(self, given: str, address: str) -> Caller | None:
         """Return the caller with this token; None if it is unknown."""
         digest = self._digest(given)

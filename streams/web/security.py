@@ -19,6 +19,9 @@ from streams.web.token_guesses import TokenGuesses
 COOKIE: Final = "trainfare_session"
 #: Delay of each response to a repeated guess; the number of connections of an address is limited.
 GUESS_DELAY_S: Final = 1.0
+WRITE_OFF: Final = (
+    "nothing may be written: no token has the scope `write`; set web.write_token (TRAINFARE_WEB_WRITE_TOKEN)"
+)
 _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -69,6 +72,11 @@ class RequestGuard:
         self._now_ms = now_ms
         self.guesses = TokenGuesses()
 
+    @property
+    def may_write(self) -> bool:
+        """Return whether any token has the scope `write`."""
+        return self._tokens.grant(Scope.WRITE)
+
     def check_host(self, host: str) -> None:
         """Check the Host header on a loopback address: another name may come from DNS rebinding.
 
@@ -107,6 +115,8 @@ class RequestGuard:
             ApiError: The client does not have the scope.
         """
         address = group_of(remote)
+        if scope is Scope.WRITE and not self.may_write:
+            raise ApiError(403, WRITE_OFF, "acting_off")
         is_open = scope is None or scope in self._open
         caller, is_wrong = self._shown(address, headers, cookies, is_open=is_open)
         wait_s = self.guesses.wrong(address, self._now_ms()) if is_wrong else 0

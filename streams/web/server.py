@@ -21,6 +21,7 @@ from streams.config.settings import QuerySettings
 from streams.errors import TrainfareError
 from streams.web import assets, descriptors
 from streams.web.connections import PATIENCE, Timeouts
+from streams.web.controls import ControlEndpoint, ControlLog
 from streams.web.detail import Details
 from streams.web.endpoint import url_of
 from streams.web.figures import ApiFigures
@@ -59,13 +60,15 @@ class WebServer:
         audit: Callable[[], LastAudit] = LastAudit,
         query: QuerySettings | None = None,
         local_token: str | None = None,
+        controls: ControlLog | None = None,
+        wall_ms: Callable[[], int] = lambda: 0,
         patience: Timeouts = PATIENCE,
     ) -> None:
         check_bind(settings)
         self._settings = settings
         self._readers = [StoreReader(store, "web"), StoreReader(store, "health", 1)]
         self.queries = QueryService(store, query or QuerySettings())
-        figures = ApiFigures(self._readers[0], now_ms)
+        figures = ApiFigures(self._readers[0], now_ms, wall_ms)
         details = Details(self._readers[0], figures)
         guard = RequestGuard(settings, local_token, now_ms)
         files = descriptors.limit()
@@ -95,6 +98,7 @@ class WebServer:
                 queries=self.queries,
                 assets=assets.load(),
                 guard=guard,
+                controls=ControlEndpoint(controls, wall_ms, now_ms),
                 version=_version(),
                 audit=audit,
                 speed=speed,

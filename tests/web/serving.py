@@ -14,12 +14,15 @@ from streams.clock import SystemClock
 from streams.config.live import WebSettings
 from streams.config.settings import QuerySettings
 from streams.web.connections import PATIENCE, Timeouts
+from streams.web.controls import ControlLog
 from streams.web.server import WebServer
 from streams.worker.health.worker_status import WorkerStatus
 
 T = TypeVar("T")
 TOKEN = "a-secret-of-sixteen-and-more"
 LOCAL_TOKEN = "the-token-of-the-data-directory"
+#: Log time of the server.
+WALL_MS = 1_780_308_000_000
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 LOCAL = {"Authorization": f"Bearer {LOCAL_TOKEN}"}
 
@@ -55,6 +58,7 @@ async def serving(
     local_token: str | None = LOCAL_TOKEN,
     patience: Timeouts = PATIENCE,
     query: QuerySettings | None = None,
+    controls: ControlLog | None = None,
     **settings: Any,
 ) -> AsyncIterator[Client]:
     web = WebSettings(**{"port": 0, **settings})
@@ -66,6 +70,8 @@ async def serving(
         query=query,
         local_token=local_token,
         patience=patience,
+        controls=controls,
+        wall_ms=lambda: WALL_MS,
     )
     await server.start()
     try:

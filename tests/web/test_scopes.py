@@ -65,6 +65,7 @@ def test_every_path_declares_its_scope() -> None:
         "/api/v1/alerts": Scope.READ,
         "/api/v1/stream": Scope.READ,
         "/api/v1/query": Scope.QUERY,
+        "/api/v1/controls": Scope.WRITE,
     }
 
 

@@ -40,7 +40,7 @@ def test_two_listeners_share_one_computation(store: ClickHouseStore) -> None:
         assert client.server.broadcaster.computed in (2, 3)
         name, snapshot = first[0]
         assert name == "snapshot"
-        assert set(snapshot) == {"burn", "jobs", "alerts", "speed"}
+        assert set(snapshot) == {"burn", "jobs", "alerts", "speed", "may_act"}
         assert snapshot["speed"] == 1
         assert [job["job_id"] for job in snapshot["jobs"]][:2] == ["b", "a"]
         assert snapshot["burn"]["usd_per_hour_now"] == "12.500000001"

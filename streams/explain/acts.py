@@ -1,0 +1,96 @@
+"""Which controls cover an alert: its acknowledgement, a silence, a planned rate.
+
+It must not read a store: rows of `controls` and of jobs are handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+#: In force at an instant: of each control the newest record that was in the log then.
+IN_FORCE: Final = """
+SELECT offset, kind, name, alert_id, match, toUnixTimestamp64Milli(begins) AS begins_ms, toUnixTimestamp64Milli(until) AS until_ms,
+       planned_usd_per_hour AS usd_per_hour, by, comment, removed, fault
+FROM controls FINAL
+WHERE kind IN ('ack', 'silence', 'planned') AND time <= fromUnixTimestamp64Milli({at_ms:Int64}, 'UTC')
+ORDER BY offset DESC LIMIT 1 BY kind, name LIMIT 10000"""
+#: What silences and planned rates may match of jobs; zone and account are those of the newest attempt.
+DIMENSIONS: Final = """
+SELECT j.job_id AS job_id, j.owner AS owner, j.team AS team, j.project AS project, j.experiment AS experiment, j.cluster AS cluster,
+       j.region AS region, j.cloud AS cloud, j.purchase AS purchase, j.gpu_type AS gpu_type, j.instance_type AS instance_type,
+       a.newest.1 AS zone, a.newest.2 AS account
+FROM (SELECT * FROM jobs FINAL WHERE job_id IN {jobs:Array(String)}) AS j
+LEFT ANY JOIN
+(
+    SELECT job_id, argMax((zone, account), attempt) AS newest FROM attempts FINAL
+    WHERE job_id IN {jobs:Array(String)} GROUP BY job_id
+) AS a ON a.job_id = j.job_id"""
+_FIELDS: Final = {"ack": "acknowledged", "silence": "silenced_by", "planned": "planned_by"}
+_FOR_EVER: Final = float("inf")
+_SHOWN: Final = ("kind", "name", "by", "comment", "begins_ms", "until_ms")
+
+
+def covers(control: Mapping[str, Any], at_ms: int) -> bool:
+    """Return whether a control has an effect at an instant."""
+    begins_ms, until_ms = control["begins_ms"], control["until_ms"]
+    return (
+        not control["removed"]
+        and not control["fault"]
+        and (begins_ms is None or begins_ms <= at_ms)
+        and (until_ms is None or at_ms < until_ms)
+    )
+
+
+def facts_of(alert: Mapping[str, Any], dimensions: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Return what a control can match of an alert.
+
+    Args:
+        alert: A row of `alerts`.
+        dimensions: Rows of `DIMENSIONS` by job.
+    """
+    kind, name = alert["subject_kind"], alert["subject_name"]
+    job = dimensions.get(name, {}) if kind == "job" else {}
+    about = {"job_id": name} if kind == "job" else {kind: name}
+    mine = {field: alert[field] for field in ("owner", "team", "project", "rule", "severity")}
+    return {**job, **mine, **about}
+
+
+def matches(control: Mapping[str, Any], facts: Mapping[str, str]) -> bool:
+    """Return whether all match fields of a control equal those of an alert."""
+    return all(facts.get(field, "") == wanted for field, wanted in dict(control["match"]).items())
+
+
+def acts_on(
+    alert: Mapping[str, Any], facts: Mapping[str, str], controls: Iterable[Mapping[str, Any]], at_ms: int
+) -> dict[str, dict[str, Any] | None]:
+    """Return the control of each kind that covers the alert longest; None where there is none."""
+    found: dict[str, dict[str, Any] | None] = dict.fromkeys(_FIELDS.values())
+    for control in controls:
+        kind = control["kind"]
+        is_about = control["alert_id"] == alert["alert_id"] if kind == "ack" else matches(control, facts)
+        if not is_about or not covers(control, at_ms):
+            continue
+        best = found[_FIELDS[kind]]
+        if best is None or _end(control) > _end(best):
+            found[_FIELDS[kind]] = shown(control)
+    return found
+
+
+def shown(control: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a control as the API shows it."""
+    some = {name: control[name] for name in _SHOWN}
+    if control["kind"] != "ack":
+        some["match"] = dict(control["match"])
+    if control["kind"] == "planned":
+        some["usd_per_hour"] = control["usd_per_hour"]
+    return some
+
+
+def jobs_of(alerts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the jobs that alerts are about, each once."""
+    return list(dict.fromkeys(row["subject_name"] for row in alerts if row["subject_kind"] == "job"))
+
+
+def _end(control: Mapping[str, Any]) -> float:
+    return _FOR_EVER if control["until_ms"] is None else float(control["until_ms"])

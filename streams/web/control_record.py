@@ -1,0 +1,124 @@
+"""Makes a record of `controls` from what a client asks for: acknowledge, silence, planned rate, budget.
+
+It must not write it, nor know HTTP. What a record means is the engine's to say: one that would have no effect is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from schemas.decode import decode
+from schemas.events import ControlEvent
+from schemas.invalid import Invalid
+from schemas.redaction import CONTROLS, field_name
+from streams.engine.alerts.controls import Controls
+
+SOURCE: Final = "trainfare/web"
+KINDS: Final = ("ack", "silence", "planned", "budget")
+#: A silence that is forgotten ends by itself.
+UNTIL_MAX_MS: Final = 366 * 86_400_000
+_OURS: Final = ("source", "id", "time_ms", "by", "specversion")
+# Addresses are for those who may write to the topic: what is sent there is signed by us.
+_BY_LOG_ALONE: Final = ("webhook", "slack", "email")
+_OF_ACK: Final = frozenset({"kind", "name", "alert_id", "until_ms", "comment"})
+_NOT_MATCHED: Final = frozenset({"kind", "name", "from_ms", "until_ms", "usd_per_hour", "comment", "match"})
+_FIELD: Final = re.compile(r"field `([^`]*)`: (.*)", re.DOTALL)
+_DIGITS: Final = 24
+
+
+class FieldError(Exception):
+    """A field of what was asked for is invalid."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class ControlRecord(NamedTuple):
+    """A record to write."""
+
+    key: bytes
+    value: bytes
+    kind: str
+    name: str
+    id: str
+
+
+def control_record(asked: Mapping[str, Any], by: str, now_ms: int) -> ControlRecord:
+    """Return the record; its id is a function of `asked` and `by`, so that a retry writes the same one.
+
+    Args:
+        asked: The fields that a client sent.
+        by: The name of the client's token.
+        now_ms: Log time, ms since 1970.
+
+    Raises:
+        FieldError: A field is invalid, or the record would have no effect.
+    """
+    kind = asked.get("kind")
+    if kind not in KINDS:
+        raise FieldError("kind", f"expected one of {', '.join(KINDS)}")
+    for field in asked:
+        if field in _OURS:
+            raise FieldError(field, "the worker sets it")
+        if field in _BY_LOG_ALONE:
+            raise FieldError(field, "an address is set by a record of the topic alone (`trainfare publish`)")
+    if kind == "ack":
+        _check_ack(asked)
+    if kind != "budget":
+        _check_until(asked, now_ms)
+    name = asked.get("name") or _name(kind, asked)
+    content = {**asked, "kind": kind, "name": name, "by": by}
+    identity = f"web_{_digest(content)}"
+    value = msgspec.json.encode({"source": SOURCE, "id": identity, "time_ms": now_ms, **content})
+    event = decode(CONTROLS, value, (), now_ms)
+    if isinstance(event, Invalid):
+        found = _FIELD.match(event.detail)
+        raise FieldError(found[1], found[2]) if found else FieldError("", event.detail)
+    assert isinstance(event, ControlEvent)
+    for fault in Controls.from_events([event]).faults:
+        field, separator, reason = fault.detail.partition(": ")
+        raise FieldError(field, reason) if separator else FieldError("", fault.detail)
+    key = f"{event.kind}/{event.name}".encode()
+    return ControlRecord(key, value, event.kind, event.name, identity)
+
+
+def _check_ack(asked: Mapping[str, Any]) -> None:
+    for field in asked:
+        if field not in _OF_ACK:
+            raise FieldError(field_name(field), f"an ack has {', '.join(sorted(_OF_ACK))} alone")
+    if asked.get("name") not in (None, asked.get("alert_id")):
+        raise FieldError("name", "an ack is named by its alert; leave it out")
+
+
+def _check_until(asked: Mapping[str, Any], now_ms: int) -> None:
+    until_ms = asked.get("until_ms")
+    if isinstance(until_ms, bool) or not isinstance(until_ms, int):
+        raise FieldError("until_ms", "expected the ms since 1970 at which it ends")
+    if until_ms > now_ms + UNTIL_MAX_MS:
+        raise FieldError("until_ms", "expected an instant within a year")
+
+
+def _name(kind: str, asked: Mapping[str, Any]) -> object:
+    """Return the name: one of its own for each alert, or set of match fields; a later record replaces an earlier one."""
+    if kind == "ack":
+        return asked.get("alert_id") or "none"  # the schema refuses the record then
+    if kind == "budget":
+        raise FieldError("name", "expected the name of the budget")
+    matched = {field: wanted for field, wanted in asked.items() if field not in _NOT_MATCHED}
+    inner = asked.get("match")
+    matched.update(inner if isinstance(inner, dict) else {})
+    if not any(wanted is not None for wanted in matched.values()):
+        # Without a field it would cover every alert there is.
+        raise FieldError("match", "name what it is for: job_id, owner, team, project, rule...")
+    return f"web_{_digest({'kind': kind, **matched})}"
+
+
+def _digest(content: Mapping[str, object]) -> str:
+    canonical = msgspec.json.encode(content, order="sorted")
+    return hashlib.sha256(canonical).hexdigest()[:_DIGITS]

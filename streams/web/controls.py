@@ -1,0 +1,145 @@
+"""POST /api/v1/controls: writes what an operator asks for to the topic `controls`, and answers once Kafka has it.
+
+It must not act on alerts itself: every worker and every replay reads the record from the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import msgspec
+from aiohttp import web
+
+from schemas.escaping import visible
+from sinks.errors import SinkBusy
+from streams.web.connection_rate import ArrivalRate
+from streams.web.control_record import FieldError, control_record
+from streams.web.encode import to_json
+from streams.web.errors import ApiError
+from streams.web.scopes import Caller
+
+logger = logging.getLogger(__name__)
+
+BODY_MAX_BYTES: Final = 16 * 1024
+#: People click: of one token and address so many at once, and so many a second after that.
+BURST: Final = 20
+PER_S: Final = 1
+#: Of all clients together.
+BURST_OF_ALL: Final = 60
+PER_S_OF_ALL: Final = 5
+#: Requests that may wait for Kafka at a time.
+WAITING_MAX: Final = 8
+_RETRY_AFTER_S: Final = 5
+_CLIENTS_MAX: Final = 256
+
+
+class ControlLog(Protocol):
+    """Takes records of `controls`."""
+
+    async def append(self, key: bytes, value: bytes) -> None:
+        """Return once the log has the record.
+
+        Raises:
+            SinkBusy: It may not have it; write it again later.
+        """
+        ...
+
+
+class ControlEndpoint:
+    """The endpoint of one server.
+
+    Args:
+        log: Where records go; None: this process writes none.
+        wall_ms: Log time, ms since 1970.
+        now_ms: A monotonic clock.
+    """
+
+    def __init__(self, log: ControlLog | None, wall_ms: Callable[[], int], now_ms: Callable[[], int]) -> None:
+        self._log = log
+        self._wall_ms = wall_ms
+        self._now_ms = now_ms
+        self._rate = ArrivalRate(BURST, PER_S)
+        self._rate_of_all = ArrivalRate(BURST_OF_ALL, PER_S_OF_ALL)
+        self._waiting = 0
+
+    @property
+    def enabled(self) -> bool:
+        """Return whether this process can write records at all."""
+        return self._log is not None
+
+    async def answer(self, request: web.Request, caller: Caller) -> web.Response:
+        """Write one record.
+
+        Raises:
+            ApiError: It was refused, or Kafka did not take it.
+        """
+        if self._log is None:
+            raise ApiError(403, "this process writes no controls; a worker does", "acting_off")
+        self._check_rate(caller)
+        if request.content_type != "application/json":
+            # A page of another site could send the other types without a preflight request.
+            raise ApiError(415, "send application/json")
+        asked = _parsed(await _body(request))
+        try:
+            record = control_record(asked, caller.token, self._wall_ms())
+        except FieldError as fault:
+            where = f"{visible(fault.field)}: " if fault.field else ""
+            raise ApiError(400, f"{where}{visible(str(fault))}", field=visible(fault.field) or None) from None
+        if self._waiting >= WAITING_MAX:
+            raise ApiError(503, "too many records wait for Kafka", "busy", retry_after_s=_RETRY_AFTER_S)
+        self._waiting += 1
+        try:
+            await self._log.append(record.key, record.value)
+        except SinkBusy as fault:
+            raise ApiError(
+                503,
+                f"not written, send the same again: {fault}",
+                "kafka_unavailable",
+                retry_after_s=_RETRY_AFTER_S,
+            ) from fault
+        finally:
+            self._waiting -= 1
+        logger.info(
+            "control written",
+            extra={
+                "control": visible(f"{record.kind}/{record.name}"),
+                "by": caller.token,
+                "address": caller.address,
+                "id": record.id,
+            },
+        )
+        accepted = {"kind": record.kind, "name": record.name, "id": record.id, "by": caller.token}
+        return web.Response(body=to_json(accepted), status=202, content_type="application/json")
+
+    def _check_rate(self, caller: Caller) -> None:
+        now_ms = self._now_ms()
+        if len(self._rate) > _CLIENTS_MAX:
+            self._rate.forget(now_ms)
+        # A client's own share first: what it is refused takes nothing from the others.
+        if not self._rate.allow(f"{caller.token} {caller.address}", now_ms):
+            raise ApiError(429, f"more than {PER_S} a second; wait a little", retry_after_s=1)
+        if not self._rate_of_all.allow("", now_ms):
+            raise ApiError(429, "too many controls at once; wait a little", retry_after_s=1)
+
+
+async def _body(request: web.Request) -> bytes:
+    """Return the body, of which no more than the limit is read."""
+    read = bytearray()
+    if (request.content_length or 0) <= BODY_MAX_BYTES:
+        async for piece in request.content.iter_any():
+            read += piece
+            if len(read) > BODY_MAX_BYTES:
+                break
+        else:
+            return bytes(read)
+    raise ApiError(413, f"the body is larger than {BODY_MAX_BYTES} bytes")
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    try:
+        data.decode()  # the decoder does not check all strings
+        return msgspec.json.decode(data, type=dict[str, Any])
+    except (msgspec.MsgspecError, ValueError, RecursionError) as fault:
+        raise ApiError(400, f'expected one JSON object like {{"kind": "ack", ...}}: {fault}') from fault

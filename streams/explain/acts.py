@@ -80,7 +80,9 @@ def acts_on(
 def shown(control: Mapping[str, Any]) -> dict[str, Any]:
     """Return a control as the API shows it."""
     some = {name: control[name] for name in _SHOWN}
-    if control["kind"] != "ack":
+    if control["kind"] == "ack":
+        some["alert_id"] = control["alert_id"]
+    else:
         some["match"] = dict(control["match"])
     if control["kind"] == "planned":
         some["usd_per_hour"] = control["usd_per_hour"]

@@ -35,6 +35,10 @@ class Script:
         self.asked: list[str] = []
         self.fault: str | None = None
         self.token: str | None = None
+        self.may_act = False
+        self.write_token = "may-write-and-nothing-else"
+        self.records: list[dict[str, Any]] = []  # what the page sent to be written
+        self.refusal: tuple[int, str] | None = None  # of the next record
 
     def step(self) -> None:
         """Let the meter's clock go on for one snapshot."""
@@ -73,7 +77,12 @@ class Script:
         }  # fmt: skip
 
     def snapshot(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"burn": self.burn(), "jobs": self.jobs(), "alerts": self.alerts}
+        told: dict[str, Any] = {
+            "burn": self.burn(),
+            "jobs": self.jobs(),
+            "alerts": self.alerts,
+            "may_act": self.may_act,
+        }
         if self.empty:
             self.empty -= 1
             told["burn"] |= {"as_of_ms": 0, "history": []}
@@ -126,6 +135,7 @@ class Server:
             self._answer(lambda request: {"jobs": self.script.jobs(int(request.query.get("limit", 100)))}),
         )
         app.router.add_get("/api/v1/alerts", self._answer(lambda _: {"alerts": self.script.alerts}))
+        app.router.add_post("/api/v1/controls", self._control)
         app.router.add_get("/api/v1/jobs/{id}", self._answer(self._detail))
         app.router.add_get("/api/v1/jobs/{id}/explain", self._answer(self._explain))
         return app
@@ -155,6 +165,16 @@ class Server:
             return web.json_response(found)
 
         return handle
+
+    async def _control(self, request: web.Request) -> web.Response:
+        script, said = self.script, request.headers.get("Authorization")
+        status, message = script.refusal or (202, "")
+        if said != f"Bearer {script.write_token}":
+            status, message = 401, "show a token with the scope `write`"
+        if status != 202:
+            return web.json_response({"error": {"code": "refused", "message": message}}, status=status)
+        script.records.append(await request.json())
+        return web.json_response({"by": "web.write_token", "id": "web_1"}, status=202)
 
     def _detail(self, request: web.Request) -> dict[str, Any] | None:
         spec = self.script.spec(request.match_info["id"])

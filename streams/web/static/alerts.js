@@ -28,8 +28,8 @@ export function figures(alert) {
 }
 
 export class Alerts {
-  constructor(meter) {
-    Object.assign(this, { meter, known: null, all: false, items: new Map() });
+  constructor(meter, acts) {
+    Object.assign(this, { meter, acts, known: null, all: false, items: new Map() });
     this.host = byId("alerts");
     this.firing = h("ol", { class: "alert-list" });
     this.resolved = h("ol", { class: "alert-list" });
@@ -61,6 +61,7 @@ export class Alerts {
     this.fill(this.firing, this.all ? firing : firing.slice(0, FEW));
     this.fill(this.resolved, resolved);
     this.announce(alerts);
+    this.acts.seen(alerts);
   }
 
   fill(list, alerts) {
@@ -72,9 +73,9 @@ export class Alerts {
     const text = foreign(name);
     const subject = kind === "job" ? h("a", { href: jobHash(name), class: "subject", title: name }, text) : h("span", { class: "subject", title: name }, `${kind} `, text);
     const element = h("li", { class: "alert", "data-severity": alert.severity, "data-status": alert.status });
-    const part = { badge: h("span", { class: "badge" }), rule: h("span", { class: "rule" }), when: h("time", { class: "when" }), who: h("p", { class: "who" }), figures: h("p", { class: "figures" }), delivered: h("p", { class: "delivered" }) };
+    const part = { badge: h("span", { class: "badge" }), rule: h("span", { class: "rule" }), when: h("time", { class: "when" }), who: h("p", { class: "who" }), figures: h("p", { class: "figures" }), delivered: h("p", { class: "delivered" }), acts: this.acts.part() };
     element.fields = part;
-    element.append(h("p", { class: "top" }, part.badge, part.rule, part.when), h("p", { class: "about" }, subject), part.figures, part.who, part.delivered);
+    element.append(h("p", { class: "top" }, part.badge, part.rule, part.when), h("p", { class: "about" }, subject), part.figures, part.who, part.delivered, part.acts);
     return element;
   }
 
@@ -96,6 +97,7 @@ export class Alerts {
     }
     const owner = [alert.owner || "no owner", alert.team].filter(Boolean).join(", ");
     say(part.who, `${owner} · since ${near(alert.started_ms, now)}`);
+    this.acts.update(part.acts, alert);
     const delivered = delivery(alert);
     mark(part.delivered, "data-delivered", delivered.kind);
     const sign = { yes: "✓", no: "✗", wait: "…" }[delivered.kind];

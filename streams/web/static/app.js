@@ -8,6 +8,7 @@ import { Band } from "./band.js";
 import { Filters } from "./filters.js";
 import { Jobs } from "./jobs.js";
 import { Alerts } from "./alerts.js";
+import { Acts } from "./acts.js";
 import { showUnlock } from "./unlock.js";
 import { JobView } from "./jobview.js";
 
@@ -19,8 +20,9 @@ const meter = new Meter();
 const band = new Band(meter);
 const filters = new Filters(byId("filters"), () => jobs.render());
 const jobs = new Jobs(meter, filters, { onMore: showMore });
-const alerts = new Alerts(meter);
-const view = new JobView(meter, byId("job"));
+const acts = new Acts(meter);
+const alerts = new Alerts(meter, acts);
+const view = new JobView(meter, byId("job"), acts);
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 let way = "waiting";
@@ -35,6 +37,7 @@ const feed = new Feed({
   onSnapshot(snapshot, how) {
     [way, trouble, last] = [how, null, snapshot];
     meter.hear(snapshot.burn.as_of_ms, snapshot.speed ?? snapshot.burn.speed);
+    acts.allow(snapshot.may_act);
     band.show(snapshot.burn, snapshot.alerts);
     alerts.show(snapshot.alerts);
     showJobs();

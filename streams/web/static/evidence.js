@@ -19,8 +19,8 @@ async function copy(text, from) {
 }
 
 export class Evidence {
-  constructor(meter) {
-    this.meter = meter;
+  constructor(meter, acts) {
+    Object.assign(this, { meter, acts });
     this.alerts = new Map();
     this.list = h("ol", { class: "evidence" });
     this.empty = h("p", { class: "empty" }, "No alert of this job.");
@@ -33,18 +33,19 @@ export class Evidence {
     for (const alert of alerts ?? []) this.alerts.set(alert.alert_id, { ...this.alerts.get(alert.alert_id), ...alert });
     const shown = [...this.alerts.values()].sort((a, b) => b.started_ms - a.started_ms);
     this.empty.hidden = shown.length > 0;
+    this.acts.seen(shown);
     reconcile(this.list, shown, (alert) => alert.alert_id, () => this.item(), (element, alert) => this.update(element, alert));
   }
 
   item() {
-    const part = { badge: h("span", { class: "badge" }), rule: h("strong", { class: "rule" }), when: h("p", { class: "dim" }), figures: h("p", { class: "figures" }), summary: h("p", {}), delivered: h("p", { class: "delivered" }), sql: h("code", {}), said: h("span", { class: "dim", role: "status" }) };
+    const part = { badge: h("span", { class: "badge" }), rule: h("strong", { class: "rule" }), when: h("p", { class: "dim" }), figures: h("p", { class: "figures" }), summary: h("p", {}), delivered: h("p", { class: "delivered" }), sql: h("code", {}), said: h("span", { class: "dim", role: "status" }), acts: this.acts.part() };
     const pre = h("pre", { tabindex: 0, "aria-label": "Query" }, part.sql);
     const button = h("button", { type: "button", class: "copy" }, "Copy the query");
     button.addEventListener("click", async () => {
       say(part.said, await copy(part.sql.textContent, part.sql));
       setTimeout(() => say(part.said, ""), SAID_MS);
     });
-    const element = h("li", { class: "alert" }, h("p", { class: "top" }, part.badge, part.rule), part.when, part.figures, part.summary, part.delivered, h("details", {}, h("summary", {}, "Evidence SQL"), pre, h("p", { class: "copy-line" }, button, part.said)));
+    const element = h("li", { class: "alert" }, h("p", { class: "top" }, part.badge, part.rule), part.when, part.figures, part.summary, part.delivered, part.acts, h("details", {}, h("summary", {}, "Evidence SQL"), pre, h("p", { class: "copy-line" }, button, part.said)));
     element.fields = part;
     return element;
   }
@@ -53,6 +54,7 @@ export class Evidence {
     const { fields: part } = element;
     element.dataset.severity = alert.severity;
     element.dataset.status = alert.status;
+    this.acts.update(part.acts, alert);
     const firing = alert.status === "firing";
     say(part.badge, firing ? alert.severity : "resolved");
     say(part.rule, ruleName(alert.rule));

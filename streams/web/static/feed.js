@@ -19,6 +19,24 @@ export async function get(path) {
   throw Object.assign(new Error(words), { status: answer.status });
 }
 
+/** Send JSON with a token; throws as `get` does. */
+export async function post(path, value, token) {
+  let answer;
+  try {
+    answer = await fetch(`api/v1/${path}`, {
+      method: "POST",
+      headers: { Accept: "application/json", "Content-Type": "application/json", Authorization: `Bearer ${token}` },
+      body: JSON.stringify(value),
+      cache: "no-store",
+    });
+  } catch {
+    throw Object.assign(new Error(`the meter at ${location.host} does not answer`), { status: 0 });
+  }
+  const body = await answer.json().catch(() => null);
+  if (answer.ok && body !== null) return body;
+  throw Object.assign(new Error(body?.error?.message ?? `the meter answered ${answer.status}`), { status: answer.status });
+}
+
 export class Feed {
   constructor({ onSnapshot, onTrouble }) {
     this.onSnapshot = onSnapshot;
@@ -76,7 +94,7 @@ export class Feed {
     const round = async () => {
       try {
         const [burn, jobs, alerts] = await Promise.all([get("burn"), get("jobs?limit=100"), get("alerts?limit=50")]);
-        if (this.polling) this.hand({ burn, jobs: jobs.jobs, alerts: alerts.alerts }, "polling");
+        if (this.polling) this.hand({ burn, jobs: jobs.jobs, alerts: alerts.alerts, may_act: alerts.may_act }, "polling");
       } catch (trouble) {
         if (this.polling) this.onTrouble(trouble);
       }

@@ -14,8 +14,8 @@ const DETAIL_MS = 4000;
 const EXPLAIN_MS = 20_000;
 
 export class JobView {
-  constructor(meter, host) {
-    Object.assign(this, { meter, host, jobId: null, job: null, detailMs: 0, explainMs: 0, turn: 0 });
+  constructor(meter, host, acts) {
+    Object.assign(this, { meter, host, acts, jobId: null, job: null, detailMs: 0, explainMs: 0, turn: 0 });
   }
 
   open(jobId) {
@@ -32,7 +32,7 @@ export class JobView {
     };
     this.history = new History(this.meter);
     this.components = new Components();
-    this.evidence = new Evidence(this.meter);
+    this.evidence = new Evidence(this.meter, this.acts);
     this.attempts = new Attempts(this.meter);
     this.explain = new Explain(this.meter);
     this.parts = h("div", { class: "parts" }, this.history.element, h("div", { class: "side" }, this.evidence.element, this.components.element), this.attempts.element, this.explain.element);

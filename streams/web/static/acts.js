@@ -1,0 +1,187 @@
+// Acting on an alert: acknowledge, silence, plan. Each is a record that the worker writes; the page shows what comes back.
+
+import { byId, h, say } from "./dom.js";
+import { money, near, stamp } from "./format.js";
+import { ask } from "./ask.js";
+import { post } from "./feed.js";
+
+const HOUR_MS = 3_600_000;
+const ACK_HOURS = 4;
+const SILENCE_HOURS = [1, 8];
+const PLAN_HOURS = 8;
+const TOLD_MS = 8000;
+const KEY = "trainfare.write-token";
+// What neither prints nor belongs into a line: shown as \u{...}, as the terminal does.
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0\u2800]/gu;
+
+/** Text of strangers with all that does not show, or turns the direction, as an escape. */
+export function visible(text) {
+  return text.replace(HIDDEN, (each) => `\\u{${each.codePointAt(0).toString(16)}}`);
+}
+
+/** The match fields of one alert: its rule, and what it is about. */
+function about(alert) {
+  const { kind, name } = alert.subject;
+  return { [kind === "job" ? "job_id" : kind]: name, rule: alert.rule };
+}
+
+/** A toast; a fault stays longer and is read out at once. */
+function tell(words, kind = "good") {
+  const host = byId("toasts");
+  const toast = h("p", { class: "toast", "data-kind": kind, role: kind === "bad" ? "alert" : "status" }, words);
+  host.append(toast);
+  while (host.children.length > 3) host.firstElementChild.remove();
+  setTimeout(() => toast.remove(), kind === "bad" ? 2 * TOLD_MS : TOLD_MS);
+}
+
+export class Acts {
+  constructor(meter) {
+    Object.assign(this, { meter, allowed: null, wanted: wanted() });
+  }
+
+  /** Whether the worker takes records at all; without, no button is shown. */
+  allow(allowed) {
+    this.allowed = Boolean(allowed);
+  }
+
+  /** The part of an alert's item: what was done about it, and the buttons. */
+  part() {
+    const button = (words, act) => h("button", { type: "button", class: "act", onclick: () => act(part.alert) }, words);
+    const part = h("div", { class: "acts" });
+    part.done = h("ul", { class: "done" });
+    part.buttons = h(
+      "p",
+      { class: "act-line" },
+      button(`Acknowledge ${ACK_HOURS} h`, (alert) => this.acknowledge(alert)),
+      SILENCE_HOURS.map((hours) => button(`Silence ${hours} h`, (alert) => this.silence(alert, hours))),
+      button("This is planned…", (alert) => this.plan(alert)),
+    );
+    part.append(part.done, part.buttons);
+    return part;
+  }
+
+  update(part, alert) {
+    part.alert = alert;
+    const can = this.allowed && alert.subject.kind !== "meter";
+    const firing = alert.status === "firing";
+    part.buttons.hidden = !can || !firing;
+    part.buttons.lastElementChild.hidden = !plannable(alert);
+    const shown = [
+      ["acknowledged", alert.acknowledged],
+      ["silenced", alert.silenced_by],
+      ["planned", alert.planned_by],
+    ].filter(([, control]) => control);
+    const state = JSON.stringify([shown, can]);
+    if (part.state === state) return;
+    part.state = state;
+    part.done.replaceChildren(...shown.map(([word, control]) => this.line(word, control, can)));
+    part.done.hidden = shown.length === 0;
+  }
+
+  line(word, control, can) {
+    const rate = word === "planned" && control.usd_per_hour !== null ? ` ${money(control.usd_per_hour)}/h` : "";
+    const by = visible(control.by || "a record of the log");
+    const until = control.until_ms === null ? "for ever" : `until ${near(control.until_ms, this.meter.timeMs)}`;
+    const comment = control.comment ? [" · ", h("q", {}, h("bdi", {}, visible(control.comment)))] : [];
+    const end = can ? h("button", { type: "button", class: "plain", "aria-label": `End: ${word}`, onclick: () => this.end(control) }, "end") : null;
+    const title = control.until_ms === null ? "" : `${stamp(control.until_ms)} UTC`;
+    return h("li", { "data-act": word }, h("span", { title }, `${word}${rate} by ${by} ${until}`, ...comment), " ", end);
+  }
+
+  acknowledge(alert) {
+    return this.write({ kind: "ack", alert_id: alert.alert_id, until_ms: this.after(ACK_HOURS) }, "Acknowledged");
+  }
+
+  silence(alert, hours) {
+    return this.write({ kind: "silence", ...about(alert), until_ms: this.after(hours) }, "Silenced");
+  }
+
+  async silenceFromLink(alert) {
+    const options = SILENCE_HOURS.map((hours) => [String(hours), `${hours} h`]);
+    const given = await ask(`Silence ${alert.rule} of ${visible(alert.subject.name)}?`, [
+      { name: "hours", label: "For", options },
+      { name: "comment", label: "Why (optional)" },
+    ], "Silence");
+    if (!given) return;
+    const comment = given.comment ? { comment: given.comment } : {};
+    await this.write({ kind: "silence", ...about(alert), until_ms: this.after(Number(given.hours)), ...comment }, "Silenced");
+  }
+
+  async plan(alert) {
+    const given = await ask(`What is planned for ${visible(alert.subject.name)}?`, [
+      { name: "rate", label: "Dollars per hour", value: rounded(alert.usd_per_hour), inputmode: "decimal", pattern: "[0-9]{1,9}(\\.[0-9]{1,9})?", required: true },
+      { name: "hours", label: "For the next hours", value: String(PLAN_HOURS), type: "number", min: 1, max: 744, required: true },
+      { name: "comment", label: "Why (optional)" },
+    ], "It is planned");
+    if (!given) return;
+    // From the beginning of the window that the alert was judged by: what is planned explains it.
+    const from_ms = Math.max(0, alert.started_ms - (alert.window_ms || 0));
+    const comment = given.comment ? { comment: given.comment } : {};
+    const record = { kind: "planned", job_id: alert.subject.name, from_ms, until_ms: this.after(Number(given.hours)), usd_per_hour: given.rate, ...comment };
+    await this.write(record, `Planned: ${money(given.rate)}/h`);
+  }
+
+  end(control) {
+    const { kind, name, match, usd_per_hour } = control;
+    // Its interval may have begun only now.
+    const until_ms = Math.max(Math.floor(this.meter.timeMs), (control.begins_ms ?? 0) + 1);
+    const interval = control.begins_ms === null ? { until_ms } : { from_ms: control.begins_ms, until_ms };
+    const of = kind === "ack" ? { alert_id: control.alert_id, until_ms } : { name, match, ...interval };
+    const rate = kind === "planned" ? { usd_per_hour } : {};
+    return this.write({ kind, ...of, ...rate }, "Ended");
+  }
+
+  after(hours) {
+    return Math.floor(this.meter.timeMs + hours * HOUR_MS);
+  }
+
+  /** Send a record; the token is asked for once, and kept for this tab alone. */
+  async write(record, words) {
+    let token = sessionStorage.getItem(KEY);
+    if (!token) {
+      const given = await ask("This worker asks for a token that may write", [{ name: "token", label: "Token (setting web.write_token)", type: "password", required: true }], "Go on");
+      if (!given) return;
+      token = given.token;
+    }
+    try {
+      const answer = await post("controls", record, token);
+      sessionStorage.setItem(KEY, token);
+      tell(`${words}, by ${answer.by}, until ${near(record.until_ms, this.meter.timeMs)} UTC.`);
+    } catch (trouble) {
+      if (trouble.status === 401 || trouble.status === 403) sessionStorage.removeItem(KEY);
+      const later = trouble.status === 503 || trouble.status === 429 || trouble.status === 0 ? " Try again in a few seconds." : "";
+      tell(`Not written: ${visible(trouble.message)}.${later}`, "bad");
+    }
+  }
+
+  /** Alerts came: open what the link of a message asked for, once. */
+  seen(alerts) {
+    if (!this.wanted || this.allowed === null || !alerts?.length) return; // null: no snapshot has said so
+    const { id, act } = this.wanted;
+    const alert = alerts.find((each) => each.alert_id === id);
+    if (!alert) return;
+    this.wanted = null;
+    history.replaceState(history.state, "", `./${location.hash.startsWith("#/") ? location.hash : ""}`);
+    if (alert.status !== "firing") tell("This alert has cleared.");
+    else if (!this.allowed) tell("This worker takes no acts: set web.write_token (TRAINFARE_WEB_WRITE_TOKEN).", "bad");
+    else if (act === "planned" && plannable(alert)) this.plan(alert);
+    else if (act === "ack") this.acknowledge(alert);
+    else this.silenceFromLink(alert);
+  }
+}
+
+function plannable(alert) {
+  return alert.subject.kind === "job" && Number(alert.usd_per_hour) > 0;
+}
+
+function rounded(usd) {
+  return Number(usd).toFixed(2);
+}
+
+/** What a link asks for: ?silence=ID and ?planned=ID of messages, or #alert=ID&do=silence. */
+function wanted() {
+  const query = new URLSearchParams(location.search);
+  for (const act of ["silence", "planned"]) if (query.get(act)) return { id: query.get(act), act };
+  const hash = new URLSearchParams(location.hash.slice(1));
+  return hash.get("alert") ? { id: hash.get("alert"), act: hash.get("do") ?? "silence" } : null;
+}

@@ -1,0 +1,224 @@
+"""Acting on an alert from the page: the buttons, the dialog, what is sent, what is shown of it, and links of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.page import fleet
+from tests.page.conftest import Watched
+from tests.page.server import NOW_MS, Script
+
+Board = Callable[..., Watched]
+JOB = "llm-pretrain-7b"
+HOUR_MS = 3_600_000
+HOSTILE = "<img src=x onerror=alert(1)>\x1b[31m\u202egnp"
+
+
+@pytest.fixture
+def alert(script: Script) -> dict[str, Any]:
+    """One firing page, of a worker that takes acts."""
+    script.may_act = True
+    # The reader's clock is not the meter's in these tests: what ends at an instant ends by the meter's.
+    script.speed = 1
+    row = fleet.alert(JOB, 0, NOW_MS - 600_000, alert_id="al_8fe63f15d88e32e0d55fbafd")
+    script.alerts.append(row)
+    return row
+
+
+def give_token(page: Page, token: str) -> None:
+    expect(page.get_by_label("Token (setting web.write_token)")).to_be_focused()
+    page.keyboard.type(token)
+    page.keyboard.press("Enter")
+
+
+def acted(kind: str, **changes: Any) -> dict[str, Any]:
+    control = {
+        "kind": kind,
+        "name": "web_1",
+        "by": "web.write_token",
+        "comment": "",
+        "begins_ms": None,
+        "until_ms": NOW_MS + HOUR_MS,
+        "match": {"job_id": JOB, "rule": "burn_fast"},
+    }
+    return control | changes
+
+
+def test_an_acknowledgement_by_keyboard_asks_for_the_token_once(
+    board: Board, script: Script, alert: dict[str, Any]
+) -> None:
+    page = board().page
+    button = page.get_by_role("button", name="Acknowledge 4 h")
+    button.focus()
+    page.keyboard.press("Enter")
+    give_token(page, script.write_token)
+    expect(page.locator(".toast")).to_contain_text("Acknowledged, by web.write_token, until")
+    expect(button).to_be_focused()
+    (record,) = script.records
+    assert (record["kind"], record["alert_id"]) == ("ack", alert["alert_id"])
+    assert 3.9 * HOUR_MS < record["until_ms"] - script.now_ms <= 4.1 * HOUR_MS
+    page.get_by_role("button", name="Silence 8 h").click()
+    expect(page.locator(".toast")).to_have_count(2)
+    assert script.records[1].items() >= {"kind": "silence", "job_id": JOB, "rule": "burn_fast"}.items()
+    kept = page.evaluate("[Object.keys(sessionStorage), Object.keys(localStorage), document.cookie]")
+    assert kept == [["trainfare.write-token"], [], ""]
+    page.evaluate("sessionStorage.clear()")
+
+
+def test_what_is_planned_begins_with_the_rate_of_now(
+    board: Board, script: Script, alert: dict[str, Any]
+) -> None:
+    page = board().page
+    page.evaluate(f"sessionStorage.setItem('trainfare.write-token', '{script.write_token}')")
+    page.get_by_role("button", name="This is planned…").click()
+    rate = page.get_by_label("Dollars per hour")
+    expect(rate).to_have_value("142.77")
+    rate.fill("150.5")
+    page.get_by_label("For the next hours").fill("12")
+    page.get_by_label("Why (optional)").fill("64 GPUs until the deadline")
+    page.get_by_role("button", name="It is planned").click()
+    expect(page.locator(".toast")).to_contain_text("Planned: $150.50/h")
+    (record,) = script.records
+    assert (record["usd_per_hour"], record["comment"]) == ("150.5", "64 GPUs until the deadline")
+    assert record["from_ms"] == alert["started_ms"] - alert["window_ms"]
+    assert 11.9 * HOUR_MS < record["until_ms"] - script.now_ms <= 12.1 * HOUR_MS
+    page.evaluate("sessionStorage.clear()")
+
+
+def test_a_rate_that_is_none_is_not_sent_and_escape_sends_nothing(
+    board: Board, script: Script, alert: dict[str, Any]
+) -> None:
+    page = board().page
+    page.get_by_role("button", name="This is planned…").click()
+    page.get_by_label("Dollars per hour").fill("much")
+    page.get_by_role("button", name="It is planned").click()
+    expect(page.locator("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("dialog")).to_have_count(0)
+    expect(page.get_by_role("button", name="This is planned…")).to_be_focused()
+    assert not script.records
+
+
+def test_a_refusal_is_said_and_a_wrong_token_is_forgotten(
+    board: Board, script: Script, alert: dict[str, Any]
+) -> None:
+    watched = board()
+    page = watched.page
+    watched.provoked = ("401", "503")
+    page.get_by_role("button", name="Silence 1 h").click()
+    give_token(page, "a-wrong-one-of-sixteen")
+    expect(page.locator(".toast[data-kind=bad]")).to_contain_text("Not written: show a token with the scope")
+    assert page.evaluate("sessionStorage.length") == 0
+    script.refusal = 503, "Kafka is away"
+    page.get_by_role("button", name="Silence 1 h").click()
+    give_token(page, script.write_token)
+    expect(page.locator(".toast").last).to_contain_text("Kafka is away. Try again in a few seconds.")
+    assert not script.records
+
+
+def test_what_was_done_is_shown_with_hostile_text_escaped_and_can_be_ended(
+    board: Board, script: Script, alert: dict[str, Any]
+) -> None:
+    alert["acknowledged"] = acted("ack", alert_id=alert["alert_id"], comment=HOSTILE)
+    alert["silenced_by"] = acted("silence")
+    alert["planned_by"] = acted("planned", usd_per_hour="440.330000000", begins_ms=NOW_MS - 1000)
+    page = board().page
+    done = page.locator(".alerts .done li")
+    expect(done).to_have_count(3)
+    expect(done.nth(0)).to_contain_text("acknowledged by web.write_token until")
+    expect(done.nth(0).locator("q")).to_have_text(r"<img src=x onerror=alert(1)>\u{1b}[31m\u{202e}gnp")
+    expect(done.nth(2)).to_contain_text("planned $440.33/h by web.write_token until")
+    assert page.locator(".done img").count() == 0
+    page.evaluate(f"sessionStorage.setItem('trainfare.write-token', '{script.write_token}')")
+    for word in ("acknowledged", "silenced", "planned"):
+        page.get_by_role("button", name=f"End: {word}").click()
+    expect(page.locator(".toast")).to_have_count(3)
+    ack, silence, planned = script.records
+    assert (ack["alert_id"], silence["name"], planned["usd_per_hour"]) == (
+        alert["alert_id"],
+        "web_1",
+        "440.330000000",
+    )
+    assert all(record["until_ms"] <= script.now_ms + 60_000 for record in script.records)
+    page.evaluate("sessionStorage.clear()")
+
+
+def test_without_a_token_for_it_the_page_has_no_buttons(
+    board: Board, script: Script, alert: dict[str, Any]
+) -> None:
+    script.may_act = False
+    page = board().page
+    expect(page.locator(".alerts .alert")).to_have_count(1)
+    assert page.locator(".act:visible").count() == 0
+
+
+def test_a_resolved_alert_and_one_about_the_meter_have_no_buttons(
+    board: Board, script: Script, alert: dict[str, Any]
+) -> None:
+    alert |= {"status": "resolved", "resolved_ms": NOW_MS - 1000}
+    script.alerts.append(fleet.alert("books", 0, NOW_MS - 1000, subject={"kind": "meter", "name": "books"}))
+    page = board().page
+    page.locator(".past summary").click()
+    expect(page.locator(".alerts .alert")).to_have_count(2)
+    assert page.locator(".act:visible").count() == 0
+
+
+@pytest.mark.parametrize(
+    "link",
+    [f"/?silence={{}}#/job/{JOB}", "/?silence={}#/", "/#alert={}&do=silence", f"/?planned={{}}#/job/{JOB}"],
+)
+def test_the_link_of_a_message_opens_what_it_says_once(
+    board: Board, script: Script, alert: dict[str, Any], link: str
+) -> None:
+    page = board(link.format(alert["alert_id"])).page
+    dialog = page.locator("dialog")
+    expect(dialog).to_be_visible()
+    planned = "planned" in link
+    expect(dialog).to_contain_text(
+        f"What is planned for {JOB}?" if planned else f"Silence burn_fast of {JOB}?"
+    )
+    if not planned:
+        page.get_by_label("For", exact=True).select_option("8")
+        page.get_by_role("button", name="Silence", exact=True).click()
+        give_token(page, script.write_token)
+        expect(page.locator(".toast")).to_contain_text("Silenced")
+        assert script.records[0].items() >= {"kind": "silence", "job_id": JOB, "rule": "burn_fast"}.items()
+    else:
+        page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    assert alert["alert_id"] not in page.url
+    page.wait_for_timeout(600)
+    assert dialog.count() == 0
+    page.evaluate("sessionStorage.clear()")
+
+
+def test_a_link_where_nothing_may_be_written_says_how_to_change_that(
+    board: Board, script: Script, alert: dict[str, Any]
+) -> None:
+    script.may_act = False
+    page = board(f"/?silence={alert['alert_id']}#/").page
+    expect(page.locator(".toast[data-kind=bad]")).to_contain_text("set web.write_token")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1400])
+def test_nothing_runs_over_the_edge(
+    board: Board, script: Script, alert: dict[str, Any], width: int, scheme: str
+) -> None:
+    alert["acknowledged"] = acted("ack", alert_id=alert["alert_id"], comment="x" * 400)
+    page = board(width=width, scheme=scheme).page
+    expect(page.locator(".alerts .done li")).to_have_count(1)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.get_by_role("button", name="This is planned…").click()
+    box = page.locator("dialog").bounding_box()
+    assert box is not None
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= width
+    sizes = page.evaluate(
+        "[...document.querySelectorAll('.act-line button')].map((each) => each.getBoundingClientRect().height)"
+    )
+    assert min(sizes) >= (40 if width == 360 else 24)

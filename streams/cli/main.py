@@ -87,7 +87,14 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (
     (
         "alerts",
         "Alerts and those who get them.",
-        (("test", "alerts_trial:trial", "trainfare alerts test ada"),),
+        (
+            ("test", "alerts_trial:trial", "trainfare alerts test ada"),
+            (
+                "why",
+                "alerts_why:why",
+                "trainfare alerts why train-7b --at 2026-10-01T06:00:10 --data ./meter",
+            ),
+        ),
     ),
     (
         "rules",

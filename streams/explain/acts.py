@@ -11,7 +11,7 @@ from typing import Any, Final
 #: In force at an instant: of each control the newest record that was in the log then.
 IN_FORCE: Final = """
 SELECT offset, kind, name, alert_id, match, toUnixTimestamp64Milli(begins) AS begins_ms, toUnixTimestamp64Milli(until) AS until_ms,
-       planned_usd_per_hour AS usd_per_hour, by, comment, removed, fault
+       planned_usd_per_hour AS usd_per_hour, by, comment, source, removed, fault
 FROM controls FINAL
 WHERE kind IN ('ack', 'silence', 'planned') AND time <= fromUnixTimestamp64Milli({at_ms:Int64}, 'UTC')
 ORDER BY offset DESC LIMIT 1 BY kind, name LIMIT 10000"""

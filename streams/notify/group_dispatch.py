@@ -40,6 +40,8 @@ class GroupDispatch:
         self._log = log
         self._clock = clock
         self._jitter_ratio = jitter_ratio
+        #: Whether an alert, by its id, is acknowledged now.
+        self.is_acknowledged: Callable[[str], bool] = lambda _: False
 
     def place(
         self, alert: Alert, shard: int, name: str, receiver: Receiver, history: DeliveryHistory
@@ -75,7 +77,7 @@ class GroupDispatch:
             return
         await self._inhibition.refresh()
         for key in due:
-            parcel, muted = self.groups.flush(key, now_ms, self._inhibition.covers)
+            parcel, muted = self.groups.flush(key, now_ms, self._inhibition.covers, self.is_acknowledged)
             for member in muted:
                 self._log.record(member.alert, key.receiver, "inhibited", INHIBITED)
             if parcel is not None:

@@ -22,6 +22,10 @@ MUTED_LOOK_MS: Final = 30_000
 GROUPED_AT_MOST: Final = 20_000
 
 
+def _never(_alert_id: str) -> bool:
+    return False
+
+
 class GroupTimes(NamedTuple):
     """How long messages to people wait; a repetition of 0 is none."""
 
@@ -203,15 +207,27 @@ class Groups:
         return list(due)
 
     def flush(
-        self, key: GroupKey, now_ms: int, is_inhibited: Callable[[Alert], bool]
+        self,
+        key: GroupKey,
+        now_ms: int,
+        is_inhibited: Callable[[Alert], bool],
+        is_acknowledged: Callable[[str], bool] = _never,
     ) -> tuple[GroupDelivery | None, list[Member]]:
-        """Return the group's message, None if there is nothing to say, and the alerts that are muted from now on."""
-        parcel, muted = self._flushed(key, self._groups[key], now_ms, is_inhibited)
+        """Return the group's message, None if there is nothing to say, and the alerts that are muted from now on.
+
+        What is acknowledged (by alert id) is not said again, though it fires.
+        """
+        parcel, muted = self._flushed(key, self._groups[key], now_ms, is_inhibited, is_acknowledged)
         self._push(key)
         return parcel, muted
 
     def _flushed(
-        self, key: GroupKey, group: _Group, now_ms: int, is_inhibited: Callable[[Alert], bool]
+        self,
+        key: GroupKey,
+        group: _Group,
+        now_ms: int,
+        is_inhibited: Callable[[Alert], bool],
+        is_acknowledged: Callable[[str], bool],
     ) -> tuple[GroupDelivery | None, list[Member]]:
         is_news = group.due_ms is not None and group.due_ms <= now_ms
         muted: list[Member] = []
@@ -229,10 +245,11 @@ class Groups:
         if any(member.is_muted for member in group.members.values()):
             group.due_ms = now_ms + MUTED_LOOK_MS
         is_repeat = not news and not is_news
-        members = known if is_repeat else news
+        members = [each for each in known if not is_acknowledged(each.alert.alert_id)] if is_repeat else news
         if not members:
             if is_repeat:
-                group.sent_ms = now_ms  # all are muted: look again after another interval
+                # All are muted or acknowledged: look again after another interval.
+                group.sent_ms = now_ms
             return None, muted
         group.number += 1
         note = (

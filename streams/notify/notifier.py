@@ -109,6 +109,10 @@ class Notifier:
         """Return the rows of `deliveries` not stored yet."""
         return self._ledger.waiting
 
+    def look_up_acknowledged(self, is_acknowledged: Callable[[str], bool]) -> None:
+        """Ask this, by alert id, before what still fires is sent to people again."""
+        self._people.is_acknowledged = is_acknowledged
+
     def offer(self, alerts: Iterable[Alert], shard: int) -> None:
         """Deliver these status changes, whose rows are stored, in their order."""
         self._intake.offer(alerts, shard)

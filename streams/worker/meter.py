@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from faust.types import TP
 
 from schemas.events import ControlEvent
+from schemas.validate_controls import ACK
 from sinks.port import Store
 from streams.config.settings import KafkaSettings
 from streams.engine.alerts.alert import Address
@@ -64,11 +66,13 @@ class LogOrigin:
 NotifierOf = Callable[[Callable[[str], Sequence[Address]]], Notifier]
 
 
-class OwnerAddresses:
-    """Looks up owners' addresses in the newest controls."""
+class NewestControls:
+    """Looks up owners' addresses and acknowledgements in the newest controls."""
 
-    def __init__(self, reference: ReferenceLog) -> None:
+    def __init__(self, reference: ReferenceLog, now_ms: Callable[[], int]) -> None:
         self._reference = reference
+        self._now_ms = now_ms  # log time
+        self._acknowledged_until_ms: dict[str, float] = {}  # by alert
         self._standing: Standing | None = None
         self._controls = NO_CONTROLS
 
@@ -77,11 +81,17 @@ class OwnerAddresses:
         self.refresh()
         return self._controls.address_of(owner)
 
+    def is_acknowledged(self, alert_id: str) -> bool:
+        """Return whether an acknowledgement covers the alert now."""
+        self.refresh()
+        return self._now_ms() < self._acknowledged_until_ms.get(alert_id, 0)
+
     def refresh(self) -> None:
         """Read the newest controls and log those that are invalid."""
         if self._reference.controls is not self._standing:
             self._standing = self._reference.controls
             self._controls = Controls.from_events(self._standing.values())
+            self._acknowledged_until_ms = acknowledged_until_ms(self._standing.values())
             for fault in self._controls.faults:
                 kind, name, reason = fault
                 logger.warning(
@@ -92,6 +102,17 @@ class OwnerAddresses:
                         "runbook": "docs/operations.md#control-has-no-effect",
                     },
                 )
+
+
+def acknowledged_until_ms(controls: Iterable[ControlEvent]) -> dict[str, float]:
+    """Return until when each alert is acknowledged (ms since 1970), by its id."""
+    found: dict[str, float] = {}
+    for event in controls:
+        if event.kind == ACK:
+            alert_id, until_ms = str(event.value["alert_id"]), event.value.get("until_ms")
+            ends_ms = float(until_ms) if isinstance(until_ms, int) else math.inf
+            found[alert_id] = max(ends_ms, found.get(alert_id, 0))
+    return found
 
 
 class Meter:
@@ -137,9 +158,10 @@ class Meter:
         self.shard_manager = ShardManager(
             store, factory, lambda: self.app.meter_consumer, options, dead_letters, watermarks, reference
         )
-        self._addresses = OwnerAddresses(self.shard_manager.reference)
+        self._addresses = NewestControls(self.shard_manager.reference, options.log_time.now_ms)
         self.notifier = None if notifier is None else notifier(self._addresses.of)
         if self.notifier is not None:
+            self.notifier.look_up_acknowledged(self._addresses.is_acknowledged)
             self.shard_manager.checkpointer.alert_sink = self.notifier
         self.reader = ReferenceReader(
             librdkafka_config(kafka),

@@ -1,0 +1,192 @@
+"""`trainfare alerts why ID`: how far each rule is from firing, and what kept a message back.
+
+It must not judge anew: it shows what the judging worker stored.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+import typer
+
+from schemas.escaping import visible
+from streams.cli.options import DataOption, settings_for
+from streams.cli.output import FormatOption, Grid, OutputFormat, to_json, write
+from streams.cli.reading import Reader, reader
+from streams.errors import TrainfareError, WrongUseError
+
+_ALERT_ID: Final = re.compile(r"al_[0-9a-f]{24}", re.ASCII)
+_MAX_MS: Final = 2**32 * 1000
+_SHOWN_CHARS: Final = 60
+
+
+def why(
+    subject_id: Annotated[str, typer.Argument(metavar="ID", help="A job, or the id of an alert.")],
+    at: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="Instant (UTC), e.g. 2026-10-01T06:00:10 or ms since 1970; otherwise the newest, of an alert its last change.",
+        ),
+    ] = "",
+    data: DataOption = None,
+    form: FormatOption = OutputFormat.table,
+) -> None:
+    """Show how far each rule about a job is from firing, and what kept a message back."""
+    at_ms = _instant(at)
+    with reader(settings_for(data)) as store:
+        found = _found(store, subject_id, at_ms)
+    if form is OutputFormat.json:
+        sys.stdout.write(to_json(found) + "\n")
+        return
+    rules, messages = _grids(found)
+    if form is OutputFormat.csv:
+        write(rules, form)
+        return
+    sys.stdout.write(f"{_head(found)}\n")
+    for title, grid, nothing in (
+        (
+            "Rules: from a share of 1 on a condition holds",
+            rules,
+            "no rule is judged per subject of this kind",
+        ),
+        ("Messages", messages, "no alert in the day before"),
+    ):
+        sys.stdout.write(f"\n{title}\n")
+        if grid.rows:
+            write(grid, form)
+        else:
+            sys.stdout.write(f"{nothing}\n")
+
+
+def _found(store: Reader, subject_id: str, at_ms: int | None) -> dict[str, Any]:
+    """Return what is known of the subject at the instant.
+
+    Raises:
+        TrainfareError: The store knows neither such a job nor such an alert.
+    """
+    from streams.explain.acts import DIMENSIONS, IN_FORCE, facts_of, jobs_of
+    from streams.explain.why import sql
+    from streams.explain.why.distances import distances, holding
+    from streams.explain.why.messages import fates, outranked
+
+    alert = None
+    if _ALERT_ID.fullmatch(subject_id):
+        alert = next(iter(store.records(sql.ONE_ALERT, alert=subject_id)), None)
+    kind, name = "job", subject_id
+    if alert is not None:
+        kind, name = str(alert["subject_kind"]), str(alert["subject_name"])
+    job = next(iter(store.records(sql.JOB, job=name)), None) if kind == "job" else None
+    if job is None and alert is None:
+        raise TrainfareError(
+            f"{visible(subject_id[:_SHOWN_CHARS])!r}: neither a job nor an alert of this store; `trainfare jobs` lists jobs"
+        )
+    if at_ms is None:
+        at_ms = _newest(store, name) if alert is None else int(str(alert["changed_ms"]))
+    alerts: list[dict[str, Any]] = store.records(sql.ALERTS, kind=kind, name=name, at_ms=at_ms)
+    if alert is not None:
+        alerts = [alert]
+    controls: list[dict[str, Any]] = store.records(IN_FORCE, at_ms=at_ms)
+    dimensions: dict[str, Any] = {}
+    if jobs := jobs_of(alerts):
+        dimensions = {str(row["job_id"]): row for row in store.records(DIMENSIONS, jobs=jobs)}
+    facts = {row["alert_id"]: facts_of(row, dimensions) for row in alerts}
+    ids = [row["alert_id"] for row in alerts]
+    deliveries = store.records(sql.DELIVERIES, alerts=ids, at_ms=at_ms) if ids else []
+    of_job = [] if job is None else distances(_facts(store, job, at_ms))
+    holds = holding(of_job)
+    messages = [*fates(alerts, deliveries, controls, facts, at_ms), *outranked(of_job, alerts, at_ms)]
+    return {
+        "subject": {"kind": kind, "name": name},
+        "at_ms": at_ms,
+        "rules": [{**each._asdict(), "holds": each.rule in holds} for each in of_job],
+        "budgets": store.records(sql.BUDGETS, kind=kind, name=name),
+        "messages": [each._asdict() for each in messages],
+    }
+
+
+def _newest(store: Reader, job_id: str) -> int:
+    from streams.explain.why.sql import NEWEST
+
+    (row,) = store.records(NEWEST, job=job_id)
+    return int(str(row["at_ms"] or 0))
+
+
+def _facts(store: Reader, job: dict[str, Any], at_ms: int) -> Any:
+    """Return the rows that the rules of a job are told by."""
+    from streams.explain.why import sql
+    from streams.explain.why.distances import JobFacts
+
+    asked: dict[str, Any] = {"job": job["job_id"], "at_ms": at_ms}
+    expected: list[dict[str, Any]] = store.records(sql.EXPECTED, **asked)
+    expected = [row for row in expected if row["usd_per_hour"]]
+    return JobFacts(
+        at_ms=at_ms,
+        job=job,
+        rates=next(iter(store.records(sql.RATES, **asked)), None),
+        expected={int(row["window_ms"]): float(row["usd_per_hour"]) for row in expected},
+        paid_ms={int(row["window_ms"]): int(row["paid_ms"]) for row in expected},
+        ledger=store.records(sql.LEDGER, **asked)[0],
+        usage=store.records(sql.USAGE, **asked)[0],
+        attempts=store.records(sql.ATTEMPTS, **asked)[0],
+        purchases=[str(row["purchase"]) for row in store.records(sql.PURCHASES, **asked)],
+    )
+
+
+def _grids(found: dict[str, Any]) -> tuple[Grid, Grid]:
+    rules = [
+        (
+            each["rule"],
+            each["what"],
+            "unknown" if each["value"] is None else f"{each['value']:.4g}",
+            f"{each['threshold']:g}",
+            "" if each["share"] is None else f"{min(each['share'], 999):.2f}",
+            "yes" if each["holds"] else "",
+        )
+        for each in found["rules"]
+    ]
+    rules += [
+        ("budget_used", f"used share of {each['budget']}", f"{each['used_ratio']:.4g}", "1",
+         f"{each['used_ratio']:.2f}", "yes" if each["used_ratio"] >= 1 else "")
+        for each in found["budgets"]
+    ]  # fmt: skip
+    messages = [
+        (each["alert_id"], each["rule"], each["status"], each["message"], each["because"])
+        for each in found["messages"]
+    ]
+    return (
+        Grid(("rule", "condition", "value", "threshold", "share", "holds"), rules),
+        Grid(("alert", "rule", "status", "message", "because"), messages),
+    )
+
+
+def _head(found: dict[str, Any]) -> str:
+    subject = found["subject"]
+    at = datetime.fromtimestamp(found["at_ms"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return f"{subject['kind']} {visible(subject['name'])} at {at} UTC"
+
+
+def _instant(text: str) -> int | None:
+    """Return ms since 1970; None where no instant is given.
+
+    Raises:
+        WrongUseError: It is no instant.
+    """
+    if not text:
+        return None
+    try:
+        if text.isascii() and text.isdecimal():
+            at_ms = int(text[:16])
+        else:
+            moment = datetime.fromisoformat(text)
+            at_ms = round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        at_ms = -1
+    if not 0 <= at_ms < _MAX_MS:
+        raise WrongUseError(
+            f"--at {visible(text[:_SHOWN_CHARS])}: expected an instant such as 2026-10-01T06:00:10, or ms since 1970"
+        )
+    return at_ms

@@ -1,0 +1,127 @@
+"""What became of the message of an alert, and what kept it back: a silence, a rule before it, an address, a receiver.
+
+It must not read a store: rows are handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from streams.explain.acts import covers, matches
+from streams.explain.why.distances import Distance, holding
+
+_DRIFT_REST_MS: Final = 3_600_000
+#: The rules whose firing keeps another one from opening.
+_BEFORE: Final = {
+    "burn_sustained": ("burn_fast",),
+    "burn_drift": ("burn_fast", "burn_sustained"),
+}
+_WORDS: Final = {
+    "delivered": "delivered",
+    "repeated": "delivered, and said again",
+    "retrying": "the receiver does not take it",
+    "failed": "the receiver did not take it",
+    "refused": "the address may not be reached",
+    "silenced": "silenced",
+    "no_receiver": "nobody to send it to",
+    "unsupported": "an address of another kind",
+    "inhibited": "a page of its team fires",
+    "superseded": "another message replaced it",
+}
+
+
+class MessageFate(NamedTuple):
+    """What became of the message of one rule's alert."""
+
+    alert_id: str  # '': the rule opened none
+    rule: str
+    status: str
+    message: str
+    because: str
+
+
+def fates(
+    alerts: Iterable[Mapping[str, Any]],
+    deliveries: Sequence[Mapping[str, Any]],
+    controls: Sequence[Mapping[str, Any]],
+    facts: Mapping[str, Mapping[str, str]],
+    at_ms: int,
+) -> list[MessageFate]:
+    """Return the fate of each alert's message.
+
+    Args:
+        alerts: Rows of `alerts` that had begun at the instant.
+        deliveries: Their rows of `deliveries`.
+        controls: Those in force, expired ones included.
+        facts: What controls can match, by alert id.
+        at_ms: The instant.
+    """
+    return [_fate(alert, deliveries, controls, facts[alert["alert_id"]], at_ms) for alert in alerts]
+
+
+def outranked(
+    found: Sequence[Distance], alerts: Sequence[Mapping[str, Any]], at_ms: int
+) -> Iterator[MessageFate]:
+    """Yield the burn rules whose figures hold and that open nothing, as another one fires or has just fired."""
+    firing = {alert["rule"] for alert in alerts if is_firing(alert, at_ms)}
+    for rule in sorted(holding(found) & _BEFORE.keys() - firing):
+        for alert in alerts:
+            rest_ms = _DRIFT_REST_MS if rule == "burn_drift" else 0
+            ended_ms = alert["resolved_ms"]
+            if alert["rule"] in _BEFORE[rule] and (ended_ms is None or at_ms < ended_ms + rest_ms):
+                because = f"{alert['rule']} ({alert['alert_id']}) comes first"
+                yield MessageFate("", rule, "not opened", "none", because)
+                break
+
+
+def is_firing(alert: Mapping[str, Any], at_ms: int) -> bool:
+    """Return whether an alert fired at an instant, as far as its row says."""
+    return bool(
+        alert["started_ms"] <= at_ms and (alert["resolved_ms"] is None or at_ms < alert["resolved_ms"])
+    )
+
+
+def _fate(
+    alert: Mapping[str, Any],
+    deliveries: Sequence[Mapping[str, Any]],
+    controls: Sequence[Mapping[str, Any]],
+    facts: Mapping[str, str],
+    at_ms: int,
+) -> MessageFate:
+    status = "firing" if is_firing(alert, at_ms) else "resolved"
+    rows = [row for row in deliveries if (row["alert_id"], row["status"]) == (alert["alert_id"], status)]
+    newest: dict[str, Mapping[str, Any]] = {row["receiver"]: row for row in rows}  # rows are in their order
+    said = [_said(row) for row in newest.values()]
+    because = [each for each in (_acts(alert, controls, facts, at_ms)) if each]
+    if alert["silenced"] and not any(each.startswith("silence/") for each in because):
+        because.append("a silence covered it")
+    because += [each for _, each in said if each]
+    message = "; ".join(dict.fromkeys(each for each, _ in said)) or (
+        "silenced" if alert["silenced"] else "not sent yet"
+    )
+    return MessageFate(alert["alert_id"], alert["rule"], status, message, "; ".join(dict.fromkeys(because)))
+
+
+def _acts(
+    alert: Mapping[str, Any], controls: Sequence[Mapping[str, Any]], facts: Mapping[str, str], at_ms: int
+) -> Iterator[str]:
+    """Yield the controls that keep messages of the alert back."""
+    changed_ms = min(alert["changed_ms"], at_ms)
+    for control in controls:
+        name = f"{control['kind']}/{control['name']} by {control['by'] or control['source']}"
+        if control["kind"] == "silence" and matches(control, facts) and covers(control, changed_ms):
+            yield name
+        elif control["alert_id"] == alert["alert_id"] and covers(control, at_ms):
+            yield f"{name}: not said again"
+
+
+def _said(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what became of a message to a receiver, and why, if it was not delivered."""
+    words = _WORDS.get(row["outcome"], row["outcome"])
+    if row["outcome"] in ("delivered", "repeated"):
+        return words, ""
+    where = f"{row['receiver']}: " if row["receiver"] and row["attempt"] else ""
+    status = f" ({row['http_status']})" if row["http_status"] else ""
+    attempt = f", attempt {row['attempt']}" if row["attempt"] else ""
+    return words, f"{where}{row['detail']}{status}{attempt}"

@@ -1,0 +1,172 @@
+"""`trainfare alerts why` on a replayed log: distances, what kept a message back, unknown ids and instants."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.tables import DELIVERIES
+from sinks.clickhouse import ClickHouseStore, Embedded
+from tests.cli.command import trainfare
+from tests.web.live import at, delivery, put
+from tests.web.serving import Client, served
+
+T0_MS = 1_772_323_200_000  # 2026-03-01 00:00:00 UTC
+MINUTE_MS = 60_000
+_ids = iter(range(10**6))
+
+
+def event(topic: str, minute: float, **value: object) -> str:
+    body = {"source": "t", "id": str(next(_ids)), "time_ms": T0_MS + round(minute * MINUTE_MS), **value}
+    return json.dumps({"topic": topic, "value": body}) + "\n"
+
+
+#: Ten dollars an hour are expected of each job. From minute 60 on `hot` costs eighty, `quiet` as well, but it is silenced,
+#: and `calm` costs twelve. `hot` is acknowledged at minute 80.
+LINES = [
+    event("prices", 0, sku="g", component="gpu", usd="10", per="gpu_hour", effective_ms=0),
+    event("controls", 0, kind="silence", name="night", job_id="quiet", by="web.token", comment="\x1b[31m"),
+    *(
+        event("jobs", 0, job_id=job, type="started", gpu_count=1, owner="ada", expected_usd_per_hour="10")
+        for job in ("hot", "quiet", "calm")
+    ),
+    event("jobs", 60, job_id="hot", type="scaled", gpu_count=8),
+    event("jobs", 60, job_id="quiet", type="scaled", gpu_count=8),
+    event("jobs", 60, job_id="calm", type="scaled", gpu_count=1.2),
+    *(event("jobs", minute, job_id="hot", type="heartbeat") for minute in range(61, 79)),
+    event("jobs", 90, job_id="calm", type="heartbeat"),
+]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("why")
+    (root / "events.jsonl").write_text("".join(LINES))
+    done = trainfare("replay", root / "events.jsonl", "--data", root / "meter", "--partitions", 2)
+    assert done.code == 0, done.err
+    return root / "meter"
+
+
+def why(data: Path, *words: object) -> dict[str, Any]:
+    done = trainfare("alerts", "why", *words, "--data", data, "--format", "json")
+    assert (done.code, done.err) == (0, ""), done.err
+    found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+def rule(found: dict[str, Any], name: str, place: int = 0) -> dict[str, Any]:
+    rows = [each for each in found["rules"] if each["rule"] == name]
+    return dict(rows[place])
+
+
+def test_a_job_that_burns_is_past_its_threshold_and_one_that_does_not_is_short_of_it(data: Path) -> None:
+    hot = why(data, "hot", "--at", "2026-03-01T01:15:00")
+    short = rule(hot, "burn_fast", 1)
+    assert short["holds"] is True
+    assert short["value"] == pytest.approx(8, rel=0.01)
+    assert (short["threshold"], short["share"]) == (6, pytest.approx(8 / 6, rel=0.01))
+    assert rule(hot, "burn_fast")["value"] == pytest.approx(8, rel=0.02)
+    extra = rule(hot, "burn_fast", 2)
+    assert extra["value"] == pytest.approx(17.5, rel=0.05)
+    calm = why(data, "calm", "--at", T0_MS + 75 * MINUTE_MS)
+    assert calm["at_ms"] == T0_MS + 75 * MINUTE_MS
+    assert rule(calm, "burn_fast", 1)["share"] == pytest.approx(0.2, rel=0.01)
+    assert not any(each["holds"] for each in calm["rules"])
+    assert calm["messages"] == []
+
+
+def test_a_silence_is_named_and_so_is_a_rule_that_comes_first(data: Path) -> None:
+    found = why(data, "quiet", "--at", "2026-03-01T01:25:00")
+    fast = next(each for each in found["messages"] if each["rule"] == "burn_fast")
+    assert (fast["status"], fast["message"]) == ("firing", "silenced")
+    assert fast["because"] == "silence/night by web.token"
+    sustained = next(each for each in found["messages"] if each["rule"] == "burn_sustained")
+    assert sustained["status"] == "not opened"
+    assert sustained["because"].startswith("burn_fast (al_")
+
+
+def test_an_alert_is_asked_for_by_its_id_and_says_what_receivers_did(data: Path) -> None:
+    (fast,) = (
+        each for each in why(data, "hot", "--at", "2026-03-01T01:20:00")["messages"] if each["alert_id"]
+    )
+    assert (fast["message"], fast["because"]) == ("not sent yet", "")
+    rows = [
+        delivery(fast["alert_id"], 1, "retrying", detail="answered 503: try later"),
+        delivery(fast["alert_id"], 1, "delivered", receiver="https://other.example"),
+    ]
+    later = {"time": at(T0_MS + 62 * MINUTE_MS)}
+    store = ClickHouseStore(Embedded(data_dir=data))
+    try:
+        put(store, DELIVERIES, [{**row, **later} for row in rows], "why")
+        server_rows = served(store, lambda client: _through(client, fast["alert_id"]))
+    finally:
+        store.close()
+    (told,) = why(data, fast["alert_id"])["messages"]
+    assert told["message"] == "the receiver does not take it; delivered"
+    assert "answered 503: try later (503), attempt 1" in told["because"]
+    assert server_rows
+
+
+async def _through(client: Client, alert_id: str) -> bool:
+    """Every statement is one that the worker answers, too."""
+    from streams.explain import acts
+    from streams.explain.why import sql
+
+    values: dict[str, object] = {
+        "alert": alert_id,
+        "alerts": [alert_id],
+        "jobs": ["hot"],
+        "job": "hot",
+        "kind": "job",
+        "name": "hot",
+        "at_ms": T0_MS + 75 * MINUTE_MS,
+    }
+    statements = [text for module in (sql, acts) for name, text in vars(module).items() if name.isupper()]
+    for statement in (each for each in statements if isinstance(each, str) and "SELECT" in each):
+        if ("\nFROM" not in statement and " FROM " not in statement) or statement.startswith(
+            "\n       alert_id"
+        ):
+            continue
+        used = {name: value for name, value in values.items() if f"{{{name}:" in statement}
+        await client.ask({"sql": statement, "parameters": used})
+    return True
+
+
+def test_a_table_says_the_same_and_shows_no_control_characters(data: Path) -> None:
+    done = trainfare("alerts", "why", "quiet", "--at", "2026-03-01T01:25:00", "--data", data)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("job quiet at 2026-03-01 01:25:00 UTC\n")
+    assert "burn_fast" in done.out
+    assert "silence/night by web.token" in done.out
+    assert "\x1b" not in done.out
+
+
+@pytest.mark.parametrize(
+    "subject_id",
+    ["nobody", "al_0123456789abcdef01234567", "", "x" * 5_000, "'; DROP TABLE alerts; --", "\x1b[31m"],
+)
+def test_an_unknown_id_is_one_line(data: Path, subject_id: str) -> None:
+    done = trainfare("alerts", "why", "--data", data, "--", subject_id)
+    assert done.code == 1
+    line = done.one_line()
+    assert "neither a job nor an alert of this store" in line
+    assert "\x1b" not in line
+    assert len(line) < 300
+
+
+@pytest.mark.parametrize(
+    "instant", ["yesterday", "-1", "99999999999999999999", "2300-01-01", "2026-13-01", "\u0663"]
+)
+def test_an_instant_that_is_none_is_wrong_use(data: Path, instant: str) -> None:
+    done = trainfare("alerts", "why", "hot", f"--at={instant}", "--data", data)
+    assert done.code == 2
+    assert "expected an instant such as 2026-10-01T06:00:10" in done.one_line()
+
+
+def test_before_the_job_began_nothing_is_known(data: Path) -> None:
+    found = why(data, "hot", "--at", "2026-02-01T00:00:00")
+    assert rule(found, "burn_fast")["value"] is None
+    assert found["messages"] == []

@@ -60,6 +60,10 @@ def why(
             write(grid, form)
         else:
             sys.stdout.write(f"{nothing}\n")
+    if found["rule_records"]:
+        sys.stdout.write(
+            "\nRules have settings of their own (`trainfare rules show`); the thresholds above are the defaults.\n"
+        )
 
 
 def _found(store: Reader, subject_id: str, at_ms: int | None) -> dict[str, Any]:
@@ -103,6 +107,7 @@ def _found(store: Reader, subject_id: str, at_ms: int | None) -> dict[str, Any]:
         "subject": {"kind": kind, "name": name},
         "at_ms": at_ms,
         "rules": [{**each._asdict(), "holds": each.rule in holds} for each in of_job],
+        "rule_records": store.records(sql.RULE_RECORDS, at_ms=at_ms)[0]["records"],
         "budgets": store.records(sql.BUDGETS, kind=kind, name=name),
         "messages": [each._asdict() for each in messages],
     }

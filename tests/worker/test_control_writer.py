@@ -31,6 +31,7 @@ def test_what_is_asked_for_is_in_the_log_and_then_in_the_table(lab: Lab) -> None
         for record in (ack, silence, ack):
             await writer.append(record.key, record.value)
         await until(lambda: meter.reader.next.get("controls") == 3)
+        await until(lambda: store.select(CONTROLS).num_rows == 3)
 
     run(meter, work)
     rows = store.select(CONTROLS).to_pylist()

@@ -23,6 +23,8 @@ ORDER BY time, attempt"""
 BUDGETS: Final = """
 SELECT budget, used_ratio, used_usd, limit_usd FROM budget_use FINAL
 WHERE subject_kind = {kind:String} AND subject_name = {name:String} ORDER BY used_ratio DESC LIMIT 20"""
+#: Records that give rules other thresholds.
+RULE_RECORDS: Final = f"SELECT count() AS records FROM controls FINAL WHERE kind = 'rule' AND time <= {_AT}"
 NEWEST: Final = """
 SELECT greatest(toUnixTimestamp64Milli((SELECT max(time) FROM burn_rates WHERE job_id = {job:String})),
                 toUnixTimestamp64Milli((SELECT max(last_event) FROM jobs FINAL WHERE job_id = {job:String}))) AS at_ms"""

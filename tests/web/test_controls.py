@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from schemas.control_table import CONTROLS
 from schemas.decode import decode
 from schemas.events import ControlEvent
 from sinks.clickhouse import ClickHouseStore
@@ -20,7 +22,7 @@ from streams.engine.alerts.dimensions import AlertDimensions
 from streams.web.control_record import FieldError, control_record
 from streams.web.controls import BODY_MAX_BYTES, BURST, BURST_OF_ALL, WAITING_MAX
 from streams.worker.storing.control_rows import control_table
-from tests.web import live
+from tests.web.log import AS_OF_MS
 from tests.web.serving import LOCAL, LOCAL_TOKEN, TOKEN, WALL_MS, Client, served
 from tests.web.test_scopes import bearer
 
@@ -339,22 +341,21 @@ def test_few_wait_for_kafka_at_a_time() -> None:
 # -- what is shown -------------------------------------------------------------------------------------------
 
 
+_offsets = itertools.count()
+
+
 @contextmanager
 def acted(store: ClickHouseStore, *controls: ControlEvent) -> Iterator[None]:
     """Put controls into the store, and the removal of each after the test."""
-    key = [f"{each.kind}/{each.name}".encode() for each in controls]
-    acted_ms = live.AS_OF_MS - 1000
-    log = [(acted_ms, key, event) for key, event in zip(key, controls, strict=True)]
-    global _offset
-    store.insert("controls", control_table(log, range(_offset, _offset + len(log))), f"c{_offset}")
-    _offset += len(log)
+    _put(store, [(f"{each.kind}/{each.name}".encode(), each) for each in controls])
     yield
-    log = [(acted_ms, key, None) for key, _ in zip(key, controls, strict=True)]
-    store.insert("controls", control_table(log, range(_offset, _offset + len(log))), f"c{_offset}")
-    _offset += len(log)
+    _put(store, [(f"{each.kind}/{each.name}".encode(), None) for each in controls])
 
 
-_offset = 0
+def _put(store: ClickHouseStore, records: list[tuple[bytes, ControlEvent | None]]) -> None:
+    log = [(AS_OF_MS - 1000, key, event) for key, event in records]
+    offsets = [next(_offsets) for _ in log]
+    store.insert(CONTROLS, control_table(log, offsets), f"controls:{offsets[0]}")
 
 
 def test_an_alert_says_who_acknowledged_silenced_and_planned_it_and_until_when(
@@ -363,7 +364,7 @@ def test_an_alert_says_who_acknowledged_silenced_and_planned_it_and_until_when(
     def control(kind: str, name: str, **value: object) -> ControlEvent:
         return ControlEvent("web", name, 1, kind, name, {"by": "web.write_token", **value})
 
-    later_ms, past_ms = WALL_MS + 5_000, live.AS_OF_MS - 5_000
+    later_ms, past_ms = WALL_MS + 5_000, AS_OF_MS - 5_000
 
     async def work(client: Client) -> dict[str, Any]:
         found = await client.get("/api/v1/alerts?status=firing")

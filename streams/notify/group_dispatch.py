@@ -60,14 +60,21 @@ class GroupDispatch:
         self, alert: Alert, shard: int, receivers: Mapping[str, Receiver], history: DeliveryHistory
     ) -> None:
         """Take a firing alert for those people who have its message, to repeat it when it is time."""
+        people = {
+            name: GroupKey(name, alert.owner, alert.project)
+            for name, each in receivers.items()
+            if each.is_person
+        }
+        for key, member in self.groups.leave_only(alert.alert_id, () if alert.silenced else people.values()):
+            self._log.record(member.alert, key.receiver, "superseded", _NEEDLESS, attempt=member.attempts)
         if alert.status != FIRING or alert.silenced:
             return
         now_ms, mono_ms = self._clock.now_ms(), self._clock.monotonic_ms()
-        for name, receiver in receivers.items():
-            if receiver.is_person and name in history.finals:
+        for name, key in people.items():
+            if name in history.finals:
                 ago_ms = max(now_ms - history.final_ms[name], 0)
-                key = GroupKey(name, alert.owner, alert.project)
-                self.groups.restore(key, receiver, alert, shard, history.attempts[name], mono_ms - ago_ms)
+                attempts = history.attempts[name]
+                self.groups.restore(key, receivers[name], alert, shard, attempts, mono_ms - ago_ms)
 
     async def flush(self) -> None:
         """Queue the messages that are due."""

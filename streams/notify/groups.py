@@ -128,6 +128,7 @@ class Groups:
         self._groups: dict[GroupKey, _Group] = {}
         self._schedule: list[tuple[int, int, GroupKey]] = []  # a heap; entries that no longer hold stay in it
         self._entries = 0
+        self._homes: dict[str, set[GroupKey]] = {}  # by alert id
         self._size = 0
 
     @property
@@ -163,11 +164,10 @@ class Groups:
             return None
         if old is not None and old.is_muted and alert.status == RESOLVED:
             # Nobody knows that it fired.
-            self._remove(group, alert.alert_id)
+            self._remove(key, alert.alert_id)
             self._push(key)
             return Member(alert, shard)
-        self._size += old is None
-        group.members[alert.alert_id] = Member(alert, shard, attempts)
+        self._put(key, group, Member(alert, shard, attempts))
         due_ms = self._due_ms(group, alert, now_ms)
         group.due_ms = due_ms if group.due_ms is None else min(group.due_ms, due_ms)
         self._push(key)
@@ -182,8 +182,7 @@ class Groups:
             return  # it is not sent again
         group = self._groups.setdefault(key, _Group(receiver))
         if alert.alert_id not in group.members:
-            self._size += 1
-            group.members[alert.alert_id] = Member(alert, shard, attempts, is_sent=True)
+            self._put(key, group, Member(alert, shard, attempts, is_sent=True))
             group.sent_ms = sent_ms if group.sent_ms is None else max(group.sent_ms, sent_ms)
             self._push(key)
 
@@ -284,11 +283,22 @@ class Groups:
         for member in parcel.sent:
             member.is_sent = True
             if member.alert.status == RESOLVED and group.members.get(member.alert.alert_id) is member:
-                self._remove(group, member.alert.alert_id)
+                self._remove(parcel.key, member.alert.alert_id)
         waiting = [member for member in group.members.values() if not member.is_sent and not member.is_muted]
         if waiting:
             group.due_ms = min(self._due_ms(group, member.alert, now_ms) for member in waiting)
         self._push(parcel.key)
+
+    def leave_only(self, alert_id: str, keys: Collection[GroupKey]) -> list[tuple[GroupKey, Member]]:
+        """Take the alert out of all other groups (it has another owner, or is silenced now); return what was not sent."""
+        left: list[tuple[GroupKey, Member]] = []
+        for key in sorted(self._homes.get(alert_id, set()).difference(keys)):
+            member = self._groups[key].members[alert_id]
+            if not member.is_sent and not member.is_muted:
+                left.append((key, member))
+            self._remove(key, alert_id)
+            self._push(key)
+        return left
 
     def release(self, shards: Collection[int]) -> None:
         """Forget the alerts of shards that are no longer ours."""
@@ -298,7 +308,10 @@ class Groups:
                 group.sending = None
         self._groups = {key: group for key, group in self._groups.items() if group.members}
         self._size = sum(len(group.members) for group in self._groups.values())
-        for key in self._groups:
+        self._homes = {}
+        for key, group in self._groups.items():
+            for alert_id in group.members:
+                self._homes.setdefault(alert_id, set()).add(key)
             self._push(key)
 
     def _due_ms(self, group: _Group, alert: Alert, now_ms: int) -> int:
@@ -330,9 +343,18 @@ class Groups:
         group = self._groups.get(entry[2])
         return group is not None and self._next_ms(group) == entry[0]
 
-    def _remove(self, group: _Group, alert_id: str) -> None:
-        del group.members[alert_id]
+    def _put(self, key: GroupKey, group: _Group, member: Member) -> None:
+        alert_id = member.alert.alert_id
+        self._size += alert_id not in group.members
+        group.members[alert_id] = member
+        self._homes.setdefault(alert_id, set()).add(key)
+
+    def _remove(self, key: GroupKey, alert_id: str) -> None:
+        del self._groups[key].members[alert_id]
         self._size -= 1
+        self._homes[alert_id].discard(key)
+        if not self._homes[alert_id]:
+            del self._homes[alert_id]
 
 
 def _has_known(group: _Group) -> bool:

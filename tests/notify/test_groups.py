@@ -150,6 +150,35 @@ def test_repetitions_can_be_off() -> None:
     run(go())
 
 
+@pytest.mark.parametrize("other", [{"silenced": True}, {"owner": "bob"}, {"project": "q"}])
+def test_what_ended_in_another_way_is_not_said_to_fire_still(other: dict[str, Any]) -> None:
+    async def go() -> None:
+        there = office()
+        await there.offer(an_alert("a"))
+        await there.work(WAIT_MS)
+        await there.offer(resolved("a", after_ms=WAIT_MS, **other))
+        await there.work(INTERVAL_MS)
+        sent = len(there.sender.sent)
+        assert sent == (2 if "project" in other else 1)
+        await there.work(10 * REPEAT_MS)
+        assert len(there.sender.sent) == sent
+
+    run(go())
+
+
+def test_what_is_silenced_while_it_waits_is_not_sent() -> None:
+    async def go() -> None:
+        there = office()
+        await there.offer(an_alert("a"))
+        await there.offer(resolved("a", silenced=True))
+        await there.work(INTERVAL_MS)
+        assert there.sender.sent == []
+        assert there.notifier.waiting == 0
+        assert there.rows("status", "outcome") == [("resolved", "silenced"), ("firing", "superseded")]
+
+    run(go())
+
+
 def test_an_alert_that_resolves_while_it_waits_is_one_message() -> None:
     async def go() -> None:
         there = office()

@@ -176,6 +176,7 @@ def test_a_job_that_begins_large_for_its_team(world: World) -> None:
     world.job("large", 1, 60)
     world.job("large-elsewhere", 1, 60, team="nlp")
     world.job("fair", 1, 40)
+    world.job("second-large", 2, 55)  # the team is used to that by now
     changes = world.look(3)
     assert said(changes, "oversized") == [("large", "firing", 2), ("large", "resolved", 3)]
     alert = next(each for each in changes if each.rule == "oversized")

@@ -95,7 +95,7 @@ SELECT toInt64(toUnixTimestamp(h.hour)) * 1000 + 3600000 AS at_ms, f.job_id AS j
 FROM
 (
     SELECT job_id, team, owner, project, rate, length(earlier) AS jobs,
-        if(jobs = 0, 0., arrayReduce('median', earlier)) AS usual
+        if(jobs = 0, 0., arrayReduce('median', earlier)) AS usual, arrayMax(earlier) AS largest
     FROM
     (
         SELECT r.job_id AS job_id, j.team AS team, j.owner AS owner, j.project AS project, r.rate AS rate,
@@ -116,7 +116,7 @@ FROM
     )
 ) AS f
 INNER JOIN (SELECT DISTINCT job_id, hour FROM job_hours FINAL WHERE {_IN} AND wall_clock_ms > 0) AS h ON h.job_id = f.job_id
-WHERE f.jobs >= {{jobs:UInt32}} AND f.usual > 0 AND f.rate >= {{factor:Float64}} * f.usual"""
+WHERE f.jobs >= {{jobs:UInt32}} AND f.usual > 0 AND f.rate > f.largest AND f.rate >= {{factor:Float64}} * f.usual"""
 
 PRICE_JUMP: Final = f"""
 SELECT toInt64(toUnixTimestamp(hour)) * 1000 + 3600000 AS at_ms, sku, usd, before_usd, per

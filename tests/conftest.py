@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests import new_store
 from tests.query import priority
 
 REQUIRE_KAFKA = "TRAINFARE_REQUIRE_KAFKA"
@@ -67,6 +68,12 @@ def _queries_keep_their_priority() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         priority.keep(patch)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _new_stores_are_copies(tmp_path_factory: pytest.TempPathFactory) -> None:
+    base = tmp_path_factory.getbasetemp()
+    new_store.keep_in(base.parent if "PYTEST_XDIST_WORKER" in os.environ else base)
 
 
 @pytest.fixture(autouse=True)

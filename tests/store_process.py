@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 from sinks.clickhouse import Server
+from tests.new_store import begun
 from tests.store_faults import Fault
 
 ROOT = Path(__file__).parents[1]
@@ -21,8 +22,9 @@ ROOT = Path(__file__).parents[1]
 class StoreProcess:
     """A ClickHouse server for tests; `start` after `kill` brings it back with its data, at the same address."""
 
-    def __init__(self, data_dir: Path) -> None:
-        self._data_dir = data_dir
+    def __init__(self, data_dir: Path, *, copied: bool = True) -> None:
+        """`copied`: with the tables of an empty store from the first start on, so that nobody migrates it."""
+        self._data_dir = begun(data_dir) if copied else data_dir
         self._process: subprocess.Popen[str] | None = None
         self.port = 0
 

@@ -139,9 +139,10 @@ class ClickHouseStore:
         first = ClickHouseConnection(self.target, _SYSTEM)
         try:
             create_database(first, self.target.database)
+            # Before the first one is closed: without a client the embedded engine stops, and starts anew.
+            migrate(self._connection, shipped())
         finally:
             first.close()
-        migrate(self._connection, shipped())
         self.lost_parts = lost_parts(self._connection)
         for part in self.lost_parts:
             logger.error(

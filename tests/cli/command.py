@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from tests.forked import FORKER, without_settings
 from tests.forked import ROOT as ROOT
+from tests.new_store import begun
 
 NOBODY = "127.0.0.1:9"
 """The discard port: nothing listens there."""
@@ -34,8 +36,14 @@ def trainfare(
     env: dict[str, str] | None = None,
     cwd: Path | None = None,
     function: str = "streams.cli.main:main",
+    new_store: Literal["copied", "begun"] = "copied",
 ) -> Done:
-    """Run `trainfare` with no settings but those given."""
+    """Run `trainfare` with no settings but those given.
+
+    A replay into a directory without a store finds an empty one there, unless it shall begin it by itself.
+    """
+    if words[:1] == ("replay",) and "--data" in words and new_store == "copied":
+        begun(Path(str(words[words.index("--data") + 1])))
     done = FORKER.run(
         function,
         *(str(word) for word in words),

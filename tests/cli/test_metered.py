@@ -58,7 +58,8 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def first_run(events: Path) -> Done:
-    return trainfare("replay", events, "--data", events.parent / "meter", "--partitions", "2")
+    words = ("replay", events, "--data", events.parent / "meter", "--partitions", "2")
+    return trainfare(*words, new_store="begun")
 
 
 @pytest.fixture(scope="module")

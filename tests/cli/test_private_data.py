@@ -13,7 +13,8 @@ from tests.cli.test_metered import LINES
 
 def replay(data: Path, events: Path) -> Done:
     """Replay as a user whose umask opens everything to everybody."""
-    return trainfare("replay", events, "--data", data, function="tests.cli.variants:open_to_all")
+    words = ("replay", events, "--data", data)
+    return trainfare(*words, function="tests.cli.variants:open_to_all", new_store="begun")
 
 
 @pytest.fixture

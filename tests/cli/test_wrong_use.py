@@ -41,7 +41,7 @@ def test_no_command_shows_the_help_on_stderr() -> None:
 @pytest.mark.parametrize("command", ["replay", "publish"])
 def test_missing_file_of_events(command: str, tmp_path: Path) -> None:
     data = ("--data", tmp_path / "meter") if command == "replay" else ()
-    done = trainfare(command, tmp_path / "none.jsonl", *data)
+    done = trainfare(command, tmp_path / "none.jsonl", *data, new_store="begun")
     assert done.code == 2
     assert f"{tmp_path / 'none.jsonl'}: no such file" in done.one_line()
     assert not (tmp_path / "meter").exists(), "nothing was begun"

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from sinks.clickhouse import ClickHouseStore, Embedded
+from sinks.clickhouse import ClickHouseStore
 from sinks.port import Store
 from tests.memory_store import MemoryStore
 from tests.simulator.store import Shelf
-from tests.sinks.stores import empty, opened
+from tests.sinks.stores import embedded, empty, opened
 from tests.store_process import StoreProcess
 
 KINDS = ["memory", "simulated", "chdb", "http"]
@@ -22,7 +22,7 @@ def kind_of(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreProcess]:
-    with StoreProcess(tmp_path_factory.mktemp("server")) as process:
+    with StoreProcess(tmp_path_factory.mktemp("server"), copied=False) as process:
         yield process
 
 
@@ -34,7 +34,7 @@ def shared(
     if request.param in IN_MEMORY:
         yield None
     elif request.param == "chdb":
-        with opened(Embedded(data_dir=tmp_path_factory.mktemp("engine"))) as store:
+        with embedded(tmp_path_factory.mktemp("engine")) as store:
             yield store
     else:
         process: StoreProcess = request.getfixturevalue("server")

@@ -14,6 +14,7 @@ from sinks.clickhouse import ClickHouseStore, Embedded
 from streams.costs.answer import CostRows, cost_rows
 from streams.costs.request import request_of
 from streams.costs.sql import asked_sql, compared_sql
+from tests.new_store import begun
 from tests.sinks.rows import rows
 
 FIRST = datetime(2026, 1, 20, tzinfo=UTC)
@@ -38,7 +39,7 @@ def hours() -> Rows:
 
 @pytest.fixture(scope="module")
 def store(hours: Rows, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseStore]:
-    opened = ClickHouseStore(Embedded(data_dir=tmp_path_factory.mktemp("hours") / "meter"))
+    opened = ClickHouseStore(Embedded(data_dir=begun(tmp_path_factory.mktemp("hours") / "meter")))
     paid = (
         {
             "hour": at,

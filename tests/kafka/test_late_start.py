@@ -85,7 +85,7 @@ def test_both_come_late(tmp_path: Path) -> None:
     kafka = KafkaSettings(bootstrap_servers=broker, topic_prefix=prefix, partitions=2)
     create_topics(kafka, connect(kafka))
     web_port = free_port()
-    front = StoreProcess(tmp_path / "store")
+    front = StoreProcess(tmp_path / "store", copied=False)
     front.port = free_port()
     given = {
         "TRAINFARE_KAFKA_BOOTSTRAP_SERVERS": door.address,

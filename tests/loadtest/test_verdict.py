@@ -19,6 +19,7 @@ from streams.engine.batch import LogBatch, LogRecord
 from streams.engine.pricing.book import PriceBook
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
+from tests.new_store import begun
 
 BEGIN_S = 1_772_366_450
 PARTITION = 0
@@ -39,7 +40,7 @@ def metered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Embedded, Known]:
             records = [LogRecord(at + n, 2 * BEGIN_S * 1000, each.value) for n, each in enumerate(found)]
             assert shard.fold(LogBatch("gpu", PARTITION, at, at + len(records), records)) is None
             at += len(records)
-    target = Embedded(data_dir=tmp_path_factory.mktemp("store"))
+    target = Embedded(data_dir=begun(tmp_path_factory.mktemp("store")))
     store, more = ClickHouseStore(target), True
     try:
         while more:

@@ -18,7 +18,9 @@ from sinks.query import process as processes
 from sinks.query.pool import IDLE_S, QueryPool
 from sinks.query.process import Answered
 from sinks.query.wire import Form
+from sinks.target import Embedded
 from tests.logged import logged
+from tests.new_store import begun
 from tests.query import priority
 
 ROOT = Path(__file__).parents[2]
@@ -28,10 +30,7 @@ NOWHERE = StoreFiles("/nowhere", "trainfare")
 @pytest.fixture
 def source(tmp_path: Path) -> StoreFiles:
     """The files of an empty store."""
-    from sinks.clickhouse import ClickHouseStore, Embedded
-
-    target = Embedded(data_dir=tmp_path / "data")
-    ClickHouseStore(target).close()
+    target = Embedded(data_dir=begun(tmp_path / "data"))
     return StoreFiles(str(target.engine_dir), target.database)
 
 

@@ -6,10 +6,10 @@ import re
 import threading
 from pathlib import Path
 
-from sinks.clickhouse.store import ClickHouseStore
 from sinks.query.limits import QueryLimits
 from sinks.query.process import QueryProcess
 from sinks.target import Embedded, query_source
+from tests.new_store import begun
 
 #: A thread's stack and an extent of the allocator, several times.
 LEFT_BYTES = 64 * 2**20
@@ -23,8 +23,7 @@ def figures(pid: int) -> tuple[int, int]:
 
 
 def test_an_ordinary_large_result_leaves_room(tmp_path: Path) -> None:
-    target = Embedded(data_dir=tmp_path / "data")
-    ClickHouseStore(target).close()
+    target = Embedded(data_dir=begun(tmp_path / "data"))
     process = QueryProcess(query_source(target), QueryLimits())
     process.wait_ready()
     found, over = [figures(process.pid)], threading.Event()

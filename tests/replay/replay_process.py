@@ -30,6 +30,7 @@ from schemas.tables import (
     UNATTRIBUTED_MINUTES,
 )
 from tests.forked import FORKER, ROOT, without_settings
+from tests.new_store import begun
 
 TABLES = (
     JOB_MINUTES,
@@ -68,6 +69,7 @@ def refused(files: Sequence[Path], data: Path, **options: Any) -> str:
 
 
 def _run(files: Sequence[Path], data: Path, options: dict[str, Any]) -> subprocess.CompletedProcess[bytes]:
+    begun(data)
     job = orjson.dumps({"files": [str(file) for file in files], "data": str(data), **options})
     return FORKER.run(f"{__name__}:main", job.decode(), env=without_settings(), cwd=ROOT, timeout_s=120)
 

@@ -84,7 +84,7 @@ def test_a_replay_of_a_file_that_is_cut_short_says_so_and_meters_nothing(ending:
     content = frame(lines) if ending == "zst" else gzip.compress(b"".join(lines))
     path, data = tmp_path / f"log.jsonl.{ending}", tmp_path / "meter"
     path.write_bytes(content[: len(content) * 3 // 5])
-    done = trainfare("replay", path, "--data", data)
+    done = trainfare("replay", path, "--data", data, new_store="begun")
     assert done.code == 1
     assert f"log.jsonl.{ending} is cut short" in done.one_line()
     assert not data.exists()

@@ -1,6 +1,6 @@
 """Opens each kind of store, and empties it between tests, for fixtures.
 
-Opening costs 0.2 s, emptying 0.01 s: a module shares a store. It must be closed with the module, since a process
+Opening costs 0.2 s of a core, and emptying less than that: a module shares a store. It must be closed with the module, since a process
 can have one embedded engine at a time.
 """
 
@@ -16,6 +16,7 @@ from schemas.tables import SCHEMAS, SNAPSHOTS
 from sinks.clickhouse import ClickHouseStore, Embedded, Server, Target
 from sinks.port import Store
 from sinks.rows import Condition
+from tests.new_store import begun
 
 
 @contextlib.contextmanager
@@ -28,7 +29,8 @@ def opened(target: Target) -> Iterator[ClickHouseStore]:
 
 
 def embedded(data_dir: Path) -> contextlib.AbstractContextManager[ClickHouseStore]:
-    return opened(Embedded(data_dir=data_dir))
+    """The store of a directory; a new one is a copy."""
+    return opened(Embedded(data_dir=begun(data_dir)))
 
 
 def empty(target: Target) -> None:

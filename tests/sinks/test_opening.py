@@ -1,3 +1,4 @@
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,8 @@ from sinks.clickhouse import migrate as migrations
 from sinks.clickhouse.connection import ClickHouseConnection
 from sinks.clickhouse.migrate import Migration, migrate, shipped
 from sinks.errors import SinkError, StoreInUse, StoreMismatch, StoreUnreachable
-from tests.sinks.stores import embedded
+from tests.new_store import begun
+from tests.sinks.stores import embedded, opened
 from tests.store_process import ROOT, StoreProcess
 
 BARE_CHDB = "import chdb, sys; c = chdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
@@ -46,8 +48,40 @@ def test_a_second_directory_in_one_process_is_refused(tmp_path: Path) -> None:
         pass
 
 
+def test_the_engine_starts_once_in_an_opening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stops with its last client: the one that creates the database stays until another has migrated."""
+    order: list[str] = []
+    close, apply = ClickHouseConnection.close, migrations.migrate
+
+    def closed(connection: ClickHouseConnection) -> None:
+        order.append("closed")
+        close(connection)
+
+    def migrated(connection: ClickHouseConnection, files: list[Migration]) -> list[str]:
+        order.append("migrated")
+        return apply(connection, files)
+
+    monkeypatch.setattr(ClickHouseConnection, "close", closed)
+    monkeypatch.setattr("sinks.clickhouse.store.migrate", migrated)
+    with opened(Embedded(data_dir=tmp_path)) as store:
+        assert order == ["migrated", "closed"]
+        assert list(store.ask("SELECT count() FROM migrations").rows()) == [(len(shipped()),)]
+
+
+def test_a_copy_of_an_empty_store_is_one_that_was_begun(tmp_path: Path) -> None:
+    found = []
+    for data_dir in (tmp_path / "begun", begun(tmp_path / "copied")):
+        with opened(Embedded(data_dir=data_dir)) as store:
+            tables = store.ask(
+                "SELECT name, engine, create_table_query, total_rows FROM system.tables "
+                "WHERE database = currentDatabase() ORDER BY name"
+            )
+            found.append((list(tables.rows()), stat.S_IMODE(data_dir.stat().st_mode)))
+    assert found[0] == found[1]
+
+
 def test_what_was_stored_is_there_after_reopening_and_nothing_migrates_twice(tmp_path: Path) -> None:
-    with embedded(tmp_path) as store:
+    with opened(Embedded(data_dir=tmp_path)) as store:
         store.meta.put("log", "x")
     with embedded(tmp_path) as store:
         assert store.meta.get("log") == "x"

@@ -5,6 +5,7 @@ Must import nothing of the project and round nothing: money is counted in SCALE-
 
 from __future__ import annotations
 
+import zlib
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from tests.oracle.intake import JobLog, Sample, attempt_of
 from tests.oracle.job_rules import AttemptRules, Rated, Settings, attempt_rules, settings_of
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Context, Json, context_of
 from tests.oracle.prices import PriceBook
-from tests.oracle.rows import GPU_TIME_COMPONENTS, JOB_TIME_COMPONENTS, Ledger, book_traffic
+from tests.oracle.rows import GPU_TIME_COMPONENTS, JOB_TIME_COMPONENTS, Ledger, book_traffic, usage
 from tests.oracle.timeline import ENDLESS_MS, Interval, Segment, attempts_of, event_order, union
 
 WINDOWS_MS = (5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS)
@@ -100,6 +101,8 @@ class Burn:
     heard_ms: int | None  # the newest heartbeat or sample
     attempts: AttemptRules
     settings: Settings
+    held: list[tuple[int, int, int]]  # (from, until, thousandths of a GPU) by its events
+    used: dict[int, tuple[int, int]]  # minute -> sampled GPU-seconds, and productive ms
     expected: Steps = field(init=False)
     _minute_ends: dict[int, tuple[int, int]] = field(
         default_factory=dict
@@ -192,6 +195,25 @@ class Burn:
         long = first_ms is not None and at_ms - first_ms >= limits["hours"] * HOUR_MS
         return (late or long) and self.burns(at_ms)
 
+    def looked_at(self, at_ms: int) -> bool:
+        """Whether it is the job's turn: "looked at every 5 min, at an instant that depends on the job's id"."""
+        return at_ms // 10_000 % 30 == zlib.crc32(self.job_id.encode("utf-8", "surrogatepass")) % 30
+
+    def idles(self, at_ms: int) -> bool:
+        """Whether 30 min, up to 2 min before, were paid and sampled, and hardly productive."""
+        end = at_ms // MINUTE_MS - 2
+        a_ms, b_ms = (end - 30) * MINUTE_MS, end * MINUTE_MS
+        used = [self.used[m] for m in range(end - 30, end) if m in self.used]
+        sampled_ms, productive_ms = 1000 * sum(s for s, _ in used), sum(p for _, p in used)
+        ratio = self.settings["idle_gpus"].thresholds["productive_ratio"]
+        held = sum(milli * max(0, min(b, b_ms) - max(a, a_ms)) for a, b, milli in self.held)
+        return (
+            not self.ended
+            and any(a <= a_ms and b_ms <= b for a, b in self.paid)
+            and productive_ms < ratio * sampled_ms
+            and 2 * 1000 * sampled_ms >= held
+        )
+
     def traffic(self, at_ms: int) -> int:
         """The amounts of the hour before, times 60,000."""
         far, inside_ms = divmod(at_ms - HOUR_MS, MINUTE_MS)
@@ -282,7 +304,22 @@ def burn(job_id: str, log: JobLog, book: PriceBook, controls: Iterable[Json] = (
         heard_ms=heard_ms(log),
         attempts=attempt_rules(attempts, rated, SCALE, deadline_ms(log.events), settings),
         settings=settings,
+        held=[(s.start_ms, s.end_ms, s.values.gpu_milli) for a in attempts for s in a.segments(ENDLESS_MS)],
+        used=_used(log.samples),
     )
+
+
+def _used(samples: Iterable[Sample]) -> dict[int, tuple[int, int]]:
+    """Sampled GPU-seconds and productive ms of each minute, all attempts together."""
+    of_attempt: dict[int, list[Sample]] = defaultdict(list)
+    for sample in samples:
+        of_attempt[sample.attempt].append(sample)
+    found: dict[int, tuple[int, int]] = {}
+    for mine in of_attempt.values():
+        for minute, row in usage(mine).items():
+            sampled, productive = found.get(minute, (0, 0))
+            found[minute] = sampled + row.sampled_gpu_s, productive + row.productive_gpu_ms
+    return found
 
 
 def declared(events: Iterable[Json]) -> list[tuple[int, int]]:

@@ -41,6 +41,7 @@ FACTS: dict[str, tuple[str, Callable[[Burn, int], bool]]] = {
     "unpriced": ("ticket", Burn.unpriced),
     "silent_job": ("ticket", Burn.silent),
     "retry_loop": ("page", lambda now, at_ms: now.attempts.retries(at_ms)),
+    "idle_gpus": ("ticket", Burn.idles),
     "runaway_length": ("ticket", Burn.runs_away),
     "traffic": ("page", lambda now, at_ms: not is_over(now, at_ms) and now.overtaken(at_ms)),
     "price_basis": ("ticket", lambda now, at_ms: now.attempts.paid_more(at_ms)),
@@ -111,7 +112,9 @@ class JobJudge:
             for rule in BURN_RULES:
                 self._judge_burn(rule, now, at_ms)
             for name, (_, holds) in FACTS.items():
-                self._judge_fact(name, now.settings[name].enabled and holds(now, at_ms), now, at_ms)
+                # Between two looks it stays as it was.
+                held = holds(now, at_ms) if name != "idle_gpus" or now.looked_at(at_ms) else self.firing(name)
+                self._judge_fact(name, now.settings[name].enabled and held, now, at_ms)
         return now
 
     def _judge_burn(self, rule: Rule, now: Burn, at_ms: int) -> None:

@@ -6,6 +6,7 @@ Must make the same log of the same seed; what is judged of it is for the judge t
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 
 from tests.oracle.cases import T0, gpu, job, network, price
 from tests.oracle.model import HOUR_MS, MINUTE_MS, Line
@@ -28,6 +29,8 @@ RULES = (
     {"rule": "silent_job", "thresholds": {"minutes": 4, "never_heard_minutes": 20}},
     {"rule": "unpriced", "thresholds": {"traffic": 0}},
     {"rule": "burn_fast", "thresholds": {"long_ratio": 1.2, "short_ratio": 1.3, "extra_usd": 0.05}},
+    {"rule": "idle_gpus", "thresholds": {"productive_ratio": 0.5}},
+    {"rule": "idle_gpus", "enabled": False},
     {"rule": "price_basis", "enabled": False},
     {"rule": "retry_loop", "enabled": False, "match": {"team": "red"}},
     {"rule": "traffic", "enabled": False, "label.stage": "train"},
@@ -88,10 +91,35 @@ def sampled(rng: random.Random) -> list[Line]:
     return lines
 
 
-def story(seed: int) -> list[Line]:
+def idle(rng: random.Random) -> list[Line]:
+    """Sampled GPUs, with events of the job or without, that work for a while and do not for a while."""
+    lines, at_ms, attempt = list(PRICES), T0, 1
+    starts = rng.random() < 0.7
+    if starts:
+        lines.append(job("j", "started", T0, gpu_count=rng.choice((1, 2, 5, 5)), purchase="spot"))
+    for _ in range(rng.randrange(2, 5)):
+        util = rng.choice((0, 0, 0.19, 0.2, 0.21, 0.4, 1.0))
+        for _ in range(rng.randrange(2, 12)):
+            at_ms += 5 * M
+            if rng.random() < 0.95:
+                end_ms = at_ms + rng.choice((0, 0, -1000, 20_000))
+                lines.append(
+                    gpu("j", end_ms, 5 * M, {"0": util, "1": util}, attempt=attempt, purchase="spot")
+                )
+        if starts and rng.random() < 0.3:
+            lines.append(job("j", rng.choice(("suspended", "preempted")), at_ms))
+            attempt += 1
+            lines.append(job("j", "started", at_ms + rng.choice((0, 1, M)), attempt=attempt))
+    return lines
+
+
+KINDS = (retries, retries, moving, moving, sampled)
+
+
+def story(seed: int, kinds: Sequence[Callable[[random.Random], list[Line]]] = (*KINDS, idle)) -> list[Line]:
     """The log of a seed, by event time; some records of rules come in between."""
     rng = random.Random(seed)
-    lines = rng.choice((retries, retries, moving, moving, sampled))(rng)
+    lines = rng.choice(kinds)(rng)
     last_ms = max(map(time_of, lines))
     for number in range(rng.choice((0, 0, 1, 2, 4))):
         said = {"kind": "rule", "name": f"r{number % 3}", "time_ms": T0 + rng.randrange(last_ms - T0 + M)}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -14,13 +15,14 @@ from schemas.tables import ALERTS
 from tests.oracle import burn as plain_burn
 from tests.oracle import job_rules as plain
 from tests.oracle import judge as plain_judge
-from tests.oracle.cases import T0, job
+from tests.oracle.cases import T0, gpu, job
 from tests.oracle.knowledge import in_log_time
-from tests.oracle.model import HOUR_MS
-from tests.property.job_rule_stories import story
+from tests.oracle.model import HOUR_MS, Line
+from tests.property.job_rule_stories import KINDS, PRICES, story
 from tests.property.profile import PROFILE
 from tests.property.test_alerts import alerts_differ, check
 from tests.property.watching import Watching
+from tests.strategies.logs import time_of
 
 RULES = {"retry_loop", "runaway_length", "traffic", "price_basis", "unpriced", "silent_job"}
 
@@ -55,17 +57,52 @@ OFF_BY_ONE: tuple[tuple[str, str, Fraction], ...] = (
 )
 
 
-@pytest.fixture(scope="module")
-def fed() -> list[Watching]:
-    """Enough stories that each rule fires in some."""
+def _fed(seeds: range, kinds: Sequence[Callable[[random.Random], list[Line]]]) -> list[Watching]:
     found = []
-    for seed in range(150):
-        watching = Watching(in_log_time([*story(seed), *_week(seed)]))
+    for seed in seeds:
+        watching = Watching(in_log_time([*story(seed, kinds), *_week(seed)]))
         watching.feed(len(watching.told))
         watching.checkpoint()
         assert alerts_differ(watching, watching.told) == []
         found.append(watching)
+    return found
+
+
+@pytest.fixture(scope="module")
+def attempts() -> list[Watching]:
+    """Enough stories that each rule about attempts and traffic fires in some."""
+    found = _fed(range(120), KINDS)
     assert {row["rule"] for watching in found for row in watching.rows(ALERTS)} >= RULES
+    return found
+
+
+def _sampled(job_id: str, util: float, gpu_count: int, pause_min: int) -> list[Line]:
+    """Two GPUs sampled for 65 min; after 40 of them the job gives its GPUs back for a while, if at all."""
+    lines = [*PRICES, job(job_id, "started", T0, gpu_count=gpu_count, purchase="spot")]
+    for minute in range(5, 70, 5):
+        use = {"0": util, "1": util}
+        lines.append(gpu(job_id, T0 + minute * 60_000, 300_000, use, purchase="spot", id=f"s{minute}"))
+    if pause_min:
+        lines.append(job(job_id, "suspended", T0 + 40 * 60_000 + 1))
+        lines.append(job(job_id, "resumed", T0 + (40 + pause_min) * 60_000))
+    return sorted([*lines, job("other", "queued", T0 + 2 * HOUR_MS)], key=time_of)
+
+
+IDLING = ((0.2, 2, 0), (0.195, 2, 0), (0.0, 5, 0), (0.0, 3, 0), (0.0, 2, 1), (0.0, 2, 20))
+
+
+@pytest.fixture(scope="module")
+def idling() -> list[Watching]:
+    """Jobs that are just idle, and just not."""
+    found = []
+    for number, (util, gpu_count, pause_min) in enumerate(IDLING):
+        watching = Watching(in_log_time(_sampled(f"j{number}", util, gpu_count, pause_min)))
+        watching.feed(len(watching.told))
+        watching.checkpoint()
+        assert alerts_differ(watching, watching.told) == []
+        found.append(watching)
+    fired = [{row["rule"] for row in watching.rows(ALERTS)} for watching in found]
+    assert ["idle_gpus" in rules for rules in fired] == [False, True, False, True, True, True]
     return found
 
 
@@ -81,10 +118,18 @@ def _week(seed: int) -> list:  # type: ignore[type-arg]  # lines
 
 @pytest.mark.parametrize(("rule", "name", "value"), OFF_BY_ONE)
 def test_a_threshold_off_by_one_is_found_out(
-    fed: list[Watching], rule: str, name: str, value: Fraction, monkeypatch: pytest.MonkeyPatch
+    attempts: list[Watching], rule: str, name: str, value: Fraction, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plain, "DEFAULTS", _changed(rule, name, value))
-    assert any(alerts_differ(watching, watching.told) for watching in fed)
+    assert any(alerts_differ(watching, watching.told) for watching in attempts)
+
+
+@pytest.mark.parametrize("value", [Fraction("0.19"), Fraction("0.21")])
+def test_an_idle_share_off_by_a_hundredth_is_found_out(
+    idling: list[Watching], value: Fraction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plain, "DEFAULTS", _changed("idle_gpus", "productive_ratio", value))
+    assert any(alerts_differ(watching, watching.told) for watching in idling)
 
 
 def _never_done(rules: plain.AttemptRules, at_ms: int) -> bool:
@@ -117,23 +162,50 @@ def _samples_hold_not(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(plain_burn, "METERED_HOLDS_MS", 0)
 
 
+def _judge_by(patch: pytest.MonkeyPatch, rule: str, holds: Callable[[plain_burn.Burn, int], bool]) -> None:
+    severity, _ = plain_judge.FACTS[rule]
+    patch.setitem(plain_judge.FACTS, rule, (severity, holds))
+
+
 def _ended_jobs_move(patch: pytest.MonkeyPatch) -> None:
-    facts = plain_judge.FACTS | {"traffic": ("page", plain_burn.Burn.overtaken)}
-    patch.setattr(plain_judge, "FACTS", facts)
+    _judge_by(patch, "traffic", plain_burn.Burn.overtaken)
 
 
-def _sustained_at_once(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(plain_judge, "SUSTAINED_WAITS_MS", 0)
+def _idle_though_unsampled(patch: pytest.MonkeyPatch) -> None:
+    idles = plain_burn.Burn.idles
+    _judge_by(patch, "idle_gpus", lambda now, at_ms: idles(replace(now, held=[]), at_ms))
+
+
+def _idle_though_unpaid(patch: pytest.MonkeyPatch) -> None:
+    idles = plain_burn.Burn.idles
+    patch.setattr(
+        plain_burn.Burn, "idles", lambda self, at_ms: idles(replace(self, paid=[(0, 2**62)]), at_ms)
+    )
+
+
+def _looked_at_always(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(plain_burn.Burn, "looked_at", lambda *_: True)
 
 
 BREAKS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
     _half_an_hour, _nothing_lost, _not_cleared_when_done, _preemptions_are_failures, _samples_hold_not, _ended_jobs_move,
 )  # fmt: skip
+IDLE_BREAKS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
+    _idle_though_unsampled, _idle_though_unpaid, _looked_at_always,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("broken", BREAKS)
 def test_a_rule_without_a_part_of_it_is_found_out(
-    fed: list[Watching], broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+    attempts: list[Watching], broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken(monkeypatch)
-    assert any(alerts_differ(watching, watching.told) for watching in fed)
+    assert any(alerts_differ(watching, watching.told) for watching in attempts)
+
+
+@pytest.mark.parametrize("broken", IDLE_BREAKS)
+def test_idleness_without_a_part_of_it_is_found_out(
+    idling: list[Watching], broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken(monkeypatch)
+    assert any(alerts_differ(watching, watching.told) for watching in idling)

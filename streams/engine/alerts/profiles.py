@@ -14,7 +14,7 @@ from schemas.units import NANO_PER_USD
 from streams.engine.alerts.rules import BURN_RULES, JOB_RULES, NAMES
 from streams.engine.kernels.arrays import F64
 from streams.engine.kernels.burn import HOUR_MS, MINUTE_MS, WINDOWS_MS
-from streams.engine.kernels.episode import RUNAWAY, TRAFFIC, RuleLimits
+from streams.engine.kernels.episode import IDLE_GPUS, RUNAWAY, TRAFFIC, RuleLimits
 
 _CLEARS_BELOW: Final = 0.8
 _RATIO_DIGITS: Final = 12
@@ -107,4 +107,5 @@ def limits_of(profiles: Sequence[Profile]) -> RuleLimits:
         grace_ms=np.array(whole(RUNAWAY, "grace_minutes", MINUTE_MS), np.int64),
         traffic_nano=np.array([each.threshold(TRAFFIC, "usd_per_hour") * NANO_PER_USD for each in profiles]),
         traffic_ratio=np.array([each.threshold(TRAFFIC, "ratio") for each in profiles]),
+        idle_ratio=np.array([each.threshold(IDLE_GPUS, "productive_ratio") for each in profiles]),
     )

@@ -61,6 +61,7 @@ class JobCurve:
     planned: Planned = ()
     facts: JobFacts = field(default_factory=JobFacts)
     profile: int = 0  # the number of the settings that its rules have
+    turn: int = 0  # at which ticks the use of its GPUs is looked at
     tail: CurveTail | None = None
     behind: bool = False  # metered minutes were built as tails and are missing in `runs`
     read: tuple[object, ...] = ()  # the objects read by the last update, compared by identity

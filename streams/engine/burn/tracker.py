@@ -27,6 +27,7 @@ from streams.engine.burn.liveness import Liveness
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.job_rules.causes import cause_of
 from streams.engine.job_rules.facts import facts_of, silent_rows
+from streams.engine.job_rules.idle_gpus import IdleGpus, mark_idle, turn_of
 from streams.engine.kernels.arrays import F64, I64, NEVER_MS
 from streams.engine.kernels.burn import WINDOWS_MS
 from streams.engine.kernels.episode import TICK_MS
@@ -75,6 +76,7 @@ class BurnTracker:
         self._policy = RowPolicy()
         self._liveness = Liveness(self._curves, self._set_facts)
         self._profiles = Profiles()
+        self._idle = IdleGpus()
         self._judge = Judge()
         self._jobs: dict[str, JobCurve] = {}
         self._changed: set[str] = set()
@@ -183,7 +185,8 @@ class BurnTracker:
             self._write(np.array([now_ms], np.int64))
 
     def _judge_ticks(self, tracked: TrackedJobs, times_ms: I64) -> None:
-        if len(times_ms) > 2 and self._judge.is_idle:
+        idle = self._idle.find(self._curves, tracked.jobs, tracked.coverage, times_ms, self._profiles)
+        if len(times_ms) > 2 and self._judge.is_idle and not idle:
             # What begins or ends at the first tick has a row there and at the next one.
             for first in range(2):
                 longest_ms = self._profiles.limits.longest_ms
@@ -191,6 +194,7 @@ class BurnTracker:
                     self._write(times_ms[ticks_with_rows(times_ms, first)])
                     return  # no alert is open, and none can open
         figures = self._write(times_ms)
+        mark_idle(figures.facts, times_ms, self._curves.turns, idle)
         ids = self._curves.job_ids
         causes = partial(self._cause, tracked)
         known = self._dimensions.__getitem__, self._controls, self._profiles, causes
@@ -208,6 +212,7 @@ class BurnTracker:
             self._profiles[known.profile],
             self._book,
             self._curves.first_paid_ms(job_id),
+            self._idle.share(job_id, at_ms),
         )
 
     def _write(self, times_ms: I64) -> WindowFigures:
@@ -261,7 +266,7 @@ class BurnTracker:
         index_job(tracked.price_index, job)
         known = self._jobs.get(job.id)
         if known is None:
-            known = self._jobs[job.id] = JobCurve()
+            known = self._jobs[job.id] = JobCurve(turn=turn_of(job.id))
         else:
             self._liveness.mark_changed(job)
         if known.is_read(job, controls):
@@ -294,7 +299,7 @@ class BurnTracker:
         known = self._jobs[job.id]
         silent = silent_rows(job, job.timelines(), self._profiles[known.profile])
         facts = known.facts
-        self._curves.set_facts(job.id, (*facts.rows, *silent), facts.deadline_ms, known.profile)
+        self._curves.set_facts(job.id, (*facts.rows, *silent), facts.deadline_ms, known.profile, known.turn)
 
     def _drained_ms(self, job_id: str) -> int:
         """Return when no window contains anything of the job and its row of zeros is written; NEVER_MS: it is open."""
@@ -309,12 +314,13 @@ class BurnTracker:
             self._curves.drop(job_id)
             self._policy.drop(job_id)
             self._liveness.drop(job_id)
+            self._idle.drop(job_id)
             del self._jobs[job_id], self._dimensions[job_id]
 
     def leave(self, job_id: str) -> None:
         """The job leaves memory: keep its curve until it expires, drop what it was built from (events, prices)."""
         if job_id in self._jobs:
-            self._jobs[job_id] = JobCurve()
+            self._jobs[job_id] = JobCurve(turn=turn_of(job_id))
 
     # -- storing -------------------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ from streams.engine.kernels.store import (
     CoverageStore,
     Samples,
 )
+from streams.engine.kernels.usage_sums import COLUMNS as USAGE_COLUMNS
 from streams.engine.kernels.usage_sums import sum_usage
 
 
@@ -266,6 +267,21 @@ class Coverage:
         holder, lo, hi, row = np.array(found, np.int64).T.copy()
         self._old.unpack_ranges(holder, lo, hi)
         sum_usage(holder, lo, hi, row, first_column, self._arrays.store, sums)
+
+    def recent_usage(self, job_ids: Sequence[str], lo: int, hi: int) -> tuple[I64, I64]:
+        """Return the GPU-time of each job in the minutes [lo, hi): sampled and productive ms ([n] int64 each)."""
+        sums = np.zeros((len(job_ids), USAGE_COLUMNS), np.int64)
+        numbers, places = [], []
+        for place, job_id in enumerate(job_ids):
+            for holder in self._names.of_job(job_id):
+                numbers.append(holder.number)
+                places.append(place)
+        if numbers:
+            holders = np.array(numbers, np.int64)
+            los, his = np.full(len(holders), lo, np.int64), np.full(len(holders), hi, np.int64)
+            self._old.unpack_ranges(holders, los, his)
+            sum_usage(holders, los, his, np.array(places, np.int64), 0, self._arrays.store, sums)
+        return sums[:, 0].copy(), sums[:, 1].copy()
 
     def forget(self, job_ids: Iterable[str]) -> None:
         """Free the slots and rows of jobs, changed rows included; numbers returned before become invalid."""

@@ -30,8 +30,8 @@ from streams.engine.kernels.store import NEVER_MINUTE, NEVER_S, Samples
 
 #: Minutes between two packings, by the newest sample.
 _EVERY: Final = 30
-#: Rows younger than this, or within twice the late horizon, are not packed.
-_YOUNG: Final = 10
+#: Rows younger than this and twice the late horizon are not packed. Of half an hour, alerts read the use of GPUs.
+_YOUNG: Final = 16
 #: When rows have doubled since the last packing, and are this many more, packing does not wait.
 _MANY: Final = 50_000
 #: Rows of a segment at most: unpacking one minute unpacks its segment.

@@ -13,12 +13,21 @@ from schemas.events import FLOW_FIELDS
 from streams.engine.alerts.formatting import instant, one_line, span, times, usd
 from streams.engine.alerts.profiles import Profile
 from streams.engine.job_rules.facts import JobFacts
+from streams.engine.job_rules.idle_gpus import WINDOW_MINUTES, IdleShare
 from streams.engine.job_rules.price_basis import Basis
 from streams.engine.job_rules.retry_loop import BrokenAttempt, within_an_hour
 from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.engine.kernels.bill import cost_of
 from streams.engine.kernels.burn import HOUR_MS, MINUTE_MS
-from streams.engine.kernels.episode import PRICE_BASIS, RETRY_LOOP, RUNAWAY, SILENT, TRAFFIC, UNPRICED
+from streams.engine.kernels.episode import (
+    IDLE_GPUS,
+    PRICE_BASIS,
+    RETRY_LOOP,
+    RUNAWAY,
+    SILENT,
+    TRAFFIC,
+    UNPRICED,
+)
 from streams.engine.pricing.book import PriceBook
 from streams.engine.state.job import JobState
 from streams.engine.state.job_facts import payer_of
@@ -43,6 +52,7 @@ def cause_of(
     profile: Profile,
     book: PriceBook | None,
     first_paid_ms: int,
+    idle: IdleShare | None,
 ) -> str:
     """Return why a fact of a job holds at an instant; '' if nothing is known of the job any more."""
     if rule == UNPRICED:
@@ -53,6 +63,8 @@ def cause_of(
         return runaway_cause(facts, first_paid_ms, at_ms)
     if rule == PRICE_BASIS:
         return basis_cause(facts, at_ms)
+    if rule == IDLE_GPUS:
+        return idle_cause(idle)
     if job is None or book is None:
         return ""
     if rule == SILENT:
@@ -107,6 +119,16 @@ def runaway_cause(facts: JobFacts, first_paid_ms: int, at_ms: int) -> str:
         late = f"{span(at_ms - facts.deadline_ms)} after" if facts.deadline_ms < at_ms else "at"
         return f"{late} its deadline, {instant(facts.deadline_ms)}; {since}"
     return since
+
+
+def idle_cause(share: IdleShare | None) -> str:
+    """Return how much of the sampled GPU-time was productive."""
+    if share is None:
+        return ""
+    percent = 100 * share.productive_ms / share.sampled_ms
+    gpus = share.sampled_ms / (WINDOW_MINUTES * MINUTE_MS)
+    said = "shows no work" if not share.productive_ms else f"was {percent:.1f} % productive"
+    return f"the sampled time of {gpus:.3g} GPUs {said} in {WINDOW_MINUTES} min"
 
 
 def unpriced_cause(facts: JobFacts, at_ms: int, traffic_counts: bool) -> str:

@@ -56,6 +56,7 @@ CURVE = np.dtype(
         ("fact_at", np.int64),
         ("facts", np.int64),
         ("fact_room", np.int64),
+        ("turn", np.int64),  # at which ticks it is looked at closely
     ],
     align=True,
 )

@@ -81,6 +81,7 @@ class RuleLimits(NamedTuple):
     grace_ms: I64  # after the deadline
     traffic_nano: F64  # in an hour
     traffic_ratio: F64  # to what accrues with time
+    idle_ratio: F64  # productive share of sampled GPU-time; read by no kernel
 
 
 class EpisodeArrays(NamedTuple):

@@ -305,8 +305,9 @@ def _judge_job(
             off = enabled >> rule & 1 == 0
             if rule >= BURN_RULES:
                 if figures.facts[tick, job] >> (rule + UNSEEN) & 1:
-                    continue
-                holds = _holds(rule, tick, job, times_ms, limits, figures)
+                    holds = episodes[rule]["open"] != 0
+                else:
+                    holds = _holds(rule, tick, job, times_ms, limits, figures)
                 kind = _judge_fact(rule, holds, off, at_ms, tick, job, figures, episodes)
             else:
                 silent = rule > FAST and episodes[FAST]["open"] != 0

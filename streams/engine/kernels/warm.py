@@ -116,7 +116,7 @@ def _warm_ticks() -> None:
     write_tails(tails, *lists, empty_store(), curve, steps, np.zeros(60, np.int64), np.zeros(2, STEP))
     given = EpisodeArrays(deep, deep, longs, deep > 0, no, no, no, whole, flat, whole, tick, tick)
     arrays = as_arrays(given, 1, 1, len(WINDOWS_MS))
-    ratios, ones = np.ones((4, 1, BURN_RULES)), np.ones((2, 1))
+    ratios, ones = np.ones((4, 1, BURN_RULES)), np.ones((3, 1))
     windows = np.array([1, 2, 3]), np.array([0, 1, 2])
     limits = RuleLimits._make((*windows, *ratios, tick, tick, tick, *ones))
     find_jobs(tick, limits, arrays, job, no_episodes(1))

@@ -138,19 +138,51 @@ class CurveBook:
             self._ids[slot] = last_id
             self._slots[last_id] = slot
 
-    def set_facts(self, job_id: str, facts: Sequence[Fact], deadline_ms: int, profile: int) -> None:
-        """Set what is known of the rules of a job: when facts hold, its deadline, and which settings apply.
+    def set_facts(
+        self, job_id: str, facts: Sequence[Fact], deadline_ms: int, profile: int, turn: int = 0
+    ) -> None:
+        """Set what is known of the rules of a job: when facts hold, its deadline, which settings apply, and its turn.
 
         Raises:
             KeyError: The job has no curve.
         """
         slot = self._slots[job_id]
         entry = self._curves[slot]
-        entry["deadline_ms"], entry["profile"] = deadline_ms, profile
+        entry["deadline_ms"], entry["profile"], entry["turn"] = deadline_ms, profile, turn
         if facts or entry["facts"]:
             rows = self._facts.place(self._curves[: len(self._ids)], slot, len(facts))
             if facts:
                 rows[:] = list(facts)
+
+    @property
+    def turns(self) -> I64:
+        """Return the turn of each job ([job] int64)."""
+        return self._curves["turn"][: len(self._ids)].copy()
+
+    def in_turn(self, turn: int, at_ms: int, old_ms: int) -> I64:
+        """Return the slots ([n] int64) of the jobs with this turn that have not ended and were billed `old_ms` ago."""
+        curves = self._curves[: len(self._ids)]
+        slots = np.flatnonzero(curves["turn"] == turn)
+        part = curves[slots]
+        first_ms = part["first_paid_ms"]
+        return slots[(part["ended_ms"] > at_ms) & (first_ms >= 0) & (first_ms <= at_ms - old_ms)]
+
+    def profiles(self, slots: I64) -> I64:
+        """Return which settings apply to these jobs ([n] int64)."""
+        found: I64 = self._curves["profile"][slots]
+        return found
+
+    def is_paid_throughout(self, job_id: str, from_ms: int, until_ms: int) -> bool:
+        """Return whether the job is billed at every instant of [from, until).
+
+        Raises:
+            KeyError: The job has no curve.
+        """
+        entry = self._curves[self._slots[job_id]]
+        steps = self._steps.rows[entry["step_at"] : entry["step_at"] + entry["steps"]]
+        begin = max(int(np.searchsorted(steps["from_ms"], from_ms, "right")) - 1, 0)
+        end = int(np.searchsorted(steps["from_ms"], until_ms))
+        return bool((steps["paid"][begin:end] != 0).all()) and int(steps["from_ms"][begin]) <= from_ms
 
     def with_fact(self, rule: int, first_ms: int, last_ms: int) -> list[str]:
         """Return the jobs of which the fact holds at any instant of [first, last]."""

@@ -168,9 +168,8 @@ class Job:
         return FACTS[rule] in at.facts
 
     def _fact(self, rule: str, t: int, at: At) -> str:
-        if FACTS[rule] in at.unseen:
-            return ""
-        holds, off = self._holds(rule, t, at), rule in self.settings.off
+        off = rule in self.settings.off
+        holds = self._firing(rule) if FACTS[rule] in at.unseen else self._holds(rule, t, at)
         if holds and not off:
             opens = not self._firing(rule)
             if opens:

@@ -98,6 +98,7 @@ def run(times: list[int], given_jobs: list[Job]) -> tuple[Filled, int]:
             fact_at,
             len(job.facts),
             0,
+            0,
         )
         fact_at += len(job.facts)
         cost, expected, paid_ms = 0.0, 0.0, 0

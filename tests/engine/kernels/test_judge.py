@@ -72,7 +72,7 @@ STRICT = Settings(
         "burn_sustained": (Fraction("1.2"), Fraction("1.19"), 2 * USD),
         "burn_drift": (Fraction("1.2"), Fraction("1.2"), USD),
     },
-    off=frozenset({"burn_sustained", "price_basis", "unpriced"}),
+    off=frozenset({"burn_sustained", "price_basis", "unpriced", "idle_gpus"}),
     longest=2 * HOUR,
     grace=300_000,
     traffic=USD,

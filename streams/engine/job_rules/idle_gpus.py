@@ -1,0 +1,121 @@
+"""`idle_gpus`: a job is paid for GPUs of which half an hour of samples shows hardly any work.
+
+Each job is looked at every 5 min, at an instant of its own, so that no tick has to look at all of them. The window ends
+2 min before: samples come late. Sums are those of the coverage; nothing is remembered between two looks but the figures
+for sentences.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from streams.engine.alerts.profiles import Profiles
+from streams.engine.coverage.coverage import Coverage
+from streams.engine.kernels.arrays import I64
+from streams.engine.kernels.burn import MINUTE_MS
+from streams.engine.kernels.episode import IDLE_GPUS, TICK_MS, UNSEEN
+from streams.engine.state.job import JobState
+from streams.engine.timeline.attempts import OPEN_MS
+from streams.engine.windows.curves import CurveBook
+
+#: Ticks between two looks at a job.
+TURNS: Final = 30
+WINDOW_MINUTES: Final = 30
+LAG_MINUTES: Final = 2
+#: Samples cover at least this share of the GPU-time that its events say it held.
+_COVERED_RATIO: Final = 0.5
+
+
+class IdleShare(NamedTuple):
+    """GPU-time of the window at an instant, in ms."""
+
+    at_ms: int
+    sampled_ms: int
+    productive_ms: int
+
+
+class IdleJob(NamedTuple):
+    """A tick (its index) and the slot of a job whose GPUs are idle then."""
+
+    tick: int
+    slot: int
+
+
+def turn_of(job_id: str) -> int:
+    """Return at which of the TURNS ticks a job is looked at."""
+    return zlib.crc32(job_id.encode("utf-8", "surrogatepass")) % TURNS
+
+
+def turn_at(tick_ms: int) -> int:
+    """Return whose turn a tick is."""
+    return tick_ms // TICK_MS % TURNS
+
+
+class IdleGpus:
+    """Looks at the jobs whose turn it is."""
+
+    def __init__(self) -> None:
+        self._shares: dict[str, IdleShare] = {}  # of the jobs that were idle at their last look
+
+    def share(self, job_id: str, at_ms: int) -> IdleShare | None:
+        """Return the figures of the look at an instant, if the job was idle then."""
+        share = self._shares.get(job_id)
+        return share if share is not None and share.at_ms == at_ms else None
+
+    def drop(self, job_id: str) -> None:
+        """Forget a job."""
+        self._shares.pop(job_id, None)
+
+    def find(
+        self,
+        curves: CurveBook,
+        jobs: Mapping[str, JobState],
+        coverage: Coverage,
+        times_ms: Sequence[int] | I64,
+        profiles: Profiles,
+    ) -> list[IdleJob]:
+        """Return the jobs that are idle at the ticks at which it is their turn."""
+        found: list[IdleJob] = []
+        ids = curves.job_ids
+        for tick, at_ms in enumerate(map(int, times_ms)):
+            slots = curves.in_turn(turn_at(at_ms), at_ms, WINDOW_MINUTES * MINUTE_MS)
+            if not len(slots):
+                continue
+            hi = at_ms // MINUTE_MS - LAG_MINUTES
+            lo = hi - WINDOW_MINUTES
+            looked_at = slots.tolist()
+            sampled_ms, productive_ms = coverage.recent_usage([ids[slot] for slot in looked_at], lo, hi)
+            limits = profiles.limits.idle_ratio[curves.profiles(slots)]
+            for place in np.flatnonzero((sampled_ms > 0) & (productive_ms < limits * sampled_ms)).tolist():
+                job_id = ids[looked_at[place]]
+                share = IdleShare(at_ms, int(sampled_ms[place]), int(productive_ms[place]))
+                if self._is_idle(curves, jobs.get(job_id), share, lo * MINUTE_MS, hi * MINUTE_MS):
+                    self._shares[job_id] = share
+                    found.append(IdleJob(tick, looked_at[place]))
+        return found
+
+    @staticmethod
+    def _is_idle(
+        curves: CurveBook, job: JobState | None, share: IdleShare, from_ms: int, until_ms: int
+    ) -> bool:
+        """Return whether the job was paid all the time and sampled for most of it."""
+        if job is None or not curves.is_paid_throughout(job.id, from_ms, until_ms):
+            return False
+        held_ms = sum(
+            segment.values.gpu_milli * max(min(segment.end_ms, until_ms) - max(segment.start_ms, from_ms), 0)
+            for line in job.timelines().values()
+            for segment in line.paid(OPEN_MS)
+        )
+        return share.sampled_ms * 1000 >= _COVERED_RATIO * held_ms
+
+
+def mark_idle(facts: I64, times_ms: I64, turns: I64, found: Sequence[IdleJob]) -> None:
+    """Enter the fact into `facts` ([tick, job]), in place; at other ticks than a job's turn nobody looked."""
+    is_turn = (times_ms // TICK_MS % TURNS)[:, None] == turns[None, :]
+    facts[~is_turn] |= np.int64(1) << (IDLE_GPUS + UNSEEN)
+    for tick, slot in found:
+        facts[tick, slot] |= np.int64(1) << IDLE_GPUS

@@ -178,9 +178,7 @@ def _idle_though_unsampled(patch: pytest.MonkeyPatch) -> None:
 
 def _idle_though_unpaid(patch: pytest.MonkeyPatch) -> None:
     idles = plain_burn.Burn.idles
-    patch.setattr(
-        plain_burn.Burn, "idles", lambda self, at_ms: idles(replace(self, paid=[(0, 2**62)]), at_ms)
-    )
+    _judge_by(patch, "idle_gpus", lambda now, at_ms: idles(replace(now, paid=[(0, 2**62)]), at_ms))
 
 
 def _looked_at_always(patch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("schemas", "sinks", "streams")
 #: Functions of commands: their docstrings are the help texts of users.
 COMMANDS = {
+    "streams/cli/alerts_trial.py:trial",
     "streams/cli/audit.py:audit",
     "streams/cli/bills.py:load",
     "streams/cli/bills_export.py:export",
@@ -21,6 +22,7 @@ COMMANDS = {
     "streams/cli/demo.py:demo",
     "streams/cli/estimate.py:estimate",
     "streams/cli/explain.py:explain",
+    "streams/cli/gate.py:gate",
     "streams/cli/price_amortize.py:amortize",
     "streams/cli/price_show.py:show",
     "streams/cli/prices.py:load",

@@ -52,6 +52,7 @@ def write_script(rng: random.Random) -> Script:
     written = [_written(rng, topic, partition, event, span_ms, gap) for topic, partition, event in events]
     written += _copies(rng, written)
     written += [_poison(rng, partitions, span_ms, gap) for _ in range(rng.choice((0, 0, 1, 3)))]
+    written += _rules(len(written), partitions, span_ms, gap)
     written.sort(key=lambda one: one.append_ms)
     written += _after_gap(written, gap)
     return Script(settings, partitions, written, gap)
@@ -102,6 +103,19 @@ def _events(rng: random.Random, span_ms: int, partitions: int) -> list[tuple[str
         if rng.random() < 0.2:
             found.append(("controls", 0, fleet.silence()))
     return found
+
+
+def _rules(seed: int, partitions: int, span_ms: int, gap: tuple[int, int] | None) -> list[Written]:
+    """Settings of rules, and jobs that fall under them; drawn apart, so that what else a seed writes stays as it is."""
+    rng = random.Random(seed)
+    fleet = Fleet(rng, EPOCH_MS, span_ms, numbers(10**6))
+    events = [("controls", 0, fleet.rule()) for _ in range(rng.choice((0, 1, 3)))]
+    for number in range(rng.choice((0, 1, 2))):
+        job_id = f"r{number}"
+        where = _partition(job_id, partitions)
+        events += [("jobs", where, event) for event in fleet.retries(job_id)]
+        events += [(topic, where, event) for topic, event in (fleet.traffic(job_id, 1) for _ in range(2))]
+    return [_written(rng, topic, partition, event, span_ms, gap) for topic, partition, event in events]
 
 
 def _partition(key: str, partitions: int) -> int:

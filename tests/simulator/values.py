@@ -143,6 +143,48 @@ class Fleet:
             event |= rng.choice(({"gpu_type": "H100"}, {"region": "eu"}, {"team": "red"}, {"zone": "z1"}))
         return event
 
+    def retries(self, job_id: str) -> Iterator[Json]:
+        """Attempts that break off one after another, with another purchase now and then."""
+        rng = self.rng
+        at_ms = self.base_ms + rng.randrange(-40 * MINUTE_MS, 0)
+        for attempt in range(1, rng.randrange(3, 6)):
+            purchase = rng.choice(("spot", "on_demand"))
+            common: Json = {"job_id": job_id, "attempt": attempt}
+            yield (
+                common
+                | {"type": "started", "time_ms": at_ms, "purchase": purchase, "gpu_count": 8}
+                | self.identity()
+            )
+            if rng.random() < 0.3:
+                deadline_ms = self.base_ms + rng.randrange(self.span_ms)
+                yield (
+                    common
+                    | {"type": "updated", "time_ms": at_ms, "deadline_ms": deadline_ms}
+                    | self.identity()
+                )
+            at_ms += rng.choice((1, 10_000, 5 * MINUTE_MS, 14 * MINUTE_MS))
+            if rng.random() < 0.8 and at_ms < self.base_ms + self.span_ms:
+                end = {
+                    "type": rng.choice(("failed", "failed", "preempted", "completed")),
+                    "reason": "out_of_memory",
+                }
+                yield common | end | {"time_ms": at_ms} | self.identity()
+
+    def rule(self) -> Json:
+        """Settings under which rules hold soon, or not at all."""
+        rng = self.rng
+        said: Json = rng.choice((
+            {"rule": "retry_loop", "thresholds": {"failures": 2, "preemptions": 2}},
+            {"rule": "traffic", "thresholds": {"usd_per_hour": 0.01, "ratio": 0.01}, "severity": "ticket"},
+            {"rule": "runaway_length", "thresholds": {"hours": 0.2}},
+            {"rule": "silent_job", "thresholds": {"minutes": 2, "never_heard_minutes": 3}},
+            {"rule": "burn_fast", "thresholds": {"long_ratio": 1.1, "short_ratio": 1.1, "extra_usd": 0.01}},
+            {"rule": "idle_gpus", "thresholds": {"productive_ratio": 1.0}},
+            {"rule": "unpriced", "enabled": False},
+            {"rule": "price_basis", "enabled": False, "match": {"team": "red"}},
+        ))  # fmt: skip
+        return {"kind": "rule", "name": rng.choice("xyz"), "time_ms": self.time_ms()} | self.identity() | said
+
     def silence(self) -> Json:
         rng = self.rng
         from_ms = self.time_ms()
@@ -171,6 +213,6 @@ def is_future(event: Json, append_ms: int) -> bool:
     return bool(event["time_ms"] > append_ms + FUTURE_MS)
 
 
-def numbers() -> Iterator[int]:
+def numbers(first: int = 0) -> Iterator[int]:
     """Identities that are unique in a run."""
-    return count()
+    return count(first)

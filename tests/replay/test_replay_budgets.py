@@ -79,10 +79,10 @@ def test_a_team_crosses_each_threshold_at_its_minute(tmp_path: Path) -> None:
     assert [each["ratio"] for each in found] == [0.5, 0.8, 1.0]
     assert found[1]["summary"] == (
         "team vision has used 80.0 % of its budget b for 2023-12-09: $80.00 of $100.00;"
-        " $80.00/h in the last hour, most of it one ($40.00/h); at this rate used up at 2023-12-09 00:55:00 UTC;"
+        " $120.00/h in the last hour, most of it one ($60.00/h); at this rate used up at 2023-12-09 00:50:00 UTC;"
         " stop or shrink one, or raise the budget"
     )
-    assert int(found[1]["exhausted_in_s"]) == 15 * 60
+    assert int(found[1]["exhausted_in_s"]) == 10 * 60
     check_gate(tmp_path / "data")
 
 

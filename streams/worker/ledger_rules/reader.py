@@ -113,13 +113,16 @@ class LedgerReader:
         return found
 
     def top(self, match: Mapping[str, str], at_ms: int) -> TopJob:
-        """Return the matching job that cost most in the hour before."""
+        """Return the matching job that cost most in the hour before, and its rate."""
         fields = [name for name in MATCHED if name in match]
         bound = {name: [match[name]] for name in fields}
         rows = self._store.query(
             usage_sql.top_sql(fields), {**bound, "from_ms": at_ms - HOUR_MS, "to_ms": at_ms}
         ).to_pylist()
-        return TopJob(rows[0]["job_id"], _nano(rows[0]["usd"])) if rows and rows[0]["usd"] else TopJob()
+        if not rows or not rows[0]["usd"]:
+            return TopJob()
+        since_ms = min(max(at_ms - rows[0]["first_ms"], MINUTE_MS), HOUR_MS)
+        return TopJob(rows[0]["job_id"], _nano(rows[0]["usd"]) * HOUR_MS // since_ms)
 
     def live_jobs(self, match: Mapping[str, str]) -> list[LiveJob]:
         """Return the matching jobs that run."""

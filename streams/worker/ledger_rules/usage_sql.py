@@ -144,10 +144,10 @@ ORDER BY job_id"""
 
 def top_sql(fields: Sequence[str]) -> str:
     """Return the job of one group that cost most in [from_ms, to_ms)."""
-    return f"""SELECT x.job_id AS job_id, sum(x.cost_usd) AS usd
+    return f"""SELECT x.job_id AS job_id, sum(x.cost_usd) AS usd, toInt64(min(toUnixTimestamp(x.minute))) * 1000 AS first_ms
 FROM
 (
-    SELECT job_id, cost_usd FROM job_minutes FINAL
+    SELECT job_id, minute, cost_usd FROM job_minutes FINAL
     PREWHERE minute >= {FROM_HOUR} AND minute < {_TO}
         AND job_id IN (SELECT job_id FROM job_hours WHERE hour >= toStartOfHour({FROM_HOUR}) AND hour < {_TO})
     WHERE quantity != 0 AND {_USERS}

@@ -11,11 +11,34 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from schemas.control_table import CONTROLS
+from schemas.decode import decode
+from schemas.events import ControlEvent
+from schemas.tables import ALERTS
 from sinks.clickhouse import ClickHouseStore, Embedded
+from streams.worker.storing.control_rows import control_table
 from tests.cli.command import trainfare
 from tests.page.conftest import Open
 from tests.web import live, log
-from tests.web.serving import serving
+from tests.web.serving import LOCAL_TOKEN, serving
+
+
+ALERT = "al_8fe63f15d88e32e0d55fbafd"
+
+
+class StoredLog:
+    """Takes records, and stores them as a worker that reads them does."""
+
+    def __init__(self, store: ClickHouseStore) -> None:
+        self._store = store
+        self._offset = 0
+
+    async def append(self, key: bytes, value: bytes) -> None:
+        event = decode("controls", value, (), 2**42)
+        assert isinstance(event, ControlEvent), event
+        rows = control_table([(log.AS_OF_MS, key, event)], [self._offset])
+        await asyncio.to_thread(self._store.insert, CONTROLS, rows, f"controls:{self._offset}")
+        self._offset += 1
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +52,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     ready, over = threading.Event(), threading.Event()
 
     async def serve() -> None:
-        async with serving(store) as client:
+        async with serving(store, controls=StoredLog(store), wall_ms=log.AS_OF_MS) as client:
             urls.append(client.server.url)
             ready.set()
             await asyncio.to_thread(over.wait)
@@ -49,6 +72,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def _open(data: Path) -> ClickHouseStore:
     store = ClickHouseStore(Embedded(data_dir=data))
     live.only_ours(store)
+    live.put(store, ALERTS, [live.alert(ALERT, rule="burn_sustained")], "one whose id is of the right form")
     return store
 
 
@@ -74,3 +98,21 @@ def test_the_board_and_a_job_of_a_real_store(url: str, opened: Open) -> None:
     assert total == booked
     page.keyboard.press("Escape")
     expect(row.locator(".job-link")).to_be_focused()
+
+
+def test_an_act_goes_from_the_button_through_the_log_to_the_alert(url: str, opened: Open) -> None:
+    page = opened(url).page
+    alert = page.locator(".alert", has_text="Burning above plan").first
+    alert.get_by_role("button", name="Acknowledge 4 h").click()
+    page.keyboard.type(LOCAL_TOKEN)
+    page.keyboard.press("Enter")
+    expect(page.locator(".toast")).to_contain_text("Acknowledged, by local token, until")
+    done = alert.locator(".done li")
+    expect(done).to_contain_text("acknowledged by local token until", timeout=15_000)
+    alert.get_by_role("button", name="End: acknowledged").click()
+    expect(done).to_have_count(0, timeout=15_000)
+    alert.get_by_role("button", name="This is planned").click()
+    page.get_by_role("button", name="It is planned").click()
+    expect(done).to_contain_text("planned $32.50/h by local token until", timeout=15_000)
+    alert.get_by_role("button", name="End: planned").click()
+    expect(done).to_have_count(0, timeout=15_000)

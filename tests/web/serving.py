@@ -59,6 +59,7 @@ async def serving(
     patience: Timeouts = PATIENCE,
     query: QuerySettings | None = None,
     controls: ControlLog | None = None,
+    wall_ms: int = WALL_MS,
     **settings: Any,
 ) -> AsyncIterator[Client]:
     web = WebSettings(**{"port": 0, **settings})
@@ -71,7 +72,7 @@ async def serving(
         local_token=local_token,
         patience=patience,
         controls=controls,
-        wall_ms=lambda: WALL_MS,
+        wall_ms=lambda: wall_ms,
     )
     await server.start()
     try:

@@ -6,7 +6,10 @@ It must not read a store: rows of `controls` and of jobs are handed in.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
+
+from streams.engine.alerts.matching import Matching
 
 #: In force at an instant: of each control the newest record that was in the log then.
 IN_FORCE: Final = """
@@ -61,20 +64,30 @@ def matches(control: Mapping[str, Any], facts: Mapping[str, str]) -> bool:
     return all(facts.get(field, "") == wanted for field, wanted in dict(control["match"]).items())
 
 
-def acts_on(
-    alert: Mapping[str, Any], facts: Mapping[str, str], controls: Iterable[Mapping[str, Any]], at_ms: int
-) -> dict[str, dict[str, Any] | None]:
-    """Return the control of each kind that covers the alert longest; None where there is none."""
-    found: dict[str, dict[str, Any] | None] = dict.fromkeys(_FIELDS.values())
-    for control in controls:
-        kind = control["kind"]
-        is_about = control["alert_id"] == alert["alert_id"] if kind == "ack" else matches(control, facts)
-        if not is_about or not covers(control, at_ms):
-            continue
-        best = found[_FIELDS[kind]]
-        if best is None or _end(control) > _end(best):
-            found[_FIELDS[kind]] = shown(control)
-    return found
+class ActIndex:
+    """The controls that have an effect at an instant, found by alert without a look at each of them."""
+
+    def __init__(self, controls: Iterable[Mapping[str, Any]], at_ms: int) -> None:
+        known = [control for control in controls if covers(control, at_ms)]
+        self._by_alert: dict[str, list[Mapping[str, Any]]] = {}
+        for control in known:
+            if control["kind"] == "ack":
+                self._by_alert.setdefault(control["alert_id"], []).append(control)
+        matched = [(dict(each["match"]), each) for each in known if each["kind"] != "ack"]
+        self.matches_jobs = bool(matched)
+        self._matching = Matching(matched, tuple)
+        self._fields = {field: "" for match, _ in matched for field in match}
+
+    def of(self, alert: Mapping[str, Any], facts: Mapping[str, str]) -> dict[str, dict[str, Any] | None]:
+        """Return the control of each kind that covers the alert longest; None where there is none."""
+        found: dict[str, dict[str, Any] | None] = dict.fromkeys(_FIELDS.values())
+        mine = chain.from_iterable(self._matching.of({**self._fields, **facts}))
+        for control in chain(self._by_alert.get(alert["alert_id"], ()), mine):
+            field = _FIELDS[control["kind"]]
+            best = found[field]
+            if best is None or _end(control) > _end(best):
+                found[field] = shown(control)
+        return found
 
 
 def shown(control: Mapping[str, Any]) -> dict[str, Any]:

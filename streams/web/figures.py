@@ -210,16 +210,16 @@ class ApiFigures:
         """Return the controls that cover each alert now."""
         at_ms = max(await self.as_of_ms(), self._wall_ms())
 
-        async def make() -> list[Row]:
-            return await self._store_reader.rows(queries.CONTROLS, at_ms=at_ms)
+        async def make() -> acts.ActIndex:
+            return acts.ActIndex(await self._store_reader.rows(queries.CONTROLS, at_ms=at_ms), at_ms)
 
-        controls = [row for row in await self._cache.get("controls", make) if acts.covers(row, at_ms)]
+        index = await self._cache.get("controls", make)
         dimensions: dict[str, Row] = {}
-        if any(control["kind"] != "ack" for control in controls):
+        if index.matches_jobs:
             for some in _chunks(acts.jobs_of(found)):
                 rows = await self._store_reader.rows(queries.DIMENSIONS, jobs=some)
                 dimensions.update((row["job_id"], row) for row in rows)
-        return [acts.acts_on(row, acts.facts_of(row, dimensions), controls, at_ms) for row in found]
+        return [index.of(row, acts.facts_of(row, dimensions)) for row in found]
 
     async def headroom(self, asked: Mapping[str, str]) -> Object:
         """Return what the budgets leave that apply to these names; with no budget nothing limits it."""

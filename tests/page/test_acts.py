@@ -69,6 +69,25 @@ def test_an_acknowledgement_by_keyboard_asks_for_the_token_once(
     page.evaluate("sessionStorage.clear()")
 
 
+@pytest.mark.parametrize(
+    ("kind", "match"),
+    [("team", {"team": "x"}), ("sku", {"owner": "ada", "team": "vision", "project": "atlas"})],
+)
+def test_an_alert_about_no_job_is_silenced_by_what_it_is_about_or_whose_it_is(
+    board: Board, script: Script, alert: dict[str, Any], kind: str, match: dict[str, str]
+) -> None:
+    alert |= {"subject": {"kind": kind, "name": "x"}}
+    page = board().page
+    page.evaluate(f"sessionStorage.setItem('trainfare.write-token', '{script.write_token}')")
+    expect(page.get_by_role("button", name="This is planned…")).to_have_count(0)
+    page.get_by_role("button", name="Silence 1 h").click()
+    expect(page.locator(".toast")).to_have_count(1)
+    (record,) = script.records
+    assert record.keys() == {"kind", "rule", "until_ms", *match}
+    assert record.items() >= match.items()
+    page.evaluate("sessionStorage.clear()")
+
+
 def test_what_is_planned_begins_with_the_rate_of_now(
     board: Board, script: Script, alert: dict[str, Any]
 ) -> None:

@@ -22,7 +22,6 @@ from tests.page.conftest import Open
 from tests.web import live, log
 from tests.web.serving import LOCAL_TOKEN, serving
 
-
 ALERT = "al_8fe63f15d88e32e0d55fbafd"
 
 

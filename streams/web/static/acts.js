@@ -19,10 +19,13 @@ export function visible(text) {
   return text.replace(HIDDEN, (each) => `\\u{${each.codePointAt(0).toString(16)}}`);
 }
 
-/** The match fields of one alert: its rule, and what it is about. */
+/** The match fields of one alert: its rule, and what it is about, or whose that is. */
 function about(alert) {
   const { kind, name } = alert.subject;
-  return { [kind === "job" ? "job_id" : kind]: name, rule: alert.rule };
+  if (kind === "job") return { job_id: name, rule: alert.rule };
+  if (["owner", "team", "project", "experiment"].includes(kind)) return { [kind]: name, rule: alert.rule };
+  const whose = ["owner", "team", "project"].filter((field) => alert[field]).map((field) => [field, alert[field]]);
+  return { ...Object.fromEntries(whose), rule: alert.rule };
 }
 
 /** A toast; a fault stays longer and is read out at once. */

@@ -121,14 +121,14 @@ def _newest(store: Reader, job_id: str) -> int:
 
 
 def _facts(store: Reader, job: dict[str, Any], at_ms: int) -> Any:
-    """Return the rows that the rules of a job are told by."""
+    """Return the rows that the distances of a job are computed from."""
     from streams.explain.why import sql
-    from streams.explain.why.distances import JobFacts
+    from streams.explain.why.distances import JobRows
 
     asked: dict[str, Any] = {"job": job["job_id"], "at_ms": at_ms}
     expected: list[dict[str, Any]] = store.records(sql.EXPECTED, **asked)
     expected = [row for row in expected if row["usd_per_hour"]]
-    return JobFacts(
+    return JobRows(
         at_ms=at_ms,
         job=job,
         rates=next(iter(store.records(sql.RATES, **asked)), None),

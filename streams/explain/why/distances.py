@@ -35,7 +35,7 @@ class Distance(NamedTuple):
     way: int = 0
 
 
-class JobFacts(NamedTuple):
+class JobRows(NamedTuple):
     """Rows of one job at an instant."""
 
     at_ms: int
@@ -49,7 +49,7 @@ class JobFacts(NamedTuple):
     purchases: Sequence[str]  # of the attempts, the newest first
 
 
-def distances(facts: JobFacts) -> list[Distance]:
+def distances(facts: JobRows) -> list[Distance]:
     """Return the conditions of every rule about a job, in the order of the rules."""
     return [*_burn(facts), *_others(facts)]
 
@@ -63,7 +63,7 @@ def holding(found: Sequence[Distance]) -> set[str]:
     return {rule for (rule, _), holds in ways.items() if holds}
 
 
-def _burn(facts: JobFacts) -> Iterator[Distance]:
+def _burn(facts: JobRows) -> Iterator[Distance]:
     for rule in BURN_RULES:
         of = _DEFAULTS[rule.name]
         long, short = _ratio(facts, rule.long_ms), _ratio(facts, rule.short_ms)
@@ -77,7 +77,7 @@ def _burn(facts: JobFacts) -> Iterator[Distance]:
         yield _above(rule.name, what, extra, of["extra_usd"])
 
 
-def _ratio(facts: JobFacts, window_ms: int) -> float | None:
+def _ratio(facts: JobRows, window_ms: int) -> float | None:
     if facts.rates is None:
         return None
     if window_ms == 15 * _MINUTE_MS and facts.rates["ratio_15m"]:
@@ -86,7 +86,7 @@ def _ratio(facts: JobFacts, window_ms: int) -> float | None:
     return float(facts.rates[_COLUMNS[window_ms]]) / expected if expected else None
 
 
-def _others(facts: JobFacts) -> Iterator[Distance]:
+def _others(facts: JobRows) -> Iterator[Distance]:
     at_ms, job, ledger = facts.at_ms, facts.job, facts.ledger
     yield _above("unpriced", "GPU-hours without a price", ledger["unpriced_gpu_h"], 0)
     yield _above("unpriced", "rows of traffic without a price", ledger["unpriced_traffic_rows"], 0, way=1)
@@ -131,7 +131,7 @@ def _others(facts: JobFacts) -> Iterator[Distance]:
     yield _above("price_basis", what, float(changes), 1)
 
 
-def _silent_minutes(facts: JobFacts) -> float | None:
+def _silent_minutes(facts: JobRows) -> float | None:
     if facts.job["state"] not in _RUNS or not facts.usage["last_minute_ms"]:
         return None  # the rule is about running jobs that were heard of
     times = [facts.usage["last_minute_ms"] + _MINUTE_MS, facts.job["started_ms"] or 0]

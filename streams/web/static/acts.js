@@ -9,7 +9,7 @@ const HOUR_MS = 3_600_000;
 const ACK_HOURS = 4;
 const SILENCE_HOURS = [1, 8];
 const PLAN_HOURS = 8;
-const TOLD_MS = 8000;
+const TOAST_MS = 8000;
 const KEY = "trainfare.write-token";
 // What neither prints nor belongs into a line: shown as \u{...}, as the terminal does.
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0\u2800]/gu;
@@ -34,7 +34,7 @@ function tell(words, kind = "good") {
   const toast = h("p", { class: "toast", "data-kind": kind, role: kind === "bad" ? "alert" : "status" }, words);
   host.append(toast);
   while (host.children.length > 3) host.firstElementChild.remove();
-  setTimeout(() => toast.remove(), kind === "bad" ? 2 * TOLD_MS : TOLD_MS);
+  setTimeout(() => toast.remove(), kind === "bad" ? 2 * TOAST_MS : TOAST_MS);
 }
 
 export class Acts {

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.tables import ALERTS, BURN_RATES
-from tests.oracle import ends as plain_ends
+from tests.oracle import job_rules as plain_rules
 from tests.oracle import judge as plain_judge
 from tests.oracle.cases import T0, gpu, job, network, price
 from tests.oracle.intake import body
@@ -115,15 +115,27 @@ def test_any_fleet_in_small_disorder(lines: list[Line], rng: random.Random, data
         )
 
 
+def doubled(name: str) -> dict[str, dict[str, Fraction]]:
+    """A threshold of every burn rule twice as high."""
+    names = [rule.name for rule in BURN_RULES]
+    return plain_rules.DEFAULTS | {
+        rule: plain_rules.DEFAULTS[rule] | {name: 2 * plain_rules.DEFAULTS[rule][name]} for rule in names
+    }
+
+
+SILENT_LATER = plain_rules.DEFAULTS | {
+    "silent_job": plain_rules.DEFAULTS["silent_job"] | {"minutes": Fraction(11)}
+}
 BROKEN = (
-    ("SAME_EPISODE_MS", 0),
-    ("DRIFT_WAITS_MS", 0),
-    ("CLEARS_BELOW", Fraction(1)),
-    ("LEAST_EXTRA_NANO", 0),
-    ("SILENT_AFTER_MS", 11 * M),
-    ("BURN_RULES", [rule._replace(long_ratio=rule.long_ratio * 2) for rule in BURN_RULES]),
-    ("BURN_RULES", [rule._replace(short_ratio=rule.short_ratio * 2) for rule in BURN_RULES]),
-    ("BURN_RULES", [rule._replace(short_ms=rule.short_ms * 2) for rule in BURN_RULES]),
+    (plain_judge, "SAME_EPISODE_MS", 0),
+    (plain_judge, "DRIFT_WAITS_MS", 0),
+    (plain_judge, "CLEARS_BELOW", Fraction(1)),
+    (plain_judge, "LEAST_EXTRA_NANO", 0),
+    (plain_judge, "SUSTAINED_WAITS_MS", 0),
+    (plain_rules, "DEFAULTS", SILENT_LATER),
+    (plain_rules, "DEFAULTS", doubled("long_ratio")),
+    (plain_rules, "DEFAULTS", doubled("short_ratio")),
+    (plain_judge, "BURN_RULES", [rule._replace(short_ms=rule.short_ms * 2) for rule in BURN_RULES]),
 )
 
 
@@ -135,9 +147,9 @@ def test_a_judge_with_a_broken_rule_is_found_out(monkeypatch: pytest.MonkeyPatch
         watching.checkpoint()
         assert alerts_differ(watching, watching.told) == []
         fed.append(watching)
-    for name, value in BROKEN:
+    for module, name, value in BROKEN:
         with monkeypatch.context() as patch:
-            patch.setattr(plain_judge if hasattr(plain_judge, name) else plain_ends, name, value)
+            patch.setattr(module, name, value)
             found = any(alerts_differ(watching, watching.told) for watching in fed)
         assert found, f"{name} = {value} goes unnoticed"
 

@@ -18,14 +18,15 @@ from loadtest.labelled.world import LARGE, SMALL, make_world, write_world
 from loadtest.saying import say
 from streams.backtest.run import backtested
 from streams.backtest.score import count_rules, score_kinds
-from streams.config.settings import Settings
+from streams.config.load import load_settings
 from streams.log import configure_logging
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Return 0 if all bounds hold, 1 if one is missed."""
     options = _parser().parse_args(argv)
-    settings = Settings()
+    # In one shard: each of them judges every tick by itself.
+    settings = load_settings({}, overrides={"kafka.partitions": 1})
     configure_logging(settings.log.model_copy(update={"level": "warning"}))
     shape = replace(SMALL if options.small else LARGE, seed=options.seed)
     with tempfile.TemporaryDirectory(prefix="trainfare-labelled-") as temporary:

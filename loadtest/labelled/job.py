@@ -16,10 +16,10 @@ from loadtest.labelled.market import DAY_MS, HOUR_MS, MINUTE_MS
 
 #: How much what a job costs per hour varies, one standard deviation.
 NOISE_SHARE: Final = 0.08
-_NOISE_EVERY_MS: Final = 20 * MINUTE_MS
+_NOISE_EVERY_MS: Final = 30 * MINUTE_MS
 _SAMPLE_MS: Final = 5 * MINUTE_MS
 _HEARTBEAT_EVERY_MS: Final = 4 * MINUTE_MS
-_CHECKPOINT_EVERY_MS: Final = 40 * MINUTE_MS
+_CHECKPOINT_EVERY_MS: Final = 90 * MINUTE_MS
 #: Of spot jobs, and of others, whose nodes fail.
 _PREEMPTIONS_PER_DAY: Final = 1.2
 _FAILURES_PER_DAY: Final = 0.1
@@ -51,9 +51,9 @@ def draw_spec(rng: random.Random, job_id: str, begin_ms: int, length_ms: int, **
         "region": rng.choice(market.REGIONS),
         "purchase": "spot" if rng.random() < 0.4 else "on_demand",
         "declares": rng.random() < 0.5,
-        "heard": rng.choices(("samples", "heartbeats", ""), (5, 1, 4))[0],
+        "heard": rng.choices(("samples", "heartbeats", ""), (15, 5, 80))[0],
         "rescales": rng.choice((1, 2, 3)) if rng.random() < 0.3 else 0,
-        "has_traffic": rng.random() < 0.4,
+        "has_traffic": rng.random() < 0.25,
     }
     return JobSpec(job_id, begin_ms, begin_ms + length_ms, **(drawn | fixed))
 

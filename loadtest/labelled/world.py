@@ -32,13 +32,13 @@ class WorldShape:
     clean_job_days: float
     incidents_each: int
     days: float  # jobs begin in this time
-    median_hours: float = 10.0
-    most_hours: float = 36.0
+    median_hours: float = 8.0
+    most_hours: float = 24.0
     most_gpus: int = 32
     seed: int = 1
 
 
-LARGE: Final = WorldShape(clean_job_days=2_050, incidents_each=70, days=14)
+LARGE: Final = WorldShape(clean_job_days=2_010, incidents_each=64, days=2)
 SMALL: Final = WorldShape(
     clean_job_days=0.6, incidents_each=1, days=0.1, median_hours=3, most_hours=5, most_gpus=2
 )

@@ -52,15 +52,6 @@ def test_a_log_with_labels_as_json(labels: Path, tmp_path: Path) -> None:
     assert found["without_label"]["pages"] == 0
 
 
-def test_tables_and_no_alert_is_shown_if_none_is_wanted(labels: Path, tmp_path: Path) -> None:
-    words = (STORIES / "retry-loop.jsonl", "--labels", labels, "--format", "table", "--first", "0")
-    done = backtest(tmp_path, *words)
-    assert done.code == 0, done.err
-    blocks = [block.splitlines() for block in done.out.split("\n\n")]
-    assert [block[0].split()[0] for block in blocks] == ["jobs", "rule", "kind"]
-    assert blocks[1][1].split()[:3] == ["retry_loop", "page", "1"]
-
-
 def test_files_that_are_no_log(tmp_path: Path) -> None:
     file = tmp_path / "notes.jsonl"
     file.write_text("dear diary\n[]\n")
@@ -90,22 +81,36 @@ def test_a_label_of_a_job_that_the_log_lacks(tmp_path: Path) -> None:
     assert f"{file}: the log speaks of no job 'llama' (1 such labelled jobs)" in done.one_line()
 
 
-def test_two_files_of_rules_side_by_side(tmp_path: Path) -> None:
+def test_two_files_of_rules_side_by_side(labels: Path, tmp_path: Path) -> None:
     off, soon = tmp_path / "off.toml", tmp_path / "soon.toml"
     off.write_text('[[rule]]\nname = "retry_loop"\nenabled = false\n')
     soon.write_text('[[rule]]\nname = "retry_loop"\nseverity = "ticket"\nthresholds = {failures = 2}\n')
     log = STORIES / "retry-loop.jsonl"
-    done = backtest(tmp_path, log, "--rules", off, "--rules", soon, "--format", "json")
-    assert done.code == 0, done.err
-    first, second = json.loads(done.out)
-    assert (first["rules"], first["by_rule"], second["rules"]) == (str(off), [], str(soon))
+    done = backtest(
+        tmp_path,
+        log,
+        "--rules",
+        off,
+        "--rules",
+        soon,
+        "--labels",
+        labels,
+        "--format",
+        "table",
+        "--first",
+        "0",
+    )
+    assert (done.code, done.err) == (0, "")
+    summary, rules, kinds = (
+        [line.split() for line in block.splitlines()] for block in done.out.split("\n\n")
+    )
+    assert [row[0] for row in summary] == ["rules", str(off), str(off), str(soon), str(soon)]
     # The records come before the log, so they hold from its first line on: the second failure is at 08:15.
-    assert (second["pages"], second["tickets"]) == (0, 1)
-    assert second["by_rule"][0]["first"][0]["started_ms"] == 1_780_301_700_000
-    done = backtest(tmp_path, log, "--rules", off, "--rules", soon, "--format", "table")
-    head, *rows = done.out.partition("\n\n")[0].splitlines()
-    assert head.split()[0] == "rules"
-    assert [row.split()[0] for row in rows] == [str(off), str(soon)]
+    assert [row[:4] for row in rules[1:]] == [[str(soon), "retry_loop", "ticket", "1"]]
+    caught = {(row[0], row[1], " ".join(row[2:4])): row[4:] for row in kinds[1:] if row[2] == "any"}
+    assert caught[str(off), "retry", "any rule"] == ["1", "0.0%"]
+    assert caught[str(soon), "retry", "any rule"][:3] == ["1", "100.0%", "8.0"]
+    assert caught[str(soon), "retry", "any page"] == ["1", "0.0%"]
 
 
 def test_a_file_of_rules_with_a_fault(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`python -m loadtest.labelled`: makes the labelled log, backtests the rules on it, and prints how well they do.
+"""`python -m loadtest.labelled`: makes labelled logs, backtests the rules on them, and prints how well they do.
 
 It must not pass a bound that is missed: the exit code is 1 then.
 """
@@ -9,62 +9,122 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
+from typing import NamedTuple
 
 from loadtest.labelled.bounds import as_table, caught_figures, clean_figures
-from loadtest.labelled.world import LARGE, SMALL, make_world, write_world
+from loadtest.labelled.world import LARGE, SMALL, WorldShape, make_world, write_world
 from loadtest.saying import say
+from streams.backtest.fired import Backtest, Caught
+from streams.backtest.labels import Label
 from streams.backtest.run import backtested
-from streams.backtest.score import count_rules, score_kinds
+from streams.backtest.score import ANY_RULE, KindScore, count_rules, score_kinds
 from streams.config.load import load_settings
 from streams.log import configure_logging
+
+
+class Outcome(NamedTuple):
+    """What was found on one log, or on several."""
+
+    lines: int
+    backtest: Backtest
+    labels: list[Label]
+    scores: list[KindScore]
+
+
+def run_part(shape: WorldShape, directory: Path) -> Outcome:
+    """Make a log and judge it; both files stay in the directory."""
+    # In one shard: each of them judges every tick by itself.
+    settings = load_settings({}, overrides={"kafka.partitions": 1})
+    configure_logging(settings.log.model_copy(update={"level": "warning"}))
+    log, labels = directory / f"labelled{shape.part}.jsonl.gz", directory / f"labels{shape.part}.csv"
+    world = make_world(shape)
+    lines = write_world(world, log, labels)
+    with backtested([log], None, settings) as run:
+        return Outcome(lines, run.backtest, world.labels, score_kinds(run.backtest, world.labels, run.costs))
+
+
+def merged(parts: Sequence[Outcome]) -> Outcome:
+    """Return what was found on all logs; no job is in two of them."""
+    caught: dict[tuple[str, str], list[Caught]] = defaultdict(list)
+    for part in parts:
+        for score in part.scores:
+            caught[score.kind, score.rule] += score.caught
+    found = [part.backtest for part in parts]
+    backtest = Backtest(
+        rules="",
+        alerts=tuple(alert for each in found for alert in each.alerts),
+        ran_ms={job: ms for each in found for job, ms in each.ran_ms.items()},
+        records_in=sum(each.records_in for each in found),
+        dead_lettered=sum(each.dead_lettered for each in found),
+    )
+    scores = [KindScore(kind, rule, tuple(each)) for (kind, rule), each in sorted(caught.items())]
+    labels = [label for part in parts for label in part.labels]
+    return Outcome(sum(part.lines for part in parts), backtest, labels, scores)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Return 0 if all bounds hold, 1 if one is missed."""
     options = _parser().parse_args(argv)
-    # In one shard: each of them judges every tick by itself.
-    settings = load_settings({}, overrides={"kafka.partitions": 1})
-    configure_logging(settings.log.model_copy(update={"level": "warning"}))
-    shape = replace(SMALL if options.small else LARGE, seed=options.seed)
+    shape = SMALL if options.small else LARGE
+    shapes = [
+        replace(
+            shape,
+            seed=options.seed + part,
+            part=f".{part}",
+            clean_job_days=shape.clean_job_days / options.parts,
+            incidents_each=-(-shape.incidents_each // options.parts),
+        )
+        for part in range(options.parts)
+    ]
     with tempfile.TemporaryDirectory(prefix="trainfare-labelled-") as temporary:
         directory = Path(temporary) if options.out is None else options.out
         directory.mkdir(parents=True, exist_ok=True)
-        log, labels = directory / "labelled.jsonl.gz", directory / "labels.csv"
         began_s = time.perf_counter()
-        world = make_world(shape)
-        lines = write_world(world, log, labels)
-        say(f"{lines:,} lines, {world.clean_job_days:,.0f} clean job-days, {len(world.labels)} incidents")
-        say(f"made in {time.perf_counter() - began_s:.0f} s, {log.stat().st_size / 2**20:.1f} MiB")
-        if options.only_make:
-            return 0
-        began_s = time.perf_counter()
-        with backtested([log], None, settings) as run:
-            say(f"replayed in {time.perf_counter() - began_s:.0f} s")
-            scores = score_kinds(run.backtest, world.labels, run.costs)
-            figures = [*clean_figures(run.backtest, world.labels), *caught_figures(scores)]
-            for count in count_rules(run.backtest, world.labels):
-                precision = "" if count.precision is None else f", {count.precision:.1%} about an incident"
-                say(f"{count.rule}: {count.messages} {count.severity}s{precision}")
-            clean = [x for x in run.backtest.alerts if x.subject.startswith("clean-")]
-            for alert in clean[: options.show]:
-                say(f"clean: {alert.rule}: {alert.summary}")
-            for score in scores:
-                missed = [x.label.job_id for x in score.caught if x.first_ms is None]
-                if score.rule == "any rule" and missed:
-                    say(f"missed: {score.kind}: {', '.join(missed[: options.show])}")
-    say(as_table(figures))
+        with ProcessPoolExecutor(options.processes, get_context("spawn")) as pool:
+            outcome = merged(list(pool.map(run_part, shapes, [directory] * len(shapes))))
+    took_s = time.perf_counter() - began_s
+    say(
+        f"{outcome.lines:,} lines of {len(outcome.backtest.ran_ms):,} jobs, made and judged in {took_s:.0f} s"
+    )
+    for line in _details(outcome, options.show):
+        say(line)
+    figures = [*clean_figures(outcome.backtest, outcome.labels), *caught_figures(outcome.scores)]
+    say("\n" + as_table(figures))
     return 0 if all(figure.holds for figure in figures) else 1
+
+
+def _details(outcome: Outcome, most: int) -> Iterable[str]:
+    """Say what each rule did, and name some false alerts and missed incidents."""
+    for count in count_rules(outcome.backtest, outcome.labels):
+        precision = "" if count.precision is None else f", {count.precision:.1%} about an incident"
+        yield f"{count.rule}: {count.messages} {count.severity}s{precision}"
+    labelled = {label.job_id for label in outcome.labels}
+    false = [alert for alert in outcome.backtest.alerts if alert.subject not in labelled]
+    for alert in false[:most]:
+        yield f"false: {alert.rule}: {alert.summary}"
+    for score in outcome.scores:
+        caught = sum(each.first_ms is not None for each in score.caught)
+        yield f"{score.kind}: {caught} of {len(score.caught)} by {score.rule}"
+        missed = [each.label.job_id for each in score.caught if each.first_ms is None]
+        if score.rule == ANY_RULE and missed:
+            yield f"missed: {', '.join(missed[:most])}"
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m loadtest.labelled", description=__doc__)
-    parser.add_argument("--seed", type=int, default=1, help="another seed, another fleet")
-    parser.add_argument("--small", action="store_true", help="the small version of the tests")
-    parser.add_argument("--out", type=Path, help="keep log and labels in this directory")
-    parser.add_argument("--only-make", action="store_true", help="write log and labels, and stop")
+    parser.add_argument("--seed", type=int, default=1, help="other seeds, another fleet")
+    parser.add_argument(
+        "--parts", type=int, default=4, help="so many logs, each with its share and a seed of its own"
+    )
+    parser.add_argument("--processes", type=int, default=2, help="how many of them at once")
+    parser.add_argument("--small", action="store_true", help="a small fleet, as in the tests")
+    parser.add_argument("--out", type=Path, help="keep logs and labels in this directory")
     parser.add_argument("--show", type=int, default=10, help="how many false and missed ones to name")
     return parser
 

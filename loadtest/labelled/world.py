@@ -36,6 +36,7 @@ class WorldShape:
     most_hours: float = 24.0
     most_gpus: int = 32
     seed: int = 1
+    part: str = ""  # at the end of the jobs' names, where several logs are judged
 
 
 LARGE: Final = WorldShape(clean_job_days=2_010, incidents_each=64, days=2)
@@ -60,7 +61,7 @@ def make_world(shape: WorldShape) -> LabelledWorld:
     clean_ms = number = 0
     while clean_ms < shape.clean_job_days * DAY_MS:
         hours = min(max(shape.median_hours * rng.lognormvariate(0, 0.8), 1), shape.most_hours)
-        job = _job(shape, rng, f"clean-{number}", int(hours * HOUR_MS))
+        job = _job(shape, rng, f"clean-{number}{shape.part}", int(hours * HOUR_MS))
         job.run()
         events += job.events
         clean_ms += job.spec.end_ms - job.spec.begin_ms
@@ -73,7 +74,7 @@ def make_world(shape: WorldShape) -> LabelledWorld:
             )
             lasts_ms, after_ms = length_ms(kind, rng), rng.randrange(HOUR_MS, 2 * HOUR_MS)
             fixed = dict(kind.fixed)
-            job = _job(shape, rng, f"{name}-{each}", before_ms + lasts_ms + after_ms, **fixed)
+            job = _job(shape, rng, f"{name}-{each}{shape.part}", before_ms + lasts_ms + after_ms, **fixed)
             from_ms = job.spec.begin_ms + before_ms
             kind.begin(job, from_ms, from_ms + lasts_ms)
             job.run()

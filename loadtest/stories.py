@@ -119,25 +119,65 @@ def spot_fallback() -> Story:
     return story
 
 
-def team_budget() -> Story:
-    """One team starts job after job until it has most of the cluster, and what it may spend in a day is gone by noon."""
+def idle_gpus() -> Story:
+    """A notebook holds four GPUs after its process has ended, and nobody closes it."""
+    story = Story("a100-od")
+    about = {
+        "owner": "tom",
+        "team": "analytics",
+        "gpu_type": "A100",
+        "purchase": "on_demand",
+        "region": "us-east-1",
+    }
+    story.job(0, "notebook-7", "started", gpu_count=4, **about)
+    gpus = ["0", "1", "2", "3"]
+    for minute in range(1, 241):
+        ratio = 0.6 if minute <= 60 else 0.0
+        story.say(
+            "gpu",
+            minute,
+            job_id="notebook-7",
+            node="n7",
+            interval_ms=_MINUTE_MS,
+            gpus=gpus,
+            util_ratio=[ratio] * 4,
+        )
+    story.job(240.5, "notebook-7", "cancelled")
+    story.job(300, "other", "queued", owner="ada")
+    return story
+
+
+def oversized() -> Story:
+    """A test of a new data loader is started with the launcher's default of 64 GPUs, where such tests take one or two."""
     story = Story("h100-od")
+    about = {"team": "vision", "gpu_type": "H100", "purchase": "on_demand", "region": "us-east-1"}
+    for place in range(12):
+        minute = place * 10.0
+        story.job(minute, f"test-{place}", "started", gpu_count=1 + place % 2, owner="ada", **about)
+        story.job(minute + 25, f"test-{place}", "completed")
+    story.job(185, "test-12", "started", gpu_count=64, owner="lin", **about)
+    story.job(360, "test-12", "completed")
+    story.job(420, "other", "queued", owner="ada")
+    return story
+
+
+def team_takes_cluster() -> Story:
+    """One team starts trial after trial until it has most of the cluster, and what it may spend in a day is gone by noon."""
+    story = Story("h100-od")
+    limit = {"thresholds": {"share_ratio": 0.6}, "comment": "the cluster is shared"}
+    story.say("controls", 0, kind="rule", name="nlp-share", rule="team_burn", team="nlp", **limit)
     story.say(
         "controls", 0, kind="budget", name="nlp-day", team="nlp", usd="1000", per="day", contact="grace"
     )
-    about = {"team": "nlp", "gpu_type": "H100", "purchase": "on_demand", "region": "us-east-1"}
+    about = {"gpu_type": "H100", "purchase": "on_demand", "region": "us-east-1"}
+    story.job(0, "detector", "started", gpu_count=32, owner="ada", team="vision", **about)
     for place, minute in enumerate((0, 40, 60, 75, 80, 90)):
-        story.job(
-            minute,
-            f"sweep-{place}",
-            "started",
-            gpu_count=(8, 16, 16, 32, 32, 64)[place],
-            owner="kim",
-            **about,
-        )
+        gpus = (8, 16, 16, 32, 32, 64)[place]
+        story.job(minute, f"sweep-{place}", "started", gpu_count=gpus, owner="kim", team="nlp", **about)
     for place in range(1, 6):
         story.job(240, f"sweep-{place}", "cancelled")
     story.job(480, "sweep-0", "completed")
+    story.job(480, "detector", "completed")
     return story
 
 
@@ -145,7 +185,9 @@ STORIES: Final[Mapping[str, Callable[[], Story]]] = {
     "retry-loop": retry_loop,
     "cross-region": cross_region,
     "spot-fallback": spot_fallback,
-    "team-budget": team_budget,
+    "idle-gpus": idle_gpus,
+    "oversized": oversized,
+    "team-takes-cluster": team_takes_cluster,
 }
 
 

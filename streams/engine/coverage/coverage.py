@@ -268,6 +268,10 @@ class Coverage:
         self._old.unpack_ranges(holder, lo, hi)
         sum_usage(holder, lo, hi, row, first_column, self._arrays.store, sums)
 
+    def sampled(self, job_ids: Iterable[str]) -> list[str]:
+        """Return the jobs of which any GPU was ever sampled."""
+        return [job_id for job_id in job_ids if self._names.of_job(job_id)]
+
     def recent_usage(self, job_ids: Sequence[str], lo: int, hi: int) -> tuple[I64, I64]:
         """Return the GPU-time of each job in the minutes [lo, hi): sampled and productive ms ([n] int64 each)."""
         sums = np.zeros((len(job_ids), USAGE_COLUMNS), np.int64)

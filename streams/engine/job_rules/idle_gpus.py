@@ -81,7 +81,13 @@ class IdleGpus:
         """Return the jobs that are idle at the ticks at which it is their turn."""
         found: list[IdleJob] = []
         ids = curves.job_ids
+        # Over many ticks most looks would find no sample at all: a log may have none, and a replay has millions of ticks.
+        turns = set(range(TURNS)) if len(times_ms) <= TURNS else set(map(turn_of, coverage.sampled(ids)))
+        if not turns:
+            return found
         for tick, at_ms in enumerate(map(int, times_ms)):
+            if turn_at(at_ms) not in turns:
+                continue
             slots = curves.in_turn(turn_at(at_ms), at_ms, WINDOW_MINUTES * MINUTE_MS)
             if not len(slots):
                 continue

@@ -70,7 +70,7 @@ def test_the_summary_says_what_it_came_to(done: Done) -> None:
     assert int(found["jobs metered"]) > 80
     assert float(found["GPU hours"].replace(",", "")) > 2_000
     assert re.match(r"\$[\d,]+\.\d\d, of it \$", found["dollars"])
-    assert found["alerts"] == "2; 3 messages delivered"
+    assert found["alerts"] == "4; 5 messages delivered"
     assert found["books balance"].startswith("yes: ")
     assert found["books balance"].endswith(" + 0 duplicate + 0 refused")
 
@@ -89,6 +89,8 @@ def test_what_is_kept_can_be_asked(done: Done, kept: Path) -> None:
     assert [(row["rule"], row["told"], row["outcome"], row["http_status"]) for row in rows] == [
         ("burn_fast", "firing", "delivered", 204),
         ("burn_fast", "resolved", "delivered", 204),
+        ("idle_gpus", "firing", "delivered", 204),  # a notebook and a debug session that nobody closed
+        ("idle_gpus", "firing", "delivered", 204),
         ("unpriced", "firing", "delivered", 204),
     ]
 

@@ -63,7 +63,7 @@ def test_a_clock_that_jumps_for_a_while_leaves_nothing_behind_and_alerts_go_on(
     price = {"sku": "h100", "component": "gpu", "usd": "2.50", "per": "gpu_hour", "effective_ms": 0}
     events.send("prices", "h100@0", 0, price)
     events.send("controls", "owner/ada", 0, {"kind": "owner", "name": "ada", "webhook": inbox.receiver.url})
-    events.send("jobs", "calm", 0, {"job_id": "calm", "type": "started", "gpu_count": 1})
+    events.send("jobs", "calm", 0, {"job_id": "calm", "type": "started", "gpu_count": 1, "owner": "ada"})
 
     def beat(seconds: int) -> None:
         """The log goes on."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Final, NamedTuple
 
+from schemas.reserved import CANARY_JOB_PREFIX
 from schemas.units import NANO_PER_USD
 from streams.engine.alerts.profiles import Profile
 from streams.engine.job_rules.price_basis import BasisChange, basis_changes
@@ -50,6 +51,8 @@ def facts_of(
     """Return the facts; `lines` are what each billed attempt pays, the instants those from which on a price is missing."""
     timelines = job.timelines()
     unpriced_ms = unpriced_gpu_ms
+    if job.id.startswith(CANARY_JOB_PREFIX):
+        unpriced_traffic_ms = NEVER_MS  # the meter's own test job sends an amount that nobody prices
     if profile.threshold(UNPRICED, "traffic"):
         unpriced_ms = min(unpriced_ms, unpriced_traffic_ms)
     rows: list[Fact] = []

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-import msgspec
-
-from streams.engine.alerts.alert import FIRING, RESOLVED, Alert, alert_id
-from streams.engine.alerts.formatting import span
+from streams.engine.alerts.alert import FIRING, Alert, alert_id
+from streams.engine.alerts.resolving import resolved
 from streams.engine.alerts.rules import PAGE
 
 #: The kind of the subject; the subject's name says which part.
@@ -61,10 +59,7 @@ def after(last: Alert | None, found: MeterFinding) -> Alert | None:
     # Later than the last change, whatever the clock: messages are ordered by it.
     at_ms = found.at_ms if last is None else max(found.at_ms, last.changed_ms + 1)
     if last is not None and fires:
-        words = f"over after {span(at_ms - last.started_ms)}: {last.summary}"
-        return msgspec.structs.replace(
-            last, status=RESOLVED, resolved_ms=at_ms, changed_ms=at_ms, summary=words
-        )
+        return resolved(last, at_ms)
     again = last is not None and last.resolved_ms is not None and at_ms - last.resolved_ms <= SAME_EPISODE_MS
     started_ms = last.started_ms if again and last is not None else at_ms
     return Alert(

@@ -9,9 +9,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from streams.engine.alerts.alert import FIRING, RESOLVED, Alert
+from streams.engine.alerts.alert import FIRING, Alert
 from streams.engine.alerts.evidence import quoted
-from streams.engine.alerts.formatting import instant, one_line, span, usd
+from streams.engine.alerts.formatting import instant, one_line, usd
+from streams.engine.alerts.resolving import resolved
 from streams.engine.alerts.rules import TICKET
 from streams.engine.kernels.bill import MAX_COST_NANO
 from streams.engine.ledger_rules.budget_forecast import exhausted_in_ms
@@ -36,16 +37,7 @@ def budget_alert(last: Alert | None, found: BudgetFinding, top: TopJob, *, silen
     """Return the next row of the finding's alert; `last`: the one before, None if there is none."""
     if not found.fires:
         assert last is not None  # only what fires is over
-        words = f"over after {span(max(found.at_ms - last.started_ms, 0))}: {last.summary}"
-        return msgspec.structs.replace(
-            last,
-            status=RESOLVED,
-            resolved_ms=found.at_ms,
-            changed_ms=found.at_ms,
-            summary=words,
-            exhausted_in_ms=None,
-            silenced=silenced,
-        )
+        return msgspec.structs.replace(resolved(last, found.at_ms), silenced=silenced)
     subject, dimensions = found.subject, found.subject.dimensions
     return Alert(
         alert_id=found.id,

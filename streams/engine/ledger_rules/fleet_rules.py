@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-import msgspec
-
 from schemas.refusal import shown
-from streams.engine.alerts.alert import FIRING, RESOLVED, Alert, alert_id
-from streams.engine.alerts.formatting import span
+from streams.engine.alerts.alert import FIRING, Alert, alert_id
 from streams.engine.alerts.malformed import MalformedControlError
+from streams.engine.alerts.resolving import resolved
 from streams.engine.alerts.rules import PAGE, TICKET, JobRule, Threshold
 from streams.engine.kernels.bill import MAX_COST_NANO
 
@@ -203,14 +201,8 @@ def hourly_changes(
     changes: list[Alert] = []
     for at_ms in hours:
         holding = at.get(at_ms, {})
-        for subject in [subject for subject in now if subject not in holding]:
-            last = now.pop(subject)
-            words = f"over after {span(max(at_ms - last.started_ms, 0))}: {last.summary}"
-            changes.append(
-                msgspec.structs.replace(
-                    last, status=RESOLVED, resolved_ms=at_ms, changed_ms=at_ms, summary=words
-                )
-            )
+        over = [subject for subject in now if subject not in holding]
+        changes += [resolved(now.pop(subject), at_ms) for subject in over]
         for subject, each in sorted(holding.items()):
             if subject not in now:
                 now[subject] = _opened(each)

@@ -9,12 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-import msgspec
-
-from streams.engine.alerts.alert import RESOLVED, Alert
+from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.budgets import MATCHED, own_budget
 from streams.engine.alerts.controls import Controls
-from streams.engine.alerts.formatting import span
+from streams.engine.alerts.resolving import resolved
 from streams.engine.ledger_rules.budget_alert import budget_alert
 from streams.engine.ledger_rules.budget_forecast import BUDGET_FORECAST, judge_forecast
 from streams.engine.ledger_rules.budget_used import BUDGET_USED, THRESHOLDS, Minutes, judge_used
@@ -154,17 +152,10 @@ class BudgetJudge:
                 alive.add(budget_alert_id(BUDGET_FORECAST, subject, 0, period))
                 alive |= {budget_alert_id(BUDGET_USED, subject, percent, period) for percent in THRESHOLDS}
         return [
-            _ended(alert, max(minutes.first_ms, alert.changed_ms + 1))
+            resolved(alert, max(minutes.first_ms, alert.changed_ms + 1))
             for alert in firing
             if alert.alert_id not in alive
         ]
-
-
-def _ended(alert: Alert, at_ms: int) -> Alert:
-    words = f"over after {span(max(at_ms - alert.started_ms, 0))}: {alert.summary}"
-    return msgspec.structs.replace(
-        alert, status=RESOLVED, resolved_ms=at_ms, changed_ms=at_ms, summary=words, exhausted_in_ms=None
-    )
 
 
 def _fields(match: Mapping[str, str]) -> tuple[str, ...]:

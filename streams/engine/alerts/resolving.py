@@ -1,0 +1,24 @@
+"""Resolves an alert that is judged outside the kernel: about the meter, across jobs, or about a budget.
+
+It must not decide whether the alert is over.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from streams.engine.alerts.alert import RESOLVED, Alert
+from streams.engine.alerts.formatting import span
+
+
+def resolved(last: Alert, at_ms: int) -> Alert:
+    """Return the row that ends an alert at `at_ms`; `last` is its last row."""
+    length = span(max(at_ms - last.started_ms, 0))
+    return msgspec.structs.replace(
+        last,
+        status=RESOLVED,
+        resolved_ms=at_ms,
+        changed_ms=at_ms,
+        summary=f"over after {length}: {last.summary}",
+        exhausted_in_ms=None,
+    )

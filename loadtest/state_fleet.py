@@ -84,6 +84,11 @@ class Fleet:
         if self.now_ms % TICK_MS == 0:
             self.judge()
 
+    def sample(self, interval_ms: int) -> None:
+        """Samples of all GPUs over an interval that ends now."""
+        for shard in self.shards:
+            self._samples(shard, interval_ms)
+
     def sample_seconds(self, count: int) -> None:
         """Seconds of samples only."""
         for _ in range(count):

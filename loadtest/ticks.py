@@ -19,6 +19,8 @@ from loadtest.state_measure import rss_mib
 from schemas.events import Component, PriceEvent
 from schemas.units import Per
 from streams.cli.cycles import collect_rarely
+from streams.engine.job_rules.idle_gpus import LAG_MINUTES, WINDOW_MINUTES
+from streams.engine.kernels.burn import MINUTE_MS
 from streams.engine.kernels.warm import compile_all
 from streams.engine.shard.sequencer import TICK_MS
 
@@ -47,6 +49,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         metered=1 if options.metered else 0,
     )
     fleet.begin()
+    if options.sampled:
+        list(fleet.checkpoint(open_attempts=True))  # from then on a shard knows that samples change no cost
+        for _ in range(WINDOW_MINUTES + LAG_MINUTES + 1):  # so long that the use of the GPUs is judged, too
+            fleet.now_ms += MINUTE_MS
+            fleet.sample(MINUTE_MS)
     say(f"{options.jobs} jobs in {options.shards} shards, RSS {rss_mib():.0f} MiB")
     took: dict[str, list[tuple[float, float]]] = {"first tick": [], "tick": [], "tick on a minute": []}
     for tick in range(options.ticks):
@@ -54,6 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             fleet.sample_seconds(TICK_MS // 1000)
         else:
             fleet.now_ms += TICK_MS
+        if options.sampled:
+            fleet.sample(TICK_MS)
         wall_s, cpu_s = time.perf_counter(), time.process_time()
         fleet.judge()
         one = (time.perf_counter() - wall_s, time.process_time() - cpu_s)
@@ -97,6 +106,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=100_000, help="live jobs")
     parser.add_argument("--shards", type=int, default=8)
     parser.add_argument("--ticks", type=int, default=30, help="one each ten seconds of event time")
+    parser.add_argument(
+        "--sampled", action="store_true", help="timelines pay; samples of ten seconds of all GPUs"
+    )
     parser.add_argument("--metered", action="store_true", help="samples alone pay for the jobs")
     return parser.parse_args(argv)
 

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests import new_store
 from tests.query import priority
@@ -21,9 +21,12 @@ from tests.query import priority
 REQUIRE_KAFKA = "TRAINFARE_REQUIRE_KAFKA"
 _LOOPBACK = ("127.", "::1", "localhost", "0.0.0.0")
 
+# No test may fail because the machine is slow.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
     # The same properties run compiled, with more examples; here a core is ten times slower.
-    settings.register_profile("plain", max_examples=30)
+    settings.register_profile("plain", settings.get_profile("untimed"), max_examples=30)
     settings.load_profile("plain")
 
 

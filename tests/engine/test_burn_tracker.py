@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from schemas.events import Component, PriceEvent
+from schemas.events import Component, ControlEvent, PriceEvent
 from schemas.tables import BURN_RATES
 from schemas.units import Per
 from streams.engine.batch import LogBatch, LogRecord
+from streams.engine.burn.job_curve import JobCurve
 from streams.engine.kernels.arrays import I64
 from streams.engine.pricing.book import PriceBook
 from streams.engine.reference_log import ReferenceLog
@@ -139,6 +140,27 @@ def test_samples_of_a_job_that_its_timeline_pays_for_touch_nothing() -> None:
     rows = log.shard.checkpoint(T0 + 5_000, 501, open_attempts=True).tables["jobs"].to_pylist()
     assert round(rows[0]["last_event"].timestamp() * 1000) == T0 + 5_000
     assert log.shard.due.sampled_jobs == set()
+
+
+@pytest.mark.parametrize(("kind", "touched"), [("silence", 0), ("owner", 0), ("planned", 1), ("rule", 1)])
+def test_a_control_updates_jobs_only_if_their_curves_or_settings_depend_on_it(
+    kind: str, touched: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value: dict[str, dict[str, object]] = {
+        "silence": {"team": "t"},
+        "owner": {"webhook": "https://hooks.example.com/me"},
+        "planned": {"team": "t", "usd_per_hour": "1"},
+        "rule": {"rule": "burn_fast", "severity": "ticket"},
+    }
+    log = Log()
+    log.add("jobs", T0, type="started", gpu_count=8)
+    log.judge(T0, T0)
+    control = ControlEvent("s", "c", T0, kind, "c", value[kind])
+    log.view = ReferenceLog(BOOK, {b"c": control}).view()
+    updated: list[str] = []
+    monkeypatch.setattr(JobCurve, "mark_read", lambda _curve, job, _controls: updated.append(job.id))
+    log.judge(T0 + TICK_MS, T0 + TICK_MS)
+    assert updated == ["j"] * touched
 
 
 @pytest.mark.parametrize("hours", [7, 24 * 180])

@@ -69,7 +69,8 @@ class Controls:
     ) -> None:
         self._addresses = dict(addresses)
         self._silences = Matching(((each.match, each) for each in silences), _Covered)
-        self._planned = Matching(((each.match, each) for each in planned), tuple)
+        self.planned = tuple(planned)
+        self._planned = Matching(((each.match, each) for each in self.planned), tuple)
         self.faults = tuple(faults)
         self.budgets = tuple(budgets)
         self.overrides = tuple(overrides)
@@ -114,6 +115,10 @@ class Controls:
             except MalformedControlError as fault:
                 faults.append(ControlFault(event.kind, event.name, str(fault)))
         return cls(addresses, silences, planned, faults, budgets, overrides, rules, fleet_rules)
+
+    def is_alike_for_curves(self, other: Controls) -> bool:
+        """Return whether planned rates and settings of rules are the same: all that a job's curve and profile depend on."""
+        return self.planned == other.planned and self.rules == other.rules
 
     def address_of(self, owner: str) -> tuple[Address, ...]:
         """Return the owner's addresses; empty if no control has any."""

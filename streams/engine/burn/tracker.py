@@ -86,6 +86,7 @@ class BurnTracker:
         self._rates: GpuRates | None = None  # of that book
         self._standing: Standing | None = None
         self._controls = Controls.from_events(())
+        self._curve_controls = self._controls  # the first ones with these planned rates and rules
         self._dimensions: dict[str, AlertDimensions] = {}
         self._rows = BurnRows()
         self.alerts = UnstoredAlerts()
@@ -223,13 +224,20 @@ class BurnTracker:
         return figures
 
     def _mark_reference_changes(self, tracked: TrackedJobs, known: KnownReference) -> None:
-        """Mark the jobs to update: all after a change of controls, the affected ones after a change of prices."""
+        """Mark the jobs to update.
+
+        All after a change of planned rates or rules: silences and addresses are read when an alert changes. The affected
+        ones after a change of prices.
+        """
         if known.book is not self._book:
             self._reprice(tracked, known.book)
         if known.controls is not self._standing:
-            self._standing = known.controls
+            is_first, self._standing = self._standing is None, known.controls
             # Invalid controls are reported where owners' addresses are read.
             self._controls = Controls.from_events(known.controls.values())
+            if not is_first and self._controls.is_alike_for_curves(self._curve_controls):
+                return
+            self._curve_controls = self._controls
             self._changed.update(self._jobs)
             self._changed.update(self._judge.firing_jobs())
 
@@ -262,7 +270,7 @@ class BurnTracker:
         return moved
 
     def _set_curve(self, job: JobState, tracked: TrackedJobs, tails: CurveExtension) -> bool:
-        controls = self._controls
+        controls = self._curve_controls
         index_job(tracked.price_index, job)
         known = self._jobs.get(job.id)
         if known is None:

@@ -5,7 +5,7 @@ It must not derive a figure: window sums are handed in, and are divided and roun
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from streams.engine.windows.figures import WindowFigures, per_hour, ratios
 _JUDGED: Final = WINDOWS_MS.index(900_000)
 _RATE_COLUMNS: Final = ("usd_per_hour", "usd_per_hour_15m", "usd_per_hour_1h", "usd_per_hour_6h")
 _SMALLEST: Final = 16
+_FEW: Final = 8
 
 
 class LastRow(NamedTuple):
@@ -133,11 +134,12 @@ class RowPolicy:
 class BurnRows:
     """Burn rates that wait to be stored, as arrays: a call often adds only a row or two."""
 
-    __slots__ = ("_columns", "_job_ids", "count")
+    __slots__ = ("_columns", "_jobs", "count")
 
     def __init__(self) -> None:
         self.count = 0  #: rows that wait
-        self._job_ids: list[str] = []
+        # Up to which row the column `job` holds places in which names: a tick of all jobs makes no list of names.
+        self._jobs: list[tuple[int, Sequence[str]]] = []
         self._columns = _Columns.empty(0)
 
     def add(self, times_ms: I64, job_ids: Sequence[str], figures: WindowFigures, chosen: Chosen) -> None:
@@ -160,7 +162,11 @@ class BurnRows:
             *self._columns,
         )
         self.count = end
-        self._job_ids.extend([job_ids[job] for job in self._columns.job[first:end].tolist()])
+        if chosen.rows * _FEW < len(job_ids):  # do not keep all names for a few rows
+            jobs = self._columns.job[first:end]
+            job_ids = [job_ids[job] for job in jobs.tolist()]
+            jobs[:] = np.arange(chosen.rows)
+        self._jobs.append((end, job_ids))
 
     def drain(self, shard: int, version: int) -> pa.Table | None:
         """Return the waiting rows of `burn_rates` under this version, and forget them; None if there are none."""
@@ -170,7 +176,7 @@ class BurnRows:
         rates = per_hour(rows.cost_nano, rows.elapsed_ms)
         columns = {
             "time": instants_of(rows.times_ms),
-            "job_id": pa.array(self._job_ids, pa.string()),
+            "job_id": pa.array(self._names(rows.job), pa.string()),
             **{name: _usd(rates[:, window]) for window, name in enumerate(_RATE_COLUMNS)},
             "expected_usd_per_hour": _usd(rows.expected_rate),
             "usd_per_hour_now": _usd(rows.now_rate),
@@ -179,8 +185,15 @@ class BurnRows:
             "version": pa.array(np.full(self.count, version, np.uint64)),
         }
         # The table may keep references to these columns.
-        self.count, self._job_ids, self._columns = 0, [], _Columns.empty(0)
+        self.count, self._jobs, self._columns = 0, [], _Columns.empty(0)
         return table_of(SCHEMAS[BURN_RATES], columns)
+
+    def _names(self, jobs: I64) -> Iterator[str]:
+        """Yield the name of each row's job."""
+        first = 0
+        for end, job_ids in self._jobs:
+            yield from map(job_ids.__getitem__, jobs[first:end].tolist())
+            first = end
 
 
 class _Columns(NamedTuple):

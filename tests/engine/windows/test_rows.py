@@ -197,6 +197,28 @@ def test_a_row_is_the_contracts() -> None:
     }
 
 
+def test_rows_of_few_and_of_all_jobs_keep_their_names_together() -> None:
+    jobs = [gpus((0, 5, count)) for count in range(1, 21)]
+    book, reversed_book = book_of(*jobs), book_of(*jobs[::-1])
+    times = ticks_from(NOON_MS + 60_000, 2)
+    rows = BurnRows()
+    wanted: list[tuple[str, float]] = []
+    for each, tick, of in (
+        (book, 0, [7]),
+        (book, 0, [*range(20)]),
+        (reversed_book, 1, [0, 5, 19]),
+        (reversed_book, 1, [2]),
+    ):
+        figures = each.figures(times)
+        rows.add(times, each.job_ids, figures, only(figures, [tick] * len(of), of))
+        wanted += [(f"j{job}", 2.99 * (job + 1 if each is book else 20 - job)) for job in of]
+    table = rows.drain(0, 1)
+    assert table is not None
+    assert table["job_id"].to_pylist() == [job_id for job_id, _ in wanted]
+    rates = [float(rate) for rate in table["usd_per_hour_now"].to_pylist()]
+    assert rates == pytest.approx([rate for _, rate in wanted])
+
+
 def test_money_is_rounded_to_nano_dollars_and_capped() -> None:
     figures = WindowFigures.empty(1, 3)
     for array in figures:

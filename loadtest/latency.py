@@ -26,7 +26,18 @@ from loadtest.drive import Drive
 from loadtest.inside import parts_of
 from loadtest.latency_load import NAMES, Probes
 from loadtest.latency_world import WorldError, broker, end_in_order, machine, settings_for
-from loadtest.measure import Api, Arrivals, Send, Spread, alerted, cpu_percent, lagging, readable
+from loadtest.measure import (
+    Api,
+    Arrivals,
+    Send,
+    Spread,
+    alerted,
+    arrived,
+    cpu_percent,
+    crossing,
+    lagging,
+    readable,
+)
 from loadtest.soak_load import GPUS, Event, Load
 from loadtest.soak_world import Member
 from loadtest.verdict import WrongTotalsError
@@ -43,6 +54,9 @@ _COMMITTED_S: Final = 4
 #: Jobs of a live fleet run for hours; so few end while it is looked at.
 _LIFE_S: Final = (1_800, 14_400)
 _AMOUNT_EVERY_S: Final = 60
+#: Jobs that cross at one tick start so long before it, and have so long to be delivered.
+_AHEAD_MS: Final = 60_000
+_DELIVERED_S: Final = 90.0
 
 
 @dataclass
@@ -57,7 +71,7 @@ class Live:
         """Measure idle, then under load; then everything ends and is compared."""
         options = self.options
         secret = "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
-        arrivals = Arrivals(max(1, options.seconds // 10) * options.runaways)
+        arrivals = Arrivals(options.crossing or max(1, options.seconds // 10) * options.runaways)
         receiver = WebhookReceiver(secret, arrivals.received)
         await receiver.start()
         worker = self._worker(secret, receiver)
@@ -142,16 +156,16 @@ class Live:
     ) -> tuple[Spread, Spread, dict[str, float]]:
         options, probes = self.options, Probes()
         offsets = Offsets(self.settings.kafka)
+        api = Api(worker.url, local_token.read(self._data))
         try:
+            if options.crossing:
+                await crossing(send, probes, options.crossing, _AHEAD_MS)
+                alerts = arrived(arrivals, _DELIVERED_S)
+            else:
+                alerts = alerted(send, probes, arrivals, options.runaways)
             return await asyncio.gather(
-                readable(
-                    Api(worker.url, local_token.read(self._data)),
-                    send,
-                    probes,
-                    options.seconds,
-                    options.probes,
-                ),
-                alerted(send, probes, arrivals, options.runaways),
+                readable(api, send, probes, options.seconds, options.probes),
+                alerts,
                 lagging(offsets.behind, options.seconds),
             )
         finally:
@@ -246,6 +260,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--probes", type=float, default=5.0, help="probes per second")
     parser.add_argument("--runaways", type=int, default=20, help="jobs that burn too much, before each tick")
+    parser.add_argument(
+        "--crossing", type=int, default=0, help="instead: jobs that all burn too much at one tick"
+    )
     parser.add_argument("--out", type=Path, help="write the figures as JSON, too")
     options = parser.parse_args(argv)
     with ExitStack() as stack:

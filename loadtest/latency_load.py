@@ -16,7 +16,9 @@ GPUS: Final = 8
 #: How ids of these jobs begin; they are no part of the load's account.
 NAMES: Final = ("probe-", "runaway-")
 # A runaway ran at its quoted rate, then at sixteen times of it, long enough that the next tick sees both windows.
-_BEGAN_BEFORE_MS, _SCALED_BEFORE_MS, _SCALE = 30 * 60_000, 6 * 60_000, 16
+_BEGAN_BEFORE_MS, SCALED_BEFORE_MS, _SCALE = 30 * 60_000, 6 * 60_000, 16
+#: So long after that the shorter window has six times the expected cost: 16 x + (300 - x) = 6 * 300 s.
+CROSSING_MS: Final = 100_000
 
 
 class Probes:
@@ -29,11 +31,16 @@ class Probes:
         """Return a new job and its first sample: both have rows of their own."""
         return self._start(job_id, at_ms), self._sample(job_id, at_ms)
 
-    def runaway(self, job_id: str, now_ms: int) -> tuple[Event, Event]:
-        """Return a job that scaled out, undeclared, some minutes ago: `burn_fast` opens at the next tick."""
+    def runaway(
+        self, job_id: str, now_ms: int, *, scaled_before_ms: int = SCALED_BEFORE_MS
+    ) -> tuple[Event, Event]:
+        """Return a job that scaled out, undeclared, some time ago.
+
+        `burn_fast` opens at the next tick, or CROSSING_MS after it scaled out if that is later.
+        """
         gpus = GPUS * _SCALE
         scaled = self._next(
-            Topic.JOBS, now_ms - _SCALED_BEFORE_MS, job_id=job_id, type="scaled", gpu_count=gpus,
+            Topic.JOBS, now_ms - scaled_before_ms, job_id=job_id, type="scaled", gpu_count=gpus,
             nodes={f"node-{job_id}": gpus},
         )  # fmt: skip
         return self._start(job_id, now_ms - _BEGAN_BEFORE_MS), scaled

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import orjson
 import urllib3
 
-from loadtest.latency_load import Probes
+from loadtest.latency_load import CROSSING_MS, Probes
 from loadtest.latency_world import WorldError
 from loadtest.soak_load import Event
 from loadtest.stopwatch import percentile
@@ -108,8 +108,25 @@ async def alerted(send: Send, probes: Probes, arrivals: Arrivals, per_tick: int)
         await asyncio.sleep((TICK_MS - now_ms() % TICK_MS) / 1000 + 3)  # well before the next one
         for number in range(per_tick):
             send(probes.runaway(f"runaway-{tick}-{number}", int(now_ms())))
+    return await arrived(arrivals, _PATIENCE_S)
+
+
+async def crossing(send: Send, probes: Probes, jobs: int, ahead_ms: int) -> int:
+    """Start jobs that all burn too much at one tick; wait until just before it, and return it."""
+    at_ms = int(now_ms()) + ahead_ms
+    tick_ms = -(-at_ms // TICK_MS) * TICK_MS
+    scaled_ms = tick_ms - CROSSING_MS
+    for number in range(jobs):
+        sent_ms = int(now_ms())
+        send(probes.runaway(f"runaway-{number}", sent_ms, scaled_before_ms=sent_ms - scaled_ms))
+    await asyncio.sleep((tick_ms - now_ms()) / 1000 - 1)
+    return tick_ms
+
+
+async def arrived(arrivals: Arrivals, patience_s: float) -> Spread:
+    """Wait for all messages; return how long after its tick each came."""
     with suppress(TimeoutError):
-        await asyncio.wait_for(arrivals.all.wait(), _PATIENCE_S)
+        await asyncio.wait_for(arrivals.all.wait(), patience_s)
     return spread(arrivals.expected, list(arrivals.found_ms.values()))
 
 

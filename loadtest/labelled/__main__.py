@@ -15,10 +15,11 @@ from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
-from loadtest.labelled.bounds import as_table, caught_figures, clean_figures
+from loadtest.labelled.bounds import as_table, figures_of
 from loadtest.labelled.outcome import Outcome, merged, run_part
 from loadtest.labelled.world import LARGE, SMALL
 from loadtest.saying import say
+from streams.backtest.fired import JOB
 from streams.backtest.score import ANY_RULE, count_rules
 
 
@@ -48,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     for line in _details(outcome, options.show):
         say(line)
-    figures = [*clean_figures(outcome.backtest, outcome.labels), *caught_figures(outcome.scores)]
+    figures = figures_of(outcome)
     say("\n" + as_table(figures))
     return 0 if all(figure.holds for figure in figures) else 1
 
@@ -58,8 +59,12 @@ def _details(outcome: Outcome, most: int) -> Iterable[str]:
     for count in count_rules(outcome.backtest, outcome.labels):
         precision = "" if count.precision is None else f", {count.precision:.1%} about an incident"
         yield f"{count.rule}: {count.messages} {count.severity}s{precision}"
-    labelled = {label.job_id for label in outcome.labels}
-    false = [alert for alert in outcome.backtest.alerts if alert.subject not in labelled]
+    labelled = {*outcome.involved, *(label.job_id for label in outcome.labels)}
+    false = [
+        alert
+        for alert in outcome.backtest.alerts
+        if alert.subject_kind == JOB and alert.subject not in labelled
+    ]
     for alert in false[:most]:
         yield f"false: {alert.rule}: {alert.summary}"
     for score in outcome.scores:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loadtest.labelled.market import DAY_MS, MINUTE_MS
+from loadtest.labelled.outcome import Outcome
 from streams.backtest.fired import JOB, PAGE, TICKET, Backtest, Caught
 from streams.backtest.labels import Label
 from streams.backtest.score import ANY_RULE, KindScore
@@ -46,9 +47,9 @@ class Figure:
         return self.value <= self.bound if self.is_most else self.value >= self.bound
 
 
-def clean_figures(backtest: Backtest, labels: Iterable[Label]) -> list[Figure]:
-    """Return pages and tickets per job-day of jobs without a label; the bootstrap draws jobs."""
-    left_out = {label.job_id for label in labels}
+def clean_figures(backtest: Backtest, labels: Iterable[Label], involved: Iterable[str] = ()) -> list[Figure]:
+    """Return pages and tickets per job-day of jobs without an incident; the bootstrap draws jobs."""
+    left_out = {*involved, *(label.job_id for label in labels)}
     clean = sorted(backtest.ran_ms.keys() - left_out)
     days = np.array([backtest.ran_ms[job] / DAY_MS for job in clean])
     figures = []
@@ -96,6 +97,8 @@ PROMISES: Final = (
     Promise("retry_loop", "before $50 or 30 min", _before(50, 30), 0.95),
     Promise("cross_region", "within 60 min", _within(60), None),
     Promise("spot_fallback", "within 60 min", _within(60), None),
+    Promise("oversized_test", "within 15 min", _within(15), None),
+    Promise("team_takes_cluster", "within 2 h", _within(120), None),
 )
 
 
@@ -111,6 +114,12 @@ def caught_figures(scores: Iterable[KindScore]) -> list[Figure]:
             name = f"{promise.kind} {promise.what}"
             figures.append(Figure(name, counted, float(kept.mean()), low, high, promise.least))
     return figures
+
+
+def figures_of(outcome: Outcome) -> list[Figure]:
+    """Return all figures of the page."""
+    clean = clean_figures(outcome.backtest, outcome.labels, outcome.involved)
+    return [*clean, *caught_figures(outcome.scores)]
 
 
 def _interval(counts: F64, weights: F64) -> tuple[float, float]:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
 
-from loadtest.labelled.world import WorldShape, make_world, write_world
+from loadtest.labelled.crowds import TEAM_TAKES_CLUSTER
+from loadtest.labelled.world import LabelledWorld, WorldShape, make_world, write_world
 from streams.backtest.fired import Backtest, Caught
 from streams.backtest.labels import Label
-from streams.backtest.run import backtested
-from streams.backtest.score import KindScore, score_kinds
+from streams.backtest.run import BacktestRun, backtested
+from streams.backtest.score import ANY_RULE, KindScore, score_kinds
 from streams.config.load import load_settings
 from streams.log import configure_logging
 
@@ -25,6 +27,7 @@ class Outcome(NamedTuple):
     lines: int
     backtest: Backtest
     labels: list[Label]
+    involved: list[str]  # jobs that are part of an incident and have no label of their own
     scores: list[KindScore]
 
 
@@ -37,7 +40,27 @@ def run_part(shape: WorldShape, directory: Path) -> Outcome:
     world = make_world(shape)
     lines = write_world(world, log, labels)
     with backtested([log], None, settings) as run:
-        return Outcome(lines, run.backtest, world.labels, score_kinds(run.backtest, world.labels, run.costs))
+        return Outcome(lines, run.backtest, world.labels, world.involved, scores_of(run, world))
+
+
+def scores_of(run: BacktestRun, world: LabelledWorld) -> list[KindScore]:
+    """Return what became of all labels, of jobs and of teams."""
+    of_jobs = score_kinds(run.backtest, world.labels, run.costs)
+    return [*of_jobs, _score_teams(run.backtest, world.team_labels)]
+
+
+def _score_teams(backtest: Backtest, labels: Sequence[Label]) -> KindScore:
+    """Return what became of the labels of teams; they are of one kind."""
+    caught = []
+    for label in labels:
+        fired_ms = [
+            alert.started_ms
+            for alert in backtest.alerts
+            if (alert.subject_kind, alert.subject) == ("team", label.job_id)
+            and label.from_ms <= alert.started_ms < label.until_ms
+        ]
+        caught.append(Caught(label, min(fired_ms, default=None), Decimal(0)))
+    return KindScore(TEAM_TAKES_CLUSTER, ANY_RULE, tuple(caught))
 
 
 def merged(parts: Sequence[Outcome]) -> Outcome:
@@ -56,4 +79,5 @@ def merged(parts: Sequence[Outcome]) -> Outcome:
     )
     scores = [KindScore(kind, rule, tuple(each)) for (kind, rule), each in sorted(caught.items())]
     labels = [label for part in parts for label in part.labels]
-    return Outcome(sum(part.lines for part in parts), backtest, labels, scores)
+    involved = [job for part in parts for job in part.involved]
+    return Outcome(sum(part.lines for part in parts), backtest, labels, involved, scores)

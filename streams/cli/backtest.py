@@ -72,7 +72,7 @@ def backtest(
     """Show which alerts a log would have had; nothing is stored or sent."""
     settings = settings_for()
     must_exist(files)
-    rule_files: list[RuleFile | None] = [_rule_file(path) for path in rules or ()]
+    rule_files: list[RuleFile | None] = [rule_file(path) for path in rules or ()]
     known = _labels(labels)
     configure_logging(quieter(settings.log))
     from streams.backtest.run import backtested  # loads Kafka, ClickHouse and the kernels
@@ -81,14 +81,19 @@ def backtest(
     collect_rarely()
     reports = []
     with progress("judging", None) as advance:
-        for rule_file in rule_files or [None]:
-            with backtested(files, rule_file, settings, as_of, advance) as run:
+        for known_rules in rule_files or [None]:
+            with backtested(files, known_rules, settings, as_of, advance) as run:
                 reports.append(_report(run, known, labels))
     shown = form or (ReportFormat.table if sys.stdout.isatty() else ReportFormat.json)
     sys.stdout.write(as_json(reports, first) if shown is ReportFormat.json else as_tables(reports, first))
 
 
-def _rule_file(path: Path) -> RuleFile:
+def rule_file(path: Path) -> RuleFile:
+    """Read a file of rules as lines of a log.
+
+    Raises:
+        WrongUseError: The file cannot be read, or is not valid.
+    """
     from streams.backtest.fired import RuleFile
     from streams.replay.lines import FIRST_LOG_MS  # loads the engine
 

@@ -11,18 +11,22 @@ from pathlib import Path
 import orjson
 import pytest
 
-from loadtest.labelled.bounds import as_table, caught_figures, clean_figures
+from loadtest.labelled.bounds import PROMISES, as_table, caught_figures, clean_figures, figures_of
+from loadtest.labelled.crowds import OVERSIZED_TEST
 from loadtest.labelled.incidents import KINDS
+from loadtest.labelled.outcome import Outcome, scores_of
 from loadtest.labelled.world import SMALL, LabelledWorld, make_world, write_world
 from schemas.decode import decode
 from schemas.invalid import Invalid
 from streams.backtest.fired import DAY_MS, Backtest, Caught, FiredAlert
 from streams.backtest.labels import Label, read_labels
-from streams.backtest.run import backtested
+from streams.backtest.run import BacktestRun, backtested
 from streams.backtest.score import KindScore
+from streams.cli.backtest import rule_file
 from streams.config.settings import Settings
 from tests.oracle.judge import SEVERITY, judge_job
 from tests.oracle.knowledge import Knowledge, in_log_time
+from tests.oracle.ledger_rules_jobs import judge_log
 from tests.oracle.model import Line
 
 LATER_MS = 2**42
@@ -41,34 +45,68 @@ def test_a_seed_makes_one_log(world: LabelledWorld, tmp_path: Path) -> None:
     assert read_labels(names[0][1].read_bytes(), names[0][1]) == world.labels
     lines = gzip.decompress(names[0][0].read_bytes()).splitlines()
     assert len(lines) == len(world.events)
-    assert [label.kind for label in world.labels] == list(KINDS)
+    assert [label.kind for label in world.labels] == [*KINDS, OVERSIZED_TEST]
     for line in lines:
         said = orjson.loads(line)
         assert not isinstance(decode(said["topic"], orjson.dumps(said["value"]), [], LATER_MS), Invalid)
 
 
-def test_the_plain_judge_agrees_on_every_alert(world: LabelledWorld, tmp_path: Path) -> None:
-    log = tmp_path / "log.jsonl"
-    write_world(world, log, tmp_path / "labels.csv")
+@pytest.fixture(scope="module")
+def log(world: LabelledWorld, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("labelled")
+    write_world(world, directory / "log.jsonl", directory / "labels.csv")
+    return directory / "log.jsonl"
+
+
+def _outcome(run: BacktestRun, world: LabelledWorld) -> Outcome:
+    return Outcome(len(world.events), run.backtest, world.labels, world.involved, scores_of(run, world))
+
+
+@pytest.fixture(scope="module")
+def outcome(world: LabelledWorld, log: Path) -> Outcome:
     with backtested([log], None, Settings()) as run:
-        got = {
-            (x.rule, x.subject, x.started_ms, x.resolved_ms, x.severity)
-            for x in run.backtest.alerts
-            if x.rule in SEVERITY  # not those across jobs, which have a judge of their own
-        }
-    told = in_log_time([Line(topic, value) for _, topic, value in world.events])
+        return _outcome(run, world)
+
+
+def test_the_plain_judges_agree_on_every_alert(world: LabelledWorld, outcome: Outcome) -> None:
+    of_ledger = ("oversized", "retry_overhead")
+    got = {
+        (x.rule, x.subject, x.started_ms, x.resolved_ms)
+        for x in outcome.backtest.alerts
+        if x.rule in (*SEVERITY, *of_ledger)
+    }
+    lines = [Line(topic, value) for _, topic, value in world.events]
+    told = in_log_time(lines)
     knowledge = Knowledge(told)
     want = {
-        (x.rule, x.subject, x.started_ms, x.resolved_ms, x.severity)
+        (x.rule, x.subject, x.started_ms, x.resolved_ms)
         for job_id in knowledge.job_ids
         for x in judge_job(job_id, knowledge, until_ms=told[-1].log_ms)
     }
+    want |= {(x.rule, x.job_id, x.started_ms, x.resolved_ms) for x in judge_log(lines)}
     assert got == want
     caught = {(subject, rule) for rule, subject, *_ in got}
     assert caught >= {
         ("3x-0", "burn_sustained"), ("10x-0", "burn_fast"), ("1.5x_12h-0", "burn_drift"), ("idle-0", "idle_gpus"),
         ("retry_loop-0", "retry_loop"), ("cross_region-0", "traffic"), ("spot_fallback-0", "price_basis"),
+        ("test-aaa-99", "oversized"),
     }  # fmt: skip
+
+
+def test_all_bounds_hold_and_every_kind_is_caught(outcome: Outcome) -> None:
+    figures = figures_of(outcome)
+    assert [figure.name for figure in figures if not figure.holds] == []
+    assert [figure.value for figure in figures] == [0, 0, *[1] * len(PROMISES)]
+
+
+def test_rules_that_are_broken_miss_their_bounds(world: LabelledWorld, log: Path, tmp_path: Path) -> None:
+    file = tmp_path / "rules.toml"
+    off = "".join(f'[[rule]]\nname = "{rule}"\nenabled = false\n' for rule in ("burn_fast", "idle_gpus"))
+    file.write_text(f'{off}[[rule]]\nname = "runaway_length"\nthresholds = {{hours = 0.5}}\n')
+    with backtested([log], rule_file(file), Settings()) as run:
+        figures = figures_of(_outcome(run, world))
+    missed = ["clean tickets per job-day", "10x within 5 min", "idle within 45 min"]
+    assert [figure.name for figure in figures if not figure.holds] == missed
 
 
 def _fired(subject: str, severity: str, messages: int) -> FiredAlert:
@@ -110,4 +148,4 @@ def test_incidents_of_a_kind_are_on_jobs_of_their_own(world: LabelledWorld) -> N
         if topic == "jobs":
             spans[value["job_id"]].append(value["time_ms"])
     for label in world.labels:
-        assert min(spans[label.job_id]) < label.from_ms < label.until_ms < max(spans[label.job_id])
+        assert min(spans[label.job_id]) <= label.from_ms < label.until_ms <= max(spans[label.job_id])

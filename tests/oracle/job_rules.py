@@ -53,6 +53,8 @@ def settings_of(
     # "the one with the most match fields wins, of those the one with the smallest name": it is applied last.
     for _, record in sorted(ranked, key=lambda each: (each[0], names.index(each[1]["name"]))):
         rule = record.get("rule") or record["name"]
+        if rule not in found:
+            continue  # a rule across jobs
         enabled, severity, thresholds = found[rule]
         said = {name: Fraction(str(value)) for name, value in (record.get("thresholds") or {}).items()}
         found[rule] = Setting(

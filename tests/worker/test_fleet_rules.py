@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from schemas.events import ControlEvent
-from schemas.tables import JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS, PRICES
+from schemas.tables import ATTEMPTS, JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS, PRICES
 from sinks.clickhouse import ClickHouseStore
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.controls import Controls
@@ -58,7 +58,7 @@ class World:
             minute = {"minute": at(hour_ms + MINUTE_MS), "cost_usd": Decimal(str(used)), "quantity": 1}
             self.put(JOB_MINUTES, job_id="user", node=node, **minute)
 
-    def look(self, hours: int, *controls: tuple[str, str, dict[str, Any]]) -> list[Alert]:
+    def look(self, hours: float, *controls: tuple[str, str, dict[str, Any]]) -> list[Alert]:
         events = [
             ControlEvent(source="t", id=name, time_ms=1, kind=kind, name=name, value=value)
             for kind, name, value in controls
@@ -66,7 +66,7 @@ class World:
         found = Controls.from_events(events)
         assert found.faults == ()
         self.memory.read_firing()
-        until_ms = self.since_ms + hours * HOUR_MS
+        until_ms = self.since_ms + round(hours * HOUR_MS)
         changes = FleetJudge(self.store, self.memory).judge(found, Minutes(self.since_ms, until_ms))
         self.memory.stored(changes)
         self.since_ms = until_ms
@@ -116,14 +116,54 @@ def test_a_team_above_its_limit_is_told_until_it_is_below(world: World) -> None:
     assert said(world.look(1, share), "team_burn") == [("nlp", "firing", 1)]
 
 
-def test_retry_overhead_counts_from_ten_dollars_on(world: World) -> None:
-    world.job("cheap", 0, 9, lost=9)
-    world.job("dear", 0, 9, lost=2)
-    world.job("dear", 1, 9)
-    world.job("dear", 2, 20)
+def broken(
+    world: World, job_id: str, attempt: int, hour: int, usd: float, lost: float, state: str = "failed"
+) -> None:
+    """An attempt of an hour that broke off at its end."""
+    world.put(JOBS, job_id=job_id, state="running", team="vision")
+    ended = at(T0 + (hour + 1) * HOUR_MS - 1)
+    world.put(ATTEMPTS, job_id=job_id, attempt=attempt, state=state, ended=ended)
+    money = {"gpu_cost_usd": Decimal(str(usd)), "lost_cost_usd": Decimal(str(lost))}
+    start = {"hour": at(T0 + hour * HOUR_MS), "wall_clock_ms": HOUR_MS}
+    world.put(JOB_HOURS, job_id=job_id, attempt=attempt, **start, **money)
+
+
+def test_retry_overhead_needs_three_attempts_and_ten_dollars(world: World) -> None:
+    for hour in range(3):
+        broken(world, "loop", hour + 1, hour, 9, 5)
+        broken(world, "cheap", hour + 1, hour, 9, 3)
+        broken(world, "large", hour + 1, hour, 90, 5)
+        broken(world, "clean", hour + 1, hour, 20, 0)
+    broken(world, "once", 1, 0, 100, 100, "preempted")
+    for hour in range(1, 3):
+        world.put(JOB_HOURS, job_id="once", attempt=2, hour=at(T0 + hour * HOUR_MS), gpu_cost_usd=Decimal(9))
+    world.put(JOB_HOURS, job_id="loop", attempt=4, hour=at(T0 + 3 * HOUR_MS), gpu_cost_usd=Decimal(200))
+    changes = world.look(4)
+    assert said(changes, "retry_overhead") == [("loop", "firing", 3), ("loop", "resolved", 4)]
+    alert = next(each for each in changes if each.rule == "retry_overhead")
+    assert alert.summary == (
+        "loop has lost $15.00 of $27.00 (56 %) to 3 attempts that failed or were preempted; checkpoint more often,"
+        " or find out why they end"
+    )
+    works(world, alert)
+    world.since_ms = T0
+    world.memory = AlertMemory(world.store)
+    once = ("rule", "once", {"rule": "retry_overhead", "thresholds": {"attempts": 1, "least_usd": 9}})
+    opened = [each[:2] for each in said(world.look(1, once), "retry_overhead")]
+    assert opened == [("once", "firing")]
+
+
+def test_what_an_attempt_loses_is_not_known_before_it_breaks_off(world: World) -> None:
+    for attempt in (1, 2, 3):
+        broken(world, "long", attempt, 0, 10, 10)
+    ended = at(T0 + 3 * HOUR_MS - 1)
+    world.put(ATTEMPTS, job_id="long", attempt=3, state="preempted", ended=ended)
+    for hour in (1, 2):
+        money = {"gpu_cost_usd": Decimal(10), "lost_cost_usd": Decimal(10)}
+        world.put(JOB_HOURS, job_id="long", attempt=3, hour=at(T0 + hour * HOUR_MS), **money)
     changes = world.look(3)
-    assert said(changes, "retry_overhead") == [("dear", "firing", 2), ("dear", "resolved", 3)]
-    works(world, next(each for each in changes if each.rule == "retry_overhead"))
+    assert said(changes, "retry_overhead") == [("long", "firing", 3)]
+    assert [each.cost_nano for each in changes if each.rule == "retry_overhead"] == [50 * 10**9]
 
 
 def test_idle_nodes_and_forgotten_ones(world: World) -> None:
@@ -168,20 +208,6 @@ def test_a_burst_of_new_nodes(world: World) -> None:
     changes = world.look(2)
     assert said(changes, "provisioning_burst") == [("c/p5", "firing", 1), ("c/p5", "resolved", 2)]
     works(world, changes[0])
-
-
-def test_a_job_that_begins_large_for_its_team(world: World) -> None:
-    for number in range(10):
-        world.job(f"usual-{number}", 0, 10)
-    world.job("large", 1, 60)
-    world.job("large-elsewhere", 1, 60, team="nlp")
-    world.job("fair", 1, 40)
-    world.job("second-large", 2, 55)  # the team is used to that by now
-    changes = world.look(3)
-    assert said(changes, "oversized") == [("large", "firing", 2), ("large", "resolved", 3)]
-    alert = next(each for each in changes if each.rule == "oversized")
-    assert alert.ratio == pytest.approx(6)
-    works(world, alert)
 
 
 def test_a_price_that_jumps_is_told_for_an_hour(world: World) -> None:

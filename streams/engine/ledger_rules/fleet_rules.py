@@ -43,7 +43,8 @@ FLEET_RULES: Final[Mapping[str, JobRule]] = {
             TICKET,
             {
                 "lost_ratio": Threshold(0.1, 0.001, 1, "lost share of the job's cost"),
-                "least_usd": Threshold(10, 0.01, 1e9, "dollars that the job has cost"),
+                "least_usd": Threshold(10, 0.01, 1e9, "dollars lost"),
+                "attempts": Threshold(3, 1, 1000, "attempts that broke off and lost something", True),
             },
             HOUR_MS,
         ),
@@ -80,8 +81,8 @@ FLEET_RULES: Final[Mapping[str, JobRule]] = {
             OVERSIZED,
             TICKET,
             {
-                "factor": Threshold(5, 1.1, 1e6, "first rate / median of the team's last 50 first rates"),
-                "jobs": Threshold(10, 1, 50, "jobs that the team must have had", True),
+                "factor": Threshold(5, 1.1, 1e6, "first rate / median of those of the jobs of its kind"),
+                "jobs": Threshold(10, 1, 200, "jobs of its kind that began in earlier hours", True),
             },
             HOUR_MS,
         ),
@@ -205,12 +206,13 @@ def hourly_changes(
         changes += [resolved(now.pop(subject), at_ms) for subject in over]
         for subject, each in sorted(holding.items()):
             if subject not in now:
-                now[subject] = _opened(each)
+                now[subject] = opened(each)
                 changes.append(now[subject])
     return changes
 
 
-def _opened(found: HourFinding) -> Alert:
+def opened(found: HourFinding) -> Alert:
+    """Return the alert that a finding opens."""
     return Alert(
         alert_id=alert_id(found.rule, found.subject_kind, found.subject_name, found.at_ms),
         rule=found.rule,

@@ -28,29 +28,37 @@ from streams.engine.ledger_rules.fleet_rules import (
 )
 from streams.worker.ledger_rules import fleet_sql
 from streams.worker.ledger_rules.memory import AlertMemory
+from streams.worker.ledger_rules.oversized_judge import OversizedJudge
 from streams.worker.ledger_rules.reader import SqlStore
 
 _FLEET: Final = "fleet"
 
 
 class FleetJudge:
-    """Call `judge` for successive spans of minutes; it looks at the hours that end in them."""
+    """Call `judge` for successive spans of minutes; it looks at the hours that end in them, for `oversized` at five minutes."""
 
     def __init__(self, store: SqlStore, memory: AlertMemory) -> None:
         self._store = store
         self._memory = memory
+        self._oversized = OversizedJudge(store)
 
     def judge(self, controls: Controls, minutes: Minutes, from_ms: int | None = None) -> list[Alert]:
-        """Return the changes at the whole hours of the span; without a beginning at the last one, or from `from_ms` on."""
-        end_ms = minutes.until_ms // HOUR_MS * HOUR_MS
-        begin_ms = end_ms - HOUR_MS if from_ms is None else from_ms // HOUR_MS * HOUR_MS
-        if minutes.since_ms is not None:
-            begin_ms = minutes.since_ms // HOUR_MS * HOUR_MS
-        if end_ms <= begin_ms:
-            return []
-        found = list(self._found(controls, {"from_ms": begin_ms, "to_ms": end_ms}))
+        """Return the changes at the whole hours of the span, of `oversized` also between them.
+
+        Without a beginning it is the last hour, or begins at `from_ms`.
+        """
         firing = [alert for alert in self._memory.firing() if alert.rule in FLEET_RULES]
-        changes = hourly_changes(firing, found, range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS))
+        since_ms = minutes.since_ms
+        if since_ms is None:
+            since_ms = minutes.until_ms - HOUR_MS if from_ms is None else from_ms
+        of = settings_of(rules.OVERSIZED, controls.fleet_rules)
+        oversized = [alert for alert in firing if alert.rule == rules.OVERSIZED]
+        changes = self._oversized.judge(of, oversized, since_ms, minutes.until_ms)
+        others = [alert for alert in firing if alert.rule != rules.OVERSIZED]
+        begin_ms, end_ms = (at_ms // HOUR_MS * HOUR_MS for at_ms in (since_ms, minutes.until_ms))
+        if begin_ms < end_ms:
+            found = list(self._found(controls, {"from_ms": begin_ms, "to_ms": end_ms}))
+            changes += hourly_changes(others, found, range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS))
         return [_silenced(alert, controls) for alert in changes]
 
     def _found(self, controls: Controls, bound: Mapping[str, object]) -> Iterator[HourFinding]:
@@ -61,7 +69,6 @@ class FleetJudge:
             (rules.OWNER_COVERAGE, self._owner_coverage),
             (rules.FORGOTTEN_NODE, self._forgotten_node),
             (rules.PROVISIONING_BURST, self._provisioning_burst),
-            (rules.OVERSIZED, self._oversized),
             (rules.PRICE_JUMP, self._price_jump),
         ):
             settings = settings_of(rule, controls.fleet_rules)
@@ -101,11 +108,12 @@ class FleetJudge:
                     )  # fmt: skip
 
     def _retry_overhead(self, of: FleetSettings, bound: Mapping[str, object]) -> Iterator[HourFinding]:
-        for row in self._rows(fleet_sql.RETRY_OVERHEAD, bound, **of.thresholds):
+        more = {**of.thresholds, "attempts": int(of.thresholds["attempts"])}
+        for row in self._rows(fleet_sql.RETRY_OVERHEAD, bound, **more):
             job, spent, lost = row["job_id"], float(row["usd"]), float(row["lost_usd"])
             yield HourFinding(
                 rules.RETRY_OVERHEAD, of.severity, "job", job, row["at_ms"],
-                f"{one_line(job)} has lost {usd(_nano(lost))} of {usd(_nano(spent))} ({100 * lost / spent:.0f} %) to attempts"
+                f"{one_line(job)} has lost {usd(_nano(lost))} of {usd(_nano(spent))} ({100 * lost / spent:.0f} %) to {row['broken']} attempts"
                 " that failed or were preempted; checkpoint more often, or find out why they end",
                 f"SELECT * FROM lost_work WHERE job_id = {quoted(job)} ORDER BY hour",  # noqa: S608 - quoted() escapes the name
                 lost / spent, 0, _nano(lost), row["owner"], row["team"], row["project"],
@@ -153,18 +161,6 @@ class FleetJudge:
                 rules.PROVISIONING_BURST, of.severity, _FLEET, f"{row['cluster']}/{row['instance_type']}", row["at_ms"],
                 f"{row['nodes']} nodes {what} were new in an hour, usual are {row['usual_nodes']:.1f}; look at the autoscaler and its limits",
                 "SELECT * FROM provisioning_bursts ORDER BY hour DESC LIMIT 20", float(row["nodes"]),
-            )  # fmt: skip
-
-    def _oversized(self, of: FleetSettings, bound: Mapping[str, object]) -> Iterator[HourFinding]:
-        more = {"factor": of.thresholds["factor"], "jobs": int(of.thresholds["jobs"])}
-        for row in self._rows(fleet_sql.OVERSIZED, bound, **more):
-            job, rate, usual = row["job_id"], row["usd_per_hour"], row["usual"]
-            yield HourFinding(
-                rules.OVERSIZED, of.severity, "job", job, row["at_ms"],
-                f"{one_line(job)} began at {usd(_nano(rate))}/h, {rate / usual:.1f} times the {usd(_nano(usual))}/h with which jobs of team"
-                f" {one_line(row['team'])} usually begin; is it that large on purpose? If not, stop it and ask for fewer GPUs",
-                f"SELECT * FROM cost_hours WHERE job_id = {quoted(job)} ORDER BY hour",  # noqa: S608 - quoted() escapes the name
-                rate / usual, _nano(rate), _nano(rate), row["owner"], row["team"], row["project"],
             )  # fmt: skip
 
     def _price_jump(self, of: FleetSettings, bound: Mapping[str, object]) -> Iterator[HourFinding]:

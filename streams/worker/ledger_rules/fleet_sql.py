@@ -16,12 +16,6 @@ _FROM: Final = "toDateTime(intDiv({from_ms:Int64}, 1000), 'UTC')"
 _TO: Final = "toDateTime(intDiv({to_ms:Int64}, 1000), 'UTC')"
 _IN: Final = f"hour >= {_FROM} AND hour < {_TO}"
 _COST: Final = " + ".join(f"toDecimal128({component}_cost_usd, 9)" for component in COMPONENTS)
-#: What accrues with time, without traffic.
-_RATE_COST: Final = " + ".join(
-    f"toDecimal128({component}_cost_usd, 9)"
-    for component in COMPONENTS
-    if component not in ("network", "storage")
-)
 _END: Final = "toInt64(toUnixTimestamp(hour)) * 1000 + 3600000 AS at_ms"
 _JOBS: Final = "SELECT job_id, owner, team, project, experiment FROM jobs FINAL"
 
@@ -34,20 +28,50 @@ FROM (SELECT hour, job_id, {_COST} AS cost FROM job_hours FINAL WHERE {_IN} AND 
 LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = h.job_id GROUP BY hour"""
 
 
-RETRY_OVERHEAD: Final = f"""
-SELECT {_END}, c.job_id AS job_id, j.owner AS owner, j.team AS team, j.project AS project, c.usd AS usd, c.lost_usd AS lost_usd
+#: What attempts cost and lost in each hour, of jobs that were paid in the span.
+_TRIED: Final = f"""
+SELECT h.job_id AS job_id, h.attempt AS attempt, h.hour AS hour, h.cost AS cost, h.lost AS all_lost,
+    if(a.is_retry, h.starting_lost, toDecimal128(0, 9)) AS start_lost, a.state AS state, a.ended AS ended
 FROM
 (
-    SELECT job_id, hour, sum(cost) OVER w AS usd, sum(lost) OVER w AS lost_usd
+    SELECT job_id, attempt, hour, sum({_COST}) AS cost, sum(toDecimal128(lost_cost_usd, 9)) AS lost,
+        sum(toDecimal128(starting_lost_cost_usd, 9)) AS starting_lost
+    FROM job_hours FINAL
+    WHERE {_USERS} AND job_id IN (SELECT job_id FROM job_hours WHERE {_IN}) AND hour < {_TO}
+    GROUP BY job_id, attempt, hour
+) AS h
+LEFT ANY JOIN
+(
+    SELECT job_id, attempt, state, ended, attempt > min(attempt) OVER (PARTITION BY job_id) AS is_retry FROM attempts FINAL
+) AS a ON a.job_id = h.job_id AND a.attempt = h.attempt"""
+
+#: What an attempt lost counts from the hour on in which it broke off, the start-up of a retry in its own hour.
+RETRY_OVERHEAD: Final = f"""
+SELECT {_END}, c.job_id AS job_id, j.owner AS owner, j.team AS team, j.project AS project,
+    c.usd AS usd, c.lost_usd AS lost_usd, c.broken AS broken
+FROM
+(
+    SELECT job_id, hour, cost, sum(cost) OVER w AS usd, sum(lost) OVER w AS lost_usd, sum(broke) OVER w AS broken
     FROM
     (
-        SELECT job_id, hour, sum({_COST}) AS cost, sum(toDecimal128(lost_cost_usd, 9)) AS lost FROM job_hours FINAL
-        WHERE {_USERS} AND job_id IN (SELECT job_id FROM job_hours WHERE {_IN}) AND hour < {_TO} GROUP BY job_id, hour
+        SELECT job_id, hour, sum(t.cost) AS cost, sum(t.lost) AS lost, sum(t.broke) AS broke
+        FROM
+        (
+            SELECT job_id, hour, cost, start_lost AS lost, 0 AS broke FROM ({_TRIED})
+            UNION ALL
+            SELECT job_id, toStartOfHour(toDateTime(assumeNotNull(ended), 'UTC')) AS hour, toDecimal128(0, 9) AS cost,
+                sum(all_lost) - sum(start_lost) AS lost, 1 AS broke
+            FROM (SELECT job_id, attempt, all_lost, start_lost, state, ended FROM ({_TRIED}))
+            WHERE state IN ('failed', 'preempted', 'superseded') AND ended IS NOT NULL
+            GROUP BY job_id, attempt, ended HAVING sum(all_lost) > 0
+        ) AS t
+        GROUP BY job_id, hour
     )
     WINDOW w AS (PARTITION BY job_id ORDER BY hour ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 ) AS c
 LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = c.job_id
-WHERE c.{_IN} AND toFloat64(c.usd) >= {{least_usd:Float64}} AND toFloat64(c.lost_usd) > {{lost_ratio:Float64}} * toFloat64(c.usd)"""
+WHERE c.{_IN} AND c.cost > 0 AND c.broken >= {{attempts:UInt32}} AND toFloat64(c.lost_usd) >= {{least_usd:Float64}}
+    AND toFloat64(c.lost_usd) > {{lost_ratio:Float64}} * toFloat64(c.usd)"""
 
 #: GPU nodes by hour: what they cost, and what jobs used of it.
 _NODES: Final = """
@@ -88,35 +112,6 @@ HAVING toFloat64(usd) >= {{least_usd:Float64}} AND toFloat64(unowned_usd) > (1 -
 
 PROVISIONING_BURST: Final = f"""
 SELECT {_END}, cluster, instance_type, nodes, usual_nodes FROM provisioning_bursts WHERE {_IN}"""
-
-OVERSIZED: Final = f"""
-SELECT toInt64(toUnixTimestamp(h.hour)) * 1000 + 3600000 AS at_ms, f.job_id AS job_id, f.team AS team, f.owner AS owner,
-    f.project AS project, f.rate AS usd_per_hour, f.usual AS usual
-FROM
-(
-    SELECT job_id, team, owner, project, rate, length(earlier) AS jobs,
-        if(jobs = 0, 0., arrayReduce('median', earlier)) AS usual, arrayMax(earlier) AS largest
-    FROM
-    (
-        SELECT r.job_id AS job_id, j.team AS team, j.owner AS owner, j.project AS project, r.rate AS rate,
-            groupArray(r.rate) OVER (PARTITION BY j.team ORDER BY r.first, r.job_id ROWS BETWEEN 50 PRECEDING AND 1 PRECEDING) AS earlier
-        FROM
-        (
-            SELECT job_id, min(hour) AS first,
-                argMin(toFloat64(cost) * 3600000 / wall, hour) AS rate
-            FROM
-            (
-                SELECT job_id, hour, sum({_RATE_COST}) AS cost, sum(wall_clock_ms) AS wall FROM job_hours FINAL
-                WHERE {_USERS} AND hour < {_TO} AND hour >= {_FROM} - INTERVAL 30 DAY
-                GROUP BY job_id, hour HAVING wall > 0 AND cost > 0
-            )
-            GROUP BY job_id
-        ) AS r
-        LEFT ANY JOIN ({_JOBS}) AS j ON j.job_id = r.job_id
-    )
-) AS f
-INNER JOIN (SELECT DISTINCT job_id, hour FROM job_hours FINAL WHERE {_IN} AND wall_clock_ms > 0) AS h ON h.job_id = f.job_id
-WHERE f.jobs >= {{jobs:UInt32}} AND f.usual > 0 AND f.rate > f.largest AND f.rate >= {{factor:Float64}} * f.usual"""
 
 PRICE_JUMP: Final = f"""
 SELECT toInt64(toUnixTimestamp(hour)) * 1000 + 3600000 AS at_ms, sku, usd, before_usd, per

@@ -1,0 +1,137 @@
+"""The rule `oversized`: a job's first rate against those of the jobs of its kind before it.
+
+It must not read anything: first rates are handed in. Money is integer nano-dollars, so that nothing depends on rounding.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Final, NamedTuple
+
+from streams.engine.alerts.alert import Alert
+from streams.engine.alerts.resolving import resolved
+from streams.engine.ledger_rules.fleet_rules import HOUR_MS, HourFinding, opened
+
+MINUTE_MS: Final = 60_000
+#: It is judged at whole five minutes: `RATE_MS` of whole minutes after its first one say its rate.
+EVERY_MS: Final = 5 * MINUTE_MS
+RATE_MS: Final = 5 * MINUTE_MS
+#: Jobs of its kind that count: the last ones, as long as they began so recently.
+HISTORY_JOBS: Final = 200
+HISTORY_MS: Final = 30 * 24 * HOUR_MS
+#: A factor within which half of the kind's first rates are of their median; beyond this power of it nothing is usual.
+SPREADS: Final = 4
+
+_SUFFIX: Final = re.compile(r"(?:[-_.:/][^-_.:/]*[0-9][^-_.:/]*)+$")
+
+
+class FirstRate(NamedTuple):
+    """A job and the rate at which it began: what accrues with time, without traffic."""
+
+    job_id: str
+    team: str
+    experiment: str
+    started_ms: int
+    nano_per_hour: int
+
+    @property
+    def hour_ms(self) -> int:
+        """Return the hour in which it began."""
+        return self.started_ms // HOUR_MS * HOUR_MS
+
+
+class JobKind(NamedTuple):
+    """What jobs of a team have in common: an experiment, the beginning of their names, or the team only."""
+
+    team: str
+    by: str
+    name: str
+
+
+class Usual(NamedTuple):
+    """The first rates of a kind: the median, and how far from it nothing is usual any more."""
+
+    kind: JobKind
+    median: int
+    largest: int
+    spread: Fraction  # within this factor of the median half of them are
+
+    def exceeded_by(self, rate: int, factor: float) -> bool:
+        """Return whether a rate is far above them, and above each of them."""
+        least = max(Fraction(str(factor)), self.spread**SPREADS) * self.median
+        return self.median > 0 and rate > self.largest and rate >= least
+
+
+def judged_ms(started_ms: int) -> int:
+    """Return when a job is judged: the first whole five minutes by which the minutes of its rate are over."""
+    over_ms = started_ms // MINUTE_MS * MINUTE_MS + MINUTE_MS + RATE_MS
+    return -(-over_ms // EVERY_MS) * EVERY_MS
+
+
+def kinds_of(job: FirstRate) -> Iterator[JobKind]:
+    """Yield the kinds of a job, the narrowest first."""
+    if job.experiment:
+        yield JobKind(job.team, "experiment", job.experiment)
+    if stem := _SUFFIX.sub("", job.job_id):
+        yield JobKind(job.team, "name", stem)
+    yield JobKind(job.team, "team", job.team)
+
+
+class History:
+    """First rates by kind, in the order in which the jobs began."""
+
+    def __init__(self, jobs: Iterable[FirstRate]) -> None:
+        self._of: dict[JobKind, list[tuple[int, str, int]]] = {}
+        for job in jobs:
+            for kind in kinds_of(job):
+                self._of.setdefault(kind, []).append((job.hour_ms, job.job_id, job.nano_per_hour))
+        for of_kind in self._of.values():
+            of_kind.sort()
+
+    def usual(self, job: FirstRate, jobs_least: int) -> Usual | None:
+        """Return what is usual for the narrowest kind of which enough jobs began in hours before the job's; None: of none."""
+        for kind in kinds_of(job):
+            of_kind = self._of.get(kind, [])
+            begin = bisect_left(of_kind, (job.hour_ms - HISTORY_MS, "", 0))
+            end = bisect_left(of_kind, (job.hour_ms, "", 0))
+            rates = sorted(rate for *_, rate in of_kind[max(begin, end - HISTORY_JOBS) : end])
+            if len(rates) >= jobs_least:
+                median = rates[len(rates) // 2]
+                apart = sorted(Fraction(max(rate, median), min(rate, median)) for rate in rates)
+                return Usual(kind, median, rates[-1], apart[len(apart) // 2])
+        return None
+
+
+def oversized_changes(
+    firing: Mapping[str, Alert],
+    found: Sequence[HourFinding],
+    paid: Collection[tuple[str, int]],
+    hours: Iterable[int],
+) -> list[Alert]:
+    """Return the changes: what is found opens, and clears at the end of the first hour in which the job was not paid.
+
+    Args:
+        firing: By job.
+        found: Openings in order.
+        paid: Each job, and the ends of the hours in which it was paid.
+        hours: Ends of hours, ascending.
+    """
+    now, changes = dict(firing), list[Alert]()
+    waiting = list(found)
+
+    def open_before(at_ms: int) -> None:
+        while waiting and waiting[0].at_ms < at_ms:
+            each = waiting.pop(0)
+            if each.subject_name not in now:
+                now[each.subject_name] = opened(each)
+                changes.append(now[each.subject_name])
+
+    for at_ms in hours:
+        open_before(at_ms)
+        for job_id in [job_id for job_id in now if (job_id, at_ms) not in paid]:
+            changes.append(resolved(now.pop(job_id), at_ms))
+    open_before(max((each.at_ms for each in waiting), default=0) + 1)
+    return changes

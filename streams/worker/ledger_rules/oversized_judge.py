@@ -1,0 +1,96 @@
+"""Judges the rule `oversized` at whole five minutes: reads how jobs began, and steps the alerts.
+
+It must not write. All calls block, so they belong in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from streams.engine.alerts.alert import Alert
+from streams.engine.alerts.evidence import quoted
+from streams.engine.alerts.formatting import one_line, usd
+from streams.engine.ledger_rules.fleet_rules import HOUR_MS, OVERSIZED, FleetSettings, HourFinding
+from streams.engine.ledger_rules.oversized import (
+    EVERY_MS,
+    RATE_MS,
+    FirstRate,
+    History,
+    JobKind,
+    Usual,
+    judged_ms,
+    oversized_changes,
+)
+from streams.worker.ledger_rules import oversized_sql
+from streams.worker.ledger_rules.reader import SqlStore
+
+#: Names of one parameter: ClickHouse refuses one of more than 128 KiB.
+_JOBS_AT_ONCE: Final = 400
+
+
+class OversizedJudge:
+    """Call `judge` for successive spans of whole minutes."""
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+
+    def judge(self, of: FleetSettings, firing: Sequence[Alert], since_ms: int, until_ms: int) -> list[Alert]:
+        """Return the changes at the whole five minutes, and hours, in (since_ms, until_ms]."""
+        since_ms, until_ms = (at_ms // EVERY_MS * EVERY_MS for at_ms in (since_ms, until_ms))
+        if until_ms <= since_ms:
+            return []
+        found = sorted(self._found(of, since_ms, until_ms), key=lambda each: (each.at_ms, each.subject_name))
+        begin_ms, end_ms = (at_ms // HOUR_MS * HOUR_MS for at_ms in (since_ms, until_ms))
+        now = {alert.subject_name: alert for alert in firing}
+        jobs = sorted({*now, *(each.subject_name for each in found)})
+        paid = self._paid(jobs, begin_ms, end_ms) if of.enabled else set()
+        return oversized_changes(now, found, paid, range(begin_ms + HOUR_MS, end_ms + 1, HOUR_MS))
+
+    def _found(self, of: FleetSettings, since_ms: int, until_ms: int) -> Iterator[HourFinding]:
+        if not of.enabled:
+            return
+        # A job that began in this minute is judged at `since_ms + EVERY_MS` at the earliest.
+        bound = {"from_ms": since_ms - RATE_MS, "to_ms": until_ms - RATE_MS}
+        began = self._store.query(oversized_sql.BEGAN, bound).to_pylist()
+        if not began:
+            return
+        before = self._store.query(oversized_sql.BEFORE, bound).to_pydict()
+        history = History(
+            FirstRate(job_id, team, experiment, started_ms, nano * HOUR_MS // wall_ms)
+            for job_id, team, experiment, started_ms, nano, wall_ms in zip(*before.values(), strict=True)
+        )
+        factor, jobs = of.thresholds["factor"], int(of.thresholds["jobs"])
+        for row in began:
+            rate = row["nano"] * HOUR_MS // RATE_MS
+            job = FirstRate(row["job_id"], row["team"], row["experiment"], row["started_ms"], rate)
+            usual = history.usual(job, jobs)
+            if usual is not None and usual.exceeded_by(rate, factor):
+                yield _finding(job, usual, of, row["owner"], row["project"])
+
+    def _paid(self, jobs: Sequence[str], from_ms: int, to_ms: int) -> set[tuple[str, int]]:
+        found: set[tuple[str, int]] = set()
+        for begin in range(0, len(jobs) if from_ms < to_ms else 0, _JOBS_AT_ONCE):
+            bound = {"jobs": jobs[begin : begin + _JOBS_AT_ONCE], "from_ms": from_ms, "to_ms": to_ms}
+            rows = self._store.query(oversized_sql.PAID, bound).to_pylist()
+            found |= {(row["job_id"], row["at_ms"]) for row in rows}
+        return found
+
+
+def _finding(job: FirstRate, usual: Usual, of: FleetSettings, owner: str, project: str) -> HourFinding:
+    rate, ratio = job.nano_per_hour, job.nano_per_hour / usual.median
+    return HourFinding(
+        OVERSIZED, of.severity, "job", job.job_id, judged_ms(job.started_ms),
+        f"{one_line(job.job_id)} began at {usd(rate)}/h, {ratio:.1f} times the {usd(usual.median)}/h with which"
+        f" {_jobs_of(usual.kind)} usually begin; is it that large on purpose? If not, stop it and ask for fewer GPUs",
+        f"SELECT * FROM cost_hours WHERE job_id = {quoted(job.job_id)} ORDER BY hour",  # noqa: S608 - quoted() escapes the name
+        ratio, rate, rate, owner, job.team, project,
+    )  # fmt: skip
+
+
+def _jobs_of(kind: JobKind) -> str:
+    if kind.by == "name":
+        return f"jobs named {one_line(kind.name)}"
+    if kind.by == "team" and not kind.name:
+        return "jobs without a team"
+    return f"jobs of {kind.by} {one_line(kind.name)}"

@@ -1,0 +1,118 @@
+"""Rules about jobs that are judged on the stored ledger, through `trainfare replay`, against the plain judge.
+
+Each log has teams with jobs of their own kinds, some far larger than others, and launchers that try again.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.tables import ALERTS
+from sinks.clickhouse import ClickHouseStore, Embedded
+from tests.cli.command import trainfare
+from tests.oracle.ledger_rules_jobs import Fired, judge_log
+from tests.oracle.model import HOUR_MS, MINUTE_MS, Line
+
+BEGIN_MS = 1_780_272_000_000  # 2026-06-01 00:00:00 UTC
+JOBS = 140
+RULES = ("oversized", "retry_overhead")
+KINDS = (
+    # team, experiment, name, GPUs
+    ("vision", "", "test", (1, 1, 2)),
+    ("vision", "sft", "job", (4,)),
+    ("vision", "", "train", (1, 2, 4, 8, 16, 32)),
+    ("nlp", "", "sweep/trial", (2, 2, 2, 3)),
+    ("", "", "adhoc", (1, 4)),
+)
+
+
+class Log:
+    """Events of jobs, put into the order of time."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        for sku, component, usd, per in (
+            ("gpu", "gpu", "2.35", "gpu_hour"),
+            ("cpu", "compute", "0.041", "vcpu_hour"),
+            ("net", "network", "0.5", "gb"),
+        ):
+            self.say("prices", BEGIN_MS, sku=sku, component=component, usd=usd, per=per, effective_ms=0)
+        for number in range(JOBS):
+            self.job(number)
+
+    def say(self, topic: str, time_ms: int, **value: Any) -> None:
+        said = {"source": "t", "id": str(len(self.events)), "time_ms": time_ms, **value}
+        self.events.append((topic, said))
+
+    def job(self, number: int) -> None:
+        rng = self.rng
+        team, experiment, name, gpus = rng.choice(KINDS)
+        job_id = f"{name}-{number}" if name != "train" else f"{name}-{rng.getrandbits(40):x}0.{number}"
+        held = rng.choice(gpus) * (rng.choice((8, 40, 64)) if rng.random() < 0.15 else 1)
+        about = {"gpu_count": held, "cpu_count": rng.choice((0, 8)), "owner": "ada"}
+        about |= {"team": team} if team else {}
+        about |= {"experiment": experiment} if experiment else {}
+        at_ms = BEGIN_MS + rng.randrange(14 * HOUR_MS)
+        if rng.random() < 0.1:
+            at_ms = at_ms // HOUR_MS * HOUR_MS + 54 * MINUTE_MS  # judged at a whole hour
+        for attempt in range(1, rng.choice((2, 2, 2, 3, 6, 9))):
+            said = {"job_id": job_id, "attempt": attempt}
+            if rng.random() < 0.4:
+                self.say("jobs", at_ms, type="allocated", **said, **about)
+                at_ms += rng.randrange(1, 10 * MINUTE_MS)
+            self.say("jobs", at_ms, type="started", **said, **about)
+            for _ in range(rng.randrange(3)):
+                at_ms += rng.randrange(20 * MINUTE_MS)
+                kind = rng.choice(("checkpointed", "checkpointed", "heartbeat"))
+                self.say("jobs", at_ms, type=kind, **said)
+            if rng.random() < 0.2:
+                self.say(
+                    "network", at_ms, path="internet", direction="egress", bytes=rng.randrange(10**10),
+                    interval_ms=60_000, **said,
+                )  # fmt: skip
+            at_ms += rng.randrange(rng.choice((4, 40, 90)) * MINUTE_MS)
+            end = rng.choice(("failed", "failed", "preempted", "completed", ""))
+            if end:
+                self.say("jobs", at_ms, type=end, **said)
+            if end == "completed" and rng.random() < 0.7:
+                return
+            at_ms += rng.randrange(1, 8 * MINUTE_MS)
+
+    def lines(self) -> list[Line]:
+        return [
+            Line(topic, value) for topic, value in sorted(self.events, key=lambda each: each[1]["time_ms"])
+        ]
+
+
+def replayed(lines: list[Line], directory: Path) -> list[Fired]:
+    log = directory / "log.jsonl"
+    log.write_text("".join(json.dumps({"topic": x.topic, "value": x.value}) + "\n" for x in lines))
+    done = trainfare("replay", log, "--data", directory / "data")
+    assert done.code == 0, done.err[-3000:]
+    store = ClickHouseStore(Embedded(data_dir=directory / "data", database="trainfare"))
+    try:
+        rows = [row for row in store.select(ALERTS).to_pylist() if row["rule"] in RULES]
+    finally:
+        store.close()
+    return sorted(
+        Fired(row["rule"], row["subject_name"], _ms(row["started"]), _ms(row["resolved"]), int(row["cost_usd"].scaleb(9)))
+        for row in rows
+    )  # fmt: skip
+
+
+def _ms(at: Any) -> Any:
+    return None if at is None else round(at.timestamp() * 1000)
+
+
+@pytest.mark.parametrize("seed", [4, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(5, 15))])
+def test_the_plain_judge_agrees_on_every_alert(seed: int, tmp_path: Path) -> None:
+    lines = Log(seed).lines()
+    want = judge_log(lines)
+    assert {each.rule for each in want} == set(RULES)
+    assert replayed(lines, tmp_path) == want

@@ -57,7 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _details(outcome: Outcome, most: int) -> Iterable[str]:
     """Say what each rule did, and name some false alerts and missed incidents."""
     for count in count_rules(outcome.backtest, outcome.labels):
-        precision = "" if count.precision is None else f", {count.precision:.1%} about an incident"
+        is_known = count.precision is not None and count.alerts[0].subject_kind == JOB
+        precision = f", {count.precision:.1%} about an incident" if is_known else ""
         yield f"{count.rule}: {count.messages} {count.severity}s{precision}"
     labelled = {*outcome.involved, *(label.job_id for label in outcome.labels)}
     false = [

@@ -20,7 +20,7 @@ from tests.oracle.model import HOUR_MS, MINUTE_MS, Line
 
 BEGIN_MS = 1_780_272_000_000  # 2026-06-01 00:00:00 UTC
 JOBS = 140
-RULES = ("oversized", "retry_overhead")
+RULES = ("oversized", "retry_overhead", "unusual_length")
 KINDS = (
     # team, experiment, name, GPUs
     ("vision", "", "test", (1, 1, 2)),
@@ -76,7 +76,8 @@ class Log:
                     "network", at_ms, path="internet", direction="egress", bytes=rng.randrange(10**10),
                     interval_ms=60_000, **said,
                 )  # fmt: skip
-            at_ms += rng.randrange(rng.choice((4, 40, 90)) * MINUTE_MS)
+            at_ms += rng.randrange(rng.choice((4, 40, 90, 90)) * MINUTE_MS)
+            at_ms += 8 * HOUR_MS if rng.random() < 0.02 else 0
             end = rng.choice(("failed", "failed", "preempted", "completed", ""))
             if end:
                 self.say("jobs", at_ms, type=end, **said)

@@ -1,4 +1,4 @@
-"""`retry_overhead` and `oversized`, judged the plain way: hour by hour and job by job, from a whole log.
+"""`retry_overhead`, `oversized` and `unusual_length`, judged the plain way: hour by hour and job by job, from a whole log.
 
 Must import nothing of the product. Money is integer nano-dollars.
 """
@@ -60,6 +60,16 @@ class PlainJob:
         starts = (attempt.first_start_ms() for attempt in self.attempts)
         return min((at_ms for at_ms in starts if at_ms is not None), default=None)
 
+    @property
+    def ended_ms(self) -> int | None:
+        """When its last attempt ended."""
+        last = self.attempts[-1]
+        return last.superseded_ms if last.own_end is None else last.own_end["time_ms"]
+
+    def wall_ms(self, before_ms: int) -> int:
+        """For how long it was paid in hours before an instant."""
+        return sum(each.wall_ms for each in self.hours if each.hour * HOUR_MS < before_ms)
+
     def first_rate(self) -> int:
         """What its first hour cost, per hour."""
         assert self.start_ms is not None
@@ -69,12 +79,13 @@ class PlainJob:
 
 
 def judge_log(lines: Sequence[Line]) -> list[Fired]:
-    """All alerts of both rules up to the last event of the log."""
+    """All alerts of the rules up to the last event of the log."""
     accepted = take_in(lines, job_horizon_ms=DAY_MS, late_horizon_s=600, run_start_ms=None)
     until_ms = accepted.newest_ms // MINUTE_MS * MINUTE_MS
     jobs = _jobs(compute(lines), {name: attempts_of(log) for name, log in accepted.jobs.items()})
     found = [each for job in jobs for each in retry_overhead(job, until_ms)]
-    return sorted([*found, *(each for job in jobs for each in oversized(job, jobs, until_ms))])
+    found += [each for job in jobs for each in oversized(job, jobs, until_ms)]
+    return sorted([*found, *(each for job in jobs for each in unusual_length(job, jobs, until_ms))])
 
 
 def _jobs(tables: Tables, attempts: dict[str, list[Attempt]]) -> list[PlainJob]:
@@ -165,11 +176,7 @@ def _is_large(job: PlainJob, rate: int, jobs: Sequence[PlainJob]) -> bool:
             if hour - 30 * 24 <= other_hour < hour and other.first_rate() > 0:
                 before.append((other_hour, other.job_id, other))
     before.sort(key=lambda each: each[:2])
-    for alike in (
-        [other for *_, other in before if job.experiment and other.experiment == job.experiment],
-        [other for *_, other in before if stem(job.job_id) and stem(other.job_id) == stem(job.job_id)],
-        [other for *_, other in before],
-    ):
+    for alike in _kinds(job, [other for *_, other in before]):
         if len(alike) >= 10:
             rates = sorted(other.first_rate() for other in alike[-200:])
             median = rates[len(rates) // 2]
@@ -177,3 +184,48 @@ def _is_large(job: PlainJob, rate: int, jobs: Sequence[PlainJob]) -> bool:
             least = max(Fraction(5), apart[len(apart) // 2] ** 4) * median
             return rate > rates[-1] and rate >= least
     return False
+
+
+def _kinds(job: PlainJob, others: Sequence[PlainJob]) -> Iterator[list[PlainJob]]:
+    """Those of the job's kind: by experiment, by name, by team."""
+    if job.experiment:
+        yield [other for other in others if other.experiment == job.experiment]
+    if stem(job.job_id):
+        yield [other for other in others if stem(other.job_id) == stem(job.job_id)]
+    yield list(others)
+
+
+def unusual_length(job: PlainJob, jobs: Sequence[PlainJob], until_ms: int) -> Iterator[Fired]:
+    """Twice the p99 of twenty completed jobs of its kind or more, and $10 or more, in an hour that was paid."""
+    first = min((each.hour for each in job.hours), default=0)
+    firing: Fired | None = None
+    for hour in range(first, until_ms // HOUR_MS):
+        end_ms = (hour + 1) * HOUR_MS
+        cost = sum(each.cost for each in job.hours if each.hour <= hour)
+        paid = any(each.wall_ms > 0 for each in job.hours if each.hour == hour)
+        is_done = job.attempts[-1].state() in ("completed", "cancelled") and (job.ended_ms or 0) < end_ms
+        p99_ms = _p99_before(job, jobs, end_ms)
+        holds = paid and not is_done and cost >= 10 * USD and 0 < 2 * p99_ms < job.wall_ms(end_ms)
+        if holds and firing is None:
+            firing = Fired("unusual_length", job.job_id, end_ms, None, cost)
+        elif firing is not None and not holds:
+            yield firing._replace(resolved_ms=end_ms)
+            firing = None
+    if firing is not None:
+        yield firing
+
+
+def _p99_before(job: PlainJob, jobs: Sequence[PlainJob], at_ms: int) -> int:
+    """The p99 of the run times of the narrowest kind; 0 without one."""
+    before = []
+    for other in jobs:
+        if other.team == job.team and other.attempts[-1].state() == "completed":
+            ended_ms = other.ended_ms or 0
+            if at_ms - 30 * DAY_MS <= ended_ms < at_ms and other.wall_ms(2**60) > 0:
+                before.append((ended_ms, other.job_id, other))
+    before.sort(key=lambda each: each[:2])
+    for alike in _kinds(job, [other for *_, other in before]):
+        if len(alike) >= 20:
+            lengths = sorted(other.wall_ms(2**60) for other in alike[-1000:])
+            return next(ms for at, ms in enumerate(lengths, 1) if 100 * at >= 99 * len(lengths))
+    return 0

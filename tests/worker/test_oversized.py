@@ -9,7 +9,8 @@ import pytest
 from schemas.tables import ALERTS, JOB_HOURS, JOB_MINUTES, JOBS
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.rows import alerts_table
-from streams.engine.ledger_rules.oversized import FirstRate, History, judged_ms, kinds_of
+from streams.engine.ledger_rules.job_kinds import kinds_of
+from streams.engine.ledger_rules.oversized import FirstRate, History, judged_ms
 from streams.worker.ledger_rules.memory import AlertMemory
 from tests.worker.ledger_lab import HOUR_MS, MINUTE_MS, T0, at
 from tests.worker.test_fleet_rules import World, shared, works, world
@@ -155,7 +156,7 @@ def test_only_the_last_jobs_and_a_month_count() -> None:
     ],
 )
 def test_the_kind_by_name_leaves_numbers_and_hashes_at_the_end_out(job_id: str, name: str | None) -> None:
-    kinds = list(kinds_of(FirstRate(job_id, "vision", "", 0, 0)))
+    kinds = list(kinds_of(job_id, "vision", ""))
     assert [kind.name for kind in kinds if kind.by == "name"] == ([] if name is None else [name])
 
 

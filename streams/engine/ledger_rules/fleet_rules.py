@@ -23,6 +23,7 @@ OWNER_COVERAGE: Final = "owner_coverage"
 FORGOTTEN_NODE: Final = "forgotten_node"
 PROVISIONING_BURST: Final = "provisioning_burst"
 OVERSIZED: Final = "oversized"
+UNUSUAL_LENGTH: Final = "unusual_length"
 PRICE_JUMP: Final = "price_jump"
 
 #: By name; the figures are those of an hour.
@@ -83,6 +84,16 @@ FLEET_RULES: Final[Mapping[str, JobRule]] = {
             {
                 "factor": Threshold(5, 1.1, 1e6, "first rate / median of those of the jobs of its kind"),
                 "jobs": Threshold(10, 1, 200, "jobs of its kind that began in earlier hours", True),
+            },
+            HOUR_MS,
+        ),
+        JobRule(
+            UNUSUAL_LENGTH,
+            TICKET,
+            {
+                "factor": Threshold(2, 1.1, 1e6, "its run time / p99 of those of completed jobs of its kind"),
+                "jobs": Threshold(20, 1, 1000, "jobs of its kind that were completed before", True),
+                "least_usd": Threshold(10, 0.01, 1e9, "dollars that it has cost"),
             },
             HOUR_MS,
         ),

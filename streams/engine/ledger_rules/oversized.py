@@ -5,15 +5,15 @@ It must not read anything: first rates are handed in. Money is integer nano-doll
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Final, NamedTuple
 
 from streams.engine.alerts.alert import Alert
 from streams.engine.alerts.resolving import resolved
 from streams.engine.ledger_rules.fleet_rules import HOUR_MS, HourFinding, opened
+from streams.engine.ledger_rules.job_kinds import JobKind, kinds_of
 
 MINUTE_MS: Final = 60_000
 #: It is judged at whole five minutes: `RATE_MS` of whole minutes after its first one say its rate.
@@ -24,8 +24,6 @@ HISTORY_JOBS: Final = 200
 HISTORY_MS: Final = 30 * 24 * HOUR_MS
 #: A factor within which half of the kind's first rates are of their median; beyond this power of it nothing is usual.
 SPREADS: Final = 4
-
-_SUFFIX: Final = re.compile(r"(?:[-_.:/][^-_.:/]*[0-9][^-_.:/]*)+$")
 
 
 class FirstRate(NamedTuple):
@@ -41,14 +39,6 @@ class FirstRate(NamedTuple):
     def hour_ms(self) -> int:
         """Return the hour in which it began."""
         return self.started_ms // HOUR_MS * HOUR_MS
-
-
-class JobKind(NamedTuple):
-    """What jobs of a team have in common: an experiment, the beginning of their names, or the team only."""
-
-    team: str
-    by: str
-    name: str
 
 
 class Usual(NamedTuple):
@@ -71,29 +61,20 @@ def judged_ms(started_ms: int) -> int:
     return -(-over_ms // EVERY_MS) * EVERY_MS
 
 
-def kinds_of(job: FirstRate) -> Iterator[JobKind]:
-    """Yield the kinds of a job, the narrowest first."""
-    if job.experiment:
-        yield JobKind(job.team, "experiment", job.experiment)
-    if stem := _SUFFIX.sub("", job.job_id):
-        yield JobKind(job.team, "name", stem)
-    yield JobKind(job.team, "team", job.team)
-
-
 class History:
     """First rates by kind, in the order in which the jobs began."""
 
     def __init__(self, jobs: Iterable[FirstRate]) -> None:
         self._of: dict[JobKind, list[tuple[int, str, int]]] = {}
         for job in jobs:
-            for kind in kinds_of(job):
+            for kind in kinds_of(job.job_id, job.team, job.experiment):
                 self._of.setdefault(kind, []).append((job.hour_ms, job.job_id, job.nano_per_hour))
         for of_kind in self._of.values():
             of_kind.sort()
 
     def usual(self, job: FirstRate, jobs_least: int) -> Usual | None:
         """Return what is usual for the narrowest kind of which enough jobs began in hours before the job's; None: of none."""
-        for kind in kinds_of(job):
+        for kind in kinds_of(job.job_id, job.team, job.experiment):
             of_kind = self._of.get(kind, [])
             begin = bisect_left(of_kind, (job.hour_ms - HISTORY_MS, "", 0))
             end = bisect_left(of_kind, (job.hour_ms, "", 0))

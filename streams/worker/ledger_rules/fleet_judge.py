@@ -30,6 +30,7 @@ from streams.worker.ledger_rules import fleet_sql
 from streams.worker.ledger_rules.memory import AlertMemory
 from streams.worker.ledger_rules.oversized_judge import OversizedJudge
 from streams.worker.ledger_rules.reader import SqlStore
+from streams.worker.ledger_rules.unusual_length_judge import unusual_lengths
 
 _FLEET: Final = "fleet"
 
@@ -69,6 +70,7 @@ class FleetJudge:
             (rules.OWNER_COVERAGE, self._owner_coverage),
             (rules.FORGOTTEN_NODE, self._forgotten_node),
             (rules.PROVISIONING_BURST, self._provisioning_burst),
+            (rules.UNUSUAL_LENGTH, self._unusual_length),
             (rules.PRICE_JUMP, self._price_jump),
         ):
             settings = settings_of(rule, controls.fleet_rules)
@@ -162,6 +164,10 @@ class FleetJudge:
                 f"{row['nodes']} nodes {what} were new in an hour, usual are {row['usual_nodes']:.1f}; look at the autoscaler and its limits",
                 "SELECT * FROM provisioning_bursts ORDER BY hour DESC LIMIT 20", float(row["nodes"]),
             )  # fmt: skip
+
+    def _unusual_length(self, of: FleetSettings, bound: Mapping[str, object]) -> Iterator[HourFinding]:
+        begin_ms, end_ms = (int(str(bound[name])) for name in ("from_ms", "to_ms"))
+        return unusual_lengths(self._store, of, begin_ms, end_ms)
 
     def _price_jump(self, of: FleetSettings, bound: Mapping[str, object]) -> Iterator[HourFinding]:
         for row in self._rows(fleet_sql.PRICE_JUMP, bound, **of.thresholds):

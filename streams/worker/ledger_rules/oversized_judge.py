@@ -17,12 +17,12 @@ from streams.engine.ledger_rules.oversized import (
     RATE_MS,
     FirstRate,
     History,
-    JobKind,
     Usual,
     judged_ms,
     oversized_changes,
 )
 from streams.worker.ledger_rules import oversized_sql
+from streams.worker.ledger_rules.kind_words import jobs_of
 from streams.worker.ledger_rules.reader import SqlStore
 
 #: Names of one parameter: ClickHouse refuses one of more than 128 KiB.
@@ -82,15 +82,7 @@ def _finding(job: FirstRate, usual: Usual, of: FleetSettings, owner: str, projec
     return HourFinding(
         OVERSIZED, of.severity, "job", job.job_id, judged_ms(job.started_ms),
         f"{one_line(job.job_id)} began at {usd(rate)}/h, {ratio:.1f} times the {usd(usual.median)}/h with which"
-        f" {_jobs_of(usual.kind)} usually begin; is it that large on purpose? If not, stop it and ask for fewer GPUs",
+        f" {jobs_of(usual.kind)} usually begin; is it that large on purpose? If not, stop it and ask for fewer GPUs",
         f"SELECT * FROM cost_hours WHERE job_id = {quoted(job.job_id)} ORDER BY hour",  # noqa: S608 - quoted() escapes the name
         ratio, rate, rate, owner, job.team, project,
     )  # fmt: skip
-
-
-def _jobs_of(kind: JobKind) -> str:
-    if kind.by == "name":
-        return f"jobs named {one_line(kind.name)}"
-    if kind.by == "team" and not kind.name:
-        return "jobs without a team"
-    return f"jobs of {kind.by} {one_line(kind.name)}"

@@ -42,6 +42,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
         "trainfare chargeback --month 2026-10 --by team,project --idle weighted --data ./meter",
     ),
     ("idle", "idle:idle", "trainfare idle --by team --per day --data ./meter"),
+    ("budgets", "budgets:budgets", "trainfare budgets --data ./meter"),
     ("gate", "gate:gate", "trainfare gate --team vision --need 120 --data ./meter"),
     ("explain", "explain:explain", "trainfare explain train-7b --data ./meter --format csv"),
     (

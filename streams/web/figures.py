@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from decimal import Decimal
 from typing import Any, Final
 
+from streams.costs.budgets import RECORDS, TAKEN, USED, budgets
 from streams.costs.headroom import HEADROOM, least, lefts
 from streams.explain import acts
 from streams.web import queries
@@ -229,6 +230,20 @@ class ApiFigures:
 
         rows = await self._cache.get("headroom", make)
         return {**asked, **least(lefts(rows, asked))}
+
+    async def budgets(self) -> Object:
+        """Return every budget with what is used of it, and what was done because of it."""
+
+        async def make() -> Object:
+            at_ms = max(await self.as_of_ms(), self._wall_ms())
+            used, taken, records = await asyncio.gather(
+                self._store_reader.rows(USED),
+                self._store_reader.rows(TAKEN),
+                self._store_reader.rows(RECORDS, at_ms=at_ms),
+            )
+            return budgets(used, taken, records, at_ms)
+
+        return await self._cache.get("budgets", make)
 
     async def kept(self, key: tuple[str, str], make: Callable[[], Awaitable[Object | None]]) -> Object | None:
         """Return another object, cached like the figures."""

@@ -91,6 +91,7 @@ class Routes:
             Route("GET", "/api/v1/jobs/{job_id}/explain", Scope.READ, self._explain),
             Route("GET", "/api/v1/burn", Scope.READ, self._burn),
             Route("GET", "/api/v1/costs", Scope.READ, self._costs),
+            Route("GET", "/api/v1/budgets", Scope.READ, self._budgets),
             Route("GET", "/api/v1/headroom", Scope.READ, self._headroom),
             Route("GET", "/api/v1/alerts", Scope.READ, self._alerts),
             Route("GET", "/api/v1/audit", Scope.READ, self._audit),
@@ -187,6 +188,10 @@ class Routes:
     async def _costs(self, request: web.Request) -> web.Response:
         caller = request[CALLER]
         return _json(await costs(request, self._parts.queries, f"{caller.token} {caller.address}"))
+
+    async def _budgets(self, request: web.Request) -> web.Response:
+        _parameters(request, set())
+        return _json(await self._parts.figures.budgets())
 
     async def _headroom(self, request: web.Request) -> web.Response:
         asked = {name: value for name, value in _parameters(request, set(LEVELS)).items() if value}

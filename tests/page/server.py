@@ -27,6 +27,7 @@ class Script:
     def __init__(self) -> None:
         self.specs = fleet.specs()
         self.alerts: list[dict[str, Any]] = []
+        self.budgets: list[dict[str, Any]] = []
         self.now_ms = NOW_MS
         self.speed: float | None = 60
         self.streaming = True
@@ -135,6 +136,7 @@ class Server:
             self._answer(lambda request: {"jobs": self.script.jobs(int(request.query.get("limit", 100)))}),
         )
         app.router.add_get("/api/v1/alerts", self._answer(lambda _: {"alerts": self.script.alerts}))
+        app.router.add_get("/api/v1/budgets", self._answer(lambda _: {"budgets": self.script.budgets}))
         app.router.add_post("/api/v1/controls", self._control)
         app.router.add_get("/api/v1/jobs/{id}", self._answer(self._detail))
         app.router.add_get("/api/v1/jobs/{id}/explain", self._answer(self._explain))

@@ -49,6 +49,11 @@ def test_a_planned_rate_and_an_acknowledgement() -> None:
     assert (ack["alert_id"], ack["by"], ack["planned_usd_per_hour"]) == (ALERT, "web.write_token", None)
 
 
+def test_the_reason_of_an_override_is_its_comment() -> None:
+    found = row(control("override", "paper", budget="b", until_ms=9, reason="due"))
+    assert (found["comment"], dict(found["match"]), found["fault"]) == ("due", {"budget": "b"}, "")
+
+
 def test_what_has_no_effect_says_why() -> None:
     found = row(control("silence", "night", gpu="H100"))
     assert found["fault"].startswith("gpu: no such match field")

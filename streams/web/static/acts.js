@@ -29,7 +29,7 @@ function about(alert) {
 }
 
 /** A toast; a fault stays longer and is read out at once. */
-function tell(words, kind = "good") {
+export function tell(words, kind = "good") {
   const host = byId("toasts");
   const toast = h("p", { class: "toast", "data-kind": kind, role: kind === "bad" ? "alert" : "status" }, words);
   host.append(toast);
@@ -143,18 +143,21 @@ export class Acts {
     let token = sessionStorage.getItem(KEY);
     if (!token) {
       const given = await ask("This worker asks for a token that may write", [{ name: "token", label: "Token (setting web.write_token)", type: "password", required: true }], "Go on");
-      if (!given) return;
+      if (!given) return false;
       token = given.token;
     }
     try {
       const answer = await post("controls", record, token);
       sessionStorage.setItem(KEY, token);
-      tell(`${words}, by ${answer.by}, until ${near(record.until_ms, this.meter.timeMs)} UTC.`);
+      const until = record.until_ms === undefined ? "" : `, until ${near(record.until_ms, this.meter.timeMs)} UTC`;
+      tell(`${words}, by ${answer.by}${until}.`);
+      return true;
     } catch (trouble) {
       if (trouble.status === 401 || trouble.status === 403) sessionStorage.removeItem(KEY);
       const later = trouble.status === 503 || trouble.status === 429 || trouble.status === 0 ? " Try again in a few seconds." : "";
       tell(`Not written: ${visible(trouble.message)}.${later}`, "bad");
     }
+    return false;
   }
 
   /** Alerts came: open what the link of a message asked for, once. */

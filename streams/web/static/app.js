@@ -9,6 +9,7 @@ import { Filters } from "./filters.js";
 import { Jobs } from "./jobs.js";
 import { Alerts } from "./alerts.js";
 import { Acts } from "./acts.js";
+import { Budgets } from "./budgets.js";
 import { showUnlock } from "./unlock.js";
 import { JobView } from "./jobview.js";
 
@@ -22,6 +23,7 @@ const filters = new Filters(byId("filters"), () => jobs.render());
 const jobs = new Jobs(meter, filters, { onMore: showMore });
 const acts = new Acts(meter);
 const alerts = new Alerts(meter, acts);
+const budgets = new Budgets(meter, acts);
 const view = new JobView(meter, byId("job"), acts);
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -40,6 +42,7 @@ const feed = new Feed({
     acts.allow(snapshot.may_act);
     band.show(snapshot.burn, snapshot.alerts);
     alerts.show(snapshot.alerts);
+    budgets.hear();
     showJobs();
     view.hear(snapshot);
     status();
@@ -185,4 +188,5 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 
 route();
 feed.start();
+budgets.start();
 loop();

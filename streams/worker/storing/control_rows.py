@@ -57,7 +57,7 @@ def _row(offset: int, log_ms: int, key: bytes, event: ControlEvent | None) -> di
         "until": _instant(value, "until_ms"),
         "planned_usd_per_hour": _rate(value) if said.kind == "planned" else None,
         "by": _text(value, "by"),
-        "comment": _text(value, "comment"),
+        "comment": _text(value, "comment") or _text(value, "reason"),
         "source": said.source,
         "id": said.id,
         "removed": event is None,

@@ -1,0 +1,162 @@
+"""What every budget has used: the SQL, and one object per budget, for the page, the terminal and other programs.
+
+It must not sum what was used: the worker of shard 0 stores it each minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+Row = Mapping[str, Any]
+#: More are not listed; those that are used most come first.
+LISTED_MAX: Final = 500
+_HOUR_MS: Final = 3_600_000
+
+_LAST_USE: Final = "(SELECT max(time) FROM budget_use)"
+#: The budgets of the last minute that was judged; one that is gone since has an older row.
+USED: Final = f"""
+SELECT budget, subject_kind, subject_name, per, toUnixTimestamp64Milli(period_start) AS period_start_ms,
+    toUnixTimestamp64Milli(period_end) AS period_end_ms, match, limit_usd, limit_gpu_hours, limit_wall_clock_hours, used_usd,
+    used_gpu_hours, used_wall_clock_hours, used_ratio, usd_per_hour, toUnixTimestamp64Milli(time) AS time_ms
+FROM budget_use FINAL
+WHERE time = {_LAST_USE}
+ORDER BY used_ratio DESC, budget, subject_name
+LIMIT {LISTED_MAX}"""  # noqa: S608 - constants alone
+#: Of each budget and period what was asked for, by rung: jobs, and the newest state of any of them.
+TAKEN: Final = f"""
+SELECT budget, period_start_ms, if(per_run, job_id, '') AS run, rung, mode, count() AS jobs, argMax(last_state, at_ms) AS state,
+    max(at_ms) AS time_ms
+FROM
+(
+    SELECT budget, toUnixTimestamp64Milli(period_start) AS period_start_ms, job_id, rung, mode,
+        argMax(state, (attempt, time)) AS last_state, toUnixTimestamp64Milli(max(time)) AS at_ms,
+        (budget, job_id) IN (SELECT budget, subject_name FROM budget_use WHERE per = 'run' AND time = {_LAST_USE}) AS per_run
+    FROM actions FINAL
+    WHERE (budget, period_start) IN (SELECT budget, period_start FROM budget_use WHERE time = {_LAST_USE})
+    GROUP BY budget, period_start_ms, job_id, rung, mode, idempotency_key
+)
+GROUP BY budget, period_start_ms, run, rung, mode
+ORDER BY time_ms, rung"""  # noqa: S608 - constants alone
+#: Of each budget and override the newest record.
+RECORDS: Final = """
+SELECT kind, name, match, toUnixTimestamp64Milli(begins) AS begins_ms, toUnixTimestamp64Milli(until) AS until_ms, by, comment, source,
+    removed, fault, toUnixTimestamp64Milli(time) AS time_ms
+FROM controls FINAL
+WHERE kind IN ('budget', 'override') AND time <= fromUnixTimestamp64Milli({at_ms:Int64}, 'UTC')
+ORDER BY offset DESC LIMIT 1 BY kind, name LIMIT 10000"""
+
+
+def budgets(used: Iterable[Row], taken: Iterable[Row], records: Iterable[Row], at_ms: int) -> dict[str, Any]:
+    """Return all budgets for JSON, those that are used most first; at last those that no minute has judged yet.
+
+    Args:
+        used: Rows of `USED`.
+        taken: Rows of `TAKEN`.
+        records: Rows of `RECORDS`.
+        at_ms: Log time, ms since 1970.
+    """
+    newest = {(row["kind"], row["name"]): row for row in records}
+    actions: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
+    for row in taken:
+        of = row["budget"], int(row["period_start_ms"]), row["run"]
+        actions.setdefault(of, []).append(
+            {name: row[name] for name in ("rung", "mode", "state", "jobs", "time_ms")}
+        )
+    overrides = [row for (kind, _), row in newest.items() if kind == "override" and _is_in_force(row, at_ms)]
+    found, names = [], set[str]()
+    as_of_ms = None
+    for row in used:
+        record = newest.get(("budget", row["budget"]))
+        if record is not None and record["removed"]:
+            continue  # no minute was judged since
+        names.add(row["budget"])
+        as_of_ms = int(row["time_ms"])
+        run = row["subject_name"] if row["per"] == "run" else ""
+        done = actions.get((row["budget"], int(row["period_start_ms"]), run), [])
+        found.append(_judged(row, done, _override(row, overrides), record))
+    for (kind, name), record in newest.items():
+        if kind == "budget" and name not in names and not record["removed"] and not record["fault"]:
+            found.append({"budget": name, "match": dict(record["match"]), "set": _set(record), "used": None})
+    return {"as_of_ms": as_of_ms, "budgets": found}
+
+
+def exhausted_ms(row: Row) -> int | None:
+    """Return when the dollars will be used up at the rate of the last hour; None: not in the period, or they are."""
+    limit, used, rate = row["limit_usd"], row["used_usd"], row["usd_per_hour"]
+    if not limit or not rate or used >= limit:
+        return None
+    at_ms = int(row["time_ms"]) + int((limit - used) * _HOUR_MS / rate)
+    end_ms = int(row["period_end_ms"])
+    return None if end_ms and at_ms >= end_ms else at_ms
+
+
+def _judged(
+    row: Row, actions: list[dict[str, Any]], override: dict[str, Any] | None, record: Row | None
+) -> dict[str, Any]:
+    return {
+        "budget": row["budget"],
+        "subject": {"kind": row["subject_kind"], "name": row["subject_name"]},
+        "match": dict(row["match"]),
+        "per": row["per"],
+        "period_start_ms": int(row["period_start_ms"]) or None,
+        "period_end_ms": int(row["period_end_ms"]) or None,
+        "used": {
+            "ratio": row["used_ratio"],
+            **{f"{unit}": _of(row, unit) for unit in ("usd", "gpu_hours", "wall_clock_hours")},
+        },
+        "usd_per_hour": f"{row['usd_per_hour']:f}",
+        "exhausted_ms": exhausted_ms(row),
+        "actions": actions,
+        "override": override,
+        "set": None if record is None else _set(record),
+    }
+
+
+def _of(row: Row, unit: str) -> dict[str, str | float] | None:
+    """Return what is used of a limit; None: it does not limit that."""
+    limit, used = row[f"limit_{unit}"], row[f"used_{unit}"]
+    if not limit:
+        return None
+    if isinstance(limit, Decimal):
+        return {"used": f"{used:f}", "limit": f"{limit:f}"}
+    return {"used": float(used), "limit": float(limit)}
+
+
+def _set(record: Row) -> dict[str, Any]:
+    return {
+        "by": record["by"] or record["source"],
+        "time_ms": int(record["time_ms"]),
+        "comment": record["comment"],
+    }
+
+
+def _is_in_force(record: Row, at_ms: int) -> bool:
+    begins_ms, until_ms = record["begins_ms"], record["until_ms"]
+    return (
+        not record["removed"]
+        and not record["fault"]
+        and (begins_ms is None or int(begins_ms) <= at_ms)
+        and (until_ms is None or at_ms < int(until_ms))
+    )
+
+
+def _override(row: Row, overrides: Iterable[Row]) -> dict[str, Any] | None:
+    """Return the override that suspends the budget's actions longest, of those for all of its jobs."""
+    mine = []
+    for each in overrides:
+        match = dict(each["match"])
+        named = match.pop("budget", row["budget"])
+        facts = dict(row["match"])
+        if named == row["budget"] and all(facts.get(field) == wanted for field, wanted in match.items()):
+            mine.append(each)
+    if not mine:
+        return None
+    best = max(mine, key=lambda each: int(each["until_ms"] or 0))
+    return {
+        "name": best["name"],
+        "until_ms": best["until_ms"],
+        "by": best["by"] or best["source"],
+        "reason": best["comment"],
+    }

@@ -66,9 +66,13 @@ def _score_teams(backtest: Backtest, labels: Sequence[Label]) -> KindScore:
 def merged(parts: Sequence[Outcome]) -> Outcome:
     """Return what was found on all logs; no job is in two of them."""
     caught: dict[tuple[str, str], list[Caught]] = defaultdict(list)
+    names = {(score.kind, score.rule) for part in parts for score in part.scores}
     for part in parts:
-        for score in part.scores:
-            caught[score.kind, score.rule] += score.caught
+        of_part = {(score.kind, score.rule): score.caught for score in part.scores}
+        for kind, rule in names:
+            # A rule that caught none of them here has no score.
+            missed = (each._replace(first_ms=None) for each in of_part.get((kind, ANY_RULE), ()))
+            caught[kind, rule] += of_part.get((kind, rule), missed)
     found = [part.backtest for part in parts]
     backtest = Backtest(
         rules="",

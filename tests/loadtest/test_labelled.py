@@ -14,7 +14,7 @@ import pytest
 from loadtest.labelled.bounds import PROMISES, as_table, caught_figures, clean_figures, figures_of
 from loadtest.labelled.crowds import OVERSIZED_TEST
 from loadtest.labelled.incidents import KINDS
-from loadtest.labelled.outcome import Outcome, scores_of
+from loadtest.labelled.outcome import Outcome, merged, scores_of
 from loadtest.labelled.world import SMALL, LabelledWorld, make_world, write_world
 from schemas.decode import decode
 from schemas.invalid import Invalid
@@ -149,3 +149,14 @@ def test_incidents_of_a_kind_are_on_jobs_of_their_own(world: LabelledWorld) -> N
             spans[value["job_id"]].append(value["time_ms"])
     for label in world.labels:
         assert min(spans[label.job_id]) <= label.from_ms < label.until_ms <= max(spans[label.job_id])
+
+
+def test_a_rule_that_caught_nothing_in_one_part_missed_all_there() -> None:
+    here = _caught("3x", [5], 1)
+    by_rule = KindScore("3x", "burn_drift", here.caught)
+    parts = [
+        Outcome(1, Backtest("", (), {}, 1, 0), [], [], scores)
+        for scores in ([here, by_rule], [_caught("3x", [7, None], 1)])
+    ]
+    shares = {score.rule: [each.delay_ms for each in score.caught] for score in merged(parts).scores}
+    assert shares == {"any rule": [300_000, 420_000, None], "burn_drift": [300_000, None, None]}

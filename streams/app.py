@@ -266,6 +266,7 @@ class Worker:
             audit=self._verdict,
             canary=self_watch.canary,
             canary_enabled=self._settings.canary.enabled,
+            ledger_rules_lag_ms=ledger_rules.lag_ms,
         )
 
         async def stopped() -> None:

@@ -39,6 +39,11 @@ def collect(status: WorkerStatus) -> Iterable[Metric]:
         "For how long a shard that is behind has metered nothing, the longest.",
         value=status.no_progress_ms / 1000,
     )
+    yield GaugeMetricFamily(
+        "trainfare_ledger_rules_lag_seconds",
+        "Age of the last minute judged by the rules across jobs; 0 where another worker judges them.",
+        value=status.ledger_rules_lag_ms / 1000,
+    )
     slow = CounterMetricFamily(
         "trainfare_fallbacks", "Slow ways that were taken instead of a fast one, by what.", labels=["what"]
     )

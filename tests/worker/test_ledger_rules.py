@@ -140,12 +140,14 @@ def test_a_late_shard_delays_for_five_minutes_and_causes_nothing(
         verdict = await life.step()
         assert verdict is not None
         assert verdict.until_ms == T0 + 25 * MINUTE_MS  # now, less five minutes
+        assert life.rules.lag_ms() == 5 * MINUTE_MS
         # 25 minutes of the one shard, 5 of the other.
         assert verdict.states[0].used.usd_nano == 30 * 10**8
         assert life.told == []
         assert logged(caplog).count("rules across jobs go on without a late shard") == 1
         ledger.books(T0 + 30 * MINUTE_MS, T0 + 30 * MINUTE_MS)
         await life.step()
+        assert life.rules.lag_ms() == 0
         assert [share for *_, share in life.told] == [0.52]  # at minute 26, the first that is judged now
 
     run(scenario())

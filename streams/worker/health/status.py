@@ -106,6 +106,7 @@ class StatusCollector:
         audit: Callable[[], SeenVerdict | None] = lambda: None,
         canary: Callable[[], SeenCanary | None] = lambda: None,
         canary_enabled: bool = False,
+        ledger_rules_lag_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         self._shard_manager = shard_manager
         self._reader = reader
@@ -114,6 +115,7 @@ class StatusCollector:
         self._audit = audit
         self._canary = canary
         self._canary_enabled = canary_enabled
+        self._ledger_rules_lag_ms = ledger_rules_lag_ms
         self._notifier = notifier
         self._consumer = consumer
         self._kafka = kafka
@@ -163,6 +165,7 @@ class StatusCollector:
             fallbacks=dict(fallbacks.counts),
             clock_ahead_ms=self._clock.ahead_ms,
             clock_faults=self._clock.faults,
+            ledger_rules_lag_ms=self._ledger_rules_lag_ms(),
             shards_rewound=shard_manager.ingest.rewinds,
             restore_ms=totals.restore_ms,
             backlog_bytes=shard_manager.backlog_bytes,

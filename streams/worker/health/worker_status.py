@@ -120,6 +120,9 @@ class WorkerStatus(msgspec.Struct, frozen=True, kw_only=True):
     fallbacks: Mapping[str, int] = _NONE  # by kind: uses of a slow path
     clock_ahead_ms: int = 0  # ahead of Kafka's log; negative: behind
     clock_faults: int = 0  # how often it began to be more than a minute off
+    ledger_rules_lag_ms: int = (
+        0  # since the last minute of the rules across jobs; 0: another worker judges them
+    )
     shards_rewound: int = 0  # shards found to have judged ticks beyond log time
     stuck: str = ""  # why only a restart helps; empty: none is needed
     lag_records: Mapping[str, int] = _NONE  # by topic, of all shards: in the log and not folded

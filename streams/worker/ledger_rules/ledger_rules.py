@@ -35,12 +35,13 @@ EVERY_S: Final = 10.0
 class _Duty:
     """What is known while shard 0 is ours; another owner begins anew, from the tables."""
 
-    def __init__(self, owner: OwnedShard, store: Store, view: ReferenceView) -> None:
+    def __init__(self, owner: OwnedShard, store: Store, view: ReferenceView, began_ms: int) -> None:
         self.owner = ref(owner)  # a shard is megabytes
         self.reader = LedgerReader(store)
         self.memory = AlertMemory(store)
         self.judge = BudgetJudge(self.reader, self.memory, FleetJudge(store, self.memory))
         self.view = view
+        self.began_ms = began_ms
         self.judged_ms: int | None = None
         self.standing: Standing | None = None
         self.controls = NO_CONTROLS
@@ -90,6 +91,14 @@ class LedgerRules:
         self.states: list[BudgetState] = []
         self.judged_ms: int | None = None  # the last whole minute that was judged here
 
+    def lag_ms(self) -> int:
+        """Return the log time since the last minute that was judged, or since this worker has to judge; 0: it has not."""
+        duty = self._duty
+        if duty is None:
+            return 0
+        since_ms = duty.began_ms if duty.judged_ms is None else duty.judged_ms
+        return max(self._clock.now_ms() - since_ms, 0)
+
     async def run(self) -> None:
         """Judge, and ask for actions, until cancelled; faults of the store are logged and tried again."""
         async with asyncio.TaskGroup() as group:
@@ -127,7 +136,7 @@ class LedgerRules:
             return None
         duty = self._duty
         if duty is None or duty.owner() is not owner:
-            duty = self._duty = _Duty(owner, self._store, self._reference.view())
+            duty = self._duty = _Duty(owner, self._store, self._reference.view(), self._clock.now_ms())
             if self.desk is not None:
                 self.desk.forget()
         accrued = await self._threads.run(duty.reader.accrued, self._clock.now_ms())

@@ -22,8 +22,8 @@ from sinks.query.limits import QueryLimits
 from sinks.query.process import QueryProcess
 from sinks.query.wire import ServerAddress, StoreFiles
 from sinks.target import Embedded, query_source
-from streams.cli.producer import LogProducer
 from streams.config.settings import KafkaSettings
+from streams.transport.producer import LogProducer
 
 PER_S: Final = 5.0
 _POLL_S: Final = 0.2

@@ -13,8 +13,8 @@ from itertools import count
 from typing import Protocol
 
 from loadtest.soak_load import Event
-from streams.cli.producer import LogProducer
 from streams.config.settings import KafkaSettings
+from streams.transport.producer import LogProducer
 
 #: Sent later than this after its due time, a slice counts as late.
 LATE_S = 0.1

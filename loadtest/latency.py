@@ -42,9 +42,9 @@ from loadtest.soak_load import GPUS, Event, Load
 from loadtest.soak_world import Member
 from loadtest.verdict import WrongTotalsError
 from sinks.clickhouse import ClickHouseStore, Embedded
-from streams.cli.producer import LogProducer
 from streams.config.settings import Settings
 from streams.notify.webhooks.receiver import WebhookReceiver
+from streams.transport.producer import LogProducer
 from streams.web import local_token
 from tests.chaos.log import Offsets
 

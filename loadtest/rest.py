@@ -22,8 +22,8 @@ from typing import NamedTuple
 from loadtest.latency_world import START_S, WorldError, broker, machine, settings_for
 from loadtest.soak_load import GPUS, NODES_PER_JOB, Load
 from loadtest.soak_world import Member
-from streams.cli.producer import LogProducer
 from streams.config.settings import KafkaSettings, Settings
+from streams.transport.producer import LogProducer
 from tests.store_process import StoreProcess
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")

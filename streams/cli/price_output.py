@@ -106,7 +106,7 @@ def publish_prices(kafka: KafkaSettings, records: Sequence[PriceRecord]) -> None
     Raises:
         TrainfareError: Kafka did not take them all.
     """
-    from streams.cli.producer import LogProducer  # loads Kafka clients; not needed to refuse a file
+    from streams.transport.producer import LogProducer  # loads Kafka clients; not needed to refuse a file
 
     with LogProducer(kafka) as producer:
         for record in records:

@@ -49,7 +49,7 @@ def publish(
     prefix = settings.kafka.topic_prefix
     # Two passes: nothing is sent if any line is invalid.
     total = sum(1 for file in files for _ in outgoing(file, prefix))
-    from streams.cli.producer import LogProducer  # loads Kafka clients; not needed to refuse a file
+    from streams.transport.producer import LogProducer  # loads Kafka clients; not needed to refuse a file
 
     with LogProducer(settings.kafka) as producer, progress("publishing", total) as advance:
         for file in files:

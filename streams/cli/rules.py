@@ -57,7 +57,7 @@ def publish(
     if dry_run:
         sys.stdout.write(f"{len(records)} rules in {file}; nothing was published\n")
         return
-    from streams.cli.producer import LogProducer  # loads Kafka clients; not needed to refuse a file
+    from streams.transport.producer import LogProducer  # loads Kafka clients; not needed to refuse a file
 
     with LogProducer(settings.kafka) as producer:
         for record in records:

@@ -56,7 +56,7 @@ def replay(
     from streams.cli.dead_letters.letters import letters, selection  # these load the engine and Kafka clients
     from streams.cli.dead_letters.log import LogReader
     from streams.cli.dead_letters.resend import Outcome, check_log, judged, resend
-    from streams.cli.producer import LogProducer
+    from streams.transport.producer import LogProducer
 
     now_ms, prefix = SystemClock().now_ms(), settings.kafka.topic_prefix
     chosen = selection(topic, reason, since, until, places or (), prefix=prefix, now_ms=now_ms)

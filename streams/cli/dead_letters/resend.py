@@ -17,7 +17,6 @@ from schemas.redaction import is_withheld
 from streams.cli.dead_letters.advice import OF_FILES
 from streams.cli.dead_letters.letters import LOG_OF_FILES, Letter, Selection, letters, log_of, raw_of
 from streams.cli.dead_letters.log import LogReader, Original
-from streams.cli.producer import LogProducer
 from streams.cli.progress import progress
 from streams.cli.reading import Reader
 from streams.config.settings import MeterSettings, Settings
@@ -27,6 +26,7 @@ from streams.errors import WrongUseError
 from streams.keys import key_of
 from streams.topics import Topic
 from streams.transport.cluster import cluster_of, log_name
+from streams.transport.producer import LogProducer
 
 _REACH_S: Final = 5.0
 #: Records in memory at a time: one may have 1 MiB.

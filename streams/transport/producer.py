@@ -85,14 +85,24 @@ class LogProducer:
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
-        left = self._producer.flush(_FLUSH_S)
         if kind is None:
-            self._raise_fault()
-            if left:
-                raise TrainfareError(
-                    f"Kafka at {self._kafka.bootstrap_servers} did not acknowledge {left} events within {_FLUSH_S:g} s; "
-                    "run the same command again: equal events count once"
-                )
+            self.flush()
+        else:
+            self._producer.flush(_FLUSH_S)
+
+    def flush(self) -> None:
+        """Wait until every event is acknowledged.
+
+        Raises:
+            TrainfareError: Not every event was.
+        """
+        left = self._producer.flush(_FLUSH_S)
+        self._raise_fault()
+        if left:
+            raise TrainfareError(
+                f"Kafka at {self._kafka.bootstrap_servers} did not acknowledge {left} events within {_FLUSH_S:g} s; "
+                "run the same command again: equal events count once"
+            )
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:

@@ -1,0 +1,1 @@
+"""Collectors: read outside systems, make events of them, and publish these."""

@@ -1,0 +1,55 @@
+"""What a collector is: it reads an outside system and makes events whose ids depend on what is reported alone.
+
+It must not publish, wait, or remember anything between two polls but its position, which is handed in and out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from streams.errors import TrainfareError
+from streams.topics import Topic
+
+Position = Mapping[str, Any]
+"""How far a source was read: a JSON object that only its collector understands."""
+
+
+class CollectedEvent(NamedTuple):
+    """An event as docs/events.md has it; `value` is a JSON object."""
+
+    topic: Topic
+    value: Mapping[str, Any]
+
+
+class Batch(NamedTuple):
+    """Some events, and the position after them."""
+
+    events: list[CollectedEvent]
+    position: Position
+
+
+class SourceUnavailableError(TrainfareError):
+    """The outside system does not answer, or not in a form that is understood; the same poll is tried again later."""
+
+
+class Collector(Protocol):
+    """One outside system.
+
+    Two polls from the same position yield equal events for what they both report: a repeated event counts once.
+    """
+
+    @property
+    def name(self) -> str:
+        """Return what the collector is called in commands, metrics and `source`."""
+
+    @property
+    def interval_ms(self) -> int:
+        """Return how long to wait between two polls."""
+
+    def poll(self, position: Position | None, now_ms: int) -> Iterator[Batch]:
+        """Yield what the source has to report after a position (None: from its beginning), in batches.
+
+        Raises:
+            SourceUnavailableError: The rest cannot be read now.
+        """

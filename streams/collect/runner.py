@@ -1,0 +1,105 @@
+"""Runs one collector: poll, publish, store the position, wait; with back-off while the source or Kafka is away.
+
+It must not know a source. Time, waiting and chance are handed in.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from streams.clock import Clock
+from streams.collect.collector import Collector, Position, SourceUnavailableError
+from streams.collect.metrics import CollectorMetrics
+from streams.collect.position_file import PositionFile
+from streams.collect.publisher import Publisher
+from streams.errors import TrainfareError
+
+logger = logging.getLogger(__name__)
+
+_FIRST_WAIT_MS: Final = 1_000
+_LONGEST_WAIT_MS: Final = 60_000
+
+
+def backoff_ms(failures: int, jitter_ratio: float) -> int:
+    """Return how long to wait after so many failures in a row (1 or more): half of it is chance."""
+    longest_ms = min(_FIRST_WAIT_MS << min(failures - 1, 16), _LONGEST_WAIT_MS)
+    return round(longest_ms * (1 + jitter_ratio) / 2)
+
+
+class Runner:
+    """One collector with its destination.
+
+    A batch's position is stored after its events are acknowledged: a crash in between publishes them again, under the
+    same ids.
+    """
+
+    def __init__(
+        self,
+        collector: Collector,
+        publisher: Publisher,
+        positions: PositionFile | None,
+        clock: Clock,
+        metrics: CollectorMetrics,
+        *,
+        jitter_ratio: Callable[[], float],
+    ) -> None:
+        """`positions`: None to keep the position in memory only."""
+        self._collector = collector
+        self._publisher = publisher
+        self._positions = positions
+        self._clock = clock
+        self._metrics = metrics
+        self._jitter_ratio = jitter_ratio
+        self._position: Position | None = None if positions is None else positions.load()
+        self._failures = 0
+
+    def run_once(self) -> int:
+        """Poll once and publish what is found; return how many events that were.
+
+        Raises:
+            TrainfareError: The source or the destination is away; what was acknowledged before stays so.
+        """
+        published = 0
+        for batch in self._collector.poll(self._position, self._clock.now_ms()):
+            if batch.events:
+                self._publisher.publish(batch.events)
+                published += len(batch.events)
+                self._metrics.published(batch.events)
+            if batch.position != self._position:
+                if self._positions is not None:
+                    self._positions.store(batch.position)
+                self._position = batch.position
+        self._metrics.polled(self._clock.now_ms())
+        return published
+
+    def run(self, pause: Callable[[int], bool]) -> None:
+        """Poll again and again; `pause(ms)` waits and returns whether to stop."""
+        while not pause(self.step()):
+            pass
+
+    def step(self) -> int:
+        """Poll once, whatever fails; return how long to wait before the next poll, in ms."""
+        began_ms = self._clock.monotonic_ms()
+        try:
+            self.run_once()
+        except TrainfareError as fault:
+            self._failures += 1
+            part = "source" if isinstance(fault, SourceUnavailableError) else "destination"
+            self._metrics.failed(part)
+            wait_ms = backoff_ms(self._failures, self._jitter_ratio())
+            logger.warning(
+                "nothing collected, tried again later",
+                extra={
+                    "collector": self._collector.name,
+                    "part": part,
+                    "fault": str(fault),
+                    "failures": self._failures,
+                    "wait_ms": wait_ms,
+                    "runbook": "docs/operations.md#nothing-collected",
+                },
+            )
+            return wait_ms
+        self._failures = 0
+        return max(self._collector.interval_ms - (self._clock.monotonic_ms() - began_ms), 0)

@@ -51,6 +51,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
         "trainfare estimate --gpus 8 --gpu-type H100 --hours 10 --data ./meter",
     ),
     ("publish", "publish:publish", "trainfare publish events.jsonl.gz"),
+    ("collect", "collect:collect", "trainfare collect dcgm --config collect.toml --dry-run"),
     ("audit", "audit:audit", "trainfare audit --data ./meter"),
 )
 GROUPS: tuple[tuple[str, str, tuple[tuple[str, str, str], ...]], ...] = (

@@ -22,7 +22,7 @@ class CollectedEvent(NamedTuple):
     value: Mapping[str, Any]
 
 
-class Batch(NamedTuple):
+class EventBatch(NamedTuple):
     """Some events, and the position after them."""
 
     events: list[CollectedEvent]
@@ -47,7 +47,7 @@ class Collector(Protocol):
     def interval_ms(self) -> int:
         """Return how long to wait between two polls."""
 
-    def poll(self, position: Position | None, now_ms: int) -> Iterator[Batch]:
+    def poll(self, position: Position | None, now_ms: int) -> Iterator[EventBatch]:
         """Yield what the source has to report after a position (None: from its beginning), in batches.
 
         Raises:

@@ -28,7 +28,7 @@ def backoff_ms(failures: int, jitter_ratio: float) -> int:
     return round(longest_ms * (1 + jitter_ratio) / 2)
 
 
-class Runner:
+class CollectorRunner:
     """One collector with its destination.
 
     A batch's position is stored after its events are acknowledged: a crash in between publishes them again, under the

@@ -4,8 +4,12 @@ import re
 from pathlib import Path
 
 import yaml
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from streams.collect.collector import CollectedEvent
+from streams.collect.metrics import CollectorMetrics
+from streams.topics import Topic
 from streams.web import metrics
 from tests.web.test_metrics import FACTS, STATUS
 
@@ -26,13 +30,21 @@ def _rows(first: str) -> list[list[str]]:
 def _exposed() -> dict[str, tuple[str, set[str]]]:
     """Name -> (type, labels) of everything of ours on the page of metrics."""
     found: dict[str, tuple[str, set[str]]] = {}
-    page = metrics.page(STATUS, FACTS, 1, "1.2.3").decode()
+    page = metrics.page(STATUS, FACTS, 1, "1.2.3").decode() + _of_a_collector()
     for family in text_string_to_metric_families(page):
         for sample in family.samples:
-            if sample.name.startswith("trainfare_"):
+            if sample.name.startswith("trainfare_") and not sample.name.endswith("_created"):
                 labels = found.get(sample.name, ("", set()))[1]
                 found[sample.name] = (family.type, labels | set(sample.labels))
     return found
+
+
+def _of_a_collector() -> str:
+    registry = CollectorRegistry()
+    counts = CollectorMetrics("dcgm", registry)
+    counts.published([CollectedEvent(Topic.GPU, {})])
+    counts.polled(1)
+    return generate_latest(registry).decode()
 
 
 def test_the_tables_of_metrics_are_what_a_worker_exposes() -> None:
@@ -52,6 +64,7 @@ def test_no_other_metric_is_named_on_any_page() -> None:
 def test_the_store_s_own_series_are_marked() -> None:
     marked = {row[0].strip("`") for row in _rows("trainfare_") if row[3].startswith("*")}
     without_store = metrics.page(STATUS, None, 1, "1.2.3").decode()
+    without_store += _of_a_collector()
     assert marked == {name for name in _exposed() if f"\n{name}" not in without_store}
 
 

@@ -17,6 +17,7 @@ COMMANDS = {
     "streams/cli/bills.py:load",
     "streams/cli/bills_export.py:export",
     "streams/cli/chargeback.py:chargeback",
+    "streams/cli/collect.py:collect",
     "streams/cli/dead_letters/listing.py:show",
     "streams/cli/dead_letters/replay.py:replay",
     "streams/cli/demo.py:demo",

@@ -1,0 +1,79 @@
+"""`trainfare collect NAME`: reads an outside system and publishes what it reports as events.
+
+It must not know any outside system.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streams.cli.options import settings_for
+from streams.clock import SystemClock
+from streams.collect.registry import COLLECTORS, open_collector
+from streams.errors import WrongUseError
+from streams.log import configure_logging
+
+
+def collect(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The collector; `trainfare collect list` shows all.")
+    ],
+    config: Annotated[
+        Path, typer.Option("--config", metavar="FILE", help="TOML file with a table [NAME].")
+    ] = Path("collect.toml"),
+    state: Annotated[
+        Path | None,
+        typer.Option("--state", metavar="FILE", help="Where the position is stored; default NAME.position."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the events of one poll; publish and store nothing.")
+    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Poll once and exit.")] = False,
+    metrics: Annotated[str, typer.Option(metavar="HOST:PORT", help="Serve Prometheus metrics there.")] = "",
+) -> None:
+    """Collect events from an outside system and publish them to Kafka."""
+    if name == "list":
+        for each, known in COLLECTORS.items():
+            sys.stdout.write(f"{each:16}{known.about}\n")
+        return
+    collector = open_collector(name, config)
+    from prometheus_client import CollectorRegistry, start_http_server  # not needed to refuse a file
+
+    from streams.collect.metrics import CollectorMetrics
+    from streams.collect.position_file import PositionFile
+    from streams.collect.publisher import KafkaPublisher, PrintingPublisher
+    from streams.collect.runner import CollectorRunner
+    from streams.transport.producer import LogProducer
+
+    registry = CollectorRegistry()
+    counts, clock = CollectorMetrics(collector.name, registry), SystemClock()
+    if dry_run:
+        CollectorRunner(
+            collector, PrintingPublisher(), None, clock, counts, jitter_ratio=random.random
+        ).run_once()
+        return
+    settings = settings_for()
+    configure_logging(settings.log)
+    publisher = KafkaPublisher(lambda: LogProducer(settings.kafka))
+    with PositionFile(state or Path(f"{name}.position"), collector.name) as positions:
+        runner = CollectorRunner(collector, publisher, positions, clock, counts, jitter_ratio=random.random)
+        if once:
+            published = runner.run_once()
+            sys.stdout.write(f"{published} events acknowledged by {settings.kafka.bootstrap_servers}\n")
+            return
+        if metrics:
+            host, _, port = metrics.rpartition(":")
+            if not (host and port.isdigit() and int(port) < 2**16):
+                raise WrongUseError(f"--metrics {metrics}: expected HOST:PORT, e.g. 127.0.0.1:9109")
+            start_http_server(int(port), host, registry)
+        stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda _number, _frame: stop.set())
+        runner.run(lambda wait_ms: stop.wait(wait_ms / 1000))

@@ -1,0 +1,39 @@
+"""The options of `trainfare collect dcgm`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
+
+from streams.collect.options import CollectorOptions
+
+
+class Options(CollectorOptions):
+    """The table `[dcgm]`."""
+
+    targets: list[str] = Field(
+        min_length=1, description="Addresses of exporters, e.g. http://gpu-01:9400/metrics."
+    )
+    timeout_s: float = Field(default=5.0, gt=0, le=60, description="How long an exporter may take.")
+    at_once: int = Field(default=32, ge=1, le=512, description="Exporters that are scraped at the same time.")
+    job_label: str = Field(
+        default="hpc_job", description="Label with the job's id, where the scheduler sets one."
+    )
+    allocations: Path | None = Field(
+        None, description="File of allocations that a scheduler's collector writes."
+    )
+    source: str = Field(default="dcgm", min_length=1, max_length=256, description="The events' `source`.")
+    fields: dict[str, str] = Field(
+        default={}, description="Price fields of all samples, e.g. cluster, region."
+    )
+
+    @field_validator("targets")
+    @classmethod
+    def _are_addresses(cls, targets: list[str]) -> list[str]:
+        for target in targets:
+            parts = urlsplit(target)
+            if parts.scheme not in {"http", "https"} or not parts.hostname:
+                raise ValueError(f"{target[:200]!r} is no address, expected e.g. http://gpu-01:9400/metrics")
+        return targets

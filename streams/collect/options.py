@@ -1,0 +1,18 @@
+"""What the options of all collectors have in common."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class CollectorOptions(BaseModel):
+    """A table of the configuration file; a key that is not known is a fault."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    interval_s: float = Field(default=15.0, ge=1, le=3600, description="Seconds between two polls.")
+
+    @property
+    def interval_ms(self) -> int:
+        """Return the interval in ms."""
+        return round(self.interval_s * 1000)

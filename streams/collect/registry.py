@@ -1,0 +1,76 @@
+"""All collectors by name. It loads only the one that is asked for."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pydantic import BaseModel, ValidationError
+
+from schemas.escaping import visible
+from streams.collect.collector import Collector
+from streams.errors import WrongUseError
+
+
+class Known(NamedTuple):
+    """A collector that can be named.
+
+    `package` (in streams.collect) has `options.Options`, a pydantic model of the table in the configuration file, and
+    `collector.open_collector(Options) -> Collector`.
+    """
+
+    about: str
+    package: str
+
+
+COLLECTORS: Final[Mapping[str, Known]] = {
+    "dcgm": Known("GPU use from dcgm-exporter, node by node", "dcgm"),
+}
+
+
+def open_collector(name: str, config: Path) -> Collector:
+    """Return the collector with its options from the table `[name]` of a TOML file.
+
+    Raises:
+        WrongUseError: There is no such collector, or the file has faults; the message names all of them.
+    """
+    known = COLLECTORS.get(name)
+    if known is None:
+        near = difflib.get_close_matches(name, COLLECTORS, 1)
+        hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(COLLECTORS)}"
+        raise WrongUseError(f"collect {visible(name[:80])}: no such collector; {hint}")
+    package = f"streams.collect.{known.package}"
+    model: type[BaseModel] = import_module(f"{package}.options").Options
+    options = _options(model, _table(config, name), f"{config} [{name}]")
+    found: Collector = import_module(f"{package}.collector").open_collector(options)
+    return found
+
+
+def _table(config: Path, name: str) -> Mapping[str, Any]:
+    try:
+        document = tomllib.loads(config.read_text(encoding="utf-8"))
+    except OSError as fault:
+        raise WrongUseError(
+            f"{config}: {fault.strerror}; expected a TOML file with a table [{name}]"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+        raise WrongUseError(f"{config}: {fault}") from None
+    table = document.get(name)
+    if not isinstance(table, Mapping):
+        raise WrongUseError(f"{config}: expected a table [{name}]")
+    return table
+
+
+def _options(model: type[BaseModel], table: Mapping[str, Any], where: str) -> BaseModel:
+    try:
+        return model.model_validate(table)
+    except ValidationError as faults:
+        each = (
+            f"{where} {'.'.join(map(str, fault['loc']))}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
+            for fault in faults.errors(include_url=False, include_input=False)  # an input may be a secret
+        )
+        raise WrongUseError("; ".join(each)) from None

@@ -1,0 +1,1 @@
+"""What collectors do with real and scripted sources."""

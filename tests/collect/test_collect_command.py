@@ -1,0 +1,68 @@
+"""`trainfare collect`: what a user types and reads; on a real broker too."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import NOBODY, trainfare
+from tests.collect.dcgm_world import DcgmWorld
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[DcgmWorld]:
+    found = DcgmWorld(tmp_path)
+    yield found
+    found.close()
+
+
+def config(world: DcgmWorld, directory: Path) -> Path:
+    path = directory / "collect.toml"
+    path.write_text(f'[dcgm]\ntargets = ["{world.address}/n1/metrics", "{world.address}/n2/metrics"]\n')
+    return path
+
+
+def test_a_dry_run_prints_events_and_stores_nothing(world: DcgmWorld, tmp_path: Path) -> None:
+    done = trainfare("collect", "dcgm", "--config", config(world, tmp_path), "--dry-run", cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    events = [json.loads(line) for line in done.out.splitlines()]
+    assert {(event["topic"], event["value"]["node"]) for event in events} == {("gpu", "n1"), ("gpu", "n2")}
+    assert not list(tmp_path.glob("*.position*"))
+
+
+def test_list_shows_all_collectors() -> None:
+    done = trainfare("collect", "list")
+    assert done.code == 0
+    assert done.out.startswith("dcgm ")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("dcmg", "", "no such collector; did you mean dcgm?"),
+        ("dcgm", None, "No such file or directory; expected a TOML file with a table [dcgm]"),
+        ("dcgm", "[other]\n", "expected a table [dcgm]"),
+        ("dcgm", "[dcgm\n", "(at line 1, column 6)"),
+        ("dcgm", '[dcgm]\ntargets = ["gpu-01"]\n', "is no address, expected e.g. http://gpu-01:9400/metrics"),
+        ("dcgm", '[dcgm]\ntargets = ["http://a/"]\ntarget = 1\n', "target: extra inputs are not permitted"),
+        ("dcgm", "[dcgm]\n", "targets: field required"),
+    ],
+)
+def test_wrong_use_is_explained_in_one_line(name: str, text: str | None, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    if text is not None:
+        path.write_text(text)
+    done = trainfare("collect", name, "--config", path, "--dry-run", cwd=tmp_path)
+    assert done.code == 2
+    assert said in done.one_line()
+
+
+def test_a_source_that_is_away_is_an_error_with_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text(f'[dcgm]\ntargets = ["http://{NOBODY}/metrics"]\n')
+    done = trainfare("collect", "dcgm", "--config", path, "--dry-run", cwd=tmp_path)
+    assert done.code == 1
+    assert f"no exporter of 1 answers; http://{NOBODY}/metrics" in done.one_line()

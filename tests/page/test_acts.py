@@ -183,7 +183,7 @@ def test_a_resolved_alert_and_one_about_the_meter_have_no_buttons(
     page = board().page
     page.locator(".past summary").click()
     expect(page.locator(".alerts .alert")).to_have_count(2)
-    assert page.locator(".act:visible").count() == 0
+    assert page.locator(".alerts .act:visible").count() == 0
 
 
 @pytest.mark.parametrize(

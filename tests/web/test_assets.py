@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from sinks.clickhouse import ClickHouseStore
+from streams.engine.alerts.rules import NAMES
+from streams.engine.ledger_rules.fleet_rules import FLEET_RULES
 from streams.web import assets
 from tests.web.serving import Client, served
 
@@ -45,3 +48,14 @@ def test_a_browser_that_has_the_file_is_told_so(store: ClickHouseStore) -> None:
             assert answer.status == 200
 
     served(store, work)
+
+
+def test_the_page_has_words_for_every_rule() -> None:
+    text = (Path(assets.__file__).parent / "static" / "words.js").read_text()
+    table = text.split("export const RULES = {")[1].split("};")[0]
+    assert set(re.findall(r"^  (\w+):", table, re.MULTILINE)) == {
+        *NAMES,
+        *FLEET_RULES,
+        "budget_used",
+        "budget_forecast",
+    }

@@ -81,7 +81,8 @@ def test_looks_tell_what_the_oracle_tells(
             assert table.look(spent, None, until_ms) == []  # a new owner: it knows the table alone
     end_ms = T0 + LENGTH * MINUTE_MS
     table.look(spent, since_ms, end_ms)
-    assert table.told() == budget_told(spent, limit, per, T0, end_ms)
+    used = {at_ms: (usd, 0, 0) for at_ms, usd in spent.items()}
+    assert table.told() == budget_told(used, (limit, None, None), per, T0, end_ms)
     assert len(set(table.changes)) == len(table.changes)
 
 

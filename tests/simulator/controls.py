@@ -6,18 +6,22 @@ Each changes the code while a test runs; none may ever become a switch of the pr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from streams.engine.alerts.alert import Alert
 from streams.engine.batch import LogBatch
 from streams.engine.coverage.coverage import Coverage
 from streams.engine.ledger import derive, hours
+from streams.engine.ledger_rules.findings import BudgetFinding
 from streams.engine.shard.sequencer import Sequencer
 from streams.engine.shard.shard import DecodedBatch, Shard
+from streams.notify.notifier import Notifier
 from streams.worker.ingest.log_time import LogTime
+from streams.worker.ledger_rules.reader import Accrued, LedgerReader
 from streams.worker.shards.owned_shard import InFlightCheckpoint
 from streams.worker.shards.shard_manager import ShardManager
 from streams.worker.storing.checkpointer import Checkpointer
@@ -148,6 +152,34 @@ def ticks_by_the_wall_clock(patch: Patch) -> None:
     """A worker judges by the clock of its machine, whatever the log says."""
     patch.setattr(LogTime, "now_ms", lambda self: self._clock.now_ms())
     patch.setattr(LogTime, "at_ms", lambda self, at_ms: self._clock.now_ms() - self.monotonic_ms() + at_ms)
+
+
+def budgets_lost(patch: Patch) -> None:
+    """Of what changes at once only the first alert is sent, and nobody looks for what was not told."""
+    offer = Notifier.offer
+
+    def offered(self: Notifier, alerts: Iterable[Alert], shard: int) -> None:
+        offer(self, list(alerts)[:1], shard)
+
+    patch.setattr(Notifier, "offer", offered)
+    patch.setattr(Notifier, "resume", lambda *_: None)
+
+
+def alerts_under_ids_of_the_look(patch: Patch) -> None:
+    """An alert about a budget is named by the minute of the look, and the judge keeps no memory of it."""
+    found: Any = vars(BudgetFinding)["id"]
+    patch.setattr(BudgetFinding, "id", property(lambda self: f"{found.fget(self)}{self.at_ms}"))
+
+
+def shards_not_waited_for(patch: Patch) -> None:
+    """What is stored of this minute is judged, whatever the shards say of how far they are, and never looked at again."""
+    accrued = LedgerReader.accrued
+
+    def ahead(self: LedgerReader, now_ms: int) -> Accrued | None:
+        known = accrued(self, now_ms)
+        return None if known is None else Accrued((now_ms // 60_000 + 3) * 60_000)
+
+    patch.setattr(LedgerReader, "accrued", ahead)
 
 
 def commit_before_snapshot(patch: Patch) -> None:

@@ -14,6 +14,7 @@ from tests.simulator.consumer import FakeConsumer
 from tests.simulator.faults import Fault, Plan
 from tests.simulator.group import Group
 from tests.simulator.log import Log
+from tests.simulator.mail import Mailbox
 from tests.simulator.process import Process
 from tests.simulator.reader import FakeReader
 from tests.simulator.script import Script
@@ -49,6 +50,7 @@ class Lives:
     calm: bool
     final_ms: int | None
     last_tick_ms: int
+    mailbox: Mailbox | None
 
     # -- lives ---------------------------------------------------------------------------------------------
 
@@ -78,6 +80,7 @@ class Lives:
             FakeReader(process, self.log, plan.read_every_ms, self.script.settings.newest_allowed_ms),
             Wire(self.shelf, process, plan.odds, point, plan.chunk_bytes),
             self.script.settings, plan.pace, member, plan.static, clock_ms, as_of_ms, self.last_tick_ms,
+            self.mailbox, lambda: plan.odds.lost,
         )  # fmt: skip
         world.note(process.name, "starts")
         slot.worker.start()

@@ -7,6 +7,7 @@ may pause between two requests to the store, and are answered at a later instant
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
@@ -18,6 +19,12 @@ from greenlet import getcurrent, greenlet
 from tests.simulator.world import US, StuckError, World
 
 _CALLBACKS_AT_ONCE: Final = 20_000
+#: Names of the threads of what runs beside the shards.
+_BESIDE: Final = ("ledger-rules", "actions", "deliveries-read", "deliveries-write")
+
+
+def _is_beside(executor: object) -> bool:
+    return getattr(executor, "_thread_name_prefix", "") in _BESIDE
 
 
 class State(Enum):
@@ -167,9 +174,10 @@ class Process(asyncio.AbstractEventLoop):
     def run_in_executor(  # type: ignore[override]  # as above
         self, executor: object, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        call = Call(self, func, args)
+        rng = self.world.side if _is_beside(executor) else self.world.rng
+        call = Call(self, func, args, rng)
         self._calls.append(call)
-        self.world.after(self.world.pause(0, 30), call.begin)
+        self.world.after(30 * rng.random() ** 3, call.begin)
         return call.future
 
     def ended(self, call: Call) -> None:
@@ -195,10 +203,13 @@ class Process(asyncio.AbstractEventLoop):
 class Call:
     """A function that runs beside a process, as a greenlet that may pause."""
 
-    def __init__(self, process: Process, func: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    def __init__(
+        self, process: Process, func: Callable[..., Any], args: tuple[Any, ...], rng: random.Random
+    ) -> None:
         self.process = process
+        self.rng = rng
         self.future: asyncio.Future[Any] = process.create_future()
-        self.slow = process.world.chance(0.15)  # whether time passes between its requests
+        self.slow = rng.random() < 0.15  # whether time passes between its requests
         self._answer: tuple[bool, Any] | None = None
         self._owned = False  # due to go on, while its process is frozen
         self._work = greenlet(lambda: self._run(func, args))
@@ -232,7 +243,7 @@ class Call:
         self._work.switch()
         self.process.call = None
         if self._work.dead and self._answer is not None:
-            self.process.world.after(self.process.world.pause(0, 20), self._deliver)
+            self.process.world.after(20 * self.rng.random() ** 3, self._deliver)
 
     def go_on_if_held(self) -> None:
         if self._owned:

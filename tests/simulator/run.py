@@ -16,8 +16,10 @@ from tests.oracle.model import MINUTE_MS
 from tests.simulator.check import expected_tables, stored_tables, sums_differences, table_differences
 from tests.simulator.faults import Allowed, Fault, Plan, draw_plan
 from tests.simulator.group import Group
+from tests.simulator.ledger_check import ledger_differences
 from tests.simulator.lives import Lives, Slot
 from tests.simulator.log import Log, Part
+from tests.simulator.mail import Mailbox
 from tests.simulator.process import State
 from tests.simulator.script import Script, write_script
 from tests.simulator.store import Shelf
@@ -60,11 +62,13 @@ class Run(Lives):
         self.world = World(self.seed)
         self.shelf = Shelf()
         self.log = Log(self.script.writes)
+        self.mailbox = Mailbox() if self.script.has_budgets else None
         self.group = Group(self.world, self.script.partitions, self.plan.session_ms)
         self.slots = [Slot(number) for number in range(self.plan.workers)]
         self.triggers: list[Fault] = []
         self.buried: list[Worker] = []  # so that nothing of them is collected while the run goes on
         self.calm = False
+        self.judged_ms: int | None = None
         self.drained = False
         self.final_ms: int | None = None
         end_ms = self.script.end_ms
@@ -159,11 +163,26 @@ class Run(Lives):
                     part.topic, 0
                 ) < self.log.end(part, now_ms):
                     return False
+        if not self._is_told(live):
+            return False
         return all(
             worker.shard_manager.reference_next.get(topic, 0) >= self.log.end(Part(topic, 0), now_ms)
             for worker in live
             for topic in ("prices", "controls")
         )
+
+    def _is_told(self, live: list[Worker]) -> bool:
+        """Whether the rules across jobs were judged over the whole log, and nothing waits to be sent."""
+        if self.mailbox is None:
+            return True
+        first = [worker for worker in live if 0 in worker.shard_manager.owned]
+        rules = None if len(first) != 1 else first[0].ledger_rules
+        until_ms = -(-self.script.end_ms // MINUTE_MS) * MINUTE_MS
+        if rules is None or rules.desk is None or rules.done_ms < until_ms or rules.desk.waiting:
+            return False
+        self.judged_ms = rules.done_ms
+        posts = [worker.notifier for worker in live if worker.notifier is not None]
+        return not any(each.waiting or each.behind or each.in_flight or each.rows_waiting for each in posts)
 
     def _store_all(self, limit_ms: int) -> None:
         """The last checkpoint, of everything."""
@@ -195,13 +214,30 @@ class Run(Lives):
         got = stored_tables(self.shelf, self.log, books)
         found = table_differences(got, expected_tables(self.script, self.log, self.as_of_ms))
         found += sums_differences(self.shelf, shards)
+        if self.mailbox is not None and self.judged_ms is not None:
+            tables = expected_tables(self.script, self.log, self.judged_ms)
+            is_on_time = self.script.gap is None and self._clocks_agreed
+            found += ledger_differences(
+                self.shelf,
+                self.log,
+                tables,
+                self.mailbox,
+                self.judged_ms,
+                is_on_time=is_on_time,
+                shards=self.script.partitions,
+            )
         if self.world.ahead_ms > _AHEAD_AT_MOST_MS:
             found.append(f"a worker took it to be {self.world.ahead_ms} ms later than it is")
-        world = self.world
-        if self.plan.clocks_agree and world.ahead_ms <= _AHEAD_AND_EQUAL_MS and not world.doubted:
+        if self._clocks_agreed:
             want = expected_alerts(self.script, self.log, self.last_tick_ms)
             found += alert_differences(stored_alerts(self.shelf), want)
         return found
+
+    @property
+    def _clocks_agreed(self) -> bool:
+        """Whether every worker judged what it judged when it was time for it."""
+        world = self.world
+        return self.plan.clocks_agree and world.ahead_ms <= _AHEAD_AND_EQUAL_MS and not world.doubted
 
     def _where(self) -> list[str]:
         found = []

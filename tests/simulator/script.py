@@ -13,10 +13,13 @@ from streams.engine.settings import ShardSettings
 from streams.topics import REFERENCE_TOPICS
 from tests.oracle.model import DAY_MS, HOUR_MS, MINUTE_MS, Json, Line
 from tests.simulator.log import Written
+from tests.simulator.spenders import spending
 from tests.simulator.values import Fleet, is_future, numbers, poison
 from tests.simulator.world import EPOCH_MS
 
 _TOPICS = ("jobs", "gpu", "network", "storage", "nodes", "prices", "controls")
+#: The share of seeds in which budgets and rules across jobs are judged.
+BUDGETS_RATIO = 0.4
 _COPIES_WITHIN_MS = 20 * MINUTE_MS  # of log time; an amount is remembered for longer
 
 
@@ -28,6 +31,7 @@ class Script:
     partitions: int
     writes: list[Written]
     gap: tuple[int, int] | None  # [from, to) of the log's time, in which nothing is written
+    has_budgets: bool = False  # whether rules across jobs are judged
 
     @property
     def end_ms(self) -> int:
@@ -53,9 +57,21 @@ def write_script(rng: random.Random) -> Script:
     written += _copies(rng, written)
     written += [_poison(rng, partitions, span_ms, gap) for _ in range(rng.choice((0, 0, 1, 3)))]
     written += _rules(len(written), partitions, span_ms, gap)
+    own = random.Random(rng.random())  # drawn last: all else of a seed stays as it was
+    has_budgets = own.random() < BUDGETS_RATIO
+    if has_budgets:
+        written += _spending(own, partitions, span_ms)
     written.sort(key=lambda one: one.append_ms)
     written += _after_gap(written, gap)
-    return Script(settings, partitions, written, gap)
+    return Script(settings, partitions, written, gap, has_budgets)
+
+
+def _spending(rng: random.Random, partitions: int, span_ms: int) -> list[Written]:
+    found = []
+    for topic, key, append_ms, event in spending(rng, span_ms):
+        line = Line(topic, event, partition=_partition(key, partitions))
+        found.append(Written(append_ms, line, json.dumps(event).encode()))
+    return found
 
 
 def _after_gap(written: list[Written], gap: tuple[int, int] | None) -> list[Written]:

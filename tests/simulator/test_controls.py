@@ -41,6 +41,9 @@ BROKEN: dict[str, tuple[Break, Allowed, range]] = {
     "hours without late samples": (controls.hours_without_late_samples, Allowed(), range(40)),
     "snapshot before the rows": (controls.snapshot_before_rows, Allowed(), range(60)),
     "ticks by the wall clock": (controls.ticks_by_the_wall_clock, Allowed(), range(20)),
+    "budgets: all but the first alert of a look are lost": (controls.budgets_lost, Allowed(), range(60)),
+    "budgets: told twice, under other ids": (controls.alerts_under_ids_of_the_look, Allowed(), range(20)),
+    "budgets: shards not waited for": (controls.shards_not_waited_for, Allowed(), range(20)),
     "commit before the snapshot, start at the committed offset": (stepping_over_and_commit_first, COMMITTED, range(60)),
 }  # fmt: skip
 #: What each of these would break alone is held by another line of defence.

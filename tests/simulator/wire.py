@@ -5,6 +5,7 @@ It must not change what a request says.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +15,12 @@ import pyarrow as pa
 from schemas.tables import SNAPSHOTS
 from sinks.archive import Archive
 from sinks.conform import conform
-from sinks.errors import SinkBusy, SinkError
+from sinks.errors import SinkBusy
 from sinks.meta import Meta
 from sinks.readback import Readback
 from sinks.rows import Condition
 from sinks.snapshots import Snapshots
+from tests.simulator.ledger_sql import answer
 from tests.simulator.process import Killed, Process
 from tests.simulator.store import Shelf
 
@@ -60,41 +62,53 @@ class Wire:
         self.readback = Readback(self)
         self.meta = Meta(self, "the simulated store")
 
+    @property
+    def _rng(self) -> random.Random:
+        """Of the call that is running."""
+        call = self._process.call
+        return self._world.rng if call is None else call.rng
+
+    def _pause(self, low_ms: float, high_ms: float) -> float:
+        return low_ms + (high_ms - low_ms) * self._rng.random() ** 3
+
+    def _chance(self, share: float) -> bool:
+        return share > 0 and self._rng.random() < share
+
     # -- writing -------------------------------------------------------------------------------------------
 
     def insert(self, table: str, rows: pa.Table, token: str) -> None:
         """Store the rows; what goes wrong is drawn."""
         rows = conform(table, rows)
-        world, odds = self._world, self._odds
+        world, odds, rng = self._world, self._odds, self._rng
         try:
             self._at_point(table, "before")
         except Killed:
             if self._process.sends_last:
-                world.after(world.pause(10, odds.latest_ms), self._arrive, table, rows, token)
+                world.after(self._pause(10, odds.latest_ms), self._arrive, table, rows, token)
             raise
-        fate = world.rng.random()
+        fate = rng.random()
         if fate < odds.busy:
             world.fault(self._process.name, "refused", table)
-            raise SinkBusy("the store is busy", int(world.pause(10, 3000)))
+            raise SinkBusy("the store is busy", int(self._pause(10, 3000)))
         fate -= odds.busy
         if fate < odds.part and rows.num_rows > 1:
-            count = world.rng.randrange(1, rows.num_rows)
+            count = rng.randrange(1, rows.num_rows)
             world.fault(self._process.name, "stored in part:", table, count, "of", rows.num_rows)
-            places = sorted(world.rng.sample(range(rows.num_rows), count))
+            places = sorted(rng.sample(range(rows.num_rows), count))
             self._shelf.put(table, rows.take(places))
-            raise SinkBusy("the store took a part", int(world.pause(10, 3000)))
+            raise SinkBusy("the store took a part", int(self._pause(10, 3000)))
         fate -= odds.part
         if fate < odds.late:
-            delay_ms = world.pause(100, odds.latest_ms)
+            delay_ms = self._pause(100, odds.latest_ms)
             world.fault(self._process.name, "gives up, arrives", int(delay_ms), "ms later:", table)
             world.after(delay_ms, self._arrive, table, rows, token)
-            raise SinkBusy("the store did not answer in time", int(world.pause(10, 3000)))
+            raise SinkBusy("the store did not answer in time", int(self._pause(10, 3000)))
         fate -= odds.late
         self._send(lambda: self._arrive(table, rows, token))
         self._at_point(table, "after")
         if fate < odds.lost:
             world.fault(self._process.name, "acknowledgement lost:", table)
-            raise SinkBusy("the connection was reset", int(world.pause(10, 3000)))
+            raise SinkBusy("the connection was reset", int(self._pause(10, 3000)))
 
     def delete(self, table: str, where: Sequence[Condition], *, wait: bool = True) -> None:
         """Forget rows, at once."""
@@ -118,10 +132,10 @@ class Wire:
             sent.append(True)
 
         world = self._world
-        delay_ms = world.pause(0, 2500)
-        lost = self._odds.latest_ms > 0 and world.chance(0.3)
+        delay_ms = self._pause(0, 2500)
+        lost = self._odds.latest_ms > 0 and self._chance(0.3)
         world.after(delay_ms, lambda: None if lost and self._process.dead else arrive())
-        call.wait(delay_ms + world.pause(1, 300))
+        call.wait(delay_ms + self._pause(1, 300))
         if not sent:
             raise SinkBusy("no answer")
 
@@ -159,19 +173,19 @@ class Wire:
     def _read_fault(self, table: str) -> None:
         call = self._process.call
         if call is not None and call.slow:
-            call.wait(self._world.pause(0, 1500))
-        if self._world.chance(self._odds.busy):
+            call.wait(self._pause(0, 1500))
+        if self._chance(self._odds.busy):
             self._world.fault(self._process.name, "not answered:", table)
-            raise SinkBusy("the store is busy", int(self._world.pause(10, 3000)))
+            raise SinkBusy("the store is busy", int(self._pause(10, 3000)))
 
     def _unseen(self, where: Sequence[Condition]) -> list[Condition]:
         """Of a store whose copies lag: the newest snapshots of the shard do not show."""
-        if not self._world.chance(self._odds.stale):
+        if not self._chance(self._odds.stale):
             return []
         versions = sorted(set(self._shelf.select(SNAPSHOTS, where, ("version",))["version"].to_pylist()))
         if not versions:
             return []
-        kept = versions[: -self._world.rng.randrange(1, 4)]
+        kept = versions[: -self._rng.randrange(1, 4)]
         self._world.fault(
             self._process.name, "does not see the newest", len(versions) - len(kept), "snapshots"
         )
@@ -180,8 +194,9 @@ class Wire:
     # -- the rest of the port ------------------------------------------------------------------------------
 
     def query(self, sql: str, parameters: Mapping[str, object] | None = None) -> Any:
-        """Refused."""
-        raise SinkError("the simulated store speaks no SQL")
+        """The answer to a statement of the rules across jobs."""
+        self._read_fault("the ledger")
+        return answer(self._shelf, sql, parameters)
 
     def close(self) -> None:
         """Nothing is open."""

@@ -14,12 +14,14 @@ from typing import Any
 from sinks.port import Store
 from streams.engine.settings import ShardSettings
 from streams.engine.shard.shard import Shard
+from streams.notify.notifier import Notifier
 from streams.worker.ingest.log_time import LogTime
 from streams.worker.ingest.watermarks import KafkaWatermarks
 from streams.worker.options import ShardManagerOptions
 from streams.worker.shards.shard_manager import ShardManager
 from tests.simulator.consumer import PREFIX, FakeConsumer, partitions_of
 from tests.simulator.group import Group, Joined
+from tests.simulator.mail import Judge, Mailbox, judge_of, notifier_of
 from tests.simulator.process import Process
 from tests.simulator.reader import FakeReader
 from tests.simulator.world import US, World
@@ -111,12 +113,16 @@ class Worker:
     clock_ms: Callable[[], int]
     as_of_ms: Callable[[int], int]
     last_tick_ms: int
+    mailbox: Mailbox | None = None  # None: nobody judges the rules across jobs
+    send_odds: Callable[[], float] = lambda: 0.0
     muted_until_us: int = 0  # its heartbeats do not reach the group
     rebalancing: bool = True
     stopping: bool = False
     storing: bool = False  # stops only once all is stored, and says until then that it lives
     left: bool = False
     shard_manager: ShardManager = field(init=False)
+    notifier: Notifier | None = None
+    ledger_rules: Judge | None = None
     _agent: asyncio.Task[None] | None = None
     _joins: int = 0
     _tasks: list[Any] = field(default_factory=list)
@@ -159,6 +165,10 @@ class Worker:
         self.consumer.prices_ms = self._prices_ms
         self.consumer.too_far_ahead = self.shard_manager.ingest.too_far_ahead
         self.reader.shard_manager = self.shard_manager
+        if self.mailbox is not None:
+            self.notifier = notifier_of(self, self.mailbox, log_time)
+            self.shard_manager.checkpointer.alert_sink = self.notifier
+            self.ledger_rules = judge_of(self, self.mailbox, log_time, lambda: self.consumer.is_member())
 
     def _prices_ms(self) -> int:
         """Up to when all prices were read, archived jobs that they touch brought back included."""
@@ -180,7 +190,23 @@ class Worker:
             self.reader.follow(), self.consumer.fetch(), self._checkpoints(), self._ticks(), self._membership(),
         ):  # fmt: skip
             self._tasks.append(asyncio.ensure_future(work))
+        if self.notifier is not None and self.ledger_rules is not None:
+            self._tasks += [
+                asyncio.ensure_future(each)
+                for each in (
+                    self._deliver(self.notifier),
+                    self.notifier._ledger.run(),
+                    self.ledger_rules.run(),
+                )
+            ]
         self._agent = asyncio.ensure_future(self._take())
+
+    async def _deliver(self, notifier: Notifier) -> None:
+        """What `Notifier.run` does until it is told to stop, which nobody tells the dead."""
+        while True:
+            notifier._wake.clear()
+            await notifier.run_once()
+            await notifier._pause()
 
     async def _take(self) -> None:
         while True:

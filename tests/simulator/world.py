@@ -27,6 +27,8 @@ class World:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.rng = random.Random(seed)
+        #: Of what runs beside the shards, so that their course stays what it is without.
+        self.side = random.Random(~seed)
         self.now_us = 0
         self.running: object = None  # the process whose event loop is the running one
         self.faults: list[str] = []

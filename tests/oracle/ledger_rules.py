@@ -1,0 +1,231 @@
+"""The rules across jobs by the hour, judged the plain way: from what each hour cost, in integers, one hour at a time.
+
+Must import nothing of the project. `end_ms` is the end of the judged hour; money is in nano-dollars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import pairwise
+from typing import NamedTuple
+
+from tests.oracle.model import HOUR_MS, Json
+
+WEEK_HOURS = 168
+SUBJECT_FIELDS = ("experiment", "project", "team", "owner")  # the narrowest first
+
+
+class JobHour(NamedTuple):
+    job_id: str
+    hour_ms: int
+    cost_nano: int
+
+
+class NodeHour(NamedTuple):
+    node: str
+    hour_ms: int
+    cluster: str
+    instance_type: str
+    team: str
+    paid_ms: int
+    gpu_milli_ms: int
+    cost_nano: int
+
+
+class Revision(NamedTuple):
+    sku: str
+    per: str
+    price_nano: int
+    effective_ms: int
+    time_ms: int
+
+
+class JobUse(NamedTuple):
+    """What the GPUs of jobs on one node cost in an hour."""
+
+    node: str
+    hour_ms: int
+    cost_nano: int
+
+
+class Subject(NamedTuple):
+    kind: str
+    name: str
+
+
+class Held(NamedTuple):
+    """A rule holds for a subject in an hour; `of_nano` is what `nano` is a part of, or compared with."""
+
+    subject: Subject
+    nano: int = 0
+    of_nano: int = 0
+    nodes: int = 0
+
+
+@dataclass
+class Costs:
+    """What the rules look at; jobs by id with `owner`, `team`, `project` and `experiment`."""
+
+    jobs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    hours: Sequence[JobHour] = ()
+    nodes: Sequence[NodeHour] = ()
+    uses: Sequence[JobUse] = ()
+    revisions: Sequence[Revision] = ()
+
+
+def exact(number: float) -> Fraction:
+    """A threshold as it is written."""
+    return Fraction(str(number))
+
+
+def team_burn(costs: Costs, end_ms: int, rule: Json) -> list[Held]:
+    """ "cost more in the hour than `usd_per_hour`, or than `share_ratio` of what all jobs cost"; 0: not looked at."""
+    match = {name: rule[name] for name in SUBJECT_FIELDS if rule.get(name) is not None}
+    inside = [hour for hour in costs.hours if hour.hour_ms == end_ms - HOUR_MS]
+    fleet = sum(hour.cost_nano for hour in inside)
+    spent = sum(
+        hour.cost_nano
+        for hour in inside
+        if all(costs.jobs.get(hour.job_id, {}).get(name, "") == value for name, value in match.items())
+    )
+    thresholds = rule.get("thresholds") or {}
+    usd, share = exact(thresholds.get("usd_per_hour", 0)), exact(thresholds.get("share_ratio", 0))
+    if not ((usd and spent > usd * 10**9) or (share and spent > share * fleet)):
+        return []
+    kind = next((name for name in SUBJECT_FIELDS if name in match), "fleet")
+    return [Held(Subject(kind, match.get(kind, "")), spent, fleet)]
+
+
+def unallocated(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -> list[Held]:
+    """ "jobs used less than 95 % of what GPU nodes cost, and $1 or more was idle" """
+    spent = idle = 0
+    for node in _gpu_nodes(costs, end_ms):
+        used = sum(
+            use.cost_nano for use in costs.uses if (use.node, use.hour_ms) == (node.node, node.hour_ms)
+        )
+        spent += node.cost_nano
+        idle += max(node.cost_nano - used, 0)
+    most = exact(thresholds.get("idle_ratio", 0.05)) * spent
+    holds = idle > most and idle >= exact(thresholds.get("least_usd", 1)) * 10**9
+    return [Held(Subject("fleet", "nodes"), idle, spent)] if holds else []
+
+
+def owner_coverage(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -> list[Held]:
+    """ "less than 95 % of what jobs cost has an owner, from $1 on" """
+    inside = [hour for hour in costs.hours if hour.hour_ms == end_ms - HOUR_MS]
+    spent = sum(hour.cost_nano for hour in inside)
+    owned = sum(hour.cost_nano for hour in inside if costs.jobs.get(hour.job_id, {}).get("owner"))
+    least = exact(thresholds.get("least_usd", 1)) * 10**9
+    holds = spent >= least and owned < exact(thresholds.get("owned_ratio", 0.95)) * spent
+    return [Held(Subject("fleet", "owners"), spent - owned, spent)] if holds else []
+
+
+def forgotten_node(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -> list[Held]:
+    """ "a paid GPU node had no job for 6 h": it is paid in each of these hours, and no job in any of them."""
+    hours = [end_ms - HOUR_MS * back for back in range(1, int(thresholds.get("hours", 6)) + 1)]
+    found = []
+    for node in _gpu_nodes(costs, end_ms):
+        paid = {other.hour_ms for other in costs.nodes if other.node == node.node and other.gpu_milli_ms > 0}
+        used = {use.hour_ms for use in costs.uses if use.node == node.node}
+        if all(hour in paid and hour not in used for hour in hours):
+            found.append(Held(Subject("node", node.node), node.cost_nano))
+    return found
+
+
+def provisioning_burst(costs: Costs, end_ms: int, _: Mapping[str, float]) -> list[Held]:
+    """ "10 or more new nodes of a type in a cluster, and ten times the usual": the mean of the hours of the week before."""
+    hour_ms = end_ms - HOUR_MS
+    found = []
+    kinds = {(node.cluster, node.instance_type) for node in costs.nodes if node.hour_ms == hour_ms}
+    for cluster, instance_type in sorted(kinds):
+        begun = [
+            node.hour_ms
+            for node in costs.nodes
+            if (node.cluster, node.instance_type) == (cluster, instance_type) and _is_new(costs, node)
+        ]
+        new = begun.count(hour_ms)
+        before = sum(hour_ms - WEEK_HOURS * HOUR_MS <= each < hour_ms for each in begun)
+        if new >= 10 and new * WEEK_HOURS >= 10 * before:
+            found.append(Held(Subject("fleet", f"{cluster}/{instance_type}"), nodes=new, of_nano=before))
+    return found
+
+
+def price_jump(costs: Costs, end_ms: int, thresholds: Mapping[str, float]) -> list[Held]:
+    """ "a revision is more than three times the one before, or less than a third; for an hour" """
+    factor = exact(thresholds.get("factor", 3))
+    found = []
+    by_sku: dict[str, list[Revision]] = {}
+    for revision in costs.revisions:
+        by_sku.setdefault(revision.sku, []).append(revision)
+    for sku, revisions in sorted(by_sku.items()):
+        revisions.sort(key=lambda revision: revision.effective_ms)
+        for before, after in pairwise(revisions):
+            at_ms = max(after.time_ms, after.effective_ms)
+            ratio = Fraction(after.price_nano, before.price_nano) if before.price_nano else Fraction(1)
+            if at_ms // HOUR_MS * HOUR_MS == end_ms - HOUR_MS and (ratio > factor or ratio < 1 / factor):
+                found.append(Held(Subject("sku", sku), after.price_nano, before.price_nano))
+    return found
+
+
+BY_HOUR: Mapping[str, Callable[[Costs, int, Mapping[str, float]], list[Held]]] = {
+    "unallocated": unallocated,
+    "owner_coverage": owner_coverage,
+    "forgotten_node": forgotten_node,
+    "provisioning_burst": provisioning_burst,
+    "price_jump": price_jump,
+}
+
+
+def holding(costs: Costs, end_ms: int, records: Iterable[Json]) -> set[tuple[str, Subject]]:
+    """The rules that hold in the hour before `end_ms`, by the records of kind `rule` that are in force then."""
+    wanted = sorted(records, key=lambda record: str(record["name"]), reverse=True)
+    found = {
+        ("team_burn", held.subject)
+        for record in wanted
+        if record.get("rule", record["name"]) == "team_burn" and record.get("enabled") is not False
+        for held in team_burn(costs, end_ms, record)
+    }
+    for rule, judge in BY_HOUR.items():
+        enabled, thresholds = True, dict[str, float]()
+        for record in wanted:  # of several the one with the smallest name wins
+            if record.get("rule", record["name"]) == rule:
+                enabled = enabled if record.get("enabled") is None else bool(record["enabled"])
+                thresholds |= record.get("thresholds") or {}
+        if enabled:
+            found |= {(rule, held.subject) for held in judge(costs, end_ms, thresholds)}
+    return found
+
+
+class Episode(NamedTuple):
+    rule: str
+    kind: str
+    name: str
+    started_ms: int
+    resolved_ms: int | None
+
+
+def episodes(held: Mapping[int, set[tuple[str, Subject]]]) -> list[Episode]:
+    """ "An alert fires while its rule holds, one episode for hours in a row"; `held`: by the end of each hour."""
+    firing: dict[tuple[str, Subject], int] = {}
+    found: list[Episode] = []
+    for end_ms, now in sorted(held.items()):
+        for rule, subject in sorted(firing.keys() - now):
+            found.append(Episode(rule, *subject, firing.pop((rule, subject)), end_ms))
+        firing |= dict.fromkeys(now - firing.keys(), end_ms)
+    return sorted(
+        [*found, *(Episode(rule, *subject, at_ms, None) for (rule, subject), at_ms in firing.items())],
+        key=str,
+    )
+
+
+def _gpu_nodes(costs: Costs, end_ms: int) -> list[NodeHour]:
+    return [node for node in costs.nodes if node.hour_ms == end_ms - HOUR_MS and node.gpu_milli_ms > 0]
+
+
+def _is_new(costs: Costs, node: NodeHour) -> bool:
+    """Whether it began to be paid in this hour: in none before, or not in the one right before."""
+    earlier = (other for other in costs.nodes if other.node == node.node and other.hour_ms < node.hour_ms)
+    paid = [other.hour_ms for other in earlier if other.paid_ms]
+    return node.paid_ms > 0 and max(paid, default=-HOUR_MS) < node.hour_ms - HOUR_MS

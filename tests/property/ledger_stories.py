@@ -1,0 +1,259 @@
+"""Ledgers of some hours, drawn: jobs of teams, nodes, prices, and the records of `controls` that judge them.
+
+It must not judge. All instants are whole minutes after T0, money is in cents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from hypothesis import strategies as st
+
+from schemas.tables import JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS, PRICES
+from sinks.clickhouse import ClickHouseStore
+from tests.oracle.ledger_rules import Costs, JobHour, JobUse, NodeHour, Revision
+from tests.oracle.model import HOUR_MS, MINUTE_MS, Json
+from tests.sinks.rows import rows
+
+T0 = 20_454 * 86_400_000 + 21 * HOUR_MS  # 1 January 2026, 21:00 UTC: a day ends after three hours
+HOURS = 5
+LENGTH = HOURS * 60
+CENT_NANO = 10**7
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_team = st.sampled_from(["", "vision", "nlp"])
+_owner = st.sampled_from(["", "ada", "bob"])
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job that runs once; `milli_gpus` on `node`, '' where no node is known."""
+
+    job_id: str
+    names: Mapping[str, str]
+    start: int
+    length: int
+    cents: int  # a minute
+    milli_gpus: int = 0
+    node: str = ""
+    end: str = ""  # how it ended; '': it goes on
+    deadline: int | None = None
+    budget: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def minutes(self) -> range:
+        return range(T0 + self.start * MINUTE_MS, T0 + (self.start + self.length) * MINUTE_MS, MINUTE_MS)
+
+    @property
+    def ended_ms(self) -> int | None:
+        return self.minutes.stop if self.end else None
+
+    @property
+    def deadline_ms(self) -> int | None:
+        return None if self.deadline is None else T0 + self.deadline * MINUTE_MS
+
+
+@dataclass(frozen=True)
+class Node:
+    node: str
+    first: int  # hour
+    hours: int
+    cents: int  # an hour
+    milli_gpus: int = 8_000
+
+
+@dataclass(frozen=True)
+class Story:
+    jobs: tuple[Job, ...]
+    nodes: tuple[Node, ...]
+    prices: tuple[tuple[str, int, int], ...]  # sku, minute, cents
+    controls: tuple[tuple[int, Json], ...]  # minute of the log, record
+
+    def costs(self) -> Costs:
+        """What the oracle is told."""
+        names = {job.job_id: job.names for job in self.jobs}
+        hours: dict[tuple[str, int], int] = {}
+        uses: dict[tuple[str, int], int] = {}
+        for job in self.jobs:
+            for minute in job.minutes:
+                hour = minute // HOUR_MS * HOUR_MS
+                hours[job.job_id, hour] = hours.get((job.job_id, hour), 0) + job.cents * CENT_NANO
+                if job.node and job.milli_gpus:
+                    uses[job.node, hour] = uses.get((job.node, hour), 0) + job.cents * CENT_NANO
+        nodes = [
+            NodeHour(
+                node.node, T0 + hour * HOUR_MS, "c1", "p5", "infra", HOUR_MS, node.milli_gpus * HOUR_MS,
+                node.cents * CENT_NANO,
+            )
+            for node in self.nodes
+            for hour in range(node.first, node.first + node.hours)
+        ]  # fmt: skip
+        revisions = [
+            Revision(sku, "gpu_hour", cents * CENT_NANO, T0 + minute * MINUTE_MS, T0 + minute * MINUTE_MS)
+            for sku, minute, cents in self.prices
+        ]
+        return Costs(
+            names,
+            [JobHour(*key, cost) for key, cost in hours.items()],
+            nodes,
+            [JobUse(*key, cost) for key, cost in uses.items()],
+            revisions,
+        )
+
+    def used(self, match: Mapping[str, str]) -> dict[int, list[int]]:
+        """What matching jobs used in each minute: nano-dollars, thousandths of a GPU times ms, ms of run time."""
+        found: dict[int, list[int]] = {}
+        for job in self.jobs:
+            own = {"job_id": job.job_id, **job.names}
+            if all(own.get(name, "") == value for name, value in match.items()):
+                for minute in job.minutes:
+                    used = found.setdefault(minute, [0, 0, 0])
+                    used[0] += job.cents * CENT_NANO
+                    used[1] += job.milli_gpus * MINUTE_MS
+                    used[2] += MINUTE_MS
+        return found
+
+    def store(self, store: ClickHouseStore) -> None:
+        """Write it as shards do."""
+        tables: dict[str, list[dict[str, Any]]] = {}
+        for job in self.jobs:
+            tables.setdefault(JOBS, []).append(_job_row(job))
+            tables.setdefault(JOB_MINUTES, []).extend(_minute_rows(job))
+            tables.setdefault(JOB_HOURS, []).extend(_hour_rows(job))
+        for node in self.costs().nodes:
+            row = {
+                "node": node.node, "hour": _at(node.hour_ms), "cluster": node.cluster, "team": node.team,
+                "instance_type": node.instance_type, "paid_ms": node.paid_ms, "gpu_milli_ms": node.gpu_milli_ms,
+                "cost_usd": _usd(node.cost_nano),
+            }  # fmt: skip
+            tables.setdefault(NODE_HOURS, []).append(row)
+        for each in self.costs().revisions:
+            row = {
+                "sku": each.sku, "per": each.per, "component": "gpu", "usd": _usd(each.price_nano),
+                "effective": _at(each.effective_ms), "time": _at(each.time_ms), "id": str(each.effective_ms),
+            }  # fmt: skip
+            tables.setdefault(PRICES, []).append(row)
+        for table, found in tables.items():
+            store.insert(table, rows(table, *found), f"story:{table}")
+
+
+def _job_row(job: Job) -> dict[str, Any]:
+    return {
+        "job_id": job.job_id, "state": job.end or "running", "started": _at(job.minutes.start),
+        "ended": None if job.ended_ms is None else _at(job.ended_ms),
+        "deadline": None if job.deadline_ms is None else _at(job.deadline_ms),
+        "budget": list(job.budget.items()), **job.names,
+    }  # fmt: skip
+
+
+def _minute_rows(job: Job) -> Iterator[dict[str, Any]]:
+    for minute in job.minutes:
+        quantity = job.milli_gpus * MINUTE_MS
+        row = {
+            "job_id": job.job_id,
+            "minute": _at(minute),
+            "cost_usd": _usd(job.cents * CENT_NANO),
+            "sku": "x",
+        }
+        if quantity:
+            yield {**row, "node": job.node, "quantity": quantity}
+        else:
+            yield {**row, "component": "compute", "unit": "instance_milli_ms", "quantity": 60_000_000}
+
+
+def _hour_rows(job: Job) -> Iterator[dict[str, Any]]:
+    for hour in sorted({minute // HOUR_MS * HOUR_MS for minute in job.minutes}):
+        count = sum(hour <= minute < hour + HOUR_MS for minute in job.minutes)
+        component = "gpu" if job.milli_gpus else "compute"
+        yield {
+            "job_id": job.job_id, "hour": _at(hour), "wall_clock_ms": count * MINUTE_MS,
+            "gpu_milli_ms": count * job.milli_gpus * MINUTE_MS,
+            f"{component}_cost_usd": _usd(count * job.cents * CENT_NANO),
+        }  # fmt: skip
+
+
+def _at(ms: int) -> datetime:
+    return EPOCH + timedelta(milliseconds=ms)
+
+
+def _usd(nano: int) -> Decimal:
+    return Decimal(nano).scaleb(-9)
+
+
+_NODES = ("n0", "n1")
+_match = st.dictionaries(st.sampled_from(["team", "owner", "project", "experiment"]), st.sampled_from(["ada", "vision", "lr"]), max_size=2)  # fmt: skip
+
+
+@st.composite
+def _jobs(draw: st.DrawFn, number: int) -> Job:
+    names = {"team": draw(_team), "owner": draw(_owner), "project": draw(st.sampled_from(["", "lr"]))}
+    names["experiment"] = draw(st.sampled_from(["", "lr"]))
+    # The first one begins with the ledger: in its first hour nothing is forecast.
+    start = draw(st.integers(0, LENGTH - 61)) if number else 0
+    end = draw(st.sampled_from(["", "completed", "failed"]))
+    length = draw(st.integers(1, LENGTH - start)) if end else LENGTH - start
+    limit = {"usd": f"{draw(st.integers(1, 60))}"} if draw(st.booleans()) else {}
+    return Job(
+        f"j{number}", names, start, length,
+        draw(st.integers(0, 60)), draw(st.sampled_from([0, 500, 8_000])), draw(st.sampled_from(["", *_NODES])),
+        end, draw(st.sampled_from([None, start + 30, start + 180])), limit,
+    )  # fmt: skip
+
+
+@st.composite
+def _budget(draw: st.DrawFn, number: int) -> Json:
+    limits = {
+        "usd": draw(st.sampled_from([None, "5", "20", "100"])),
+        "gpu_hours": draw(st.sampled_from([None, 2, 10.5])),
+        "wall_clock_hours": draw(st.sampled_from([None, 1, 3.25])),
+    }
+    if not any(limits.values()):
+        limits["usd"] = "40"
+    per = draw(st.sampled_from(["run", "day", "week", "month", "total"]))
+    given = {name: value for name, value in limits.items() if value is not None}
+    return {"kind": "budget", "name": f"b{number}", "per": per, **given, **draw(_match)}
+
+
+@st.composite
+def _rule(draw: st.DrawFn, number: int) -> Json:
+    rule = draw(
+        st.sampled_from(
+            ["team_burn", "team_burn", "unallocated", "owner_coverage", "forgotten_node", "price_jump"]
+        )
+    )
+    given: dict[str, st.SearchStrategy[dict[str, float]]] = {
+            "team_burn": st.sampled_from([{"usd_per_hour": 3}, {"share_ratio": 0.5}, {"usd_per_hour": 12, "share_ratio": 0.7}]),
+            "unallocated": st.sampled_from([{"idle_ratio": 0.5}, {"least_usd": 0.2}]),
+            "owner_coverage": st.sampled_from([{"owned_ratio": 0.5}, {"least_usd": 7}]),
+            "forgotten_node": st.sampled_from([{"hours": 1}, {"hours": 2}]),
+            "price_jump": st.sampled_from([{"factor": 2}, {"factor": 7}]),
+    }  # fmt: skip
+    thresholds = draw(given[rule])
+    match = draw(_match) if rule == "team_burn" else {}
+    said: Json = {"kind": "rule", "name": f"r{number}", "rule": rule, "thresholds": thresholds, **match}
+    return said | ({"enabled": False} if draw(st.integers(0, 5)) == 5 else {})
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> Story:
+    """Some jobs, nodes and prices, and the records that judge them; rules may come while the log goes on."""
+    jobs = tuple(draw(_jobs(number)) for number in range(draw(st.integers(1, 4))))
+    nodes = [
+        Node(name, first, draw(st.integers(1, HOURS - first)), draw(st.sampled_from([40, 100, 1200])))
+        for name in _NODES[: draw(st.integers(0, 2))]
+        for first in [draw(st.integers(0, HOURS - 1))]
+    ]
+    if draw(st.booleans()):
+        first = draw(st.integers(0, HOURS - 1))
+        nodes += [Node(f"m{number}", first, 1, 10) for number in range(draw(st.sampled_from([9, 10, 11])))]
+    prices = draw(st.lists(st.tuples(st.sampled_from("pq"), st.integers(0, LENGTH - 1), st.sampled_from([0, 10, 30, 31, 70, 210])), max_size=4, unique_by=lambda each: each[:2]))  # fmt: skip
+    controls = [(0, draw(_budget(number))) for number in range(draw(st.integers(0, 3)))]
+    controls += [
+        (draw(st.sampled_from([0, 0, 90, 130])), draw(_rule(number)))
+        for number in range(draw(st.integers(0, 3)))
+    ]
+    return Story(jobs, tuple(nodes), tuple(prices), tuple(controls))

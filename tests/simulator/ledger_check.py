@@ -1,0 +1,163 @@
+"""What must be told of budgets and rules across jobs when a run is over, by the plain oracle, and what was.
+
+It must not forgive: none lost, none twice but under the same id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from schemas.budget_tables import ACTIONS
+from schemas.tables import ALERTS
+from streams.engine.alerts.alert import webhook_id
+from streams.engine.alerts.budgets import Budget, Limits, budget_of
+from streams.engine.ledger_rules.budget_used import BUDGET_USED
+from streams.engine.ledger_rules.findings import budget_alert_id
+from streams.engine.ledger_rules.periods import period_at
+from streams.engine.ledger_rules.subject import BudgetSubject, Run
+from streams.worker.ledger_rules.memory import RULES
+from tests.oracle.budgets import PERCENTS, budget_told, reached
+from tests.oracle.model import MINUTE_MS, Tables
+from tests.simulator.log import Log
+from tests.simulator.mail import Mailbox
+from tests.simulator.spenders import LADDER, TEAM
+from tests.simulator.store import Shelf
+from tests.simulator.world import EPOCH_MS
+
+Alert = dict[str, Any]
+
+
+def ledger_differences(
+    shelf: Shelf, log: Log, tables: Tables, mailbox: Mailbox, judged_ms: int, *, is_on_time: bool, shards: int
+) -> list[str]:
+    """One sentence per fault; `tables`: the oracle's. `is_on_time`: no shard was ever late, nobody was away for long."""
+    alerts = {row["alert_id"]: row for row in shelf.rows(ALERTS) if row["rule"] in RULES}
+    found = list(_untold(alerts, mailbox))
+    for subject in _subjects(log, tables):
+        found += _budget(subject, tables, alerts, judged_ms, is_on_time=is_on_time, shards=shards)
+    return [*found, *_actions(shelf, mailbox)]
+
+
+def _untold(alerts: dict[str, Alert], mailbox: Mailbox) -> Iterator[str]:
+    """Each last change was told; no alert fired under more ids than it fired."""
+    ids = mailbox.ids
+    for alert_id, row in alerts.items():
+        changed_ms = round(row["changed"].timestamp() * 1000)
+        if not row["silenced"] and webhook_id(alert_id, row["status"], changed_ms) not in ids:
+            yield f"{_named(row)}: {row['status']} was never told"
+        for status in ("firing", "resolved"):
+            if len(mailbox.alerts(alert_id, status)) > row["firings"]:
+                yield f"{_named(row)}: {status} was told under {len(mailbox.alerts(alert_id, status))} ids"
+
+
+def _subjects(log: Log, tables: Tables) -> Iterator[BudgetSubject]:
+    records = {
+        line.value["name"]: line.value
+        for line in log.lines
+        if line.topic == "controls" and isinstance(line.value, dict) and line.value.get("kind") == "budget"
+    }
+    for name, record in records.items():
+        match: dict[str, str] = {field: record[field] for field in ("team", "owner") if field in record}
+        budget = budget_of(name, record, match)
+        if not budget.is_per_run:
+            yield BudgetSubject(budget)
+            continue
+        for job_id, job in tables.jobs.items():
+            run = Run(
+                job_id, job.owner or "", job.team or "", job.project or "", job.experiment or "", job.state
+            )
+            if run.matches(match) and job.state == "running":
+                yield BudgetSubject(budget, run)
+
+
+def used_by_minute(tables: Tables, match: dict[str, str], until_ms: int) -> dict[int, list[int]]:
+    """What matching jobs used: nano-dollars, thousandths of a GPU times ms; run time only of a job that runs on."""
+    found: dict[int, list[int]] = {}
+    for key, row in tables.ledger.items():
+        job = tables.jobs[key.job_id]
+        fields = {"job_id": key.job_id, "team": job.team, "owner": job.owner}
+        if key.minute * MINUTE_MS < until_ms and all(
+            (fields[n] or "") == value for n, value in match.items()
+        ):
+            used = found.setdefault(key.minute * MINUTE_MS, [0, 0, 0])
+            used[0] += row.cost_nano
+            used[1] += row.quantity if key.component == "gpu" else 0
+    return found
+
+
+def _budget(
+    subject: BudgetSubject,
+    tables: Tables,
+    alerts: dict[str, Alert],
+    judged_ms: int,
+    *,
+    is_on_time: bool,
+    shards: int,
+) -> Iterator[str]:
+    budget = subject.budget
+    if budget.limits.wall_clock_ms is not None:
+        return  # what each minute has of it is a figure of the hour, and moves with it
+    limits = _limits(budget.limits)
+    period = period_at(budget.per, judged_ms)
+    spent = used_by_minute(tables, dict(subject.match), judged_ms)
+    inside = [each for at_ms, each in spent.items() if at_ms >= period.start_ms]
+    used = [sum(each) for each in zip(*inside, strict=True)] if inside else [0, 0, 0]
+    rows = {
+        percent: alerts.get(budget_alert_id(BUDGET_USED, subject, percent, period)) for percent in PERCENTS
+    }
+    now = [percent for percent in PERCENTS if reached(used, limits, percent)]
+    who = f"budget {budget.name} of {subject.kind} {subject.name}"
+    for percent, row in rows.items():
+        if row is not None and row["status"] == "firing" and percent not in now:
+            yield f"{who}: {percent} % fires, used {used} of {limits}"
+    top = rows[max(now)] if now else None
+    if now and (top is None or top["status"] != "firing"):
+        yield f"{who}: {max(now)} % does not fire, used {used} of {limits}"
+    if is_on_time and _is_of_spenders(budget):
+        told = budget_told(spent, limits, "total", EPOCH_MS // MINUTE_MS * MINUTE_MS, judged_ms)
+        want = {(percent, fired_ms) for percent, fired_ms, _ in told}
+        got = {
+            (percent, round(row["started"].timestamp() * 1000))
+            for percent, row in rows.items()
+            if row is not None
+        }
+        due = dict(want)
+        is_early = any(at_ms < due.get(percent, at_ms) for percent, at_ms in got)
+        # A shard that has stored nothing yet is not waited for: its first minutes may be told later.
+        if is_early or (shards == 1 and got != want):
+            yield f"{who}: told {sorted(got)}, want {sorted(want)}"
+
+
+def _is_of_spenders(budget: Budget) -> bool:
+    return budget.match.get("team") == TEAM or budget.match.get("owner") == "amy"
+
+
+def _limits(limits: Limits) -> list[int | None]:
+    return [limits.usd_nano, limits.gpu_milli_ms, limits.wall_clock_ms]
+
+
+def _actions(shelf: Shelf, mailbox: Mailbox) -> Iterator[str]:
+    """Each job climbs the ladder in order, a request has one id, and each that was stored was sent."""
+    names = [rung if isinstance(rung, str) else rung["do"] for rung in LADDER]
+    by_job: dict[str, dict[str, list[Any]]] = {}
+    for row in shelf.rows(ACTIONS):
+        if row["state"] == "requested":
+            by_job.setdefault(row["job_id"], {}).setdefault(row["rung"], []).append(row)
+    for job_id, rungs in by_job.items():
+        firsts = [min(row["time"] for row in rungs[name]) for name in names if name in rungs]
+        if rungs.keys() != set(names[: len(rungs)]) or firsts != sorted(firsts):
+            yield f"actions on {job_id}: climbed {sorted(rungs)} at {firsts}"
+        for name, rows in rungs.items():
+            keys = {row["idempotency_key"] for row in rows}
+            if len(keys) != 1:
+                yield f"actions on {job_id}: {name} under {len(keys)} keys"
+            expired = any(
+                row["idempotency_key"] in keys and row["state"] == "expired" for row in shelf.rows(ACTIONS)
+            )
+            if not keys <= mailbox.ids and not expired:
+                yield f"actions on {job_id}: {name} was stored and never sent"
+
+
+def _named(row: Alert) -> str:
+    return f"{row['rule']} of {row['subject_kind']} {row['subject_name']}, {row['severity']}, since {row['started']}"

@@ -1,0 +1,277 @@
+"""Answers of the simulated store to the statements of the rules across jobs: sums of its rows, in plain Python.
+
+It must not judge. `retry_overhead`, `oversized` and lengths have no answer here: their rules hold for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from functools import cache
+from itertools import combinations
+from typing import Any, NamedTuple
+
+from schemas.tables import BOOKS, JOB_HOURS, JOB_MINUTES, JOBS, NODE_HOURS, PRICES
+from schemas.units import COMPONENTS
+from streams.engine.alerts.budgets import MATCHED
+from streams.worker.ledger_rules import fleet_sql, usage_sql
+from tests.oracle.ledger_rules import (
+    BY_HOUR,
+    Costs,
+    JobHour,
+    JobUse,
+    NodeHour,
+    Revision,
+)
+from tests.oracle.model import HOUR_MS, MINUTE_MS
+from tests.simulator.store import Shelf
+
+Row = dict[str, Any]
+Bound = Mapping[str, Any]
+_OPEN = ("starting", "running", "suspended")
+
+
+class Rows(NamedTuple):
+    """As much of an answer as is asked for."""
+
+    rows: list[Row]
+
+    def to_pylist(self) -> list[Row]:
+        return self.rows
+
+    def to_pydict(self) -> dict[str, list[Any]]:
+        return {}
+
+
+def answer(shelf: Shelf, sql: str, bound: Bound | None) -> Rows:
+    """What the store says."""
+    known = _statements().get(sql)
+    return Rows([] if known is None else list(known(shelf, bound or {})))
+
+
+def _read(shelf: Shelf, table: str, *names: str) -> Iterator[tuple[Any, ...]]:
+    """Values of each current row, instants in ms or s as the table has them, money in nano-dollars."""
+    for _, batch, place in shelf.tables[table].values():
+        yield tuple(batch.column(name)[place] for name in names)
+
+
+def _usd(nano: int) -> Decimal:
+    return Decimal(nano).scaleb(-9)
+
+
+def _jobs(shelf: Shelf) -> dict[str, Row]:
+    names = (*MATCHED, "state", "started", "ended", "deadline", "budget", "cluster", "shard")
+    return {row[0]: dict(zip(names, row, strict=True)) for row in _read(shelf, JOBS, *names)}
+
+
+def _accrued(shelf: Shelf, _: Bound) -> Iterator[Row]:
+    found: dict[int, list[int]] = {}
+    for shard, time, read_to in _read(shelf, BOOKS, "shard", "time", "read_to"):
+        most = found.setdefault(shard, [0, 0])
+        most[:] = max(most[0], time), max(most[1], read_to)
+    yield from ({"shard": shard, "accrued_ms": min(both)} for shard, both in found.items())
+
+
+def _open_shards(shelf: Shelf, _: Bound) -> Iterator[Row]:
+    jobs = _jobs(shelf).values()
+    yield from (
+        {"shard": shard}
+        for shard in {
+            j["shard"]
+            for j in jobs
+            if j["started"] is not None and j["ended"] is None and j["state"] in _OPEN
+        }
+    )
+
+
+def _runs(shelf: Shelf, bound: Bound) -> Iterator[Row]:
+    for job in sorted(_jobs(shelf).values(), key=lambda each: str(each["job_id"])):
+        is_on = job["ended"] is None or job["ended"] >= bound["from_ms"] - HOUR_MS
+        if is_on and (bound["is_any"] or job["budget"]):
+            yield {**job, **{f"{name}_ms": job[name] for name in ("started", "ended", "deadline")}}
+
+
+def _is_certain(bound: Bound, shard: int, at_ms: int) -> bool:
+    return not (shard in bound["late"] and at_ms >= bound["cut_ms"])
+
+
+def _group(fields: tuple[str, ...], jobs: Mapping[str, Row], job_id: str) -> tuple[str, ...]:
+    job = {**jobs.get(job_id, {}), "job_id": job_id}
+    return tuple(job.get(name) or "" for name in fields)
+
+
+def _is_wanted(fields: tuple[str, ...], group: tuple[str, ...], bound: Bound) -> bool:
+    return all(value in bound[name] for name, value in zip(fields, group, strict=True))
+
+
+_COSTS = tuple(f"{component}_cost_usd" for component in COMPONENTS)
+
+
+def _before(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Row]:
+    jobs, sums = _jobs(shelf), dict[tuple[str, ...], Row]()
+    starts = [name for name in bound if name.startswith("start_")]
+    for job_id, hour_s, shard, gpu, wall, *costs in _read(
+        shelf, JOB_HOURS, "job_id", "hour", "shard", "gpu_milli_ms", "wall_clock_ms", *_COSTS
+    ):
+        hour_ms, group = hour_s * 1000, _group(fields, jobs, job_id)
+        if (
+            hour_ms >= bound["from_ms"]
+            or not _is_wanted(fields, group, bound)
+            or not _is_certain(bound, shard, hour_ms)
+        ):
+            continue
+        row = sums.setdefault(group, dict(zip(fields, group, strict=True)))
+        for name in starts:
+            at, since = name.removeprefix("start_"), hour_ms >= bound[name]
+            row[f"usd_{at}"] = row.get(f"usd_{at}", Decimal(0)) + _usd(sum(costs) * since)
+            row[f"gpu_{at}"] = row.get(f"gpu_{at}", 0) + gpu * since
+            row[f"wall_{at}"] = row.get(f"wall_{at}", 0) + wall * since
+    yield from sums.values()
+
+
+def _paid(shelf: Shelf, bound: Bound) -> Iterator[tuple[str, int, str, str, int, int, int]]:
+    names = ("job_id", "minute", "component", "unit", "quantity", "cost_usd", "shard")
+    for job_id, minute_s, *rest in _read(shelf, JOB_MINUTES, *names):
+        if rest[2] and bound["from_ms"] // 1000 <= minute_s < bound["to_ms"] // 1000:
+            yield job_id, minute_s * 1000, *rest
+
+
+def _minutes(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Row]:
+    jobs, sums = _jobs(shelf), dict[tuple[tuple[str, ...], int], Row]()
+    for job_id, minute_ms, component, unit, quantity, cost, shard in _paid(shelf, bound):
+        group = _group(fields, jobs, job_id)
+        if _is_wanted(fields, group, bound) and _is_certain(bound, shard, minute_ms):
+            empty = {
+                **dict(zip(fields, group, strict=True)),
+                "minute_ms": minute_ms,
+                "usd": Decimal(0),
+                "gpu": 0,
+            }
+            row = sums.setdefault((group, minute_ms), empty)
+            row["usd"] += _usd(cost)
+            row["gpu"] += quantity if component == "gpu" and unit == "gpu_milli_ms" else 0
+    yield from sums.values()
+
+
+def _wall_clock(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Row]:
+    jobs, walls = _jobs(shelf), dict[tuple[str, int], int]()
+    for job_id, hour_s, shard, wall in _read(shelf, JOB_HOURS, "job_id", "hour", "shard", "wall_clock_ms"):
+        hour_ms = hour_s * 1000
+        if bound["from_ms"] <= hour_ms < bound["to_ms"] and _is_certain(bound, shard, hour_ms):
+            walls[job_id, hour_ms] = walls.get((job_id, hour_ms), 0) + wall
+    sums: dict[tuple[tuple[str, ...], int], int] = {}
+    for (job_id, hour_ms), wall in walls.items():
+        group = _group(fields, jobs, job_id)
+        begin_ms = min(max(hour_ms, jobs.get(job_id, {}).get("started") or 0), hour_ms + HOUR_MS - wall)
+        for minute_ms in range(hour_ms, min(hour_ms + HOUR_MS, bound["to_ms"]), MINUTE_MS):
+            ms = min(begin_ms + wall, minute_ms + MINUTE_MS) - max(begin_ms, minute_ms)
+            if ms > 0 and _is_wanted(fields, group, bound):
+                sums[group, minute_ms] = sums.get((group, minute_ms), 0) + ms
+    for (group, minute_ms), ms in sums.items():
+        yield {**dict(zip(fields, group, strict=True)), "minute_ms": minute_ms, "wall": ms}
+
+
+def _top(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Row]:
+    jobs, sums, first = _jobs(shelf), dict[str, int](), dict[str, int]()
+    for job_id, minute_ms, _, _, _, cost, _ in _paid(shelf, bound):
+        if _is_wanted(fields, _group(fields, jobs, job_id), bound):
+            sums[job_id] = sums.get(job_id, 0) + cost
+            first[job_id] = min(minute_ms, first.get(job_id, minute_ms))
+    for job_id in sorted(sums, key=lambda each: (-sums[each], each))[:1]:
+        yield {"job_id": job_id, "usd": _usd(sums[job_id]), "first_ms": first[job_id]}
+
+
+def _live(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Row]:
+    unpriced = {row[0] for row in _read(shelf, JOB_HOURS, "job_id", "unpriced_gpu_milli_ms") if row[1]}
+    for job_id, job in sorted(_jobs(shelf).items()):
+        if job["state"] in ("starting", "running", "metered") and all(
+            job[name] in bound[name] for name in fields
+        ):
+            yield {**job, "is_unpriced": job_id in unpriced}
+
+
+def costs_of(shelf: Shelf) -> Costs:
+    """What the rules by the hour look at."""
+    hours = [
+        JobHour(job_id, hour_s * 1000, sum(costs))
+        for job_id, hour_s, *costs in _read(shelf, JOB_HOURS, "job_id", "hour", *_COSTS)
+    ]
+    names = ("node", "hour", "cluster", "instance_type", "team", "paid_ms", "gpu_milli_ms", "cost_usd")
+    nodes = [NodeHour(node, hour_s * 1000, *rest) for node, hour_s, *rest in _read(shelf, NODE_HOURS, *names)]
+    uses: dict[tuple[str, int], int] = {}
+    for node, minute_s, component, quantity, cost in _read(
+        shelf, JOB_MINUTES, "node", "minute", "component", "quantity", "cost_usd"
+    ):
+        if component == "gpu" and quantity:
+            where = node, minute_s // 3600 * HOUR_MS
+            uses[where] = uses.get(where, 0) + cost
+    prices = [Revision(*row) for row in _read(shelf, PRICES, "sku", "per", "usd", "effective", "time")]
+    return Costs(_jobs(shelf), hours, nodes, [JobUse(*key, cost) for key, cost in uses.items()], prices)
+
+
+_HOURLY = {
+    fleet_sql.UNALLOCATED: "unallocated", fleet_sql.OWNER_COVERAGE: "owner_coverage",
+    fleet_sql.FORGOTTEN_NODE: "forgotten_node", fleet_sql.PROVISIONING_BURST: "provisioning_burst",
+    fleet_sql.PRICE_JUMP: "price_jump",
+}  # fmt: skip
+
+
+def _by_hour(rule: str, shelf: Shelf, bound: Bound) -> Iterator[Row]:
+    costs = costs_of(shelf)
+    for at_ms in range(bound["from_ms"] + HOUR_MS, bound["to_ms"] + 1, HOUR_MS):
+        for held in BY_HOUR[rule](costs, at_ms, bound):
+            part, whole = _usd(held.nano), _usd(held.of_nano)
+            cluster, _, instance_type = held.subject.name.partition("/")
+            rows: dict[str, Row] = {
+                "unallocated": {"usd": whole, "idle_usd": part},
+                "owner_coverage": {"usd": whole, "unowned_usd": part},
+                "forgotten_node": {"node": held.subject.name, "team": "", "usd": part},
+                "provisioning_burst": {
+                    "cluster": cluster, "instance_type": instance_type, "nodes": held.nodes, "usual_nodes": 0.0,
+                },
+                "price_jump": {"sku": held.subject.name, "usd": part, "before_usd": whole, "per": "gpu_hour"},
+            }  # fmt: skip
+            yield {"at_ms": at_ms, **rows[rule]}
+
+
+def _team_burn(fields: tuple[str, ...], shelf: Shelf, bound: Bound) -> Iterator[Row]:
+    costs = costs_of(shelf)
+    for at_ms in range(bound["from_ms"] + HOUR_MS, bound["to_ms"] + 1, HOUR_MS):
+        inside = [hour for hour in costs.hours if hour.hour_ms == at_ms - HOUR_MS]
+        spent = [
+            hour.cost_nano
+            for hour in inside
+            if all(costs.jobs.get(hour.job_id, {}).get(name, "") == bound[name] for name in fields)
+        ]
+        if inside:
+            fleet = sum(hour.cost_nano for hour in inside)
+            yield {"at_ms": at_ms, "usd": _usd(sum(spent)), "fleet_usd": _usd(fleet)}
+
+
+Answerer = Callable[[Shelf, Bound], Iterator[Row]]
+
+
+@cache
+def _statements() -> dict[str, Answerer]:
+    """Each statement that the product may send, for all combinations of match fields."""
+    found: dict[str, Answerer] = {
+        usage_sql.ACCRUED: _accrued,
+        usage_sql.OPEN_SHARDS: _open_shards,
+        usage_sql.RUNS: _runs,
+    }
+    found |= {sql: _with(_by_hour, rule) for sql, rule in _HOURLY.items()}
+    for count in range(len(MATCHED) + 1):
+        for fields in combinations(MATCHED, count):
+            found |= {usage_sql.before_sql(fields, starts): _with(_before, fields) for starts in range(1, 6)}
+            found[usage_sql.minutes_sql(fields)] = _with(_minutes, fields)
+            found[usage_sql.wall_clock_sql(fields)] = _with(_wall_clock, fields)
+            found[usage_sql.top_sql(fields)] = _with(_top, fields)
+            found[usage_sql.live_sql(fields)] = _with(_live, fields)
+            if "job_id" not in fields:
+                named = tuple(sorted(fields))
+                found[fleet_sql.team_burn_sql(named)] = _with(_team_burn, named)
+    return found
+
+
+def _with(answerer: Callable[[Any, Shelf, Bound], Iterator[Row]], what: Any) -> Answerer:
+    return lambda shelf, bound: answerer(what, shelf, bound)

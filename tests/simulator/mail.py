@@ -1,0 +1,113 @@
+"""The judge of the rules across jobs in a simulated worker, what it sends with, and all that receivers got.
+
+It must not decide what goes wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from streams.clock import Clock
+from streams.notify.notifier import Notifier
+from streams.notify.options import NotifierOptions
+from streams.notify.webhooks.sender import Sender, SendResult
+from streams.worker.ledger_rules.action_desk import ActionDesk, ActionOptions
+from streams.worker.ledger_rules.judging import LedgerVerdict
+from streams.worker.ledger_rules.ledger_rules import LedgerRules
+from streams.worker.ledger_rules.memory import SHARD
+
+if TYPE_CHECKING:
+    from tests.simulator.worker import Worker
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+HOOK = "https://hooks.example.com/all"
+
+
+class Message(NamedTuple):
+    """What a receiver got, and the id under which it got it."""
+
+    id: str
+    kind: str
+    data: dict[str, Any]
+
+
+@dataclass
+class Mailbox:
+    """All messages of a run, in the order of their arrival; one that came twice is there twice."""
+
+    got: list[Message] = field(default_factory=list)
+
+    @property
+    def ids(self) -> set[str]:
+        return {message.id for message in self.got}
+
+    def alerts(self, alert_id: str, status: str) -> set[str]:
+        """The ids under which a status of an alert was told."""
+        return {
+            message.id
+            for message in self.got
+            if message.kind.startswith("alert")
+            and message.data["alert_id"] == alert_id
+            and message.data["status"] == status
+        }
+
+
+class SlowSender(Sender):
+    """Takes some time; what has left arrives, though its sender may be dead before it hears of it."""
+
+    def __init__(self, worker: Worker, mailbox: Mailbox) -> None:
+        self._worker = worker
+        self._mailbox = mailbox
+
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> SendResult:
+        world = self._worker.process.world
+        await asyncio.sleep(world.side.random() ** 3)
+        message = orjson.loads(body)
+        self._mailbox.got.append(Message(headers["webhook-id"], message["type"], message["data"]))
+        world.note(self._worker.process.name, "tells", headers["webhook-id"])
+        await asyncio.sleep(world.side.random() ** 3)
+        if world.side.random() < self._worker.send_odds():
+            world.fault(self._worker.process.name, "answer of a receiver lost")
+            return SendResult("retry", 0, "the answer was lost")
+        return SendResult("delivered", 200, "")
+
+
+def notifier_of(worker: Worker, mailbox: Mailbox, clock: Clock) -> Notifier:
+    """The real one, with a receiver for all."""
+    options = NotifierOptions(webhook_secret=SECRET, default_webhook=HOOK)
+    sender = SlowSender(worker, mailbox)
+    return Notifier(worker.store, lambda _: (), options, clock, jitter_ratio=lambda: 1.0, sender=sender)
+
+
+class Judge(LedgerRules):
+    """Says up to which minute it is done: judged, stored, offered, and its actions planned."""
+
+    done_ms = 0
+
+    async def step(self) -> LedgerVerdict | None:
+        verdict = await super().step()
+        if verdict is not None:
+            self.done_ms = verdict.until_ms
+        return verdict
+
+
+def judge_of(worker: Worker, mailbox: Mailbox, clock: Clock, is_member: Callable[[], bool]) -> Judge:
+    """The real one, as `streams.app` wires it."""
+    manager = worker.shard_manager
+    actions = ActionOptions("live", HOOK, (SECRET,), grace_ms=0)
+    return Judge(
+        worker.store,
+        lambda: manager.owned.get(SHARD),
+        is_member,
+        manager.reference,
+        manager.checkpointer.alert_sink,
+        clock,
+        lambda writer: ActionDesk(
+            worker.store, writer, SlowSender(worker, mailbox), actions, clock, lambda: 1.0
+        ),
+    )

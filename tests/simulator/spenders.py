@@ -1,0 +1,92 @@
+"""A team whose events come in time, and what limits it: budgets, rules across jobs, a node, a price.
+
+It must not come late or fail: so what is told of it is known to the minute, whatever befalls the workers.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from tests.oracle.model import MINUTE_MS, Json
+from tests.simulator.world import EPOCH_MS
+
+TEAM = "amber"
+LADDER = ({"do": "notify", "at": 0.5}, {"do": "checkpoint", "at": 0.8}, "stop")
+_CLUSTER = {"cluster": "c9"}
+#: No price of other fleets costs this one anything.
+_PRICES = (
+    ("gpu", "gpu_hour", "60"),
+    ("compute", "job_hour", "0"),
+    ("license", "gpu_hour", "0"),
+    ("overhead", "job_hour", "0"),
+)
+
+
+def spending(rng: random.Random, span_ms: int) -> Iterator[tuple[str, str, int, Json]]:
+    """(topic, key of the partition, append time, event)."""
+    number = 0
+
+    def said(topic: str, key: str, at_ms: int, event: Json) -> tuple[str, str, int, Json]:
+        nonlocal number
+        number += 1
+        return topic, key, at_ms, {"source": "led", "id": f"{number}", "time_ms": at_ms, **event}
+
+    for component, per, usd in _PRICES:
+        price = {"sku": f"c9-{component}", "component": component, "per": per, "usd": usd, "effective_ms": 0}
+        yield said("prices", "", EPOCH_MS, {**price, **_CLUSTER})
+    for minute, usd in ((-5, "1"), (-2, rng.choice(("2", "10")))):
+        price = {"sku": "jump", "component": "gpu", "per": "gpu_hour", "usd": usd, "cluster": "c8"}
+        yield said("prices", "", EPOCH_MS, {**price, "effective_ms": EPOCH_MS + minute * MINUTE_MS})
+    for record in _records(rng):
+        yield said("controls", "", EPOCH_MS, record)
+    for name in ("a0", "a1")[: rng.choice((1, 2))]:
+        at_ms = EPOCH_MS + rng.randrange(1_000, 40_000)
+        job = {
+            "job_id": name,
+            "attempt": 1,
+            "team": TEAM,
+            "owner": "amy",
+            "gpu_count": rng.choice((2, 4)),
+            **_CLUSTER,
+        }
+        yield said("jobs", name, at_ms, {**job, "type": "started"})
+        if rng.random() < 0.3 and span_ms > MINUTE_MS:
+            ends_ms = EPOCH_MS + MINUTE_MS + rng.randrange(20_000)
+            yield said("jobs", name, ends_ms, {"job_id": name, "attempt": 1, "type": "completed"})
+    at_ms = EPOCH_MS + 2_000
+    yield said("nodes", "f1", at_ms, {"node": "f1", "type": "provisioned", "gpu_count": 8, **_CLUSTER})
+
+
+def _records(rng: random.Random) -> Iterator[Json]:
+    usd = rng.choice(("3", "8", "20", "1000"))
+    yield {
+        "kind": "budget",
+        "name": "day",
+        "team": TEAM,
+        "usd": usd,
+        "per": "day",
+        "actions": list(LADDER),
+        "grace_s": 0,
+    }
+    yield {
+        "kind": "budget",
+        "name": "run",
+        "owner": "amy",
+        "gpu_hours": rng.choice((0.05, 0.1)),
+        "per": "run",
+    }
+    yield {"kind": "budget", "name": "clock", "team": TEAM, "wall_clock_hours": 0.03, "per": "total"}
+    yield {"kind": "budget", "name": "all", "usd": rng.choice(("1", "50")), "per": "month"}
+    yield {
+        "kind": "rule",
+        "name": "limit",
+        "rule": "team_burn",
+        "team": TEAM,
+        "thresholds": {"usd_per_hour": 0.5},
+    }
+    yield {"kind": "rule", "name": "nodes", "rule": "forgotten_node", "thresholds": {"hours": 1}}
+    if rng.random() < 0.3:
+        yield {
+            "kind": "override", "name": "paper", "budget": "day", "until_ms": EPOCH_MS + 2 * MINUTE_MS, "reason": "a paper",
+        }  # fmt: skip

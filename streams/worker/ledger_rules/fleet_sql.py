@@ -113,6 +113,8 @@ HAVING toFloat64(usd) >= {{least_usd:Float64}} AND toFloat64(unowned_usd) > (1 -
 PROVISIONING_BURST: Final = f"""
 SELECT {_END}, cluster, instance_type, nodes, usual_nodes FROM provisioning_bursts WHERE {_IN}"""
 
+#: A price of exactly the factor is none too many, whatever doubles make of it.
+_OVER: Final = "1.000000000001"
 PRICE_JUMP: Final = f"""
 SELECT toInt64(toUnixTimestamp(hour)) * 1000 + 3600000 AS at_ms, sku, usd, before_usd, per
 FROM
@@ -122,4 +124,5 @@ FROM
     FROM prices FINAL
 )
 WHERE {_IN} AND before_usd > 0
-    AND (toFloat64(usd) > {{factor:Float64}} * toFloat64(before_usd) OR toFloat64(usd) * {{factor:Float64}} < toFloat64(before_usd))"""
+    AND (toFloat64(usd) > {{factor:Float64}} * toFloat64(before_usd) * {_OVER}
+        OR toFloat64(usd) * {{factor:Float64}} * {_OVER} < toFloat64(before_usd))"""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 from tests.oracle.held import Held, fields_of
 from tests.oracle.intake import Sample, attempt_of
@@ -164,30 +165,34 @@ def book_samples(ledger: Ledger, attempt: int, samples: Iterable[Sample], team: 
 def usage(samples: Iterable[Sample]) -> dict[int, UsageRow]:
     """Per minute of one attempt: GPU-seconds covered, and "the sum of their permille"."""
     samples = list(samples)
+    tensor = _largest((sample, sample.tensor) for sample in samples)
     rows: dict[int, UsageRow] = {}
-    for second, permille in _largest((sample, sample.permille) for sample in samples):
-        so_far = rows.get(second // 60, UsageRow(0, 0, 0, 0))
-        rows[second // 60] = so_far._replace(
-            sampled_gpu_s=so_far.sampled_gpu_s + 1, productive_gpu_ms=so_far.productive_gpu_ms + permille
-        )
-    for second, permille in _largest((sample, sample.tensor) for sample in samples):
-        so_far = rows[second // 60]
-        rows[second // 60] = so_far._replace(
-            tensor_sampled_gpu_s=so_far.tensor_sampled_gpu_s + 1,
-            tensor_gpu_ms=so_far.tensor_gpu_ms + permille,
-        )
+    for minute, (sampled_s, productive) in _largest((sample, sample.permille) for sample in samples).items():
+        tensor_sampled_s, tensor_ms = tensor.get(minute, (0, 0))
+        rows[minute] = UsageRow(sampled_s, productive, tensor_ms, tensor_sampled_s)
     return rows
 
 
-def _largest(said: Iterable[tuple[Sample, dict[str, int]]]) -> Iterator[tuple[int, int]]:
-    """(second, "the largest permille" of a GPU in it)."""
-    largest: dict[tuple[str, str, int], int] = {}
+def _largest(said: Iterable[tuple[Sample, dict[str, int]]]) -> dict[int, tuple[int, int]]:
+    """Per minute: GPU-seconds covered, and the sum over them of "the largest permille" of a GPU in a second."""
+    spans: dict[tuple[int, str, str], list[tuple[int, int, int]]] = {}
     for sample, by_gpu in said:
-        for gpu, permille in by_gpu.items():
-            for second in range(sample.first_s, sample.end_s):
-                key = (sample.node, gpu, second)
-                largest[key] = max(largest.get(key, 0), permille)
-    return ((second, permille) for (_, _, second), permille in largest.items())
+        for minute in range(sample.first_s // 60, -(-sample.end_s // 60)):
+            first_s, end_s = max(sample.first_s, minute * 60), min(sample.end_s, minute * 60 + 60)
+            if first_s < end_s:
+                for gpu, permille in by_gpu.items():
+                    spans.setdefault((minute, sample.node, gpu), []).append((first_s, end_s, permille))
+    found: dict[int, tuple[int, int]] = {}
+    for (minute, _, _), mine in spans.items():
+        seconds, total = found.get(minute, (0, 0))
+        # Nothing begins or ends in the minute but at these seconds.
+        for first_s, end_s in pairwise(sorted({second for span in mine for second in span[:2]})):
+            covering = [permille for a, b, permille in mine if a <= first_s < b]
+            if covering:
+                seconds += end_s - first_s
+                total += max(covering) * (end_s - first_s)
+        found[minute] = seconds, total
+    return found
 
 
 _FLOWS = {

@@ -15,6 +15,7 @@ from loadtest.abuse_honest import UNANSWERED, Seen
 from loadtest.abuse_judge import Spread, verdicts
 from loadtest.abuse_live import Probe
 from loadtest.abuse_report import show
+from loadtest.abuse_run import Phase
 from tests.loadtest.abuse_figures import FAST, figures
 
 STOP = {"s": 1.5, "code": 0, "queries": 2, "queries_s": 0.2}
@@ -91,3 +92,11 @@ def test_figures_fit_into_json() -> None:
     assert plain({"a": [FAST._replace(max_ms=math.inf)]}) == {
         "a": [{"asked": 10, "right": 10, "p50_ms": 5.0, "p99_ms": 9.0, "max_ms": None}]
     }
+
+
+def test_a_question_is_in_each_phase_that_it_waits_in() -> None:
+    phases = [Phase(begin_s, begin_s + 4, 0, 0, 0.0) for begin_s in (0, 4, 8, 12)]
+    seen = [
+        Seen("sql", 3.0, 5_500.0, "200")
+    ]  # longer than a phase: it is asked in the first and answered in the third
+    assert [abuse_judge.answers(phase.of(seen), "sql").asked for phase in phases] == [1, 1, 1, 0]

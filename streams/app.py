@@ -38,6 +38,7 @@ from streams.topics import Topic, full_name
 from streams.transport.admin import DEAD_LETTER_TOPIC
 from streams.transport.cluster import FoundLog, KafkaUnreachableError, find_log, log_name
 from streams.transport.control_writer import ControlWriter
+from streams.transport.event_writer import EventWriter
 from streams.transport.security import librdkafka_config
 from streams.web.last_audit import LastAudit
 from streams.web.local_access import LocalAccess
@@ -200,6 +201,7 @@ class Worker:
                 librdkafka_config(self._settings.kafka),
                 full_name(Topic.CONTROLS, self._settings.kafka.topic_prefix),
             ),
+            events=EventWriter(librdkafka_config(self._settings.kafka), self._settings.kafka.topic_prefix),
             wall_ms=self._clock.now_ms,
         )
 

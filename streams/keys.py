@@ -5,11 +5,21 @@ It must not check an event: one without its key's fields gets an empty key and i
 
 from __future__ import annotations
 
-from typing import Any
+import base64
+from typing import Any, NamedTuple
 
 import msgspec
 
 from streams.topics import Topic
+
+
+class OutgoingRecord(NamedTuple):
+    """A record to write to a topic, for the partition of its key."""
+
+    topic: Topic
+    key: bytes
+    value: bytes
+    headers: list[tuple[str, str | bytes | None]]
 
 
 class _KeyFields(msgspec.Struct):
@@ -23,6 +33,7 @@ class _KeyFields(msgspec.Struct):
     name: Any = None
     specversion: Any = None
     data: msgspec.Raw = msgspec.Raw()
+    data_base64: Any = None
 
 
 _decoder = msgspec.json.Decoder(_KeyFields)
@@ -32,8 +43,10 @@ def key_of(topic: Topic, value: bytes | msgspec.Raw) -> bytes:
     """Return the key of an event, even inside a structured CloudEvent."""
     try:
         fields = _decoder.decode(value)
-        if fields.specversion is not None and bytes(fields.data):
+        if fields.specversion is not None and bytes(fields.data) not in (b"", b"null"):
             fields = _decoder.decode(fields.data)
+        elif fields.specversion is not None and isinstance(fields.data_base64, str):
+            fields = _decoder.decode(base64.b64decode(fields.data_base64))
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return b""
     return _joined(topic, fields).encode("utf-8", "surrogatepass")

@@ -24,6 +24,7 @@ from streams.web.encode import to_json
 from streams.web.errors import ApiError
 from streams.web.figures import ApiFigures
 from streams.web.health import Health, public
+from streams.web.ingest import IngestEndpoint
 from streams.web.last_audit import LastAudit
 from streams.web.middleware import CALLER
 from streams.web.query import query
@@ -63,6 +64,7 @@ class Parts:
     speed: float  # of the meter's clock; 1 except in the demo
     edge: Callable[[], ServerFacts]
     controls: ControlEndpoint
+    ingest: IngestEndpoint
 
 
 class Route(NamedTuple):
@@ -99,6 +101,7 @@ class Routes:
             Route("GET", "/api/v1/stream", Scope.READ, self._stream),
             Route("POST", "/api/v1/query", Scope.QUERY, self._query),
             Route("POST", "/api/v1/controls", Scope.WRITE, self._controls),
+            Route("POST", "/api/v1/events", Scope.WRITE, self._events),
             Route("GET", "/", OPEN, self._page),
             Route("GET", "/static/{path:.+}", OPEN, self._static),
         )
@@ -235,6 +238,10 @@ class Routes:
     async def _query(self, request: web.Request) -> web.StreamResponse:
         caller = request[CALLER]
         return await query(request, self._parts.queries, f"{caller.token} {caller.address}")
+
+    async def _events(self, request: web.Request) -> web.Response:
+        topic = _parameters(request, {"topic"}).get("topic", "")
+        return await self._parts.ingest.answer(request, request[CALLER], topic)
 
     async def _controls(self, request: web.Request) -> web.Response:
         return await self._parts.controls.answer(request, request[CALLER])

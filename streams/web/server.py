@@ -26,6 +26,7 @@ from streams.web.detail import Details
 from streams.web.endpoint import url_of
 from streams.web.figures import ApiFigures
 from streams.web.health import Health
+from streams.web.ingest import EventLog, IngestEndpoint
 from streams.web.last_audit import LastAudit
 from streams.web.listener import Listener, ListenerOptions
 from streams.web.middleware import BODY_MAX_BYTES, add_headers, middleware
@@ -61,6 +62,7 @@ class WebServer:
         query: QuerySettings | None = None,
         local_token: str | None = None,
         controls: ControlLog | None = None,
+        events: EventLog | None = None,
         wall_ms: Callable[[], int] = lambda: 0,
         patience: Timeouts = PATIENCE,
     ) -> None:
@@ -89,6 +91,7 @@ class WebServer:
         self.broadcaster = Broadcaster(
             lambda: routes.snapshot(), per_client_max=settings.max_streams_per_asker
         )
+        ingest = IngestEndpoint(events, wall_ms, now_ms)
         routes = Routes(
             Parts(
                 figures=figures,
@@ -99,11 +102,12 @@ class WebServer:
                 assets=assets.load(),
                 guard=guard,
                 controls=ControlEndpoint(controls, wall_ms, now_ms),
+                ingest=ingest,
                 version=_version(),
                 audit=audit,
                 speed=speed,
                 edge=lambda: ServerFacts.of(
-                    self._entrance, guard.guesses, self.queries, details.stored.fallbacks
+                    self._entrance, guard.guesses, self.queries, details.stored.fallbacks, ingest.outcomes
                 ),
             )
         )

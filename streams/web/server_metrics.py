@@ -31,6 +31,7 @@ class ServerFacts:
     queries: Mapping[str, int] = field(default_factory=dict)
     queries_running: int = 0
     explain_fallbacks: Mapping[str, int] = field(default_factory=dict)
+    events: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -39,6 +40,7 @@ class ServerFacts:
         guesses: TokenGuesses,
         queries: QueryService,
         explain_fallbacks: Mapping[str, int],
+        events: Mapping[str, int],
     ) -> Self:
         """Read the counters of a server."""
         connections = entrance.connections
@@ -51,6 +53,7 @@ class ServerFacts:
             dict(queries.outcomes),
             queries.running,
             dict(explain_fallbacks),
+            dict(events),
         )
 
 
@@ -91,6 +94,12 @@ def collect(facts: ServerFacts) -> Iterable[Metric]:
         "trainfare_explain_fallbacks",
         "Explanations that fell back to whole minutes, by reason.",
         dict.fromkeys(FALLBACKS, 0) | dict(facts.explain_fallbacks),
+    )
+    yield _by_reason(
+        "trainfare_web_events",
+        "Events that came over HTTP: accepted, or by the reason of their refusal.",
+        {"accepted": 0} | dict(facts.events),
+        "outcome",
     )
 
 

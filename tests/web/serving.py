@@ -15,6 +15,7 @@ from streams.config.live import WebSettings
 from streams.config.settings import QuerySettings
 from streams.web.connections import PATIENCE, Timeouts
 from streams.web.controls import ControlLog
+from streams.web.ingest import EventLog
 from streams.web.server import WebServer
 from streams.worker.health.worker_status import WorkerStatus
 
@@ -59,6 +60,7 @@ async def serving(
     patience: Timeouts = PATIENCE,
     query: QuerySettings | None = None,
     controls: ControlLog | None = None,
+    events: EventLog | None = None,
     wall_ms: int = WALL_MS,
     **settings: Any,
 ) -> AsyncIterator[Client]:
@@ -72,6 +74,7 @@ async def serving(
         local_token=local_token,
         patience=patience,
         controls=controls,
+        events=events,
         wall_ms=lambda: wall_ms,
     )
     await server.start()

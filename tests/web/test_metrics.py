@@ -176,6 +176,7 @@ def test_every_number_is_there() -> None:
         ("trainfare_web_queries_total", "answered"): 32,
         ("trainfare_web_queries_total", "refused"): 33,
         **{("trainfare_web_queries_total", name): 0 for name in ("failed", "cancelled", "busy", "off")},
+        ("trainfare_web_events_total", "accepted"): 0,
         ("trainfare_web_queries_running",): 34,
         ("trainfare_explain_fallbacks_total", "too_large"): 35,
         **{("trainfare_explain_fallbacks_total", name): 0 for name in ("no_state", "differs")},

@@ -67,6 +67,7 @@ def test_every_path_declares_its_scope() -> None:
         "/api/v1/stream": Scope.READ,
         "/api/v1/query": Scope.QUERY,
         "/api/v1/controls": Scope.WRITE,
+        "/api/v1/events": Scope.WRITE,
     }
 
 

@@ -1,0 +1,157 @@
+"""POST /api/v1/events: takes events and answers once Kafka has them, with a reason for each that it refuses.
+
+It must not meter: workers read the records from the log, as those of any other producer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+from aiohttp import web
+
+from schemas.escaping import visible
+from sinks.errors import SinkBusy
+from streams.engine.settings import FUTURE_MS
+from streams.keys import OutgoingRecord
+from streams.web.connection_rate import ArrivalRate
+from streams.web.encode import to_json
+from streams.web.errors import ApiError
+from streams.web.ingest_body import (
+    FORMS,
+    BodyError,
+    RefusedEvent,
+    events_of,
+    records_of,
+)
+from streams.web.scopes import Caller
+
+BODY_MAX_BYTES: Final = 4 * 2**20
+#: Requests of one token and address: so many at once, and so many a second after that.
+BURST: Final = 400
+PER_S: Final = 200
+#: Bytes of all requests that are being read, judged or written.
+IN_FLIGHT_MAX_BYTES: Final = 32 * 2**20
+_RETRY_AFTER_S: Final = 1
+_CLIENTS_MAX: Final = 1_024
+#: Events that are judged before the loop has its turn.
+_AT_ONCE: Final = 250
+
+
+class EventLog(Protocol):
+    """Takes records of all topics."""
+
+    async def append(self, records: Sequence[OutgoingRecord]) -> None:
+        """Return once the log has every record.
+
+        Raises:
+            SinkBusy: It may lack some; write all of them again later.
+        """
+        ...
+
+
+class IngestEndpoint:
+    """The endpoint of one server.
+
+    Args:
+        log: Where records go; None: this process takes no events.
+        wall_ms: Log time, ms since 1970.
+        now_ms: A monotonic clock.
+    """
+
+    def __init__(self, log: EventLog | None, wall_ms: Callable[[], int], now_ms: Callable[[], int]) -> None:
+        self._log = log
+        self._wall_ms = wall_ms
+        self._now_ms = now_ms
+        self._rate = ArrivalRate(BURST, PER_S)
+        self._in_flight_bytes = 0
+        self.outcomes: Counter[str] = Counter()  #: events by `accepted` or the reason of their refusal
+
+    async def answer(self, request: web.Request, caller: Caller, topic: str) -> web.Response:
+        """Write the events of one request.
+
+        Raises:
+            ApiError: None of them was written, or Kafka may lack some.
+        """
+        if self._log is None:
+            raise ApiError(403, "this process takes no events; a worker does", "ingest_off")
+        if request.content_type not in FORMS:
+            # A page of another site could send the other types without a preflight request.
+            raise ApiError(415, f"send {', '.join(FORMS)}")
+        self._check_rate(caller)
+        size = request.content_length if request.content_length is not None else BODY_MAX_BYTES
+        if size > BODY_MAX_BYTES:
+            raise ApiError(413, f"the body is larger than {BODY_MAX_BYTES} bytes; send fewer events at once")
+        if self._in_flight_bytes + size > IN_FLIGHT_MAX_BYTES:
+            raise ApiError(503, "too many events wait for Kafka", "busy", retry_after_s=_RETRY_AFTER_S)
+        self._in_flight_bytes += size
+        try:
+            return await self._write(request, self._log, topic)
+        finally:
+            self._in_flight_bytes -= size
+
+    async def _write(self, request: web.Request, log: EventLog, topic: str) -> web.Response:
+        try:
+            events = events_of(await _body(request), request.content_type, topic, request.headers)
+        except BodyError as fault:
+            raise ApiError(400, visible(str(fault))) from None
+        records: list[OutgoingRecord] = []
+        refused: list[RefusedEvent] = []
+        newest_ms = self._wall_ms() + FUTURE_MS
+        for first in range(0, len(events), _AT_ONCE):
+            part = events[first : first + _AT_ONCE]
+            for found in records_of(part, first, topic, request.content_type, request.headers, newest_ms):
+                if isinstance(found, OutgoingRecord):
+                    records.append(found)
+                else:
+                    refused.append(found)
+            await asyncio.sleep(0)
+        if records:
+            try:
+                await log.append(records)
+            except SinkBusy as fault:
+                raise ApiError(
+                    503,
+                    f"send the same again, equal events count once: {fault}",
+                    "kafka_unavailable",
+                    retry_after_s=_RETRY_AFTER_S,
+                ) from fault
+        self.outcomes["accepted"] += len(records)
+        self.outcomes.update(each.reason for each in refused)
+        return web.Response(body=_answer(len(records), refused), status=202, content_type="application/json")
+
+    def _check_rate(self, caller: Caller) -> None:
+        now_ms = self._now_ms()
+        if len(self._rate) > _CLIENTS_MAX:
+            self._rate.forget(now_ms)
+        if not self._rate.allow(f"{caller.token} {caller.address}", now_ms):
+            raise ApiError(
+                429,
+                f"more than {PER_S} requests a second; send more events in each",
+                retry_after_s=_RETRY_AFTER_S,
+            )
+
+
+def _answer(accepted: int, refused: Sequence[RefusedEvent]) -> bytes:
+    shown: list[dict[str, Any]] = [
+        {
+            "index": each.index,
+            "reason": each.reason,
+            "field": visible(each.field) or None,
+            "detail": visible(each.detail),
+        }
+        for each in refused
+    ]
+    return to_json({"accepted": accepted, "refused": shown})
+
+
+async def _body(request: web.Request) -> bytes:
+    """Return the body, of which no more than the limit is read."""
+    read = bytearray()
+    async for piece in request.content.iter_any():
+        read += piece
+        if len(read) > BODY_MAX_BYTES:
+            raise ApiError(413, f"the body is larger than {BODY_MAX_BYTES} bytes; send fewer events at once")
+    return bytes(read)

@@ -65,12 +65,14 @@ class Ledger:
         self, job_id: str, first_ms: int, cents: list[int], *, shard: int = 0, sku: str = "x"
     ) -> None:
         """Whole minutes from `first_ms` on, and the hours that they make."""
+        found = []
         for number, each in enumerate(cents):
             minute_ms = first_ms + number * MINUTE_MS
             self.spent[job_id, minute_ms] = each
             usd = Decimal(each) / 100
             row = {"job_id": job_id, "minute": at(minute_ms), "cost_usd": usd, "quantity": 60_000_000}
-            self._put(JOB_MINUTES, {**row, "shard": shard, "sku": sku})
+            found.append({**row, "shard": shard, "sku": sku})
+        self._put(JOB_MINUTES, *found)
         hours = {minute_ms // HOUR_MS * HOUR_MS for job, minute_ms in self.spent if job == job_id}
         for hour_ms in hours:
             inside = [
@@ -98,11 +100,11 @@ class Ledger:
                 },
             )
 
-    def _put(self, table: str, row: dict[str, Any]) -> None:
+    def _put(self, table: str, *put: dict[str, Any]) -> None:
+        """Rows in one insert, all of one version."""
         self.version += 1
-        self.store.insert(
-            table, rows(table, {"attempt": 1, **row, "version": self.version}), f"lab:{self.version}"
-        )
+        found = rows(table, *({"attempt": 1, **row, "version": self.version} for row in put))
+        self.store.insert(table, found, f"lab:{self.version}")
 
 
 class Life:

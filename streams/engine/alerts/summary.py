@@ -138,7 +138,7 @@ def _traffic(job: str, shown: AlertFigures) -> str:
 def _basis(job: str, shown: AlertFigures) -> str:
     if shown.kind == OPENED:
         return (
-            f"{job} pays another price than before: {shown.cause}; it costs {_rate(shown)} while that goes on:"
+            f"{job} pays a higher price than before: {shown.cause}:"
             f" move it back, or declare what you expect{_again(shown)}"
         )
     return f"{job} no longer pays a higher price than its attempt before; {_from_to(shown)}"

@@ -210,6 +210,7 @@ class BurnTracker:
             at_ms,
             tracked.jobs.get(job_id),
             known.facts,
+            known.lines,
             self._profiles[known.profile],
             self._book,
             self._curves.first_paid_ms(job_id),

@@ -6,15 +6,15 @@ It must not judge, and it reads the state only when an alert changes. Names stay
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Final, NamedTuple
 
 from schemas.events import FLOW_FIELDS
 from streams.engine.alerts.formatting import instant, one_line, span, times, usd
 from streams.engine.alerts.profiles import Profile
-from streams.engine.job_rules.facts import JobFacts
+from streams.engine.job_rules.facts import JobFacts, rate_at
 from streams.engine.job_rules.idle_gpus import WINDOW_MINUTES, IdleShare
-from streams.engine.job_rules.price_basis import Basis
 from streams.engine.job_rules.retry_loop import BrokenAttempt, within_an_hour
 from streams.engine.kernels.arrays import BEGINNING_MS, NEVER_MS
 from streams.engine.kernels.bill import cost_of
@@ -31,7 +31,7 @@ from streams.engine.kernels.episode import (
 from streams.engine.pricing.book import PriceBook
 from streams.engine.state.job import JobState
 from streams.engine.state.job_facts import payer_of
-from streams.engine.timeline.lines import Flow
+from streams.engine.timeline.lines import Flow, Lines
 
 _REASONS_AT_MOST: Final = 3
 _UNKNOWN: Final = "unknown"
@@ -49,12 +49,16 @@ def cause_of(
     at_ms: int,
     job: JobState | None,
     facts: JobFacts,
+    lines: Mapping[int, Lines],
     profile: Profile,
     book: PriceBook | None,
     first_paid_ms: int,
     idle: IdleShare | None,
 ) -> str:
-    """Return why a fact of a job holds at an instant; '' if nothing is known of the job any more."""
+    """Return why a fact of a job holds at an instant; '' if nothing is known of the job any more.
+
+    `lines` are what each attempt pays.
+    """
     if rule == UNPRICED:
         return unpriced_cause(facts, at_ms, bool(profile.threshold(UNPRICED, "traffic")))
     if rule == RETRY_LOOP:
@@ -62,7 +66,7 @@ def cause_of(
     if rule == RUNAWAY:
         return runaway_cause(facts, first_paid_ms, at_ms)
     if rule == PRICE_BASIS:
-        return basis_cause(facts, at_ms)
+        return basis_cause(facts, lines, at_ms)
     if rule == IDLE_GPUS:
         return idle_cause(idle)
     if job is None or book is None:
@@ -96,20 +100,23 @@ def _hour(alike: Sequence[BrokenAttempt]) -> str:
     return span(max(alike[-1].ended_ms - alike[0].ended_ms, 1000))
 
 
-def basis_cause(facts: JobFacts, at_ms: int) -> str:
-    """Return which attempt pays which purchase at which rate, instead of which."""
+def basis_cause(facts: JobFacts, lines: Mapping[int, Lines], at_ms: int) -> str:
+    """Return which attempt pays which purchase at which rate, instead of which, and what it costs now."""
     for change in reversed(facts.basis):
         if any(from_ms <= at_ms < until_ms for from_ms, until_ms in change.spans):
-            ratio = float(change.after.rate / change.before.rate)
+            before, after = change.before, change.after
+            # The rate of 5 min says little yet: the rule opens at the first tick of the attempt.
+            now = rate_at(lines.get(change.attempt, {}), at_ms)
             return (
-                f"attempt {change.attempt} pays {_basis(change.after)} instead of {_basis(change.before)}"
-                f" ({times(ratio)})"
+                f"attempt {change.attempt} pays {one_line(after.purchase)} instead of {one_line(before.purchase)},"
+                f" {_hourly(after.rate)} per GPU-hour instead of {_hourly(before.rate)}"
+                f" ({times(float(after.rate / before.rate))}); it costs {_hourly(now)}/h now"
             )
     return ""
 
 
-def _basis(basis: Basis) -> str:
-    return f"{one_line(basis.purchase)} at {usd(round(basis.rate * HOUR_MS))} per GPU-hour"
+def _hourly(rate: Fraction) -> str:
+    return usd(round(rate * HOUR_MS))
 
 
 def runaway_cause(facts: JobFacts, first_paid_ms: int, at_ms: int) -> str:

@@ -72,7 +72,7 @@ def facts_of(
         spans = retry_spans(broken, _retry_limits(profile), lost_nano, done_ms(job, timelines))
         rows += [(RETRY_LOOP, *span) for span in spans[-_SPANS_AT_MOST:]]
         rise = Fraction(str(profile.threshold(PRICE_BASIS, "rise_ratio")))
-        basis = basis_changes(timelines, rise, lambda attempt, at_ms: _rate_at(lines.get(attempt, {}), at_ms))
+        basis = basis_changes(timelines, rise, lambda attempt, at_ms: rate_at(lines.get(attempt, {}), at_ms))
         spans = tuple(span for change in basis for span in change.spans)
         rows += [(PRICE_BASIS, *span) for span in spans[-_SPANS_AT_MOST:]]
     return JobFacts(tuple(rows), deadline_ms(job), broken, lost, basis, unpriced_gpu_ms, unpriced_traffic_ms)
@@ -104,7 +104,7 @@ def _cost_in(lines: Lines, spans: Sequence[Span]) -> Fraction:
     return total
 
 
-def _rate_at(lines: Lines, at_ms: int) -> Fraction:
+def rate_at(lines: Lines, at_ms: int) -> Fraction:
     """Return what the lines cost at an instant, in nano-dollars per ms."""
     return sum(
         (

@@ -66,8 +66,8 @@ def test_another_purchase_is_named_with_both_rates() -> None:
         job("other", "queued", T0 + HOUR_MS),
     )
     assert told["price_basis", "firing"].startswith(
-        "run-1 pays another price than before: attempt 2 pays on_demand at $4.10 per GPU-hour instead of spot at $1.80 per"
-        " GPU-hour (2.3x); it costs $"
+        "run-1 pays a higher price than before: attempt 2 pays on_demand instead of spot, $4.10 per GPU-hour instead of"
+        " $1.80 (2.3x); it costs $32.80/h now: move it back, or declare what you expect; 8 GPUs"
     )
     assert told["price_basis", "resolved"].startswith(
         "run-1 no longer pays a higher price than its attempt before; from "
